@@ -1,0 +1,45 @@
+//! The daemon itself: `GET /daemon` → [`Status`]; `POST /daemon/stop` ([`Stop`]);
+//! `GET /doctor` → [`Doctor`].
+
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Status {
+    pub pid: u32,
+    pub version: String,
+    /// The user it runs as.
+    pub user: String,
+    pub uid: u32,
+    pub data_dir: String,
+    pub socket: String,
+    pub started_at: String,
+    pub workspaces: u64,
+    pub running: u64,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stop {
+    /// Stop every workspace too.
+    pub all: bool,
+}
+
+/// One thing that `doctor` looked at.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Check {
+    /// `user namespaces`
+    pub name: String,
+    /// ok warning missing
+    pub status: String,
+    /// What was found.
+    pub detail: String,
+    /// How to get it, when it is not ok.
+    pub fix: Option<String>,
+    pub required: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Doctor {
+    pub ok: bool,
+    pub checks: Vec<Check>,
+}

@@ -1,0 +1,87 @@
+//! Running a command inside: `GET /workspaces/{id}/exec`, a WebSocket.
+//!
+//! Every message is binary: one byte of channel, then the payload. On [`CONTROL`] the payload is
+//! JSON: the client says [`ToServer`] (first of all `start`), the server [`ToClient`] (last of all
+//! `exit` or `error`). Of stdin at most [`STDIN_WINDOW`] bytes may be unacknowledged.
+
+use crate::error::ErrorDetail;
+use serde::{Deserialize, Serialize};
+
+pub const CONTROL: u8 = 0;
+pub const STDIN: u8 = 1;
+pub const STDOUT: u8 = 2;
+pub const STDERR: u8 = 3;
+
+pub const STDIN_WINDOW: u64 = 256 * 1024;
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToServer {
+    Start(Start),
+    StdinEof,
+    Resize { rows: u16, cols: u16 },
+    Signal(i32),
+}
+
+/// Bytes are sent as text where they are UTF-8 and as arrays of numbers otherwise.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Start {
+    pub argv: Vec<Bytes>,
+    #[serde(default)]
+    pub env: Vec<(Bytes, Bytes)>,
+    #[serde(default)]
+    pub cwd: Option<Bytes>,
+    #[serde(default)]
+    pub terminal: Option<Terminal>,
+    #[serde(default)]
+    pub timeout_ms: Option<u64>,
+    /// Refuse instead of starting a stopped workspace.
+    #[serde(default)]
+    pub no_start: bool,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Terminal {
+    pub term: String,
+    pub rows: u16,
+    pub cols: u16,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToClient {
+    Started,
+    StdinTaken(u64),
+    Exit { code: u8 },
+    Error(ErrorDetail),
+}
+
+/// A byte string of the operating system (an argument, a path).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Bytes {
+    Text(String),
+    Raw(Vec<u8>),
+}
+
+// === impl Bytes ===
+
+impl From<Vec<u8>> for Bytes {
+    fn from(bytes: Vec<u8>) -> Self {
+        match String::from_utf8(bytes) {
+            Ok(text) => Bytes::Text(text),
+            Err(error) => Bytes::Raw(error.into_bytes()),
+        }
+    }
+}
+
+impl From<Bytes> for Vec<u8> {
+    fn from(bytes: Bytes) -> Self {
+        match bytes {
+            Bytes::Text(text) => text.into_bytes(),
+            Bytes::Raw(raw) => raw,
+        }
+    }
+}

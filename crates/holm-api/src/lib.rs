@@ -1,0 +1,16 @@
+//! The wire of holm: what the daemon and its clients say to each other under `/api/v1`.
+//!
+//! Domain types live in `holm-core`; here are their shapes in JSON. The typed [`Client`] is the
+//! only way that the CLI (and later MCP and the dashboard's server side) reaches the engine.
+
+pub mod daemon;
+pub mod error;
+pub mod exec;
+pub mod project;
+pub mod workspace;
+
+pub use error::{ErrorBody, ErrorDetail};
+pub use workspace::Workspace;
+
+/// The prefix of every route.
+pub const PREFIX: &str = "/api/v1";

@@ -1,0 +1,99 @@
+//! Projects, trust, and sending a repository's objects to the daemon.
+//!
+//! - `GET  /projects` → [`ProjectList`]; `DELETE /projects/{id}` → [`Project`]
+//! - `POST /projects/sync` ([`Sync`]) → [`SyncAnswer`], or `project_elsewhere` (409)
+//! - `POST /projects/{id}/refs` ([`Refs`]) → [`Project`]: after the objects were linked
+//! - `GET  /projects/{id}/receive-pack` → WebSocket whose binary messages are the bytes of git's
+//!   receive-pack, for clients that cannot link
+//! - `POST /trust/check` ([`TrustCheck`]) → [`TrustReport`]; `POST /trust` ([`TrustApprove`])
+
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Project {
+    pub id: String,
+    pub name: String,
+    /// Where the repository was last seen (its main work tree).
+    pub path: String,
+    pub created_at: String,
+    /// Live workspaces.
+    pub workspaces: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProjectList {
+    pub projects: Vec<Project>,
+}
+
+/// "This repository is here; do you know it, and do you have this commit?"
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sync {
+    /// `holm.projectId` of the repository, if it has one.
+    pub project_id: Option<String>,
+    /// The wish for a name (holm.toml's or the directory's); made valid and unique by the daemon.
+    pub name: String,
+    /// The main work tree.
+    pub path: String,
+    /// The common git directory and what identifies it on disk.
+    pub git_dir: String,
+    pub device: u64,
+    pub inode: u64,
+    /// The client looked: the id's earlier repository is gone, so this one has moved here.
+    pub moved: bool,
+    pub object_format: String,
+    /// The commit that is wanted, if any.
+    pub commit: Option<String>,
+    /// A digest of all refs that would be sent.
+    pub refs_digest: String,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SyncAnswer {
+    pub project: Project,
+    /// The commit or the refs are not there as the client has them: send objects and refs.
+    pub needed: bool,
+    /// The daemon's object directory, when the client may link into it (same user, same machine).
+    pub objects_dir: Option<String>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Refs {
+    /// (name, object id): branches, tags, remote-tracking branches, and the wanted commit.
+    pub refs: Vec<(String, String)>,
+    pub commit: Option<String>,
+    pub shallow: Vec<String>,
+    pub digest: String,
+}
+
+/// What a `holm.toml` asks of the host.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrustCheck {
+    pub project_id: String,
+    pub config: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TrustReport {
+    pub asks: Vec<Ask>,
+    /// Identifies exactly these asks.
+    pub digest: String,
+    pub approved: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ask {
+    /// The key in holm.toml (`project.include`).
+    pub key: String,
+    /// In plain words.
+    pub words: String,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrustApprove {
+    pub project_id: String,
+    pub digest: String,
+}

@@ -1,0 +1,191 @@
+//! Workspaces on the wire.
+//!
+//! - `GET  /workspaces` → [`WorkspaceList`]
+//! - `POST /workspaces` ([`CreateWorkspace`]) → JSON Lines of [`CreateEvent`], the last of which is
+//!   `workspace` or `error`
+//! - `GET  /workspaces/{id}` → [`Workspace`]; `PATCH` ([`Rename`]) → [`Workspace`]
+//! - `DELETE /workspaces/{id}?force=true` → [`Workspace`]
+//! - `POST /workspaces/{id}/start|stop|restart` → [`Workspace`]
+//! - `POST /uploads` (raw body) → [`Upload`]
+
+use crate::error::ErrorDetail;
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Workspace {
+    pub id: String,
+    pub label: String,
+    pub project: String,
+    pub project_id: String,
+    pub owner: String,
+    /// creating running stopped failed removed
+    pub state: String,
+    pub reason: Option<String>,
+    #[serde(rename = "ref")]
+    pub reference: Option<String>,
+    pub commit: Option<String>,
+    pub created_at: String,
+    pub last_used_at: String,
+    pub driver: String,
+    pub root: String,
+    /// Last known, or null.
+    pub dirty: Option<bool>,
+    pub ports: Vec<Port>,
+    pub services: Vec<Service>,
+    pub volumes: Vec<Volume>,
+    pub limits: Limits,
+    pub isolation: Isolation,
+    /// Only of `up`: whether this call made it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created: Option<bool>,
+    /// Only of `up`: how long it took until it was ready.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ms: Option<u64>,
+    /// Only of `up`: what was not brought or started, and the command that would.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Port {
+    pub name: String,
+    pub port: u16,
+    pub host_port: Option<u16>,
+    pub url: Option<String>,
+    pub canonical: bool,
+    /// declared discovered
+    pub source: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Service {
+    pub name: String,
+    pub state: String,
+    pub pid: Option<u32>,
+    pub restarts: u32,
+    pub port: Option<u16>,
+    pub reason: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Volume {
+    pub name: String,
+    pub policy: String,
+    pub bytes: Option<u64>,
+}
+
+/// What was asked for; what holds is in [`Isolation`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Limits {
+    pub memory: Option<u64>,
+    pub cpus: Option<f64>,
+    pub processes: Option<u64>,
+    pub disk: Option<u64>,
+}
+
+/// What is in force. All false when the workspace does not run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Isolation {
+    pub user: bool,
+    pub mount: bool,
+    pub pid: bool,
+    pub net: bool,
+    pub ipc: bool,
+    pub seccomp: bool,
+    pub no_new_privs: bool,
+    pub landlock: bool,
+    /// `v1`, `v2` or null.
+    pub cgroup: Option<String>,
+    pub limits: LimitsInForce,
+    pub degraded: Vec<String>,
+}
+
+/// By what each limit is kept, or null.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LimitsInForce {
+    pub memory: Option<String>,
+    pub cpus: Option<String>,
+    pub processes: Option<String>,
+    pub disk: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WorkspaceList {
+    pub workspaces: Vec<Workspace>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rename {
+    pub label: String,
+}
+
+/// Everything the daemon needs to make a workspace. The project and its objects were sent before.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CreateWorkspace {
+    pub project_id: String,
+    /// `None`: make up a pleasant one.
+    pub label: Option<String>,
+    /// A live workspace with this label is started and returned instead of refused.
+    pub reuse: bool,
+    /// `None`: the repository has no commit yet.
+    pub commit: Option<String>,
+    /// As the user sees it (`main`).
+    #[serde(rename = "ref")]
+    pub reference: Option<String>,
+    /// The default of `project.root`: the main work tree's path.
+    pub default_root: String,
+    /// The client's home directory: `$HOME` inside, and where its toolchains are.
+    pub home: String,
+    /// The text of `holm.toml` at the starting commit (of the checkout with `--dirty`).
+    pub config: Option<String>,
+    /// Go on without what `config` asks of the host, instead of refusing.
+    pub untrusted: bool,
+    pub allow_degraded: Vec<String>,
+    pub user_name: Option<String>,
+    pub user_email: Option<String>,
+    pub remotes: Vec<Remote>,
+    pub shallow: Vec<String>,
+    pub path: String,
+    pub lang: Option<String>,
+    pub tz: Option<String>,
+    /// An upload: a tar of files for the tree.
+    pub include: Option<String>,
+    /// Paths of the tree that git status inside must not show.
+    pub excluded: Vec<String>,
+    pub dirty: Option<Dirty>,
+    /// What the client did not bring; returned in the answer's `notes`.
+    pub notes: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Remote {
+    pub name: String,
+    pub url: String,
+    pub fetch: Vec<String>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Dirty {
+    /// An upload: a pack.
+    pub pack: String,
+    pub worktree_tree: String,
+    pub index_tree: String,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Upload {
+    pub upload: String,
+}
+
+/// One line of the answer to `POST /workspaces`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CreateEvent {
+    Progress { step: String, done: u64, total: u64 },
+    Workspace(Box<Workspace>),
+    Error(ErrorDetail),
+}

@@ -1,0 +1,172 @@
+//! Every error that a user can see: its stable code, its kind, and what the kind means for exit
+//! codes and HTTP. One table; the CLI, HTTP and MCP all read it.
+
+use std::fmt;
+
+/// What sort of failure it is. Decides the exit code and the HTTP status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It was tried and did not work.
+    Failed,
+    /// It was asked for in a wrong way.
+    Usage,
+    /// What was named does not exist.
+    NotFound,
+    /// It could be done, and policy or safety says no.
+    Refused,
+    /// The daemon does not answer.
+    Unreachable,
+}
+
+/// An error as users see it: a stable code, what failed on what, and the next command to type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    pub code: Code,
+    pub message: String,
+    pub hint: String,
+}
+
+macro_rules! codes {
+    ($($variant:ident, $text:literal, $kind:ident, $doc:literal;)*) => {
+        /// The stable code of an error.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Code {
+            $(#[doc = $doc] $variant,)*
+        }
+
+        impl Code {
+            /// Every code, in the order of the table.
+            pub const ALL: &'static [Code] = &[$(Code::$variant,)*];
+
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Code::$variant => $text,)*
+                }
+            }
+
+            pub fn kind(self) -> Kind {
+                match self {
+                    $(Code::$variant => Kind::$kind,)*
+                }
+            }
+
+            /// One line for the documentation.
+            pub fn doc(self) -> &'static str {
+                match self {
+                    $(Code::$variant => $doc,)*
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    Internal, "internal", Failed, "something in holm itself went wrong; the daemon's log has the detail";
+    Usage, "usage", Usage, "the command line is not right";
+    BadRequest, "bad_request", Usage, "the request is not of the documented form";
+    InvalidLabel, "invalid_label", Usage, "the label is not 1 to 40 of a-z, 0-9 and -";
+    InvalidConfig, "invalid_config", Usage, "holm.toml or config.toml has errors";
+    NotARepository, "not_a_repository", Usage, "the directory is not inside a git work tree";
+    WorkspaceNotFound, "workspace_not_found", NotFound, "no workspace has this name";
+    ProjectNotFound, "project_not_found", NotFound, "no project has this name";
+    RefNotFound, "ref_not_found", NotFound, "the repository has no such ref";
+    PathNotFound, "path_not_found", NotFound, "the file or directory does not exist";
+    NotFound, "not_found", NotFound, "the API has no such route";
+    Ambiguous, "ambiguous", Refused, "the name stands for more than one workspace";
+    LabelTaken, "label_taken", Refused, "another live workspace of the project has this label";
+    AlreadyExists, "already_exists", Refused, "the workspace exists, and the options would make another one";
+    ProjectInUse, "project_in_use", Refused, "the project still has workspaces";
+    ProjectElsewhere, "project_elsewhere", Refused, "the project's id belongs to a repository at another path";
+    UnsavedWork, "unsaved_work", Refused, "the workspace has work that your repository does not have";
+    NotTrusted, "not_trusted", Refused, "holm.toml asks for something of the host that nobody approved";
+    NotRunning, "not_running", Refused, "the workspace is stopped and may not be started";
+    Busy, "busy", Refused, "another operation on this workspace is under way";
+    Refused, "refused", Refused, "the request is not allowed here";
+    InsideWorkspace, "inside_workspace", Refused, "this command does not work inside a workspace";
+    IsolationMissing, "isolation_missing", Refused, "a required part of the isolation is not available on this machine";
+    LimitUnavailable, "limit_unavailable", Refused, "a limit of holm.toml cannot be enforced on this machine";
+    DriverUnavailable, "driver_unavailable", Refused, "the driver is not available on this machine";
+    ProtectedPath, "protected_path", Refused, "a protected path cannot be protected as it is";
+    RootUser, "root_user", Refused, "holm does not run as root, and there is no user `holm` to run as";
+    UnsupportedSystem, "unsupported_system", Refused, "holm runs on Linux and WSL2";
+    AnotherDaemon, "another_daemon", Refused, "another daemon owns this data directory";
+    GitFailed, "git_failed", Failed, "a git command failed";
+    GitTooOld, "git_too_old", Failed, "git is missing or older than holm needs";
+    DiskFull, "disk_full", Failed, "the disk is full";
+    ReadOnly, "read_only", Failed, "the data directory cannot be written";
+    CorruptState, "corrupt_state", Failed, "stored state is not understood";
+    NewerState, "newer_state", Failed, "the state was written by a newer holm";
+    StartFailed, "start_failed", Failed, "the workspace could not be started";
+    ExecFailed, "exec_failed", Failed, "the command could not be run inside";
+    Cancelled, "cancelled", Failed, "the operation was cancelled and undone";
+    DaemonUnreachable, "daemon_unreachable", Unreachable, "the daemon cannot be reached or started";
+}
+
+// === impl Kind ===
+
+impl Kind {
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Kind::Failed => 1,
+            Kind::Usage => 2,
+            Kind::NotFound => 3,
+            Kind::Refused => 4,
+            Kind::Unreachable => 5,
+        }
+    }
+
+    pub fn http_status(self) -> u16 {
+        match self {
+            Kind::Failed => 500,
+            Kind::Usage => 400,
+            Kind::NotFound => 404,
+            Kind::Refused => 409,
+            Kind::Unreachable => 503,
+        }
+    }
+}
+
+// === impl Code ===
+
+impl Code {
+    /// Reads a code as it was sent.
+    pub fn parse(text: &str) -> Option<Code> {
+        Code::ALL.iter().copied().find(|code| code.as_str() == text)
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+// === impl Fault ===
+
+impl Fault {
+    pub fn new(code: Code, message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { code, message: message.into(), hint: hint.into() }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Fault {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_unique_words_and_can_be_read_back() {
+        for code in Code::ALL {
+            assert_eq!(Code::parse(code.as_str()), Some(*code));
+            assert!(code.as_str().bytes().all(|b| b.is_ascii_lowercase() || b == b'_'));
+            assert!(!code.doc().is_empty());
+        }
+    }
+}

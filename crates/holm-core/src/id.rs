@@ -1,0 +1,132 @@
+//! Ids: the only keys of holm. Random, opaque, immutable, never re-used.
+//!
+//! A [`WorkspaceId`] and a [`Label`](crate::Label) do not convert into each other:
+//!
+//! ```compile_fail
+//! use holm_core::{Label, WorkspaceId};
+//! let label = Label::parse("fix-login").unwrap();
+//! let id: WorkspaceId = label.into();
+//! ```
+//!
+//! ```compile_fail
+//! use holm_core::{Label, WorkspaceId};
+//! fn remove(id: &WorkspaceId) {}
+//! remove(&Label::parse("fix-login").unwrap());
+//! ```
+
+use std::fmt;
+
+/// Base32 without look-alikes (no `i l o u`), in the order of its values.
+const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+
+/// How many random characters follow the prefix of an id: 60 bits.
+const RANDOM_LEN: usize = 12;
+
+/// Why a text is not an id.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not {what}: `{prefix}` and 12 of 0-9a-z without i, l, o, u")]
+pub struct NotAnId {
+    text: String,
+    what: &'static str,
+    prefix: char,
+}
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident, $prefix:literal, $what:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(String);
+
+        impl $name {
+            /// A new id from the system's random source.
+            pub fn random() -> Self {
+                Self(random_text($prefix))
+            }
+
+            /// Reads an id as it was printed. Nothing is trimmed or folded.
+            pub fn parse(text: &str) -> Result<Self, NotAnId> {
+                if has_id_shape(text, $prefix) {
+                    Ok(Self(text.to_owned()))
+                } else {
+                    Err(NotAnId { text: text.to_owned(), what: $what, prefix: $prefix })
+                }
+            }
+
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+id!(
+    /// The identity of one workspace, for ever.
+    WorkspaceId,
+    'w',
+    "a workspace id"
+);
+id!(
+    /// The identity of one project, kept in the repository as `holm.projectId`.
+    ProjectId,
+    'p',
+    "a project id"
+);
+
+/// Whether `text` looks like an id of the kind that starts with `prefix`.
+pub(crate) fn has_id_shape(text: &str, prefix: char) -> bool {
+    text.len() == RANDOM_LEN + 1
+        && text.starts_with(prefix)
+        && text.bytes().skip(1).all(|byte| ALPHABET.contains(&byte))
+}
+
+/// Whether `text` could be the beginning of a workspace id.
+pub(crate) fn is_id_prefix(text: &str) -> bool {
+    text.len() >= 2
+        && text.len() <= RANDOM_LEN + 1
+        && text.starts_with('w')
+        && text.bytes().skip(1).all(|byte| ALPHABET.contains(&byte))
+}
+
+fn random_text(prefix: char) -> String {
+    let mut bytes = [0u8; RANDOM_LEN];
+    // The system's random source does not fail on the kernels that holm runs on; without it there
+    // is no identity, and going on would be worse than stopping.
+    getrandom::fill(&mut bytes).expect("the system's random source");
+    let mut text = String::with_capacity(RANDOM_LEN + 1);
+    text.push(prefix);
+    text.extend(bytes.iter().map(|byte| ALPHABET[usize::from(byte & 31)] as char));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_printed_can_be_read_and_nothing_else() {
+        let id = WorkspaceId::random();
+        assert_eq!(WorkspaceId::parse(id.as_str()), Ok(id.clone()));
+        for wrong in ["", "w", "w123", "p0123456789ab", "w0123456789aB", "w0123456789al", " w0123456789ab"] {
+            assert!(WorkspaceId::parse(wrong).is_err(), "{wrong}");
+        }
+        assert!(ProjectId::parse(id.as_str()).is_err());
+    }
+
+    #[test]
+    fn ids_do_not_repeat() {
+        let many: std::collections::HashSet<_> = (0..10_000).map(|_| WorkspaceId::random()).collect();
+        assert_eq!(many.len(), 10_000);
+    }
+}

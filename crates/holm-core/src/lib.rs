@@ -1,0 +1,18 @@
+//! Words and decisions of holm. Values in, values out.
+//!
+//! What is absent here: files, processes, sockets, clocks, async and serde. Everything that has to
+//! be decided (may this label be used, which workspace was meant, what has to happen next) is
+//! decided in this crate, so that it can be tested as data.
+
+pub mod fault;
+pub mod id;
+pub mod label;
+pub mod plan;
+pub mod reference;
+pub mod side;
+
+pub use fault::{Code, Fault, Kind};
+pub use id::{ProjectId, WorkspaceId};
+pub use label::{Label, ProjectName};
+pub use reference::WorkspaceRef;
+pub use side::{Guest, Host};

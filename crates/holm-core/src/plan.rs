@@ -1,0 +1,147 @@
+//! What has to happen next. Create, start, repair, recovery after a crash or a reboot, and removal
+//! are one path: look, [`plan`], apply.
+
+/// What the user wants of a workspace. Stored; changes only when the user says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Desired {
+    Running,
+    Stopped,
+    Removed,
+}
+
+/// What there is of a workspace, as the driver sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Observed {
+    pub base: Base,
+    pub files: Files,
+    pub keeper: Keeper,
+}
+
+/// Whether the base of the workspace's starting commit is there, whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Base {
+    Absent,
+    Present,
+}
+
+/// The workspace's own files: tree, home, temporary files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Files {
+    Absent,
+    /// Making them was interrupted. Nothing ran on them yet, so nothing of a user is in them.
+    Partial,
+    Complete,
+}
+
+/// The workspace's processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Keeper {
+    Absent,
+    Running,
+    /// Something of it is there, and it does not answer as it should.
+    Broken,
+}
+
+/// One step. Each may be repeated: doing it when it is done already changes nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// Check the starting commit out into a shared, immutable tree.
+    BuildBase,
+    /// Make the workspace's own directories; throws away a partial attempt.
+    MakeFiles,
+    /// Start the keeper, and by it everything else.
+    Launch,
+    /// End every process of the workspace.
+    Halt,
+    /// Rename the workspace's files into the trash.
+    SetAside,
+}
+
+/// The steps that lead from what there is to what is wanted, in order.
+pub fn plan(desired: Desired, observed: Observed) -> Vec<Action> {
+    let mut actions = Vec::new();
+    let must_halt = match (desired, observed.keeper) {
+        (_, Keeper::Absent) | (Desired::Running, Keeper::Running) => false,
+        (_, Keeper::Broken) | (Desired::Stopped | Desired::Removed, Keeper::Running) => true,
+    };
+    if must_halt {
+        actions.push(Action::Halt);
+    }
+    match desired {
+        Desired::Removed => {
+            if observed.files != Files::Absent {
+                actions.push(Action::SetAside);
+            }
+        }
+        Desired::Running | Desired::Stopped => {
+            let must_launch = desired == Desired::Running && observed.keeper != Keeper::Running;
+            let must_make = observed.files != Files::Complete;
+            if observed.base == Base::Absent && (must_launch || must_make) {
+                actions.push(Action::BuildBase);
+            }
+            if must_make {
+                actions.push(Action::MakeFiles);
+            }
+            if must_launch {
+                actions.push(Action::Launch);
+            }
+        }
+    }
+    actions
+}
+
+/// The word that users see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum State {
+    Creating,
+    Running,
+    Stopped,
+    Failed,
+    Removed,
+}
+
+// === impl Desired ===
+
+impl Desired {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Desired::Running => "running",
+            Desired::Stopped => "stopped",
+            Desired::Removed => "removed",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        [Desired::Running, Desired::Stopped, Desired::Removed]
+            .into_iter()
+            .find(|desired| desired.as_str() == text)
+    }
+}
+
+// === impl Action ===
+
+impl Action {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Action::BuildBase => "build_base",
+            Action::MakeFiles => "make_files",
+            Action::Launch => "launch",
+            Action::Halt => "halt",
+            Action::SetAside => "set_aside",
+        }
+    }
+}
+
+// === impl State ===
+
+impl State {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            State::Creating => "creating",
+            State::Running => "running",
+            State::Stopped => "stopped",
+            State::Failed => "failed",
+            State::Removed => "removed",
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! How a workspace is made real. The engine decides and writes down; a driver acts.
+
+use crate::exec::{ExecRequest, ExecStream};
+use crate::isolation::Isolation;
+use crate::spec::WorkspaceSpec;
+use holm_core::plan::{Action, Observed};
+use holm_core::{Fault, WorkspaceId};
+use std::future::Future;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+
+/// One action that was written to the journal. Only the engine makes these.
+#[derive(Clone, Debug)]
+pub struct Journaled {
+    pub(crate) action: Action,
+    pub(crate) spec: Arc<WorkspaceSpec>,
+}
+
+/// Where long work tells how far it is. Nobody listening is fine.
+#[derive(Clone, Default)]
+pub struct Progress(Option<mpsc::UnboundedSender<ProgressEvent>>);
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProgressEvent {
+    /// What is being done, in a few words (`checking out`).
+    pub step: String,
+    pub done: u64,
+    pub total: u64,
+}
+
+/// What a driver saw of a workspace.
+#[derive(Clone, Debug)]
+pub struct Sighting {
+    pub observed: Observed,
+    /// What is in force, when it runs.
+    pub isolation: Option<Isolation>,
+    /// Why it is not running although it once was (`init was killed`, `reboot`), when known.
+    pub reason: Option<Ended>,
+}
+
+/// How the last run of a workspace's processes ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Ended {
+    /// The machine was started anew since.
+    Reboot,
+    /// It ended by itself or by force; says how.
+    Died(String),
+}
+
+pub trait Driver: Send + Sync + 'static {
+    /// The name users see (`linux`).
+    fn name(&self) -> &'static str;
+
+    /// Looks, changes nothing.
+    fn observe(&self, spec: &WorkspaceSpec) -> impl Future<Output = Result<Sighting, Fault>> + Send;
+
+    /// Does one journaled action. Dropping the future cancels it; what it left is `Partial`.
+    fn apply(
+        &self,
+        journaled: Journaled,
+        progress: Progress,
+    ) -> impl Future<Output = Result<(), Fault>> + Send;
+
+    /// Runs a command inside a running workspace.
+    fn exec(
+        &self,
+        id: &WorkspaceId,
+        request: ExecRequest,
+    ) -> impl Future<Output = Result<ExecStream, Fault>> + Send;
+
+    /// Tells a running workspace its new label (display only).
+    fn relabel(
+        &self,
+        id: &WorkspaceId,
+        label: &str,
+    ) -> impl Future<Output = Result<(), Fault>> + Send;
+
+    /// Throws away a workspace that was never acknowledged to anybody.
+    fn discard(&self, spec: &WorkspaceSpec) -> impl Future<Output = Result<(), Fault>> + Send;
+}
+
+// === impl Journaled ===
+
+impl Journaled {
+    pub fn action(&self) -> Action {
+        self.action
+    }
+
+    pub fn spec(&self) -> &Arc<WorkspaceSpec> {
+        &self.spec
+    }
+}
+
+// === impl Progress ===
+
+impl Progress {
+    pub fn to(sender: mpsc::UnboundedSender<ProgressEvent>) -> Self {
+        Self(Some(sender))
+    }
+
+    pub fn tell(&self, step: &str, done: u64, total: u64) {
+        if let Some(sender) = &self.0 {
+            // A listener that went away is not a reason to stop.
+            let _ = sender.send(ProgressEvent { step: step.to_owned(), done, total });
+        }
+    }
+}

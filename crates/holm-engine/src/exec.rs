@@ -1,0 +1,57 @@
+//! Running a command inside, as values on channels. The driver's side moves the bytes.
+
+use holm_core::Fault;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+#[derive(Clone, Debug, Default)]
+pub struct ExecRequest {
+    pub argv: Vec<Vec<u8>>,
+    /// Added to the workspace's own environment.
+    pub env: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Absolute, or relative to `project.root`; `None` is `project.root`.
+    pub cwd: Option<Vec<u8>>,
+    pub terminal: Option<Terminal>,
+    pub timeout: Option<Duration>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Terminal {
+    pub term: String,
+    pub rows: u16,
+    pub cols: u16,
+}
+
+/// What the client says to the command.
+#[derive(Debug)]
+pub enum ExecInput {
+    Stdin(Vec<u8>),
+    StdinEof,
+    Resize { rows: u16, cols: u16 },
+    /// A signal number, to the command's process group.
+    Signal(i32),
+    /// The client went away on purpose: SIGHUP to the command's process group.
+    Hangup,
+}
+
+/// What the command says to the client. `Exit` or `Failed` is the last.
+#[derive(Debug)]
+pub enum ExecOutput {
+    Started,
+    Stdout(Vec<u8>),
+    Stderr(Vec<u8>),
+    /// So many more bytes of stdin were taken; the sender keeps at most [`STDIN_WINDOW`] in flight.
+    StdinTaken(u64),
+    /// 0–255 as a shell would say it: 124 time-out, 126/127, 128+n.
+    Exit(u8),
+    Failed(Fault),
+}
+
+/// How much of stdin may be under way before it is acknowledged.
+pub const STDIN_WINDOW: u64 = 256 * 1024;
+
+#[derive(Debug)]
+pub struct ExecStream {
+    pub input: mpsc::Sender<ExecInput>,
+    pub output: mpsc::Receiver<ExecOutput>,
+}

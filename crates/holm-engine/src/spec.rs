@@ -1,0 +1,101 @@
+//! What a workspace was asked to be, resolved once at creation and stored with it.
+//!
+//! Everything a driver needs to make the workspace real, again and again, without asking the
+//! user's checkout, the user's configuration or the clock.
+
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WorkspaceSpec {
+    pub id: String,
+    pub project_id: String,
+    /// The label at creation; names the branch inside. Display names are in the store.
+    pub label: String,
+    /// Where the code is inside.
+    pub root: PathBuf,
+    /// `$HOME` inside, and the host's directory that toolchains are taken from.
+    pub home: PathBuf,
+    pub code: Code,
+    /// Relative to `root`.
+    pub protected_paths: Vec<String>,
+    /// Programs inside may make user namespaces.
+    pub nested: bool,
+    pub environment: Environment,
+    /// Host directories that are visible read-only at the same path (`[toolchains] paths`).
+    pub toolchains: Vec<PathBuf>,
+    /// Files of the user's home to copy at creation (`[home] copy`), absolute.
+    pub home_copies: Vec<PathBuf>,
+    pub limits: Limits,
+    /// Parts that the user allowed to be missing (`--allow-degraded`).
+    pub allow_degraded: Vec<String>,
+    /// What the client sent along, as files that the daemon received.
+    pub brought: Brought,
+}
+
+/// What the tree starts from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Code {
+    /// `None`: the repository has no commit yet.
+    pub commit: Option<String>,
+    /// As the user sees it (`main`, `v1.2`), or `None` for a bare commit.
+    pub ref_name: Option<String>,
+    /// `sha1` or `sha256`.
+    pub object_format: String,
+    pub user_name: Option<String>,
+    pub user_email: Option<String>,
+    pub remotes: Vec<Remote>,
+    /// Lines of a shallow clone's `shallow` file.
+    pub shallow: Vec<String>,
+    /// Paths of `root` that git status must not show (an uncommitted `AGENTS.md`, included files).
+    pub excluded: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Remote {
+    pub name: String,
+    /// Without credentials.
+    pub url: String,
+    pub fetch: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Environment {
+    pub path: String,
+    pub lang: Option<String>,
+    pub tz: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    pub memory_bytes: Option<u64>,
+    pub cpus: Option<f64>,
+    pub processes: Option<u64>,
+    pub disk_bytes: Option<u64>,
+    /// Names of limits that `holm.toml` wrote down: these are enforced or refused.
+    pub required: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Brought {
+    /// A tar of files to lay into the tree.
+    pub include_tar: Option<PathBuf>,
+    pub dirty: Option<Dirty>,
+}
+
+/// The uncommitted state of the checkout, as objects that only this workspace gets.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Dirty {
+    pub pack: PathBuf,
+    /// The tree of everything in the checkout that is not ignored.
+    pub worktree_tree: String,
+    /// The tree of the index.
+    pub index_tree: String,
+}
