@@ -32,7 +32,11 @@ impl From<&Fault> for ErrorBody {
 impl From<ErrorBody> for Fault {
     /// A code of a newer daemon that this client does not know stays visible in the message.
     fn from(body: ErrorBody) -> Self {
-        let ErrorDetail { code, message, hint } = body.error;
+        let ErrorDetail {
+            code,
+            message,
+            hint,
+        } = body.error;
         match Code::parse(&code) {
             Some(code) => Fault::new(code, message, hint),
             None => Fault::new(Code::Internal, format!("{message} ({code})"), hint),

@@ -145,7 +145,11 @@ impl fmt::Display for Code {
 
 impl Fault {
     pub fn new(code: Code, message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { code, message: message.into(), hint: hint.into() }
+        Self {
+            code,
+            message: message.into(),
+            hint: hint.into(),
+        }
     }
 }
 
@@ -165,7 +169,11 @@ mod tests {
     fn codes_are_unique_words_and_can_be_read_back() {
         for code in Code::ALL {
             assert_eq!(Code::parse(code.as_str()), Some(*code));
-            assert!(code.as_str().bytes().all(|b| b.is_ascii_lowercase() || b == b'_'));
+            assert!(
+                code.as_str()
+                    .bytes()
+                    .all(|b| b.is_ascii_lowercase() || b == b'_')
+            );
             assert!(!code.doc().is_empty());
         }
     }

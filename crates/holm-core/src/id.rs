@@ -106,7 +106,11 @@ fn random_text(prefix: char) -> String {
     getrandom::fill(&mut bytes).expect("the system's random source");
     let mut text = String::with_capacity(RANDOM_LEN + 1);
     text.push(prefix);
-    text.extend(bytes.iter().map(|byte| ALPHABET[usize::from(byte & 31)] as char));
+    text.extend(
+        bytes
+            .iter()
+            .map(|byte| ALPHABET[usize::from(byte & 31)] as char),
+    );
     text
 }
 
@@ -118,7 +122,15 @@ mod tests {
     fn what_is_printed_can_be_read_and_nothing_else() {
         let id = WorkspaceId::random();
         assert_eq!(WorkspaceId::parse(id.as_str()), Ok(id.clone()));
-        for wrong in ["", "w", "w123", "p0123456789ab", "w0123456789aB", "w0123456789al", " w0123456789ab"] {
+        for wrong in [
+            "",
+            "w",
+            "w123",
+            "p0123456789ab",
+            "w0123456789aB",
+            "w0123456789al",
+            " w0123456789ab",
+        ] {
             assert!(WorkspaceId::parse(wrong).is_err(), "{wrong}");
         }
         assert!(ProjectId::parse(id.as_str()).is_err());
@@ -126,7 +138,8 @@ mod tests {
 
     #[test]
     fn ids_do_not_repeat() {
-        let many: std::collections::HashSet<_> = (0..10_000).map(|_| WorkspaceId::random()).collect();
+        let many: std::collections::HashSet<_> =
+            (0..10_000).map(|_| WorkspaceId::random()).collect();
         assert_eq!(many.len(), 10_000);
     }
 }

@@ -52,7 +52,8 @@ pub trait Driver: Send + Sync + 'static {
     fn name(&self) -> &'static str;
 
     /// Looks, changes nothing.
-    fn observe(&self, spec: &WorkspaceSpec) -> impl Future<Output = Result<Sighting, Fault>> + Send;
+    fn observe(&self, spec: &WorkspaceSpec)
+    -> impl Future<Output = Result<Sighting, Fault>> + Send;
 
     /// Does one journaled action. Dropping the future cancels it; what it left is `Partial`.
     fn apply(
@@ -101,7 +102,11 @@ impl Progress {
     pub fn tell(&self, step: &str, done: u64, total: u64) {
         if let Some(sender) = &self.0 {
             // A listener that went away is not a reason to stop.
-            let _ = sender.send(ProgressEvent { step: step.to_owned(), done, total });
+            let _ = sender.send(ProgressEvent {
+                step: step.to_owned(),
+                done,
+                total,
+            });
         }
     }
 }

@@ -27,7 +27,10 @@ pub struct Terminal {
 pub enum ExecInput {
     Stdin(Vec<u8>),
     StdinEof,
-    Resize { rows: u16, cols: u16 },
+    Resize {
+        rows: u16,
+        cols: u16,
+    },
     /// A signal number, to the command's process group.
     Signal(i32),
     /// The client went away on purpose: SIGHUP to the command's process group.
