@@ -3,12 +3,14 @@
 //! Domain types live in `holm-core`; here are their shapes in JSON. The typed [`Client`] is the
 //! only way that the CLI (and later MCP and the dashboard's server side) reaches the engine.
 
+pub mod client;
 pub mod daemon;
 pub mod error;
 pub mod exec;
 pub mod project;
 pub mod workspace;
 
+pub use client::Client;
 pub use error::{ErrorBody, ErrorDetail};
 pub use workspace::Workspace;
 

@@ -4,10 +4,15 @@
 //! - `POST /projects/sync` ([`Sync`]) → [`SyncAnswer`], or `project_elsewhere` (409)
 //! - `POST /projects/{id}/refs` ([`Refs`]) → [`Project`]: after the objects were linked
 //! - `GET  /projects/{id}/receive-pack` → WebSocket whose binary messages are the bytes of git's
-//!   receive-pack, for clients that cannot link
-//! - `POST /trust/check` ([`TrustCheck`]) → [`TrustReport`]; `POST /trust` ([`TrustApprove`])
+//!   receive-pack, for clients that cannot link; the client's text message [`PACK_EOF`] ends its
+//!   side, the server closes with 1000 when it went well and sends an error body as text otherwise
+//! - `POST /trust/check` ([`TrustCheck`]) → [`TrustReport`]; `POST /trust` ([`TrustApprove`]) →
+//!   [`TrustApprove`]
 
 use serde::{Deserialize, Serialize};
+
+/// What the client says on the receive-pack socket when it has nothing more to send.
+pub const PACK_EOF: &str = "eof";
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Project {

@@ -6,6 +6,7 @@
 //! - `GET  /workspaces/{id}` → [`Workspace`]; `PATCH` ([`Rename`]) → [`Workspace`]
 //! - `DELETE /workspaces/{id}?force=true` → [`Workspace`]
 //! - `POST /workspaces/{id}/start|stop|restart` → [`Workspace`]
+//! - `POST /workspaces/{id}/cancel` → `{}`: ends a creation, answers when it is undone
 //! - `POST /uploads` (raw body) → [`Upload`]
 
 use crate::error::ErrorDetail;
@@ -185,7 +186,15 @@ pub struct Upload {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CreateEvent {
-    Progress { step: String, done: u64, total: u64 },
+    /// The id is taken; the creation can be cancelled by it.
+    Begun {
+        id: String,
+    },
+    Progress {
+        step: String,
+        done: u64,
+        total: u64,
+    },
     Workspace(Box<Workspace>),
     Error(ErrorDetail),
 }

@@ -1,0 +1,154 @@
+//! The client's end of `GET /workspaces/{id}/exec`.
+
+use super::Client;
+use super::transport::{Transport, fault_of, not_json, went_away};
+use crate::exec::{CONTROL, STDERR, STDIN, STDOUT, Start, ToClient, ToServer};
+use crate::{ErrorBody, PREFIX};
+use bytes::{Bytes, BytesMut};
+use futures_util::stream::{SplitSink, SplitStream};
+use futures_util::{SinkExt, StreamExt};
+use holm_core::{Code, Fault, WorkspaceId};
+use tokio::net::UnixStream;
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_tungstenite::tungstenite::{self, Message};
+use tokio_tungstenite::{WebSocketStream, client_async_with_config};
+
+pub(super) type Socket = WebSocketStream<UnixStream>;
+
+/// A command that was asked for. Split it to feed and to read it at the same time.
+#[derive(Debug)]
+pub struct ExecSocket {
+    pub sender: ExecSender,
+    pub receiver: ExecReceiver,
+}
+
+/// Feeds the command. Dropping both halves hangs up.
+#[derive(Debug)]
+pub struct ExecSender(SplitSink<Socket, Message>);
+
+/// Hears from the command.
+#[derive(Debug)]
+pub struct ExecReceiver(SplitStream<Socket>);
+
+/// What is heard. `Exit` is the last; a failure is an `Err`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ExecEvent {
+    Started,
+    Stdout(Bytes),
+    Stderr(Bytes),
+    /// So many more bytes of stdin were taken; see [`crate::exec::STDIN_WINDOW`].
+    StdinTaken(u64),
+    Exit(u8),
+}
+
+// === impl Client ===
+
+impl Client {
+    /// Runs a command inside a workspace.
+    pub async fn exec(&self, id: &WorkspaceId, start: Start) -> Result<ExecSocket, Fault> {
+        let route = format!("/workspaces/{id}/exec");
+        let socket = open(&self.transport, &route).await?;
+        let (sink, stream) = socket.split();
+        let mut sender = ExecSender(sink);
+        sender.control(&ToServer::Start(start)).await?;
+        Ok(ExecSocket {
+            sender,
+            receiver: ExecReceiver(stream),
+        })
+    }
+}
+
+// === impl ExecSender ===
+
+impl ExecSender {
+    /// Sends bytes of stdin. The caller keeps to the window.
+    pub async fn stdin(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+        self.send(STDIN, bytes).await
+    }
+
+    pub async fn stdin_eof(&mut self) -> Result<(), Fault> {
+        self.control(&ToServer::StdinEof).await
+    }
+
+    pub async fn resize(&mut self, rows: u16, cols: u16) -> Result<(), Fault> {
+        self.control(&ToServer::Resize { rows, cols }).await
+    }
+
+    /// Sends a signal to the command's process group.
+    pub async fn signal(&mut self, number: i32) -> Result<(), Fault> {
+        self.control(&ToServer::Signal(number)).await
+    }
+
+    async fn control(&mut self, message: &ToServer) -> Result<(), Fault> {
+        let json = serde_json::to_vec(message).map_err(not_json)?;
+        self.send(CONTROL, &json).await
+    }
+
+    async fn send(&mut self, channel: u8, payload: &[u8]) -> Result<(), Fault> {
+        let mut message = BytesMut::with_capacity(payload.len() + 1);
+        message.extend_from_slice(&[channel]);
+        message.extend_from_slice(payload);
+        let sent = self.0.send(Message::Binary(message.freeze())).await;
+        sent.map_err(|error| went_away(&error))
+    }
+}
+
+// === impl ExecReceiver ===
+
+impl ExecReceiver {
+    pub async fn next(&mut self) -> Result<ExecEvent, Fault> {
+        loop {
+            let mut message = match self.0.next().await {
+                Some(Ok(Message::Binary(message))) => message,
+                Some(Ok(Message::Close(_))) | None => return Err(cut_off()),
+                Some(Ok(_)) => continue,
+                Some(Err(error)) => return Err(went_away(&error)),
+            };
+            if message.is_empty() {
+                continue;
+            }
+            let channel = message.split_to(1)[0];
+            match channel {
+                STDOUT => return Ok(ExecEvent::Stdout(message)),
+                STDERR => return Ok(ExecEvent::Stderr(message)),
+                CONTROL => return controlled(&message),
+                // A channel of a newer daemon.
+                _ => continue,
+            }
+        }
+    }
+}
+
+fn controlled(payload: &[u8]) -> Result<ExecEvent, Fault> {
+    match serde_json::from_slice(payload).map_err(not_json)? {
+        ToClient::Started => Ok(ExecEvent::Started),
+        ToClient::StdinTaken(bytes) => Ok(ExecEvent::StdinTaken(bytes)),
+        ToClient::Exit { code } => Ok(ExecEvent::Exit(code)),
+        ToClient::Error(error) => Err(ErrorBody { error }.into()),
+    }
+}
+
+/// Opens a WebSocket on `route`, on a connection of its own.
+pub(super) async fn open(transport: &Transport, route: &str) -> Result<Socket, Fault> {
+    let stream = transport.stream().await?;
+    let address = format!("ws://holm.localhost{PREFIX}{route}");
+    let config = WebSocketConfig::default()
+        .max_message_size(Some(16 << 20))
+        .max_frame_size(Some(16 << 20));
+    match client_async_with_config(address, stream, Some(config)).await {
+        Ok((socket, _)) => Ok(socket),
+        Err(tungstenite::Error::Http(response)) => {
+            let body = response.body().as_deref().unwrap_or_default();
+            Err(fault_of(response.status().as_u16(), body))
+        }
+        Err(error) => Err(went_away(&error)),
+    }
+}
+
+fn cut_off() -> Fault {
+    Fault::new(
+        Code::DaemonUnreachable,
+        "the daemon ended the connection before the command was done",
+        "see `holm daemon status`; the command may still run inside",
+    )
+}

@@ -1,0 +1,45 @@
+//! The typed client: one method per route of the daemon's API on its Unix socket.
+//!
+//! The CLI calls it, and whatever else wants something of the engine. Every failure is a
+//! [`Fault`]: the daemon's own, or `daemon_unreachable` when there is nobody to talk to. A client is
+//! cheap to clone; clones share their open connections.
+
+mod create;
+mod exec;
+mod receive_pack;
+mod routes;
+mod socket;
+mod transport;
+
+pub use create::CreateStream;
+pub use exec::{ExecEvent, ExecReceiver, ExecSender, ExecSocket};
+pub use receive_pack::PackSocket;
+pub use routes::Removal;
+
+use holm_core::Fault;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use transport::Transport;
+
+/// A connection to the daemon.
+#[derive(Clone, Debug)]
+pub struct Client {
+    transport: Arc<Transport>,
+}
+
+// === impl Client ===
+
+impl Client {
+    /// Connects to the daemon that listens on `socket`. Paths longer than the kernel's limit for
+    /// socket addresses are fine.
+    pub async fn connect(socket: impl Into<PathBuf>) -> Result<Self, Fault> {
+        let transport = Transport::connect(socket.into()).await?;
+        Ok(Self {
+            transport: Arc::new(transport),
+        })
+    }
+
+    pub fn socket(&self) -> &Path {
+        self.transport.socket()
+    }
+}

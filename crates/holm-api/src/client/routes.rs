@@ -1,0 +1,149 @@
+//! One method per route that is asked and answered once.
+
+use super::Client;
+use super::create::CreateStream;
+use super::transport::{Body, full, good, not_json, whole};
+use crate::daemon::{Doctor, Status, Stop};
+use crate::project::{
+    Project, ProjectList, Refs, Sync, SyncAnswer, TrustApprove, TrustCheck, TrustReport,
+};
+use crate::workspace::{CreateWorkspace, Rename, Upload, Workspace, WorkspaceList};
+use bytes::Bytes;
+use futures_util::stream;
+use holm_core::{Fault, ProjectId, WorkspaceId};
+use http_body_util::{BodyExt, StreamBody};
+use hyper::Method;
+use hyper::body::Frame;
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+/// Whether unsaved work stands in the way of a removal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Removal {
+    RefuseUnsaved,
+    Force,
+}
+
+const CHUNK: usize = 256 * 1024;
+
+// === impl Client ===
+
+impl Client {
+    pub async fn status(&self) -> Result<Status, Fault> {
+        self.transport.plain(Method::GET, "/daemon").await
+    }
+
+    pub async fn stop_daemon(&self, stop: &Stop) -> Result<Status, Fault> {
+        let transport = &self.transport;
+        transport.json(Method::POST, "/daemon/stop", stop).await
+    }
+
+    pub async fn doctor(&self) -> Result<Doctor, Fault> {
+        self.transport.plain(Method::GET, "/doctor").await
+    }
+
+    pub async fn projects(&self) -> Result<ProjectList, Fault> {
+        self.transport.plain(Method::GET, "/projects").await
+    }
+
+    pub async fn remove_project(&self, id: &ProjectId) -> Result<Project, Fault> {
+        let route = format!("/projects/{id}");
+        self.transport.plain(Method::DELETE, &route).await
+    }
+
+    pub async fn sync_project(&self, sync: &Sync) -> Result<SyncAnswer, Fault> {
+        let transport = &self.transport;
+        transport.json(Method::POST, "/projects/sync", sync).await
+    }
+
+    pub async fn set_refs(&self, id: &ProjectId, refs: &Refs) -> Result<Project, Fault> {
+        let route = format!("/projects/{id}/refs");
+        self.transport.json(Method::POST, &route, refs).await
+    }
+
+    pub async fn check_trust(&self, check: &TrustCheck) -> Result<TrustReport, Fault> {
+        let transport = &self.transport;
+        transport.json(Method::POST, "/trust/check", check).await
+    }
+
+    pub async fn approve_trust(&self, approve: &TrustApprove) -> Result<TrustApprove, Fault> {
+        let transport = &self.transport;
+        transport.json(Method::POST, "/trust", approve).await
+    }
+
+    pub async fn workspaces(&self) -> Result<WorkspaceList, Fault> {
+        self.transport.plain(Method::GET, "/workspaces").await
+    }
+
+    pub async fn workspace(&self, id: &WorkspaceId) -> Result<Workspace, Fault> {
+        let route = format!("/workspaces/{id}");
+        self.transport.plain(Method::GET, &route).await
+    }
+
+    pub async fn rename(&self, id: &WorkspaceId, label: &str) -> Result<Workspace, Fault> {
+        let route = format!("/workspaces/{id}");
+        let label = label.to_owned();
+        let rename = Rename { label };
+        self.transport.json(Method::PATCH, &route, &rename).await
+    }
+
+    pub async fn remove(&self, id: &WorkspaceId, removal: Removal) -> Result<Workspace, Fault> {
+        let force = removal == Removal::Force;
+        let route = format!("/workspaces/{id}?force={force}");
+        self.transport.plain(Method::DELETE, &route).await
+    }
+
+    pub async fn start(&self, id: &WorkspaceId) -> Result<Workspace, Fault> {
+        let route = format!("/workspaces/{id}/start");
+        self.transport.plain(Method::POST, &route).await
+    }
+
+    pub async fn stop(&self, id: &WorkspaceId) -> Result<Workspace, Fault> {
+        let route = format!("/workspaces/{id}/stop");
+        self.transport.plain(Method::POST, &route).await
+    }
+
+    pub async fn restart(&self, id: &WorkspaceId) -> Result<Workspace, Fault> {
+        let route = format!("/workspaces/{id}/restart");
+        self.transport.plain(Method::POST, &route).await
+    }
+
+    /// Sends a file to the daemon, to be named in a later request.
+    pub async fn upload<R>(&self, content: R) -> Result<Upload, Fault>
+    where
+        R: AsyncRead + Send + Unpin + 'static,
+    {
+        let chunks = stream::try_unfold(content, |mut content| async move {
+            let mut chunk = vec![0; CHUNK];
+            let length = content.read(&mut chunk).await?;
+            chunk.truncate(length);
+            let frame = Frame::data(Bytes::from(chunk));
+            Ok((length > 0).then_some((frame, content)))
+        });
+        let body: Body = StreamBody::new(chunks).boxed_unsync();
+        let sent = self.transport.send(Method::POST, "/uploads", body).await;
+        let (response, connection) = sent?;
+        let answer = whole(response).await?;
+        self.transport.keep(connection);
+        serde_json::from_slice(&answer).map_err(not_json)
+    }
+
+    /// Makes a workspace. Dropping the stream before its last event cancels the creation, and the
+    /// daemon undoes what was done.
+    pub async fn create(&self, create: &CreateWorkspace) -> Result<CreateStream, Fault> {
+        let body = full(Bytes::from(serde_json::to_vec(create).map_err(not_json)?));
+        let sent = self.transport.send(Method::POST, "/workspaces", body).await;
+        let (response, connection) = sent?;
+        let response = good(response).await?;
+        Ok(CreateStream::new(
+            self.clone(),
+            connection,
+            response.into_body(),
+        ))
+    }
+
+    /// Ends the creation of a workspace; answers when everything is undone.
+    pub(super) async fn cancel(&self, id: &str) -> Result<serde_json::Value, Fault> {
+        let route = format!("/workspaces/{id}/cancel");
+        self.transport.plain(Method::POST, &route).await
+    }
+}

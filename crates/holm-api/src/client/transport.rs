@@ -1,0 +1,254 @@
+//! HTTP/1.1 over the daemon's socket: requests out, JSON or a [`Fault`] back.
+//!
+//! Connections whose answer was read to the end are kept and used again. A request is repeated on
+//! a new connection only when the kept one was closed before anything of the request was sent.
+
+use super::socket;
+use crate::{ErrorBody, PREFIX};
+use bytes::Bytes;
+use holm_core::{Code, Fault};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::{Method, Request, Response, header};
+use hyper_util::rt::TokioIo;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use tokio::net::UnixStream;
+use tokio::task::AbortHandle;
+
+pub(super) type Body = UnsyncBoxBody<Bytes, io::Error>;
+
+/// More idle connections than this are closed instead of kept.
+const MOST_IDLE: usize = 8;
+
+#[derive(Debug)]
+pub(super) struct Transport {
+    socket: PathBuf,
+    idle: Mutex<Vec<Connection>>,
+}
+
+/// One open connection. Dropping it closes it.
+#[derive(Debug)]
+pub(super) struct Connection {
+    sender: SendRequest<Body>,
+    driver: AbortHandle,
+}
+
+// === impl Transport ===
+
+impl Transport {
+    pub(super) async fn connect(socket: PathBuf) -> Result<Self, Fault> {
+        let transport = Self {
+            socket,
+            idle: Mutex::new(Vec::new()),
+        };
+        let connection = transport.open().await?;
+        transport.keep(connection);
+        Ok(transport)
+    }
+
+    pub(super) fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    pub(super) async fn stream(&self) -> Result<UnixStream, Fault> {
+        socket::connect(&self.socket)
+            .await
+            .map_err(|error| unreachable(&self.socket, &error))
+    }
+
+    /// Sends `body` as JSON and reads the answer as JSON.
+    pub(super) async fn json<Q: Serialize, A: DeserializeOwned>(
+        &self,
+        method: Method,
+        route: &str,
+        body: &Q,
+    ) -> Result<A, Fault> {
+        let body = Bytes::from(serde_json::to_vec(body).map_err(not_json)?);
+        self.call(method, route, body).await
+    }
+
+    /// Sends no body and reads the answer as JSON.
+    pub(super) async fn plain<A: DeserializeOwned>(
+        &self,
+        method: Method,
+        route: &str,
+    ) -> Result<A, Fault> {
+        self.call(method, route, Bytes::new()).await
+    }
+
+    async fn call<A: DeserializeOwned>(
+        &self,
+        method: Method,
+        route: &str,
+        body: Bytes,
+    ) -> Result<A, Fault> {
+        let (response, connection) = self.send_bytes(method, route, body).await?;
+        let answer = whole(response).await?;
+        self.keep(connection);
+        serde_json::from_slice(&answer).map_err(not_json)
+    }
+
+    /// Sends bytes that are all there, on a kept connection where there is one.
+    async fn send_bytes(
+        &self,
+        method: Method,
+        route: &str,
+        body: Bytes,
+    ) -> Result<(Response<Incoming>, Connection), Fault> {
+        while let Some(mut connection) = self.take() {
+            let request = request(method.clone(), route, full(body.clone()))?;
+            match connection.sender.try_send_request(request).await {
+                Ok(response) => return Ok((response, connection)),
+                Err(mut error) => {
+                    // What comes back was not sent: the daemon closed the idle connection.
+                    if error.take_message().is_none() {
+                        return Err(went_away(&error.into_error()));
+                    }
+                }
+            }
+        }
+        let connection = self.open().await?;
+        self.send_on(connection, request(method, route, full(body))?)
+            .await
+    }
+
+    /// Sends a request whose body cannot be sent twice, on a connection of its own.
+    pub(super) async fn send(
+        &self,
+        method: Method,
+        route: &str,
+        body: Body,
+    ) -> Result<(Response<Incoming>, Connection), Fault> {
+        let connection = self.open().await?;
+        self.send_on(connection, request(method, route, body)?)
+            .await
+    }
+
+    async fn send_on(
+        &self,
+        mut connection: Connection,
+        request: Request<Body>,
+    ) -> Result<(Response<Incoming>, Connection), Fault> {
+        let sent = connection.sender.send_request(request).await;
+        let response = sent.map_err(|error| went_away(&error))?;
+        Ok((response, connection))
+    }
+
+    pub(super) fn keep(&self, connection: Connection) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < MOST_IDLE && !connection.sender.is_closed() {
+            idle.push(connection);
+        }
+    }
+
+    fn take(&self) -> Option<Connection> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(connection) = idle.pop() {
+            if connection.sender.is_ready() {
+                return Some(connection);
+            }
+        }
+        None
+    }
+
+    async fn open(&self) -> Result<Connection, Fault> {
+        let stream = self.stream().await?;
+        let (mut sender, connection) = handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| went_away(&error))?;
+        let task = tokio::spawn(async move {
+            // What goes wrong on the connection reaches whoever waits for an answer on it.
+            let _ = connection.await;
+        });
+        let driver = task.abort_handle();
+        sender.ready().await.map_err(|error| went_away(&error))?;
+        Ok(Connection { sender, driver })
+    }
+}
+
+// === impl Connection ===
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+/// The whole body of a good answer, or the fault that the daemon sent.
+pub(super) async fn whole(response: Response<Incoming>) -> Result<Bytes, Fault> {
+    let response = good(response).await?;
+    let body = response.into_body().collect().await;
+    Ok(body.map_err(|error| went_away(&error))?.to_bytes())
+}
+
+/// The answer if it is a good one, or the fault that the daemon sent.
+pub(super) async fn good(response: Response<Incoming>) -> Result<Response<Incoming>, Fault> {
+    let status = response.status();
+    if status.is_success() {
+        return Ok(response);
+    }
+    let body = response.into_body().collect().await;
+    let body = body.map_err(|error| went_away(&error))?.to_bytes();
+    Err(fault_of(status.as_u16(), &body))
+}
+
+/// The fault in an error answer.
+pub(super) fn fault_of(status: u16, body: &[u8]) -> Fault {
+    match serde_json::from_slice::<ErrorBody>(body) {
+        Ok(body) => body.into(),
+        Err(_) => Fault::new(
+            Code::Internal,
+            format!("the daemon answered with status {status} and no explanation"),
+            "see the daemon's log; `holm daemon status` says where its data is",
+        ),
+    }
+}
+
+pub(super) fn went_away(error: &dyn std::error::Error) -> Fault {
+    Fault::new(
+        Code::DaemonUnreachable,
+        format!("the daemon went away in the middle of a request: {error}"),
+        "see `holm daemon status`, then try again",
+    )
+}
+
+pub(super) fn not_json(error: serde_json::Error) -> Fault {
+    Fault::new(
+        Code::Internal,
+        format!("the daemon and this program do not understand each other: {error}"),
+        "is the daemon of another version? `holm daemon stop`, then try again",
+    )
+}
+
+fn unreachable(socket: &Path, error: &io::Error) -> Fault {
+    Fault::new(
+        Code::DaemonUnreachable,
+        format!("cannot reach the daemon at {}: {error}", socket.display()),
+        "`holm daemon start` starts it",
+    )
+}
+
+fn request(method: Method, route: &str, body: Body) -> Result<Request<Body>, Fault> {
+    Request::builder()
+        .method(method)
+        .uri(format!("{PREFIX}{route}"))
+        .header(header::HOST, "holm.localhost")
+        .header(header::CONTENT_TYPE, "application/json")
+        .body(body)
+        .map_err(|error| {
+            let message = format!("cannot ask the daemon for {route}: {error}");
+            Fault::new(Code::BadRequest, message, "`holm ls` lists what there is")
+        })
+}
+
+pub(super) fn full(bytes: Bytes) -> Body {
+    Full::new(bytes)
+        .map_err(|never| match never {})
+        .boxed_unsync()
+}
