@@ -10,6 +10,7 @@ pub mod label;
 pub mod plan;
 pub mod reference;
 pub mod side;
+pub mod state;
 
 pub use fault::{Code, Fault, Kind};
 pub use id::{ProjectId, WorkspaceId};

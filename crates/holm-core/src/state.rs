@@ -1,0 +1,196 @@
+//! The word that users see for a workspace, and why. A pure function of what was wanted and what
+//! was seen; the engine calls it for every workspace that it shows.
+
+use crate::plan::{Desired, Files, Keeper, Observed, State};
+
+/// Whether anybody was told that the workspace exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Birth {
+    /// It is being made. If that is interrupted, everything of it is undone.
+    Pending,
+    /// It is the user's. Nothing of it is deleted but through the trash.
+    Acknowledged,
+}
+
+/// How the last run of a workspace's processes ended, where that is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LastRun<'a> {
+    Unknown,
+    /// The machine was started anew since.
+    Reboot,
+    Died(&'a str),
+}
+
+/// The state of a workspace, and the reason where the state alone does not say it.
+pub fn state(
+    desired: Desired,
+    birth: Birth,
+    observed: Observed,
+    last_run: LastRun<'_>,
+) -> (State, Option<String>) {
+    let failed = |reason: &str| (State::Failed, Some(reason.to_owned()));
+    if birth == Birth::Pending {
+        return (State::Creating, None);
+    }
+    match (desired, observed.keeper, observed.files) {
+        (Desired::Removed, _, _) => (State::Removed, None),
+        (_, Keeper::Running, _) => (State::Running, None),
+        (_, Keeper::Broken, _) => match last_run {
+            LastRun::Died(how) => failed(how),
+            LastRun::Unknown | LastRun::Reboot => failed("its processes do not answer"),
+        },
+        (_, Keeper::Absent, Files::Absent) => failed("its files are missing"),
+        (_, Keeper::Absent, Files::Partial) => failed("its files are incomplete"),
+        (Desired::Stopped, Keeper::Absent, Files::Complete) => (State::Stopped, None),
+        (Desired::Running, Keeper::Absent, Files::Complete) => match last_run {
+            LastRun::Reboot => (State::Stopped, Some("reboot".to_owned())),
+            LastRun::Died(how) => failed(how),
+            LastRun::Unknown => failed("its processes are gone"),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Base;
+
+    #[test]
+    fn what_users_see() {
+        use Birth::{Acknowledged, Pending};
+        use Desired::{Removed, Running, Stopped};
+        use LastRun::{Died, Reboot, Unknown};
+        let check = |desired, birth, keeper, files, last_run, expect: (State, Option<&str>)| {
+            for base in [Base::Absent, Base::Present] {
+                let observed = Observed {
+                    base,
+                    files,
+                    keeper,
+                };
+                let (word, reason) = state(desired, birth, observed, last_run);
+                assert_eq!((word, reason.as_deref()), expect);
+            }
+        };
+        let (gone, up, broken) = (Keeper::Absent, Keeper::Running, Keeper::Broken);
+        let (none, half, whole) = (Files::Absent, Files::Partial, Files::Complete);
+        let fails = |reason| (State::Failed, Some(reason));
+
+        check(
+            Running,
+            Pending,
+            gone,
+            none,
+            Unknown,
+            (State::Creating, None),
+        );
+        check(
+            Running,
+            Pending,
+            up,
+            whole,
+            Unknown,
+            (State::Creating, None),
+        );
+        check(
+            Running,
+            Acknowledged,
+            up,
+            whole,
+            Unknown,
+            (State::Running, None),
+        );
+        check(
+            Stopped,
+            Acknowledged,
+            up,
+            whole,
+            Unknown,
+            (State::Running, None),
+        );
+        check(
+            Stopped,
+            Acknowledged,
+            gone,
+            whole,
+            Unknown,
+            (State::Stopped, None),
+        );
+        check(
+            Stopped,
+            Acknowledged,
+            gone,
+            whole,
+            Died("killed"),
+            (State::Stopped, None),
+        );
+        check(
+            Stopped,
+            Acknowledged,
+            gone,
+            whole,
+            Reboot,
+            (State::Stopped, None),
+        );
+        let after_reboot = (State::Stopped, Some("reboot"));
+        check(Running, Acknowledged, gone, whole, Reboot, after_reboot);
+        check(
+            Running,
+            Acknowledged,
+            gone,
+            whole,
+            Died("killed"),
+            fails("killed"),
+        );
+        check(
+            Running,
+            Acknowledged,
+            gone,
+            whole,
+            Unknown,
+            fails("its processes are gone"),
+        );
+        check(
+            Running,
+            Acknowledged,
+            broken,
+            whole,
+            Died("killed"),
+            fails("killed"),
+        );
+        let mute = "its processes do not answer";
+        check(Running, Acknowledged, broken, whole, Unknown, fails(mute));
+        check(Stopped, Acknowledged, broken, whole, Reboot, fails(mute));
+        check(
+            Stopped,
+            Acknowledged,
+            gone,
+            none,
+            Unknown,
+            fails("its files are missing"),
+        );
+        check(
+            Running,
+            Acknowledged,
+            gone,
+            half,
+            Reboot,
+            fails("its files are incomplete"),
+        );
+        check(
+            Removed,
+            Acknowledged,
+            gone,
+            none,
+            Unknown,
+            (State::Removed, None),
+        );
+        check(
+            Removed,
+            Acknowledged,
+            up,
+            whole,
+            Unknown,
+            (State::Removed, None),
+        );
+    }
+}
