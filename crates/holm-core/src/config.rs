@@ -1,0 +1,278 @@
+//! What a project's `holm.toml` says, as values that cannot be wrong.
+//!
+//! Built by the parser in the `holm` crate; used by trust, the engine and later by services,
+//! secrets and the gateway. There is no text to interpret here: names are checked, words are
+//! enums, durations and sizes are numbers, and references between parts are known to exist.
+
+pub mod network;
+pub mod path;
+pub mod value;
+
+pub use network::{Address, Destination, HostPattern, InvalidDestination};
+pub use path::{InvalidPath, Pattern, Place, ProtectedPath, Root};
+pub use value::{
+    InvalidDuration, InvalidSize, InvalidVariable, Name, Variable, display_size, parse_duration,
+    parse_size,
+};
+
+use crate::ProjectName;
+use std::collections::BTreeMap;
+use std::num::NonZeroU16;
+use std::time::Duration;
+
+/// The whole file. The default is what a project without a file has.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ProjectConfig {
+    pub project: Project,
+    pub ports: BTreeMap<Name, NonZeroU16>,
+    pub services: BTreeMap<Name, Service>,
+    pub volumes: BTreeMap<Name, Volume>,
+    pub shared: BTreeMap<Name, Shared>,
+    pub caches: BTreeMap<Name, Cache>,
+    pub secrets: BTreeMap<Variable, Secret>,
+    pub egress: Egress,
+    pub limits: Limits,
+    pub agents: BTreeMap<Name, Agent>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Project {
+    pub name: Option<ProjectName>,
+    /// `None`: the repository's own path.
+    pub root: Option<Root>,
+    /// Shell commands, run inside.
+    pub setup: Vec<String>,
+    /// `None`: known manifests and lock files.
+    pub setup_inputs: Option<Vec<Pattern>>,
+    pub include: Vec<Pattern>,
+    pub protected_paths: Vec<ProtectedPath>,
+    pub isolation: Scope,
+    pub driver: DriverName,
+    pub nested: bool,
+}
+
+/// What of the project a workspace sees.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// Only itself.
+    #[default]
+    Workspace,
+    /// Its siblings' trees too, read-only.
+    Project,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum DriverName {
+    #[default]
+    Linux,
+    Docker,
+    Kubernetes,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Service {
+    /// A shell command.
+    pub run: String,
+    /// `None`: ready as soon as it runs.
+    pub ready: Option<Ready>,
+    pub depends_on: Vec<Name>,
+    pub restart: Restart,
+    pub on_assign: OnAssign,
+    pub build: Option<String>,
+    /// Empty: every change rebuilds.
+    pub rebuild_when: Vec<Pattern>,
+    pub env: BTreeMap<Variable, String>,
+}
+
+/// When a service counts as ready.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ready {
+    pub probe: Probe,
+    pub timeout: Duration,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Probe {
+    /// A GET of `path` is answered with success.
+    Http { path: String, port: NonZeroU16 },
+    /// The port takes connections.
+    Tcp { port: NonZeroU16 },
+    /// The text appears in the service's log.
+    Log { text: String },
+    /// The shell command ends with success.
+    Command { command: String },
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Restart {
+    No,
+    #[default]
+    OnFailure,
+    Always,
+}
+
+/// What a service does when its workspace moves to another ref.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum OnAssign {
+    None,
+    Hot,
+    #[default]
+    Restart,
+    Rebuild,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Volume {
+    pub path: Place,
+    pub policy: Policy,
+    pub seed: Vec<String>,
+    pub seed_inputs: Vec<Pattern>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Policy {
+    /// Begins empty, seen by one workspace.
+    Isolated,
+    /// Begins as a copy-on-write copy.
+    Fork,
+    /// One for all workspaces.
+    Shared,
+}
+
+/// A service of the host that the project may reach.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shared {
+    pub address: Address,
+    /// Where it appears inside.
+    pub port: NonZeroU16,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cache {
+    pub path: Place,
+    pub policy: Policy,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Secret {
+    pub from: SecretSource,
+    pub inject: Inject,
+    pub to: Vec<Receiver>,
+    pub hosts: Vec<Destination>,
+    pub ttl: Option<Duration>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SecretSource {
+    Env(Variable),
+    File(Place),
+    Command(Vec<String>),
+    /// Kept by holm (`holm secret set`).
+    Stored,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Inject {
+    #[default]
+    Env,
+    File,
+    Placeholder,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Receiver {
+    Service(Name),
+    Runs,
+    Sessions,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Egress {
+    /// `None`: as the user's settings say.
+    pub mode: Option<EgressMode>,
+    pub allow: Vec<Destination>,
+}
+
+/// Ordered from narrow to wide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum EgressMode {
+    None,
+    Allow,
+    Open,
+}
+
+/// Each `None`: as the user's settings say.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Limits {
+    pub memory: Option<u64>,
+    pub cpus: Option<f64>,
+    pub processes: Option<u64>,
+    pub disk: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Agent {
+    pub command: Vec<String>,
+    pub timeout: Option<Duration>,
+}
+
+/// The words of an enum as they are written in the file, in the order of the documentation.
+pub trait Word: Copy + Sized + 'static {
+    const ALL: &'static [(&'static str, Self)];
+
+    fn parse_word(text: &str) -> Option<Self> {
+        let mut all = Self::ALL.iter();
+        all.find(|(word, _)| *word == text).map(|(_, value)| *value)
+    }
+}
+
+macro_rules! words {
+    ($type:ident: $($word:literal => $variant:ident),*) => {
+        impl Word for $type {
+            const ALL: &'static [(&'static str, Self)] = &[$(($word, $type::$variant)),*];
+        }
+
+        impl $type {
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $($type::$variant => $word,)*
+                }
+            }
+        }
+    };
+}
+
+words!(Scope: "workspace" => Workspace, "project" => Project);
+words!(DriverName: "linux" => Linux, "docker" => Docker, "kubernetes" => Kubernetes);
+words!(Restart: "no" => No, "on-failure" => OnFailure, "always" => Always);
+words!(OnAssign: "none" => None, "hot" => Hot, "restart" => Restart, "rebuild" => Rebuild);
+words!(Policy: "isolated" => Isolated, "fork" => Fork, "shared" => Shared);
+words!(Inject: "env" => Env, "file" => File, "placeholder" => Placeholder);
+words!(EgressMode: "open" => Open, "allow" => Allow, "none" => None);
+
+// === impl Receiver ===
+
+impl Receiver {
+    pub fn as_str(&self) -> &str {
+        match self {
+            Receiver::Service(name) => name.as_str(),
+            Receiver::Runs => "runs",
+            Receiver::Sessions => "sessions",
+        }
+    }
+}
+
+// === impl Cache ===
+
+impl Cache {
+    /// Whether its data lies outside of the project, that is, on the user's side.
+    pub fn is_outside(&self, root: Option<&Root>) -> bool {
+        match (&self.path, root) {
+            (Place::Project(_), _) => false,
+            (Place::Absolute(path), Some(root)) => {
+                !std::path::Path::new(path).starts_with(root.as_path())
+            }
+            (Place::Absolute(_), None) | (Place::Home(_), _) => true,
+        }
+    }
+}

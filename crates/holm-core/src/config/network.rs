@@ -1,0 +1,286 @@
+//! Places on a network as `holm.toml` writes them: where the gateway may go, and services of the
+//! host. Only the text is read here; what a name means is the gateway's.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::num::NonZeroU16;
+
+/// Where a connection may go: `api.example.org`, `*.example.net:443`, `10.1.2.3:5432`,
+/// `[fd00::1]:80`, `10.0.0.0/8`. Without a port: any port.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Destination {
+    pub host: HostPattern,
+    pub port: Option<NonZeroU16>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum HostPattern {
+    /// Exactly this name, in lower case.
+    Name(String),
+    /// Every name below this one, at any depth, and not the name itself.
+    Below(String),
+    Address(IpAddr),
+    /// Addresses that share the first `bits`.
+    Network {
+        address: IpAddr,
+        bits: u8,
+    },
+}
+
+/// One service on the host or its network: `127.0.0.1:6379`, `db.example.org:5432`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Address {
+    pub host: String,
+    pub port: NonZeroU16,
+}
+
+/// Why a text is not a destination or an address.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidDestination {
+    #[error("it is empty")]
+    Empty,
+    #[error("`{0}` is not a port (1 to 65535)")]
+    Port(String),
+    #[error("it has no port; write `host:port`")]
+    NoPort,
+    #[error("it has `{}`; a name has a-z, 0-9, `-`, `_` and `.`", .0.escape_default())]
+    Character(char),
+    #[error("a part between dots is empty, longer than 63 characters, or has `-` at an end")]
+    Part,
+    #[error("it is longer than 253 characters")]
+    TooLong,
+    #[error(
+        "`*` stands only in front, as in `*.example.org`; for everything use `mode = \"open\"`"
+    )]
+    Star,
+    #[error("an IPv6 address is written in brackets, as in `[fd00::1]:80`")]
+    Brackets,
+    #[error("it is not an address")]
+    NotAnAddress,
+    #[error("the part behind `/` must be a number of bits that the address can have")]
+    Bits,
+    #[error("write the host only, without `http://` and without a path")]
+    Url,
+}
+
+fn parse_port(text: &str) -> Result<NonZeroU16, InvalidDestination> {
+    let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let port = if plain { text.parse().ok() } else { None };
+    port.ok_or_else(|| InvalidDestination::Port(text.escape_default().to_string()))
+}
+
+/// The host and the port behind the last `:`, with brackets taken off.
+fn split_port(text: &str) -> Result<(Spelled<'_>, Option<NonZeroU16>), InvalidDestination> {
+    if text.is_empty() {
+        return Err(InvalidDestination::Empty);
+    }
+    if text.contains("//") {
+        return Err(InvalidDestination::Url);
+    }
+    if let Some(rest) = text.strip_prefix('[') {
+        let (inside, after) = rest.split_once(']').ok_or(InvalidDestination::Brackets)?;
+        let address: Ipv6Addr = inside
+            .parse()
+            .map_err(|_| InvalidDestination::NotAnAddress)?;
+        let port = match after.strip_prefix(':') {
+            Some(port) => Some(parse_port(port)?),
+            None if after.is_empty() => None,
+            None => return Err(InvalidDestination::Brackets),
+        };
+        return Ok((Spelled::Address(IpAddr::V6(address)), port));
+    }
+    let (host, port) = match text.split_once(':') {
+        Some((_, port)) if port.contains(':') => return Err(InvalidDestination::Brackets),
+        Some((host, port)) => (host, Some(parse_port(port)?)),
+        None => (text, None),
+    };
+    match host.parse::<Ipv4Addr>() {
+        Ok(address) => Ok((Spelled::Address(IpAddr::V4(address)), port)),
+        Err(_) => Ok((Spelled::Text(host), port)),
+    }
+}
+
+enum Spelled<'a> {
+    Text(&'a str),
+    Address(IpAddr),
+}
+
+/// A host name in lower case. Four numbers are an address, and a wrong one is not a name.
+fn parse_name(text: &str) -> Result<String, InvalidDestination> {
+    if text.is_empty() {
+        return Err(InvalidDestination::Empty);
+    }
+    if text.len() > 253 {
+        return Err(InvalidDestination::TooLong);
+    }
+    if text.contains('*') {
+        return Err(InvalidDestination::Star);
+    }
+    if text.contains('/') {
+        return Err(InvalidDestination::Url);
+    }
+    let wrong = |c: &char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'));
+    if let Some(character) = text.chars().find(wrong) {
+        return Err(InvalidDestination::Character(character));
+    }
+    let bad = |p: &str| p.is_empty() || p.len() > 63 || p.starts_with('-') || p.ends_with('-');
+    if text.split('.').any(bad) {
+        return Err(InvalidDestination::Part);
+    }
+    // Resolvers read `127.1`, `0x7f.1` and `2130706433` as addresses: a name ends in a letter part.
+    let last = text.rsplit('.').next().unwrap_or(text);
+    if last.starts_with(|c: char| c.is_ascii_digit()) {
+        return Err(InvalidDestination::NotAnAddress);
+    }
+    Ok(text.to_ascii_lowercase())
+}
+
+fn parse_network(address: &str, bits: &str) -> Result<HostPattern, InvalidDestination> {
+    let address: IpAddr = address
+        .parse()
+        .map_err(|_| InvalidDestination::NotAnAddress)?;
+    let most = if address.is_ipv4() { 32 } else { 128 };
+    let plain = !bits.is_empty() && bits.bytes().all(|byte| byte.is_ascii_digit());
+    let bits: Option<u8> = if plain { bits.parse().ok() } else { None };
+    match bits {
+        Some(bits) if bits <= most => Ok(HostPattern::Network { address, bits }),
+        _ => Err(InvalidDestination::Bits),
+    }
+}
+
+// === impl Destination ===
+
+impl Destination {
+    pub fn parse(text: &str) -> Result<Self, InvalidDestination> {
+        if let Some((address, bits)) = text.split_once('/')
+            && !text.contains("//")
+        {
+            let host = parse_network(address, bits)?;
+            return Ok(Self { host, port: None });
+        }
+        let (host, port) = split_port(text)?;
+        let host = match host {
+            Spelled::Address(address) => HostPattern::Address(address),
+            Spelled::Text(text) => match text.strip_prefix("*.") {
+                Some(parent) => HostPattern::Below(parse_name(parent)?),
+                None => HostPattern::Name(parse_name(text)?),
+            },
+        };
+        Ok(Self { host, port })
+    }
+
+    /// Whether it names addresses. Only such an entry opens private networks: a name never does,
+    /// because whoever owns the name decides where it leads.
+    pub fn is_address(&self) -> bool {
+        matches!(
+            self.host,
+            HostPattern::Address(_) | HostPattern::Network { .. }
+        )
+    }
+}
+
+impl fmt::Display for Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.host {
+            HostPattern::Name(name) => f.write_str(name)?,
+            HostPattern::Below(name) => write!(f, "*.{name}")?,
+            HostPattern::Address(IpAddr::V4(address)) => write!(f, "{address}")?,
+            HostPattern::Address(IpAddr::V6(address)) => write!(f, "[{address}]")?,
+            HostPattern::Network { address, bits } => write!(f, "{address}/{bits}")?,
+        }
+        match self.port {
+            Some(port) => write!(f, ":{port}"),
+            None => Ok(()),
+        }
+    }
+}
+
+// === impl Address ===
+
+impl Address {
+    pub fn parse(text: &str) -> Result<Self, InvalidDestination> {
+        let (host, port) = split_port(text)?;
+        let host = match host {
+            Spelled::Address(address) => address.to_string(),
+            Spelled::Text(text) => parse_name(text)?,
+        };
+        let port = port.ok_or(InvalidDestination::NoPort)?;
+        Ok(Self { host, port })
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.host.contains(':') {
+            write!(f, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{}:{}", self.host, self.port)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn destinations_are_shown_as_they_are_written() {
+        for text in [
+            "packages.example.org",
+            "*.example.net:443",
+            "10.1.2.3",
+            "10.1.2.3:5432",
+            "[fd00::1]:80",
+            "[fd00::1]",
+            "10.0.0.0/8",
+            "fd00::/8",
+            "my_host",
+        ] {
+            assert_eq!(Destination::parse(text).unwrap().to_string(), text);
+        }
+        let upper = Destination::parse("API.Example.org").unwrap();
+        assert_eq!(upper.to_string(), "api.example.org");
+    }
+
+    #[test]
+    fn what_is_not_a_destination() {
+        let check = |text: &str, expect: InvalidDestination| {
+            assert_eq!(Destination::parse(text), Err(expect), "{text}");
+        };
+        check("", InvalidDestination::Empty);
+        check("*", InvalidDestination::Star);
+        check("a*.example.org", InvalidDestination::Star);
+        check("*.*.example.org", InvalidDestination::Star);
+        check("example.org:0", InvalidDestination::Port("0".into()));
+        check("example.org:", InvalidDestination::Port(String::new()));
+        check(
+            "example.org:70000",
+            InvalidDestination::Port("70000".into()),
+        );
+        check("example.org:+80", InvalidDestination::Port("+80".into()));
+        check("https://example.org", InvalidDestination::Url);
+        check("example.org/x", InvalidDestination::NotAnAddress);
+        check("exa mple.org", InvalidDestination::Character(' '));
+        check("-a.example.org", InvalidDestination::Part);
+        check("a..example.org", InvalidDestination::Part);
+        check("example.org.", InvalidDestination::Part);
+        check("127.1", InvalidDestination::NotAnAddress);
+        check("256.1.1.1", InvalidDestination::NotAnAddress);
+        check("2130706433", InvalidDestination::NotAnAddress);
+        check("0x7f.0x1", InvalidDestination::NotAnAddress);
+        check("fd00::1", InvalidDestination::Brackets);
+        check("[fd00::1", InvalidDestination::Brackets);
+        check("10.0.0.0/33", InvalidDestination::Bits);
+        check("10.0.0.0/", InvalidDestination::Bits);
+        check(&"a.".repeat(127).repeat(2), InvalidDestination::TooLong);
+    }
+
+    #[test]
+    fn addresses() {
+        for text in ["127.0.0.1:6379", "[::1]:6379", "db.example.org:5432"] {
+            assert_eq!(Address::parse(text).unwrap().to_string(), text);
+        }
+        assert_eq!(Address::parse("127.0.0.1"), Err(InvalidDestination::NoPort));
+        assert_eq!(Address::parse("*.a.test:1"), Err(InvalidDestination::Star));
+    }
+}
