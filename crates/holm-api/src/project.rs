@@ -78,6 +78,9 @@ pub struct Refs {
 pub struct TrustCheck {
     pub project_id: String,
     pub config: Option<String>,
+    /// The patterns of `.worktreeinclude`: asked for like `project.include`.
+    #[serde(default)]
+    pub worktree_include: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

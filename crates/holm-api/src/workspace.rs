@@ -141,6 +141,9 @@ pub struct CreateWorkspace {
     pub home: String,
     /// The text of `holm.toml` at the starting commit (of the checkout with `--dirty`).
     pub config: Option<String>,
+    /// The patterns of `.worktreeinclude`, which count as `project.include` for trust.
+    #[serde(default)]
+    pub worktree_include: Vec<String>,
     /// Go on without what `config` asks of the host, instead of refusing.
     pub untrusted: bool,
     pub allow_degraded: Vec<String>,
