@@ -1,0 +1,68 @@
+//! Running a command inside a workspace, started first where that is allowed.
+
+use crate::converge::Goal;
+use crate::driver::Driver;
+use crate::engine::{Engine, Inner, detached, now};
+use crate::exec::{ExecRequest, ExecStream};
+use crate::store::Store;
+use holm_core::plan::{Desired, Keeper};
+use holm_core::{Code, Fault, WorkspaceId};
+use std::sync::Arc;
+
+/// What to do with a workspace that does not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stopped {
+    Start,
+    Refuse,
+}
+
+// === impl Engine ===
+
+impl<D: Driver, S: Store> Engine<D, S> {
+    /// Runs a command inside. Counts as use of the workspace.
+    pub async fn exec(
+        &self,
+        id: &WorkspaceId,
+        request: ExecRequest,
+        stopped: Stopped,
+    ) -> Result<ExecStream, Fault> {
+        self.inner.awaken(id, stopped).await?;
+        let (inner, key, at) = (Arc::clone(&self.inner), id.clone(), now());
+        // The command does not wait for the note of when it was run.
+        tokio::spawn(async move {
+            if let Err(error) = inner.store.call(move |store| store.touch(&key, at)).await {
+                tracing::warn!(%error, "the time of use was not noted");
+            }
+        });
+        self.inner.driver.exec(id, request).await
+    }
+}
+
+// === impl Inner ===
+
+impl<D: Driver, S: Store> Inner<D, S> {
+    async fn awaken(self: &Arc<Self>, id: &WorkspaceId, stopped: Stopped) -> Result<(), Fault> {
+        let turn = self.workspaces.lock(id).await;
+        let record = self.live(id).await?;
+        let sighting = self.driver.observe(&record.spec).await?;
+        if sighting.observed.keeper == Keeper::Running {
+            return Ok(());
+        }
+        if stopped == Stopped::Refuse {
+            let label = &record.label;
+            return Err(Fault::new(
+                Code::NotRunning,
+                format!("workspace `{label}` is not running"),
+                format!("`holm start {id}` starts it"),
+            ));
+        }
+        let inner = Arc::clone(self);
+        detached(async move {
+            let _turn = turn;
+            let goal = Goal::Reach(Desired::Running);
+            inner.lead(record, Desired::Running, goal).await
+        })
+        .await
+        .map(|_| ())
+    }
+}

@@ -1,0 +1,169 @@
+//! Look, plan, write down, apply, look again. The one path of create, start, stop, restart,
+//! remove, and recovery. The caller holds the workspace's lock.
+
+use crate::driver::{Driver, Ended, Journaled, Progress, Sighting};
+use crate::engine::Inner;
+use crate::store::{Outcome, Store, WorkspaceRecord};
+use holm_core::plan::{Action, Base, Desired, Files, Keeper, Observed, plan};
+use holm_core::state::Birth;
+use holm_core::{Code, Fault};
+use std::sync::Arc;
+
+/// Where to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Goal {
+    Reach(Desired),
+    /// Running, with processes that were started after this was asked for.
+    Renew,
+}
+
+// === impl Inner ===
+
+impl<D: Driver, S: Store> Inner<D, S> {
+    /// Leads a workspace to the goal and says what is there then.
+    pub(crate) async fn converge(
+        &self,
+        record: &WorkspaceRecord,
+        goal: Goal,
+        progress: &Progress,
+    ) -> Result<Sighting, Fault> {
+        let sighting = self.driver.observe(&record.spec).await?;
+        let actions = steps(record, goal, sighting.observed)?;
+        if actions.is_empty() {
+            return Ok(sighting);
+        }
+        self.act(record, &actions, progress).await?;
+        let sighting = self.driver.observe(&record.spec).await?;
+        let settled = match goal {
+            Goal::Reach(desired) => Goal::Reach(desired),
+            Goal::Renew => Goal::Reach(Desired::Running),
+        };
+        match steps(record, settled, sighting.observed)?.first() {
+            None => Ok(sighting),
+            Some(next) => Err(not_reached(record, *next, sighting.reason)),
+        }
+    }
+
+    /// Writes the actions down, then does them in order, up to the first that fails.
+    async fn act(
+        &self,
+        record: &WorkspaceRecord,
+        actions: &[Action],
+        progress: &Progress,
+    ) -> Result<(), Fault> {
+        let (id, planned) = (record.id.clone(), actions.to_vec());
+        let entries = self.store.call(move |store| store.journal(&id, &planned));
+        for (entry, action) in entries.await?.into_iter().zip(actions) {
+            let journaled = Journaled {
+                action: *action,
+                spec: Arc::clone(&record.spec),
+            };
+            let done = self.apply(journaled, progress).await;
+            let outcome = match &done {
+                Ok(()) => Outcome::Done,
+                Err(fault) => Outcome::Failed(fault.to_string()),
+            };
+            let ended = self
+                .store
+                .call(move |store| store.end_entry(entry, &outcome));
+            let ended = ended.await;
+            if let Err(fault) = done {
+                let id = record.id.clone();
+                let dropped = self.store.call(move |store| store.drop_open_entries(&id));
+                if let Err(error) = dropped.await {
+                    tracing::warn!(id = %record.id, %error, "the journal keeps open entries");
+                }
+                return Err(fault);
+            }
+            ended?;
+        }
+        Ok(())
+    }
+
+    async fn apply(&self, journaled: Journaled, progress: &Progress) -> Result<(), Fault> {
+        if journaled.action() != Action::BuildBase {
+            return self.driver.apply(journaled, progress.clone()).await;
+        }
+        // Workspaces of one commit share its base: the first builds it, the others find it built.
+        let spec = journaled.spec();
+        let key = (spec.project_id.clone(), spec.code.commit.clone());
+        let _turn = self.bases.lock(&key).await;
+        let sighting = self.driver.observe(spec).await?;
+        match sighting.observed.base {
+            Base::Present => Ok(()),
+            Base::Absent => self.driver.apply(journaled, progress.clone()).await,
+        }
+    }
+}
+
+/// The actions that lead to the goal.
+///
+/// Files of a workspace that somebody was told of are never made anew: if they are gone, saying so
+/// is better than an empty workspace in their place.
+fn steps(record: &WorkspaceRecord, goal: Goal, observed: Observed) -> Result<Vec<Action>, Fault> {
+    let mut actions = match goal {
+        Goal::Reach(desired) => plan(desired, observed),
+        Goal::Renew => renewal(observed),
+    };
+    if record.birth == Birth::Acknowledged && actions.contains(&Action::MakeFiles) {
+        if goal != Goal::Reach(Desired::Stopped) {
+            return Err(files_missing(record, observed.files));
+        }
+        actions.retain(|action| *action == Action::Halt);
+    }
+    Ok(actions)
+}
+
+fn renewal(observed: Observed) -> Vec<Action> {
+    let halted = Observed {
+        keeper: Keeper::Absent,
+        ..observed
+    };
+    let mut actions = plan(Desired::Stopped, observed);
+    actions.retain(|action| *action == Action::Halt);
+    actions.extend(plan(Desired::Running, halted));
+    actions
+}
+
+/// What is seen of a workspace of which there is nothing to be seen.
+pub(crate) fn nothing() -> Sighting {
+    Sighting {
+        observed: Observed {
+            base: Base::Absent,
+            files: Files::Absent,
+            keeper: Keeper::Absent,
+        },
+        isolation: None,
+        reason: None,
+    }
+}
+
+fn files_missing(record: &WorkspaceRecord, files: Files) -> Fault {
+    let what = match files {
+        Files::Absent => "missing",
+        Files::Partial | Files::Complete => "incomplete",
+    };
+    let (id, label) = (&record.id, &record.label);
+    Fault::new(
+        Code::CorruptState,
+        format!("the files of workspace `{label}` ({id}) are {what}"),
+        format!("bring them back, or give it up with `holm rm {id} --force`"),
+    )
+}
+
+fn not_reached(record: &WorkspaceRecord, next: Action, reason: Option<Ended>) -> Fault {
+    let why = match reason {
+        Some(Ended::Died(how)) => how,
+        Some(Ended::Reboot) | None => format!("`{}` had no effect", next.as_str()),
+    };
+    let code = match next {
+        Action::Launch => Code::StartFailed,
+        _ => Code::Internal,
+    };
+    let (id, label) = (&record.id, &record.label);
+    Fault::new(
+        code,
+        format!("workspace `{label}` is not as it should be: {why}"),
+        format!("`holm show {id}` says what there is; `holm doctor` checks this machine"),
+    )
+}

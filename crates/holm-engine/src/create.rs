@@ -1,0 +1,309 @@
+//! Making a workspace, whole or not at all.
+//!
+//! The record is there before the first file, as `Pending`. It becomes the user's only when
+//! everything runs. Until then any failure, and the client's going away, undoes all of it.
+
+use crate::bridge::joined;
+use crate::converge::Goal;
+use crate::driver::{Driver, Progress};
+use crate::engine::{Engine, Inner, View, detached, now};
+use crate::spec::WorkspaceSpec;
+use crate::store::{Store, StoreError, WorkspaceRecord};
+use holm_core::plan::Desired;
+use holm_core::state::Birth;
+use holm_core::{Code, Fault, Label, ProjectId, WorkspaceId};
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::{OwnedMutexGuard, watch};
+
+/// What is to be made.
+#[derive(Clone, Debug)]
+pub struct NewWorkspace {
+    pub project_id: ProjectId,
+    /// `None`: make one up.
+    pub label: Option<Label>,
+    pub reuse: Reuse,
+    pub owner: String,
+    /// Complete but for `id` and `label`, which the engine fills in.
+    pub spec: WorkspaceSpec,
+}
+
+/// What to do when the label is that of a live workspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reuse {
+    /// Start it if it is stopped, and return it.
+    Return,
+    Refuse,
+}
+
+#[derive(Clone, Debug)]
+pub enum Created {
+    New(View),
+    Existing(View),
+}
+
+/// The creations under way, to be cancelled by id.
+#[derive(Default)]
+pub(crate) struct Creations(Mutex<HashMap<WorkspaceId, Cancel>>);
+
+/// Cancels when told to, or when dropped by a client that no longer waits.
+#[derive(Clone)]
+struct Cancel(Arc<watch::Sender<bool>>);
+
+struct CancelOnDrop(Cancel);
+
+/// How often a taken label is tried again: made-up words first, then numbers behind the last.
+const MADE_UP_TRIES: usize = 16;
+const MOST_TRIES: usize = 4096;
+
+// === impl Engine ===
+
+impl<D: Driver, S: Store> Engine<D, S> {
+    /// Makes a workspace. Dropping the future cancels, and what was made is undone. `begun` hears
+    /// the id as soon as something exists that could be cancelled by [`cancel`](Self::cancel).
+    pub async fn create(
+        &self,
+        new: NewWorkspace,
+        progress: Progress,
+        begun: impl FnOnce(&WorkspaceId) + Send + 'static,
+    ) -> Result<Created, Fault> {
+        let cancel = Cancel(Arc::new(watch::channel(false).0));
+        let _guard = CancelOnDrop(cancel.clone());
+        let inner = Arc::clone(&self.inner);
+        let making = async move { inner.create(new, progress, begun, cancel).await };
+        joined(tokio::spawn(making).await)?
+    }
+
+    /// The live workspace with this label, started if it is stopped. One that is just being made
+    /// is awaited.
+    pub async fn adopt(&self, project: &ProjectId, label: &Label) -> Result<Option<View>, Fault> {
+        let (inner, project, label) = (Arc::clone(&self.inner), project.clone(), label.clone());
+        detached(async move {
+            let found = inner
+                .store
+                .call(move |store| store.live_workspace(&project, &label));
+            match found.await? {
+                Some(record) => inner.adopt(&record.id).await,
+                None => Ok(None),
+            }
+        })
+        .await
+    }
+
+    /// Ends a creation, and returns when it is undone.
+    pub async fn cancel(&self, id: &WorkspaceId) -> Result<(), Fault> {
+        self.inner.creations.cancel(id);
+        let _turn = self.inner.workspaces.lock(id).await;
+        let key = id.clone();
+        let found = self.inner.store.call(move |store| store.workspace(&key));
+        match found.await? {
+            None => Ok(()),
+            Some(record) => Err(Fault::new(
+                Code::AlreadyExists,
+                format!(
+                    "workspace `{}` was made before it could be cancelled",
+                    record.label
+                ),
+                format!("`holm rm {id}` removes it"),
+            )),
+        }
+    }
+}
+
+// === impl Inner ===
+
+impl<D: Driver, S: Store> Inner<D, S> {
+    async fn create(
+        &self,
+        new: NewWorkspace,
+        progress: Progress,
+        begun: impl FnOnce(&WorkspaceId) + Send + 'static,
+        cancel: Cancel,
+    ) -> Result<Created, Fault> {
+        let mut made_up = random_label();
+        for attempt in 1..=MOST_TRIES {
+            let label = new.label.clone().unwrap_or_else(|| made_up.clone());
+            let id = WorkspaceId::random();
+            // Whoever finds the record waits for this turn, and so for the end of the creation.
+            let turn = self.workspaces.lock(&id).await;
+            let record = pending(&new, id, label);
+            let row = record.clone();
+            let inserted = self.store.ask(move |store| store.insert_workspace(&row));
+            match inserted.await? {
+                Ok(()) => {
+                    self.creations.begin(&record.id, &cancel);
+                    begun(&record.id);
+                    return self.make(record, turn, progress, cancel).await;
+                }
+                Err(StoreError::LabelTaken { label, holder }) => match (&new.label, new.reuse) {
+                    (None, _) if attempt < MADE_UP_TRIES => made_up = random_label(),
+                    (None, _) => made_up = label.numbered(attempt + 2 - MADE_UP_TRIES),
+                    (Some(_), Reuse::Refuse) => return Err(already_exists(&label, &holder)),
+                    (Some(_), Reuse::Return) => {
+                        drop(turn);
+                        if let Some(view) = self.adopt(&holder).await? {
+                            return Ok(Created::Existing(view));
+                        }
+                        // It was being made and was undone, or has just been removed.
+                    }
+                },
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(Fault::new(
+            Code::Busy,
+            "no free label was found",
+            "name one: `holm up LABEL`",
+        ))
+    }
+
+    async fn make(
+        &self,
+        mut record: WorkspaceRecord,
+        turn: OwnedMutexGuard<()>,
+        progress: Progress,
+        cancel: Cancel,
+    ) -> Result<Created, Fault> {
+        let goal = Goal::Reach(Desired::Running);
+        let made = tokio::select! {
+            biased;
+            () = cancel.requested() => Err(cancelled(&record)),
+            made = self.converge(&record, goal, &progress) => made,
+        };
+        let made = match made {
+            Ok(sighting) => {
+                let id = record.id.clone();
+                let kept = self.store.call(move |store| store.acknowledge(&id)).await;
+                kept.map(|()| sighting)
+            }
+            Err(fault) => Err(fault),
+        };
+        let outcome = match made {
+            Ok(sighting) => {
+                record.birth = Birth::Acknowledged;
+                self.seen(record.clone(), sighting).await.map(Created::New)
+            }
+            Err(fault) => {
+                if let Err(error) = self.undo(&record).await {
+                    tracing::error!(id = %record.id, %error, "a creation could not be undone");
+                }
+                Err(fault)
+            }
+        };
+        self.creations.end(&record.id);
+        drop(turn);
+        outcome
+    }
+
+    /// Leaves nothing of a workspace that nobody was told of. The caller has its turn.
+    pub(crate) async fn undo(&self, record: &WorkspaceRecord) -> Result<(), Fault> {
+        self.driver.discard(&record.spec).await?;
+        let id = record.id.clone();
+        self.store.call(move |store| store.forget_unborn(&id)).await
+    }
+
+    async fn adopt(&self, id: &WorkspaceId) -> Result<Option<View>, Fault> {
+        let _turn = self.workspaces.lock(id).await;
+        let key = id.clone();
+        let found = self.store.call(move |store| store.workspace(&key)).await?;
+        let Some(record) = found.filter(|record| record.removed_at.is_none()) else {
+            return Ok(None);
+        };
+        if record.birth == Birth::Pending {
+            // Its creation ended without being undone; that is made up for now.
+            self.undo(&record).await?;
+            return Ok(None);
+        }
+        let key = id.clone();
+        let at = now();
+        self.store.call(move |store| store.touch(&key, at)).await?;
+        let goal = Goal::Reach(Desired::Running);
+        let mut view = self.lead(record, Desired::Running, goal).await?;
+        view.record.last_used_at = at;
+        Ok(Some(view))
+    }
+}
+
+// === impl Creations ===
+
+impl Creations {
+    fn begin(&self, id: &WorkspaceId, cancel: &Cancel) {
+        self.locked().insert(id.clone(), cancel.clone());
+    }
+
+    fn end(&self, id: &WorkspaceId) {
+        self.locked().remove(id);
+    }
+
+    fn cancel(&self, id: &WorkspaceId) {
+        if let Some(cancel) = self.locked().get(id) {
+            cancel.request();
+        }
+    }
+
+    fn locked(&self) -> std::sync::MutexGuard<'_, HashMap<WorkspaceId, Cancel>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl Cancel ===
+
+impl Cancel {
+    fn request(&self) {
+        self.0.send_replace(true);
+    }
+
+    async fn requested(&self) {
+        let mut receiver = self.0.subscribe();
+        // The sender is `self`, so the channel is not closed while this waits.
+        let _ = receiver.wait_for(|is_requested| *is_requested).await;
+    }
+}
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.request();
+    }
+}
+
+fn pending(new: &NewWorkspace, id: WorkspaceId, label: Label) -> WorkspaceRecord {
+    let mut spec = new.spec.clone();
+    spec.id = id.to_string();
+    spec.label = label.to_string();
+    let at = now();
+    WorkspaceRecord {
+        id,
+        project_id: new.project_id.clone(),
+        label,
+        owner: new.owner.clone(),
+        desired: Desired::Running,
+        birth: Birth::Pending,
+        spec: Arc::new(spec),
+        created_at: at,
+        last_used_at: at,
+        dirty: None,
+        removed_at: None,
+    }
+}
+
+fn random_label() -> Label {
+    // Hashers of a new state begin with keys of the system's random source.
+    Label::made_up(RandomState::new().build_hasher().finish())
+}
+
+fn already_exists(label: &Label, holder: &WorkspaceId) -> Fault {
+    Fault::new(
+        Code::AlreadyExists,
+        format!("workspace `{label}` exists ({holder})"),
+        format!("`holm up {label}` without further options starts it; or choose another label"),
+    )
+}
+
+fn cancelled(record: &WorkspaceRecord) -> Fault {
+    Fault::new(
+        Code::Cancelled,
+        format!("the creation of workspace `{}` was cancelled", record.label),
+        "nothing of it is left; `holm up` makes it again",
+    )
+}

@@ -1,0 +1,291 @@
+//! The engine: every operation on workspaces that the server offers.
+//!
+//! Operations on one workspace queue behind its lock. Whatever changes something runs in a task of
+//! its own, to its end, also when the client that asked for it goes away; only a creation is undone
+//! then.
+
+use crate::bridge::{Bridge, joined};
+use crate::converge::Goal;
+use crate::create::Creations;
+use crate::driver::{Driver, Ended, Progress, Sighting};
+use crate::isolation::Isolation;
+use crate::locks::Locks;
+use crate::store::{Store, WorkspaceRecord};
+use holm_core::plan::{Desired, Keeper, State};
+use holm_core::state::{Birth, LastRun, state};
+use holm_core::{Code, Fault, Label, ProjectId, ProjectName, WorkspaceId};
+use jiff::{Timestamp, Unit};
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::Arc;
+use tokio::task::JoinSet;
+
+/// Which of these objects the project's own repository does not have. Blocks.
+pub type MissingObjects =
+    Arc<dyn Fn(&ProjectId, &[String]) -> Result<Vec<String>, Fault> + Send + Sync>;
+
+/// A handle; clones share everything.
+pub struct Engine<D, S> {
+    pub(crate) inner: Arc<Inner<D, S>>,
+}
+
+pub(crate) struct Inner<D, S> {
+    pub(crate) driver: D,
+    pub(crate) store: Bridge<S>,
+    pub(crate) missing_objects: MissingObjects,
+    pub(crate) workspaces: Locks<WorkspaceId>,
+    /// Keyed by project and commit.
+    pub(crate) bases: Locks<(String, Option<String>)>,
+    pub(crate) projects: tokio::sync::Mutex<()>,
+    pub(crate) creations: Creations,
+}
+
+/// A workspace as it is: what is stored, and what was just seen of it.
+#[derive(Clone, Debug)]
+pub struct View {
+    pub record: WorkspaceRecord,
+    pub project: ProjectName,
+    pub driver: &'static str,
+    pub state: State,
+    pub reason: Option<String>,
+    /// What is in force; `None` when nothing runs.
+    pub isolation: Option<Isolation>,
+}
+
+// === impl Engine ===
+
+impl<D, S> Clone for Engine<D, S> {
+    fn clone(&self) -> Self {
+        Self {
+            inner: Arc::clone(&self.inner),
+        }
+    }
+}
+
+impl<D: Driver, S: Store> Engine<D, S> {
+    pub fn new(driver: D, store: S, missing_objects: MissingObjects) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                driver,
+                store: Bridge::new(store),
+                missing_objects,
+                workspaces: Locks::new(),
+                bases: Locks::new(),
+                projects: tokio::sync::Mutex::new(()),
+                creations: Creations::default(),
+            }),
+        }
+    }
+
+    pub fn driver(&self) -> &D {
+        &self.inner.driver
+    }
+
+    /// Every live workspace, oldest first. All of them are looked at, at the same time.
+    pub async fn list(&self) -> Result<Vec<View>, Fault> {
+        let inner = &self.inner;
+        let records = inner.store.call(|store| store.live_workspaces()).await?;
+        let names = inner.project_names().await?;
+        let mut looks = JoinSet::new();
+        for (position, record) in records.into_iter().enumerate() {
+            let inner = Arc::clone(inner);
+            let name = names.get(&record.project_id).cloned();
+            looks.spawn(async move {
+                let name = match name {
+                    Some(name) => name,
+                    None => inner.project_name(&record.project_id).await?,
+                };
+                let view = inner.look(record, name).await;
+                Ok::<_, Fault>((position, view))
+            });
+        }
+        let mut views = Vec::with_capacity(looks.len());
+        while let Some(look) = looks.join_next().await {
+            views.push(joined(look)??);
+        }
+        views.sort_by_key(|(position, _)| *position);
+        Ok(views.into_iter().map(|(_, view)| view).collect())
+    }
+
+    /// One workspace, live or in the trash.
+    pub async fn show(&self, id: &WorkspaceId) -> Result<View, Fault> {
+        let record = self.inner.record(id).await?;
+        self.inner.view(record).await
+    }
+
+    /// Changes what the workspace is called, and nothing else.
+    pub async fn rename(&self, id: &WorkspaceId, label: Label) -> Result<View, Fault> {
+        let (inner, id) = (Arc::clone(&self.inner), id.clone());
+        detached(async move {
+            let _turn = inner.workspaces.lock(&id).await;
+            inner.live(&id).await?;
+            let (key, text) = (id.clone(), label.clone());
+            let renamed = inner.store.call(move |store| store.set_label(&key, &text));
+            renamed.await?;
+            let record = inner.live(&id).await?;
+            let view = inner.view(record).await?;
+            if view.state == State::Running
+                && let Err(fault) = inner.driver.relabel(&id, label.as_str()).await
+            {
+                // The label is display only; the workspace hears of it at its next start.
+                tracing::warn!(%id, %fault, "a running workspace was not told its new label");
+            }
+            Ok(view)
+        })
+        .await
+    }
+
+    pub async fn start(&self, id: &WorkspaceId) -> Result<View, Fault> {
+        self.lead_to(id, Desired::Running, Goal::Reach(Desired::Running))
+            .await
+    }
+
+    pub async fn stop(&self, id: &WorkspaceId) -> Result<View, Fault> {
+        self.lead_to(id, Desired::Stopped, Goal::Reach(Desired::Stopped))
+            .await
+    }
+
+    /// Ends the processes and starts them anew.
+    pub async fn restart(&self, id: &WorkspaceId) -> Result<View, Fault> {
+        self.lead_to(id, Desired::Running, Goal::Renew).await
+    }
+
+    async fn lead_to(&self, id: &WorkspaceId, desired: Desired, goal: Goal) -> Result<View, Fault> {
+        let (inner, id) = (Arc::clone(&self.inner), id.clone());
+        detached(async move {
+            let _turn = inner.workspaces.lock(&id).await;
+            let record = inner.live(&id).await?;
+            inner.lead(record, desired, goal).await
+        })
+        .await
+    }
+}
+
+// === impl Inner ===
+
+impl<D: Driver, S: Store> Inner<D, S> {
+    /// Stores what is wanted of an acknowledged workspace and makes it so. The caller has its turn.
+    pub(crate) async fn lead(
+        &self,
+        mut record: WorkspaceRecord,
+        desired: Desired,
+        goal: Goal,
+    ) -> Result<View, Fault> {
+        if record.desired != desired {
+            let id = record.id.clone();
+            let changed = self
+                .store
+                .call(move |store| store.set_desired(&id, desired));
+            changed.await?;
+            record.desired = desired;
+        }
+        let sighting = self.converge(&record, goal, &Progress::default()).await?;
+        self.seen(record, sighting).await
+    }
+
+    pub(crate) async fn record(&self, id: &WorkspaceId) -> Result<WorkspaceRecord, Fault> {
+        let key = id.clone();
+        let found = self.store.call(move |store| store.workspace(&key)).await?;
+        found.ok_or_else(|| no_workspace(id))
+    }
+
+    /// The record of a workspace that somebody was told of and that is not in the trash.
+    pub(crate) async fn live(&self, id: &WorkspaceId) -> Result<WorkspaceRecord, Fault> {
+        let record = self.record(id).await?;
+        match (record.birth, record.removed_at) {
+            (Birth::Acknowledged, None) => Ok(record),
+            (Birth::Pending, _) | (_, Some(_)) => Err(no_workspace(id)),
+        }
+    }
+
+    pub(crate) async fn view(&self, record: WorkspaceRecord) -> Result<View, Fault> {
+        let name = self.project_name(&record.project_id).await?;
+        Ok(self.look(record, name).await)
+    }
+
+    /// The view of a workspace that was just looked at.
+    pub(crate) async fn seen(
+        &self,
+        record: WorkspaceRecord,
+        sighting: Sighting,
+    ) -> Result<View, Fault> {
+        let name = self.project_name(&record.project_id).await?;
+        Ok(self.judge(record, name, Ok(sighting)))
+    }
+
+    async fn look(&self, record: WorkspaceRecord, project: ProjectName) -> View {
+        let is_settled = record.birth == Birth::Pending || record.removed_at.is_some();
+        let sighting = match is_settled {
+            true => Ok(crate::converge::nothing()),
+            false => self.driver.observe(&record.spec).await,
+        };
+        self.judge(record, project, sighting)
+    }
+
+    fn judge(
+        &self,
+        record: WorkspaceRecord,
+        project: ProjectName,
+        sighting: Result<Sighting, Fault>,
+    ) -> View {
+        let (state, reason, isolation) = match sighting {
+            Ok(sighting) => {
+                let last_run = match &sighting.reason {
+                    None => LastRun::Unknown,
+                    Some(Ended::Reboot) => LastRun::Reboot,
+                    Some(Ended::Died(how)) => LastRun::Died(how),
+                };
+                let seen = sighting.observed;
+                let (word, reason) = state(record.desired, record.birth, seen, last_run);
+                let runs = seen.keeper == Keeper::Running;
+                (word, reason, sighting.isolation.filter(|_| runs))
+            }
+            // What cannot be seen is not called well.
+            Err(fault) => (State::Failed, Some(fault.message), None),
+        };
+        View {
+            record,
+            project,
+            driver: self.driver.name(),
+            state,
+            reason,
+            isolation,
+        }
+    }
+
+    async fn project_names(&self) -> Result<HashMap<ProjectId, ProjectName>, Fault> {
+        let projects = self.store.call(|store| store.projects()).await?;
+        let names = projects.into_iter();
+        Ok(names
+            .map(|(project, _)| (project.id, project.name))
+            .collect())
+    }
+
+    async fn project_name(&self, id: &ProjectId) -> Result<ProjectName, Fault> {
+        let key = id.clone();
+        let project = self.store.call(move |store| store.project(&key)).await?;
+        let project = project.ok_or_else(|| crate::projects::no_project(id))?;
+        Ok(project.name)
+    }
+}
+
+/// Runs an operation to its end, whatever becomes of the caller.
+pub(crate) async fn detached<T: Send + 'static>(
+    operation: impl Future<Output = Result<T, Fault>> + Send + 'static,
+) -> Result<T, Fault> {
+    joined(tokio::spawn(operation).await)?
+}
+
+/// The time, to the millisecond: what is stored is what is shown.
+pub(crate) fn now() -> Timestamp {
+    let now = Timestamp::now();
+    now.round(Unit::Millisecond).unwrap_or(now)
+}
+
+pub(crate) fn no_workspace(id: &WorkspaceId) -> Fault {
+    Fault::new(
+        Code::WorkspaceNotFound,
+        format!("no workspace `{id}`"),
+        "`holm ls` lists the workspaces",
+    )
+}

@@ -1,0 +1,230 @@
+//! Projects: which repository is which, what they are called, and what of them was approved.
+
+use crate::driver::Driver;
+use crate::engine::{Engine, detached, now};
+use crate::store::{ProjectRecord, ProjectRemoval, Store, StoreError};
+use holm_core::{Code, Fault, ProjectId, ProjectName};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A repository as a client sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Repository {
+    /// The id that the repository carries.
+    pub id: Option<ProjectId>,
+    /// What the project should be called.
+    pub wish: String,
+    pub path: String,
+    pub git_dir: String,
+    pub device: u64,
+    pub inode: u64,
+    pub object_format: String,
+    pub earlier_place: EarlierPlace,
+}
+
+/// What the client knows of the place where the id's repository was last seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EarlierPlace {
+    NotLookedAt,
+    /// The repository is no longer there, so it has moved here.
+    Gone,
+}
+
+/// Two clients in a new repository at the same moment get one project, not two.
+const SAME_MOMENT: Duration = Duration::from_secs(10);
+
+// === impl Engine ===
+
+impl<D: Driver, S: Store> Engine<D, S> {
+    /// Every project, with the number of its live workspaces.
+    pub async fn projects(&self) -> Result<Vec<(ProjectRecord, u64)>, Fault> {
+        self.inner.store.call(|store| store.projects()).await
+    }
+
+    pub async fn project(&self, id: &ProjectId) -> Result<ProjectRecord, Fault> {
+        let key = id.clone();
+        let found = self
+            .inner
+            .store
+            .call(move |store| store.project(&key))
+            .await?;
+        found.ok_or_else(|| no_project(id))
+    }
+
+    /// The number of live workspaces of a project.
+    pub async fn live_workspaces(&self, id: &ProjectId) -> Result<u64, Fault> {
+        let projects = self.projects().await?;
+        let found = projects.into_iter().find(|(project, _)| project.id == *id);
+        Ok(found.map_or(0, |(_, live)| live))
+    }
+
+    /// The project of a repository, known or new.
+    pub async fn sync_project(&self, repository: Repository) -> Result<ProjectRecord, Fault> {
+        let inner = Arc::clone(&self.inner);
+        detached(async move {
+            let _turn = inner.projects.lock().await;
+            let shown = inner.store.call(|store| store.projects()).await?;
+            let shown: Vec<_> = shown.into_iter().map(|(project, _)| project).collect();
+            let known = match repository.id.clone() {
+                Some(id) => inner.store.call(move |store| store.project(&id)).await?,
+                None => None,
+            };
+            let project = settle(repository, known.clone(), &shown)?;
+            let is_shown = shown.iter().any(|other| other.id == project.id);
+            if known.as_ref() != Some(&project) || !is_shown {
+                let row = project.clone();
+                inner
+                    .store
+                    .call(move |store| store.save_project(&row))
+                    .await?;
+            }
+            Ok(project)
+        })
+        .await
+    }
+
+    /// Notes what the daemon's bare repository has now.
+    pub async fn set_refs_digest(&self, id: &ProjectId, digest: String) -> Result<(), Fault> {
+        let _turn = self.inner.projects.lock().await;
+        let mut project = self.project(id).await?;
+        project.refs_digest = Some(digest);
+        let saved = self
+            .inner
+            .store
+            .call(move |store| store.save_project(&project));
+        saved.await
+    }
+
+    /// Forgets a project that has no live workspaces.
+    pub async fn remove_project(
+        &self,
+        id: &ProjectId,
+    ) -> Result<(ProjectRecord, ProjectRemoval), Fault> {
+        let _turn = self.inner.projects.lock().await;
+        let project = self.project(id).await?;
+        let key = id.clone();
+        let removed = self
+            .inner
+            .store
+            .ask(move |store| store.remove_project(&key));
+        match removed.await? {
+            Ok(removal) => Ok((project, removal)),
+            Err(StoreError::ProjectInUse { live, .. }) => Err(Fault::new(
+                Code::ProjectInUse,
+                format!("project `{}` still has {live} workspaces", project.name),
+                "`holm ls` lists them, `holm rm` removes them",
+            )),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// A person approved exactly what `digest` stands for.
+    pub async fn approve(&self, id: &ProjectId, digest: String) -> Result<(), Fault> {
+        let (key, at) = (id.clone(), now());
+        let approved = self
+            .inner
+            .store
+            .call(move |store| store.approve(&key, &digest, at));
+        approved.await
+    }
+
+    pub async fn is_approved(&self, id: &ProjectId, digest: String) -> Result<bool, Fault> {
+        let key = id.clone();
+        let asked = self
+            .inner
+            .store
+            .call(move |store| store.is_approved(&key, &digest));
+        asked.await
+    }
+}
+
+/// Decides which project a repository is. `shown` are all projects but the removed ones.
+fn settle(
+    repository: Repository,
+    known: Option<ProjectRecord>,
+    shown: &[ProjectRecord],
+) -> Result<ProjectRecord, Fault> {
+    let at = now();
+    let is_here = |project: &ProjectRecord| {
+        project.git_dir == repository.git_dir
+            || (project.device, project.inode) == (repository.device, repository.inode)
+    };
+    let twin = |project: &&ProjectRecord| {
+        repository.id.is_none()
+            && project.git_dir == repository.git_dir
+            && (project.device, project.inode) == (repository.device, repository.inode)
+            && at.duration_since(project.created_at).unsigned_abs() < SAME_MOMENT
+    };
+    let Some(mut project) = known.or_else(|| shown.iter().find(twin).cloned()) else {
+        return Ok(ProjectRecord {
+            id: repository.id.unwrap_or_else(ProjectId::random),
+            name: free_name(ProjectName::from_wish(&repository.wish), shown),
+            path: repository.path,
+            git_dir: repository.git_dir,
+            device: repository.device,
+            inode: repository.inode,
+            object_format: repository.object_format,
+            refs_digest: None,
+            created_at: at,
+        });
+    };
+    let is_shown = shown.iter().any(|other| other.id == project.id);
+    let may_be_here = repository.earlier_place == EarlierPlace::Gone || is_here(&project);
+    if is_shown && !may_be_here {
+        return Err(elsewhere(&project, &repository));
+    }
+    if project.object_format != repository.object_format {
+        return Err(other_format(&project, &repository));
+    }
+    if !is_shown {
+        let others: Vec<_> = shown
+            .iter()
+            .filter(|other| other.id != project.id)
+            .cloned()
+            .collect();
+        project.name = free_name(project.name, &others);
+    }
+    project.path = repository.path;
+    project.git_dir = repository.git_dir;
+    project.device = repository.device;
+    project.inode = repository.inode;
+    Ok(project)
+}
+
+fn free_name(wish: ProjectName, shown: &[ProjectRecord]) -> ProjectName {
+    let is_free = |name: &ProjectName| shown.iter().all(|project| project.name != *name);
+    let numbered = (2..).map(|number| wish.numbered(number));
+    let mut names = std::iter::once(wish.clone()).chain(numbered);
+    // There are more numbers than projects.
+    names.find(is_free).unwrap_or(wish)
+}
+
+fn elsewhere(project: &ProjectRecord, repository: &Repository) -> Fault {
+    Fault::new(
+        Code::ProjectElsewhere,
+        format!(
+            "the repository at {} carries the id of project `{}` ({}), which is at {}",
+            repository.path, project.name, project.id, project.path
+        ),
+        "is it a copy? `git config --unset holm.projectId` in it makes it a project of its own",
+    )
+}
+
+fn other_format(project: &ProjectRecord, repository: &Repository) -> Fault {
+    Fault::new(
+        Code::Refused,
+        format!(
+            "project `{}` has {} objects, and the repository at {} has {}",
+            project.name, project.object_format, repository.path, repository.object_format
+        ),
+        "`git config --unset holm.projectId` in it makes it a project of its own",
+    )
+}
+
+pub(crate) fn no_project(id: &ProjectId) -> Fault {
+    Fault::new(
+        Code::ProjectNotFound,
+        format!("no project `{id}`"),
+        "`holm project ls` lists the projects; `holm project add` makes one known",
+    )
+}

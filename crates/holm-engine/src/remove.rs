@@ -1,0 +1,119 @@
+//! Removing a workspace: into the trash, and only when nothing unsaved is in it, or with force.
+
+use crate::converge::Goal;
+use crate::driver::{Driver, Progress};
+use crate::engine::{Engine, Inner, View, detached, no_workspace, now};
+use crate::store::{Store, WorkspaceRecord};
+use crate::unsaved::{Unsaved, examine};
+use holm_core::plan::{Desired, Keeper};
+use holm_core::state::Birth;
+use holm_core::{Code, Fault, WorkspaceId};
+use std::sync::Arc;
+
+/// Whether unsaved work stands in the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Removal {
+    RefuseUnsaved,
+    Force,
+}
+
+// === impl Engine ===
+
+impl<D: Driver, S: Store> Engine<D, S> {
+    /// Sets a workspace aside in the trash.
+    pub async fn remove(&self, id: &WorkspaceId, removal: Removal) -> Result<View, Fault> {
+        let (inner, id) = (Arc::clone(&self.inner), id.clone());
+        detached(async move {
+            let _turn = inner.workspaces.lock(&id).await;
+            let record = inner.record(&id).await?;
+            if record.removed_at.is_some() {
+                return Err(no_workspace(&id));
+            }
+            if record.birth == Birth::Pending {
+                // A creation that ended without being undone. It never was the user's.
+                inner.undo(&record).await?;
+                return Err(no_workspace(&id));
+            }
+            if removal == Removal::RefuseUnsaved {
+                inner.refuse_unsaved(&record).await?;
+            }
+            inner.set_aside(record).await
+        })
+        .await
+    }
+}
+
+// === impl Inner ===
+
+impl<D: Driver, S: Store> Inner<D, S> {
+    async fn refuse_unsaved(&self, record: &WorkspaceRecord) -> Result<(), Fault> {
+        let unsaved = self.examine_awake(record).await;
+        if let Some(is_dirty) = unsaved.is_dirty() {
+            let id = record.id.clone();
+            let noted = self.store.call(move |store| store.set_dirty(&id, is_dirty));
+            noted.await?;
+        }
+        if unsaved.is_empty() {
+            return Ok(());
+        }
+        let back = Goal::Reach(record.desired);
+        if let Err(fault) = self.converge(record, back, &Progress::default()).await {
+            tracing::warn!(id = %record.id, %fault, "not put back as it was after examination");
+        }
+        let (id, label) = (&record.id, &record.label);
+        Err(Fault::new(
+            Code::UnsavedWork,
+            format!("workspace `{label}` has unsaved work: {unsaved}"),
+            format!("`holm rm {id} --force` removes it all the same; the trash keeps it"),
+        ))
+    }
+
+    /// Examines a workspace, for which it has to run.
+    async fn examine_awake(&self, record: &WorkspaceRecord) -> Unsaved {
+        let goal = Goal::Reach(Desired::Running);
+        match self.converge(record, goal, &Progress::default()).await {
+            Ok(sighting) if sighting.observed.keeper == Keeper::Running => {
+                examine(&self.driver, &self.missing_objects, record).await
+            }
+            Ok(_) => Unsaved {
+                unexamined: Some("it does not run".to_owned()),
+                ..Unsaved::default()
+            },
+            Err(fault) => Unsaved {
+                unexamined: Some(fault.message),
+                ..Unsaved::default()
+            },
+        }
+    }
+
+    /// Leads an acknowledged workspace into the trash. If that fails it is wanted as it was.
+    pub(crate) async fn set_aside(&self, mut record: WorkspaceRecord) -> Result<View, Fault> {
+        let earlier = record.desired;
+        let id = record.id.clone();
+        let wanted = self
+            .store
+            .call(move |store| store.set_desired(&id, Desired::Removed));
+        wanted.await?;
+        record.desired = Desired::Removed;
+        let goal = Goal::Reach(Desired::Removed);
+        let sighting = match self.converge(&record, goal, &Progress::default()).await {
+            Ok(sighting) => sighting,
+            Err(fault) => {
+                let id = record.id.clone();
+                let back = self
+                    .store
+                    .call(move |store| store.set_desired(&id, earlier));
+                if let Err(error) = back.await {
+                    tracing::error!(id = %record.id, %error, "a failed removal stays wanted");
+                }
+                return Err(fault);
+            }
+        };
+        let (id, at) = (record.id.clone(), now());
+        self.store
+            .call(move |store| store.set_removed(&id, at))
+            .await?;
+        record.removed_at = Some(at);
+        self.seen(record, sighting).await
+    }
+}

@@ -1,0 +1,235 @@
+//! What the engine remembers, and the trait of whatever remembers it.
+//!
+//! Every method is one transaction and blocks; the engine calls them only through
+//! [`bridge`](crate::bridge). "Durable" methods have reached the disk when they return. The others
+//! survive the death of the daemon, and after a loss of power they are missing together with
+//! everything that came after them, never alone.
+
+use crate::spec::WorkspaceSpec;
+use holm_core::plan::{Action, Desired};
+use holm_core::state::Birth;
+use holm_core::{Code, Fault, Label, ProjectId, ProjectName, WorkspaceId};
+use jiff::Timestamp;
+use std::error::Error;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A repository that holm knows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProjectRecord {
+    pub id: ProjectId,
+    pub name: ProjectName,
+    /// The main work tree, where it was last seen.
+    pub path: String,
+    /// The common git directory, and what identifies it on disk.
+    pub git_dir: String,
+    pub device: u64,
+    pub inode: u64,
+    /// `sha1` or `sha256`.
+    pub object_format: String,
+    /// A digest of the refs that the daemon's bare repository has; `None` before the first.
+    pub refs_digest: Option<String>,
+    pub created_at: Timestamp,
+}
+
+/// A workspace that exists, is being made, or lies in the trash.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkspaceRecord {
+    pub id: WorkspaceId,
+    pub project_id: ProjectId,
+    pub label: Label,
+    pub owner: String,
+    pub desired: Desired,
+    pub birth: Birth,
+    pub spec: Arc<WorkspaceSpec>,
+    pub created_at: Timestamp,
+    pub last_used_at: Timestamp,
+    /// Whether it had uncommitted changes when it was last examined.
+    pub dirty: Option<bool>,
+    /// When it went to the trash. Until then it is live and its label is taken.
+    pub removed_at: Option<Timestamp>,
+}
+
+/// The key of one planned action in the journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EntryId(pub i64);
+
+/// How a planned action ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Done,
+    Failed(String),
+    /// It was never begun, and no longer is to be.
+    Dropped,
+}
+
+/// What became of a project that was removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProjectRemoval {
+    /// Nothing refers to it any more; its files may go.
+    Deleted,
+    /// It is no longer shown, and its files are still needed by workspaces in the trash.
+    Hidden,
+}
+
+pub trait Store: Send + Sync + 'static {
+    /// Every project that was not removed, with the number of its live workspaces.
+    fn projects(&self) -> Result<Vec<(ProjectRecord, u64)>, StoreError>;
+
+    /// A project by its id, also one that was removed and is still needed.
+    fn project(&self, id: &ProjectId) -> Result<Option<ProjectRecord>, StoreError>;
+
+    /// Inserts or replaces a project and makes it visible. Durable. `NameTaken` when another
+    /// visible project has its name.
+    fn save_project(&self, project: &ProjectRecord) -> Result<(), StoreError>;
+
+    /// Removes a project that has no live workspaces (`ProjectInUse`). Durable.
+    fn remove_project(&self, id: &ProjectId) -> Result<ProjectRemoval, StoreError>;
+
+    /// Claims the label and the id. `LabelTaken`, `NoSuchProject`.
+    fn insert_workspace(&self, workspace: &WorkspaceRecord) -> Result<(), StoreError>;
+
+    fn workspace(&self, id: &WorkspaceId) -> Result<Option<WorkspaceRecord>, StoreError>;
+
+    /// Every workspace that is not in the trash, oldest first.
+    fn live_workspaces(&self) -> Result<Vec<WorkspaceRecord>, StoreError>;
+
+    fn live_workspace(
+        &self,
+        project: &ProjectId,
+        label: &Label,
+    ) -> Result<Option<WorkspaceRecord>, StoreError>;
+
+    /// Changes the label of a live workspace and nothing else. Durable. `LabelTaken`.
+    fn set_label(&self, id: &WorkspaceId, label: &Label) -> Result<(), StoreError>;
+
+    /// Durable.
+    fn set_desired(&self, id: &WorkspaceId, desired: Desired) -> Result<(), StoreError>;
+
+    /// The workspace is the user's from now on. Durable.
+    fn acknowledge(&self, id: &WorkspaceId) -> Result<(), StoreError>;
+
+    /// The workspace lies in the trash; its label is free. Durable.
+    fn set_removed(&self, id: &WorkspaceId, at: Timestamp) -> Result<(), StoreError>;
+
+    /// Forgets a workspace that was never acknowledged. One that was is an error.
+    fn forget_unborn(&self, id: &WorkspaceId) -> Result<(), StoreError>;
+
+    fn touch(&self, id: &WorkspaceId, at: Timestamp) -> Result<(), StoreError>;
+
+    fn set_dirty(&self, id: &WorkspaceId, is_dirty: bool) -> Result<(), StoreError>;
+
+    /// Writes down what is about to be done, in order. Durable.
+    fn journal(&self, id: &WorkspaceId, actions: &[Action]) -> Result<Vec<EntryId>, StoreError>;
+
+    fn end_entry(&self, entry: EntryId, outcome: &Outcome) -> Result<(), StoreError>;
+
+    /// Ends every entry of the workspace that is still open as `Dropped`.
+    fn drop_open_entries(&self, id: &WorkspaceId) -> Result<(), StoreError>;
+
+    /// What a daemon that died left in the middle: workspaces that were never acknowledged, have
+    /// open journal entries, or were to be removed and are not in the trash.
+    fn unfinished(&self) -> Result<Vec<WorkspaceRecord>, StoreError>;
+
+    /// A person approved exactly what `digest` stands for. Durable.
+    fn approve(&self, project: &ProjectId, digest: &str, at: Timestamp) -> Result<(), StoreError>;
+
+    fn is_approved(&self, project: &ProjectId, digest: &str) -> Result<bool, StoreError>;
+}
+
+type Cause = Box<dyn Error + Send + Sync>;
+
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    #[error("the label `{label}` is taken by {holder}")]
+    LabelTaken { label: Label, holder: WorkspaceId },
+    #[error("the project name `{0}` is taken")]
+    NameTaken(ProjectName),
+    #[error("there is no project {0}")]
+    NoSuchProject(ProjectId),
+    #[error("there is no live workspace {0}")]
+    NoSuchWorkspace(WorkspaceId),
+    #[error("project {project} has {live} workspaces")]
+    ProjectInUse { project: ProjectId, live: u64 },
+    #[error("workspace {0} belongs to the user and cannot be forgotten")]
+    Acknowledged(WorkspaceId),
+    #[error("the state in {path} was written by a newer holm (schema {found}, known {known})")]
+    Newer {
+        path: PathBuf,
+        found: i64,
+        known: i64,
+    },
+    #[error("the state in {path} is not understood: {what}")]
+    Corrupt {
+        path: PathBuf,
+        what: String,
+        source: Option<Cause>,
+    },
+    #[error("the disk is full; {path} could not be written")]
+    DiskFull { path: PathBuf, source: Cause },
+    #[error("{path} cannot be written")]
+    ReadOnly { path: PathBuf, source: Cause },
+    #[error("cannot use the state in {path}")]
+    Failed { path: PathBuf, source: Cause },
+}
+
+// === impl StoreError ===
+
+impl From<StoreError> for Fault {
+    fn from(error: StoreError) -> Self {
+        let (code, hint) = match &error {
+            StoreError::LabelTaken { .. } => (
+                Code::LabelTaken,
+                "choose another label; `holm ls` lists those that are taken".to_owned(),
+            ),
+            StoreError::NameTaken(_) => (
+                Code::BadRequest,
+                "choose another name; `holm project ls` lists them".to_owned(),
+            ),
+            StoreError::NoSuchProject(_) => (
+                Code::ProjectNotFound,
+                "`holm project ls` lists the projects".to_owned(),
+            ),
+            StoreError::NoSuchWorkspace(_) => (
+                Code::WorkspaceNotFound,
+                "`holm ls` lists the workspaces".to_owned(),
+            ),
+            StoreError::ProjectInUse { .. } => (
+                Code::ProjectInUse,
+                "remove its workspaces first: `holm ls`, then `holm rm`".to_owned(),
+            ),
+            StoreError::Newer { .. } => (
+                Code::NewerState,
+                "use the newer holm, or another directory with HOLM_HOME".to_owned(),
+            ),
+            StoreError::Corrupt { path, .. } => (
+                Code::CorruptState,
+                format!(
+                    "restore {} from a copy, or move it away and start anew; \
+                     the workspaces' files are beside it",
+                    path.display()
+                ),
+            ),
+            StoreError::DiskFull { .. } => (
+                Code::DiskFull,
+                "free some space on that disk, then try again".to_owned(),
+            ),
+            StoreError::ReadOnly { .. } => (
+                Code::ReadOnly,
+                "make the directory writable, or use another one with HOLM_HOME".to_owned(),
+            ),
+            StoreError::Acknowledged(_) | StoreError::Failed { .. } => (
+                Code::Internal,
+                "see the daemon's log; `holm daemon status` says where its data is".to_owned(),
+            ),
+        };
+        let mut message = error.to_string();
+        let mut cause = error.source();
+        while let Some(inner) = cause {
+            message.push_str(": ");
+            message.push_str(&inner.to_string());
+            cause = inner.source();
+        }
+        Fault::new(code, message, hint)
+    }
+}

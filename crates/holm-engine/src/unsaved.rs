@@ -1,0 +1,340 @@
+//! Is there work in a workspace that the user's repository does not have?
+//!
+//! Asked before a removal. git runs *inside*, where a workspace's own configuration can do no harm,
+//! and what it says is a hostile program's output: its size and time are limited, it is parsed
+//! strictly, and whatever is not understood counts as unsaved.
+
+use crate::driver::Driver;
+use crate::engine::MissingObjects;
+use crate::exec::{ExecInput, ExecOutput, ExecRequest};
+use crate::{bridge::blocking, store::WorkspaceRecord};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What was found. Empty means that nothing would be lost.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unsaved {
+    pub changed: Tally,
+    pub untracked: Tally,
+    pub stashes: usize,
+    /// Refs whose commits the user's repository does not have.
+    pub refs: Tally,
+    /// Why it could not be found out.
+    pub unexamined: Option<String>,
+}
+
+/// How many, and the names of the first few.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    pub count: usize,
+    pub names: Vec<String>,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Unexamined {
+    #[error("git inside did not answer within {} seconds", LIMIT.as_secs())]
+    TimeOut,
+    #[error("`git {0}` failed inside with exit code {1}")]
+    Git(&'static str, u8),
+    #[error("`git {0}` said more than {limit} MiB inside", limit = MOST_OUTPUT >> 20)]
+    TooMuch(&'static str),
+    #[error("`git {0}` inside answered in an unknown form")]
+    Unknown(&'static str),
+    #[error("{0}")]
+    Failed(#[from] holm_core::Fault),
+}
+
+/// How long all of it may take.
+const LIMIT: Duration = Duration::from_secs(30);
+const MOST_OUTPUT: usize = 8 << 20;
+const MOST_NAMES: usize = 5;
+
+/// Examines a running workspace.
+pub(crate) async fn examine<D: Driver>(
+    driver: &D,
+    missing_objects: &MissingObjects,
+    record: &WorkspaceRecord,
+) -> Unsaved {
+    let examination = tokio::time::timeout(LIMIT, async {
+        let status = git(driver, record, "status", &STATUS)
+            .await?
+            .good("status")?;
+        let mut unsaved = status_of(&status)?;
+        let stashes = git(driver, record, "stash list", &["stash", "list"]).await?;
+        unsaved.stashes = lines(&stashes.good("stash list")?).count();
+        let tips = tips(driver, record).await?;
+        let (project, missing_objects) = (record.project_id.clone(), Arc::clone(missing_objects));
+        let objects: Vec<_> = tips.iter().map(|(object, _)| object.clone()).collect();
+        let missing = blocking(move || missing_objects(&project, &objects)).await??;
+        for (object, name) in &tips {
+            if missing.contains(object) {
+                unsaved.refs.add(name.as_bytes());
+            }
+        }
+        Ok(unsaved)
+    });
+    let result = examination.await.unwrap_or(Err(Unexamined::TimeOut));
+    result.unwrap_or_else(|error: Unexamined| Unsaved {
+        unexamined: Some(error.to_string()),
+        ..Unsaved::default()
+    })
+}
+
+const STATUS: [&str; 5] = [
+    "status",
+    "--porcelain=v1",
+    "-z",
+    // The repository's own settings may say otherwise, and would hide work.
+    "--untracked-files=normal",
+    "--ignore-submodules=none",
+];
+
+/// What every ref, and a detached HEAD, leads to.
+async fn tips<D: Driver>(
+    driver: &D,
+    record: &WorkspaceRecord,
+) -> Result<Vec<(String, String)>, Unexamined> {
+    const FORMAT: &str = "--format=%(objectname) %(*objectname) %(refname)";
+    let refs = git(driver, record, "for-each-ref", &["for-each-ref", FORMAT]).await?;
+    let mut tips = refs_of(&refs.good("for-each-ref")?)?;
+    let arguments = ["rev-parse", "--verify", "--quiet", "HEAD"];
+    let head = git(driver, record, "rev-parse", &arguments).await?;
+    // Without a commit there is no HEAD to speak of, and git says 1.
+    if head.code != 1 {
+        let head = head.good("rev-parse")?;
+        let object = lines(&head).next().and_then(object_id);
+        let object = object.ok_or(Unexamined::Unknown("rev-parse"))?;
+        tips.push((object, "HEAD".to_owned()));
+    }
+    Ok(tips)
+}
+
+struct Answer {
+    stdout: Vec<u8>,
+    code: u8,
+}
+
+/// Runs git inside and hears what it says.
+async fn git<D: Driver>(
+    driver: &D,
+    record: &WorkspaceRecord,
+    what: &'static str,
+    arguments: &[&str],
+) -> Result<Answer, Unexamined> {
+    let mut argv = vec![b"git".to_vec(), b"--no-optional-locks".to_vec()];
+    argv.push(b"--no-pager".to_vec());
+    argv.extend(arguments.iter().map(|word| word.as_bytes().to_vec()));
+    let request = ExecRequest {
+        argv,
+        env: vec![(b"LC_ALL".to_vec(), b"C".to_vec())],
+        timeout: Some(LIMIT),
+        ..ExecRequest::default()
+    };
+    let mut stream = driver.exec(&record.id, request).await?;
+    // A command that has ended already does not need the end of its input.
+    let _ = stream.input.send(ExecInput::StdinEof).await;
+    let mut stdout = Vec::new();
+    while let Some(output) = stream.output.recv().await {
+        match output {
+            ExecOutput::Stdout(bytes) if stdout.len() + bytes.len() > MOST_OUTPUT => {
+                // It may have ended just now; then there is nobody to hang up on.
+                let _ = stream.input.try_send(ExecInput::Hangup);
+                return Err(Unexamined::TooMuch(what));
+            }
+            ExecOutput::Stdout(bytes) => stdout.extend_from_slice(&bytes),
+            ExecOutput::Exit(code) => return Ok(Answer { stdout, code }),
+            ExecOutput::Failed(fault) => return Err(fault.into()),
+            ExecOutput::Started | ExecOutput::Stderr(_) | ExecOutput::StdinTaken(_) => {}
+        }
+    }
+    Err(Unexamined::Unknown(what))
+}
+
+// === impl Answer ===
+
+impl Answer {
+    fn good(self, what: &'static str) -> Result<Vec<u8>, Unexamined> {
+        match self.code {
+            0 => Ok(self.stdout),
+            code => Err(Unexamined::Git(what, code)),
+        }
+    }
+}
+
+// === impl Unsaved ===
+
+impl Unsaved {
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether there are uncommitted changes, if that is known.
+    pub fn is_dirty(&self) -> Option<bool> {
+        match self.unexamined {
+            Some(_) => None,
+            None => Some(self.changed.count + self.untracked.count > 0),
+        }
+    }
+}
+
+impl fmt::Display for Unsaved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts = Vec::new();
+        if let Some(why) = &self.unexamined {
+            parts.push(format!("it cannot be examined ({why})"));
+        }
+        if self.changed.count > 0 {
+            parts.push(self.changed.describe("changed file"));
+        }
+        if self.untracked.count > 0 {
+            parts.push(self.untracked.describe("untracked file"));
+        }
+        match self.stashes {
+            0 => {}
+            1 => parts.push("1 stash".to_owned()),
+            more => parts.push(format!("{more} stashes")),
+        }
+        if self.refs.count > 0 {
+            let names = self.refs.listed();
+            parts.push(format!("commits that your repository lacks on {names}"));
+        }
+        f.write_str(&parts.join(", "))
+    }
+}
+
+// === impl Tally ===
+
+impl Tally {
+    fn add(&mut self, name: &[u8]) {
+        self.count += 1;
+        if self.names.len() < MOST_NAMES {
+            let name = String::from_utf8_lossy(name);
+            // Names come from inside: nothing of them may steer a terminal or fill a screen.
+            let short: String = name.chars().take(80).collect();
+            self.names.push(short.escape_debug().to_string());
+        }
+    }
+
+    fn describe(&self, what: &str) -> String {
+        let plural = if self.count == 1 { "" } else { "s" };
+        format!("{} {what}{plural} ({})", self.count, self.listed())
+    }
+
+    fn listed(&self) -> String {
+        let mut listed = self.names.join(", ");
+        if self.count > self.names.len() {
+            listed.push_str(", …");
+        }
+        listed
+    }
+}
+
+/// Reads `git status --porcelain=v1 -z`.
+fn status_of(output: &[u8]) -> Result<Unsaved, Unexamined> {
+    let unknown = || Unexamined::Unknown("status");
+    let mut unsaved = Unsaved::default();
+    let Some(output) = output.strip_suffix(b"\0") else {
+        return if output.is_empty() {
+            Ok(unsaved)
+        } else {
+            Err(unknown())
+        };
+    };
+    let mut fields = output.split(|byte| *byte == 0);
+    while let Some(field) = fields.next() {
+        let (code, name) = field.split_at_checked(3).ok_or_else(unknown)?;
+        match code {
+            b"?? " => unsaved.untracked.add(name),
+            [b'R' | b'C', _, b' '] | [_, b'R' | b'C', b' '] => {
+                fields.next().ok_or_else(unknown)?;
+                unsaved.changed.add(name);
+            }
+            [_, _, b' '] => unsaved.changed.add(name),
+            _ => return Err(unknown()),
+        }
+    }
+    Ok(unsaved)
+}
+
+/// Reads `objectname *objectname refname` lines: what a ref or the tag in it leads to.
+fn refs_of(output: &[u8]) -> Result<Vec<(String, String)>, Unexamined> {
+    let unknown = || Unexamined::Unknown("for-each-ref");
+    let mut tips = Vec::new();
+    for line in lines(output) {
+        let mut words = line.splitn(3, |byte| *byte == b' ');
+        let (direct, peeled) = (words.next(), words.next());
+        let name = words.next().ok_or_else(unknown)?;
+        let object = peeled.filter(|word| !word.is_empty()).or(direct);
+        let object = object.and_then(object_id).ok_or_else(unknown)?;
+        // Stashes are counted by themselves.
+        if name != b"refs/stash" {
+            let name = String::from_utf8_lossy(name);
+            let short = name.strip_prefix("refs/heads/").unwrap_or(&name);
+            tips.push((object, short.to_owned()));
+        }
+    }
+    Ok(tips)
+}
+
+fn lines(output: &[u8]) -> impl Iterator<Item = &[u8]> {
+    output
+        .split(|byte| *byte == b'\n')
+        .filter(|line| !line.is_empty())
+}
+
+fn object_id(word: &[u8]) -> Option<String> {
+    let is_hex = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    let is_id = matches!(word.len(), 40 | 64) && word.iter().all(is_hex);
+    is_id.then(|| String::from_utf8_lossy(word).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_git_status_says() {
+        let check = |output: &[u8], expect: Option<&str>| {
+            let found = status_of(output).ok().map(|unsaved| unsaved.to_string());
+            assert_eq!(found.as_deref(), expect, "{}", output.escape_ascii());
+        };
+        check(b"", Some(""));
+        check(b" M a b\0", Some("1 changed file (a b)"));
+        check(
+            b"R  new\0old\0?? x\0",
+            Some("1 changed file (new), 1 untracked file (x)"),
+        );
+        check(
+            b"?? 1\0?? 2\0?? 3\0?? 4\0?? 5\0?? 6\0",
+            Some("6 untracked files (1, 2, 3, 4, 5, …)"),
+        );
+        check(b"?? \x1b[2J\n\0", Some("1 untracked file (\\u{1b}[2J\\n)"));
+        check(b"?? cut", None);
+        check(b"R  new\0", None);
+        check(b"??\0", None);
+        check(b"hello world\0", None);
+    }
+
+    #[test]
+    fn what_refs_lead_to() {
+        let (one, two) = ("1".repeat(40), "2".repeat(40));
+        let output = format!(
+            "{one}  refs/heads/main\n{one} {two} refs/tags/v1\n{one}  refs/stash\n{two}  refs/x\n"
+        );
+        let expect = vec![
+            (one.clone(), "main".to_owned()),
+            (two.clone(), "refs/tags/v1".to_owned()),
+            (two, "refs/x".to_owned()),
+        ];
+        assert_eq!(refs_of(output.as_bytes()).unwrap(), expect);
+        for wrong in [
+            "x",
+            "123  refs/heads/a\n",
+            &format!("{one}\n"),
+            "--exec=/bin/sh  a\n",
+        ] {
+            assert!(refs_of(wrong.as_bytes()).is_err(), "{wrong}");
+        }
+    }
+}
