@@ -1,0 +1,211 @@
+//! The file: opened once, checked, with one connection that writes and one that reads.
+//!
+//! Readers never wait for a write that is on its way to the disk.
+
+use crate::error::translate;
+use crate::schema::{TABLES, VERSION};
+use holm_engine::store::StoreError;
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+pub(crate) struct Database {
+    path: PathBuf,
+    writer: Mutex<Writer>,
+    reader: Mutex<Connection>,
+}
+
+struct Writer {
+    connection: Connection,
+    durability: Durability,
+}
+
+/// Whether a transaction has to be on the disk when it returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Durability {
+    /// It survives the death of this process, and reaches the disk with the next durable one.
+    Light,
+    /// It survives a loss of power.
+    Durable,
+}
+
+/// A failure inside of a transaction: the database's, or one that the store found.
+pub(crate) enum Trouble {
+    Sqlite(rusqlite::Error),
+    Store(StoreError),
+}
+
+const WAIT: Duration = Duration::from_secs(5);
+
+// === impl Database ===
+
+impl Database {
+    pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
+        refuse_newer(path)?;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+            | OpenFlags::SQLITE_OPEN_CREATE
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let prepared = Connection::open_with_flags(path, flags)
+            .and_then(prepare)
+            .map_err(|error| translate(path, error));
+        let mut connection = prepared?;
+        settle_schema(&mut connection, path)?;
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let reader = Connection::open_with_flags(path, flags)
+            .and_then(|reader| reader.busy_timeout(WAIT).map(|()| reader))
+            .map_err(|error| translate(path, error))?;
+        Ok(Self {
+            path: path.to_owned(),
+            writer: Mutex::new(Writer {
+                connection,
+                durability: Durability::Durable,
+            }),
+            reader: Mutex::new(reader),
+        })
+    }
+
+    /// Runs one writing transaction. It is rolled back when `work` fails.
+    pub(crate) fn write<T>(
+        &self,
+        durability: Durability,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, Trouble>,
+    ) -> Result<T, StoreError> {
+        let mut writer = lock(&self.writer);
+        let written = writer
+            .set(durability)
+            .map_err(Trouble::Sqlite)
+            .and_then(|()| {
+                let connection = &mut writer.connection;
+                let transaction =
+                    connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+                let value = work(&transaction)?;
+                transaction.commit()?;
+                Ok(value)
+            });
+        written.map_err(|trouble| self.explain(trouble))
+    }
+
+    pub(crate) fn read<T>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, Trouble>,
+    ) -> Result<T, StoreError> {
+        let reader = lock(&self.reader);
+        work(&reader).map_err(|trouble| self.explain(trouble))
+    }
+
+    fn explain(&self, trouble: Trouble) -> StoreError {
+        match trouble {
+            Trouble::Sqlite(error) => translate(&self.path, error),
+            Trouble::Store(error) => error,
+        }
+    }
+}
+
+// === impl Writer ===
+
+impl Writer {
+    fn set(&mut self, durability: Durability) -> Result<(), rusqlite::Error> {
+        if self.durability == durability {
+            return Ok(());
+        }
+        let level = match durability {
+            Durability::Light => "NORMAL",
+            Durability::Durable => "FULL",
+        };
+        self.connection.pragma_update(None, "synchronous", level)?;
+        self.durability = durability;
+        Ok(())
+    }
+}
+
+// === impl Trouble ===
+
+impl From<rusqlite::Error> for Trouble {
+    fn from(error: rusqlite::Error) -> Self {
+        Trouble::Sqlite(error)
+    }
+}
+
+impl From<StoreError> for Trouble {
+    fn from(error: StoreError) -> Self {
+        Trouble::Store(error)
+    }
+}
+
+/// Looks at the version through a connection that cannot write, so that a newer file stays as it is.
+fn refuse_newer(path: &Path) -> Result<(), StoreError> {
+    match std::fs::metadata(path) {
+        Ok(metadata) if metadata.len() > 0 => {}
+        Ok(_) => return Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => {
+            return Err(StoreError::ReadOnly {
+                path: path.to_owned(),
+                source: Box::new(error),
+            });
+        }
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let found = Connection::open_with_flags(path, flags)
+        .and_then(|connection| version(&connection))
+        .map_err(|error| translate(path, error))?;
+    if found > VERSION {
+        return Err(StoreError::Newer {
+            path: path.to_owned(),
+            found,
+            known: VERSION,
+        });
+    }
+    Ok(())
+}
+
+fn version(connection: &Connection) -> Result<i64, rusqlite::Error> {
+    connection.pragma_query_value(None, "user_version", |row| row.get(0))
+}
+
+fn prepare(connection: Connection) -> Result<Connection, rusqlite::Error> {
+    connection.busy_timeout(WAIT)?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    Ok(connection)
+}
+
+/// Makes the tables in a new file, and checks an old one.
+fn settle_schema(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
+    let corrupt = |what: String| StoreError::Corrupt {
+        path: path.to_owned(),
+        what,
+        source: None,
+    };
+    let failed = |error| translate(path, error);
+    let transaction = connection
+        .transaction_with_behavior(TransactionBehavior::Immediate)
+        .map_err(failed)?;
+    let tables: i64 = transaction
+        .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
+        .map_err(failed)?;
+    match (version(&transaction).map_err(failed)?, tables) {
+        (VERSION, _) => {
+            let check = transaction.query_row("PRAGMA quick_check(1)", [], |row| row.get(0));
+            let found: String = check.map_err(failed)?;
+            if found != "ok" {
+                return Err(corrupt(found));
+            }
+        }
+        (0, 0) => {
+            transaction.execute_batch(TABLES).map_err(failed)?;
+            transaction
+                .pragma_update(None, "user_version", VERSION)
+                .map_err(failed)?;
+        }
+        (found, _) => return Err(corrupt(format!("its schema number is {found}"))),
+    }
+    transaction.commit().map_err(failed)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic in the middle of a transaction rolled it back; the connection is as good as before.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,52 @@
+//! What SQLite's failures mean to the engine.
+
+use holm_engine::store::StoreError;
+use rusqlite::ErrorCode;
+use rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
+use std::path::Path;
+
+/// Says what a failure on the file at `path` means.
+pub(crate) fn translate(path: &Path, error: rusqlite::Error) -> StoreError {
+    use rusqlite::Error as Sqlite;
+    let path = path.to_owned();
+    let codes = match &error {
+        Sqlite::SqliteFailure(failure, _) => Some((failure.code, failure.extended_code)),
+        _ => None,
+    };
+    match codes {
+        // Shared memory that cannot be made larger is how a full disk shows first.
+        Some((ErrorCode::DiskFull, _)) | Some((_, SQLITE_IOERR_SHMSIZE)) => StoreError::DiskFull {
+            path,
+            source: Box::new(error),
+        },
+        Some((ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied, _)) => {
+            StoreError::ReadOnly {
+                path,
+                source: Box::new(error),
+            }
+        }
+        Some((ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase, _)) => StoreError::Corrupt {
+            path,
+            what: "the file is damaged".to_owned(),
+            source: Some(Box::new(error)),
+        },
+        Some(_) => StoreError::Failed {
+            path,
+            source: Box::new(error),
+        },
+        None => match &error {
+            Sqlite::FromSqlConversionFailure(..)
+            | Sqlite::IntegralValueOutOfRange(..)
+            | Sqlite::InvalidColumnType(..)
+            | Sqlite::Utf8Error(..) => StoreError::Corrupt {
+                path,
+                what: "a stored value has an unknown form".to_owned(),
+                source: Some(Box::new(error)),
+            },
+            _ => StoreError::Failed {
+                path,
+                source: Box::new(error),
+            },
+        },
+    }
+}

@@ -1,0 +1,69 @@
+//! The journal of actions, in SQL. An entry without an outcome is open.
+
+use crate::database::Trouble;
+use holm_core::WorkspaceId;
+use holm_core::plan::Action;
+use holm_engine::store::{EntryId, Outcome, StoreError};
+use jiff::Timestamp;
+use rusqlite::{Transaction, params};
+
+/// What is kept of a workspace's past; older entries that have ended go when new ones come.
+const KEPT: i64 = 64;
+
+pub(crate) fn plan(
+    transaction: &Transaction<'_>,
+    id: &WorkspaceId,
+    actions: &[Action],
+) -> Result<Vec<EntryId>, Trouble> {
+    if crate::workspaces::one(transaction, id)?.is_none() {
+        return Err(StoreError::NoSuchWorkspace(id.clone()).into());
+    }
+    let at = now();
+    let mut statement = transaction
+        .prepare("INSERT INTO journal (workspace_id, action, planned_at) VALUES (?1, ?2, ?3)")?;
+    let mut entries = Vec::with_capacity(actions.len());
+    for action in actions {
+        let entry = statement.insert(params![id.as_str(), action.as_str(), at])?;
+        entries.push(EntryId(entry));
+    }
+    transaction
+        .prepare(
+            "DELETE FROM journal WHERE workspace_id = ?1 AND outcome IS NOT NULL AND entry NOT IN
+             (SELECT entry FROM journal WHERE workspace_id = ?1 ORDER BY entry DESC LIMIT ?2)",
+        )?
+        .execute(params![id.as_str(), KEPT])?;
+    Ok(entries)
+}
+
+pub(crate) fn end(
+    transaction: &Transaction<'_>,
+    entry: EntryId,
+    outcome: &Outcome,
+) -> Result<(), Trouble> {
+    let (word, detail) = match outcome {
+        Outcome::Done => ("done", None),
+        Outcome::Failed(why) => ("failed", Some(why.as_str())),
+        Outcome::Dropped => ("dropped", None),
+    };
+    transaction
+        .prepare(
+            "UPDATE journal SET outcome = ?2, detail = ?3, ended_at = ?4
+             WHERE entry = ?1 AND outcome IS NULL",
+        )?
+        .execute(params![entry.0, word, detail, now()])?;
+    Ok(())
+}
+
+pub(crate) fn drop_open(transaction: &Transaction<'_>, id: &WorkspaceId) -> Result<(), Trouble> {
+    transaction
+        .prepare(
+            "UPDATE journal SET outcome = 'dropped', ended_at = ?2
+             WHERE workspace_id = ?1 AND outcome IS NULL",
+        )?
+        .execute(params![id.as_str(), now()])?;
+    Ok(())
+}
+
+fn now() -> String {
+    crate::rows::text(Timestamp::now())
+}

@@ -1,0 +1,159 @@
+//! The engine's store in an SQLite file. Which transaction is durable is said here and in the
+//! trait's documentation; the SQL is in the modules beside.
+
+use crate::database::{Database, Durability::Durable, Durability::Light};
+use crate::{journal, projects, rows, workspaces};
+use holm_core::plan::{Action, Desired};
+use holm_core::{Label, ProjectId, WorkspaceId};
+use holm_engine::store::{
+    EntryId, Outcome, ProjectRecord, ProjectRemoval, Store, StoreError, WorkspaceRecord,
+};
+use jiff::Timestamp;
+use rusqlite::params;
+use std::path::Path;
+
+pub struct SqliteStore {
+    database: Database,
+}
+
+// === impl SqliteStore ===
+
+impl SqliteStore {
+    /// Opens the file, or makes it.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        let database = Database::open(path)?;
+        Ok(Self { database })
+    }
+}
+
+impl Store for SqliteStore {
+    fn projects(&self) -> Result<Vec<(ProjectRecord, u64)>, StoreError> {
+        self.database.read(projects::all)
+    }
+
+    fn project(&self, id: &ProjectId) -> Result<Option<ProjectRecord>, StoreError> {
+        self.database
+            .read(|connection| projects::one(connection, id))
+    }
+
+    fn save_project(&self, project: &ProjectRecord) -> Result<(), StoreError> {
+        let database = &self.database;
+        database.write(Durable, |transaction| projects::save(transaction, project))
+    }
+
+    fn remove_project(&self, id: &ProjectId) -> Result<ProjectRemoval, StoreError> {
+        let database = &self.database;
+        database.write(Durable, |transaction| projects::remove(transaction, id))
+    }
+
+    fn insert_workspace(&self, workspace: &WorkspaceRecord) -> Result<(), StoreError> {
+        // The plan is journaled before anything is done, and takes this to the disk with it.
+        let database = &self.database;
+        database.write(Light, |transaction| {
+            workspaces::insert(transaction, workspace)
+        })
+    }
+
+    fn workspace(&self, id: &WorkspaceId) -> Result<Option<WorkspaceRecord>, StoreError> {
+        self.database
+            .read(|connection| workspaces::one(connection, id))
+    }
+
+    fn live_workspaces(&self) -> Result<Vec<WorkspaceRecord>, StoreError> {
+        self.database.read(workspaces::live)
+    }
+
+    fn live_workspace(
+        &self,
+        project: &ProjectId,
+        label: &Label,
+    ) -> Result<Option<WorkspaceRecord>, StoreError> {
+        let database = &self.database;
+        database.read(|connection| workspaces::labelled(connection, project, label))
+    }
+
+    fn set_label(&self, id: &WorkspaceId, label: &Label) -> Result<(), StoreError> {
+        let database = &self.database;
+        database.write(Durable, |transaction| {
+            workspaces::set_label(transaction, id, label)
+        })
+    }
+
+    fn set_desired(&self, id: &WorkspaceId, desired: Desired) -> Result<(), StoreError> {
+        let database = &self.database;
+        database.write(Durable, |transaction| {
+            workspaces::set_desired(transaction, id, desired)
+        })
+    }
+
+    fn acknowledge(&self, id: &WorkspaceId) -> Result<(), StoreError> {
+        let database = &self.database;
+        database.write(Durable, |transaction| {
+            workspaces::acknowledge(transaction, id)
+        })
+    }
+
+    fn set_removed(&self, id: &WorkspaceId, at: Timestamp) -> Result<(), StoreError> {
+        let change = "UPDATE workspaces SET removed_at = ?2 WHERE id = ?1 AND removed_at IS NULL";
+        self.database.write(Durable, |transaction| {
+            let values = params![id.as_str(), rows::text(at)];
+            workspaces::update(transaction, id, change, values)
+        })
+    }
+
+    fn forget_unborn(&self, id: &WorkspaceId) -> Result<(), StoreError> {
+        let database = &self.database;
+        database.write(Light, |transaction| {
+            workspaces::forget_unborn(transaction, id)
+        })
+    }
+
+    fn touch(&self, id: &WorkspaceId, at: Timestamp) -> Result<(), StoreError> {
+        let change = "UPDATE workspaces SET last_used_at = max(last_used_at, ?2) WHERE id = ?1";
+        self.database.write(Light, |transaction| {
+            let values = params![id.as_str(), rows::text(at)];
+            workspaces::update(transaction, id, change, values)
+        })
+    }
+
+    fn set_dirty(&self, id: &WorkspaceId, is_dirty: bool) -> Result<(), StoreError> {
+        let change = "UPDATE workspaces SET dirty = ?2 WHERE id = ?1";
+        self.database.write(Light, |transaction| {
+            workspaces::update(transaction, id, change, params![id.as_str(), is_dirty])
+        })
+    }
+
+    fn journal(&self, id: &WorkspaceId, actions: &[Action]) -> Result<Vec<EntryId>, StoreError> {
+        let database = &self.database;
+        database.write(Durable, |transaction| {
+            journal::plan(transaction, id, actions)
+        })
+    }
+
+    fn end_entry(&self, entry: EntryId, outcome: &Outcome) -> Result<(), StoreError> {
+        let database = &self.database;
+        database.write(Light, |transaction| {
+            journal::end(transaction, entry, outcome)
+        })
+    }
+
+    fn drop_open_entries(&self, id: &WorkspaceId) -> Result<(), StoreError> {
+        let database = &self.database;
+        database.write(Light, |transaction| journal::drop_open(transaction, id))
+    }
+
+    fn unfinished(&self) -> Result<Vec<WorkspaceRecord>, StoreError> {
+        self.database.read(workspaces::unfinished)
+    }
+
+    fn approve(&self, project: &ProjectId, digest: &str, at: Timestamp) -> Result<(), StoreError> {
+        self.database.write(Durable, |transaction| {
+            projects::approve(transaction, project, digest, at)
+        })
+    }
+
+    fn is_approved(&self, project: &ProjectId, digest: &str) -> Result<bool, StoreError> {
+        let database = &self.database;
+        database.read(|connection| projects::is_approved(connection, project, digest))
+    }
+}

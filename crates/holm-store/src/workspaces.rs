@@ -1,0 +1,166 @@
+//! Workspaces, in SQL.
+
+use crate::database::Trouble;
+use crate::rows;
+use holm_core::plan::Desired;
+use holm_core::state::Birth;
+use holm_core::{Label, ProjectId, WorkspaceId};
+use holm_engine::store::{StoreError, WorkspaceRecord};
+use rusqlite::{Connection, Params, Transaction, params};
+
+pub(crate) fn insert(
+    transaction: &Transaction<'_>,
+    workspace: &WorkspaceRecord,
+) -> Result<(), Trouble> {
+    if crate::projects::one(transaction, &workspace.project_id)?.is_none() {
+        return Err(StoreError::NoSuchProject(workspace.project_id.clone()).into());
+    }
+    refuse_taken(transaction, &workspace.project_id, &workspace.label, None)?;
+    let spec = serde_json::to_string(&*workspace.spec)
+        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+    transaction
+        .prepare(
+            "INSERT INTO workspaces (id, project_id, label, owner, desired, acknowledged, spec,
+                                     created_at, last_used_at, dirty, removed_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+        )?
+        .execute(params![
+            workspace.id.as_str(),
+            workspace.project_id.as_str(),
+            workspace.label.as_str(),
+            workspace.owner,
+            workspace.desired.as_str(),
+            workspace.birth == Birth::Acknowledged,
+            spec,
+            rows::text(workspace.created_at),
+            rows::text(workspace.last_used_at),
+            workspace.dirty,
+            workspace.removed_at.map(rows::text),
+        ])?;
+    Ok(())
+}
+
+pub(crate) fn one(
+    connection: &Connection,
+    id: &WorkspaceId,
+) -> Result<Option<WorkspaceRecord>, Trouble> {
+    Ok(select(connection, "id = ?1", [id.as_str()])?.pop())
+}
+
+pub(crate) fn live(connection: &Connection) -> Result<Vec<WorkspaceRecord>, Trouble> {
+    select(
+        connection,
+        "removed_at IS NULL ORDER BY created_at, rowid",
+        [],
+    )
+}
+
+pub(crate) fn labelled(
+    connection: &Connection,
+    project: &ProjectId,
+    label: &Label,
+) -> Result<Option<WorkspaceRecord>, Trouble> {
+    let condition = "project_id = ?1 AND label = ?2 AND removed_at IS NULL";
+    let keys = [project.as_str(), label.as_str()];
+    Ok(select(connection, condition, keys)?.pop())
+}
+
+pub(crate) fn unfinished(connection: &Connection) -> Result<Vec<WorkspaceRecord>, Trouble> {
+    let condition = "acknowledged = 0
+        OR (desired = 'removed' AND removed_at IS NULL)
+        OR id IN (SELECT workspace_id FROM journal WHERE outcome IS NULL)
+        ORDER BY created_at, rowid";
+    select(connection, condition, [])
+}
+
+pub(crate) fn set_label(
+    transaction: &Transaction<'_>,
+    id: &WorkspaceId,
+    label: &Label,
+) -> Result<(), Trouble> {
+    let workspace = one(transaction, id)?.filter(|workspace| workspace.removed_at.is_none());
+    let workspace = workspace.ok_or_else(|| StoreError::NoSuchWorkspace(id.clone()))?;
+    refuse_taken(transaction, &workspace.project_id, label, Some(id))?;
+    let change = "UPDATE workspaces SET label = ?2 WHERE id = ?1 AND removed_at IS NULL";
+    update(
+        transaction,
+        id,
+        change,
+        params![id.as_str(), label.as_str()],
+    )
+}
+
+pub(crate) fn set_desired(
+    transaction: &Transaction<'_>,
+    id: &WorkspaceId,
+    desired: Desired,
+) -> Result<(), Trouble> {
+    let change = "UPDATE workspaces SET desired = ?2 WHERE id = ?1 AND removed_at IS NULL";
+    update(
+        transaction,
+        id,
+        change,
+        params![id.as_str(), desired.as_str()],
+    )
+}
+
+pub(crate) fn acknowledge(transaction: &Transaction<'_>, id: &WorkspaceId) -> Result<(), Trouble> {
+    let change = "UPDATE workspaces SET acknowledged = 1 WHERE id = ?1 AND removed_at IS NULL";
+    update(transaction, id, change, [id.as_str()])
+}
+
+/// Forgets a workspace together with its journal, unless it is the user's.
+pub(crate) fn forget_unborn(
+    transaction: &Transaction<'_>,
+    id: &WorkspaceId,
+) -> Result<(), Trouble> {
+    let statement = "DELETE FROM workspaces WHERE id = ?1 AND acknowledged = 0";
+    if transaction.execute(statement, [id.as_str()])? > 0 {
+        return Ok(());
+    }
+    match one(transaction, id)? {
+        Some(_) => Err(StoreError::Acknowledged(id.clone()).into()),
+        None => Err(StoreError::NoSuchWorkspace(id.clone()).into()),
+    }
+}
+
+/// Changes one row, which has to be there.
+pub(crate) fn update(
+    transaction: &Transaction<'_>,
+    id: &WorkspaceId,
+    statement: &str,
+    values: impl Params,
+) -> Result<(), Trouble> {
+    match transaction.prepare(statement)?.execute(values)? {
+        0 => Err(StoreError::NoSuchWorkspace(id.clone()).into()),
+        _ => Ok(()),
+    }
+}
+
+fn refuse_taken(
+    transaction: &Transaction<'_>,
+    project: &ProjectId,
+    label: &Label,
+    but: Option<&WorkspaceId>,
+) -> Result<(), Trouble> {
+    match labelled(transaction, project, label)? {
+        Some(holder) if Some(&holder.id) != but => Err(StoreError::LabelTaken {
+            label: label.clone(),
+            holder: holder.id,
+        }
+        .into()),
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn select(
+    connection: &Connection,
+    condition: &str,
+    values: impl Params,
+) -> Result<Vec<WorkspaceRecord>, Trouble> {
+    let columns = rows::WORKSPACE;
+    let query = format!("SELECT {columns} FROM workspaces WHERE {condition}");
+    let mut statement = connection.prepare(&query)?;
+    let found = statement.query_map(values, rows::workspace)?;
+    Ok(found.collect::<Result<_, rusqlite::Error>>()?)
+}
