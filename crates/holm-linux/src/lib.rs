@@ -1,1 +1,21 @@
+//! The linux driver: workspaces of namespaces and overlayfs, rootless.
 //!
+//! Who runs what: the daemon runs [`LinuxDriver`]; it starts one keeper per workspace
+//! ([`keeper`]), which clones the first process inside ([`launch`]), which becomes init
+//! ([`init`]). All three are this same binary in another role ([`roles`]). Namespaces are entered
+//! only in fresh single-threaded processes; unsafe code is only in [`sys`].
+
+#[cfg(target_os = "linux")]
+pub mod init;
+#[cfg(target_os = "linux")]
+pub mod keeper;
+#[cfg(target_os = "linux")]
+pub mod launch;
+pub mod layout;
+#[cfg(target_os = "linux")]
+pub mod roles;
+#[cfg(target_os = "linux")]
+pub mod sys;
+pub mod wire;
+
+pub use layout::Layout;

@@ -1,0 +1,140 @@
+//! The driver that the engine sees: observe and apply on this machine's kernel.
+
+mod base;
+mod environment;
+mod exec;
+mod files;
+mod halt;
+mod keeper;
+mod launch;
+mod observe;
+mod program;
+mod remove;
+mod unpack;
+
+use crate::Layout;
+use holm_core::plan::Action;
+use holm_core::{Code, Fault, ProjectId, WorkspaceId};
+use holm_engine::driver::{Driver, Journaled, Progress, Sighting};
+use holm_engine::exec::{ExecRequest, ExecStream};
+use holm_engine::spec::WorkspaceSpec;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+pub use remove::remove_tree;
+
+/// Workspaces of namespaces and overlayfs.
+pub struct LinuxDriver {
+    layout: Arc<Layout>,
+    /// Our own program, at a path that an upgrade does not pull away.
+    program: PathBuf,
+}
+
+// === impl LinuxDriver ===
+
+impl LinuxDriver {
+    /// Makes what every workspace needs below the layout's roots.
+    pub fn new(layout: Layout) -> Result<Self, Fault> {
+        let program = program::keep_copy(&layout).map_err(|error| {
+            disk_fault(&error, format!("cannot keep a copy of holm in {}", layout.data_dir.display()))
+        })?;
+        for directory in [layout.data_dir.join("workspaces"), layout.data_dir.join("trash"), layout.run_dir.join("w")] {
+            std::fs::create_dir_all(&directory).map_err(|error| {
+                disk_fault(&error, format!("cannot make {}", directory.display()))
+            })?;
+        }
+        Ok(Self { layout: Arc::new(layout), program })
+    }
+
+    async fn set_aside(&self, spec: &WorkspaceSpec) -> Result<(), Fault> {
+        let id = workspace_id(spec)?;
+        let (from, to) = (self.layout.workspace(&id).dir, self.layout.trash(&id));
+        match tokio::fs::rename(&from, &to).await {
+            Ok(()) => Ok(()),
+            // Done already.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && to.exists() => Ok(()),
+            Err(error) => Err(disk_fault(&error, format!("cannot move workspace {id} to the trash"))),
+        }
+    }
+}
+
+impl Driver for LinuxDriver {
+    fn name(&self) -> &'static str {
+        "linux"
+    }
+
+    async fn observe(&self, spec: &WorkspaceSpec) -> Result<Sighting, Fault> {
+        observe::observe(&self.layout, spec).await
+    }
+
+    async fn apply(&self, journaled: Journaled, progress: Progress) -> Result<(), Fault> {
+        let spec = Arc::clone(journaled.spec());
+        match journaled.action() {
+            Action::BuildBase => base::build(&self.layout, spec, progress).await,
+            Action::MakeFiles => files::make(&self.layout, spec).await,
+            Action::Launch => launch::launch(self, &spec).await,
+            Action::Halt => halt::halt(&self.layout, &workspace_id(&spec)?).await,
+            Action::SetAside => self.set_aside(&spec).await,
+        }
+    }
+
+    async fn exec(&self, id: &WorkspaceId, request: ExecRequest) -> Result<ExecStream, Fault> {
+        exec::exec(&self.layout.workspace(id), request).await
+    }
+
+    async fn relabel(&self, id: &WorkspaceId, label: &str) -> Result<(), Fault> {
+        let op = crate::wire::Op::Relabel { label: label.to_owned() };
+        keeper::ask(&self.layout.workspace(id), op).await.map(drop)
+    }
+
+    async fn discard(&self, spec: &WorkspaceSpec) -> Result<(), Fault> {
+        let id = workspace_id(spec)?;
+        halt::halt(&self.layout, &id).await?;
+        let dir = self.layout.workspace(&id).dir;
+        blocking(move || {
+            remove_tree(&dir).map_err(|error| disk_fault(&error, format!("cannot remove {}", dir.display())))
+        })
+        .await
+    }
+}
+
+/// The spec's id was an id when it was written; anything else is a damaged store.
+fn workspace_id(spec: &WorkspaceSpec) -> Result<WorkspaceId, Fault> {
+    WorkspaceId::parse(&spec.id).map_err(|error| corrupt(&error))
+}
+
+fn project_id(spec: &WorkspaceSpec) -> Result<ProjectId, Fault> {
+    ProjectId::parse(&spec.project_id).map_err(|error| corrupt(&error))
+}
+
+fn corrupt(error: &holm_core::id::NotAnId) -> Fault {
+    Fault::new(Code::CorruptState, format!("a stored workspace is damaged: {error}"), "holm doctor")
+}
+
+/// An error of the file system as users see it.
+fn disk_fault(error: &io::Error, what: String) -> Fault {
+    let (code, hint) = match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            (Code::DiskFull, "make room on the disk, then try again; `holm rm` sets workspaces aside")
+        }
+        io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => {
+            (Code::ReadOnly, "holm must be able to write there; see `holm doctor`")
+        }
+        _ => (Code::Internal, "see the daemon's log; `holm daemon status` names its directory"),
+    };
+    Fault::new(code, format!("{what}: {error}"), hint)
+}
+
+/// Runs what blocks where it may block.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Fault> + Send + 'static,
+) -> Result<T, Fault> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => {
+            let hint = "see the daemon's log; `holm daemon status` names its directory";
+            Err(Fault::new(Code::Internal, format!("a part of the driver broke: {error}"), hint))
+        }
+    }
+}

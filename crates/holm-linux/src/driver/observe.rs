@@ -1,0 +1,66 @@
+//! What there is of a workspace. Looks, changes nothing.
+
+use super::{base, disk_fault, keeper, project_id, workspace_id};
+use crate::Layout;
+use crate::layout::WorkspaceDirs;
+use crate::sys::lock;
+use crate::wire::{Answer, LastRun, Op};
+use holm_core::plan::{Base, Files, Keeper, Observed};
+use holm_core::{Fault, WorkspaceId};
+use holm_engine::Isolation;
+use holm_engine::driver::{Ended, Sighting};
+use holm_engine::spec::WorkspaceSpec;
+use std::fs::File;
+use std::io;
+
+pub async fn observe(layout: &Layout, spec: &WorkspaceSpec) -> Result<Sighting, Fault> {
+    let id = workspace_id(spec)?;
+    let dirs = layout.workspace(&id);
+    let base = if base::is_present(layout, &project_id(spec)?, spec) { Base::Present } else { Base::Absent };
+    let files = match (dirs.complete().exists(), dirs.dir.exists()) {
+        (true, _) => Files::Complete,
+        (false, true) => Files::Partial,
+        (false, false) => Files::Absent,
+    };
+    let (keeper, isolation) = observe_keeper(&dirs, &id).await?;
+    let reason = if keeper == Keeper::Absent { how_it_ended(&dirs) } else { None };
+    Ok(Sighting { observed: Observed { base, files, keeper }, isolation, reason })
+}
+
+async fn observe_keeper(
+    dirs: &WorkspaceDirs,
+    id: &WorkspaceId,
+) -> Result<(Keeper, Option<Isolation>), Fault> {
+    if keeper_pid(dirs)
+        .map_err(|error| disk_fault(&error, format!("cannot look at the lock of {id}")))?
+        .is_none()
+    {
+        return Ok((Keeper::Absent, None));
+    }
+    match keeper::ask(dirs, Op::Status).await {
+        Ok(Answer::Status(status)) if status.id == id.as_str() => {
+            Ok((Keeper::Running, Some(status.isolation)))
+        }
+        Ok(_) | Err(_) => Ok((Keeper::Broken, None)),
+    }
+}
+
+/// The keeper, if one holds the workspace's lock.
+pub fn keeper_pid(dirs: &WorkspaceDirs) -> io::Result<Option<i32>> {
+    match File::options().read(true).write(true).open(dirs.lock()) {
+        Ok(file) => lock::holder(&file),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn how_it_ended(dirs: &WorkspaceDirs) -> Option<Ended> {
+    let text = std::fs::read(dirs.last_run()).ok()?;
+    let last: LastRun = serde_json::from_slice(&text).ok()?;
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    if last.boot_id != boot.trim() {
+        return Some(Ended::Reboot);
+    }
+    let said = last.ended.unwrap_or_else(|| "its keeper was killed".to_owned());
+    Some(Ended::Died(said))
+}

@@ -1,0 +1,29 @@
+//! A copy of our own program below the data directory. Keepers run it and workspaces see it, so an
+//! upgrade that replaces the installed program takes nothing away from what runs.
+
+use crate::Layout;
+use std::fs;
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::PathBuf;
+
+/// Makes the copy where it is missing; the name changes with the program.
+pub fn keep_copy(layout: &Layout) -> io::Result<PathBuf> {
+    let source = fs::File::open("/proc/self/exe")?;
+    let metadata = source.metadata()?;
+    let version = format!("{:x}-{:x}-{:x}", metadata.ino(), metadata.size(), metadata.mtime_nsec());
+    let directory = layout.data_dir.join("program").join(version);
+    let copy = directory.join("holm");
+    if copy.exists() {
+        return Ok(copy);
+    }
+    fs::create_dir_all(&directory)?;
+    let fresh = directory.join(format!("new-{}", std::process::id()));
+    // A hard link costs nothing, but only the owner of a program may make one.
+    if fs::hard_link("/proc/self/exe", &fresh).is_err() {
+        io::copy(&mut &source, &mut fs::File::create(&fresh)?)?;
+        fs::set_permissions(&fresh, fs::Permissions::from_mode(0o755))?;
+    }
+    fs::rename(&fresh, &copy)?;
+    Ok(copy)
+}

@@ -1,0 +1,159 @@
+//! Deleting a tree that a workspace wrote: without following links, however deep it is, whatever
+//! modes its directories have.
+
+use rustix::fs::{
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, chmodat, fstat, openat, renameat, statat, unlinkat,
+};
+use rustix::io::Errno;
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+/// Directories that are open at a time; what is deeper is moved up first.
+const DEEPEST: usize = 32;
+
+/// Removes `path` and everything below it on the same file system. Nothing there is fine.
+pub fn remove_tree(path: &Path) -> io::Result<()> {
+    let top = match open(CWD, path) {
+        Ok(top) => top,
+        Err(Errno::NOENT) => return Ok(()),
+        Err(Errno::NOTDIR | Errno::LOOP) => return std::fs::remove_file(path),
+        Err(error) => return Err(error.into()),
+    };
+    let device = fstat(&top)?.st_dev;
+    let mut removal = Removal { top, device, moved: 0 };
+    let entry = rustix::io::dup(&removal.top)?;
+    removal.empty(entry.as_fd(), 0)?;
+    Ok(std::fs::remove_dir(path)?)
+}
+
+struct Removal {
+    top: OwnedFd,
+    device: u64,
+    moved: u64,
+}
+
+// === impl Removal ===
+
+impl Removal {
+    /// Repeats until a pass finds nothing: what was moved up appears in the top directory.
+    fn empty(&mut self, directory: BorrowedFd<'_>, depth: usize) -> io::Result<()> {
+        loop {
+            let names = names(directory)?;
+            if names.is_empty() {
+                return Ok(());
+            }
+            for (name, kind) in names {
+                self.remove_entry(directory, &name, kind, depth)?;
+            }
+            if depth > 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    fn remove_entry(
+        &mut self,
+        parent: BorrowedFd<'_>,
+        name: &CString,
+        kind: FileType,
+        depth: usize,
+    ) -> io::Result<()> {
+        let is_directory = match kind {
+            FileType::Directory => true,
+            FileType::Unknown => {
+                let mode = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)?.st_mode;
+                FileType::from_raw_mode(mode) == FileType::Directory
+            }
+            _ => false,
+        };
+        if !is_directory {
+            return gone(unlinkat(parent, name, AtFlags::empty()));
+        }
+        if depth == DEEPEST {
+            self.moved += 1;
+            let fresh = format!(".holm-deep-{}", self.moved);
+            return Ok(renameat(parent, name, &self.top, fresh)?);
+        }
+        let child = open(parent, name)?;
+        if fstat(&child)?.st_dev != self.device {
+            return Err(io::Error::other("something is mounted below it"));
+        }
+        self.empty(child.as_fd(), depth + 1)?;
+        gone(unlinkat(parent, name, AtFlags::REMOVEDIR))
+    }
+}
+
+/// Opens a directory, giving it back the rights that are needed to empty it.
+fn open(parent: impl AsFd, name: impl rustix::path::Arg + Copy) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let opened = match openat(&parent, name, flags, Mode::empty()) {
+        Err(Errno::ACCESS) => {
+            chmodat(&parent, name, Mode::RWXU, AtFlags::empty())?;
+            openat(&parent, name, flags, Mode::empty())?
+        }
+        other => other?,
+    };
+    if fstat(&opened)?.st_mode & 0o700 != 0o700 {
+        rustix::fs::fchmod(&opened, Mode::RWXU)?;
+    }
+    Ok(opened)
+}
+
+fn names(directory: BorrowedFd<'_>) -> io::Result<Vec<(CString, FileType)>> {
+    let mut found = Vec::new();
+    for entry in Dir::read_from(directory)? {
+        let entry = entry?;
+        if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
+            found.push((entry.file_name().to_owned(), entry.file_type()));
+        }
+    }
+    Ok(found)
+}
+
+fn gone(result: Result<(), Errno>) -> io::Result<()> {
+    match result {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    #[test]
+    fn closed_directories_and_links_out_are_removed_and_nothing_behind_them() {
+        let place = tempfile::tempdir().unwrap();
+        let outside = place.path().join("outside");
+        fs::create_dir(&outside).unwrap();
+        fs::write(outside.join("kept"), "kept").unwrap();
+        let tree = place.path().join("tree");
+        fs::create_dir_all(tree.join("closed/inner")).unwrap();
+        symlink(&outside, tree.join("link")).unwrap();
+        fs::set_permissions(tree.join("closed"), fs::Permissions::from_mode(0)).unwrap();
+        remove_tree(&tree).unwrap();
+        assert!(!tree.exists());
+        assert_eq!(fs::read_to_string(outside.join("kept")).unwrap(), "kept");
+        remove_tree(&tree).unwrap();
+    }
+
+    #[test]
+    fn a_tree_deeper_than_any_path_is_removed_attack_27() {
+        let place = tempfile::tempdir().unwrap();
+        let tree = place.path().join("tree");
+        fs::create_dir(&tree).unwrap();
+        let name = "d".repeat(200);
+        let mut here = open(CWD, &tree).unwrap();
+        for _ in 0..100 {
+            rustix::fs::mkdirat(&here, name.as_str(), Mode::RWXU).unwrap();
+            here = open(&here, name.as_str()).unwrap();
+        }
+        drop(here);
+        remove_tree(&tree).unwrap();
+        assert!(!tree.exists());
+    }
+}

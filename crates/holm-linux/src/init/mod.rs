@@ -1,0 +1,92 @@
+//! PID 1 inside. Single-threaded and tiny: starts what the keeper says with the descriptors it
+//! passes, reaps, reports exits. It has no rights that the agent does not have.
+
+mod spawn;
+
+use crate::launch::descriptors::{receive, send};
+use crate::sys;
+use crate::wire::{FromInit, ToInit, VERSION};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::process::{WaitOptions, WaitStatus, wait};
+use std::io;
+use std::os::unix::net::UnixStream;
+
+/// The role. Ends, and with it the whole workspace, when the keeper is gone.
+pub fn main(link_number: &[u8]) -> ! {
+    let number = std::str::from_utf8(link_number).ok().and_then(|text| text.parse().ok());
+    let Some(number) = number else { std::process::exit(2) };
+    let link = UnixStream::from(sys::process::inherited(number));
+    std::process::exit(i32::from(run(&link).is_err()))
+}
+
+fn run(link: &UnixStream) -> io::Result<()> {
+    sys::process::hide_from_same_user()?;
+    rustix::io::fcntl_setfd(link, rustix::io::FdFlags::CLOEXEC)?;
+    let children = sys::signal::children()?;
+    send(link, &FromInit::Hello { version: VERSION }, &[])?;
+    let mut terminating = false;
+    loop {
+        let mut sources =
+            [PollFd::new(link, PollFlags::IN), PollFd::new(&children, PollFlags::IN)];
+        match poll(&mut sources, None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let [asked, ended] = sources.map(|source| !source.revents().is_empty());
+        if asked {
+            let Some((message, descriptors)) = receive::<ToInit>(link)? else { return Ok(()) };
+            match message {
+                ToInit::Spawn(spawn) => spawn::spawn(link, spawn, descriptors)?,
+                // It may have ended meanwhile; its exit is reported anyway.
+                ToInit::Signal { pid, signal } => drop(sys::signal::group(pid, signal)),
+                ToInit::Terminate => {
+                    terminating = true;
+                    // An error means that there is nobody left to reach.
+                    let _ = sys::signal::everyone(libc::SIGTERM);
+                }
+            }
+        }
+        if ended {
+            // The descriptor only wakes; several ends may have become one signal.
+            let mut records = [0u8; 128 * 16];
+            let _ = rustix::io::read(&children, &mut records);
+        }
+        if reap(link)? == Left::Nobody && terminating {
+            send(link, &FromInit::Empty, &[])?;
+            terminating = false;
+        }
+    }
+}
+
+/// Whether init still has children.
+#[derive(PartialEq, Eq)]
+enum Left {
+    Nobody,
+    Somebody,
+}
+
+/// Reports everything that ended. Orphans come here too; the keeper knows which it asked for.
+fn reap(link: &UnixStream) -> io::Result<Left> {
+    loop {
+        match wait(WaitOptions::NOHANG) {
+            Ok(Some((pid, status))) => {
+                let pid = pid.as_raw_nonzero().get();
+                send(link, &FromInit::Exited { pid, code: shell_code(status) }, &[])?;
+            }
+            Ok(None) => return Ok(Left::Somebody),
+            Err(Errno::CHILD) => return Ok(Left::Nobody),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// The exit code as a shell says it.
+fn shell_code(status: WaitStatus) -> u8 {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => code as u8,
+        (None, Some(signal)) => 128u8.saturating_add(signal as u8),
+        (None, None) => 255,
+    }
+}

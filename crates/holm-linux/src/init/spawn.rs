@@ -1,0 +1,81 @@
+//! Starting one program, with pipes from the keeper or with a terminal of this workspace.
+
+use crate::launch::descriptors::send;
+use crate::sys::command::{Terminal, in_own_session};
+use crate::wire::{FromInit, Spawn};
+use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// As shells say it.
+const CANNOT_EXECUTE: u8 = 126;
+const NOT_FOUND: u8 = 127;
+
+pub fn spawn(link: &UnixStream, spawn: Spawn, descriptors: Vec<OwnedFd>) -> io::Result<()> {
+    let sequence = spawn.sequence;
+    match start(spawn, descriptors) {
+        Ok((pid, master)) => {
+            let descriptors: Vec<_> = master.iter().map(AsFd::as_fd).collect();
+            send(link, &FromInit::Spawned { sequence, pid }, &descriptors)
+        }
+        Err((code, cause)) => send(link, &FromInit::NotSpawned { sequence, code, cause }, &[]),
+    }
+}
+
+fn start(spawn: Spawn, descriptors: Vec<OwnedFd>) -> Result<(i32, Option<OwnedFd>), (u8, String)> {
+    let cannot = |error: io::Error| (CANNOT_EXECUTE, error.to_string());
+    let mut argv = spawn.argv.into_iter().map(OsString::from_vec);
+    let Some(program) = argv.next() else { return Err((NOT_FOUND, "no command".to_owned())) };
+    let directory = PathBuf::from(OsString::from_vec(spawn.cwd));
+    if let Err(error) = std::fs::read_dir(&directory).map(drop)
+        && error.kind() != io::ErrorKind::PermissionDenied
+    {
+        return Err((CANNOT_EXECUTE, format!("cannot go to {}: {error}", directory.display())));
+    }
+    let shown = program.to_string_lossy().into_owned();
+    let mut command = Command::new(program);
+    command.args(argv).current_dir(directory).env_clear();
+    for (name, value) in spawn.env {
+        command.env(OsString::from_vec(name), OsString::from_vec(value));
+    }
+    let master = match spawn.terminal {
+        Some((rows, cols)) => {
+            let (master, terminal) = open_terminal(rows, cols).map_err(cannot)?;
+            let copy = || terminal.try_clone().map(Stdio::from).map_err(cannot);
+            command.stdin(copy()?).stdout(copy()?).stderr(copy()?);
+            in_own_session(&mut command, Terminal::Controlling);
+            Some(master)
+        }
+        None => {
+            let [stdin, stdout, stderr]: [OwnedFd; 3] =
+                descriptors.try_into().map_err(|_| (CANNOT_EXECUTE, "no descriptors".to_owned()))?;
+            command.stdin(stdin).stdout(stdout).stderr(stderr);
+            in_own_session(&mut command, Terminal::None);
+            None
+        }
+    };
+    match command.spawn() {
+        // Init reaps everything by itself, so nobody waits on this handle.
+        Ok(child) => Ok((child.id() as i32, master)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err((NOT_FOUND, format!("{shown}: command not found")))
+        }
+        Err(error) => Err((CANNOT_EXECUTE, format!("{shown}: {error}"))),
+    }
+}
+
+/// A terminal of this workspace's own devpts: one of the host would not be a terminal in here.
+fn open_terminal(rows: u16, cols: u16) -> io::Result<(OwnedFd, OwnedFd)> {
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let master = openpt(flags)?;
+    unlockpt(&master)?;
+    let terminal = ioctl_tiocgptpeer(&master, flags)?;
+    tcsetwinsize(&master, Winsize { ws_row: rows, ws_col: cols, ws_xpixel: 0, ws_ypixel: 0 })?;
+    Ok((master, terminal))
+}

@@ -1,0 +1,65 @@
+//! One request on the control socket. The daemon's user and root may ask, nobody else.
+
+use super::{exec, registry::Registry};
+use crate::wire::{Answer, Op, Request, VERSION, control_frame, read_control};
+use rustix::net::sockopt::socket_peercred;
+use std::io::{self, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Connections at a time; each has a thread.
+const MOST: usize = 512;
+
+/// Answers in a thread of its own, so that a slow client holds up nobody.
+pub fn serve(stream: UnixStream, registry: &Arc<Registry>) {
+    let registry = Arc::clone(registry);
+    let thread = std::thread::Builder::new().stack_size(256 * 1024);
+    let spawned = thread.spawn(move || {
+        let Some(_talking) = registry.talk(MOST) else {
+            let _ = say(&stream, &Answer::Refused("too many connections".to_owned()));
+            return;
+        };
+        if let Err(error) = answer(stream, &registry) {
+            eprintln!("control connection: {error}");
+        }
+    });
+    if let Err(error) = spawned {
+        eprintln!("cannot serve a connection: {error}");
+    }
+}
+
+fn answer(mut stream: UnixStream, registry: &Registry) -> io::Result<()> {
+    let peer = socket_peercred(&stream)?.uid;
+    if peer != rustix::process::getuid() && !peer.is_root() {
+        return say(&stream, &Answer::Refused("another user's workspace".to_owned()));
+    }
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    let request: Request = match read_control(&mut stream) {
+        Ok(request) => request,
+        // Somebody only looked whether anyone is there.
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    stream.set_read_timeout(None)?;
+    if request.version != VERSION {
+        let text = format!("this keeper speaks protocol {VERSION}, not {}", request.version);
+        return say(&stream, &Answer::Refused(text));
+    }
+    match request.op {
+        Op::Status => say(&stream, &Answer::Status(registry.status())),
+        Op::Relabel { label } => {
+            registry.relabel(label);
+            say(&stream, &Answer::Done)
+        }
+        Op::Stop { grace_ms } => {
+            registry.stop(Duration::from_millis(grace_ms));
+            say(&stream, &Answer::Done)
+        }
+        Op::Exec(exec) => exec::run(stream, registry, exec),
+    }
+}
+
+pub fn say(mut stream: &UnixStream, answer: &Answer) -> io::Result<()> {
+    stream.write_all(&control_frame(answer)?)
+}

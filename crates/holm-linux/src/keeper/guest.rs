@@ -1,0 +1,50 @@
+//! The guest socket: what programs inside may ask. Its answers tell about this workspace only.
+
+use super::registry::Registry;
+use serde_json::json;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Guests can open as many connections as they like; only so many get a thread.
+const MOST: usize = 32;
+const LONGEST_REQUEST: u64 = 4096;
+
+pub fn serve(stream: UnixStream, registry: &Arc<Registry>) {
+    let registry = Arc::clone(registry);
+    let thread = std::thread::Builder::new().stack_size(128 * 1024);
+    // Without a thread the connection closes, which the guest sees.
+    let _ = thread.spawn(move || {
+        let Some(_talking) = registry.talk(MOST) else { return };
+        // A guest that goes away or talks nonsense is its own problem.
+        let _ = answer(&stream, &registry);
+    });
+}
+
+fn answer(mut stream: &UnixStream, registry: &Registry) -> io::Result<()> {
+    let patience = Some(Duration::from_secs(2));
+    stream.set_read_timeout(patience)?;
+    stream.set_write_timeout(patience)?;
+    let mut request = String::new();
+    BufReader::new(stream.take(LONGEST_REQUEST)).read_line(&mut request)?;
+    let answer = match request.trim() {
+        "here 1" => here(registry),
+        _ => json!({"error": {
+            "code": "bad_request",
+            "message": "the workspace's keeper does not know this request",
+            "hint": "holm here",
+        }}),
+    };
+    let mut line = serde_json::to_vec(&answer)?;
+    line.push(b'\n');
+    stream.write_all(&line)
+}
+
+fn here(registry: &Registry) -> serde_json::Value {
+    let mut here = registry.plan.here.clone();
+    here["label"] = json!(registry.label());
+    here["state"] = json!("running");
+    here["isolation"] = serde_json::to_value(registry.isolation()).unwrap_or_default();
+    here
+}

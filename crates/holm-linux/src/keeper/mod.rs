@@ -1,0 +1,209 @@
+//! The process outside that keeps one workspace. It makes it run, hears from init, serves the
+//! control socket and the guest socket, and dies when init dies; init dies when it dies.
+//!
+//! Not a tokio program: it has one thread when it makes the namespaces, one when it is idle, and
+//! one more per command that somebody watches. It never trusts init.
+
+mod connection;
+mod exec;
+mod guest;
+mod isolation;
+mod registry;
+
+use crate::launch::{self, Launched, descriptors};
+use crate::sys;
+use crate::wire::{FromInit, LastRun, LaunchAnswer, LaunchFailure, LaunchPlan, Part, VERSION};
+use crate::layout::WorkspaceDirs;
+use registry::Registry;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long init may take for one message before it is taken for broken.
+const INIT_PATIENCE: Duration = Duration::from_secs(10);
+
+/// The role: the plan comes on stdin, one answer goes to stdout, stderr is the log.
+pub fn main() -> ! {
+    let code = match set_up() {
+        Ok(keeper) => {
+            answer(&LaunchAnswer::Ready);
+            keeper.serve()
+        }
+        Err(failure) => {
+            eprintln!("cannot start: {failure}");
+            answer(&LaunchAnswer::Failed(failure));
+            1
+        }
+    };
+    std::process::exit(code)
+}
+
+struct Keeper {
+    directories: WorkspaceDirs,
+    registry: Arc<Registry>,
+    link: UnixStream,
+    control: UnixListener,
+    guest: UnixListener,
+    /// One upper, one keeper: held until this process ends.
+    _lock: File,
+}
+
+/// The answer is one line, and stdout is closed behind it so that nobody waits for more.
+fn answer(answer: &LaunchAnswer) {
+    let mut line = serde_json::to_vec(answer).unwrap_or_default();
+    line.push(b'\n');
+    // A daemon that is gone does not matter: the next one finds the socket.
+    let _ = io::stdout().write_all(&line);
+    let _ = io::stdout().flush();
+    if let Ok(null) = File::options().write(true).open("/dev/null") {
+        let _ = rustix::stdio::dup2_stdout(&null);
+    }
+}
+
+fn set_up() -> Result<Keeper, LaunchFailure> {
+    use launch::Stepped;
+    sys::process::close_from(3).step(Part::Other, "close what was inherited")?;
+    let mut text = Vec::new();
+    io::stdin().read_to_end(&mut text).step(Part::Other, "read the plan")?;
+    let plan: LaunchPlan =
+        serde_json::from_slice(&text).map_err(io::Error::from).step(Part::Other, "read the plan")?;
+    // The daemon may be in a session of a terminal; its end must not reach the workspace.
+    let _ = rustix::process::setsid();
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+    std::env::set_current_dir("/").step(Part::Other, "go to /")?;
+
+    let directories = WorkspaceDirs { dir: plan.dir.clone(), socket: plan.socket.clone() };
+    let lock = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .read(true)
+        .open(directories.lock())
+        .step(Part::Other, "open the lock")?;
+    if !sys::lock::try_lock(&lock).step(Part::Other, "take the lock")? {
+        let taken = io::Error::other("another keeper has it");
+        return Err(taken).step(Part::Other, "take the lock");
+    }
+    let control = listen(&directories.socket).step(Part::Other, "open the control socket")?;
+    let guest = listen(&directories.guest().join("guest.sock"))
+        .step(Part::Other, "open the guest socket")?;
+    write_last_run(&directories, None).step(Part::Other, "write down the start")?;
+
+    let Launched { pidfd, pid, link, landlock } = launch::start(&plan)?;
+    link.set_read_timeout(Some(INIT_PATIENCE)).step(Part::Other, "set up the link")?;
+    link.set_write_timeout(Some(INIT_PATIENCE)).step(Part::Other, "set up the link")?;
+    match descriptors::receive(&link).step(Part::Other, "hear from init")? {
+        Some((FromInit::Hello { version: VERSION }, _)) => {}
+        _ => return Err(io::Error::other("it did not say hello")).step(Part::Other, "hear from init"),
+    }
+    let writer = link.try_clone().step(Part::Other, "set up the link")?;
+    let isolation = isolation::observe(pid, landlock, &plan);
+    let registry = Arc::new(Registry::new(plan, isolation, pidfd, writer));
+    Ok(Keeper { directories, registry, link, control, guest, _lock: lock })
+}
+
+/// Binds by way of the directory's descriptor: a socket's path may have 107 bytes only.
+fn listen(path: &Path) -> io::Result<UnixListener> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::Error::from(io::ErrorKind::InvalidInput));
+    };
+    match std::fs::remove_file(path) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    let directory = launch::open_directory(parent)?;
+    UnixListener::bind(launch::descriptor_path(&directory).join(name))
+}
+
+fn write_last_run(directories: &WorkspaceDirs, ended: Option<String>) -> io::Result<()> {
+    let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned();
+    let text = serde_json::to_vec(&LastRun { boot_id, ended })?;
+    let fresh = directories.dir.join("last.json.new");
+    std::fs::write(&fresh, text)?;
+    std::fs::rename(fresh, directories.last_run())
+}
+
+// === impl Keeper ===
+
+impl Keeper {
+    /// Until init ends; returns the exit code.
+    fn serve(self) -> i32 {
+        let init = self.registry.init();
+        let reason = loop {
+            let mut sources = [
+                PollFd::new(&init, PollFlags::IN),
+                PollFd::new(&self.link, PollFlags::IN),
+                PollFd::new(&self.control, PollFlags::IN),
+                PollFd::new(&self.guest, PollFlags::IN),
+            ];
+            match poll(&mut sources, None) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => break format!("the keeper cannot wait: {error}"),
+            }
+            let [ended, told, asked, asked_inside] =
+                sources.map(|source| !source.revents().is_empty());
+            if told && let Err(error) = self.hear() {
+                self.registry.kill();
+                if !ended {
+                    break format!("init spoke nonsense: {error}");
+                }
+            }
+            if ended {
+                break self.registry.how_init_ended();
+            }
+            if asked && let Ok((stream, _)) = self.control.accept() {
+                connection::serve(stream, &self.registry);
+            }
+            if asked_inside && let Ok((stream, _)) = self.guest.accept() {
+                guest::serve(stream, &self.registry);
+            }
+        };
+        self.finish(&reason)
+    }
+
+    /// One message of init. An end of the stream is told by the pidfd too.
+    fn hear(&self) -> io::Result<()> {
+        match descriptors::receive::<FromInit>(&self.link)? {
+            Some((message, descriptors)) => {
+                self.registry.hear(message, descriptors);
+                Ok(())
+            }
+            None => Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
+        }
+    }
+
+    fn finish(self, reason: &str) -> i32 {
+        // Every process of the workspace is gone with init; this makes sure of init.
+        self.registry.kill();
+        let stopped = self.registry.was_asked_to_stop();
+        let reason = if stopped { "stopped" } else { reason };
+        if !stopped {
+            eprintln!("ended: {reason}");
+        }
+        if let Err(error) = write_last_run(&self.directories, Some(reason.to_owned())) {
+            eprintln!("cannot write down the end: {error}");
+        }
+        self.registry.end(Duration::from_secs(2));
+        let _ = std::fs::remove_file(&self.directories.socket);
+        i32::from(!stopped)
+    }
+}
+
+/// How the daemon starts this role; the plan goes to its stdin.
+pub fn command(program: &Path, log: File) -> Command {
+    let mut command = Command::new(program);
+    command
+        .arg(crate::roles::KEEPER)
+        .env_clear()
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(log);
+    command
+}

@@ -1,0 +1,232 @@
+//! What the keeper knows: the plan, the link to init, who waits for which program to start or end.
+
+use crate::launch::descriptors::send;
+use crate::wire::{FromInit, LaunchPlan, Spawn, Status, ToInit, VERSION};
+use holm_engine::Isolation;
+use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
+use std::collections::HashMap;
+use std::io::{self, PipeWriter, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::{Duration, Instant};
+
+pub struct Registry {
+    pub plan: LaunchPlan,
+    isolation: Isolation,
+    init: OwnedFd,
+    writer: Mutex<UnixStream>,
+    state: Mutex<State>,
+    changed: Condvar,
+    sequence: AtomicU64,
+    stop_asked: AtomicBool,
+}
+
+#[derive(Default)]
+struct State {
+    label: Option<String>,
+    starting: HashMap<u64, Starting>,
+    running: HashMap<i32, PipeWriter>,
+    /// Nobody inside is left but init.
+    empty: bool,
+    /// Threads that still have something to say to a client.
+    talking: usize,
+}
+
+struct Starting {
+    reply: mpsc::Sender<Started>,
+    /// Gets one byte, the exit code.
+    exit: PipeWriter,
+}
+
+/// How init answered a request to start something.
+pub enum Started {
+    Running { pid: i32, terminal: Option<OwnedFd> },
+    Not { code: u8, cause: String },
+}
+
+/// One thread that talks to a client; the keeper waits for it before it ends.
+pub struct Talking<'a>(&'a Registry);
+
+/// The code of what was killed by the end of the workspace: 128 + SIGKILL.
+const KILLED: u8 = 137;
+
+// === impl Registry ===
+
+impl Registry {
+    pub fn new(plan: LaunchPlan, isolation: Isolation, init: OwnedFd, writer: UnixStream) -> Self {
+        Self {
+            plan,
+            isolation,
+            init,
+            writer: Mutex::new(writer),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            sequence: AtomicU64::new(1),
+            stop_asked: AtomicBool::new(false),
+        }
+    }
+
+    pub fn init(&self) -> BorrowedFd<'_> {
+        self.init.as_fd()
+    }
+
+    pub fn status(&self) -> Status {
+        Status { version: VERSION, id: self.plan.id.clone(), isolation: self.isolation.clone() }
+    }
+
+    pub fn label(&self) -> String {
+        self.state().label.clone().unwrap_or_else(|| self.plan.label.clone())
+    }
+
+    pub fn relabel(&self, label: String) {
+        self.state().label = Some(label);
+    }
+
+    pub fn isolation(&self) -> &Isolation {
+        &self.isolation
+    }
+
+    /// Asks init to start a program and waits for its word. `exit` gets the exit code later.
+    pub fn start(
+        &self,
+        mut spawn: Spawn,
+        descriptors: &[BorrowedFd<'_>],
+        exit: PipeWriter,
+    ) -> io::Result<Started> {
+        spawn.sequence = self.sequence.fetch_add(1, Ordering::Relaxed);
+        let sequence = spawn.sequence;
+        let (reply, answer) = mpsc::channel();
+        self.state().starting.insert(sequence, Starting { reply, exit });
+        let sent = self.tell_init(&ToInit::Spawn(spawn), descriptors);
+        let answer = sent.and_then(|()| {
+            let limit = Duration::from_secs(30);
+            answer.recv_timeout(limit).map_err(|_| io::Error::other("init does not answer"))
+        });
+        self.state().starting.remove(&sequence);
+        answer
+    }
+
+    pub fn signal(&self, pid: i32, signal: i32) {
+        // A link that is broken ends the workspace anyway.
+        let _ = self.tell_init(&ToInit::Signal { pid, signal }, &[]);
+    }
+
+    /// Takes in one message of init. Nonsense is dropped.
+    pub fn hear(&self, message: FromInit, descriptors: Vec<OwnedFd>) {
+        let mut state = self.state();
+        match message {
+            FromInit::Hello { .. } => {}
+            FromInit::Spawned { sequence, pid } => {
+                if let Some(starting) = state.starting.remove(&sequence) {
+                    state.running.insert(pid, starting.exit);
+                    let terminal = descriptors.into_iter().next();
+                    let _ = starting.reply.send(Started::Running { pid, terminal });
+                }
+            }
+            FromInit::NotSpawned { sequence, code, cause } => {
+                if let Some(starting) = state.starting.remove(&sequence) {
+                    let _ = starting.reply.send(Started::Not { code, cause });
+                }
+            }
+            FromInit::Exited { pid, code } => {
+                if let Some(mut exit) = state.running.remove(&pid) {
+                    let _ = exit.write_all(&[code]);
+                }
+            }
+            FromInit::Empty => {
+                state.empty = true;
+                self.changed.notify_all();
+            }
+        }
+    }
+
+    /// SIGTERM to everything inside, SIGKILL to what is left after `grace`.
+    pub fn stop(&self, grace: Duration) {
+        self.stop_asked.store(true, Ordering::SeqCst);
+        self.state().empty = false;
+        if self.tell_init(&ToInit::Terminate, &[]).is_ok() {
+            let deadline = Instant::now() + grace;
+            let mut state = self.state();
+            while !state.empty {
+                let left = deadline.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    break;
+                }
+                state = self
+                    .changed
+                    .wait_timeout(state, left)
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .0;
+            }
+        }
+        self.kill();
+    }
+
+    pub fn was_asked_to_stop(&self) -> bool {
+        self.stop_asked.load(Ordering::SeqCst)
+    }
+
+    /// Ends init and with it every process of the workspace.
+    pub fn kill(&self) {
+        // An error means that it is gone already.
+        let _ = pidfd_send_signal(&self.init, Signal::KILL);
+    }
+
+    pub fn how_init_ended(&self) -> String {
+        match waitid(WaitId::PidFd(self.init.as_fd()), WaitIdOptions::EXITED) {
+            Ok(Some(status)) => match (status.terminating_signal(), status.exit_status()) {
+                (Some(signal), _) => format!("init was killed by signal {signal}"),
+                (_, Some(code)) => format!("init ended with code {code}"),
+                _ => "init ended".to_owned(),
+            },
+            _ => "init ended".to_owned(),
+        }
+    }
+
+    /// Tells everyone who waits that it is over, and lets them tell their clients.
+    pub fn end(&self, patience: Duration) {
+        let mut state = self.state();
+        for (_, mut exit) in state.running.drain() {
+            let _ = exit.write_all(&[KILLED]);
+        }
+        state.starting.clear();
+        let deadline = Instant::now() + patience;
+        while state.talking > 0 {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            state =
+                self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Counts a thread that talks to a client; `None` when there are too many.
+    pub fn talk(&self, most: usize) -> Option<Talking<'_>> {
+        let mut state = self.state();
+        (state.talking < most).then(|| {
+            state.talking += 1;
+            Talking(self)
+        })
+    }
+
+    fn tell_init(&self, message: &ToInit, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        send(&writer, message, descriptors)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl Talking ===
+
+impl Drop for Talking<'_> {
+    fn drop(&mut self) {
+        self.0.state().talking -= 1;
+        self.0.changed.notify_all();
+    }
+}

@@ -1,0 +1,74 @@
+//! Length-prefixed JSON with descriptors attached, between keeper and init.
+
+use rustix::io::Errno;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags,
+};
+use serde::{Deserialize, Serialize};
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+/// The most descriptors that one message carries.
+const MAX_DESCRIPTORS: usize = 4;
+const MAX_MESSAGE: usize = 8 * 1024 * 1024;
+
+/// Sends one message. The descriptors travel with its length.
+pub fn send<T: Serialize>(
+    mut stream: &UnixStream,
+    message: &T,
+    descriptors: &[BorrowedFd<'_>],
+) -> io::Result<()> {
+    let payload = serde_json::to_vec(message)?;
+    let length = (payload.len() as u32).to_le_bytes();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.is_empty() {
+        ancillary.push(SendAncillaryMessage::ScmRights(descriptors));
+    }
+    let sent = loop {
+        let pieces = [IoSlice::new(&length)];
+        match rustix::net::sendmsg(stream, &pieces, &mut ancillary, SendFlags::NOSIGNAL) {
+            Err(Errno::INTR) => {}
+            other => break other?,
+        }
+    };
+    stream.write_all(&length[sent..])?;
+    stream.write_all(&payload)
+}
+
+/// Receives one message; `None` when the other side closed.
+pub fn receive<T: for<'a> Deserialize<'a>>(
+    mut stream: &UnixStream,
+) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
+    let mut length = [0u8; 4];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let received = loop {
+        let mut pieces = [IoSliceMut::new(&mut length)];
+        match rustix::net::recvmsg(stream, &mut pieces, &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
+            Err(Errno::INTR) => {}
+            other => break other?.bytes,
+        }
+    };
+    if received == 0 {
+        return Ok(None);
+    }
+    let mut descriptors = Vec::new();
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = message {
+            descriptors.extend(rights);
+        }
+    }
+    stream.read_exact(&mut length[received..])?;
+    let length = u32::from_le_bytes(length) as usize;
+    if length > MAX_MESSAGE {
+        let message = format!("a message of {length} bytes");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+    }
+    let mut payload = vec![0; length];
+    stream.read_exact(&mut payload)?;
+    Ok(Some((serde_json::from_slice(&payload)?, descriptors)))
+}

@@ -1,0 +1,38 @@
+//! A minimal `/dev`: the harmless devices, terminals of its own, shared memory of its own.
+
+use super::Stepped;
+use super::root::{NewRoot, filesystem};
+use crate::sys::mount::{NO_EXEC, NO_SUID};
+use crate::wire::{LaunchFailure, Part};
+use rustix::mount::MountAttrFlags;
+use std::path::Path;
+
+const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+
+const LINKS: [(&str, &str); 5] = [
+    ("/proc/self/fd", "dev/fd"),
+    ("/proc/self/fd/0", "dev/stdin"),
+    ("/proc/self/fd/1", "dev/stdout"),
+    ("/proc/self/fd/2", "dev/stderr"),
+    ("pts/ptmx", "dev/ptmx"),
+];
+
+pub fn make(root: &NewRoot) -> Result<(), LaunchFailure> {
+    for name in DEVICES {
+        let device = Path::new("/dev").join(name);
+        root.show(&device, &device, NO_SUID | NO_EXEC)
+            .step(Part::Mount, &format!("show {}", device.display()))?;
+    }
+    for (target, place) in LINKS {
+        root.link(target, place).step(Part::Mount, "make the links in /dev")?;
+    }
+    let no_programs = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    // Without `gid=`: the group `tty` is not mapped.
+    filesystem("devpts", &[("ptmxmode", "0666"), ("mode", "620")], no_programs)
+        .and_then(|terminals| root.attach(&terminals, Path::new("dev/pts")))
+        .step(Part::Mount, "mount /dev/pts")?;
+    let no_devices = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+    filesystem("tmpfs", &[("mode", "1777")], no_devices)
+        .and_then(|memory| root.attach(&memory, Path::new("dev/shm")))
+        .step(Part::Mount, "mount /dev/shm")
+}

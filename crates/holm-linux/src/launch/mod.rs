@@ -1,0 +1,172 @@
+//! Making a workspace run: one clone with all namespaces, the new root, the seal, then init.
+//!
+//! Called by the keeper while it has one thread. Everything after the clone happens in the child,
+//! which is PID 1 of its namespace from the start and never sees a process of the workspace before
+//! the last wall stands: it becomes init by executing it.
+
+pub mod descriptors;
+pub use root::{descriptor_path, open_directory};
+mod devices;
+mod proc;
+mod root;
+mod seal;
+mod tree;
+
+use crate::sys;
+use crate::wire::{LaunchFailure, LaunchPlan, Part};
+use root::NewRoot;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// What the keeper holds of a workspace that runs.
+pub struct Launched {
+    pub pidfd: OwnedFd,
+    pub pid: i32,
+    /// To init.
+    pub link: UnixStream,
+    /// Whether Landlock is in force.
+    pub landlock: bool,
+}
+
+/// The name that init is executed under; its one argument is the number of the link's descriptor.
+pub const INIT_NAME: &str = "holm-init";
+
+/// Where the program itself is inside.
+pub const PROGRAM: &str = "/run/holm/bin/holm";
+
+/// Makes the workspace and starts its init. The caller must have one thread only.
+pub fn start(plan: &LaunchPlan) -> Result<Launched, LaunchFailure> {
+    let (link, link_inside) = UnixStream::pair().step(Part::Other, "make the link to init")?;
+    let (mut report, report_inside) = io::pipe().step(Part::Other, "make the report pipe")?;
+    // Asked before the clone: afterwards the kernel answers with the id of nobody.
+    let user = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+    let side = sys::clone::clone_into(sys::clone::NAMESPACES)
+        .step(Part::User, "make the namespaces")?;
+    match side {
+        sys::clone::Side::Child => {
+            drop((link, report));
+            let failure = match become_init(plan, user, link_inside, &report_inside) {
+                Ok(never) => match never {},
+                Err(failure) => failure,
+            };
+            // If the keeper is gone nobody is left to tell.
+            let _ = tell(&report_inside, &Report::Failed(failure));
+            std::process::exit(1);
+        }
+        sys::clone::Side::Parent { pidfd, pid } => {
+            drop((link_inside, report_inside));
+            let mut told = String::new();
+            // The pipe closes when init is executed, or after the failure was written.
+            report.read_to_string(&mut told).step(Part::Other, "hear from the first process")?;
+            let last = told.lines().last().unwrap_or_default();
+            match serde_json::from_str(last).map_err(io::Error::from) {
+                Ok(Report::Sealed { landlock }) => Ok(Launched { pidfd, pid, link, landlock }),
+                Ok(Report::Failed(failure)) => Err(failure),
+                Err(error) => Err(error).step(Part::Other, "understand the first process"),
+            }
+        }
+    }
+}
+
+/// What the first process says to the keeper before it becomes init. The last word counts.
+#[derive(serde::Serialize, serde::Deserialize)]
+enum Report {
+    Sealed { landlock: bool },
+    Failed(LaunchFailure),
+}
+
+fn tell(mut pipe: &io::PipeWriter, report: &Report) -> io::Result<()> {
+    let mut line = serde_json::to_vec(report)?;
+    line.push(b'\n');
+    pipe.write_all(&line)
+}
+
+/// The child's whole life before init.
+fn become_init(
+    plan: &LaunchPlan,
+    user: (u32, u32),
+    link: UnixStream,
+    report: &io::PipeWriter,
+) -> Result<Never, LaunchFailure> {
+    sys::process::die_with_parent().step(Part::Other, "ask to die with the keeper")?;
+    map_user(user).step(Part::User, "map the user into the namespace")?;
+    limit_namespaces(plan).step(Part::User, "limit what the namespace may make")?;
+    sys::network::loopback_up().step(Part::Network, "bring up the loopback interface")?;
+
+    let root = NewRoot::mount(plan)?;
+    root.show_system()?;
+    devices::make(&root)?;
+    root.make_run(plan)?;
+    root.make_places(plan)?;
+    tree::mount(&root, plan)?;
+    proc::mount(&root)?;
+    root.freeze()?;
+    root.enter()?;
+
+    rustix::system::sethostname(plan.label.as_bytes()).step(Part::Other, "set the host name")?;
+    let landlock = seal::seal(plan)?;
+    tell(report, &Report::Sealed { landlock }).step(Part::Other, "report to the keeper")?;
+    execute_init(&link).step(Part::Other, "execute init")
+}
+
+/// There is no value of this: the process was replaced.
+enum Never {}
+
+fn execute_init(link: &UnixStream) -> io::Result<Never> {
+    rustix::io::fcntl_setfd(link, rustix::io::FdFlags::empty())?;
+    Err(Command::new(PROGRAM)
+        .arg0(INIT_NAME)
+        .arg(link.as_raw_fd().to_string())
+        .env_clear()
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .exec())
+}
+
+/// The user is mapped to itself: with any other map git's index does not match what `lstat` says,
+/// and files of an unmapped group cannot be copied up.
+fn map_user((uid, gid): (u32, u32)) -> io::Result<()> {
+    write("/proc/self/setgroups", "deny")?;
+    write("/proc/self/gid_map", &format!("{gid} {gid} 1"))?;
+    write("/proc/self/uid_map", &format!("{uid} {uid} 1"))
+}
+
+/// A second wall behind the filter: inside this namespace no other one can be made at all. And one
+/// workspace cannot use up what the user may have of inotify.
+fn limit_namespaces(plan: &LaunchPlan) -> io::Result<()> {
+    if !plan.nested {
+        write("/proc/sys/user/max_user_namespaces", "0")?;
+    }
+    let inotify = Path::new("/proc/sys/user/max_inotify_instances");
+    if inotify.exists() { write("/proc/sys/user/max_inotify_instances", "512") } else { Ok(()) }
+}
+
+fn write(path: &str, text: &str) -> io::Result<()> {
+    File::options().write(true).open(path)?.write_all(text.as_bytes())
+}
+
+/// Names the step that failed and the part of the isolation that it belongs to.
+pub(crate) trait Stepped<T> {
+    fn step(self, part: Part, step: &str) -> Result<T, LaunchFailure>;
+}
+
+impl<T, E: Into<io::Error>> Stepped<T> for Result<T, E> {
+    fn step(self, part: Part, step: &str) -> Result<T, LaunchFailure> {
+        self.map_err(|error| {
+            let error: io::Error = error.into();
+            LaunchFailure {
+                part,
+                step: step.to_owned(),
+                cause: error.to_string(),
+                errno: error.raw_os_error(),
+            }
+        })
+    }
+}

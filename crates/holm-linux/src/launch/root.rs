@@ -1,0 +1,243 @@
+//! The new root: a small tmpfs on which everything that a workspace may see is mounted.
+//!
+//! Every place is found by walking down from the root's own descriptor without following links,
+//! because home and tree hold what programs of the workspace wrote in an earlier run.
+
+use super::Stepped;
+use crate::sys::mount::{NO_DEV, NO_SUID, READ_ONLY, Reach, set_attributes};
+use crate::wire::{LaunchFailure, LaunchPlan, Part};
+use rustix::fs::{CWD, FileType, Mode, OFlags, mkdirat, openat, symlinkat};
+use rustix::io::Errno;
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags,
+    OpenTreeFlags, UnmountFlags, fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsmount,
+    fsopen, mount_change, move_mount, open_tree, unmount,
+};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::{Component, Path};
+
+/// The root that the workspace will have, mounted at a place that only this namespace knows.
+pub struct NewRoot {
+    directory: OwnedFd,
+}
+
+/// Directories of the system that are visible read-only, where the host has them.
+const SYSTEM: [&str; 10] =
+    ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "opt", "nix", "gnu"];
+
+/// Places that programs expect and that are empty inside.
+const EMPTY: [&str; 6] = ["mnt", "media", "srv", "var/lib", "var/cache", "var/log"];
+
+const DIRECTORY: OFlags =
+    OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+// === impl NewRoot ===
+
+impl NewRoot {
+    pub fn mount(plan: &LaunchPlan) -> Result<Self, LaunchFailure> {
+        let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+        mount_change("/", private).step(Part::Mount, "make the mounts private")?;
+        let tmpfs = filesystem("tmpfs", &[("mode", "0755"), ("size", "16m")], MountAttrFlags::empty())
+            .step(Part::Mount, "make the new root")?;
+        let place = plan.dir.join("root");
+        move_mount(tmpfs, "", CWD, &place, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
+            .step(Part::Mount, "mount the new root")?;
+        let directory =
+            openat(CWD, &place, DIRECTORY, Mode::empty()).step(Part::Mount, "open the new root")?;
+        Ok(Self { directory })
+    }
+
+    /// The system's programs and libraries, and `/etc` with our own files laid over it.
+    pub fn show_system(&self) -> Result<(), LaunchFailure> {
+        for name in SYSTEM {
+            let host = Path::new("/").join(name);
+            let Ok(metadata) = host.symlink_metadata() else { continue };
+            let shown = if metadata.is_symlink() {
+                std::fs::read_link(&host)
+                    .and_then(|target| Ok(symlinkat(target, &self.directory, name)?))
+            } else {
+                self.show(&host, &host, READ_ONLY | NO_SUID | NO_DEV)
+            };
+            shown.step(Part::Mount, &format!("show {}", host.display()))?;
+        }
+        for name in EMPTY {
+            self.directory(Path::new(name)).step(Part::Mount, "make the empty places")?;
+        }
+        symlinkat("/tmp", &self.directory, "var/tmp").step(Part::Mount, "link /var/tmp")?;
+        symlinkat("/run", &self.directory, "var/run").step(Part::Mount, "link /var/run")?;
+        let processors = Path::new("/sys/devices/system/cpu");
+        if processors.exists() {
+            self.show(processors, processors, READ_ONLY | NO_SUID | NO_DEV)
+                .step(Part::Mount, "show the processors")?;
+        }
+        Ok(())
+    }
+
+    /// `/run`, with what holm itself shows at `/run/holm`.
+    pub fn make_run(&self, plan: &LaunchPlan) -> Result<(), LaunchFailure> {
+        let step = "make /run";
+        let run = filesystem(
+            "tmpfs",
+            &[("mode", "0755"), ("size", "256m")],
+            MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV,
+        )
+        .step(Part::Mount, step)?;
+        self.attach(&run, Path::new("run")).step(Part::Mount, step)?;
+        // Where Debian's PostgreSQL puts its socket unless it is told otherwise.
+        self.directory(Path::new("run/postgresql")).step(Part::Mount, step)?;
+        self.directory(Path::new("run/lock")).step(Part::Mount, step)?;
+        let sealed = READ_ONLY | NO_SUID | NO_DEV;
+        self.show(&plan.dir.join("guest"), Path::new("run/holm"), sealed)
+            .step(Part::Mount, "show /run/holm")?;
+        self.show(&plan.objects, Path::new("run/holm/objects"), sealed)
+            .step(Part::Mount, "show the shared git objects")?;
+        self.show(&plan.program, Path::new("run/holm/bin/holm"), sealed)
+            .step(Part::Mount, "show holm itself")
+    }
+
+    /// `/etc`, `/tmp`, home, and the user's toolchains.
+    pub fn make_places(&self, plan: &LaunchPlan) -> Result<(), LaunchFailure> {
+        let own = open_directory(&plan.dir.join("etc")).step(Part::Mount, "open our /etc")?;
+        let host = open_directory(Path::new("/etc")).step(Part::Mount, "open /etc")?;
+        let etc = overlay(&[own, host], None).step(Part::Overlay, "lay our files over /etc")?;
+        set_attributes(etc.as_fd(), READ_ONLY | NO_SUID | NO_DEV, Reach::ThisMount)
+            .and_then(|()| self.attach(&etc, Path::new("etc")))
+            .step(Part::Overlay, "mount /etc")?;
+
+        self.show(&plan.dir.join("tmp"), Path::new("tmp"), NO_SUID | NO_DEV)
+            .step(Part::Mount, "mount /tmp")?;
+        self.show(&plan.dir.join("home"), &plan.home, NO_SUID | NO_DEV)
+            .step(Part::Mount, "mount the home directory")?;
+        for shown in &plan.shown {
+            // A toolchain that went away since is not a reason not to start.
+            if !shown.exists() {
+                continue;
+            }
+            self.show(shown, shown, READ_ONLY | NO_SUID | NO_DEV)
+                .step(Part::Mount, &format!("show {}", shown.display()))?;
+        }
+        Ok(())
+    }
+
+    /// Nothing can be made on the root itself any more.
+    pub fn freeze(&self) -> Result<(), LaunchFailure> {
+        set_attributes(self.directory.as_fd(), READ_ONLY | NO_SUID | NO_DEV, Reach::ThisMount)
+            .step(Part::Mount, "make the root read-only")
+    }
+
+    /// Leaves the host's tree for good.
+    pub fn enter(self) -> Result<(), LaunchFailure> {
+        rustix::process::fchdir(&self.directory).step(Part::Mount, "go to the new root")?;
+        rustix::process::pivot_root(".", ".").step(Part::Mount, "enter the new root")?;
+        unmount(".", UnmountFlags::DETACH).step(Part::Mount, "leave the host's root")?;
+        rustix::process::chdir("/").step(Part::Mount, "go to /")
+    }
+
+    /// Shows a file or a directory of the host, with everything mounted below it.
+    pub fn show(&self, host: &Path, inside: &Path, attributes: u64) -> io::Result<()> {
+        let flags = OpenTreeFlags::OPEN_TREE_CLONE
+            | OpenTreeFlags::OPEN_TREE_CLOEXEC
+            | OpenTreeFlags::AT_RECURSIVE;
+        let copy = open_tree(CWD, host, flags)?;
+        set_attributes(copy.as_fd(), attributes, Reach::AllBelow)?;
+        self.attach(&copy, inside)
+    }
+
+    /// Mounts at a place of the new root, making the place where it is missing.
+    pub fn attach(&self, mount: &OwnedFd, inside: &Path) -> io::Result<()> {
+        let kind = FileType::from_raw_mode(rustix::fs::fstat(mount)?.st_mode);
+        let place = match kind {
+            FileType::Directory => self.directory(inside)?,
+            _ => self.file(inside)?,
+        };
+        attach(mount.as_fd(), place.as_fd())
+    }
+
+    /// A directory of the new root, made with its parents where missing.
+    pub fn directory(&self, inside: &Path) -> io::Result<OwnedFd> {
+        let mut here = rustix::io::dup(&self.directory)?;
+        for component in inside.components() {
+            let name = match component {
+                Component::RootDir => continue,
+                Component::Normal(name) => name,
+                _ => return Err(io::Error::other("the path is not plain")),
+            };
+            match mkdirat(&here, name, Mode::from_raw_mode(0o755)) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                // A read-only directory of the host may already have it.
+                Err(Errno::ROFS | Errno::ACCESS) => {}
+                Err(error) => return Err(error.into()),
+            }
+            here = openat(&here, name, DIRECTORY, Mode::empty())?;
+        }
+        Ok(here)
+    }
+
+    /// A file of the new root, made empty where missing.
+    pub fn file(&self, inside: &Path) -> io::Result<OwnedFd> {
+        let (Some(parent), Some(name)) = (inside.parent(), inside.file_name()) else {
+            return Err(io::Error::other("the path names no file"));
+        };
+        let parent = self.directory(parent)?;
+        let create = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+        match openat(&parent, name, create, Mode::from_raw_mode(0o644)) {
+            Ok(_) | Err(Errno::EXIST | Errno::ROFS) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let open = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(openat(&parent, name, open, Mode::empty())?)
+    }
+
+    pub fn link(&self, target: &str, inside: &str) -> io::Result<()> {
+        Ok(symlinkat(target, &self.directory, inside)?)
+    }
+}
+
+/// A new file system, mounted nowhere yet.
+pub fn filesystem(
+    kind: &str,
+    options: &[(&str, &str)],
+    attributes: MountAttrFlags,
+) -> io::Result<OwnedFd> {
+    let context = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
+    for (key, value) in options {
+        fsconfig_set_string(&context, *key, *value)?;
+    }
+    fsconfig_create(&context)?;
+    Ok(fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?)
+}
+
+/// An overlay of directories, top first. Descriptors instead of paths: they stay short however
+/// deep the host's directories are, and no path of the host shows inside.
+pub fn overlay(lower: &[OwnedFd], writable: Option<(&OwnedFd, &OwnedFd)>) -> io::Result<OwnedFd> {
+    let context = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    let path = |descriptor: &OwnedFd| format!("/proc/self/fd/{}", descriptor.as_raw_fd());
+    let layers: Vec<_> = lower.iter().map(path).collect();
+    fsconfig_set_flag(&context, "userxattr")?;
+    fsconfig_set_string(&context, "lowerdir", layers.join(":"))?;
+    if let Some((upper, work)) = writable {
+        fsconfig_set_string(&context, "upperdir", path(upper))?;
+        fsconfig_set_string(&context, "workdir", path(work))?;
+    }
+    fsconfig_set_string(&context, "source", "holm")?;
+    fsconfig_create(&context)?;
+    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+    Ok(fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?)
+}
+
+/// Mounts exactly on what `place` is.
+pub fn attach(mount: BorrowedFd<'_>, place: BorrowedFd<'_>) -> io::Result<()> {
+    let flags =
+        MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    Ok(move_mount(mount, "", place, "", flags)?)
+}
+
+/// How a descriptor is named where only a path is taken.
+pub fn descriptor_path(descriptor: impl AsFd) -> std::path::PathBuf {
+    format!("/proc/self/fd/{}", descriptor.as_fd().as_raw_fd()).into()
+}
+
+pub fn open_directory(path: &Path) -> io::Result<OwnedFd> {
+    Ok(openat(CWD, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
+}

@@ -1,0 +1,150 @@
+//! The project's tree: an overlay at `project.root`, with protected paths held in place.
+
+use super::Stepped;
+use super::root::{NewRoot, attach, open_directory, overlay};
+use crate::sys::mount::{NO_DEV, NO_SUID, READ_ONLY, Reach, set_attributes};
+use crate::wire::{LaunchFailure, LaunchPlan, Part};
+use rustix::fs::{Mode, OFlags, ResolveFlags, mkdirat, openat2};
+use rustix::io::Errno;
+use rustix::mount::{OpenTreeFlags, open_tree};
+use std::collections::BTreeSet;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+const OPEN: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+const PLAIN: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS);
+
+pub fn mount(root: &NewRoot, plan: &LaunchPlan) -> Result<(), LaunchFailure> {
+    let open = |path: &Path| {
+        open_directory(path).step(Part::Overlay, &format!("open {}", path.display()))
+    };
+    let mut layers = plan.layers.iter().map(|layer| open(layer)).collect::<Result<Vec<_>, _>>()?;
+    let upper = open(&plan.dir.join("upper"))?;
+    let work = open(&plan.dir.join("work"))?;
+    let pins = open(&plan.dir.join("pins"))?;
+    make_absent_paths(plan, &upper, &layers, &pins)?;
+    layers.push(pins);
+
+    let tree = overlay(&layers, Some((&upper, &work))).step(Part::Overlay, "mount the tree")?;
+    pin_way_to_root(root, plan)?;
+    root.attach(&tree, &plan.root)
+        .step(Part::Mount, &format!("mount the tree at {}", plan.root.display()))?;
+    protect(root, plan)
+}
+
+/// The directories between a place that programs can write and the tree become mount points, so
+/// that none can be renamed and the tree with it.
+fn pin_way_to_root(root: &NewRoot, plan: &LaunchPlan) -> Result<(), LaunchFailure> {
+    let writable = [plan.home.as_path(), Path::new("/tmp"), Path::new("/run")];
+    let way: BTreeSet<&Path> = plan.root.ancestors().skip(1).collect();
+    for directory in way {
+        let below = writable.iter().any(|place| directory.starts_with(place) && directory != *place);
+        if below {
+            root.pin(directory, NO_SUID | NO_DEV)
+                .step(Part::Mount, &format!("pin {}", directory.display()))?;
+        }
+    }
+    Ok(())
+}
+
+/// A protected path that is not there gets an empty directory in the lowest layer: git does not
+/// see it, the upper layer stays empty, and a read-only mount has something to stand on.
+fn make_absent_paths(
+    plan: &LaunchPlan,
+    upper: &OwnedFd,
+    layers: &[OwnedFd],
+    pins: &OwnedFd,
+) -> Result<(), LaunchFailure> {
+    if plan.protected.is_empty() {
+        return Ok(());
+    }
+    let step = "look for the protected paths";
+    let mut all = vec![rustix::io::dup(upper).step(Part::Overlay, step)?];
+    for layer in layers {
+        all.push(rustix::io::dup(layer).step(Part::Overlay, step)?);
+    }
+    let merged = overlay(&all, None).step(Part::Overlay, step)?;
+    for path in &plan.protected {
+        match openat2(&merged, path, OPEN, Mode::empty(), PLAIN) {
+            Ok(_) => {}
+            Err(Errno::NOENT) => {
+                make_directories(pins.as_fd(), Path::new(path))
+                    .step(Part::ProtectedPath, &format!("make a place for {path}"))?;
+            }
+            Err(error) => return Err(unprotectable(path, error)),
+        }
+    }
+    Ok(())
+}
+
+fn make_directories(top: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
+    let mut here = rustix::io::dup(top)?;
+    for name in path.iter() {
+        match mkdirat(&here, name, Mode::from_raw_mode(0o755)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+        here = openat2(&here, name, OPEN | OFlags::DIRECTORY, Mode::empty(), PLAIN)?;
+    }
+    Ok(())
+}
+
+/// Makes the protected paths read-only and every directory on the way to one a mount point: a
+/// read-only mount alone falls to renaming its parent.
+fn protect(root: &NewRoot, plan: &LaunchPlan) -> Result<(), LaunchFailure> {
+    let tree = root.directory(&plan.root).step(Part::ProtectedPath, "open the tree")?;
+    let paths = || plan.protected.iter().map(Path::new);
+    // In order of their names parents come before what is in them.
+    let ways: BTreeSet<&Path> = paths()
+        .flat_map(|path| path.ancestors().skip(1))
+        .filter(|ancestor| !ancestor.as_os_str().is_empty())
+        .collect();
+    let writable = ways.into_iter().map(|way| (way, NO_SUID | NO_DEV));
+    let protected = paths().map(|path| (path, READ_ONLY | NO_SUID | NO_DEV));
+    for (path, attributes) in writable.chain(protected) {
+        pin_beneath(&tree, path, attributes)
+            .map_err(|error| unprotectable(&path.display().to_string(), error))?;
+    }
+    Ok(())
+}
+
+fn pin_beneath(tree: &OwnedFd, path: &Path, attributes: u64) -> Result<(), Errno> {
+    let place = openat2(tree, path, OPEN, Mode::empty(), PLAIN)?;
+    pin(&place, attributes)
+        .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+}
+
+/// Mounts a place on itself.
+fn pin(place: &OwnedFd, attributes: u64) -> io::Result<()> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_EMPTY_PATH
+        | OpenTreeFlags::AT_RECURSIVE;
+    let copy = open_tree(place, "", flags)?;
+    set_attributes(copy.as_fd(), attributes, Reach::AllBelow)?;
+    attach(copy.as_fd(), place.as_fd())
+}
+
+fn unprotectable(path: &str, error: Errno) -> LaunchFailure {
+    let cause = match error {
+        Errno::LOOP => "it is a symbolic link, or one of its parents is".to_owned(),
+        Errno::NOTDIR => "one of its parents is a file".to_owned(),
+        other => io::Error::from(other).to_string(),
+    };
+    LaunchFailure {
+        part: Part::ProtectedPath,
+        step: format!("protect {path}"),
+        cause,
+        errno: Some(error.raw_os_error()),
+    }
+}
+
+// === impl NewRoot ===
+
+impl NewRoot {
+    /// Mounts a place of the new root on itself.
+    pub fn pin(&self, inside: &Path, attributes: u64) -> io::Result<()> {
+        pin(&self.directory(inside)?, attributes)
+    }
+}

@@ -1,0 +1,113 @@
+//! Where things are on the host. Every path below a workspace's directory is named by its id.
+
+use holm_core::{ProjectId, WorkspaceId};
+use std::path::PathBuf;
+
+/// The roots of one installation.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    pub data_dir: PathBuf,
+    pub run_dir: PathBuf,
+}
+
+/// One workspace's places on the host.
+#[derive(Clone, Debug)]
+pub struct WorkspaceDirs {
+    pub dir: PathBuf,
+    /// The keeper's control socket.
+    pub socket: PathBuf,
+}
+
+// === impl Layout ===
+
+impl Layout {
+    pub fn workspace(&self, id: &WorkspaceId) -> WorkspaceDirs {
+        WorkspaceDirs {
+            dir: self.data_dir.join("workspaces").join(id.as_str()),
+            socket: self.run_dir.join("w").join(format!("{id}.sock")),
+        }
+    }
+
+    pub fn trash(&self, id: &WorkspaceId) -> PathBuf {
+        self.data_dir.join("trash").join(id.as_str())
+    }
+
+    pub fn project(&self, id: &ProjectId) -> PathBuf {
+        self.data_dir.join("projects").join(id.as_str())
+    }
+
+    /// The host's own repository of a project.
+    pub fn repository(&self, id: &ProjectId) -> PathBuf {
+        self.project(id).join("repo.git")
+    }
+
+    pub fn bases(&self, id: &ProjectId) -> PathBuf {
+        self.project(id).join("bases")
+    }
+}
+
+// === impl WorkspaceDirs ===
+
+impl WorkspaceDirs {
+    /// The writable layer of the tree.
+    pub fn upper(&self) -> PathBuf {
+        self.dir.join("upper")
+    }
+
+    /// What overlayfs needs beside the upper layer.
+    pub fn work(&self) -> PathBuf {
+        self.dir.join("work")
+    }
+
+    /// The lowest layer: directories for protected paths that the base does not have.
+    pub fn pins(&self) -> PathBuf {
+        self.dir.join("pins")
+    }
+
+    pub fn home(&self) -> PathBuf {
+        self.dir.join("home")
+    }
+
+    pub fn tmp(&self) -> PathBuf {
+        self.dir.join("tmp")
+    }
+
+    /// Files that cover the host's in `/etc`.
+    pub fn etc(&self) -> PathBuf {
+        self.dir.join("etc")
+    }
+
+    /// What is visible at `/run/holm`: the guest socket and the id.
+    pub fn guest(&self) -> PathBuf {
+        self.dir.join("guest")
+    }
+
+    /// An empty directory that the new root is mounted on, inside the new mount namespace only.
+    pub fn mount_point(&self) -> PathBuf {
+        self.dir.join("root")
+    }
+
+    /// Held by the keeper for as long as it lives: one upper, one keeper.
+    pub fn lock(&self) -> PathBuf {
+        self.dir.join("lock")
+    }
+
+    /// How the last run began and ended.
+    pub fn last_run(&self) -> PathBuf {
+        self.dir.join("last.json")
+    }
+
+    /// Written last when the files are made.
+    pub fn complete(&self) -> PathBuf {
+        self.dir.join("complete")
+    }
+
+    /// Written when the uncommitted state that was brought along has been laid out.
+    pub fn prepared(&self) -> PathBuf {
+        self.dir.join("prepared")
+    }
+
+    pub fn keeper_log(&self) -> PathBuf {
+        self.dir.join("keeper.log")
+    }
+}

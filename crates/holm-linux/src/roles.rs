@@ -1,0 +1,21 @@
+//! Which part this process plays. Asked first of all in `main`, before any runtime or thread.
+
+use crate::{init, keeper, launch};
+use std::os::unix::ffi::OsStrExt;
+
+/// The hidden first argument of a keeper.
+pub const KEEPER: &str = "__keeper";
+
+/// Plays the part that the command line asks for and does not return, or returns at once when it
+/// is the ordinary program.
+pub fn dispatch() {
+    let mut arguments = std::env::args_os();
+    let name = arguments.next().unwrap_or_default();
+    let first = arguments.next().unwrap_or_default();
+    if name == launch::INIT_NAME {
+        init::main(first.as_bytes());
+    }
+    if first == KEEPER {
+        keeper::main();
+    }
+}

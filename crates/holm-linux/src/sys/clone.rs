@@ -1,0 +1,45 @@
+//! Making the first process of a workspace: one clone with all namespaces.
+
+use super::check;
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+
+/// Which side of the clone this is.
+pub enum Side {
+    /// The new process, PID 1 of its namespace.
+    Child,
+    Parent { pidfd: OwnedFd, pid: i32 },
+}
+
+/// Every namespace that a workspace has of its own.
+pub const NAMESPACES: u64 = (libc::CLONE_NEWUSER
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWCGROUP) as u64;
+
+/// Forks into new namespaces (`flags`). The caller must have one thread only: the child goes on
+/// with a copy of the caller's memory, and a lock held by another thread would never be released.
+pub fn clone_into(flags: u64) -> io::Result<Side> {
+    let mut pidfd: RawFd = -1;
+    // SAFETY: `clone_args` is plain data for which zero is a valid value of every field.
+    let mut arguments: libc::clone_args = unsafe { std::mem::zeroed() };
+    arguments.flags = flags | libc::CLONE_PIDFD as u64;
+    arguments.pidfd = (&raw mut pidfd) as u64;
+    arguments.exit_signal = libc::SIGCHLD as u64;
+    // SAFETY: without CLONE_VM the child has its own copy of the address space, and without a
+    // `stack` it goes on with a copy of this one, as after fork(2). `arguments` outlives the call.
+    let answer = unsafe {
+        libc::syscall(libc::SYS_clone3, &raw mut arguments, size_of::<libc::clone_args>())
+    };
+    match check(answer)? {
+        0 => Ok(Side::Child),
+        pid => {
+            // SAFETY: the kernel wrote a new descriptor into `pidfd`, and nobody else owns it.
+            let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+            Ok(Side::Parent { pidfd, pid: pid as i32 })
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! Starting a program inside, from init. The one place that runs code between fork and exec.
+
+use super::check;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+/// Whether the program gets the terminal on its stdin as its controlling terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Terminal {
+    None,
+    Controlling,
+}
+
+/// Makes the program the leader of its own session with default signals.
+pub fn in_own_session(command: &mut Command, terminal: Terminal) {
+    let prepare = move || {
+        // SAFETY: an all-zero signal set is initialised by sigemptyset before it is used.
+        let mut none: libc::sigset_t = unsafe { std::mem::zeroed() };
+        // SAFETY: both calls touch only `none`, which lives on this stack.
+        unsafe {
+            libc::sigemptyset(&raw mut none);
+            check(libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut()).into())?;
+        }
+        for signal in 1..=64 {
+            if signal != libc::SIGKILL && signal != libc::SIGSTOP {
+                // SAFETY: sets a default disposition; the numbers that libc keeps to itself are
+                // refused with an error that does not matter.
+                unsafe { libc::signal(signal, libc::SIG_DFL) };
+            }
+        }
+        // SAFETY: no pointers.
+        check(unsafe { libc::setsid() }.into())?;
+        if terminal == Terminal::Controlling {
+            // SAFETY: TIOCSCTTY takes a number and no pointer; descriptor 0 is the terminal.
+            check(unsafe { libc::ioctl(0, libc::TIOCSCTTY, 0) }.into())?;
+        }
+        io::Result::Ok(())
+    };
+    // SAFETY: `prepare` makes system calls only: it takes no lock and allocates nothing.
+    unsafe { command.pre_exec(prepare) };
+}

@@ -1,0 +1,24 @@
+//! System calls that no library offers safely. All unsafe code of holm is below this directory.
+//!
+//! Every function takes and returns owned, checked types and reports the kernel's own error; none
+//! decides anything. Callers: the launcher, the keeper and init, which are single-threaded when
+//! they call what is not safe with threads.
+
+#![allow(unsafe_code)]
+
+pub mod capability;
+pub mod clone;
+pub mod command;
+pub mod lock;
+pub mod mount;
+pub mod network;
+pub mod process;
+pub mod seccomp;
+pub mod signal;
+
+use std::io;
+
+/// The kernel's answer: negative is the error in `errno`.
+pub(crate) fn check(answer: libc::c_long) -> io::Result<libc::c_long> {
+    if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(answer) }
+}

@@ -1,0 +1,263 @@
+//! What daemon, keeper and init say to each other, and how it is framed. Versioned: a keeper lives
+//! longer than the daemon that started it, so every message says which protocol it speaks.
+//!
+//! Daemon and keeper: frames of length, channel and payload on the control socket. Keeper and
+//! init: length-prefixed JSON with descriptors attached. What comes from init is hostile input:
+//! lengths are bounded and nothing in it is believed.
+
+use holm_engine::Isolation;
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::path::PathBuf;
+
+/// The version of everything in this file.
+pub const VERSION: u32 = 1;
+
+/// The longest payload of one frame; arguments and environment of a command fit.
+pub const MAX_FRAME: usize = 4 * 1024 * 1024;
+
+/// What a frame carries.
+pub mod channel {
+    pub const CONTROL: u8 = 0;
+    pub const STDIN: u8 = 1;
+    pub const STDOUT: u8 = 2;
+    pub const STDERR: u8 = 3;
+}
+
+/// Everything the keeper needs to make a workspace run; sent on its stdin.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LaunchPlan {
+    pub version: u32,
+    pub id: String,
+    pub label: String,
+    /// Where the code is inside.
+    pub root: PathBuf,
+    pub home: PathBuf,
+    /// Read-only layers of the tree on the host, top first.
+    pub layers: Vec<PathBuf>,
+    /// The project's shared git objects on the host.
+    pub objects: PathBuf,
+    /// The workspace's own directory on the host.
+    pub dir: PathBuf,
+    pub socket: PathBuf,
+    /// Our own program on the host, as a path: the running one belongs to another mount namespace.
+    pub program: PathBuf,
+    /// Host paths that are visible read-only at the same path.
+    pub shown: Vec<PathBuf>,
+    /// Relative to `root`.
+    pub protected: Vec<String>,
+    pub nested: bool,
+    pub environment: Vec<(String, String)>,
+    /// The most processes, kept by RLIMIT_NPROC.
+    pub processes: Option<u64>,
+    /// What `holm here` says, but for what changes.
+    pub here: serde_json::Value,
+}
+
+/// The keeper's one answer on its stdout.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LaunchAnswer {
+    Ready,
+    Failed(LaunchFailure),
+}
+
+/// Where and why making the workspace failed.
+#[derive(Clone, Debug, Serialize, Deserialize, thiserror::Error)]
+#[error("{step}: {cause}")]
+pub struct LaunchFailure {
+    pub part: Part,
+    pub step: String,
+    pub cause: String,
+    pub errno: Option<i32>,
+}
+
+/// The part of the isolation that a failed step belongs to, so that the way to get it can be named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Part {
+    User,
+    Network,
+    Mount,
+    Overlay,
+    Proc,
+    Seccomp,
+    NoNewPrivileges,
+    ProtectedPath,
+    Other,
+}
+
+/// What the daemon asks on the control socket, as the first frame.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Request {
+    pub version: u32,
+    pub op: Op,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Op {
+    Status,
+    Stop { grace_ms: u64 },
+    Relabel { label: String },
+    Exec(Exec),
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Exec {
+    pub argv: Vec<Vec<u8>>,
+    pub env: Vec<(Vec<u8>, Vec<u8>)>,
+    pub cwd: Option<Vec<u8>>,
+    pub terminal: Option<Terminal>,
+    pub timeout_ms: Option<u64>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Terminal {
+    pub term: String,
+    pub rows: u16,
+    pub cols: u16,
+}
+
+/// What may follow an `exec` request.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExecControl {
+    StdinEof,
+    Resize { rows: u16, cols: u16 },
+    Signal(i32),
+    Hangup,
+}
+
+/// What the keeper answers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    Status(Status),
+    Done,
+    Started,
+    StdinTaken(u64),
+    Exit(u8),
+    /// The command could not be started; the code is what a shell would exit with.
+    NotStarted { code: u8, cause: String },
+    Refused(String),
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Status {
+    pub version: u32,
+    pub id: String,
+    pub isolation: Isolation,
+}
+
+/// How a run of the keeper began and ended; a file beside the workspace.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LastRun {
+    pub boot_id: String,
+    /// `None`: it did not get to say.
+    pub ended: Option<String>,
+}
+
+/// What the keeper tells init.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToInit {
+    /// Descriptors: stdin, stdout, stderr; none with a terminal.
+    Spawn(Spawn),
+    /// To a process group.
+    Signal { pid: i32, signal: i32 },
+    /// SIGTERM to all, and say when none is left.
+    Terminate,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Spawn {
+    pub sequence: u64,
+    pub argv: Vec<Vec<u8>>,
+    pub env: Vec<(Vec<u8>, Vec<u8>)>,
+    pub cwd: Vec<u8>,
+    pub terminal: Option<(u16, u16)>,
+}
+
+/// What init tells the keeper.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FromInit {
+    Hello { version: u32 },
+    /// Descriptor: the terminal's master, if one was asked for.
+    Spawned { sequence: u64, pid: i32 },
+    NotSpawned { sequence: u64, code: u8, cause: String },
+    Exited { pid: i32, code: u8 },
+    Empty,
+}
+
+/// A frame as bytes.
+pub fn frame(channel: u8, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(payload.len() + 5);
+    bytes.extend((payload.len() as u32).to_le_bytes());
+    bytes.push(channel);
+    bytes.extend(payload);
+    bytes
+}
+
+/// A control frame as bytes.
+pub fn control_frame<T: Serialize>(message: &T) -> io::Result<Vec<u8>> {
+    Ok(frame(channel::CONTROL, &serde_json::to_vec(message)?))
+}
+
+/// Takes the first whole frame out of `buffer`.
+pub fn take_frame(buffer: &mut Vec<u8>) -> io::Result<Option<(u8, Vec<u8>)>> {
+    let Some((header, _)) = buffer.split_first_chunk::<5>() else { return Ok(None) };
+    let length = u32::from_le_bytes([header[0], header[1], header[2], header[3]]) as usize;
+    if length > MAX_FRAME {
+        let message = format!("a frame of {length} bytes");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+    }
+    if buffer.len() < 5 + length {
+        return Ok(None);
+    }
+    let channel = header[4];
+    let payload = buffer[5..5 + length].to_vec();
+    buffer.drain(..5 + length);
+    Ok(Some((channel, payload)))
+}
+
+/// Reads one control frame from a blocking stream.
+pub fn read_control<T: for<'a> Deserialize<'a>>(stream: &mut impl io::Read) -> io::Result<T> {
+    let mut header = [0; 5];
+    stream.read_exact(&mut header)?;
+    let length = u32::from_le_bytes([header[0], header[1], header[2], header[3]]) as usize;
+    if length > MAX_FRAME || header[4] != channel::CONTROL {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "not a control frame"));
+    }
+    let mut payload = vec![0; length];
+    stream.read_exact(&mut payload)?;
+    Ok(serde_json::from_slice(&payload)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_come_out_as_they_went_in_however_they_are_cut() {
+        let bytes = [frame(2, b"hello"), frame(3, b""), frame(1, &[0; 70_000])].concat();
+        for cut in [1, 2, 4, 5, 6, 1000, bytes.len()] {
+            let (mut buffer, mut found) = (Vec::new(), Vec::new());
+            for piece in bytes.chunks(cut) {
+                buffer.extend(piece);
+                while let Some(frame) = take_frame(&mut buffer).unwrap() {
+                    found.push(frame);
+                }
+            }
+            assert_eq!(found, [(2, b"hello".to_vec()), (3, vec![]), (1, vec![0; 70_000])]);
+        }
+    }
+
+    #[test]
+    fn a_length_that_cannot_be_is_an_error() {
+        let mut buffer = [u32::MAX.to_le_bytes().as_slice(), &[0]].concat();
+        assert!(take_frame(&mut buffer).is_err());
+        assert!(read_control::<Answer>(&mut buffer.as_slice()).is_err());
+    }
+}
