@@ -12,6 +12,8 @@ pub mod plan;
 pub mod reference;
 pub mod side;
 pub mod state;
+pub mod toolchain;
+pub mod trust;
 
 pub use fault::{Code, Fault, Kind};
 pub use id::{ProjectId, WorkspaceId};

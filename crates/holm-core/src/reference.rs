@@ -116,8 +116,8 @@ impl WorkspaceRef {
     }
 }
 
-/// Edits between two words (Levenshtein).
-fn distance(left: &str, right: &str) -> usize {
+/// Edits between two words (Levenshtein): how far a typed word is from a known one.
+pub fn distance(left: &str, right: &str) -> usize {
     let right: Vec<char> = right.chars().take(64).collect();
     let mut row: Vec<usize> = (0..=right.len()).collect();
     for (i, l) in left.chars().take(64).enumerate() {

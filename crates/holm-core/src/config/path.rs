@@ -132,6 +132,14 @@ fn check_relative(text: &str) -> Result<(), InvalidPath> {
     check_parts(text)
 }
 
+/// One `/` at the end is a way to say "a directory".
+fn without_slash(text: &str) -> &str {
+    match text.strip_suffix('/') {
+        Some(directory) if !directory.is_empty() => directory,
+        _ => text,
+    }
+}
+
 // === impl Root ===
 
 impl Root {
@@ -159,13 +167,9 @@ impl fmt::Display for Root {
 // === impl ProtectedPath ===
 
 impl ProtectedPath {
-    /// One `/` at the end is a way to say "a directory" and is dropped. Globs are refused: taken
-    /// as a literal name they would protect nothing, silently.
+    /// Globs are refused: taken as a literal name they would protect nothing, silently.
     pub fn parse(text: &str) -> Result<Self, InvalidPath> {
-        let text = match text.strip_suffix('/') {
-            Some(directory) if !directory.is_empty() => directory,
-            _ => text,
-        };
+        let text = without_slash(text);
         check_relative(text)?;
         match text.chars().find(|c| matches!(c, '*' | '?')) {
             Some(glob) => Err(InvalidPath::Glob(glob)),
@@ -193,10 +197,7 @@ impl fmt::Display for ProtectedPath {
 
 impl Pattern {
     pub fn parse(text: &str) -> Result<Self, InvalidPath> {
-        let text = match text.strip_suffix('/') {
-            Some(directory) if !directory.is_empty() => directory,
-            _ => text,
-        };
+        let text = without_slash(text);
         if text.starts_with('!') {
             return Err(InvalidPath::Negated);
         }
@@ -223,6 +224,7 @@ impl Place {
         if text == "~" || text == "~/" {
             return Err(InvalidPath::WholeHome);
         }
+        let text = without_slash(text);
         if let Some(rest) = text.strip_prefix("~/") {
             check_parts(rest)?;
             return Ok(Place::Home(rest.to_owned()));
@@ -344,6 +346,8 @@ mod tests {
         let home = |text: &str| Ok(Place::Home(text.to_owned()));
         assert_eq!(Place::parse("~/.npm"), home(".npm"));
         assert_eq!(Place::parse("a/b"), Ok(Place::Project("a/b".to_owned())));
+        assert_eq!(Place::parse("~/src/"), home("src"));
+        assert_eq!(Place::parse("~/src//"), Err(InvalidPath::EmptyPart));
         assert_eq!(Place::parse("~"), Err(InvalidPath::WholeHome));
         assert_eq!(Place::parse("~/"), Err(InvalidPath::WholeHome));
         assert_eq!(Place::parse("~/../x"), Err(InvalidPath::Dots("..")));

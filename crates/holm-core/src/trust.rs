@@ -1,0 +1,354 @@
+//! What a `holm.toml` asks of the host, and what is left of it when nobody approved.
+//!
+//! Called by `up` and `trust` (to show and to ask) and by the daemon (to refuse). Whatever reaches
+//! the host or weakens the island is an [`Ask`]; a person approves exactly these asks, known by
+//! the digest of [`canonical`]. Commands of the repository run inside and are no ask.
+
+use crate::config::{
+    Cache, Destination, DriverName, Egress, EgressMode, Limits, Name, Policy, ProjectConfig,
+    ProtectedPath, Scope, Secret, SecretSource, display_size,
+};
+use std::collections::BTreeSet;
+use std::fmt::Display;
+
+/// One thing that needs a person's approval.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// The key in holm.toml (`project.include`).
+    pub key: String,
+    /// In plain words.
+    pub words: String,
+    /// Everything about it that matters, unambiguously: another byte is another ask.
+    pub canonical: String,
+}
+
+/// What a project gets without asking.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Baseline {
+    /// The user's own settings. A mode that is not set counts as open.
+    pub egress: Egress,
+    /// The user's own settings. A limit that is not set is no limit.
+    pub limits: Limits,
+    /// Agents to which the user's settings give variables or files.
+    pub agents_with_credentials: BTreeSet<Name>,
+    /// Protected paths that were in force for this project before; `None` on first sight.
+    pub protected_before: Option<Vec<ProtectedPath>>,
+}
+
+/// Everything that `config` asks beyond `baseline`, in the order of the file's documentation.
+pub fn asks(config: &ProjectConfig, baseline: &Baseline) -> Vec<Ask> {
+    let mut asks = Vec::new();
+    ask_project(config, baseline, &mut asks);
+    ask_shared(config, &mut asks);
+    ask_caches(config, &mut asks);
+    for (name, secret) in &config.secrets {
+        asks.push(ask_secret(name.as_str(), secret));
+    }
+    ask_egress(config, baseline, &mut asks);
+    ask_limits(config, baseline, &mut asks);
+    ask_agents(config, baseline, &mut asks);
+    asks
+}
+
+/// A stable text of all asks, to be hashed. The order in the file does not matter.
+pub fn canonical(asks: &[Ask]) -> String {
+    let lines: BTreeSet<&str> = asks.iter().map(|ask| ask.canonical.as_str()).collect();
+    let mut text = String::from("holm trust 1\n");
+    for line in lines {
+        text.push_str(line);
+        text.push('\n');
+    }
+    text
+}
+
+/// The same configuration without everything that [`asks`] lists.
+pub fn without_untrusted(config: &ProjectConfig, baseline: &Baseline) -> ProjectConfig {
+    let mut config = config.clone();
+    let project = &mut config.project;
+    project.include.clear();
+    project.isolation = Scope::Workspace;
+    project.driver = DriverName::Linux;
+    project.nested = false;
+    for lost in lost_protection(&project.protected_paths, baseline) {
+        project.protected_paths.push(lost);
+    }
+    let root = project.root.clone();
+    config.shared.clear();
+    config
+        .caches
+        .retain(|_, cache| !cache.is_outside(root.as_ref()));
+    config.secrets.clear();
+    if is_wider(&config.egress, &baseline.egress) {
+        config.egress.mode = None;
+    }
+    let kept = |entry: &Destination| !is_wider_entry(entry, &config.egress, &baseline.egress);
+    config.egress.allow = config
+        .egress
+        .allow
+        .iter()
+        .filter(|entry| kept(entry))
+        .cloned()
+        .collect();
+    let (asked, most) = (&mut config.limits, &baseline.limits);
+    asked.memory = asked.memory.filter(|it| !exceeds(Some(*it), most.memory));
+    asked.cpus = asked.cpus.filter(|it| !exceeds(Some(*it), most.cpus));
+    asked.processes = asked
+        .processes
+        .filter(|it| !exceeds(Some(*it), most.processes));
+    asked.disk = asked.disk.filter(|it| !exceeds(Some(*it), most.disk));
+    config
+        .agents
+        .retain(|name, _| !baseline.agents_with_credentials.contains(name));
+    config
+}
+
+// The parts of `asks`.
+
+fn ask_project(config: &ProjectConfig, baseline: &Baseline, asks: &mut Vec<Ask>) {
+    let project = &config.project;
+    for pattern in &project.include {
+        asks.push(Ask::new(
+            "project.include",
+            format!(
+                "copy `{}` from your checkout into workspaces",
+                shown(pattern)
+            ),
+            [quoted(pattern)],
+        ));
+    }
+    for lost in lost_protection(&project.protected_paths, baseline) {
+        asks.push(Ask::new(
+            "project.protected_paths",
+            format!(
+                "let agents write to `{}`, which was protected before",
+                shown(&lost)
+            ),
+            [quoted(&lost)],
+        ));
+    }
+    if project.isolation == Scope::Project {
+        asks.push(Ask::new(
+            "project.isolation",
+            "let each workspace read the files of the project's other workspaces".to_owned(),
+            [quoted(project.isolation.as_str())],
+        ));
+    }
+    if project.driver != DriverName::Linux {
+        let driver = project.driver.as_str();
+        let words = format!("run workspaces with the driver `{driver}` instead of `linux`");
+        asks.push(Ask::new("project.driver", words, [quoted(driver)]));
+    }
+    if project.nested {
+        let words = "let programs inside make user namespaces, which weakens the isolation";
+        asks.push(Ask::new(
+            "project.nested",
+            words.to_owned(),
+            ["true".to_owned()],
+        ));
+    }
+}
+
+fn ask_shared(config: &ProjectConfig, asks: &mut Vec<Ask>) {
+    for (name, shared) in &config.shared {
+        let (address, port) = (&shared.address, shared.port);
+        asks.push(Ask::new(
+            &format!("shared.{name}"),
+            format!("reach `{address}` of this machine's network, as port {port} inside"),
+            [quoted(address), port.to_string()],
+        ));
+    }
+}
+
+fn ask_caches(config: &ProjectConfig, asks: &mut Vec<Ask>) {
+    let root = config.project.root.as_ref();
+    let outside = |cache: &&Cache| cache.is_outside(root);
+    for (name, cache) in &config.caches {
+        let Some(cache) = Some(cache).filter(outside) else {
+            continue;
+        };
+        let policy = cache.policy.as_str();
+        let how = match cache.policy {
+            Policy::Shared => "and write",
+            _ => "(a copy of)",
+        };
+        asks.push(Ask::new(
+            &format!("caches.{name}"),
+            format!(
+                "read {how} `{}` of yours (policy `{policy}`)",
+                shown(&cache.path)
+            ),
+            [quoted(&cache.path), quoted(policy)],
+        ));
+    }
+}
+
+fn ask_secret(name: &str, secret: &Secret) -> Ask {
+    let (source, words) = match &secret.from {
+        SecretSource::Env(variable) => (
+            format!("env {}", quoted(variable)),
+            format!("your variable `{variable}`"),
+        ),
+        SecretSource::File(file) => (
+            format!("file {}", quoted(file)),
+            format!("your file `{}`", shown(file)),
+        ),
+        SecretSource::Command(command) => {
+            let parts: Vec<_> = command.iter().map(quoted).collect();
+            let line = parts.join(" ");
+            (
+                format!("command {line}"),
+                format!("what `{line}` prints when run on this machine"),
+            )
+        }
+        SecretSource::Stored => ("stored".to_owned(), format!("the stored secret `{name}`")),
+    };
+    let receivers: Vec<_> = secret.to.iter().map(|to| to.as_str()).collect();
+    let hosts: Vec<_> = secret.hosts.iter().map(Destination::to_string).collect();
+    let inject = secret.inject.as_str();
+    let mut words = format!("give {words} to {}, as `{inject}`", receivers.join(", "));
+    if !hosts.is_empty() {
+        words.push_str(&format!(", for {}", hosts.join(", ")));
+    }
+    let ttl = secret.ttl.map(|ttl| ttl.as_millis().to_string());
+    Ask::new(
+        &format!("secrets.{name}"),
+        words,
+        [
+            source,
+            quoted(inject),
+            list(&receivers),
+            list(&hosts),
+            ttl.unwrap_or_default(),
+        ],
+    )
+}
+
+fn ask_egress(config: &ProjectConfig, baseline: &Baseline, asks: &mut Vec<Ask>) {
+    let (asked, given) = (&config.egress, &baseline.egress);
+    if is_wider(asked, given)
+        && let Some(mode) = asked.mode
+    {
+        let words = match mode {
+            EgressMode::Open => "connect to the whole public internet".to_owned(),
+            _ => "connect to the hosts it lists".to_owned(),
+        };
+        asks.push(Ask::new("egress.mode", words, [quoted(mode.as_str())]));
+    }
+    for entry in asked
+        .allow
+        .iter()
+        .filter(|entry| is_wider_entry(entry, asked, given))
+    {
+        let words = format!("connect to `{entry}`");
+        asks.push(Ask::new("egress.allow", words, [quoted(entry)]));
+    }
+}
+
+fn ask_limits(config: &ProjectConfig, baseline: &Baseline, asks: &mut Vec<Ask>) {
+    let (asked, most) = (&config.limits, &baseline.limits);
+    let mut ask = |key: &str, asked: String, most: String, noun: &str| {
+        let words = format!("use {asked}{noun}; your setting is {most}");
+        asks.push(Ask::new(&format!("limits.{key}"), words, [asked]));
+    };
+    let sizes = [
+        ("memory", asked.memory, most.memory, " of memory"),
+        ("disk", asked.disk, most.disk, " of disk"),
+    ];
+    for (key, asked, most, noun) in sizes {
+        if let (Some(asked), Some(most)) = (asked, most)
+            && asked > most
+        {
+            ask(key, display_size(asked), display_size(most), noun);
+        }
+    }
+    if let (Some(asked), Some(most)) = (asked.cpus, most.cpus)
+        && asked > most
+    {
+        ask("cpus", asked.to_string(), most.to_string(), " processors");
+    }
+    if let (Some(asked), Some(most)) = (asked.processes, most.processes)
+        && asked > most
+    {
+        ask(
+            "processes",
+            asked.to_string(),
+            most.to_string(),
+            " processes",
+        );
+    }
+}
+
+/// The user's settings hand credentials to an agent by its name. A repository that says what
+/// runs under that name would receive them.
+fn ask_agents(config: &ProjectConfig, baseline: &Baseline, asks: &mut Vec<Ask>) {
+    for (name, agent) in &config.agents {
+        if baseline.agents_with_credentials.contains(name) {
+            let command = list(&agent.command);
+            asks.push(Ask::new(
+                &format!("agents.{name}"),
+                format!("run {command} as `{name}`, with the credentials you give to `{name}`"),
+                [command],
+            ));
+        }
+    }
+}
+
+// What counts as more than the baseline.
+
+fn lost_protection(now: &[ProtectedPath], baseline: &Baseline) -> Vec<ProtectedPath> {
+    let before = baseline.protected_before.iter().flatten();
+    let lost = before.filter(|before| !now.iter().any(|now| now.covers(before)));
+    let lost: BTreeSet<_> = lost.cloned().collect();
+    lost.into_iter().collect()
+}
+
+fn given_mode(given: &Egress) -> EgressMode {
+    given.mode.unwrap_or(EgressMode::Open)
+}
+
+fn is_wider(asked: &Egress, given: &Egress) -> bool {
+    asked.mode.is_some_and(|mode| mode > given_mode(given))
+}
+
+/// Whether one entry of `allow` opens what the user's settings keep closed: a name when those
+/// keep to a list (or to nothing), an address always, because it may lie in a private network.
+fn is_wider_entry(entry: &Destination, asked: &Egress, given: &Egress) -> bool {
+    if given.allow.contains(entry) && given_mode(given) != EgressMode::None {
+        return false;
+    }
+    let mode = asked.mode.unwrap_or(given_mode(given));
+    mode != EgressMode::None && (entry.is_address() || given_mode(given) != EgressMode::Open)
+}
+
+fn exceeds<T: PartialOrd>(asked: Option<T>, most: Option<T>) -> bool {
+    matches!((asked, most), (Some(asked), Some(most)) if asked > most)
+}
+
+// How an ask is written.
+
+/// Quoted and escaped, so that no content can look like the end of itself.
+fn quoted(value: impl Display) -> String {
+    format!("{:?}", value.to_string())
+}
+
+/// For people: nothing in it can act on a terminal.
+fn shown(value: &impl Display) -> String {
+    value.to_string().escape_debug().to_string()
+}
+
+fn list<T: Display>(values: &[T]) -> String {
+    let quoted: Vec<_> = values.iter().map(quoted).collect();
+    format!("[{}]", quoted.join(", "))
+}
+
+// === impl Ask ===
+
+impl Ask {
+    fn new<const N: usize>(key: &str, words: String, parts: [String; N]) -> Self {
+        Self {
+            key: key.to_owned(),
+            words,
+            canonical: format!("{key} = {}", parts.join(" ")),
+        }
+    }
+}
