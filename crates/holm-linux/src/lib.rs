@@ -6,6 +6,10 @@
 //! only in fresh single-threaded processes; unsafe code is only in [`sys`].
 
 #[cfg(target_os = "linux")]
+pub mod driver;
+#[cfg(target_os = "linux")]
+pub mod guest;
+#[cfg(target_os = "linux")]
 pub mod init;
 #[cfg(target_os = "linux")]
 pub mod keeper;
@@ -13,9 +17,12 @@ pub mod keeper;
 pub mod launch;
 pub mod layout;
 #[cfg(target_os = "linux")]
+pub mod probe;
+#[cfg(target_os = "linux")]
 pub mod roles;
 #[cfg(target_os = "linux")]
 pub mod sys;
 pub mod wire;
 
+pub use driver::LinuxDriver;
 pub use layout::Layout;

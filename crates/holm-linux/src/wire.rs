@@ -139,7 +139,10 @@ pub enum Answer {
     StdinTaken(u64),
     Exit(u8),
     /// The command could not be started; the code is what a shell would exit with.
-    NotStarted { code: u8, cause: String },
+    NotStarted {
+        code: u8,
+        cause: String,
+    },
     Refused(String),
 }
 
@@ -183,11 +186,23 @@ pub struct Spawn {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FromInit {
-    Hello { version: u32 },
+    Hello {
+        version: u32,
+    },
     /// Descriptor: the terminal's master, if one was asked for.
-    Spawned { sequence: u64, pid: i32 },
-    NotSpawned { sequence: u64, code: u8, cause: String },
-    Exited { pid: i32, code: u8 },
+    Spawned {
+        sequence: u64,
+        pid: i32,
+    },
+    NotSpawned {
+        sequence: u64,
+        code: u8,
+        cause: String,
+    },
+    Exited {
+        pid: i32,
+        code: u8,
+    },
     Empty,
 }
 
@@ -207,7 +222,9 @@ pub fn control_frame<T: Serialize>(message: &T) -> io::Result<Vec<u8>> {
 
 /// Takes the first whole frame out of `buffer`.
 pub fn take_frame(buffer: &mut Vec<u8>) -> io::Result<Option<(u8, Vec<u8>)>> {
-    let Some((header, _)) = buffer.split_first_chunk::<5>() else { return Ok(None) };
+    let Some((header, _)) = buffer.split_first_chunk::<5>() else {
+        return Ok(None);
+    };
     let length = u32::from_le_bytes([header[0], header[1], header[2], header[3]]) as usize;
     if length > MAX_FRAME {
         let message = format!("a frame of {length} bytes");
@@ -228,7 +245,10 @@ pub fn read_control<T: for<'a> Deserialize<'a>>(stream: &mut impl io::Read) -> i
     stream.read_exact(&mut header)?;
     let length = u32::from_le_bytes([header[0], header[1], header[2], header[3]]) as usize;
     if length > MAX_FRAME || header[4] != channel::CONTROL {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "not a control frame"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "not a control frame",
+        ));
     }
     let mut payload = vec![0; length];
     stream.read_exact(&mut payload)?;
@@ -250,7 +270,10 @@ mod tests {
                     found.push(frame);
                 }
             }
-            assert_eq!(found, [(2, b"hello".to_vec()), (3, vec![]), (1, vec![0; 70_000])]);
+            assert_eq!(
+                found,
+                [(2, b"hello".to_vec()), (3, vec![]), (1, vec![0; 70_000])]
+            );
         }
     }
 

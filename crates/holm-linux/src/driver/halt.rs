@@ -18,7 +18,9 @@ pub async fn halt(layout: &Layout, id: &WorkspaceId) -> Result<(), Fault> {
     if keeper_pid(&dirs, id)?.is_none() {
         return Ok(());
     }
-    let op = Op::Stop { grace_ms: GRACE.as_millis() as u64 };
+    let op = Op::Stop {
+        grace_ms: GRACE.as_millis() as u64,
+    };
     let asked = keeper::ask_within(&dirs, op, GRACE + Duration::from_secs(2)).await;
     if asked.is_err() {
         kill_keeper(&dirs, id)?;
@@ -39,8 +41,12 @@ pub async fn halt(layout: &Layout, id: &WorkspaceId) -> Result<(), Fault> {
 
 /// Init dies with its keeper, and everything inside with init.
 fn kill_keeper(dirs: &WorkspaceDirs, id: &WorkspaceId) -> Result<(), Fault> {
-    let Some(pid) = keeper_pid(dirs, id)?.and_then(Pid::from_raw) else { return Ok(()) };
-    let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else { return Ok(()) };
+    let Some(pid) = keeper_pid(dirs, id)?.and_then(Pid::from_raw) else {
+        return Ok(());
+    };
+    let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else {
+        return Ok(());
+    };
     // The lock still names the same process after it was pinned, so no other one can be meant.
     if keeper_pid(dirs, id)? == Some(pid.as_raw_nonzero().get()) {
         // It may have ended meanwhile.

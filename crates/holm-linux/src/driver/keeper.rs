@@ -28,16 +28,21 @@ pub async fn ask(dirs: &WorkspaceDirs, op: Op) -> Result<Answer, Fault> {
 pub async fn ask_within(dirs: &WorkspaceDirs, op: Op, limit: Duration) -> Result<Answer, Fault> {
     let talk = async {
         let mut stream = connect(dirs).await?;
-        stream.write_all(&control_frame(&Request { version: VERSION, op })?).await?;
+        stream
+            .write_all(&control_frame(&Request {
+                version: VERSION,
+                op,
+            })?)
+            .await?;
         read_answer(&mut stream).await
     };
     let answer = match tokio::time::timeout(limit, talk).await {
         Ok(Ok(answer)) => answer,
-        Ok(Err(error)) => return Err(unreachable(&error.to_string())),
-        Err(_) => return Err(unreachable("it does not answer")),
+        Ok(Err(error)) => return Err(keeper_fault(&error.to_string())),
+        Err(_) => return Err(keeper_fault("it does not answer")),
     };
     match answer {
-        Answer::Refused(why) => Err(unreachable(&why)),
+        Answer::Refused(why) => Err(keeper_fault(&why)),
         other => Ok(other),
     }
 }
@@ -47,7 +52,10 @@ pub async fn read_frame(stream: &mut (impl AsyncReadExt + Unpin)) -> io::Result<
     let length = stream.read_u32_le().await? as usize;
     let kind = stream.read_u8().await?;
     if length > MAX_FRAME {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "the frame is too long"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "the frame is too long",
+        ));
     }
     let mut payload = vec![0; length];
     stream.read_exact(&mut payload).await?;
@@ -62,7 +70,7 @@ async fn read_answer(stream: &mut UnixStream) -> io::Result<Answer> {
     Ok(serde_json::from_slice(&payload)?)
 }
 
-pub fn unreachable(why: &str) -> Fault {
+pub fn keeper_fault(why: &str) -> Fault {
     Fault::new(
         Code::ExecFailed,
         format!("the workspace's keeper cannot be reached: {why}"),

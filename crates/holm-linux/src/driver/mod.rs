@@ -37,14 +37,27 @@ impl LinuxDriver {
     /// Makes what every workspace needs below the layout's roots.
     pub fn new(layout: Layout) -> Result<Self, Fault> {
         let program = program::keep_copy(&layout).map_err(|error| {
-            disk_fault(&error, format!("cannot keep a copy of holm in {}", layout.data_dir.display()))
+            disk_fault(
+                &error,
+                format!(
+                    "cannot keep a copy of holm in {}",
+                    layout.data_dir.display()
+                ),
+            )
         })?;
-        for directory in [layout.data_dir.join("workspaces"), layout.data_dir.join("trash"), layout.run_dir.join("w")] {
+        for directory in [
+            layout.data_dir.join("workspaces"),
+            layout.data_dir.join("trash"),
+            layout.run_dir.join("w"),
+        ] {
             std::fs::create_dir_all(&directory).map_err(|error| {
                 disk_fault(&error, format!("cannot make {}", directory.display()))
             })?;
         }
-        Ok(Self { layout: Arc::new(layout), program })
+        Ok(Self {
+            layout: Arc::new(layout),
+            program,
+        })
     }
 
     async fn set_aside(&self, spec: &WorkspaceSpec) -> Result<(), Fault> {
@@ -54,7 +67,10 @@ impl LinuxDriver {
             Ok(()) => Ok(()),
             // Done already.
             Err(error) if error.kind() == io::ErrorKind::NotFound && to.exists() => Ok(()),
-            Err(error) => Err(disk_fault(&error, format!("cannot move workspace {id} to the trash"))),
+            Err(error) => Err(disk_fault(
+                &error,
+                format!("cannot move workspace {id} to the trash"),
+            )),
         }
     }
 }
@@ -84,7 +100,9 @@ impl Driver for LinuxDriver {
     }
 
     async fn relabel(&self, id: &WorkspaceId, label: &str) -> Result<(), Fault> {
-        let op = crate::wire::Op::Relabel { label: label.to_owned() };
+        let op = crate::wire::Op::Relabel {
+            label: label.to_owned(),
+        };
         keeper::ask(&self.layout.workspace(id), op).await.map(drop)
     }
 
@@ -93,7 +111,8 @@ impl Driver for LinuxDriver {
         halt::halt(&self.layout, &id).await?;
         let dir = self.layout.workspace(&id).dir;
         blocking(move || {
-            remove_tree(&dir).map_err(|error| disk_fault(&error, format!("cannot remove {}", dir.display())))
+            remove_tree(&dir)
+                .map_err(|error| disk_fault(&error, format!("cannot remove {}", dir.display())))
         })
         .await
     }
@@ -109,19 +128,28 @@ fn project_id(spec: &WorkspaceSpec) -> Result<ProjectId, Fault> {
 }
 
 fn corrupt(error: &holm_core::id::NotAnId) -> Fault {
-    Fault::new(Code::CorruptState, format!("a stored workspace is damaged: {error}"), "holm doctor")
+    Fault::new(
+        Code::CorruptState,
+        format!("a stored workspace is damaged: {error}"),
+        "holm doctor",
+    )
 }
 
 /// An error of the file system as users see it.
 fn disk_fault(error: &io::Error, what: String) -> Fault {
     let (code, hint) = match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            (Code::DiskFull, "make room on the disk, then try again; `holm rm` sets workspaces aside")
-        }
-        io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => {
-            (Code::ReadOnly, "holm must be able to write there; see `holm doctor`")
-        }
-        _ => (Code::Internal, "see the daemon's log; `holm daemon status` names its directory"),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => (
+            Code::DiskFull,
+            "make room on the disk, then try again; `holm rm` sets workspaces aside",
+        ),
+        io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => (
+            Code::ReadOnly,
+            "holm must be able to write there; see `holm doctor`",
+        ),
+        _ => (
+            Code::Internal,
+            "see the daemon's log; `holm daemon status` names its directory",
+        ),
     };
     Fault::new(code, format!("{what}: {error}"), hint)
 }
@@ -134,7 +162,11 @@ async fn blocking<T: Send + 'static>(
         Ok(result) => result,
         Err(error) => {
             let hint = "see the daemon's log; `holm daemon status` names its directory";
-            Err(Fault::new(Code::Internal, format!("a part of the driver broke: {error}"), hint))
+            Err(Fault::new(
+                Code::Internal,
+                format!("a part of the driver broke: {error}"),
+                hint,
+            ))
         }
     }
 }

@@ -16,15 +16,31 @@ use std::io;
 pub async fn observe(layout: &Layout, spec: &WorkspaceSpec) -> Result<Sighting, Fault> {
     let id = workspace_id(spec)?;
     let dirs = layout.workspace(&id);
-    let base = if base::is_present(layout, &project_id(spec)?, spec) { Base::Present } else { Base::Absent };
+    let base = if base::is_present(layout, &project_id(spec)?, spec) {
+        Base::Present
+    } else {
+        Base::Absent
+    };
     let files = match (dirs.complete().exists(), dirs.dir.exists()) {
         (true, _) => Files::Complete,
         (false, true) => Files::Partial,
         (false, false) => Files::Absent,
     };
     let (keeper, isolation) = observe_keeper(&dirs, &id).await?;
-    let reason = if keeper == Keeper::Absent { how_it_ended(&dirs) } else { None };
-    Ok(Sighting { observed: Observed { base, files, keeper }, isolation, reason })
+    let reason = if keeper == Keeper::Absent {
+        how_it_ended(&dirs)
+    } else {
+        None
+    };
+    Ok(Sighting {
+        observed: Observed {
+            base,
+            files,
+            keeper,
+        },
+        isolation,
+        reason,
+    })
 }
 
 async fn observe_keeper(
@@ -61,6 +77,8 @@ fn how_it_ended(dirs: &WorkspaceDirs) -> Option<Ended> {
     if last.boot_id != boot.trim() {
         return Some(Ended::Reboot);
     }
-    let said = last.ended.unwrap_or_else(|| "its keeper was killed".to_owned());
+    let said = last
+        .ended
+        .unwrap_or_else(|| "its keeper was killed".to_owned());
     Some(Ended::Died(said))
 }

@@ -11,7 +11,12 @@ use std::path::PathBuf;
 pub fn keep_copy(layout: &Layout) -> io::Result<PathBuf> {
     let source = fs::File::open("/proc/self/exe")?;
     let metadata = source.metadata()?;
-    let version = format!("{:x}-{:x}-{:x}", metadata.ino(), metadata.size(), metadata.mtime_nsec());
+    let version = format!(
+        "{:x}-{:x}-{:x}",
+        metadata.ino(),
+        metadata.size(),
+        metadata.mtime_nsec()
+    );
     let directory = layout.data_dir.join("program").join(version);
     let copy = directory.join("holm");
     if copy.exists() {

@@ -22,7 +22,11 @@ pub fn remove_tree(path: &Path) -> io::Result<()> {
         Err(error) => return Err(error.into()),
     };
     let device = fstat(&top)?.st_dev;
-    let mut removal = Removal { top, device, moved: 0 };
+    let mut removal = Removal {
+        top,
+        device,
+        moved: 0,
+    };
     let entry = rustix::io::dup(&removal.top)?;
     removal.empty(entry.as_fd(), 0)?;
     Ok(std::fs::remove_dir(path)?)

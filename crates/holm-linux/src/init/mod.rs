@@ -14,8 +14,12 @@ use std::os::unix::net::UnixStream;
 
 /// The role. Ends, and with it the whole workspace, when the keeper is gone.
 pub fn main(link_number: &[u8]) -> ! {
-    let number = std::str::from_utf8(link_number).ok().and_then(|text| text.parse().ok());
-    let Some(number) = number else { std::process::exit(2) };
+    let number = std::str::from_utf8(link_number)
+        .ok()
+        .and_then(|text| text.parse().ok());
+    let Some(number) = number else {
+        std::process::exit(2)
+    };
     let link = UnixStream::from(sys::process::inherited(number));
     std::process::exit(i32::from(run(&link).is_err()))
 }
@@ -27,15 +31,19 @@ fn run(link: &UnixStream) -> io::Result<()> {
     send(link, &FromInit::Hello { version: VERSION }, &[])?;
     let mut terminating = false;
     loop {
-        let mut sources =
-            [PollFd::new(link, PollFlags::IN), PollFd::new(&children, PollFlags::IN)];
+        let mut sources = [
+            PollFd::new(link, PollFlags::IN),
+            PollFd::new(&children, PollFlags::IN),
+        ];
         match poll(&mut sources, None) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
         let [asked, ended] = sources.map(|source| !source.revents().is_empty());
         if asked {
-            let Some((message, descriptors)) = receive::<ToInit>(link)? else { return Ok(()) };
+            let Some((message, descriptors)) = receive::<ToInit>(link)? else {
+                return Ok(());
+            };
             match message {
                 ToInit::Spawn(spawn) => spawn::spawn(link, spawn, descriptors)?,
                 // It may have ended meanwhile; its exit is reported anyway.
@@ -72,7 +80,14 @@ fn reap(link: &UnixStream) -> io::Result<Left> {
         match wait(WaitOptions::NOHANG) {
             Ok(Some((pid, status))) => {
                 let pid = pid.as_raw_nonzero().get();
-                send(link, &FromInit::Exited { pid, code: shell_code(status) }, &[])?;
+                send(
+                    link,
+                    &FromInit::Exited {
+                        pid,
+                        code: shell_code(status),
+                    },
+                    &[],
+                )?;
             }
             Ok(None) => return Ok(Left::Somebody),
             Err(Errno::CHILD) => return Ok(Left::Nobody),

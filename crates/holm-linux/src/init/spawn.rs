@@ -24,19 +24,32 @@ pub fn spawn(link: &UnixStream, spawn: Spawn, descriptors: Vec<OwnedFd>) -> io::
             let descriptors: Vec<_> = master.iter().map(AsFd::as_fd).collect();
             send(link, &FromInit::Spawned { sequence, pid }, &descriptors)
         }
-        Err((code, cause)) => send(link, &FromInit::NotSpawned { sequence, code, cause }, &[]),
+        Err((code, cause)) => send(
+            link,
+            &FromInit::NotSpawned {
+                sequence,
+                code,
+                cause,
+            },
+            &[],
+        ),
     }
 }
 
 fn start(spawn: Spawn, descriptors: Vec<OwnedFd>) -> Result<(i32, Option<OwnedFd>), (u8, String)> {
     let cannot = |error: io::Error| (CANNOT_EXECUTE, error.to_string());
     let mut argv = spawn.argv.into_iter().map(OsString::from_vec);
-    let Some(program) = argv.next() else { return Err((NOT_FOUND, "no command".to_owned())) };
+    let Some(program) = argv.next() else {
+        return Err((NOT_FOUND, "no command".to_owned()));
+    };
     let directory = PathBuf::from(OsString::from_vec(spawn.cwd));
     if let Err(error) = std::fs::read_dir(&directory).map(drop)
         && error.kind() != io::ErrorKind::PermissionDenied
     {
-        return Err((CANNOT_EXECUTE, format!("cannot go to {}: {error}", directory.display())));
+        return Err((
+            CANNOT_EXECUTE,
+            format!("cannot go to {}: {error}", directory.display()),
+        ));
     }
     let shown = program.to_string_lossy().into_owned();
     let mut command = Command::new(program);
@@ -53,8 +66,9 @@ fn start(spawn: Spawn, descriptors: Vec<OwnedFd>) -> Result<(i32, Option<OwnedFd
             Some(master)
         }
         None => {
-            let [stdin, stdout, stderr]: [OwnedFd; 3] =
-                descriptors.try_into().map_err(|_| (CANNOT_EXECUTE, "no descriptors".to_owned()))?;
+            let [stdin, stdout, stderr]: [OwnedFd; 3] = descriptors
+                .try_into()
+                .map_err(|_| (CANNOT_EXECUTE, "no descriptors".to_owned()))?;
             command.stdin(stdin).stdout(stdout).stderr(stderr);
             in_own_session(&mut command, Terminal::None);
             None
@@ -76,6 +90,14 @@ fn open_terminal(rows: u16, cols: u16) -> io::Result<(OwnedFd, OwnedFd)> {
     let master = openpt(flags)?;
     unlockpt(&master)?;
     let terminal = ioctl_tiocgptpeer(&master, flags)?;
-    tcsetwinsize(&master, Winsize { ws_row: rows, ws_col: cols, ws_xpixel: 0, ws_ypixel: 0 })?;
+    tcsetwinsize(
+        &master,
+        Winsize {
+            ws_row: rows,
+            ws_col: cols,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        },
+    )?;
     Ok((master, terminal))
 }

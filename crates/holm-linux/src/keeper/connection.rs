@@ -32,7 +32,10 @@ pub fn serve(stream: UnixStream, registry: &Arc<Registry>) {
 fn answer(mut stream: UnixStream, registry: &Registry) -> io::Result<()> {
     let peer = socket_peercred(&stream)?.uid;
     if peer != rustix::process::getuid() && !peer.is_root() {
-        return say(&stream, &Answer::Refused("another user's workspace".to_owned()));
+        return say(
+            &stream,
+            &Answer::Refused("another user's workspace".to_owned()),
+        );
     }
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
     let request: Request = match read_control(&mut stream) {
@@ -43,7 +46,10 @@ fn answer(mut stream: UnixStream, registry: &Registry) -> io::Result<()> {
     };
     stream.set_read_timeout(None)?;
     if request.version != VERSION {
-        let text = format!("this keeper speaks protocol {VERSION}, not {}", request.version);
+        let text = format!(
+            "this keeper speaks protocol {VERSION}, not {}",
+            request.version
+        );
         return say(&stream, &Answer::Refused(text));
     }
     match request.op {

@@ -29,7 +29,11 @@ pub fn run(stream: UnixStream, registry: &Registry, exec: Exec) -> io::Result<()
     let spawn = Spawn {
         sequence: 0,
         argv: exec.argv,
-        env: environment(registry, exec.terminal.as_ref().map(|t| t.term.as_str()), exec.env),
+        env: environment(
+            registry,
+            exec.terminal.as_ref().map(|t| t.term.as_str()),
+            exec.env,
+        ),
         cwd: directory(registry, exec.cwd),
         terminal: exec.terminal.map(|terminal| (terminal.rows, terminal.cols)),
     };
@@ -41,7 +45,10 @@ pub fn run(stream: UnixStream, registry: &Registry, exec: Exec) -> io::Result<()
         let (ours_err, stderr) = io::pipe()?;
         let theirs = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
         let started = registry.start(spawn, &theirs, exit_inside)?;
-        (started, Some((ours_in.into(), ours_out.into(), ours_err.into())))
+        (
+            started,
+            Some((ours_in.into(), ours_out.into(), ours_err.into())),
+        )
     };
     let (pid, terminal) = match started {
         Started::Running { pid, terminal } => (pid, terminal),
@@ -52,11 +59,16 @@ pub fn run(stream: UnixStream, registry: &Registry, exec: Exec) -> io::Result<()
         (None, Some(master)) => (master.try_clone()?, master.try_clone()?, None),
         (None, None) => return Err(io::Error::other("init passed no terminal")),
     };
-    for descriptor in [Some(&stdin), Some(&stdout), stderr.as_ref()].into_iter().flatten() {
+    for descriptor in [Some(&stdin), Some(&stdout), stderr.as_ref()]
+        .into_iter()
+        .flatten()
+    {
         rustix::io::ioctl_fionbio(descriptor, true)?;
     }
     stream.set_nonblocking(true)?;
-    let deadline = exec.timeout_ms.map(|ms| Instant::now() + Duration::from_millis(ms));
+    let deadline = exec
+        .timeout_ms
+        .map(|ms| Instant::now() + Duration::from_millis(ms));
     let mut session = Session {
         registry,
         client: Some(stream),
@@ -163,7 +175,10 @@ impl Session<'_> {
         }
         let timeout = self.deadline.map(|deadline| {
             let left = deadline.saturating_duration_since(Instant::now());
-            Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) }
+            Timespec {
+                tv_sec: left.as_secs() as i64,
+                tv_nsec: i64::from(left.subsec_nanos()),
+            }
         });
         match poll(&mut sources, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
@@ -214,14 +229,21 @@ impl Session<'_> {
 
     fn resize(&self, rows: u16, cols: u16) {
         if let Some(terminal) = &self.terminal {
-            let size = Winsize { ws_row: rows, ws_col: cols, ws_xpixel: 0, ws_ypixel: 0 };
+            let size = Winsize {
+                ws_row: rows,
+                ws_col: cols,
+                ws_xpixel: 0,
+                ws_ypixel: 0,
+            };
             // A terminal whose last user is gone has no size.
             let _ = tcsetwinsize(terminal, size);
         }
     }
 
     fn write_stdin(&mut self) -> io::Result<()> {
-        let Some(stdin) = &self.stdin else { return Ok(()) };
+        let Some(stdin) = &self.stdin else {
+            return Ok(());
+        };
         let mut taken = 0;
         while !self.input.is_empty() {
             let (piece, _) = self.input.as_slices();
@@ -242,7 +264,11 @@ impl Session<'_> {
         if self.close_stdin && self.input.is_empty() {
             self.end_stdin();
         }
-        if taken > 0 { self.say(&Answer::StdinTaken(taken as u64)) } else { Ok(()) }
+        if taken > 0 {
+            self.say(&Answer::StdinTaken(taken as u64))
+        } else {
+            Ok(())
+        }
     }
 
     /// A terminal is told by its end-of-file character, a pipe by closing it.
@@ -256,8 +282,14 @@ impl Session<'_> {
 
     /// Takes what is there of one output; an end or an error ends that output.
     fn read_output(&mut self, kind: u8) -> bool {
-        let source = if kind == channel::STDOUT { &mut self.stdout } else { &mut self.stderr };
-        let Some(descriptor) = source.as_ref() else { return false };
+        let source = if kind == channel::STDOUT {
+            &mut self.stdout
+        } else {
+            &mut self.stderr
+        };
+        let Some(descriptor) = source.as_ref() else {
+            return false;
+        };
         let mut chunk = vec![0; CHUNK];
         match rustix::io::read(descriptor, &mut chunk) {
             Err(Errno::AGAIN | Errno::INTR) => false,
@@ -298,8 +330,15 @@ impl Session<'_> {
     }
 
     fn check_time(&mut self) {
-        if self.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
-            let signal = if self.timed_out { libc::SIGKILL } else { libc::SIGTERM };
+        if self
+            .deadline
+            .is_some_and(|deadline| deadline <= Instant::now())
+        {
+            let signal = if self.timed_out {
+                libc::SIGKILL
+            } else {
+                libc::SIGTERM
+            };
             self.registry.signal(self.pid, signal);
             self.deadline = (!self.timed_out).then(|| Instant::now() + GRACE);
             self.timed_out = true;
@@ -325,7 +364,9 @@ impl Session<'_> {
     /// Writes to the client until at most `rest` bytes wait, however slow it is.
     fn flush_to(&mut self, rest: usize) -> io::Result<()> {
         while self.outgoing.len() > rest {
-            let Some(client) = &self.client else { return Ok(()) };
+            let Some(client) = &self.client else {
+                return Ok(());
+            };
             match poll(&mut [PollFd::new(client, PollFlags::OUT)], None) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
@@ -348,7 +389,10 @@ fn environment(
         .iter()
         .map(|(name, value)| (name.clone().into_bytes(), value.clone().into_bytes()))
         .collect();
-    environment.push((b"HOLM_WORKSPACE_LABEL".to_vec(), registry.label().into_bytes()));
+    environment.push((
+        b"HOLM_WORKSPACE_LABEL".to_vec(),
+        registry.label().into_bytes(),
+    ));
     environment.push((b"TERM".to_vec(), term.unwrap_or("dumb").as_bytes().to_vec()));
     environment.extend(added);
     environment

@@ -16,7 +16,9 @@ pub fn serve(stream: UnixStream, registry: &Arc<Registry>) {
     let thread = std::thread::Builder::new().stack_size(128 * 1024);
     // Without a thread the connection closes, which the guest sees.
     let _ = thread.spawn(move || {
-        let Some(_talking) = registry.talk(MOST) else { return };
+        let Some(_talking) = registry.talk(MOST) else {
+            return;
+        };
         // A guest that goes away or talks nonsense is its own problem.
         let _ = answer(&stream, &registry);
     });

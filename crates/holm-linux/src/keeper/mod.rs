@@ -11,9 +11,9 @@ mod isolation;
 mod registry;
 
 use crate::launch::{self, Launched, descriptors};
+use crate::layout::WorkspaceDirs;
 use crate::sys;
 use crate::wire::{FromInit, LastRun, LaunchAnswer, LaunchFailure, LaunchPlan, Part, VERSION};
-use crate::layout::WorkspaceDirs;
 use registry::Registry;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -70,15 +70,21 @@ fn set_up() -> Result<Keeper, LaunchFailure> {
     use launch::Stepped;
     sys::process::close_from(3).step(Part::Other, "close what was inherited")?;
     let mut text = Vec::new();
-    io::stdin().read_to_end(&mut text).step(Part::Other, "read the plan")?;
-    let plan: LaunchPlan =
-        serde_json::from_slice(&text).map_err(io::Error::from).step(Part::Other, "read the plan")?;
+    io::stdin()
+        .read_to_end(&mut text)
+        .step(Part::Other, "read the plan")?;
+    let plan: LaunchPlan = serde_json::from_slice(&text)
+        .map_err(io::Error::from)
+        .step(Part::Other, "read the plan")?;
     // The daemon may be in a session of a terminal; its end must not reach the workspace.
     let _ = rustix::process::setsid();
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     std::env::set_current_dir("/").step(Part::Other, "go to /")?;
 
-    let directories = WorkspaceDirs { dir: plan.dir.clone(), socket: plan.socket.clone() };
+    let directories = WorkspaceDirs {
+        dir: plan.dir.clone(),
+        socket: plan.socket.clone(),
+    };
     let lock = File::options()
         .create(true)
         .truncate(false)
@@ -95,17 +101,34 @@ fn set_up() -> Result<Keeper, LaunchFailure> {
         .step(Part::Other, "open the guest socket")?;
     write_last_run(&directories, None).step(Part::Other, "write down the start")?;
 
-    let Launched { pidfd, pid, link, landlock } = launch::start(&plan)?;
-    link.set_read_timeout(Some(INIT_PATIENCE)).step(Part::Other, "set up the link")?;
-    link.set_write_timeout(Some(INIT_PATIENCE)).step(Part::Other, "set up the link")?;
+    let Launched {
+        pidfd,
+        pid,
+        link,
+        landlock,
+    } = launch::start(&plan)?;
+    link.set_read_timeout(Some(INIT_PATIENCE))
+        .step(Part::Other, "set up the link")?;
+    link.set_write_timeout(Some(INIT_PATIENCE))
+        .step(Part::Other, "set up the link")?;
     match descriptors::receive(&link).step(Part::Other, "hear from init")? {
         Some((FromInit::Hello { version: VERSION }, _)) => {}
-        _ => return Err(io::Error::other("it did not say hello")).step(Part::Other, "hear from init"),
+        _ => {
+            return Err(io::Error::other("it did not say hello"))
+                .step(Part::Other, "hear from init");
+        }
     }
     let writer = link.try_clone().step(Part::Other, "set up the link")?;
     let isolation = isolation::observe(pid, landlock, &plan);
     let registry = Arc::new(Registry::new(plan, isolation, pidfd, writer));
-    Ok(Keeper { directories, registry, link, control, guest, _lock: lock })
+    Ok(Keeper {
+        directories,
+        registry,
+        link,
+        control,
+        guest,
+        _lock: lock,
+    })
 }
 
 /// Binds by way of the directory's descriptor: a socket's path may have 107 bytes only.
@@ -123,7 +146,9 @@ fn listen(path: &Path) -> io::Result<UnixListener> {
 }
 
 fn write_last_run(directories: &WorkspaceDirs, ended: Option<String>) -> io::Result<()> {
-    let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned();
+    let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?
+        .trim()
+        .to_owned();
     let text = serde_json::to_vec(&LastRun { boot_id, ended })?;
     let fresh = directories.dir.join("last.json.new");
     std::fs::write(&fresh, text)?;

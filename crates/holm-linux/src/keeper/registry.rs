@@ -73,11 +73,18 @@ impl Registry {
     }
 
     pub fn status(&self) -> Status {
-        Status { version: VERSION, id: self.plan.id.clone(), isolation: self.isolation.clone() }
+        Status {
+            version: VERSION,
+            id: self.plan.id.clone(),
+            isolation: self.isolation.clone(),
+        }
     }
 
     pub fn label(&self) -> String {
-        self.state().label.clone().unwrap_or_else(|| self.plan.label.clone())
+        self.state()
+            .label
+            .clone()
+            .unwrap_or_else(|| self.plan.label.clone())
     }
 
     pub fn relabel(&self, label: String) {
@@ -98,11 +105,15 @@ impl Registry {
         spawn.sequence = self.sequence.fetch_add(1, Ordering::Relaxed);
         let sequence = spawn.sequence;
         let (reply, answer) = mpsc::channel();
-        self.state().starting.insert(sequence, Starting { reply, exit });
+        self.state()
+            .starting
+            .insert(sequence, Starting { reply, exit });
         let sent = self.tell_init(&ToInit::Spawn(spawn), descriptors);
         let answer = sent.and_then(|()| {
             let limit = Duration::from_secs(30);
-            answer.recv_timeout(limit).map_err(|_| io::Error::other("init does not answer"))
+            answer
+                .recv_timeout(limit)
+                .map_err(|_| io::Error::other("init does not answer"))
         });
         self.state().starting.remove(&sequence);
         answer
@@ -125,7 +136,11 @@ impl Registry {
                     let _ = starting.reply.send(Started::Running { pid, terminal });
                 }
             }
-            FromInit::NotSpawned { sequence, code, cause } => {
+            FromInit::NotSpawned {
+                sequence,
+                code,
+                cause,
+            } => {
                 if let Some(starting) = state.starting.remove(&sequence) {
                     let _ = starting.reply.send(Started::Not { code, cause });
                 }
@@ -198,8 +213,11 @@ impl Registry {
             if left.is_zero() {
                 break;
             }
-            state =
-                self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state = self
+                .changed
+                .wait_timeout(state, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
         }
     }
 

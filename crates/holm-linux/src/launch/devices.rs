@@ -24,13 +24,18 @@ pub fn make(root: &NewRoot) -> Result<(), LaunchFailure> {
             .step(Part::Mount, &format!("show {}", device.display()))?;
     }
     for (target, place) in LINKS {
-        root.link(target, place).step(Part::Mount, "make the links in /dev")?;
+        root.link(target, place)
+            .step(Part::Mount, "make the links in /dev")?;
     }
     let no_programs = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     // Without `gid=`: the group `tty` is not mapped.
-    filesystem("devpts", &[("ptmxmode", "0666"), ("mode", "620")], no_programs)
-        .and_then(|terminals| root.attach(&terminals, Path::new("dev/pts")))
-        .step(Part::Mount, "mount /dev/pts")?;
+    filesystem(
+        "devpts",
+        &[("ptmxmode", "0666"), ("mode", "620")],
+        no_programs,
+    )
+    .and_then(|terminals| root.attach(&terminals, Path::new("dev/pts")))
+    .step(Part::Mount, "mount /dev/pts")?;
     let no_devices = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
     filesystem("tmpfs", &[("mode", "1777")], no_devices)
         .and_then(|memory| root.attach(&memory, Path::new("dev/shm")))

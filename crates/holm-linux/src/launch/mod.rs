@@ -44,9 +44,12 @@ pub fn start(plan: &LaunchPlan) -> Result<Launched, LaunchFailure> {
     let (link, link_inside) = UnixStream::pair().step(Part::Other, "make the link to init")?;
     let (mut report, report_inside) = io::pipe().step(Part::Other, "make the report pipe")?;
     // Asked before the clone: afterwards the kernel answers with the id of nobody.
-    let user = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
-    let side = sys::clone::clone_into(sys::clone::NAMESPACES)
-        .step(Part::User, "make the namespaces")?;
+    let user = (
+        rustix::process::getuid().as_raw(),
+        rustix::process::getgid().as_raw(),
+    );
+    let side =
+        sys::clone::clone_into(sys::clone::NAMESPACES).step(Part::User, "make the namespaces")?;
     match side {
         sys::clone::Side::Child => {
             drop((link, report));
@@ -62,10 +65,17 @@ pub fn start(plan: &LaunchPlan) -> Result<Launched, LaunchFailure> {
             drop((link_inside, report_inside));
             let mut told = String::new();
             // The pipe closes when init is executed, or after the failure was written.
-            report.read_to_string(&mut told).step(Part::Other, "hear from the first process")?;
+            report
+                .read_to_string(&mut told)
+                .step(Part::Other, "hear from the first process")?;
             let last = told.lines().last().unwrap_or_default();
             match serde_json::from_str(last).map_err(io::Error::from) {
-                Ok(Report::Sealed { landlock }) => Ok(Launched { pidfd, pid, link, landlock }),
+                Ok(Report::Sealed { landlock }) => Ok(Launched {
+                    pidfd,
+                    pid,
+                    link,
+                    landlock,
+                }),
                 Ok(Report::Failed(failure)) => Err(failure),
                 Err(error) => Err(error).step(Part::Other, "understand the first process"),
             }
@@ -145,11 +155,18 @@ fn limit_namespaces(plan: &LaunchPlan) -> io::Result<()> {
         write("/proc/sys/user/max_user_namespaces", "0")?;
     }
     let inotify = Path::new("/proc/sys/user/max_inotify_instances");
-    if inotify.exists() { write("/proc/sys/user/max_inotify_instances", "512") } else { Ok(()) }
+    if inotify.exists() {
+        write("/proc/sys/user/max_inotify_instances", "512")
+    } else {
+        Ok(())
+    }
 }
 
 fn write(path: &str, text: &str) -> io::Result<()> {
-    File::options().write(true).open(path)?.write_all(text.as_bytes())
+    File::options()
+        .write(true)
+        .open(path)?
+        .write_all(text.as_bytes())
 }
 
 /// Names the step that failed and the part of the isolation that it belongs to.

@@ -33,21 +33,32 @@ pub fn mount(root: &NewRoot) -> Result<(), LaunchFailure> {
         | MountAttrFlags::MOUNT_ATTR_NODEV
         | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     let processes = filesystem("proc", &[], attributes).step(Part::Proc, "make /proc")?;
-    root.attach(&processes, Path::new("proc")).step(Part::Proc, "mount /proc")?;
+    root.attach(&processes, Path::new("proc"))
+        .step(Part::Proc, "mount /proc")?;
 
     let host = Path::new("/proc");
     let sealed = READ_ONLY | NO_SUID | NO_EXEC;
     for name in MASKED_FILES.iter().filter(|name| host.join(name).exists()) {
-        root.show(Path::new("/dev/null"), &Path::new("proc").join(name), sealed)
-            .step(Part::Proc, &format!("mask /proc/{name}"))?;
+        root.show(
+            Path::new("/dev/null"),
+            &Path::new("proc").join(name),
+            sealed,
+        )
+        .step(Part::Proc, &format!("mask /proc/{name}"))?;
     }
-    for name in MASKED_DIRECTORIES.iter().filter(|name| host.join(name).is_dir()) {
+    for name in MASKED_DIRECTORIES
+        .iter()
+        .filter(|name| host.join(name).is_dir())
+    {
         let empty = MountAttrFlags::MOUNT_ATTR_RDONLY | attributes;
         filesystem("tmpfs", &[("size", "4k"), ("mode", "0555")], empty)
             .and_then(|nothing| root.attach(&nothing, &Path::new("proc").join(name)))
             .step(Part::Proc, &format!("mask /proc/{name}"))?;
     }
-    for name in READ_ONLY_DIRECTORIES.iter().filter(|name| host.join(name).is_dir()) {
+    for name in READ_ONLY_DIRECTORIES
+        .iter()
+        .filter(|name| host.join(name).is_dir())
+    {
         let place = Path::new("proc").join(name);
         root.pin(&place, sealed | NO_DEV)
             .step(Part::Proc, &format!("make /proc/{name} read-only"))?;

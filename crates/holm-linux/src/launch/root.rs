@@ -23,14 +23,17 @@ pub struct NewRoot {
 }
 
 /// Directories of the system that are visible read-only, where the host has them.
-const SYSTEM: [&str; 10] =
-    ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "opt", "nix", "gnu"];
+const SYSTEM: [&str; 10] = [
+    "usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "opt", "nix", "gnu",
+];
 
 /// Places that programs expect and that are empty inside.
 const EMPTY: [&str; 6] = ["mnt", "media", "srv", "var/lib", "var/cache", "var/log"];
 
-const DIRECTORY: OFlags =
-    OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+const DIRECTORY: OFlags = OFlags::PATH
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
 
 // === impl NewRoot ===
 
@@ -38,11 +41,21 @@ impl NewRoot {
     pub fn mount(plan: &LaunchPlan) -> Result<Self, LaunchFailure> {
         let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
         mount_change("/", private).step(Part::Mount, "make the mounts private")?;
-        let tmpfs = filesystem("tmpfs", &[("mode", "0755"), ("size", "16m")], MountAttrFlags::empty())
-            .step(Part::Mount, "make the new root")?;
+        let tmpfs = filesystem(
+            "tmpfs",
+            &[("mode", "0755"), ("size", "16m")],
+            MountAttrFlags::empty(),
+        )
+        .step(Part::Mount, "make the new root")?;
         let place = plan.dir.join("root");
-        move_mount(tmpfs, "", CWD, &place, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
-            .step(Part::Mount, "mount the new root")?;
+        move_mount(
+            tmpfs,
+            "",
+            CWD,
+            &place,
+            MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH,
+        )
+        .step(Part::Mount, "mount the new root")?;
         let directory =
             openat(CWD, &place, DIRECTORY, Mode::empty()).step(Part::Mount, "open the new root")?;
         Ok(Self { directory })
@@ -52,7 +65,9 @@ impl NewRoot {
     pub fn show_system(&self) -> Result<(), LaunchFailure> {
         for name in SYSTEM {
             let host = Path::new("/").join(name);
-            let Ok(metadata) = host.symlink_metadata() else { continue };
+            let Ok(metadata) = host.symlink_metadata() else {
+                continue;
+            };
             let shown = if metadata.is_symlink() {
                 std::fs::read_link(&host)
                     .and_then(|target| Ok(symlinkat(target, &self.directory, name)?))
@@ -62,7 +77,8 @@ impl NewRoot {
             shown.step(Part::Mount, &format!("show {}", host.display()))?;
         }
         for name in EMPTY {
-            self.directory(Path::new(name)).step(Part::Mount, "make the empty places")?;
+            self.directory(Path::new(name))
+                .step(Part::Mount, "make the empty places")?;
         }
         symlinkat("/tmp", &self.directory, "var/tmp").step(Part::Mount, "link /var/tmp")?;
         symlinkat("/run", &self.directory, "var/run").step(Part::Mount, "link /var/run")?;
@@ -83,10 +99,13 @@ impl NewRoot {
             MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV,
         )
         .step(Part::Mount, step)?;
-        self.attach(&run, Path::new("run")).step(Part::Mount, step)?;
+        self.attach(&run, Path::new("run"))
+            .step(Part::Mount, step)?;
         // Where Debian's PostgreSQL puts its socket unless it is told otherwise.
-        self.directory(Path::new("run/postgresql")).step(Part::Mount, step)?;
-        self.directory(Path::new("run/lock")).step(Part::Mount, step)?;
+        self.directory(Path::new("run/postgresql"))
+            .step(Part::Mount, step)?;
+        self.directory(Path::new("run/lock"))
+            .step(Part::Mount, step)?;
         let sealed = READ_ONLY | NO_SUID | NO_DEV;
         self.show(&plan.dir.join("guest"), Path::new("run/holm"), sealed)
             .step(Part::Mount, "show /run/holm")?;
@@ -122,8 +141,12 @@ impl NewRoot {
 
     /// Nothing can be made on the root itself any more.
     pub fn freeze(&self) -> Result<(), LaunchFailure> {
-        set_attributes(self.directory.as_fd(), READ_ONLY | NO_SUID | NO_DEV, Reach::ThisMount)
-            .step(Part::Mount, "make the root read-only")
+        set_attributes(
+            self.directory.as_fd(),
+            READ_ONLY | NO_SUID | NO_DEV,
+            Reach::ThisMount,
+        )
+        .step(Part::Mount, "make the root read-only")
     }
 
     /// Leaves the host's tree for good.
@@ -205,7 +228,11 @@ pub fn filesystem(
         fsconfig_set_string(&context, *key, *value)?;
     }
     fsconfig_create(&context)?;
-    Ok(fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?)
+    Ok(fsmount(
+        &context,
+        FsMountFlags::FSMOUNT_CLOEXEC,
+        attributes,
+    )?)
 }
 
 /// An overlay of directories, top first. Descriptors instead of paths: they stay short however
@@ -223,13 +250,16 @@ pub fn overlay(lower: &[OwnedFd], writable: Option<(&OwnedFd, &OwnedFd)>) -> io:
     fsconfig_set_string(&context, "source", "holm")?;
     fsconfig_create(&context)?;
     let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
-    Ok(fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?)
+    Ok(fsmount(
+        &context,
+        FsMountFlags::FSMOUNT_CLOEXEC,
+        attributes,
+    )?)
 }
 
 /// Mounts exactly on what `place` is.
 pub fn attach(mount: BorrowedFd<'_>, place: BorrowedFd<'_>) -> io::Result<()> {
-    let flags =
-        MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     Ok(move_mount(mount, "", place, "", flags)?)
 }
 
@@ -239,5 +269,10 @@ pub fn descriptor_path(descriptor: impl AsFd) -> std::path::PathBuf {
 }
 
 pub fn open_directory(path: &Path) -> io::Result<OwnedFd> {
-    Ok(openat(CWD, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
+    Ok(openat(
+        CWD,
+        path,
+        OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?)
 }

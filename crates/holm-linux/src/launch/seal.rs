@@ -5,7 +5,7 @@ use crate::sys;
 use crate::sys::seccomp::Nesting;
 use crate::wire::{LaunchFailure, LaunchPlan, Part};
 use landlock::{
-    ABI, Access, AccessFs, Compatible, CompatLevel, PathBeneath, PathFd, Ruleset, RulesetAttr,
+    ABI, Access, AccessFs, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
     RulesetCreatedAttr, RulesetStatus, Scope,
 };
 use rustix::process::{Resource, Rlimit, setrlimit};
@@ -20,23 +20,35 @@ pub fn seal(plan: &LaunchPlan) -> Result<bool, LaunchFailure> {
     sys::process::no_new_privileges().step(Part::NoNewPrivileges, "set no_new_privs")?;
     // Landlock forbids mounts, which nested user namespaces are there for.
     let landlock = !plan.nested
-        && restrict_files(plan).map_err(io::Error::other).step(Part::Other, "set up Landlock")?;
+        && restrict_files(plan)
+            .map_err(io::Error::other)
+            .step(Part::Other, "set up Landlock")?;
     sys::capability::drop_all().step(Part::User, "give up all capabilities")?;
     // Losing capabilities may have cleared it.
     sys::process::die_with_parent().step(Part::Other, "ask to die with the keeper")?;
-    let nesting = if plan.nested { Nesting::Allowed } else { Nesting::Forbidden };
+    let nesting = if plan.nested {
+        Nesting::Allowed
+    } else {
+        Nesting::Forbidden
+    };
     sys::seccomp::install(nesting).step(Part::Seccomp, "install the system call filter")?;
     Ok(landlock)
 }
 
 fn set_limits(plan: &LaunchPlan) -> io::Result<()> {
-    let none = Rlimit { current: Some(0), maximum: Some(0) };
+    let none = Rlimit {
+        current: Some(0),
+        maximum: Some(0),
+    };
     // A core would be written by the host, where the workspace's data does not belong.
     setrlimit(Resource::Core, none)?;
     setrlimit(Resource::Rtprio, none)?;
     if let Some(processes) = plan.processes {
         // Counted in this user namespace, so other workspaces and the host do not matter.
-        let limit = Rlimit { current: Some(processes), maximum: Some(processes) };
+        let limit = Rlimit {
+            current: Some(processes),
+            maximum: Some(processes),
+        };
         setrlimit(Resource::Nproc, limit)?;
     }
     Ok(())
@@ -51,9 +63,20 @@ fn restrict_files(plan: &LaunchPlan) -> Result<bool, Box<dyn std::error::Error +
         .handle_access(everything)?
         .scope(Scope::from_all(ABI::V6))?
         .create()?
-        .add_rule(PathBeneath::new(PathFd::new("/")?, AccessFs::from_read(ABI::V5)))?;
-    let own = [plan.root.as_path(), &plan.home, Path::new("/tmp"), Path::new("/run")];
-    for place in own.into_iter().chain([Path::new("/dev"), Path::new("/proc")]) {
+        .add_rule(PathBeneath::new(
+            PathFd::new("/")?,
+            AccessFs::from_read(ABI::V5),
+        ))?;
+    let own = [
+        plan.root.as_path(),
+        &plan.home,
+        Path::new("/tmp"),
+        Path::new("/run"),
+    ];
+    for place in own
+        .into_iter()
+        .chain([Path::new("/dev"), Path::new("/proc")])
+    {
         rules = rules.add_rule(PathBeneath::new(PathFd::new(place)?, everything))?;
     }
     let status = rules.restrict_self()?;

@@ -16,10 +16,13 @@ const OPEN: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC)
 const PLAIN: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS);
 
 pub fn mount(root: &NewRoot, plan: &LaunchPlan) -> Result<(), LaunchFailure> {
-    let open = |path: &Path| {
-        open_directory(path).step(Part::Overlay, &format!("open {}", path.display()))
-    };
-    let mut layers = plan.layers.iter().map(|layer| open(layer)).collect::<Result<Vec<_>, _>>()?;
+    let open =
+        |path: &Path| open_directory(path).step(Part::Overlay, &format!("open {}", path.display()));
+    let mut layers = plan
+        .layers
+        .iter()
+        .map(|layer| open(layer))
+        .collect::<Result<Vec<_>, _>>()?;
     let upper = open(&plan.dir.join("upper"))?;
     let work = open(&plan.dir.join("work"))?;
     let pins = open(&plan.dir.join("pins"))?;
@@ -28,8 +31,10 @@ pub fn mount(root: &NewRoot, plan: &LaunchPlan) -> Result<(), LaunchFailure> {
 
     let tree = overlay(&layers, Some((&upper, &work))).step(Part::Overlay, "mount the tree")?;
     pin_way_to_root(root, plan)?;
-    root.attach(&tree, &plan.root)
-        .step(Part::Mount, &format!("mount the tree at {}", plan.root.display()))?;
+    root.attach(&tree, &plan.root).step(
+        Part::Mount,
+        &format!("mount the tree at {}", plan.root.display()),
+    )?;
     protect(root, plan)
 }
 
@@ -39,7 +44,9 @@ fn pin_way_to_root(root: &NewRoot, plan: &LaunchPlan) -> Result<(), LaunchFailur
     let writable = [plan.home.as_path(), Path::new("/tmp"), Path::new("/run")];
     let way: BTreeSet<&Path> = plan.root.ancestors().skip(1).collect();
     for directory in way {
-        let below = writable.iter().any(|place| directory.starts_with(place) && directory != *place);
+        let below = writable
+            .iter()
+            .any(|place| directory.starts_with(place) && directory != *place);
         if below {
             root.pin(directory, NO_SUID | NO_DEV)
                 .step(Part::Mount, &format!("pin {}", directory.display()))?;
@@ -93,7 +100,9 @@ fn make_directories(top: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
 /// Makes the protected paths read-only and every directory on the way to one a mount point: a
 /// read-only mount alone falls to renaming its parent.
 fn protect(root: &NewRoot, plan: &LaunchPlan) -> Result<(), LaunchFailure> {
-    let tree = root.directory(&plan.root).step(Part::ProtectedPath, "open the tree")?;
+    let tree = root
+        .directory(&plan.root)
+        .step(Part::ProtectedPath, "open the tree")?;
     let paths = || plan.protected.iter().map(Path::new);
     // In order of their names parents come before what is in them.
     let ways: BTreeSet<&Path> = paths()
@@ -111,8 +120,7 @@ fn protect(root: &NewRoot, plan: &LaunchPlan) -> Result<(), LaunchFailure> {
 
 fn pin_beneath(tree: &OwnedFd, path: &Path, attributes: u64) -> Result<(), Errno> {
     let place = openat2(tree, path, OPEN, Mode::empty(), PLAIN)?;
-    pin(&place, attributes)
-        .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+    pin(&place, attributes).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
 }
 
 /// Mounts a place on itself.

@@ -49,7 +49,10 @@ pub fn drop_all() -> io::Result<()> {
             Err(error) => return Err(error),
         }
     }
-    let header = Header { version: VERSION_3, pid: 0 };
+    let header = Header {
+        version: VERSION_3,
+        pid: 0,
+    };
     let sets = [Set::default(); 2];
     // SAFETY: version 3 reads one header and two sets; both live until the call returns.
     check(unsafe { libc::syscall(libc::SYS_capset, &raw const header, sets.as_ptr()) })?;

@@ -8,7 +8,10 @@ use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 pub enum Side {
     /// The new process, PID 1 of its namespace.
     Child,
-    Parent { pidfd: OwnedFd, pid: i32 },
+    Parent {
+        pidfd: OwnedFd,
+        pid: i32,
+    },
 }
 
 /// Every namespace that a workspace has of its own.
@@ -32,14 +35,21 @@ pub fn clone_into(flags: u64) -> io::Result<Side> {
     // SAFETY: without CLONE_VM the child has its own copy of the address space, and without a
     // `stack` it goes on with a copy of this one, as after fork(2). `arguments` outlives the call.
     let answer = unsafe {
-        libc::syscall(libc::SYS_clone3, &raw mut arguments, size_of::<libc::clone_args>())
+        libc::syscall(
+            libc::SYS_clone3,
+            &raw mut arguments,
+            size_of::<libc::clone_args>(),
+        )
     };
     match check(answer)? {
         0 => Ok(Side::Child),
         pid => {
             // SAFETY: the kernel wrote a new descriptor into `pidfd`, and nobody else owns it.
             let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
-            Ok(Side::Parent { pidfd, pid: pid as i32 })
+            Ok(Side::Parent {
+                pidfd,
+                pid: pid as i32,
+            })
         }
     }
 }

@@ -20,7 +20,9 @@ pub fn in_own_session(command: &mut Command, terminal: Terminal) {
         // SAFETY: both calls touch only `none`, which lives on this stack.
         unsafe {
             libc::sigemptyset(&raw mut none);
-            check(libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut()).into())?;
+            check(
+                libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut()).into(),
+            )?;
         }
         for signal in 1..=64 {
             if signal != libc::SIGKILL && signal != libc::SIGSTOP {

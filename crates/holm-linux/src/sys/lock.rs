@@ -15,7 +15,9 @@ pub fn try_lock(file: &File) -> io::Result<bool> {
     // SAFETY: F_SETLK reads one `flock`, which lives until the call returns.
     match check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLK, &raw const lock) }.into()) {
         Ok(_) => Ok(true),
-        Err(error) if matches!(error.raw_os_error(), Some(libc::EACCES | libc::EAGAIN)) => Ok(false),
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EACCES | libc::EAGAIN)) => {
+            Ok(false)
+        }
         Err(error) => Err(error),
     }
 }

@@ -20,5 +20,9 @@ use std::io;
 
 /// The kernel's answer: negative is the error in `errno`.
 pub(crate) fn check(answer: libc::c_long) -> io::Result<libc::c_long> {
-    if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(answer) }
+    if answer < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(answer)
+    }
 }

@@ -17,8 +17,13 @@ pub fn loopback_up() -> io::Result<()> {
     request.ifr_name[1] = b'o' as libc::c_char;
     request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
     // SAFETY: SIOCSIFFLAGS reads one `ifreq`, which lives until the call returns.
-    let answer =
-        unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as _, &raw const request) };
+    let answer = unsafe {
+        libc::ioctl(
+            socket.as_raw_fd(),
+            libc::SIOCSIFFLAGS as _,
+            &raw const request,
+        )
+    };
     check(answer.into())?;
     Ok(())
 }

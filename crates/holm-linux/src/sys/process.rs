@@ -29,7 +29,11 @@ pub fn fresh_session_keyring() -> io::Result<()> {
     const KEYCTL_JOIN_SESSION_KEYRING: libc::c_long = 1;
     // SAFETY: a null name asks for a new anonymous keyring; nothing else is read.
     let answer = unsafe {
-        libc::syscall(libc::SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, std::ptr::null::<u8>())
+        libc::syscall(
+            libc::SYS_keyctl,
+            KEYCTL_JOIN_SESSION_KEYRING,
+            std::ptr::null::<u8>(),
+        )
     };
     match check(answer) {
         Ok(_) => Ok(()),

@@ -12,9 +12,15 @@ use std::io;
 pub enum Rule {
     Deny,
     /// Denied when the argument has one of these bits.
-    DenyBits { argument: u32, bits: u32 },
+    DenyBits {
+        argument: u32,
+        bits: u32,
+    },
     /// Denied when the low half of the argument, which is all the kernel reads, is one of these.
-    DenyValues { argument: u32, values: &'static [u32] },
+    DenyValues {
+        argument: u32,
+        values: &'static [u32],
+    },
     /// Sockets: Unix, IPv4, IPv6 and route netlink; no other family.
     PlainSocketsOnly,
 }
@@ -53,11 +59,23 @@ const TIOCLINUX: u32 = 0x541C;
 const SYS_OPEN_TREE_ATTR: libc::c_long = 467;
 
 const fn deny(name: &'static str, number: libc::c_long) -> Row {
-    Row { name, number, rule: Rule::Deny, error: libc::EPERM, lifted_when_nested: false }
+    Row {
+        name,
+        number,
+        rule: Rule::Deny,
+        error: libc::EPERM,
+        lifted_when_nested: false,
+    }
 }
 
 const fn deny_unless_nested(name: &'static str, number: libc::c_long, rule: Rule) -> Row {
-    Row { name, number, rule, error: libc::EPERM, lifted_when_nested: true }
+    Row {
+        name,
+        number,
+        rule,
+        error: libc::EPERM,
+        lifted_when_nested: true,
+    }
 }
 
 /// Every call that is treated specially.
@@ -66,12 +84,18 @@ pub const TABLE: &[Row] = &[
     deny_unless_nested(
         "unshare",
         libc::SYS_unshare,
-        Rule::DenyBits { argument: 0, bits: NEW_NAMESPACE | CLONE_NEWTIME },
+        Rule::DenyBits {
+            argument: 0,
+            bits: NEW_NAMESPACE | CLONE_NEWTIME,
+        },
     ),
     deny_unless_nested(
         "clone",
         libc::SYS_clone,
-        Rule::DenyBits { argument: 0, bits: NEW_NAMESPACE },
+        Rule::DenyBits {
+            argument: 0,
+            bits: NEW_NAMESPACE,
+        },
     ),
     // Its flags are behind a pointer that a filter cannot read; with ENOSYS libc uses clone.
     Row {
@@ -121,14 +145,20 @@ pub const TABLE: &[Row] = &[
     Row {
         name: "mknod",
         number: libc::SYS_mknod,
-        rule: Rule::DenyBits { argument: 1, bits: DEVICE },
+        rule: Rule::DenyBits {
+            argument: 1,
+            bits: DEVICE,
+        },
         error: libc::EPERM,
         lifted_when_nested: false,
     },
     Row {
         name: "mknodat",
         number: libc::SYS_mknodat,
-        rule: Rule::DenyBits { argument: 2, bits: DEVICE },
+        rule: Rule::DenyBits {
+            argument: 2,
+            bits: DEVICE,
+        },
         error: libc::EPERM,
         lifted_when_nested: false,
     },
@@ -165,7 +195,10 @@ pub const TABLE: &[Row] = &[
     Row {
         name: "ioctl",
         number: libc::SYS_ioctl,
-        rule: Rule::DenyValues { argument: 1, values: &[TIOCSTI, TIOCLINUX] },
+        rule: Rule::DenyValues {
+            argument: 1,
+            values: &[TIOCSTI, TIOCLINUX],
+        },
         error: libc::EPERM,
         lifted_when_nested: false,
     },
@@ -181,12 +214,19 @@ pub const TABLE: &[Row] = &[
 /// Puts the filter on this process and all that come from it, for good. Needs no_new_privs.
 pub fn install(nesting: Nesting) -> io::Result<()> {
     let mut program = assemble(nesting);
-    let filter =
-        libc::sock_fprog { len: program.len() as libc::c_ushort, filter: program.as_mut_ptr() };
+    let filter = libc::sock_fprog {
+        len: program.len() as libc::c_ushort,
+        filter: program.as_mut_ptr(),
+    };
     // SAFETY: `filter` and the program it points to live until the call returns, and `len` is the
     // program's length (a test keeps it far below the limit).
     check(unsafe {
-        libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const filter)
+        libc::syscall(
+            libc::SYS_seccomp,
+            libc::SECCOMP_SET_MODE_FILTER,
+            0,
+            &raw const filter,
+        )
     })?;
     Ok(())
 }
@@ -218,7 +258,9 @@ fn assemble(nesting: Nesting) -> Vec<libc::sock_filter> {
         jump(JUMP_GREATER_EQUAL, X32_BIT, 0, 1),
         fail(libc::ENOSYS),
     ];
-    let rows = TABLE.iter().filter(|row| nesting == Nesting::Forbidden || !row.lifted_when_nested);
+    let rows = TABLE
+        .iter()
+        .filter(|row| nesting == Nesting::Forbidden || !row.lifted_when_nested);
     for row in rows {
         let block = block(row);
         program.push(jump(JUMP_EQUAL, row.number as u32, 0, block.len() as u8));
@@ -233,7 +275,12 @@ fn block(row: &Row) -> Vec<libc::sock_filter> {
     match row.rule {
         Rule::Deny => vec![fail(row.error)],
         Rule::DenyBits { argument, bits } => {
-            vec![load_argument(argument), jump(JUMP_BITS, bits, 0, 1), fail(row.error), allow()]
+            vec![
+                load_argument(argument),
+                jump(JUMP_BITS, bits, 0, 1),
+                fail(row.error),
+                allow(),
+            ]
         }
         Rule::DenyValues { argument, values } => {
             let mut block = vec![load_argument(argument)];
@@ -321,7 +368,12 @@ mod tests {
     #[test]
     fn every_row_denies_what_it_says_and_nothing_else() {
         let call = |row: &Row, arguments| {
-            verdict(Nesting::Forbidden, row.number as u32, ARCHITECTURE, arguments)
+            verdict(
+                Nesting::Forbidden,
+                row.number as u32,
+                ARCHITECTURE,
+                arguments,
+            )
         };
         for row in TABLE {
             let with = |argument: u32, value: u64| {
@@ -333,8 +385,17 @@ mod tests {
                 Rule::Deny => assert_eq!(call(row, [0; 6]), errno(row.error), "{}", row.name),
                 Rule::DenyBits { argument, bits } => {
                     for bit in (0..32).map(|shift| 1u32 << shift) {
-                        let expect = if bits & bit != 0 { errno(row.error) } else { libc::SECCOMP_RET_ALLOW };
-                        assert_eq!(call(row, with(argument, bit.into())), expect, "{} {bit:#x}", row.name);
+                        let expect = if bits & bit != 0 {
+                            errno(row.error)
+                        } else {
+                            libc::SECCOMP_RET_ALLOW
+                        };
+                        assert_eq!(
+                            call(row, with(argument, bit.into())),
+                            expect,
+                            "{} {bit:#x}",
+                            row.name
+                        );
                     }
                 }
                 Rule::DenyValues { argument, values } => {
@@ -342,13 +403,20 @@ mod tests {
                         let high = u64::from(*value) | 0xdead_0000_0000_0000;
                         assert_eq!(call(row, with(argument, (*value).into())), errno(row.error));
                         assert_eq!(call(row, with(argument, high)), errno(row.error));
-                        assert_eq!(call(row, with(argument, u64::from(*value) + 1)), libc::SECCOMP_RET_ALLOW);
+                        assert_eq!(
+                            call(row, with(argument, u64::from(*value) + 1)),
+                            libc::SECCOMP_RET_ALLOW
+                        );
                     }
                 }
                 Rule::PlainSocketsOnly => {
                     for family in 0..64 {
                         let plain = matches!(family, 1 | 2 | 10 | 16);
-                        let expect = if plain { libc::SECCOMP_RET_ALLOW } else { errno(row.error) };
+                        let expect = if plain {
+                            libc::SECCOMP_RET_ALLOW
+                        } else {
+                            errno(row.error)
+                        };
                         assert_eq!(call(row, with(0, family)), expect, "family {family}");
                     }
                     let uevents = [16, 0, 15, 0, 0, 0];
@@ -362,14 +430,24 @@ mod tests {
     fn other_calls_pass_and_foreign_architectures_do_not() {
         let read = libc::SYS_read as u32;
         let i386 = 0x4000_0003;
-        assert_eq!(verdict(Nesting::Forbidden, read, ARCHITECTURE, [0; 6]), libc::SECCOMP_RET_ALLOW);
-        assert_eq!(verdict(Nesting::Forbidden, read, i386, [0; 6]), errno(libc::ENOSYS));
-        assert_eq!(verdict(Nesting::Forbidden, read | X32_BIT, ARCHITECTURE, [0; 6]), errno(libc::ENOSYS));
+        assert_eq!(
+            verdict(Nesting::Forbidden, read, ARCHITECTURE, [0; 6]),
+            libc::SECCOMP_RET_ALLOW
+        );
+        assert_eq!(
+            verdict(Nesting::Forbidden, read, i386, [0; 6]),
+            errno(libc::ENOSYS)
+        );
+        assert_eq!(
+            verdict(Nesting::Forbidden, read | X32_BIT, ARCHITECTURE, [0; 6]),
+            errno(libc::ENOSYS)
+        );
     }
 
     #[test]
     fn nesting_lifts_namespaces_and_mounts_only() {
-        let call = |number: libc::c_long| verdict(Nesting::Allowed, number as u32, ARCHITECTURE, [!0; 6]);
+        let call =
+            |number: libc::c_long| verdict(Nesting::Allowed, number as u32, ARCHITECTURE, [!0; 6]);
         assert_eq!(call(libc::SYS_unshare), libc::SECCOMP_RET_ALLOW);
         assert_eq!(call(libc::SYS_mount), libc::SECCOMP_RET_ALLOW);
         assert_eq!(call(libc::SYS_bpf), errno(libc::EPERM));

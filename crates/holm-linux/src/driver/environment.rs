@@ -1,0 +1,119 @@
+//! What programs inside find in their environment, on PATH, and in `/etc`.
+
+use crate::layout::WorkspaceDirs;
+use holm_core::toolchain::{Client, Look, Visible, visible};
+use holm_engine::spec::WorkspaceSpec;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Which host paths are shown, and PATH inside, as the disk is now.
+pub fn toolchains(spec: &WorkspaceSpec) -> Visible {
+    let variables = BTreeMap::new();
+    let client = Client {
+        path: &spec.environment.path,
+        home: &spec.home,
+        variables: &variables,
+        root: &spec.root,
+        extra: &spec.toolchains,
+    };
+    let look = Look {
+        read_link: &|path: &Path| fs::read_link(path).ok(),
+        exists: &|path: &Path| path.exists(),
+        list: &|path: &Path| {
+            let entries = fs::read_dir(path).into_iter().flatten();
+            entries
+                .filter_map(|entry| Some(entry.ok()?.path()))
+                .collect()
+        },
+    };
+    visible(&client, &look)
+}
+
+/// The environment, built from nothing. The keeper adds what changes: TERM and the label.
+pub fn variables(spec: &WorkspaceSpec, path: String) -> Vec<(String, String)> {
+    let text = |path: &Path| path.to_string_lossy().into_owned();
+    let mut variables = vec![
+        ("HOME".to_owned(), text(&spec.home)),
+        ("PATH".to_owned(), path),
+        ("HOLM_WORKSPACE_ID".to_owned(), spec.id.clone()),
+        ("HOLM_ROOT".to_owned(), text(&spec.root)),
+    ];
+    let optional = [
+        ("LANG", &spec.environment.lang),
+        ("TZ", &spec.environment.tz),
+    ];
+    for (name, value) in optional {
+        if let Some(value) = value {
+            variables.push((name.to_owned(), value.clone()));
+        }
+    }
+    variables
+}
+
+/// The files that cover the host's in `/etc`.
+pub fn write_etc(dirs: &WorkspaceDirs, spec: &WorkspaceSpec) -> io::Result<()> {
+    let etc = dirs.etc();
+    let uid = rustix::process::getuid().as_raw();
+    let gid = rustix::process::getgid().as_raw();
+    let user = user_name(uid);
+    let home = spec.home.display();
+    let shell = if Path::new("/bin/bash").exists() {
+        "/bin/bash"
+    } else {
+        "/bin/sh"
+    };
+    let label = &spec.label;
+    let files = [
+        (
+            "passwd",
+            format!(
+                "root:x:0:0:root:/root:/usr/sbin/nologin\n\
+                 {user}:x:{uid}:{gid}::{home}:{shell}\n\
+                 nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
+            ),
+        ),
+        (
+            "group",
+            format!("root:x:0:\n{user}:x:{gid}:\nnogroup:x:65534:\n"),
+        ),
+        (
+            "hosts",
+            format!("127.0.0.1 localhost {label}\n::1 localhost ip6-localhost ip6-loopback\n"),
+        ),
+        ("hostname", format!("{label}\n")),
+        (
+            "resolv.conf",
+            "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n".to_owned(),
+        ),
+        (
+            "nsswitch.conf",
+            "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\n\
+             protocols: files\nservices: files\nethers: files\nrpc: files\n"
+                .to_owned(),
+        ),
+    ];
+    for (name, text) in files {
+        fs::write(etc.join(name), text)?;
+    }
+    Ok(())
+}
+
+/// The name that the host has for the user; one from elsewhere than the file is called `user`.
+fn user_name(uid: u32) -> String {
+    let known = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    known
+        .lines()
+        .find_map(|line| {
+            let mut fields = line.split(':');
+            let name = fields.next()?;
+            (fields.nth(1)?.parse() == Ok(uid)).then(|| name.to_owned())
+        })
+        .unwrap_or_else(|| "user".to_owned())
+}
+
+/// A path of the user's home on the host, as a path below the workspace's own home.
+pub fn below_home(spec: &WorkspaceSpec, dirs: &WorkspaceDirs, path: &Path) -> Option<PathBuf> {
+    Some(dirs.home().join(path.strip_prefix(&spec.home).ok()?))
+}

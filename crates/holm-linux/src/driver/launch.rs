@@ -1,0 +1,271 @@
+//! Starting a workspace's processes: the plan for its keeper, the keeper, and once in its life the
+//! uncommitted state that was brought along.
+
+use super::environment::{toolchains, variables};
+use super::{LinuxDriver, base, disk_fault, exec, halt, project_id, workspace_id};
+use crate::keeper;
+use crate::layout::WorkspaceDirs;
+use crate::wire::{LaunchAnswer, LaunchFailure, LaunchPlan, Part, VERSION};
+use holm_core::{Code, Fault};
+use holm_engine::exec::{ExecInput, ExecOutput, ExecRequest};
+use holm_engine::spec::{Dirty, WorkspaceSpec};
+use serde_json::json;
+use std::fs::File;
+use std::io;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+/// A launch takes milliseconds; a machine that needs longer than this is not well.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Without a limit of the user's: enough for any build, not enough for a fork bomb to matter.
+const DEFAULT_PROCESSES: u64 = 16_384;
+
+/// Whether the protected paths are in force.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Protection {
+    On,
+    /// Only while holm itself lays out what was brought along.
+    Off,
+}
+
+pub async fn launch(driver: &LinuxDriver, spec: &WorkspaceSpec) -> Result<(), Fault> {
+    refuse_unkept_limits(spec)?;
+    let id = workspace_id(spec)?;
+    let dirs = driver.layout.workspace(&id);
+    if let Some(dirty) = &spec.brought.dirty
+        && !dirs.prepared().exists()
+    {
+        start_keeper(driver, spec, &dirs, Protection::Off).await?;
+        lay_out_dirty(&dirs, spec, dirty).await?;
+        tokio::fs::write(dirs.prepared(), "")
+            .await
+            .map_err(|error| disk_fault(&error, format!("cannot write for {id}")))?;
+        if spec.protected_paths.is_empty() {
+            return Ok(());
+        }
+        halt::halt(&driver.layout, &id).await?;
+    }
+    start_keeper(driver, spec, &dirs, Protection::On).await
+}
+
+/// A limit that `holm.toml` wrote down is kept or refused; never silently not kept.
+fn refuse_unkept_limits(spec: &WorkspaceSpec) -> Result<(), Fault> {
+    let kept = ["processes"];
+    let unkept = spec.limits.required.iter().find(|name| {
+        !kept.contains(&name.as_str()) && !spec.allow_degraded.iter().any(|part| part == *name)
+    });
+    match unkept {
+        None => Ok(()),
+        Some(name) => Err(Fault::new(
+            Code::LimitUnavailable,
+            format!("limits.{name} of holm.toml cannot be enforced on this machine"),
+            format!("`holm up --allow-degraded={name}` goes on without it; `holm doctor` says why"),
+        )),
+    }
+}
+
+async fn start_keeper(
+    driver: &LinuxDriver,
+    spec: &WorkspaceSpec,
+    dirs: &WorkspaceDirs,
+    protection: Protection,
+) -> Result<(), Fault> {
+    let plan = plan(driver, spec, dirs, protection)?;
+    let started = async {
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(dirs.keeper_log())?;
+        let command = keeper::command(&driver.program, log);
+        let mut child = tokio::process::Command::from(command).spawn()?;
+        let text = serde_json::to_vec(&plan)?;
+        if let Some(mut stdin) = child.stdin.take() {
+            stdin.write_all(&text).await?;
+        }
+        let mut answer = Vec::new();
+        if let Some(mut stdout) = child.stdout.take() {
+            stdout.read_to_end(&mut answer).await?;
+        }
+        // Somebody has to wait for it, or it stays a zombie for as long as the daemon lives.
+        tokio::spawn(async move { child.wait().await });
+        io::Result::Ok(answer)
+    };
+    let answer = match tokio::time::timeout(PATIENCE, started).await {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(error)) => return Err(start_fault(&spec.id, &error.to_string())),
+        Err(_) => return Err(start_fault(&spec.id, "its keeper does not answer")),
+    };
+    match serde_json::from_slice(&answer) {
+        Ok(LaunchAnswer::Ready) => Ok(()),
+        Ok(LaunchAnswer::Failed(failure)) => Err(explain(&spec.id, &failure)),
+        Err(_) => Err(start_fault(&spec.id, "its keeper ended without a word")),
+    }
+}
+
+fn plan(
+    driver: &LinuxDriver,
+    spec: &WorkspaceSpec,
+    dirs: &WorkspaceDirs,
+    protection: Protection,
+) -> Result<LaunchPlan, Fault> {
+    let project = project_id(spec)?;
+    let visible = toolchains(spec);
+    Ok(LaunchPlan {
+        version: VERSION,
+        id: spec.id.clone(),
+        label: spec.label.clone(),
+        root: spec.root.clone(),
+        home: spec.home.clone(),
+        layers: vec![base::tree(&driver.layout, &project, spec)],
+        objects: driver.layout.repository(&project).join("objects"),
+        dir: dirs.dir.clone(),
+        socket: dirs.socket.clone(),
+        program: driver.program.clone(),
+        shown: visible.shown,
+        protected: match protection {
+            Protection::On => spec.protected_paths.clone(),
+            Protection::Off => Vec::new(),
+        },
+        nested: spec.nested,
+        environment: variables(spec, visible.path),
+        processes: Some(spec.limits.processes.unwrap_or(DEFAULT_PROCESSES)),
+        here: here(spec),
+    })
+}
+
+/// What `holm here` tells, but for what the keeper knows better.
+fn here(spec: &WorkspaceSpec) -> serde_json::Value {
+    json!({
+        "id": spec.id,
+        "project_id": spec.project_id,
+        "root": spec.root,
+        "home": spec.home,
+        "ref": spec.code.ref_name,
+        "commit": spec.code.commit,
+        "driver": "linux",
+        "limits": {
+            "memory": spec.limits.memory_bytes,
+            "cpus": spec.limits.cpus,
+            "processes": spec.limits.processes,
+            "disk": spec.limits.disk_bytes,
+        },
+        "ports": [],
+        "services": [],
+    })
+}
+
+/// Brings the tree and the index to the uncommitted state of the user's checkout, by git inside.
+async fn lay_out_dirty(
+    dirs: &WorkspaceDirs,
+    spec: &WorkspaceSpec,
+    dirty: &Dirty,
+) -> Result<(), Fault> {
+    let pack = tokio::fs::read(&dirty.pack)
+        .await
+        .map_err(|error| disk_fault(&error, "cannot read the uncommitted state".to_owned()))?;
+    if !pack.is_empty() {
+        git(dirs, &["index-pack", "--stdin", "--fix-thin"], pack).await?;
+    }
+    match &spec.code.commit {
+        Some(commit) => {
+            git(
+                dirs,
+                &["read-tree", "-m", "-u", commit, &dirty.worktree_tree],
+                Vec::new(),
+            )
+            .await?
+        }
+        None => {
+            git(
+                dirs,
+                &["read-tree", "-m", "-u", &dirty.worktree_tree],
+                Vec::new(),
+            )
+            .await?
+        }
+    }
+    // Entries that stay the same keep what git knows of their files.
+    git(dirs, &["read-tree", "-m", &dirty.index_tree], Vec::new()).await
+}
+
+async fn git(dirs: &WorkspaceDirs, arguments: &[&str], input: Vec<u8>) -> Result<(), Fault> {
+    let argv = ["git"]
+        .iter()
+        .chain(arguments)
+        .map(|text| text.as_bytes().to_vec())
+        .collect();
+    let mut stream = exec::exec(
+        dirs,
+        ExecRequest {
+            argv,
+            ..ExecRequest::default()
+        },
+    )
+    .await?;
+    let sender = stream.input.clone();
+    tokio::spawn(async move {
+        for chunk in input.chunks(64 * 1024) {
+            // It may have ended early; its exit code tells.
+            let _ = sender.send(ExecInput::Stdin(chunk.to_vec())).await;
+        }
+        let _ = sender.send(ExecInput::StdinEof).await;
+    });
+    let mut said = Vec::new();
+    while let Some(message) = stream.output.recv().await {
+        match message {
+            ExecOutput::Exit(0) => return Ok(()),
+            ExecOutput::Exit(code) => {
+                let said = String::from_utf8_lossy(&said).trim().to_owned();
+                let message = format!("git {} ended with {code}: {said}", arguments[0]);
+                return Err(Fault::new(
+                    Code::GitFailed,
+                    message,
+                    "try without `--dirty`",
+                ));
+            }
+            ExecOutput::Failed(fault) => return Err(fault),
+            ExecOutput::Stderr(bytes) if said.len() < 4096 => said.extend(bytes),
+            _ => {}
+        }
+    }
+    Err(start_fault("", "the keeper went away"))
+}
+
+fn start_fault(id: &str, why: &str) -> Fault {
+    let message = format!("workspace {id} could not be started: {why}");
+    Fault::new(
+        Code::StartFailed,
+        message,
+        "`holm doctor` looks at what it needs",
+    )
+}
+
+/// A failed step in the words of who has to mend it.
+fn explain(id: &str, failure: &LaunchFailure) -> Fault {
+    let LaunchFailure {
+        part, step, cause, ..
+    } = failure;
+    let missing = |what: &str| {
+        let message = format!("{what} is not available on this machine: cannot {step}: {cause}");
+        Fault::new(
+            Code::IsolationMissing,
+            message,
+            "`holm doctor` says how to get it",
+        )
+    };
+    match part {
+        Part::User => missing("a user namespace"),
+        Part::Network => missing("a network namespace"),
+        Part::Overlay => missing("overlayfs in a user namespace"),
+        Part::Proc => missing("a fresh /proc"),
+        Part::Seccomp => missing("seccomp"),
+        Part::NoNewPrivileges => missing("no_new_privs"),
+        Part::ProtectedPath => Fault::new(
+            Code::ProtectedPath,
+            format!("cannot {step}: {cause}"),
+            "name the real path in `protected_paths` of holm.toml",
+        ),
+        Part::Mount | Part::Other => start_fault(id, &format!("cannot {step}: {cause}")),
+    }
+}

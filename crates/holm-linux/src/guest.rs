@@ -1,0 +1,42 @@
+//! The view from inside: is this process in a workspace, and what does its keeper say.
+
+use holm_core::{Code, Fault, WorkspaceId};
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+const ID: &str = "/run/holm/id";
+const SOCKET: &str = "/run/holm/guest.sock";
+
+/// The workspace that this process runs in.
+pub fn workspace() -> Option<WorkspaceId> {
+    WorkspaceId::parse(std::fs::read_to_string(ID).ok()?.trim()).ok()
+}
+
+/// Who am I, where is my code, what holds me: as the keeper tells it.
+pub fn here() -> Result<serde_json::Value, Fault> {
+    if workspace().is_none() {
+        return Err(Fault::new(
+            Code::WorkspaceNotFound,
+            "this is not inside a workspace",
+            "`holm exec WS -- holm here` asks from inside; `holm show WS` from outside",
+        ));
+    }
+    ask().map_err(|error| {
+        let message = format!("the workspace's keeper does not answer: {error}");
+        Fault::new(
+            Code::DaemonUnreachable,
+            message,
+            "try again; outside, `holm show` tells more",
+        )
+    })
+}
+
+fn ask() -> io::Result<serde_json::Value> {
+    let mut stream = UnixStream::connect(SOCKET)?;
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    stream.write_all(b"here 1\n")?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer)?;
+    Ok(serde_json::from_slice(&answer)?)
+}

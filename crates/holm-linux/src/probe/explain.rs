@@ -1,0 +1,134 @@
+//! Why a part is missing and how to get it, and what else of the machine matters.
+
+use super::{Check, Status};
+use crate::wire::{LaunchFailure, Part};
+use std::fs;
+use std::path::Path;
+
+/// The way to get what failed, as exactly as the machine lets itself be read.
+pub fn fix_for(failure: &LaunchFailure, data_dir: &Path) -> String {
+    if is_container()
+        && matches!(
+            failure.part,
+            Part::User | Part::Mount | Part::Proc | Part::Network
+        )
+    {
+        return "this is inside a container: start it with `--security-opt seccomp=unconfined \
+                --security-opt apparmor=unconfined --security-opt systempaths=unconfined`, or run \
+                holm on the host"
+            .to_owned();
+    }
+    match failure.part {
+        Part::User | Part::Mount | Part::Network => user_namespace_fix(),
+        Part::Overlay => format!(
+            "{} must be on a file system that can be an overlay's upper layer (ext4, xfs, btrfs; \
+             not another overlay, not NFS): set HOLM_HOME to a directory on one",
+            data_dir.display()
+        ),
+        Part::Proc => "something is mounted over parts of /proc; unmount it, or run holm outside \
+                       the container"
+            .to_owned(),
+        Part::Seccomp => "use a kernel with CONFIG_SECCOMP_FILTER".to_owned(),
+        Part::NoNewPrivileges => "use Linux 5.12 or newer".to_owned(),
+        Part::ProtectedPath | Part::Other => {
+            format!("look at the cause; {} must be writable", data_dir.display())
+        }
+    }
+}
+
+/// Each distribution has its own switch; the one that is off is named.
+fn user_namespace_fix() -> String {
+    let setting = |path: &str| {
+        fs::read_to_string(path)
+            .ok()
+            .map(|text| text.trim().to_owned())
+    };
+    if setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns").as_deref() == Some("1") {
+        return "Ubuntu's AppArmor restricts user namespaces. For holm only: write \
+                /etc/apparmor.d/holm with `abi <abi/4.0>, profile holm /**/holm \
+                flags=(unconfined) { userns, }` and run `sudo apparmor_parser -r \
+                /etc/apparmor.d/holm`. For every program: `sudo sysctl -w \
+                kernel.apparmor_restrict_unprivileged_userns=0`"
+            .to_owned();
+    }
+    if setting("/proc/sys/kernel/unprivileged_userns_clone").as_deref() == Some("0") {
+        return "`sudo sysctl -w kernel.unprivileged_userns_clone=1` (Debian's switch; put it into \
+                /etc/sysctl.d/ to keep it)"
+            .to_owned();
+    }
+    if setting("/proc/sys/user/max_user_namespaces").as_deref() == Some("0") {
+        return "`sudo sysctl -w user.max_user_namespaces=15000` (RHEL's switch; put it into \
+                /etc/sysctl.d/ to keep it)"
+            .to_owned();
+    }
+    "allow unprivileged user namespaces (CONFIG_USER_NS; no LSM or seccomp filter in the way)"
+        .to_owned()
+}
+
+fn is_container() -> bool {
+    Path::new("/.dockerenv").exists() || Path::new("/run/.containerenv").exists()
+}
+
+/// What is not isolation but decides how many workspaces the machine carries.
+pub fn host_limits(data_dir: &Path) -> Vec<Check> {
+    vec![control_groups(), inotify(), disk(data_dir)]
+}
+
+fn control_groups() -> Check {
+    let controllers = fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").ok();
+    let found = match controllers {
+        Some(list) => format!("v2 with {}", list.trim()),
+        None if Path::new("/sys/fs/cgroup/memory").exists() => "v1".to_owned(),
+        None => "none".to_owned(),
+    };
+    Check {
+        name: "control groups",
+        status: Status::Warning,
+        detail: format!("{found}; this version of holm keeps only the limit of processes"),
+        fix: None,
+        required: false,
+    }
+}
+
+fn inotify() -> Check {
+    let path = "/proc/sys/fs/inotify/max_user_instances";
+    let most: u64 = fs::read_to_string(path)
+        .ok()
+        .and_then(|text| text.trim().parse().ok())
+        .unwrap_or(0);
+    let enough = most >= 512;
+    Check {
+        name: "inotify instances",
+        status: if enough { Status::Ok } else { Status::Warning },
+        detail: format!("{most} for all workspaces of the user together"),
+        fix: (!enough).then(|| {
+            "`sudo sysctl -w fs.inotify.max_user_instances=8192`, so that many file watchers can \
+             run at once"
+                .to_owned()
+        }),
+        required: false,
+    }
+}
+
+fn disk(data_dir: &Path) -> Check {
+    const ENOUGH: u64 = 2 * 1024 * 1024 * 1024;
+    let place = data_dir
+        .ancestors()
+        .find(|path| path.exists())
+        .unwrap_or(Path::new("/"));
+    let free = rustix::fs::statvfs(place)
+        .map(|found| found.f_bavail * found.f_frsize)
+        .unwrap_or(0);
+    let enough = free >= ENOUGH;
+    Check {
+        name: "disk",
+        status: if enough { Status::Ok } else { Status::Warning },
+        detail: format!(
+            "{:.1} GiB free at {}",
+            free as f64 / f64::from(1 << 30),
+            place.display()
+        ),
+        fix: (!enough).then(|| "make room, or set HOLM_HOME to a larger disk".to_owned()),
+        required: false,
+    }
+}

@@ -1,0 +1,174 @@
+//! Is this machine fit, and what holds here. Found by doing it: a throw-away workspace is really
+//! made; files that only hint at an answer are read to explain a failure, never to claim success.
+
+mod explain;
+mod trial;
+
+use crate::wire::Part;
+use explain::{fix_for, host_limits};
+use std::path::Path;
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    pub name: &'static str,
+    pub status: Status,
+    /// What was found.
+    pub detail: String,
+    /// How to get it, when it is not there.
+    pub fix: Option<String>,
+    /// Without it nothing starts.
+    pub required: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    Ok,
+    Warning,
+    Missing,
+}
+
+/// The parts that a trial shows, in the order in which they are made.
+const PARTS: [(&str, &[Part]); 7] = [
+    ("user namespace", &[Part::User]),
+    ("network namespace", &[Part::Network]),
+    ("mounts", &[Part::Mount]),
+    ("overlayfs", &[Part::Overlay]),
+    ("fresh /proc", &[Part::Proc]),
+    ("no_new_privs", &[Part::NoNewPrivileges]),
+    ("seccomp", &[Part::Seccomp]),
+];
+
+/// Looks at everything. `data_dir` is where workspaces would be; what is missing there is made
+/// and taken away again.
+pub fn doctor(data_dir: &Path) -> Vec<Check> {
+    let mut checks = vec![kernel(), git()];
+    checks.extend(isolation(data_dir));
+    checks.extend(host_limits(data_dir));
+    checks
+}
+
+// === impl Status ===
+
+impl Status {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Status::Ok => "ok",
+            Status::Warning => "warning",
+            Status::Missing => "missing",
+        }
+    }
+}
+
+fn kernel() -> Check {
+    let release = rustix::system::uname()
+        .release()
+        .to_string_lossy()
+        .into_owned();
+    let mut numbers = release
+        .split(['.', '-'])
+        .map_while(|part| part.parse::<u32>().ok());
+    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    let fit = version >= (5, 12);
+    Check {
+        name: "kernel",
+        status: if fit { Status::Ok } else { Status::Missing },
+        detail: format!("Linux {release}"),
+        fix: (!fit).then(|| "holm needs Linux 5.12 or newer".to_owned()),
+        required: true,
+    }
+}
+
+fn git() -> Check {
+    match holm_git::version() {
+        Ok(version) => Check {
+            name: "git",
+            status: Status::Ok,
+            detail: format!("git {}.{}", version.0, version.1),
+            fix: None,
+            required: true,
+        },
+        Err(error) => {
+            let fault = holm_core::Fault::from(error);
+            Check {
+                name: "git",
+                status: Status::Missing,
+                detail: fault.message,
+                fix: Some(fault.hint),
+                required: true,
+            }
+        }
+    }
+}
+
+/// One check per part, from one trial: parts before the one that failed are shown to work.
+fn isolation(data_dir: &Path) -> Vec<Check> {
+    let trial = trial::run(data_dir);
+    let mut checks = Vec::new();
+    let mut failed = false;
+    for (name, parts) in PARTS {
+        let failure = match &trial {
+            Err(failure) if parts.contains(&failure.part) => Some(failure),
+            _ => None,
+        };
+        checks.push(match failure {
+            None if failed => Check {
+                name,
+                status: Status::Warning,
+                detail: "not reached, because an earlier part is missing".to_owned(),
+                fix: None,
+                required: true,
+            },
+            None => Check {
+                name,
+                status: Status::Ok,
+                detail: "works".to_owned(),
+                fix: None,
+                required: true,
+            },
+            Some(failure) => {
+                failed = true;
+                Check {
+                    name,
+                    status: Status::Missing,
+                    detail: failure.to_string(),
+                    fix: Some(fix_for(failure, data_dir)),
+                    required: true,
+                }
+            }
+        });
+    }
+    match trial {
+        Ok(isolation) => checks.push(landlock(isolation.landlock)),
+        Err(failure) if !failed => checks.push(Check {
+            name: "a trial workspace",
+            status: Status::Missing,
+            detail: failure.to_string(),
+            fix: Some(fix_for(&failure, data_dir)),
+            required: true,
+        }),
+        Err(_) => {}
+    }
+    checks
+}
+
+fn landlock(in_force: bool) -> Check {
+    Check {
+        name: "landlock",
+        status: if in_force {
+            Status::Ok
+        } else {
+            Status::Warning
+        },
+        detail: if in_force {
+            "in force"
+        } else {
+            "the kernel does not offer it"
+        }
+        .to_owned(),
+        fix: (!in_force).then(|| {
+            "a second layer only: boot with `lsm=landlock,…`, or use Linux 5.13 or newer".to_owned()
+        }),
+        required: false,
+    }
+}

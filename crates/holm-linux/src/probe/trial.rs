@@ -1,0 +1,121 @@
+//! A throw-away workspace with nothing in it: made, looked at, ended, removed.
+
+use crate::driver::remove_tree;
+use crate::keeper;
+use crate::launch::Stepped;
+use crate::layout::WorkspaceDirs;
+use crate::wire::{
+    Answer, LaunchAnswer, LaunchFailure, LaunchPlan, Op, Part, Request, VERSION, control_frame,
+    read_control,
+};
+use holm_core::WorkspaceId;
+use holm_engine::Isolation;
+use std::fs;
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+/// What is in force in it, or what stood in the way.
+pub fn run(data_dir: &Path) -> Result<Isolation, LaunchFailure> {
+    let id = WorkspaceId::random();
+    fs::create_dir_all(data_dir).step(Part::Other, &format!("make {}", data_dir.display()))?;
+    let dir = data_dir.join(format!("trial-{id}"));
+    let dirs = WorkspaceDirs {
+        socket: dir.join("control.sock"),
+        dir: dir.clone(),
+    };
+    let result = make(&dirs)
+        .step(Part::Other, &format!("write to {}", data_dir.display()))
+        .and_then(|()| launch(&dirs, &id));
+    // What stays behind is only an empty directory of ours.
+    let _ = remove_tree(&dir);
+    result
+}
+
+fn make(dirs: &WorkspaceDirs) -> io::Result<()> {
+    let directories = [
+        dirs.upper(),
+        dirs.work(),
+        dirs.pins(),
+        dirs.home(),
+        dirs.tmp(),
+        dirs.etc(),
+        dirs.guest().join("bin"),
+        dirs.guest().join("objects"),
+        dirs.mount_point(),
+        dirs.dir.join("base"),
+    ];
+    for directory in directories {
+        fs::create_dir_all(directory)?;
+    }
+    fs::write(dirs.guest().join("bin/holm"), "")
+}
+
+fn launch(dirs: &WorkspaceDirs, id: &WorkspaceId) -> Result<Isolation, LaunchFailure> {
+    let program = std::env::current_exe().step(Part::Other, "find holm itself")?;
+    let base = dirs.dir.join("base");
+    let plan = LaunchPlan {
+        version: VERSION,
+        id: id.to_string(),
+        label: "trial".to_owned(),
+        root: "/trial/project".into(),
+        home: "/trial/home".into(),
+        layers: vec![base.clone()],
+        objects: base,
+        dir: dirs.dir.clone(),
+        socket: dirs.socket.clone(),
+        program: program.clone(),
+        shown: Vec::new(),
+        protected: vec!["protected".to_owned()],
+        nested: false,
+        environment: Vec::new(),
+        processes: None,
+        here: serde_json::Value::Null,
+    };
+    let step = "run a trial workspace";
+    let log = fs::File::create(dirs.keeper_log()).step(Part::Other, step)?;
+    let mut child = keeper::command(&program, log)
+        .spawn()
+        .step(Part::Other, step)?;
+    let talk = || -> io::Result<LaunchAnswer> {
+        let text = serde_json::to_vec(&plan)?;
+        if let Some(mut stdin) = child.stdin.take() {
+            stdin.write_all(&text)?;
+        }
+        let mut answer = Vec::new();
+        if let Some(mut stdout) = child.stdout.take() {
+            stdout.read_to_end(&mut answer)?;
+        }
+        Ok(serde_json::from_slice(&answer)?)
+    };
+    let mut talk = talk;
+    let answer = talk().step(Part::Other, step)?;
+    let result = match answer {
+        LaunchAnswer::Failed(failure) => Err(failure),
+        LaunchAnswer::Ready => look_and_stop(dirs).step(Part::Other, step),
+    };
+    // It ends by itself; waiting keeps it from staying a zombie.
+    let _ = child.wait();
+    result
+}
+
+fn look_and_stop(dirs: &WorkspaceDirs) -> io::Result<Isolation> {
+    let ask = |op: Op| -> io::Result<Answer> {
+        let directory = crate::launch::open_directory(&dirs.dir)?;
+        let path = crate::launch::descriptor_path(&directory).join("control.sock");
+        let mut stream = UnixStream::connect(path)?;
+        stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+        stream.write_all(&control_frame(&Request {
+            version: VERSION,
+            op,
+        })?)?;
+        read_control(&mut stream)
+    };
+    let status = ask(Op::Status)?;
+    ask(Op::Stop { grace_ms: 0 })?;
+    match status {
+        Answer::Status(status) => Ok(status.isolation),
+        _ => Err(io::Error::other("a wrong answer")),
+    }
+}
