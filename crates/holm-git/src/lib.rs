@@ -1,1 +1,29 @@
+//! The one place that runs git, for the client (`holm up`) and for the daemon's side (the driver).
 //!
+//! Two worlds, kept apart. [`Repository`] is the user's own repository, read with the user's own
+//! configuration. [`Bare`], [`build_base`] and [`seed_git_dir`] work on what the daemon owns, with
+//! no configuration but ours: no hook, filter, helper or transport of anybody can run there.
+//!
+//! What is absent here: async, `unsafe`, and any git directory that a workspace can write.
+
+mod attributes;
+mod bare;
+mod base;
+mod command;
+mod error;
+mod pack_index;
+mod quote;
+mod remote;
+mod repository;
+mod seed;
+
+pub use attributes::{lfs_patterns, submodule_paths, uses_lfs};
+pub use bare::Bare;
+pub use base::{base_is_present, build_base, mark_base_used};
+pub use command::{Cancel, MINIMUM_VERSION, Version, version};
+pub use error::GitError;
+pub use remote::{Remote, without_credentials};
+pub use repository::dirty::Dirty;
+pub use repository::refs::{Resolved, refs_digest};
+pub use repository::{Repository, project_id_of};
+pub use seed::{OBJECTS_INSIDE, Seed, seed_git_dir};

@@ -1,0 +1,369 @@
+//! Bases: the project's tree at a commit, checked out once, immutable, shared by workspaces as the
+//! lowest overlay layer. Called by the driver.
+//!
+//! A base is made in `.building-<commit>` and renamed to `<commit>` when it is whole, so what has
+//! its name is complete. The directory is locked while it is made; one without a lock holder is the
+//! rest of a killed build and is removed by the next.
+//!
+//! A new base starts from the nearest one: unchanged files are hard links to it and keep inode and
+//! modification time, so build tools see exactly what changed. Git replaces files (unlink, create)
+//! and never writes into them, so the base that was started from stays as it is.
+
+mod link_tree;
+
+use crate::bare::{Bare, is_object_id};
+use crate::command::{Cancel, Git};
+use crate::seed::OBJECTS_INSIDE;
+use crate::GitError;
+use link_tree::{Linked, link_tree};
+use rustix::fs::{FlockOperation, flock};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+const BUILDING: &str = ".building-";
+
+/// Among how many of the last used bases the nearest is looked for.
+const CANDIDATES: usize = 5;
+
+/// How often a build that waits for the same build of another looks again.
+const LOCK_POLL: Duration = Duration::from_millis(10);
+
+/// Whether the base of `commit` (`None`: of a repository without commits) is there, whole.
+pub fn base_is_present(bases_dir: &Path, commit: Option<&str>) -> bool {
+    base_dir(bases_dir, commit).join("tree").is_dir()
+}
+
+/// Notes that the base is in use, so that new bases start from it rather than from forgotten ones.
+pub fn mark_base_used(bases_dir: &Path, commit: Option<&str>) -> Result<(), GitError> {
+    let path = base_dir(bases_dir, commit);
+    File::open(&path)
+        .and_then(|directory| directory.set_modified(SystemTime::now()))
+        .map_err(GitError::file("mark", &path))
+}
+
+/// Makes `<bases_dir>/<commit or "empty">/tree`. Does nothing when it is there; waits when another
+/// makes it at the same time. `progress` gets files done and files in all.
+pub fn build_base(
+    bare: &Bare,
+    commit: Option<&str>,
+    bases_dir: &Path,
+    cancel: &Cancel,
+    progress: &dyn Fn(u64, u64),
+) -> Result<(), GitError> {
+    if let Some(commit) = commit
+        && !is_object_id(commit, bare.object_format())
+    {
+        return Err(GitError::InvalidObjectId {
+            text: commit.chars().take(80).collect(),
+        });
+    }
+    std::fs::create_dir_all(bases_dir).map_err(GitError::file("make", bases_dir))?;
+    remove_leftovers(bases_dir);
+    let Some(building) = Building::begin(bases_dir, commit, cancel)? else {
+        return Ok(());
+    };
+    let built = building.fill(bare, commit, bases_dir, (cancel, progress));
+    match built {
+        Ok(()) => building.publish(&base_dir(bases_dir, commit)),
+        Err(error) => {
+            // The first error is the one to tell; what is left is removed by the next build.
+            let _ = std::fs::remove_dir_all(&building.path);
+            Err(error)
+        }
+    }
+}
+
+/// A base that is being made. Holds the lock.
+struct Building {
+    path: PathBuf,
+    _lock: File,
+}
+
+// === impl Building ===
+
+impl Building {
+    /// Locks an empty directory to build in; `None` when the base came to be in the meantime.
+    fn begin(
+        bases_dir: &Path,
+        commit: Option<&str>,
+        cancel: &Cancel,
+    ) -> Result<Option<Building>, GitError> {
+        let path = bases_dir.join(format!("{BUILDING}{}", commit.unwrap_or("empty")));
+        let failed = |error| GitError::file("lock", &path)(error);
+        loop {
+            cancel.check()?;
+            if base_is_present(bases_dir, commit) {
+                return Ok(None);
+            }
+            match std::fs::create_dir(&path) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                    return Err(GitError::file("make", &path)(error));
+                }
+                _ => {}
+            }
+            let lock = match File::open(&path) {
+                Ok(lock) => lock,
+                // Renamed or removed by whoever had it.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(failed(error)),
+            };
+            match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => {}
+                Err(rustix::io::Errno::WOULDBLOCK) => {
+                    std::thread::sleep(LOCK_POLL);
+                    continue;
+                }
+                Err(errno) => return Err(failed(errno.into())),
+            }
+            if !is_same_directory(&lock, &path) {
+                continue;
+            }
+            // The lock is ours, so what is in here belongs to a build that was killed.
+            empty_directory(&path).map_err(GitError::file("empty", &path))?;
+            return Ok(Some(Building { path, _lock: lock }));
+        }
+    }
+
+    fn publish(self, target: &Path) -> Result<(), GitError> {
+        std::fs::rename(&self.path, target).map_err(GitError::file("rename", &self.path))
+    }
+
+    fn fill(
+        &self,
+        bare: &Bare,
+        commit: Option<&str>,
+        bases_dir: &Path,
+        (cancel, progress): (&Cancel, &dyn Fn(u64, u64)),
+    ) -> Result<(), GitError> {
+        let tree = self.path.join("tree");
+        std::fs::create_dir(&tree).map_err(GitError::file("make", &tree))?;
+        if let Some(commit) = commit {
+            let linked = self.start_from_nearest(bare, commit, bases_dir, cancel)?;
+            write_git_dir(&tree, bare, Some(commit))?;
+            check_out(bare, &tree, commit, (cancel, progress))?;
+            if linked == Some(Linked::SomeCopied) {
+                refresh_index(bare, &tree, cancel)?;
+            }
+        } else {
+            write_git_dir(&tree, bare, None)?;
+        }
+        // Last, because this path means something only inside.
+        let file = tree.join(".git/objects/info/alternates");
+        std::fs::write(&file, format!("{OBJECTS_INSIDE}\n"))
+            .map_err(GitError::file("write", &file))
+    }
+
+    /// Fills the tree with links to the nearest base, if there is one.
+    fn start_from_nearest(
+        &self,
+        bare: &Bare,
+        commit: &str,
+        bases_dir: &Path,
+        cancel: &Cancel,
+    ) -> Result<Option<Linked>, GitError> {
+        let Some(nearest) = nearest_base(bare, commit, bases_dir, cancel)? else {
+            return Ok(None);
+        };
+        let source = base_dir(bases_dir, Some(&nearest)).join("tree");
+        let tree = self.path.join("tree");
+        let copy = || -> io::Result<Linked> {
+            let linked = link_tree(&source, &tree, cancel)?;
+            std::fs::create_dir(tree.join(".git"))?;
+            std::fs::copy(source.join(".git/index"), tree.join(".git/index"))?;
+            Ok(linked)
+        };
+        let copied = copy();
+        cancel.check()?;
+        match copied {
+            Ok(linked) => Ok(Some(linked)),
+            // Without the old base it only takes longer.
+            Err(_) => {
+                empty_directory(&tree).map_err(GitError::file("empty", &tree))?;
+                Ok(None)
+            }
+        }
+    }
+}
+
+fn base_dir(bases_dir: &Path, commit: Option<&str>) -> PathBuf {
+    bases_dir.join(commit.unwrap_or("empty"))
+}
+
+/// The base with the fewest different files, among the last used. At most one process.
+fn nearest_base(
+    bare: &Bare,
+    commit: &str,
+    bases_dir: &Path,
+    cancel: &Cancel,
+) -> Result<Option<String>, GitError> {
+    let mut bases = Vec::new();
+    let entries = std::fs::read_dir(bases_dir).map_err(GitError::file("list", bases_dir))?;
+    for entry in entries.flatten() {
+        if let Some(name) = entry.file_name().to_str()
+            && is_object_id(name, bare.object_format())
+            && let Ok(used) = entry.metadata().and_then(|meta| meta.modified())
+        {
+            bases.push((used, name.to_owned()));
+        }
+    }
+    bases.sort_by(|left, right| right.cmp(left));
+    let mut names: Vec<String> = bases.into_iter().map(|(_, name)| name).collect();
+    names.truncate(CANDIDATES);
+    if names.len() < 2 {
+        return Ok(names.pop());
+    }
+    let asked: String = names.iter().map(|base| format!("{commit} {base}\n")).collect();
+    let finished = Git::sealed_in(bare.path(), "diff-tree")?
+        .args(["--stdin", "--always", "-r", "--raw", "--no-renames"])
+        .stdin(asked.into_bytes())
+        .cancel(cancel)
+        .run()?;
+    // Each answer is a line with the commit, then one line with a colon for every different file.
+    let mut differences = Vec::new();
+    for line in finished.stdout.split(|byte| *byte == b'\n') {
+        match (line.first(), differences.last_mut()) {
+            (Some(b':'), Some(count)) => *count += 1u64,
+            (Some(_), _) => differences.push(0),
+            (None, _) => {}
+        }
+    }
+    let nearest = names
+        .iter()
+        .zip(&differences)
+        .min_by_key(|(_, count)| **count)
+        .map(|(name, _)| name.clone());
+    Ok(nearest.or_else(|| names.into_iter().next()))
+}
+
+/// The small `.git` of a base. Its objects are found by the environment while it is made.
+fn write_git_dir(tree: &Path, bare: &Bare, commit: Option<&str>) -> Result<(), GitError> {
+    let git_dir = tree.join(".git");
+    let head = match commit {
+        Some(commit) => format!("{commit}\n"),
+        None => "ref: refs/heads/main\n".to_owned(),
+    };
+    let write = || -> io::Result<()> {
+        for folder in ["objects/info", "objects/pack", "refs/heads", "info"] {
+            std::fs::create_dir_all(git_dir.join(folder))?;
+        }
+        std::fs::write(git_dir.join("HEAD"), head)?;
+        std::fs::write(git_dir.join("info/exclude"), "")?;
+        std::fs::write(
+            git_dir.join("config"),
+            crate::seed::core_config(bare.object_format()),
+        )
+    };
+    write().map_err(GitError::file("make", &git_dir))
+}
+
+fn base_git(bare: &Bare, tree: &Path, name: &str) -> Result<Git, GitError> {
+    Ok(Git::sealed_in(&tree.join(".git"), name)?
+        .work_tree(tree)
+        .env("GIT_OBJECT_DIRECTORY", bare.objects_dir())
+        .env("GIT_PROGRESS_DELAY", "0"))
+}
+
+/// Lets git make the difference between what the index says and the commit.
+fn check_out(
+    bare: &Bare,
+    tree: &Path,
+    commit: &str,
+    (cancel, progress): (&Cancel, &dyn Fn(u64, u64)),
+) -> Result<(), GitError> {
+    let mut line = Vec::new();
+    base_git(bare, tree, "read-tree")?
+        .config("checkout.workers=0")
+        .config("index.threads=true")
+        .args(["-m", "-u", "-v", "--no-recurse-submodules", commit])
+        .cancel(cancel)
+        .spawn()?
+        .finish_with(&mut |bytes| {
+            for byte in bytes {
+                if matches!(byte, b'\r' | b'\n') {
+                    if let Some((done, total)) = updated_files(&line) {
+                        progress(done, total);
+                    }
+                    line.clear();
+                } else {
+                    line.push(*byte);
+                }
+            }
+        })?
+        .success()?;
+    Ok(())
+}
+
+/// Files that had to be copied have new inodes; the index learns them.
+fn refresh_index(bare: &Bare, tree: &Path, cancel: &Cancel) -> Result<(), GitError> {
+    base_git(bare, tree, "update-index")?
+        .args(["-q", "--refresh"])
+        .cancel(cancel)
+        .output()?;
+    Ok(())
+}
+
+/// Reads `Updating files:  42% (13/30)`.
+fn updated_files(line: &[u8]) -> Option<(u64, u64)> {
+    let line = std::str::from_utf8(line).ok()?;
+    let rest = line.strip_prefix("Updating files:")?;
+    let (_, counts) = rest.split_once('(')?;
+    let (counts, _) = counts.split_once(')')?;
+    let (done, total) = counts.split_once('/')?;
+    Some((done.parse().ok()?, total.parse().ok()?))
+}
+
+/// Removes what killed builds left. Builds that are under way hold their lock.
+fn remove_leftovers(bases_dir: &Path) {
+    let Ok(entries) = std::fs::read_dir(bases_dir) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let is_building = entry.file_name().as_encoded_bytes().starts_with(BUILDING.as_bytes());
+        let path = entry.path();
+        if is_building
+            && let Ok(lock) = File::open(&path)
+            && flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok()
+            && is_same_directory(&lock, &path)
+        {
+            // Leftovers only take room: what cannot be removed now is tried again next time.
+            let _ = std::fs::remove_dir_all(&path);
+        }
+    }
+}
+
+fn is_same_directory(open: &File, path: &Path) -> bool {
+    match (open.metadata(), path.symlink_metadata()) {
+        (Ok(open), Ok(named)) => (open.dev(), open.ino()) == (named.dev(), named.ino()),
+        _ => false,
+    }
+}
+
+fn empty_directory(path: &Path) -> io::Result<()> {
+    for entry in std::fs::read_dir(path)? {
+        let entry = entry?;
+        match entry.file_type()?.is_dir() {
+            true => std::fs::remove_dir_all(entry.path())?,
+            false => std::fs::remove_file(entry.path())?,
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_is_read_as_git_prints_it() {
+        let check = |line: &str, expect: Option<(u64, u64)>| {
+            assert_eq!(updated_files(line.as_bytes()), expect, "{line}");
+        };
+        check("Updating files:  42% (13/30)", Some((13, 30)));
+        check("Updating files: 100% (30/30), done.", Some((30, 30)));
+        check("warning: x (1/2)", None);
+        check("Updating files: (x/y)", None);
+    }
+}

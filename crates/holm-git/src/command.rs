@@ -1,0 +1,528 @@
+//! The one builder of git commands. Everything in this crate that runs git goes through [`Git`].
+//!
+//! The environment is built from nothing, so no `GIT_*` of the caller leaks in. A *client* command
+//! sees the user's configuration and home; a *sealed* one sees no configuration but that of its git
+//! directory, and has hooks, fsmonitor and every transport switched off. What users typed is passed
+//! only behind `--end-of-options` or on stdin.
+
+use crate::GitError;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// The oldest git that works: `rev-parse --path-format` came with it.
+pub const MINIMUM_VERSION: Version = Version(2, 31);
+
+/// Major and minor version of a git program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version(pub u32, pub u32);
+
+/// A flag that ends long work: git is killed, what was half made is removed.
+#[derive(Clone, Debug, Default)]
+pub struct Cancel(Arc<AtomicBool>);
+
+/// A git command that is being put together.
+pub(crate) struct Git {
+    command: Command,
+    /// The subcommand, also for error messages.
+    name: String,
+    stdin: Option<Vec<u8>>,
+    cancel: Option<Cancel>,
+}
+
+/// A git command that was started.
+pub(crate) struct Running {
+    child: Child,
+    name: String,
+    stdin: Vec<u8>,
+    cancel: Option<Cancel>,
+}
+
+/// How a git command ended.
+pub(crate) struct Finished {
+    pub name: String,
+    pub status: ExitStatus,
+    pub stdout: Vec<u8>,
+    pub stderr: Vec<u8>,
+}
+
+/// Variables that say where the user's git configuration is, and nothing more.
+const CLIENT_VARIABLES: &[&str] = &[
+    "HOME",
+    "XDG_CONFIG_HOME",
+    "GIT_CONFIG_GLOBAL",
+    "GIT_CONFIG_SYSTEM",
+    "GIT_CONFIG_NOSYSTEM",
+    "TMPDIR",
+];
+
+/// True for every command: nothing of a repository runs by itself, and nothing is rewritten.
+const COMMON_CONFIG: &[&str] = &[
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "gc.auto=0",
+    "maintenance.auto=false",
+];
+
+/// What a sealed command adds: no transport, no prompts, no filters of anybody.
+const SEALED_CONFIG: &[&str] = &[
+    "protocol.allow=never",
+    "safe.bareRepository=all",
+    "core.askPass=",
+    "credential.helper=",
+    "core.attributesFile=/dev/null",
+    "core.excludesFile=/dev/null",
+    "submodule.recurse=false",
+];
+
+/// How often a running git looks whether it was cancelled.
+const CANCEL_POLL: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 25_000_000,
+};
+
+/// How much of a command's complaints is kept: its end.
+const STDERR_KEPT: usize = 64 * 1024;
+
+/// The version of the git program, if it is new enough.
+pub fn version() -> Result<Version, GitError> {
+    let output = Git::sealed("version")?.output()?;
+    let text = String::from_utf8_lossy(&output);
+    let found = Version::parse(&text).ok_or_else(|| GitError::unexpected("version", &output))?;
+    if found < MINIMUM_VERSION {
+        return Err(GitError::TooOld { found });
+    }
+    Ok(found)
+}
+
+// === impl Version ===
+
+impl Version {
+    fn parse(text: &str) -> Option<Self> {
+        let number = text.trim().strip_prefix("git version ")?;
+        let mut parts = number.split(|c: char| !c.is_ascii_digit());
+        Some(Self(parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+    }
+}
+
+impl std::fmt::Display for Version {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}", self.0, self.1)
+    }
+}
+
+// === impl Cancel ===
+
+impl Cancel {
+    pub fn raise(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    pub fn is_raised(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn check(&self) -> Result<(), GitError> {
+        if self.is_raised() {
+            return Err(GitError::Cancelled);
+        }
+        Ok(())
+    }
+}
+
+// === impl Git ===
+
+impl Git {
+    /// A command on the user's repository around `directory`, with the user's configuration.
+    pub fn client(directory: &Path, name: &str) -> Result<Self, GitError> {
+        let mut command = bare_command()?;
+        for variable in CLIENT_VARIABLES {
+            if let Some(value) = std::env::var_os(variable) {
+                command.env(variable, value);
+            }
+        }
+        command.current_dir(directory);
+        Ok(Self::start(command, COMMON_CONFIG.iter(), name))
+    }
+
+    /// A command that sees no configuration of any user. Its git directory is given explicitly by
+    /// [`Git::sealed_in`]; this one is for commands that need none.
+    pub fn sealed(name: &str) -> Result<Self, GitError> {
+        let mut command = sealed_command()?;
+        command.current_dir("/");
+        let config = COMMON_CONFIG.iter().chain(SEALED_CONFIG);
+        Ok(Self::start(command, config, name))
+    }
+
+    /// A sealed command on `git_dir`.
+    pub fn sealed_in(git_dir: &Path, name: &str) -> Result<Self, GitError> {
+        let mut command = sealed_command()?;
+        // Older versions look at the current directory even with an explicit git directory.
+        command.current_dir(git_dir);
+        command.arg("--git-dir").arg(git_dir);
+        let config = COMMON_CONFIG.iter().chain(SEALED_CONFIG);
+        Ok(Self::start(command, config, name))
+    }
+
+    fn start<'a>(
+        mut command: Command,
+        config: impl Iterator<Item = &'a &'a str>,
+        name: &str,
+    ) -> Self {
+        command.arg("--no-pager");
+        for setting in config {
+            command.arg("-c").arg(setting);
+        }
+        Self {
+            command,
+            name: name.to_owned(),
+            stdin: None,
+            cancel: None,
+        }
+    }
+
+    /// One more setting. Only before the command's own arguments, so it is called first.
+    pub fn config(mut self, setting: &str) -> Self {
+        self.command.arg("-c").arg(setting);
+        self
+    }
+
+    /// A work tree other than the one git would find.
+    pub fn work_tree(mut self, path: &Path) -> Self {
+        self.command.arg("--work-tree").arg(path).current_dir(path);
+        self
+    }
+
+    /// The command's name and its arguments. Call once, last of the words.
+    pub fn args<I, S>(mut self, args: I) -> Self
+    where
+        I: IntoIterator<Item = S>,
+        S: AsRef<OsStr>,
+    {
+        self.command.arg(&self.name).args(args);
+        self
+    }
+
+    /// More arguments behind [`Git::args`].
+    pub fn more<I, S>(mut self, args: I) -> Self
+    where
+        I: IntoIterator<Item = S>,
+        S: AsRef<OsStr>,
+    {
+        self.command.args(args);
+        self
+    }
+
+    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    pub fn stdin(mut self, bytes: Vec<u8>) -> Self {
+        self.stdin = Some(bytes);
+        self
+    }
+
+    /// Output goes to `file` instead of memory.
+    pub fn stdout_to(mut self, file: File) -> Self {
+        self.command.stdout(file);
+        self
+    }
+
+    pub fn cancel(mut self, cancel: &Cancel) -> Self {
+        // A group of its own, so that helpers of git end with it.
+        self.command.process_group(0);
+        self.cancel = Some(cancel.clone());
+        self
+    }
+
+    /// The command as it stands, for a caller that moves the bytes itself.
+    pub fn into_command(self) -> Command {
+        self.command
+    }
+
+    pub fn spawn(mut self) -> Result<Running, GitError> {
+        let stdin = match self.stdin {
+            Some(_) => Stdio::piped(),
+            None => Stdio::null(),
+        };
+        self.command.stdin(stdin).stderr(Stdio::piped());
+        let child = self.command.spawn().map_err(|source| GitError::Spawn {
+            command: self.name.clone(),
+            source,
+        })?;
+        Ok(Running {
+            child,
+            name: self.name,
+            stdin: self.stdin.unwrap_or_default(),
+            cancel: self.cancel,
+        })
+    }
+
+    /// Runs to the end, whatever the exit code.
+    pub fn run(self) -> Result<Finished, GitError> {
+        self.spawn()?.finish()
+    }
+
+    /// Runs to the end; the output, if it went well.
+    pub fn output(self) -> Result<Vec<u8>, GitError> {
+        self.run()?.success()
+    }
+}
+
+// === impl Running ===
+
+impl Running {
+    pub fn finish(self) -> Result<Finished, GitError> {
+        self.finish_with(&mut |_| {})
+    }
+
+    /// As [`Running::finish`]; what git says on stderr is shown to `on_stderr` as it comes.
+    pub fn finish_with(
+        mut self,
+        on_stderr: &mut dyn FnMut(&[u8]),
+    ) -> Result<Finished, GitError> {
+        let pumped = self.pump(on_stderr);
+        if pumped.is_err() {
+            self.kill();
+        }
+        let waited = self.child.wait();
+        let (stdout, stderr) = pumped?;
+        let status = waited.map_err(|source| GitError::Spawn {
+            command: self.name.clone(),
+            source,
+        })?;
+        Ok(Finished {
+            name: self.name,
+            status,
+            stdout,
+            stderr,
+        })
+    }
+
+    fn kill(&mut self) {
+        // Both may fail only because it has ended already, which is what is wanted.
+        if self.cancel.is_some() {
+            let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+        }
+        let _ = self.child.kill();
+    }
+
+    /// Moves all three streams in one thread until git closed its ends.
+    fn pump(
+        &mut self,
+        on_stderr: &mut dyn FnMut(&[u8]),
+    ) -> Result<(Vec<u8>, Vec<u8>), GitError> {
+        let mut stdin = self.child.stdin.take();
+        let mut stdout = self.child.stdout.take();
+        let mut stderr = self.child.stderr.take();
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let mut written = 0;
+        let failed = |source: io::Error| GitError::Spawn {
+            command: self.name.clone(),
+            source,
+        };
+        if let Some(pipe) = &stdin {
+            rustix::io::ioctl_fionbio(pipe, true).map_err(|errno| failed(errno.into()))?;
+        }
+        while stdin.is_some() || stdout.is_some() || stderr.is_some() {
+            if let Some(cancel) = &self.cancel {
+                cancel.check()?;
+            }
+            let ready = wait_ready(
+                [
+                    stdin.as_ref().map(|pipe| (pipe.as_fd(), PollFlags::OUT)),
+                    stdout.as_ref().map(|pipe| (pipe.as_fd(), PollFlags::IN)),
+                    stderr.as_ref().map(|pipe| (pipe.as_fd(), PollFlags::IN)),
+                ],
+                self.cancel.as_ref().map(|_| &CANCEL_POLL),
+            )
+            .map_err(failed)?;
+            if ready[0] && feed(&mut stdin, &self.stdin, &mut written).map_err(failed)? {
+                stdin = None;
+            }
+            if ready[1] && drain(&mut stdout, &mut out, &mut |_| {}).map_err(failed)? {
+                stdout = None;
+            }
+            if ready[2] {
+                if drain(&mut stderr, &mut err, on_stderr).map_err(failed)? {
+                    stderr = None;
+                }
+                let surplus = err.len().saturating_sub(STDERR_KEPT);
+                err.drain(..surplus);
+            }
+        }
+        Ok((out, err))
+    }
+}
+
+// === impl Finished ===
+
+impl Finished {
+    pub fn success(self) -> Result<Vec<u8>, GitError> {
+        if self.status.success() {
+            return Ok(self.stdout);
+        }
+        Err(self.into_error())
+    }
+
+    pub fn into_error(self) -> GitError {
+        GitError::from_finished(&self)
+    }
+}
+
+type Pipe<'a> = Option<(rustix::fd::BorrowedFd<'a>, PollFlags)>;
+
+/// Which of the pipes can be moved, waiting for the first one.
+fn wait_ready(pipes: [Pipe<'_>; 3], limit: Option<&Timespec>) -> io::Result<[bool; 3]> {
+    let mut polled = Vec::with_capacity(3);
+    for (fd, flags) in pipes.iter().flatten() {
+        polled.push(PollFd::from_borrowed_fd(*fd, *flags));
+    }
+    match poll(&mut polled, limit) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => {}
+        Err(errno) => return Err(errno.into()),
+    }
+    let mut events = polled.iter().map(|fd| !fd.revents().is_empty());
+    let mut ready = [false; 3];
+    for (slot, pipe) in ready.iter_mut().zip(&pipes) {
+        if pipe.is_some() {
+            *slot = events.next().unwrap_or(false);
+        }
+    }
+    Ok(ready)
+}
+
+/// Writes some of `bytes`; true when there is nothing more to write.
+fn feed(pipe: &mut Option<impl Write>, bytes: &[u8], written: &mut usize) -> io::Result<bool> {
+    let Some(pipe) = pipe else { return Ok(true) };
+    match pipe.write(&bytes[*written..]) {
+        Ok(count) => *written += count,
+        // Git has read enough; its exit code says whether that is right.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(true),
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+        Err(error) => return Err(error),
+    }
+    Ok(*written >= bytes.len())
+}
+
+/// Reads what is there; true at the end.
+fn drain(
+    pipe: &mut Option<impl Read>,
+    into: &mut Vec<u8>,
+    seen: &mut dyn FnMut(&[u8]),
+) -> io::Result<bool> {
+    let Some(pipe) = pipe else { return Ok(true) };
+    let mut buffer = [0u8; 64 * 1024];
+    match pipe.read(&mut buffer) {
+        Ok(0) => Ok(true),
+        Ok(count) => {
+            seen(&buffer[..count]);
+            into.extend_from_slice(&buffer[..count]);
+            Ok(false)
+        }
+        Err(error) if error.kind() == ErrorKind::Interrupted => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn sealed_command() -> Result<Command, GitError> {
+    let mut command = bare_command()?;
+    command
+        .env("HOME", "/nonexistent")
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_CONFIG_SYSTEM", "/dev/null")
+        .env("GIT_ATTR_NOSYSTEM", "1")
+        .env("GIT_NO_LAZY_FETCH", "1");
+    Ok(command)
+}
+
+fn bare_command() -> Result<Command, GitError> {
+    // An absolute program lets the standard library use posix_spawn, which does not copy the page
+    // tables of a large daemon.
+    let mut command = Command::new(program()?);
+    command
+        .env_clear()
+        .env("PATH", search_path())
+        .env("LC_ALL", "C")
+        .env("GIT_TERMINAL_PROMPT", "0")
+        .env("GIT_OPTIONAL_LOCKS", "0")
+        .env("GIT_NO_REPLACE_OBJECTS", "1")
+        .stdout(Stdio::piped());
+    Ok(command)
+}
+
+fn search_path() -> OsString {
+    std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into())
+}
+
+/// Where git is. Looked up once: a program does not change its PATH.
+fn program() -> Result<&'static Path, GitError> {
+    static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let found = PROGRAM.get_or_init(|| {
+        std::env::split_paths(&search_path())
+            .filter(|directory| directory.is_absolute())
+            .map(|directory| directory.join("git"))
+            .find(|path| {
+                std::fs::metadata(path)
+                    .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+            })
+    });
+    found.as_deref().ok_or(GitError::Missing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read_as_vendors_print_them() {
+        let check = |text: &str, expect: Option<Version>| {
+            assert_eq!(Version::parse(text), expect, "{text}");
+        };
+        check("git version 2.47.3\n", Some(Version(2, 47)));
+        check("git version 2.39.5 (Apple Git-154)", Some(Version(2, 39)));
+        check("git version 3.0-rc1", Some(Version(3, 0)));
+        check("git version", None);
+        check("", None);
+    }
+
+    #[test]
+    fn much_input_and_much_output_do_not_block_each_other() {
+        let lines = "x\n".repeat(400_000).into_bytes();
+        let output = Git::sealed("stripspace").unwrap();
+        let output = output.args([""; 0]).stdin(lines.clone()).output().unwrap();
+        assert_eq!(output.len(), lines.len());
+    }
+
+    #[test]
+    fn a_raised_flag_ends_git_that_would_never_end() {
+        let cancel = Cancel::default();
+        let other = cancel.clone();
+        let (reader, writer) = std::io::pipe().unwrap();
+        let mut git = Git::sealed("stripspace").unwrap().args([""; 0]).cancel(&cancel);
+        git.command.stdout(Stdio::piped());
+        let mut command = git.into_command();
+        let child = command.stdin(reader).stderr(Stdio::piped()).spawn().unwrap();
+        let running = Running {
+            child,
+            name: "stripspace".to_owned(),
+            stdin: Vec::new(),
+            cancel: Some(cancel),
+        };
+        let raise = std::thread::spawn(move || other.raise());
+        assert!(matches!(running.finish(), Err(GitError::Cancelled)));
+        raise.join().unwrap();
+        drop(writer);
+    }
+}

@@ -1,0 +1,170 @@
+//! What can go wrong with git, and how it is told to users. Everything public in this crate fails
+//! with [`GitError`]; the edges turn it into a [`Fault`].
+
+use crate::command::{Finished, MINIMUM_VERSION, Version};
+use holm_core::{Code, Fault};
+use std::io;
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, thiserror::Error)]
+pub enum GitError {
+    #[error("git is missing")]
+    Missing,
+    #[error("git {found} is too old, holm needs {MINIMUM_VERSION}")]
+    TooOld { found: Version },
+    #[error("`{}` is not inside the work tree of a git repository", path.display())]
+    NotARepository { path: PathBuf },
+    #[error("git does not trust the owner of the repository at `{}`", path.display())]
+    DubiousOwnership { path: PathBuf },
+    #[error("the repository has no commit `{}`", name.escape_debug())]
+    RefNotFound {
+        name: String,
+        nearest: Option<String>,
+    },
+    #[error("`{}` points to {object}, which was not sent", reference.escape_debug())]
+    MissingObject { reference: String, object: String },
+    #[error("`{}` cannot be a ref of a project", name.escape_debug())]
+    InvalidRef { name: String },
+    #[error("`{text}` is not an object id")]
+    InvalidObjectId { text: String },
+    #[error("the repository uses {found} and the project was started with {expected}")]
+    ObjectFormat { expected: String, found: String },
+    #[error("pack files of `{}` cannot be linked", path.display())]
+    LinkUnavailable { path: PathBuf, source: io::Error },
+    #[error("`git {command}` failed: {detail}")]
+    Failed { command: String, detail: String },
+    #[error("`git {command}` answered in an unexpected way: {answer}")]
+    Unexpected { command: String, answer: String },
+    #[error("cannot run `git {command}`")]
+    Spawn { command: String, source: io::Error },
+    #[error("cannot {action} `{}`", path.display())]
+    File {
+        action: &'static str,
+        path: PathBuf,
+        source: io::Error,
+    },
+    #[error("the operation was cancelled")]
+    Cancelled,
+}
+
+// === impl GitError ===
+
+impl GitError {
+    pub(crate) fn file(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> GitError {
+        let path = path.to_owned();
+        move |source| GitError::File {
+            action,
+            path,
+            source,
+        }
+    }
+
+    pub(crate) fn unexpected(command: &str, answer: &[u8]) -> GitError {
+        let answer = String::from_utf8_lossy(answer);
+        GitError::Unexpected {
+            command: command.to_owned(),
+            answer: answer.chars().take(200).collect::<String>(),
+        }
+    }
+
+    pub(crate) fn from_finished(finished: &Finished) -> GitError {
+        let text = String::from_utf8_lossy(&finished.stderr);
+        let mut lines: Vec<&str> = text
+            .lines()
+            .map(|line| line.rsplit('\r').next().unwrap_or_default().trim())
+            .filter(|line| line.starts_with("fatal:") || line.starts_with("error:"))
+            .collect();
+        if lines.is_empty() {
+            lines = text.lines().map(str::trim).rev().take(3).collect();
+            lines.reverse();
+        }
+        lines.truncate(4);
+        let detail = match lines.join("; ") {
+            empty if empty.is_empty() => finished.status.to_string(),
+            said => said,
+        };
+        GitError::Failed {
+            command: finished.name.clone(),
+            detail,
+        }
+    }
+
+    fn code(&self) -> Code {
+        match self {
+            GitError::Missing | GitError::TooOld { .. } => Code::GitTooOld,
+            GitError::NotARepository { .. } => Code::NotARepository,
+            GitError::RefNotFound { .. } => Code::RefNotFound,
+            GitError::InvalidRef { .. } | GitError::InvalidObjectId { .. } => Code::BadRequest,
+            GitError::Cancelled => Code::Cancelled,
+            GitError::Failed { detail, .. } if detail.contains("No space left on device") => {
+                Code::DiskFull
+            }
+            GitError::Failed { detail, .. } if detail.contains("Read-only file system") => {
+                Code::ReadOnly
+            }
+            GitError::File { source, .. } | GitError::Spawn { source, .. } => {
+                match source.kind() {
+                    io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Code::DiskFull,
+                    io::ErrorKind::ReadOnlyFilesystem => Code::ReadOnly,
+                    _ => Code::GitFailed,
+                }
+            }
+            GitError::DubiousOwnership { .. }
+            | GitError::MissingObject { .. }
+            | GitError::ObjectFormat { .. }
+            | GitError::LinkUnavailable { .. }
+            | GitError::Failed { .. }
+            | GitError::Unexpected { .. } => Code::GitFailed,
+        }
+    }
+
+    fn hint(&self) -> String {
+        match self {
+            GitError::Missing => format!("install git {MINIMUM_VERSION} or newer"),
+            GitError::TooOld { .. } => {
+                format!("update git to {MINIMUM_VERSION} or newer; `git --version` shows it")
+            }
+            GitError::NotARepository { .. } => {
+                "go to a checkout, or make one with `git init`".to_owned()
+            }
+            GitError::DubiousOwnership { path } => format!(
+                "if it is yours: `git config --global --add safe.directory '{}'`",
+                path.display()
+            ),
+            GitError::RefNotFound {
+                nearest: Some(nearest),
+                ..
+            } => format!("did you mean `{nearest}`? `git branch -a` lists the branches"),
+            GitError::RefNotFound { nearest: None, .. } => {
+                "`git branch -a` lists the branches; `git fetch` brings new ones".to_owned()
+            }
+            GitError::MissingObject { .. } => {
+                "`git fsck` in your repository shows what is missing there".to_owned()
+            }
+            GitError::ObjectFormat { .. } => {
+                "`git config --unset holm.projectId` makes it a project of its own".to_owned()
+            }
+            GitError::Cancelled => "type the command again to start over".to_owned(),
+            GitError::InvalidRef { .. } | GitError::InvalidObjectId { .. } => {
+                "send names as `git for-each-ref` prints them".to_owned()
+            }
+            _ if self.code() == Code::DiskFull => {
+                "make room on the disk, then type the command again".to_owned()
+            }
+            _ => "`git fsck` checks the repository; `holm doctor` checks this machine".to_owned(),
+        }
+    }
+}
+
+impl From<GitError> for Fault {
+    fn from(error: GitError) -> Fault {
+        let mut message = error.to_string();
+        let mut cause = std::error::Error::source(&error);
+        while let Some(source) = cause {
+            message.push_str(": ");
+            message.push_str(&source.to_string());
+            cause = source.source();
+        }
+        Fault::new(error.code(), message, error.hint())
+    }
+}

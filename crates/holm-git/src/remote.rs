@@ -1,0 +1,82 @@
+//! Remotes of the user's repository as workspaces may know them: without credentials.
+
+/// One remote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remote {
+    pub name: String,
+    /// Without credentials.
+    pub url: String,
+    pub fetch: Vec<String>,
+}
+
+/// The URL without passwords, tokens, query and fragment; `None` if it is a command (`ext::…`).
+///
+/// The user name stays for ssh, where it is part of the address and no secret.
+pub fn without_credentials(url: &str) -> Option<String> {
+    if let Some((helper, rest)) = url.split_once("::")
+        && is_scheme(helper)
+    {
+        if helper == "ext" || helper == "fd" {
+            return None;
+        }
+        return Some(format!("{helper}::{}", without_credentials(rest)?));
+    }
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return Some(url.to_owned());
+    };
+    if !is_scheme(scheme) {
+        return Some(url.to_owned());
+    }
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    let (user, host) = match authority.rsplit_once('@') {
+        Some((user, host)) => (Some(user), host),
+        None => (None, authority),
+    };
+    let lower = scheme.to_ascii_lowercase();
+    let is_ssh = matches!(lower.as_str(), "ssh" | "git+ssh" | "ssh+git");
+    let user = match user {
+        Some(user) if is_ssh => user.split(':').next().map(|name| format!("{name}@")),
+        _ => None,
+    };
+    let path = match lower.as_str() {
+        "file" => path,
+        _ => path.split(['?', '#']).next().unwrap_or_default(),
+    };
+    Some(format!(
+        "{scheme}://{}{host}{path}",
+        user.unwrap_or_default()
+    ))
+}
+
+fn is_scheme(text: &str) -> bool {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
+    text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.chars().all(is_word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_of_a_url() {
+        let check = |url: &str, expect: &str| {
+            assert_eq!(without_credentials(url).as_deref(), Some(expect), "{url}");
+        };
+        check("https://user:token@example.org/x.git", "https://example.org/x.git");
+        check("https://token@example.org:8443/x", "https://example.org:8443/x");
+        check("HTTPS://u:p@ss@example.org/x", "HTTPS://example.org/x");
+        check("https://example.org/x?private_token=t#f", "https://example.org/x");
+        check("https://u:t@example.org", "https://example.org");
+        check("https://u:t@example.org?x@y", "https://example.org");
+        check("https://example.org/a@b", "https://example.org/a@b");
+        check("git@example.org:team/x.git", "git@example.org:team/x.git");
+        check("ssh://git@example.org:22/x", "ssh://git@example.org:22/x");
+        check("ssh://git:secret@example.org/x", "ssh://git@example.org/x");
+        check("foo::https://u:t@example.org/x", "foo::https://example.org/x");
+        check("/srv/git/x y.git", "/srv/git/x y.git");
+        check("../x", "../x");
+        check("file:///srv/git/a?b", "file:///srv/git/a?b");
+        assert_eq!(without_credentials("ext::sh -c 'x token' %S"), None);
+    }
+}

@@ -1,0 +1,175 @@
+//! Ignored files of the checkout: those that `include` asks for, and those worth naming when they
+//! are not brought.
+
+use super::{Repository, path_bytes};
+use crate::GitError;
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+/// How many ignored entries are named at most.
+const NOTABLE: usize = 20;
+
+// === impl Repository ===
+
+impl Repository {
+    /// Files that git ignores and that match `patterns` (lines in the syntax of `.gitignore`),
+    /// relative to the root, sorted.
+    ///
+    /// Patterns that name a path (`/.env`, `config/local.yml`) cost two processes however large the
+    /// checkout is. A wildcard, a negation or a name without `/` makes git look through the
+    /// whole checkout, ignored directories included.
+    pub fn ignored_matching(&self, patterns: &[String]) -> Result<Vec<PathBuf>, GitError> {
+        let patterns: Vec<&str> = patterns
+            .iter()
+            .map(|pattern| pattern.trim())
+            .filter(|pattern| !pattern.is_empty() && !pattern.starts_with('#'))
+            .collect();
+        let paths: Option<Vec<&str>> = patterns.iter().map(|p| literal_path(p)).collect();
+        let candidates = match paths {
+            Some(paths) => self.files_below(&paths)?,
+            None => self.files_matching(&patterns)?,
+        };
+        let ignored = self.ignored_of(&candidates)?;
+        self.without_tracked(ignored)
+    }
+
+    /// Ignored entries at the root of the checkout (directories end with `/`), at most twenty.
+    /// Two processes, however large the checkout is.
+    pub fn ignored_notable(&self) -> Result<Vec<String>, GitError> {
+        let entries = std::fs::read_dir(&self.toplevel)
+            .map_err(GitError::file("list", &self.toplevel))?;
+        let mut names = BTreeSet::new();
+        for entry in entries {
+            let entry = entry.map_err(GitError::file("list", &self.toplevel))?;
+            if entry.file_name() != ".git" {
+                names.insert(PathBuf::from(entry.file_name()));
+            }
+        }
+        let ignored = self.without_tracked(self.ignored_of(&names)?)?;
+        let named = ignored.iter().take(NOTABLE).map(|path| {
+            let is_directory = self
+                .toplevel
+                .join(path)
+                .symlink_metadata()
+                .is_ok_and(|meta| meta.is_dir());
+            let slash = if is_directory { "/" } else { "" };
+            format!("{}{slash}", path.display())
+        });
+        Ok(named.collect())
+    }
+
+    /// Untracked files that match any pattern, whether git ignores them or not.
+    fn files_matching(&self, patterns: &[&str]) -> Result<BTreeSet<PathBuf>, GitError> {
+        let excludes = patterns.iter().map(|pattern| format!("--exclude={pattern}"));
+        let listed = self
+            .git("ls-files")?
+            .args(["-z", "--others", "--ignored"])
+            .more(excludes)
+            .output()?;
+        let paths = split_paths(&listed);
+        // A nested repository is listed as a directory: it is not a file of this one.
+        Ok(paths.filter(|path| !path_bytes(path).ends_with(b"/")).collect())
+    }
+
+    /// The files at or below the given paths.
+    fn files_below(&self, paths: &[&str]) -> Result<BTreeSet<PathBuf>, GitError> {
+        let mut found = BTreeSet::new();
+        let mut open: Vec<PathBuf> = paths.iter().map(PathBuf::from).collect();
+        while let Some(path) = open.pop() {
+            let full = self.toplevel.join(&path);
+            let Ok(meta) = full.symlink_metadata() else {
+                continue;
+            };
+            if !meta.is_dir() {
+                found.insert(path);
+                continue;
+            }
+            let entries = std::fs::read_dir(&full).map_err(GitError::file("list", &full))?;
+            for entry in entries {
+                let entry = entry.map_err(GitError::file("list", &full))?;
+                if entry.file_name() != ".git" {
+                    open.push(path.join(entry.file_name()));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn ignored_of(&self, candidates: &BTreeSet<PathBuf>) -> Result<Vec<PathBuf>, GitError> {
+        if candidates.is_empty() {
+            return Ok(Vec::new());
+        }
+        // The index is left out because reading it takes longer the larger the repository is.
+        let finished = self
+            .git("check-ignore")?
+            .args(["--no-index", "-z", "--stdin"])
+            .stdin(joined(candidates.iter().map(PathBuf::as_path)))
+            .run()?;
+        // 1: none is ignored.
+        if finished.status.code() == Some(1) {
+            return Ok(Vec::new());
+        }
+        let mut ignored: Vec<PathBuf> = split_paths(&finished.success()?).collect();
+        ignored.sort();
+        Ok(ignored)
+    }
+
+    /// Leaves out what is in the current commit although a pattern ignores it.
+    fn without_tracked(&self, mut paths: Vec<PathBuf>) -> Result<Vec<PathBuf>, GitError> {
+        let Some(head) = &self.head else {
+            return Ok(paths);
+        };
+        paths.retain(|path| !path_bytes(path).contains(&b'\n'));
+        if paths.is_empty() {
+            return Ok(paths);
+        }
+        let mut asked = Vec::new();
+        for path in &paths {
+            asked.extend_from_slice(format!("{head}:").as_bytes());
+            asked.extend_from_slice(path_bytes(path));
+            asked.push(b'\n');
+        }
+        let answer = self
+            .git("cat-file")?
+            .args(["--batch-check"])
+            .stdin(asked)
+            .output()?;
+        let mut lines = answer.split(|byte| *byte == b'\n');
+        paths.retain(|_| lines.next().is_some_and(|line| line.ends_with(b" missing")));
+        Ok(paths)
+    }
+}
+
+/// The path that a pattern names, if it names exactly one.
+fn literal_path(pattern: &str) -> Option<&str> {
+    if pattern.contains(['*', '?', '[', '\\']) || pattern.starts_with('!') {
+        return None;
+    }
+    let path = pattern.trim_end_matches('/');
+    if !path.contains('/') {
+        return None;
+    }
+    let path = path.trim_start_matches('/');
+    let is_inside = path
+        .split('/')
+        .all(|name| !matches!(name, "" | "." | ".." | ".git"));
+    is_inside.then_some(path)
+}
+
+fn split_paths(listed: &[u8]) -> impl Iterator<Item = PathBuf> {
+    listed
+        .split(|byte| *byte == 0)
+        .filter(|name| !name.is_empty())
+        .map(|name| PathBuf::from(OsString::from_vec(name.to_vec())))
+}
+
+fn joined<'a>(paths: impl Iterator<Item = &'a Path>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for path in paths {
+        bytes.extend_from_slice(path_bytes(path));
+        bytes.push(0);
+    }
+    bytes
+}

@@ -1,0 +1,330 @@
+//! The user's repository, as the client sees it. Nothing here writes to it except
+//! [`Repository::set_project_id`].
+//!
+//! Finding a repository costs two git processes that run at the same time; every later question
+//! costs one, and says so.
+
+pub(crate) mod dirty;
+mod ignored;
+mod link;
+mod push;
+pub(crate) mod refs;
+
+use crate::command::{Finished, Git};
+use crate::remote::{Remote, without_credentials};
+use crate::{GitError, version};
+use holm_core::ProjectId;
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// A git repository with a work tree.
+#[derive(Clone, Debug)]
+pub struct Repository {
+    /// The root of the work tree that was stood in.
+    pub toplevel: PathBuf,
+    /// The git directory of that work tree.
+    pub git_dir: PathBuf,
+    /// The git directory that all work trees share.
+    pub common_dir: PathBuf,
+    /// The main work tree, also when a linked one was stood in.
+    pub main_root: PathBuf,
+    /// `sha1` or `sha256`.
+    pub object_format: String,
+    /// `None`: no commit yet.
+    pub head: Option<String>,
+    /// `None`: detached.
+    pub branch: Option<String>,
+    /// Lines of a shallow clone's `shallow` file.
+    pub shallow: Vec<String>,
+    pub project_id: Option<ProjectId>,
+    pub user_name: Option<String>,
+    pub user_email: Option<String>,
+    pub remotes: Vec<Remote>,
+    /// A partial clone: objects may be missing here and still be right.
+    pub partial: bool,
+    /// What identifies the common directory on disk.
+    pub device: u64,
+    pub inode: u64,
+}
+
+/// What `git config` said.
+#[derive(Default)]
+struct Config {
+    project_id: Option<ProjectId>,
+    user_name: Option<String>,
+    user_email: Option<String>,
+    remotes: Vec<Remote>,
+    worktree: Option<PathBuf>,
+    partial: bool,
+}
+
+/// What `git rev-parse` said.
+struct Place {
+    toplevel: PathBuf,
+    git_dir: PathBuf,
+    common_dir: PathBuf,
+    object_format: String,
+    head: Option<String>,
+    /// The full name that HEAD stands for, `HEAD` when detached.
+    head_name: Option<String>,
+}
+
+/// The `holm.projectId` of another git directory, for telling a copy from a move. One process, and
+/// only that one file is read.
+pub fn project_id_of(common_dir: &Path) -> Result<Option<ProjectId>, GitError> {
+    let file = common_dir.join("config");
+    if !file.is_file() {
+        return Ok(None);
+    }
+    let finished = Git::sealed("config")?
+        .args([OsString::from("--file"), file.into()])
+        .more(["--get", "holm.projectId"])
+        .run()?;
+    // 1: the key is not there.
+    if finished.status.code() == Some(1) {
+        return Ok(None);
+    }
+    let answer = finished.success()?;
+    let text = String::from_utf8_lossy(&answer);
+    Ok(ProjectId::parse(text.trim_end_matches('\n')).ok())
+}
+
+// === impl Repository ===
+
+impl Repository {
+    /// The repository around `directory`. Two processes at once.
+    pub fn discover(directory: &Path) -> Result<Repository, GitError> {
+        let place = Git::client(directory, "rev-parse")?
+            .args(["--path-format=absolute", "--show-toplevel", "--git-dir"])
+            .more(["--git-common-dir", "--show-object-format", "HEAD"])
+            .more(["--symbolic-full-name", "HEAD"])
+            .spawn()?;
+        let config = Git::client(directory, "config")?
+            .args(["--null", "--show-scope", "--list"])
+            .spawn();
+        // Both are waited for before anything is judged, so that no process is left behind.
+        let place = place.finish();
+        let config = config.and_then(|running| running.finish());
+        let place = Place::read(directory, place?)?;
+        let config = Config::read(&config?.success()?);
+        let common = std::fs::metadata(&place.common_dir)
+            .map_err(GitError::file("look at", &place.common_dir))?;
+        let main_root = main_root(&place, config.worktree);
+        Ok(Repository {
+            main_root,
+            object_format: place.object_format,
+            head: place.head,
+            branch: place
+                .head_name
+                .and_then(|name| name.strip_prefix("refs/heads/").map(str::to_owned)),
+            shallow: shallow_lines(&place.common_dir)?,
+            project_id: config.project_id,
+            user_name: config.user_name.or_else(|| variable("GIT_AUTHOR_NAME")),
+            user_email: config.user_email.or_else(|| variable("GIT_AUTHOR_EMAIL")),
+            remotes: config.remotes,
+            partial: config.partial,
+            device: common.dev(),
+            inode: common.ino(),
+            toplevel: place.toplevel,
+            git_dir: place.git_dir,
+            common_dir: place.common_dir,
+        })
+    }
+
+    /// Writes `holm.projectId` where all work trees of the repository see it. One process.
+    pub fn set_project_id(&self, id: &ProjectId) -> Result<(), GitError> {
+        let file = self.common_dir.join("config");
+        Git::sealed("config")?
+            .args([OsString::from("--file"), file.into()])
+            .more(["holm.projectId", id.as_str()])
+            .output()?;
+        Ok(())
+    }
+
+    /// The object directory that new objects of this repository go to.
+    pub fn objects_dir(&self) -> PathBuf {
+        self.common_dir.join("objects")
+    }
+
+    /// A command in the work tree, on exactly this repository.
+    fn git(&self, name: &str) -> Result<Git, GitError> {
+        Ok(Git::client(&self.toplevel, name)?
+            .env("GIT_DIR", &self.git_dir)
+            .env("GIT_WORK_TREE", &self.toplevel))
+    }
+}
+
+// === impl Place ===
+
+impl Place {
+    fn read(directory: &Path, finished: Finished) -> Result<Place, GitError> {
+        let complaint = String::from_utf8_lossy(&finished.stderr).into_owned();
+        let is_unborn = complaint.contains("ambiguous argument 'HEAD'");
+        if !finished.status.success() && !is_unborn {
+            return Err(why_not(directory, &complaint, finished));
+        }
+        let text = finished.stdout;
+        if text.starts_with(b"--path-format") {
+            return Err(match version() {
+                Err(error) => error,
+                Ok(_) => GitError::unexpected("rev-parse", &text),
+            });
+        }
+        let lines: Vec<&[u8]> = text.split(|byte| *byte == b'\n').collect();
+        // Three paths, the format, two lines for HEAD and what follows the last line feed; without
+        // a commit git stops after the first line for HEAD.
+        let expected = if is_unborn { 6 } else { 7 };
+        let paths = match lines.len() {
+            count if count == expected => [path(lines[0]), path(lines[1]), path(lines[2])],
+            // A line feed in a path: every path is asked for alone.
+            count if count > expected => [
+                ask_path(directory, "--show-toplevel")?,
+                ask_path(directory, "--git-dir")?,
+                ask_path(directory, "--git-common-dir")?,
+            ],
+            _ => return Err(GitError::unexpected("rev-parse", &text)),
+        };
+        let from_end = |back: usize| String::from_utf8_lossy(lines[lines.len() - back]).into_owned();
+        let [toplevel, git_dir, common_dir] = paths;
+        let (head, head_name) = match is_unborn {
+            true => (None, unborn_branch(directory)?),
+            false => (Some(from_end(3)), Some(from_end(2))),
+        };
+        Ok(Place {
+            toplevel,
+            git_dir,
+            common_dir,
+            object_format: from_end(if is_unborn { 3 } else { 4 }),
+            head,
+            head_name,
+        })
+    }
+}
+
+// === impl Config ===
+
+impl Config {
+    /// Reads `scope NUL key LF value NUL …`.
+    fn read(listed: &[u8]) -> Config {
+        let mut config = Config::default();
+        let mut fields = listed.split(|byte| *byte == 0);
+        while let (Some(scope), Some(entry)) = (fields.next(), fields.next()) {
+            let entry = String::from_utf8_lossy(entry);
+            let (key, value) = entry.split_once('\n').unwrap_or((&entry, "true"));
+            config.take(scope, key, value);
+        }
+        config.remotes.retain(|remote| !remote.url.is_empty());
+        config
+    }
+
+    fn take(&mut self, scope: &[u8], key: &str, value: &str) {
+        let is_local = scope == b"local";
+        match key {
+            // An id in the user's own configuration would make all repositories one project.
+            "holm.projectid" if is_local => self.project_id = ProjectId::parse(value).ok(),
+            "user.name" => self.user_name = Some(value.to_owned()),
+            "user.email" => self.user_email = Some(value.to_owned()),
+            "core.worktree" => self.worktree = Some(value.into()),
+            "extensions.partialclone" => self.partial = true,
+            _ => {
+                if let Some(rest) = key.strip_prefix("remote.")
+                    && let Some((name, variable)) = rest.rsplit_once('.')
+                {
+                    self.take_remote(name, variable, value);
+                }
+            }
+        }
+    }
+
+    fn take_remote(&mut self, name: &str, variable: &str, value: &str) {
+        if variable == "promisor" {
+            self.partial |= value == "true";
+        }
+        if !matches!(variable, "url" | "fetch") {
+            return;
+        }
+        let position = self.remotes.iter().position(|remote| remote.name == name);
+        let index = position.unwrap_or_else(|| {
+            self.remotes.push(Remote {
+                name: name.to_owned(),
+                url: String::new(),
+                fetch: Vec::new(),
+            });
+            self.remotes.len() - 1
+        });
+        let remote = &mut self.remotes[index];
+        match variable {
+            "fetch" => remote.fetch.push(value.to_owned()),
+            // The first URL is the one that git fetches from.
+            _ if remote.url.is_empty() => {
+                remote.url = without_credentials(value).unwrap_or_default();
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The main work tree: next to the common directory, or where `core.worktree` says, or, when the
+/// common directory is a bare repository, the work tree that was stood in.
+fn main_root(place: &Place, worktree: Option<PathBuf>) -> PathBuf {
+    if place.common_dir.file_name() == Some(".git".as_ref())
+        && let Some(parent) = place.common_dir.parent()
+    {
+        return parent.to_owned();
+    }
+    worktree
+        .and_then(|path| place.common_dir.join(path).canonicalize().ok())
+        .unwrap_or_else(|| place.toplevel.clone())
+}
+
+fn why_not(directory: &Path, complaint: &str, finished: Finished) -> GitError {
+    if let Some((_, rest)) = complaint.split_once("dubious ownership in repository at '") {
+        let path = rest.split_once("'\n").map_or(rest, |(path, _)| path);
+        return GitError::DubiousOwnership { path: path.into() };
+    }
+    if complaint.contains("not a git repository") || complaint.contains("run in a work tree") {
+        return GitError::NotARepository {
+            path: directory.to_owned(),
+        };
+    }
+    finished.into_error()
+}
+
+fn path(bytes: &[u8]) -> PathBuf {
+    OsString::from_vec(bytes.to_owned()).into()
+}
+
+fn ask_path(directory: &Path, flag: &str) -> Result<PathBuf, GitError> {
+    let answer = Git::client(directory, "rev-parse")?
+        .args(["--path-format=absolute", flag])
+        .output()?;
+    Ok(path(answer.strip_suffix(b"\n").unwrap_or(&answer)))
+}
+
+fn unborn_branch(directory: &Path) -> Result<Option<String>, GitError> {
+    let finished = Git::client(directory, "symbolic-ref")?
+        .args(["--quiet", "HEAD"])
+        .run()?;
+    let name = String::from_utf8_lossy(&finished.stdout).trim().to_owned();
+    Ok((finished.status.success() && !name.is_empty()).then_some(name))
+}
+
+fn shallow_lines(common_dir: &Path) -> Result<Vec<String>, GitError> {
+    let file = common_dir.join("shallow");
+    match std::fs::read_to_string(&file) {
+        Ok(text) => Ok(text.lines().map(str::to_owned).collect()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(GitError::file("read", &file)(error)),
+    }
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// The bytes of a path relative to the work tree, as git prints and reads them.
+fn path_bytes(path: &Path) -> &[u8] {
+    path.as_os_str().as_bytes()
+}

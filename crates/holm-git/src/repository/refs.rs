@@ -1,0 +1,169 @@
+//! Names and what they stand for: resolving what a user typed, listing what is shared with
+//! workspaces, reading small files of a commit.
+
+use super::Repository;
+use crate::GitError;
+use crate::bare::is_object_id;
+use sha2::{Digest, Sha256};
+
+/// What a user's `--from` stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resolved {
+    pub commit: String,
+    /// The short name of the branch or tag (`main`, `origin/main`), if it is one.
+    pub display: Option<String>,
+}
+
+/// Longer than any ref that git can store as a file.
+const MAX_NAME: usize = 1024;
+
+/// What is shared with workspaces.
+const SHARED: [&str; 3] = ["refs/heads", "refs/tags", "refs/remotes"];
+
+/// Identifies exactly these refs and shallow lines, in every version of holm.
+pub fn refs_digest(refs: &[(String, String)], shallow: &[String]) -> String {
+    let mut hash = Sha256::new();
+    for (name, object) in refs {
+        hash.update(format!("{object} {name}\n"));
+    }
+    for line in shallow {
+        hash.update(format!("shallow {line}\n"));
+    }
+    let digest = hash.finalize();
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+// === impl Repository ===
+
+impl Repository {
+    /// The commit that `name` stands for. Two processes at once.
+    pub fn resolve(&self, name: &str) -> Result<Resolved, GitError> {
+        let is_possible = !name.is_empty()
+            && !name.starts_with('-')
+            && name.len() <= MAX_NAME
+            && !name.contains(|c: char| c.is_control());
+        if !is_possible {
+            return Err(self.no_such_ref(name));
+        }
+        let commit = self
+            .git("rev-parse")?
+            .args(["--verify", "--quiet", "--end-of-options"])
+            .more([format!("{name}^{{commit}}")])
+            .spawn()?;
+        let full_name = self
+            .git("rev-parse")?
+            .args(["--quiet", "--symbolic-full-name", "--end-of-options", name])
+            .spawn();
+        let commit = commit.finish();
+        let full_name = full_name.and_then(|running| running.finish());
+        let commit = commit?;
+        if !commit.status.success() {
+            return Err(self.no_such_ref(name));
+        }
+        let commit = String::from_utf8_lossy(&commit.stdout).trim().to_owned();
+        if !is_object_id(&commit, &self.object_format) {
+            return Err(GitError::unexpected("rev-parse", commit.as_bytes()));
+        }
+        let full_name = full_name?;
+        let said = String::from_utf8_lossy(&full_name.stdout);
+        let display = said.lines().last().and_then(short_name);
+        Ok(Resolved { commit, display })
+    }
+
+    /// All refs that are shared with workspaces, sorted by name. One process.
+    ///
+    /// Symbolic refs and names that are not UTF-8 are left out.
+    pub fn refs(&self) -> Result<Vec<(String, String)>, GitError> {
+        let listed = self
+            .git("for-each-ref")?
+            .args(["--format=%(objectname) %(refname) %(symref)"])
+            .more(SHARED)
+            .output()?;
+        let mut refs = Vec::new();
+        for line in listed.split(|byte| *byte == b'\n') {
+            let Ok(line) = std::str::from_utf8(line) else {
+                continue;
+            };
+            let mut words = line.split(' ');
+            if let (Some(object), Some(name), Some("")) = (words.next(), words.next(), words.next())
+            {
+                refs.push((name.to_owned(), object.to_owned()));
+            }
+        }
+        Ok(refs)
+    }
+
+    /// The content of `paths` (below the root, `/` between names) at `commit`; `None` where there
+    /// is no such file. One process.
+    pub fn files_at(&self, commit: &str, paths: &[&str]) -> Result<Vec<Option<Vec<u8>>>, GitError> {
+        if !is_object_id(commit, &self.object_format) {
+            return Err(GitError::InvalidObjectId {
+                text: commit.to_owned(),
+            });
+        }
+        let mut asked = String::new();
+        for path in paths {
+            // The protocol is lines; a name with a line feed in it is never found.
+            let path = path.replace('\n', "\u{fffd}");
+            asked.push_str(&format!("{commit}:{path}\n"));
+        }
+        let answer = self
+            .git("cat-file")?
+            .args(["--batch"])
+            .stdin(asked.into_bytes())
+            .output()?;
+        let mut rest = answer.as_slice();
+        let mut files = Vec::with_capacity(paths.len());
+        for _ in paths {
+            let (file, after) =
+                batch_entry(rest).ok_or_else(|| GitError::unexpected("cat-file", rest))?;
+            files.push(file.map(<[u8]>::to_vec));
+            rest = after;
+        }
+        Ok(files)
+    }
+
+    fn no_such_ref(&self, name: &str) -> GitError {
+        let name: String = name.chars().take(80).collect();
+        let refs = self.refs().unwrap_or_default();
+        let nearest = refs
+            .iter()
+            .filter_map(|(full, _)| short_name(full))
+            .filter_map(|short| {
+                let is_remote_twin = short.split_once('/').is_some_and(|(_, last)| last == name);
+                let edits = match is_remote_twin {
+                    true => 0,
+                    false => holm_core::reference::distance(&name, &short),
+                };
+                (edits <= 1 + short.len() / 4).then_some((edits, short))
+            })
+            .min()
+            .map(|(_, short)| short);
+        GitError::RefNotFound { name, nearest }
+    }
+}
+
+fn short_name(full: &str) -> Option<String> {
+    SHARED.iter().find_map(|prefix| {
+        let short = full.strip_prefix(prefix)?.strip_prefix('/')?;
+        Some(short.to_owned())
+    })
+}
+
+type Entry<'a> = (Option<&'a [u8]>, &'a [u8]);
+
+/// One answer of `cat-file --batch`, and what follows it.
+fn batch_entry(answer: &[u8]) -> Option<Entry<'_>> {
+    let end = answer.iter().position(|byte| *byte == b'\n')?;
+    let (header, rest) = (&answer[..end], &answer[end + 1..]);
+    if header.ends_with(b" missing") || header.ends_with(b" ambiguous") {
+        return Some((None, rest));
+    }
+    let header = std::str::from_utf8(header).ok()?;
+    let mut words = header.rsplit(' ');
+    let size: usize = words.next()?.parse().ok()?;
+    let kind = words.next()?;
+    let content = rest.get(..size)?;
+    let after = rest.get(size + 1..)?;
+    Some(((kind == "blob").then_some(content), after))
+}

@@ -1,0 +1,160 @@
+//! The workspace's own git directory, written as plain files into the overlay's upper directory
+//! before anything is mounted or runs. No process. Called by the driver.
+//!
+//! The lower base has index and a detached HEAD; what is written here lies over it: the branch
+//! `holm/<label>`, the user's refs, identity, remotes.
+//!
+//! Names that cannot exist beside the workspace's branch (`refs/heads/holm` itself, the branch of
+//! the same name, branches below it) are kept as `refs/holm/aside/heads/…`, so that their commits
+//! stay reachable and nothing is lost from sight.
+
+use crate::{GitError, Remote, quote};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Where a workspace sees the objects of its project's bare repository.
+pub const OBJECTS_INSIDE: &str = "/run/holm/objects";
+
+/// What a workspace's git directory starts with.
+#[derive(Clone, Debug)]
+pub struct Seed {
+    pub label: String,
+    /// `None`: the repository has no commit yet.
+    pub commit: Option<String>,
+    /// `sha1` or `sha256`.
+    pub object_format: String,
+    pub user_name: Option<String>,
+    pub user_email: Option<String>,
+    pub remotes: Vec<Remote>,
+    /// Lines of a shallow clone's `shallow` file.
+    pub shallow: Vec<String>,
+    /// Paths below the root that git status must not show.
+    pub excluded: Vec<String>,
+    /// The refs of the project, as [`Bare::packed_refs`](crate::Bare::packed_refs) names them.
+    pub packed_refs: PathBuf,
+}
+
+const ASIDE: &str = "refs/holm/aside/";
+
+/// The part of the configuration that a base has as well.
+pub(crate) fn core_config(object_format: &str) -> String {
+    let version = if object_format == "sha256" { 1 } else { 0 };
+    // Linking a file into the next base changes its ctime, so ctime says nothing here.
+    let mut text = format!(
+        "[core]\n\trepositoryformatversion = {version}\n\tfilemode = true\n\tbare = false\n\
+         \tlogallrefupdates = true\n\ttrustctime = false\n"
+    );
+    if object_format == "sha256" {
+        text.push_str("[extensions]\n\tobjectFormat = sha256\n");
+    }
+    text
+}
+
+/// Writes `upper/.git`. May be repeated.
+pub fn seed_git_dir(upper: &Path, seed: &Seed) -> Result<(), GitError> {
+    let git_dir = upper.join(".git");
+    let refs = seed.packed_refs_text()?;
+    let write = || -> io::Result<()> {
+        for folder in ["refs/heads/holm", "objects/info", "info"] {
+            std::fs::create_dir_all(git_dir.join(folder))?;
+        }
+        let branch = format!("refs/heads/holm/{}", seed.label);
+        std::fs::write(git_dir.join("HEAD"), format!("ref: {branch}\n"))?;
+        if let Some(commit) = &seed.commit {
+            std::fs::write(git_dir.join(&branch), format!("{commit}\n"))?;
+        }
+        std::fs::write(git_dir.join("packed-refs"), refs)?;
+        std::fs::write(git_dir.join("config"), seed.config_text())?;
+        let alternates = git_dir.join("objects/info/alternates");
+        std::fs::write(alternates, format!("{OBJECTS_INSIDE}\n"))?;
+        std::fs::write(git_dir.join("info/exclude"), seed.exclude_text())?;
+        if !seed.shallow.is_empty() {
+            let lines: String = seed.shallow.iter().map(|line| format!("{line}\n")).collect();
+            std::fs::write(git_dir.join("shallow"), lines)?;
+        }
+        Ok(())
+    };
+    write().map_err(GitError::file("write", &git_dir))
+}
+
+// === impl Seed ===
+
+impl Seed {
+    /// The user's refs, as they can be inside.
+    fn packed_refs_text(&self) -> Result<String, GitError> {
+        let own = format!("refs/heads/holm/{}", self.label);
+        let below = format!("{own}/");
+        let text = match std::fs::read_to_string(&self.packed_refs) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+            Err(error) => return Err(GitError::file("read", &self.packed_refs)(error)),
+        };
+        let mut refs: Vec<(String, String)> = Vec::new();
+        let mut is_taken = false;
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            if line.starts_with('^') {
+                if is_taken && let Some((_, entry)) = refs.last_mut() {
+                    entry.push_str(&format!("{line}\n"));
+                }
+                continue;
+            }
+            let Some((object, name)) = line.split_once(' ') else {
+                continue;
+            };
+            // What is below `refs/holm` is the daemon's book-keeping.
+            is_taken = !name.starts_with("refs/holm/");
+            if !is_taken {
+                continue;
+            }
+            let collides = name == "refs/heads/holm" || name == own || name.starts_with(&below);
+            let name = match name.strip_prefix("refs/") {
+                Some(rest) if collides => format!("{ASIDE}{rest}"),
+                _ => name.to_owned(),
+            };
+            let entry = format!("{object} {name}\n");
+            refs.push((name, entry));
+        }
+        refs.sort();
+        let mut written = String::from("# pack-refs with: peeled fully-peeled sorted \n");
+        for (_, entry) in refs {
+            written.push_str(&entry);
+        }
+        Ok(written)
+    }
+
+    fn config_text(&self) -> String {
+        let mut text = core_config(&self.object_format);
+        let identity = [("name", &self.user_name), ("email", &self.user_email)];
+        if identity.iter().any(|(_, value)| value.is_some()) {
+            text.push_str("[user]\n");
+        }
+        for (key, value) in identity {
+            if let Some(value) = value {
+                text.push_str(&format!("\t{key} = {}\n", quote::config_value(value)));
+            }
+        }
+        // The keys to sign with are not here.
+        text.push_str("[commit]\n\tgpgsign = false\n");
+        text.push_str("[tag]\n\tgpgsign = false\n\tforceSignAnnotated = false\n");
+        text.push_str("[push]\n\tgpgSign = false\n");
+        for remote in &self.remotes {
+            let Some(name) = quote::config_subsection(&remote.name) else {
+                continue;
+            };
+            text.push_str(&format!("[remote {name}]\n"));
+            text.push_str(&format!("\turl = {}\n", quote::config_value(&remote.url)));
+            for fetch in &remote.fetch {
+                text.push_str(&format!("\tfetch = {}\n", quote::config_value(fetch)));
+            }
+        }
+        text
+    }
+
+    fn exclude_text(&self) -> String {
+        self.excluded
+            .iter()
+            .filter_map(|path| quote::ignore_line(path))
+            .map(|line| format!("{line}\n"))
+            .collect()
+    }
+}
