@@ -1,0 +1,86 @@
+//! Reaching the daemon: with [`started`] one is started when there is none, with [`running`] not.
+
+use super::launch;
+use super::user::DaemonUser;
+use holm_api::client::Client;
+use holm_core::{Code, Fault};
+use std::future::Future;
+use std::time::{Duration, Instant};
+
+/// How long a daemon may take to get ready.
+const START_LIMIT: Duration = Duration::from_secs(10);
+
+/// How long to wait before looking again while another process starts or ends a daemon.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// Whether a daemon was found or had to be started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    Found,
+    Started,
+}
+
+/// Runs a verb's asynchronous part on this thread.
+pub fn block_on<T>(work: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| {
+            let message = format!("cannot wait for events: {error}");
+            Fault::new(
+                Code::Internal,
+                message,
+                "is the limit of open files reached?",
+            )
+        })?;
+    let result = runtime.block_on(work);
+    // Threads that still wait for input must not keep the program from ending.
+    runtime.shutdown_background();
+    result
+}
+
+/// A connection to the daemon, which is started when there is none.
+pub async fn started() -> Result<Client, Fault> {
+    let (client, _) = found_or_started().await?;
+    Ok(client)
+}
+
+/// A connection to the daemon that runs already.
+pub async fn running() -> Result<Client, Fault> {
+    let socket = DaemonUser::current()?.paths()?.socket();
+    Client::connect(socket)
+        .await
+        .map_err(|fault| match fault.code {
+            Code::DaemonUnreachable => Fault::new(
+                Code::DaemonUnreachable,
+                "the daemon is not running",
+                "`holm daemon start` starts it",
+            ),
+            _ => fault,
+        })
+}
+
+/// Like [`started`], and says whether it had to be started.
+pub async fn found_or_started() -> Result<(Client, Origin), Fault> {
+    let user = DaemonUser::current()?;
+    let socket = user.paths()?.socket();
+    let begun = Instant::now();
+    let mut origin = Origin::Found;
+    loop {
+        let unreachable = match Client::connect(&socket).await {
+            Ok(client) => return Ok((client, origin)),
+            Err(fault) => fault,
+        };
+        if origin == Origin::Started || begun.elapsed() > START_LIMIT {
+            return Err(unreachable);
+        }
+        match launch::background(&user, START_LIMIT).await {
+            Ok(()) => origin = Origin::Started,
+            // Somebody else starts one at the same moment, or one is about to end.
+            Err(fault) if fault.code == Code::AnotherDaemon && begun.elapsed() < START_LIMIT => {
+                tokio::time::sleep(LOOK_AGAIN).await;
+            }
+            Err(fault) => return Err(fault),
+        }
+    }
+}

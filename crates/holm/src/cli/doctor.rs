@@ -1,0 +1,118 @@
+//! `holm doctor`: is this machine fit. Probes for itself, so it works without a daemon.
+
+use super::output::{BAD, GOOD, HINT, WARNING, printable};
+use super::{Context, Outcome};
+use clap::Args;
+use holm_api::daemon::{Check, Doctor};
+use std::process::ExitCode;
+
+/// Check whether this machine can keep workspaces apart, and say how to get what is missing
+///
+/// Everything is tried, not assumed. Works without the daemon. Exit code 0 when everything
+/// required is there, 4 otherwise.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  holm doctor\n  holm doctor --json")]
+pub struct DoctorArgs {}
+
+/// What a script sees when something required is missing: refused.
+const NOT_FIT: u8 = 4;
+
+pub fn run(context: &Context, _: DoctorArgs) -> Outcome {
+    let checks: Vec<Check> = holm_linux::probe::doctor()
+        .into_iter()
+        .map(|check| Check {
+            name: check.name,
+            status: check.status,
+            detail: check.detail,
+            fix: check.fix,
+            required: check.required,
+        })
+        .collect();
+    let doctor = Doctor {
+        ok: checks.iter().all(is_good_enough),
+        checks,
+    };
+    context.output.result(&doctor, || render(&doctor));
+    Ok(if doctor.ok {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(NOT_FIT)
+    })
+}
+
+fn is_good_enough(check: &Check) -> bool {
+    !check.required || check.status != "missing"
+}
+
+fn render(doctor: &Doctor) -> String {
+    let width = doctor.checks.iter().map(|check| check.name.chars().count());
+    let width = width.max().unwrap_or(0);
+    let mut text = String::new();
+    for check in &doctor.checks {
+        let (style, mark) = match (check.status.as_str(), check.required) {
+            ("ok", _) => (GOOD, "✓"),
+            ("missing", true) => (BAD, "✗"),
+            _ => (WARNING, "!"),
+        };
+        let name = printable(&check.name);
+        let detail = printable(&check.detail);
+        text.push_str(&format!("{style}{mark}{style:#} {name:width$}  {detail}\n"));
+        if let Some(fix) = &check.fix {
+            for line in fix.lines() {
+                let line = printable(line);
+                text.push_str(&format!("  {:width$}  {HINT}→{HINT:#} {line}\n", ""));
+            }
+        }
+    }
+    text.push_str(if doctor.ok {
+        "\nThis machine is fit: everything required is there.\n"
+    } else {
+        "\nThis machine is not fit yet: something required is missing (✗).\n"
+    });
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(name: &str, status: &str, required: bool, fix: Option<&str>) -> Check {
+        Check {
+            name: name.to_owned(),
+            status: status.to_owned(),
+            detail: "probed".to_owned(),
+            fix: fix.map(str::to_owned),
+            required,
+        }
+    }
+
+    #[test]
+    fn only_a_missing_required_part_makes_a_machine_unfit() {
+        assert!(is_good_enough(&check("overlay", "ok", true, None)));
+        assert!(is_good_enough(&check("landlock", "missing", false, None)));
+        assert!(is_good_enough(&check("inotify", "warning", true, None)));
+        assert!(!is_good_enough(&check("overlay", "missing", true, None)));
+    }
+
+    #[test]
+    fn fixes_stand_below_what_they_fix() {
+        let doctor = Doctor {
+            ok: false,
+            checks: vec![
+                check("overlay", "ok", true, None),
+                check("user namespaces", "missing", true, Some("run a\nthen b")),
+                check("landlock", "missing", false, None),
+            ],
+        };
+        let text = anstream::adapter::strip_str(&render(&doctor)).to_string();
+        assert_eq!(
+            text,
+            "✓ overlay          probed\n\
+             ✗ user namespaces  probed\n\
+             \u{20}                  → run a\n\
+             \u{20}                  → then b\n\
+             ! landlock         probed\n\
+             \nThis machine is not fit yet: something required is missing (✗).\n"
+        );
+    }
+}

@@ -1,0 +1,82 @@
+//! `holm enter`: an interactive shell inside, on a fresh terminal.
+
+use super::attach::{Attachment, attach};
+use super::completions::labels;
+use super::exec::outer_terminal;
+use super::{Context, Outcome, connect, resolve, terminal};
+use clap::Args;
+use holm_api::exec::{Bytes, Start};
+use holm_core::{Code, Fault};
+use std::process::ExitCode;
+
+/// Open a shell inside a workspace
+///
+/// bash where it exists, sh otherwise, in the project's root. Your own shell and environment are
+/// not taken along. Starts a stopped workspace first.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  holm enter fix-login")]
+pub struct EnterArgs {
+    /// A label, project/label, an id or the beginning of an id
+    #[arg(value_name = "WS", add = labels())]
+    workspace: String,
+}
+
+/// Not a login shell: system profiles would put their own PATH in the place of the workspace's.
+const SHELL: &str = "if command -v bash >/dev/null 2>&1; then exec bash; else exec sh; fi";
+
+pub fn run(_: &Context, arguments: EnterArgs) -> Outcome {
+    if !terminal::is_interactive() {
+        return Err(Fault::new(
+            Code::Usage,
+            "a shell needs a terminal on stdin and stdout",
+            "use `holm exec WS -- CMD` to run a command without one",
+        ));
+    }
+    let code = connect::block_on(async {
+        let client = connect::started().await?;
+        let (id, workspace) = resolve::workspace(&client, &arguments.workspace).await?;
+        let start = Start {
+            argv: ["sh", "-c", SHELL].map(text).to_vec(),
+            env: prompt(&workspace.label),
+            terminal: Some(outer_terminal()),
+            ..Start::default()
+        };
+        attach(&client, &id, start, Attachment::Terminal).await
+    })?;
+    Ok(ExitCode::from(code))
+}
+
+/// Puts the label in front of whatever prompt the shell's own files set.
+fn prompt(label: &str) -> Vec<(Bytes, Bytes)> {
+    let bash = format!("PS1=\"({label}) ${{PS1#\"({label}) \"}}\"");
+    let sh = format!("({label}) $ ");
+    vec![
+        (text("PROMPT_COMMAND"), text(&bash)),
+        (text("PS1"), text(&sh)),
+    ]
+}
+
+fn text(text: &str) -> Bytes {
+    Bytes::Text(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_label_stands_once_in_front_of_the_prompt() {
+        let Bytes::Text(command) = prompt("fix-login").remove(0).1 else {
+            panic!("not text");
+        };
+        let script = format!("PS1='\\w$ '; {command}; {command}; printf %s \"$PS1\"");
+        let output = std::process::Command::new("sh")
+            .args(["-c", &script])
+            .output()
+            .unwrap();
+        assert_eq!(
+            String::from_utf8(output.stdout).unwrap(),
+            "(fix-login) \\w$ "
+        );
+    }
+}

@@ -1,0 +1,99 @@
+//! `holm here`: inside a workspace, who am I. The only verb that talks to the guest side.
+
+use super::output::{STRONG, printable};
+use super::{Context, Outcome};
+use clap::Args;
+use holm_core::{Code, Fault};
+use serde_json::Value;
+use std::process::ExitCode;
+
+/// Inside a workspace: say which one this is, where its code is, and what its limits are
+///
+/// Outside of a workspace this is an error (exit code 4), so scripts can use it to find out.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  holm here\n  holm here --json")]
+pub struct HereArgs {}
+
+/// The file that only workspaces have.
+const ID_FILE: &str = "/run/holm/id";
+
+/// Whether this process runs in a workspace.
+pub fn is_inside() -> bool {
+    std::path::Path::new(ID_FILE).exists()
+}
+
+pub fn run(context: &Context, _: HereArgs) -> Outcome {
+    if !is_inside() {
+        return Err(Fault::new(
+            Code::Refused,
+            "this is not inside a workspace",
+            "`holm enter WS` goes inside; `holm ls` lists the workspaces",
+        ));
+    }
+    let here = holm_linux::guest::here()?;
+    context.output.result(&here, || render(&here));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// One line per value; values of values are indented.
+fn render(here: &Value) -> String {
+    let mut text = String::new();
+    append(&mut text, here, 0);
+    text
+}
+
+fn append(text: &mut String, value: &Value, depth: usize) {
+    let Value::Object(fields) = value else { return };
+    let width = fields.keys().map(|key| key.len()).max().unwrap_or(0);
+    for (key, value) in fields {
+        let indent = "  ".repeat(depth);
+        let key = printable(key);
+        match value {
+            Value::Object(inner) if !inner.is_empty() => {
+                text.push_str(&format!("{indent}{STRONG}{key}{STRONG:#}\n"));
+                append(text, value, depth + 1);
+            }
+            value => {
+                let value = plain(value);
+                text.push_str(&format!(
+                    "{indent}{STRONG}{key:width$}{STRONG:#}  {value}\n"
+                ));
+            }
+        }
+    }
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => "-".to_owned(),
+        Value::Bool(true) => "yes".to_owned(),
+        Value::Bool(false) => "no".to_owned(),
+        Value::String(text) => printable(text),
+        Value::Array(items) if items.is_empty() => "-".to_owned(),
+        Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(", "),
+        other => printable(&other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_shown_in_plain_words() {
+        let here = serde_json::json!({
+            "id": "waaaaaaaaaaaa",
+            "isolation": { "seccomp": true, "degraded": ["landlock"] },
+            "label": "fix\u{1b}",
+            "ports": [],
+        });
+        let text = anstream::adapter::strip_str(&render(&here)).to_string();
+        assert_eq!(
+            text,
+            "id         waaaaaaaaaaaa\n\
+             isolation\n  degraded  landlock\n  seccomp   yes\n\
+             label      fix\\u{1b}\n\
+             ports      -\n"
+        );
+    }
+}

@@ -1,0 +1,119 @@
+//! Starting this program again as the daemon: in the background, or in place of this process when
+//! root typed `daemon run`.
+//!
+//! A daemon in the background says on its stdout either `ready` or an error body, one line, and is
+//! a session of its own by then.
+
+use super::user::{DaemonUser, is_for_everybody};
+use holm_api::ErrorBody;
+use holm_core::{Code, Fault};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, BufReader};
+
+/// What a daemon says when it serves.
+pub const READY: &str = "ready";
+
+/// Starts a daemon and returns when it is ready.
+pub async fn background(user: &DaemonUser, limit: Duration) -> Result<(), Fault> {
+    user.prepare_home()?;
+    let mut command = daemon_command(user);
+    command
+        .args(["daemon", "run", "--background"])
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    let mut child = tokio::process::Command::from(command)
+        .spawn()
+        .map_err(|error| not_started(&format!("it cannot be run: {error}")))?;
+    let stdout = child
+        .stdout
+        .take()
+        .ok_or_else(|| not_started("its output cannot be read"))?;
+    let mut line = String::new();
+    let mut reader = BufReader::new(stdout);
+    match tokio::time::timeout(limit, reader.read_line(&mut line)).await {
+        Ok(Ok(_)) => understand(&line),
+        Ok(Err(error)) => Err(not_started(&format!("its output cannot be read: {error}"))),
+        Err(_) => {
+            let seconds = limit.as_secs();
+            Err(not_started(&format!("it was not ready after {seconds} s")))
+        }
+    }
+}
+
+/// Replaces this process by a daemon of the service user. Returns only when that fails.
+pub fn replace(user: &DaemonUser, arguments: &[&str]) -> Fault {
+    if let Err(fault) = user.prepare_home() {
+        return fault;
+    }
+    let error = daemon_command(user).args(arguments).exec();
+    not_started(&format!("it cannot be run: {error}"))
+}
+
+/// This program, to be run as `user` with that user's environment.
+fn daemon_command(user: &DaemonUser) -> Command {
+    let mut command = Command::new(program(user));
+    command.arg0("holm");
+    if let DaemonUser::Service(account) = user {
+        command
+            .uid(account.uid)
+            .gid(account.gid)
+            .env_clear()
+            .envs(user.environment());
+    }
+    if let Some(home) = std::env::var_os("HOLM_HOME").filter(|home| !home.is_empty())
+        && let Ok(absolute) = std::path::absolute(home)
+    {
+        command.env("HOLM_HOME", absolute);
+    }
+    command
+}
+
+/// The file of this program. The kernel's own link is taken where the path does not lead to it for
+/// the user in question: below root's home, or when the file was replaced since.
+fn program(user: &DaemonUser) -> PathBuf {
+    let link = Path::new("/proc/self/exe");
+    match std::env::current_exe() {
+        Ok(path) if *user == DaemonUser::Caller && path.exists() => path,
+        Ok(path) if is_for_everybody(&path) => path,
+        _ => link.to_owned(),
+    }
+}
+
+/// Reads the one line that a starting daemon says.
+fn understand(line: &str) -> Result<(), Fault> {
+    let line = line.trim();
+    if line == READY {
+        return Ok(());
+    }
+    match serde_json::from_str::<ErrorBody>(line) {
+        Ok(body) => Err(body.into()),
+        Err(_) => Err(not_started("it ended without saying why")),
+    }
+}
+
+fn not_started(why: &str) -> Fault {
+    Fault::new(
+        Code::DaemonUnreachable,
+        format!("the daemon could not be started: {why}"),
+        "`holm daemon run` starts it in the foreground and shows what happens",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_starting_daemon_says() {
+        assert_eq!(understand("ready\n"), Ok(()));
+        let body = r#"{"error":{"code":"disk_full","message":"no room","hint":"make room"}}"#;
+        let expect = Fault::new(Code::DiskFull, "no room", "make room");
+        assert_eq!(understand(body), Err(expect));
+        assert_eq!(understand("").unwrap_err().code, Code::DaemonUnreachable);
+    }
+}

@@ -1,0 +1,251 @@
+//! The command line: one verb, one file, with its arguments (whose doc is the help text) and `run`.
+//!
+//! Verbs reach the engine only through the daemon's API. What they print goes through
+//! [`output`], and every failure is a [`Fault`] whose kind decides the exit code here, in one place.
+
+mod attach;
+mod checkout;
+mod completions;
+mod connect;
+mod daemon;
+mod daemon_unit;
+mod doctor;
+mod enter;
+mod exec;
+mod find;
+mod here;
+mod launch;
+mod ls;
+mod output;
+mod progress;
+mod project;
+mod receive_pack;
+#[cfg(test)]
+mod reference;
+mod rename;
+mod resolve;
+mod restart;
+mod rm;
+mod schema;
+mod several;
+mod show;
+mod start;
+mod stop;
+mod stream;
+mod sync;
+mod table;
+mod terminal;
+mod trust;
+mod up;
+mod user;
+
+use clap::error::ErrorKind;
+use clap::{Parser, Subcommand};
+use holm_core::{Code, Fault, Kind};
+use output::{Format, Output};
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// An island for every agent.
+///
+/// holm gives each coding agent a workspace: its own copy of the code, its own ports, home,
+/// processes and limits, made in milliseconds, without root and without Docker.
+///
+/// WS stands for a label, project/label, an id, or the beginning of an id.
+#[derive(Debug, Parser)]
+#[command(
+    name = "holm",
+    version,
+    arg_required_else_help = true,
+    after_help = "Examples:\n  \
+        holm up fix-login                  make a workspace of this repository\n  \
+        holm exec fix-login -- npm test    run something inside\n  \
+        holm ls                            list all workspaces"
+)]
+pub struct Cli {
+    /// Print one JSON document on stdout, and errors as JSON on stderr
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Up(up::UpArgs),
+    Ls(ls::LsArgs),
+    Show(show::ShowArgs),
+    Rename(rename::RenameArgs),
+    Start(start::StartArgs),
+    Stop(stop::StopArgs),
+    Restart(restart::RestartArgs),
+    Rm(rm::RmArgs),
+    Exec(exec::ExecArgs),
+    Enter(enter::EnterArgs),
+    Here(here::HereArgs),
+    Project(project::ProjectArgs),
+    Trust(trust::TrustArgs),
+    Doctor(doctor::DoctorArgs),
+    Daemon(daemon::DaemonArgs),
+    Completions(completions::CompletionsArgs),
+    Schema(schema::SchemaArgs),
+    #[command(hide = true)]
+    ReceivePack(receive_pack::ReceivePackArgs),
+}
+
+/// What every verb is given besides its arguments.
+pub struct Context {
+    pub output: Output,
+    /// When this process began; `up` reports the time from here.
+    pub started: Instant,
+}
+
+/// How a verb that did not fail ends.
+pub type Outcome = Result<ExitCode, Fault>;
+
+/// Runs the command line of this process.
+pub fn main(started: Instant) -> ExitCode {
+    completions::answer_shell();
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let cli = match Cli::try_parse_from(&arguments) {
+        Ok(cli) => cli,
+        Err(error) => return wrong_usage(&error, &arguments),
+    };
+    let format = if cli.json {
+        Format::Json
+    } else {
+        Format::Human
+    };
+    let context = Context {
+        output: Output::new(format),
+        started,
+    };
+    let outcome = allowed_here(&cli.verb).and_then(|()| run(&context, cli.verb));
+    outcome.unwrap_or_else(|fault| {
+        context.output.fault(&fault);
+        exit_code(&fault)
+    })
+}
+
+fn run(context: &Context, verb: Verb) -> Outcome {
+    match verb {
+        Verb::Up(arguments) => up::run(context, arguments),
+        Verb::Ls(arguments) => ls::run(context, arguments),
+        Verb::Show(arguments) => show::run(context, arguments),
+        Verb::Rename(arguments) => rename::run(context, arguments),
+        Verb::Start(arguments) => start::run(context, arguments),
+        Verb::Stop(arguments) => stop::run(context, arguments),
+        Verb::Restart(arguments) => restart::run(context, arguments),
+        Verb::Rm(arguments) => rm::run(context, arguments),
+        Verb::Exec(arguments) => exec::run(context, arguments),
+        Verb::Enter(arguments) => enter::run(context, arguments),
+        Verb::Here(arguments) => here::run(context, arguments),
+        Verb::Project(arguments) => project::run(context, arguments),
+        Verb::Trust(arguments) => trust::run(context, arguments),
+        Verb::Doctor(arguments) => doctor::run(context, arguments),
+        Verb::Daemon(arguments) => daemon::run(context, arguments),
+        Verb::Completions(arguments) => completions::run(context, arguments),
+        Verb::Schema(arguments) => schema::run(context, arguments),
+        Verb::ReceivePack(arguments) => receive_pack::run(context, arguments),
+    }
+}
+
+/// Inside a workspace only the verbs that need no daemon work.
+fn allowed_here(verb: &Verb) -> Result<(), Fault> {
+    let needs_host = !matches!(verb, Verb::Here(_) | Verb::Completions(_) | Verb::Schema(_));
+    if needs_host && here::is_inside() {
+        return Err(Fault::new(
+            Code::InsideWorkspace,
+            "this command does not work inside a workspace",
+            "`holm here` says where you are; leave the workspace for everything else",
+        ));
+    }
+    Ok(())
+}
+
+/// The exit code of a failure: a cancelled command ends as if the signal had ended it.
+fn exit_code(fault: &Fault) -> ExitCode {
+    match fault.code {
+        Code::Cancelled => ExitCode::from(130),
+        code => ExitCode::from(code.kind().exit_code()),
+    }
+}
+
+/// Help and version are no errors; everything else is wrong usage, as text or as an error body.
+fn wrong_usage(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
+    let asked = matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
+    );
+    if asked || !asks_for_json(arguments) {
+        // A reader that went away is not worth a message.
+        let _ = error.print();
+    } else {
+        Output::new(Format::Json).fault(&usage_fault(error));
+    }
+    if asked {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(Kind::Usage.exit_code())
+    }
+}
+
+/// Whether `--json` was typed, told without a successful parse. What follows `--` is not ours.
+fn asks_for_json(arguments: &[OsString]) -> bool {
+    arguments
+        .iter()
+        .take_while(|argument| *argument != "--")
+        .any(|argument| argument == "--json")
+}
+
+fn usage_fault(error: &clap::Error) -> Fault {
+    let text = error.render().to_string();
+    let message = text
+        .split("\n\n")
+        .next()
+        .unwrap_or_default()
+        .trim_start_matches("error: ")
+        .trim();
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return Fault::new(Code::Usage, "a command is missing", "see `holm --help`");
+    }
+    Fault::new(Code::Usage, message, "see `holm --help`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    fn parse(line: &[&str]) -> Result<Cli, clap::Error> {
+        Cli::try_parse_from(std::iter::once("holm").chain(line.iter().copied()))
+    }
+
+    #[test]
+    fn json_is_taken_everywhere_but_behind_the_command() {
+        assert!(parse(&["--json", "ls"]).unwrap().json);
+        assert!(parse(&["ls", "--json"]).unwrap().json);
+        assert!(parse(&["project", "ls", "--json"]).unwrap().json);
+        let cli = parse(&["exec", "x", "--", "npm", "--json"]).unwrap();
+        assert!(!cli.json);
+    }
+
+    #[test]
+    fn wrong_usage_as_an_error_body() {
+        let line: Vec<OsString> = ["holm", "shwo", "--json"].map(OsString::from).to_vec();
+        assert!(asks_for_json(&line));
+        let fault = usage_fault(&Cli::try_parse_from(&line).unwrap_err());
+        assert_eq!(fault.code, Code::Usage);
+        assert_eq!(fault.message, "unrecognized subcommand 'shwo'");
+        let line: Vec<OsString> = ["holm", "exec", "x", "--", "--json"]
+            .map(OsString::from)
+            .to_vec();
+        assert!(!asks_for_json(&line));
+    }
+}

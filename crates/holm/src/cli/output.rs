@@ -1,0 +1,221 @@
+//! Everything that the CLI prints goes through [`Output`].
+//!
+//! What was asked for goes to stdout, everything else to stderr; with `--json` stdout carries one
+//! document and stderr at most one error body. Text that came from outside (names, messages of the
+//! daemon) is made [`printable`] here, so that no control character reaches a terminal. A reader
+//! that went away ends the program quietly.
+
+use clap::builder::styling::{AnsiColor, Style};
+use holm_api::ErrorBody;
+use holm_core::{Code, Fault};
+use serde::Serialize;
+use std::io::{ErrorKind, IsTerminal, Write};
+
+/// For whom the output is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    Human,
+    Json,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Output {
+    format: Format,
+}
+
+/// 128 + SIGPIPE: what a shell reports for a program whose reader went away.
+pub const BROKEN_PIPE_EXIT: u8 = 141;
+
+pub const GOOD: Style = AnsiColor::Green.on_default().bold();
+pub const WARNING: Style = AnsiColor::Yellow.on_default().bold();
+pub const BAD: Style = AnsiColor::Red.on_default().bold();
+pub const HINT: Style = AnsiColor::Cyan.on_default().bold();
+pub const STRONG: Style = Style::new().bold();
+pub const FAINT: Style = Style::new().dimmed();
+
+// === impl Output ===
+
+impl Output {
+    pub fn new(format: Format) -> Self {
+        Self { format }
+    }
+
+    pub fn is_json(&self) -> bool {
+        self.format == Format::Json
+    }
+
+    /// Prints what was asked for: the document for machines, or the text for people.
+    pub fn result<T: Serialize>(&self, document: &T, text: impl FnOnce() -> String) {
+        match self.format {
+            Format::Json => self.document(document),
+            Format::Human => self.asked_for(&text()),
+        }
+    }
+
+    /// Prints the document for machines on stdout, or a remark for people on stderr.
+    pub fn done<T: Serialize>(&self, document: &T, text: impl FnOnce() -> String) {
+        match self.format {
+            Format::Json => self.document(document),
+            Format::Human => self.remark(&text()),
+        }
+    }
+
+    /// Prints one JSON document and a line end on stdout.
+    pub fn document<T: Serialize>(&self, document: &T) {
+        // The documents of holm are plain structs with text keys, which always serialise.
+        let text = serde_json::to_string(document).unwrap_or_else(|_| "null".to_owned());
+        finish(write_line(&mut std::io::stdout().lock(), &text));
+    }
+
+    /// Prints text that was asked for on stdout, whatever the format.
+    pub fn asked_for(&self, text: &str) {
+        finish(write_line(&mut anstream::stdout().lock(), text));
+    }
+
+    /// Tells people something on stderr; machines hear nothing.
+    pub fn remark(&self, text: &str) {
+        if self.format == Format::Human {
+            say(text);
+        }
+    }
+
+    /// Tells what went wrong, for both.
+    pub fn fault(&self, fault: &Fault) {
+        match self.format {
+            Format::Json => {
+                let body = serde_json::to_string(&ErrorBody::from(fault)).unwrap_or_default();
+                say_plain(&body);
+            }
+            Format::Human => say(&fault_text(fault)),
+        }
+    }
+}
+
+/// An error as people read it: `error: …`, further lines as they are, and `hint: …`. What the
+/// person ended on purpose is no error.
+pub fn fault_text(fault: &Fault) -> String {
+    if fault.code == Code::Cancelled {
+        return format!(
+            "{WARNING}cancelled:{WARNING:#} {}",
+            printable_lines(&fault.message)
+        );
+    }
+    let mut text = format!("{BAD}error:{BAD:#} {}", printable_lines(&fault.message));
+    if !fault.hint.is_empty() {
+        let hint = printable_lines(&fault.hint);
+        text.push_str(&format!("\n{HINT}hint:{HINT:#} {hint}"));
+    }
+    text
+}
+
+/// Text on one line, without anything that could steer a terminal or turn the reading order.
+pub fn printable(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for character in text.chars() {
+        if steers(character) {
+            safe.extend(character.escape_default());
+        } else {
+            safe.push(character);
+        }
+    }
+    safe
+}
+
+/// Like [`printable`], keeping line ends.
+pub fn printable_lines(text: &str) -> String {
+    let lines: Vec<String> = text.trim_end().split('\n').map(printable).collect();
+    lines.join("\n")
+}
+
+/// Whether a person can be asked: they see the question and can answer it.
+pub fn can_ask() -> bool {
+    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+}
+
+/// Asks on the terminal. Anything but a clear yes is a no.
+pub fn ask(question: &str) -> bool {
+    let mut stderr = anstream::stderr().lock();
+    if write!(stderr, "{question} [y/N] ")
+        .and_then(|()| stderr.flush())
+        .is_err()
+    {
+        return false;
+    }
+    let mut answer = String::new();
+    match std::io::stdin().read_line(&mut answer) {
+        Ok(_) => matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"),
+        Err(_) => false,
+    }
+}
+
+/// Whether a character is a control or one of Unicode's invisible direction changes.
+fn steers(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+fn say(text: &str) {
+    // Nobody reads stderr: there is nobody left to tell.
+    let _ = write_line(&mut anstream::stderr().lock(), text);
+}
+
+fn say_plain(text: &str) {
+    let _ = write_line(&mut std::io::stderr().lock(), text);
+}
+
+fn write_line(to: &mut dyn Write, text: &str) -> std::io::Result<()> {
+    to.write_all(text.as_bytes())?;
+    if !text.ends_with('\n') {
+        to.write_all(b"\n")?;
+    }
+    to.flush()
+}
+
+/// Ends the program when stdout cannot be written any more.
+fn finish(written: std::io::Result<()>) {
+    match written {
+        Ok(()) => {}
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => {
+            std::process::exit(BROKEN_PIPE_EXIT.into())
+        }
+        Err(error) => {
+            say(&format!(
+                "{BAD}error:{BAD:#} cannot write to stdout: {error}"
+            ));
+            std::process::exit(1)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_steers_the_terminal() {
+        let check = |text: &str, expect: &str| assert_eq!(printable(text), expect);
+        check("fix-login", "fix-login");
+        check("größe 日本", "größe 日本");
+        check("a\u{1b}[2Jb", "a\\u{1b}[2Jb");
+        check("a\r\nb\tc", "a\\r\\nb\\tc");
+        check("a\u{202e}b\u{9b}", "a\\u{202e}b\\u{9b}");
+        assert_eq!(printable_lines("one\ntw\u{7}o\n"), "one\ntw\\u{7}o");
+    }
+
+    #[test]
+    fn errors_have_an_error_line_and_a_hint_line() {
+        let fault = Fault::new(
+            Code::InvalidConfig,
+            "holm.toml:1:1: no\n  |\n1 | x",
+            "edit it",
+        );
+        let text = anstream::adapter::strip_str(&fault_text(&fault)).to_string();
+        assert_eq!(text, "error: holm.toml:1:1: no\n  |\n1 | x\nhint: edit it");
+        let bare = Fault::new(Code::Internal, "broken", "");
+        let text = anstream::adapter::strip_str(&fault_text(&bare)).to_string();
+        assert_eq!(text, "error: broken");
+        let cancelled = Fault::new(Code::Cancelled, "nothing was left behind", "again");
+        let text = anstream::adapter::strip_str(&fault_text(&cancelled)).to_string();
+        assert_eq!(text, "cancelled: nothing was left behind");
+    }
+}

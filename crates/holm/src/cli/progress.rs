@@ -1,0 +1,115 @@
+//! How far a long operation is: a bar on a terminal, a line every few seconds elsewhere, and
+//! nothing for machines. Used by `up` while a base is built.
+
+use super::Context;
+use super::output::printable;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+/// What is quicker than this needs no progress.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// How often a line is written where there is no terminal.
+const LINE_EVERY: Duration = Duration::from_secs(3);
+
+pub struct Progress<'a> {
+    context: &'a Context,
+    begun: Instant,
+    shown: Shown,
+}
+
+enum Shown {
+    /// For machines.
+    Nothing,
+    Bar(Option<ProgressBar>),
+    Lines {
+        last: Instant,
+    },
+}
+
+// === impl Progress ===
+
+impl<'a> Progress<'a> {
+    pub fn new(context: &'a Context) -> Self {
+        let begun = Instant::now();
+        let shown = if context.output.is_json() {
+            Shown::Nothing
+        } else if std::io::stderr().is_terminal() {
+            Shown::Bar(None)
+        } else {
+            Shown::Lines { last: begun }
+        };
+        Self {
+            context,
+            begun,
+            shown,
+        }
+    }
+
+    /// Says how far it is: `done` of `total`, which is 0 when it is not known.
+    pub fn tell(&mut self, step: &str, done: u64, total: u64) {
+        if self.begun.elapsed() < PATIENCE {
+            return;
+        }
+        let step = printable(step);
+        match &mut self.shown {
+            Shown::Nothing => {}
+            Shown::Bar(bar) => {
+                let bar = bar.get_or_insert_with(|| new_bar(self.begun));
+                bar.set_length(total);
+                bar.set_position(done);
+                bar.set_message(step);
+            }
+            Shown::Lines { last } => {
+                if last.elapsed() >= LINE_EVERY {
+                    *last = Instant::now();
+                    let seconds = self.begun.elapsed().as_secs();
+                    let line = line(&step, done, total, seconds);
+                    self.context.output.remark(&line);
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Progress<'_> {
+    fn drop(&mut self) {
+        if let Shown::Bar(Some(bar)) = &self.shown {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn new_bar(begun: Instant) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr())
+        .with_elapsed(begun.elapsed());
+    // The template is fixed; should it ever be wrong, the plain bar is good enough.
+    if let Ok(style) =
+        ProgressStyle::with_template("  {msg} [{bar:30}] {human_pos}/{human_len} files  {elapsed}")
+    {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar
+}
+
+fn line(step: &str, done: u64, total: u64, seconds: u64) -> String {
+    match total {
+        0 => format!("  {step}: {done} files, {seconds} s"),
+        total => format!("  {step}: {done} of {total} files, {seconds} s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_name_files_and_seconds() {
+        assert_eq!(
+            line("checking out", 5, 9, 3),
+            "  checking out: 5 of 9 files, 3 s"
+        );
+        assert_eq!(line("linking", 5, 0, 3), "  linking: 5 files, 3 s");
+    }
+}

@@ -1,0 +1,200 @@
+//! `holm project`: the repositories that holm knows.
+
+use super::checkout::Checkout;
+use super::find::{self, FoundRepository};
+use super::output::{GOOD, printable};
+use super::sync::{self, SharedRefs, Wanted};
+use super::table::Table;
+use super::user::DaemonUser;
+use super::{Context, Outcome, connect};
+use clap::{Args, Subcommand};
+use holm_api::project::Project;
+use holm_core::{Code, Fault, ProjectId};
+use holm_git::Cancel;
+use serde::Serialize;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// List, add, remove and find projects
+#[derive(Debug, Args)]
+pub struct ProjectArgs {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    Ls(LsArgs),
+    Add(AddArgs),
+    Rm(RmArgs),
+    Find(FindArgs),
+}
+
+/// List the projects that holm knows
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  holm project ls")]
+struct LsArgs {}
+
+/// Make a repository known; `holm up` does so by itself
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  holm project add\n  holm project add ~/src/shop")]
+struct AddArgs {
+    /// A directory of the repository; default: the current one
+    path: Option<PathBuf>,
+}
+
+/// Forget a project that has no workspaces; the repository itself is not touched
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  holm project rm shop")]
+struct RmArgs {
+    /// Name or id of the project
+    project: String,
+}
+
+/// Look for repositories in the configured source folders
+///
+/// The folders are `source_dirs` of config.toml (default ~/src), four levels deep.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  holm project find")]
+struct FindArgs {}
+
+#[derive(Debug, Serialize)]
+struct FoundList {
+    repositories: Vec<FoundRepository>,
+}
+
+pub fn run(context: &Context, arguments: ProjectArgs) -> Outcome {
+    match arguments.action {
+        Action::Ls(_) => ls(context),
+        Action::Add(arguments) => add(context, arguments),
+        Action::Rm(arguments) => rm(context, &arguments),
+        Action::Find(_) => find(context),
+    }
+}
+
+fn ls(context: &Context) -> Outcome {
+    let list = connect::block_on(async { connect::started().await?.projects().await })?;
+    if list.projects.is_empty() && !context.output.is_json() {
+        let remark = "No projects yet. `holm up` in a git repository makes it one.";
+        context.output.remark(remark);
+        return Ok(ExitCode::SUCCESS);
+    }
+    context.output.result(&list, || {
+        let mut table = Table::new(["NAME", "ID", "WORKSPACES", "PATH"]);
+        for project in &list.projects {
+            let workspaces = project.workspaces.to_string();
+            let (name, id) = (project.name.clone(), project.id.clone());
+            table.row([name, id, workspaces, project.path.clone()]);
+        }
+        table.render()
+    });
+    Ok(ExitCode::SUCCESS)
+}
+
+fn add(context: &Context, arguments: AddArgs) -> Outcome {
+    let path = arguments.path.unwrap_or_else(|| PathBuf::from("."));
+    if !path.exists() {
+        return Err(Fault::new(
+            Code::PathNotFound,
+            format!("there is no `{}`", path.display()),
+            "name a directory of a git repository",
+        ));
+    }
+    let project = connect::block_on(async {
+        let (checkout, client) = tokio::join!(Checkout::at(path), connect::started());
+        let (checkout, client) = (checkout?, client?);
+        let commit = checkout.repository.head.clone();
+        let config = checkout.files_at(commit.as_deref()).await?.config()?;
+        let wanted = Wanted {
+            refs: SharedRefs::of(&checkout).await?,
+            commit,
+            config: &config,
+        };
+        sync::send(&client, &checkout, wanted, &Cancel::default()).await
+    })?;
+    context.output.done(&project, || {
+        let (name, path) = (printable(&project.name), printable(&project.path));
+        format!("{GOOD}✓{GOOD:#} {name}  {}  {path}", project.id)
+    });
+    Ok(ExitCode::SUCCESS)
+}
+
+fn rm(context: &Context, arguments: &RmArgs) -> Outcome {
+    let project = connect::block_on(async {
+        let client = connect::started().await?;
+        let projects = client.projects().await?.projects;
+        let id = meant(&arguments.project, &projects)?;
+        client.remove_project(&id).await
+    })?;
+    context.output.done(&project, || {
+        let name = printable(&project.name);
+        format!("{GOOD}✓{GOOD:#} {name}  {}  forgotten", project.id)
+    });
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The project that is meant. Names are unique, and no name has the shape of an id.
+fn meant(typed: &str, projects: &[Project]) -> Result<ProjectId, Fault> {
+    let found = projects
+        .iter()
+        .find(|project| project.name == typed || project.id == typed);
+    found
+        .and_then(|project| ProjectId::parse(&project.id).ok())
+        .ok_or_else(|| {
+            Fault::new(
+                Code::ProjectNotFound,
+                format!("no project `{}`", typed.escape_debug()),
+                "`holm project ls` lists the projects",
+            )
+        })
+}
+
+fn find(context: &Context) -> Outcome {
+    let source_dirs = DaemonUser::current()?.settings()?.source_dirs;
+    let known = connect::block_on(async { connect::started().await?.projects().await })?;
+    let repositories = find::repositories(&source_dirs, &known.projects);
+    if repositories.is_empty() && !context.output.is_json() {
+        let folders: Vec<_> = source_dirs
+            .iter()
+            .map(|directory| printable(&directory.to_string_lossy()))
+            .collect();
+        let folders = folders.join(", ");
+        context.output.remark(&format!(
+            "No repositories in {folders}. Set `source_dirs` under [projects] in config.toml."
+        ));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let list = FoundList { repositories };
+    context.output.result(&list, || {
+        let mut table = Table::new(["PROJECT", "PATH"]);
+        for found in &list.repositories {
+            let project = found.project.clone().unwrap_or_else(|| "-".to_owned());
+            table.row([project, found.path.clone()]);
+        }
+        table.render()
+    });
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn projects_are_meant_by_name_or_id() {
+        let project = Project {
+            id: "p000000000001".to_owned(),
+            name: "shop".to_owned(),
+            path: "/src/shop".to_owned(),
+            created_at: "2026-11-15T20:00:00Z".to_owned(),
+            workspaces: 0,
+        };
+        let all = [project];
+        assert_eq!(meant("shop", &all).unwrap().as_str(), "p000000000001");
+        assert_eq!(
+            meant("p000000000001", &all).unwrap().as_str(),
+            "p000000000001"
+        );
+        assert_eq!(meant("p0", &all).unwrap_err().code, Code::ProjectNotFound);
+    }
+}

@@ -1,0 +1,46 @@
+//! `holm rename`: changes the label and nothing else.
+
+use super::completions::labels;
+use super::output::{GOOD, printable};
+use super::{Context, Outcome, connect, resolve};
+use clap::Args;
+use holm_core::{Code, Fault, Label};
+use std::process::ExitCode;
+
+/// Change the label of a workspace
+///
+/// The id, the code, the branch inside and everything that runs stay as they are.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  holm rename amber-cove fix-login")]
+pub struct RenameArgs {
+    /// A label, project/label, an id or the beginning of an id
+    #[arg(value_name = "WS", add = labels())]
+    workspace: String,
+    /// The new label: 1 to 40 of a-z, 0-9 and -
+    label: String,
+}
+
+pub fn run(context: &Context, arguments: RenameArgs) -> Outcome {
+    let label = parse_label(&arguments.label)?;
+    let renamed = connect::block_on(async {
+        let client = connect::started().await?;
+        let id = resolve::one(&client, &arguments.workspace).await?;
+        client.rename(&id, label.as_str()).await
+    })?;
+    context.output.done(&renamed, || {
+        let label = printable(&renamed.label);
+        format!("{GOOD}✓{GOOD:#} {} is now {label}", renamed.id)
+    });
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Reads a label as it was typed.
+pub fn parse_label(typed: &str) -> Result<Label, Fault> {
+    Label::parse(typed).map_err(|error| {
+        Fault::new(
+            Code::InvalidLabel,
+            format!("`{}` is not a label: {error}", typed.escape_debug()),
+            "a label is 1 to 40 of a-z, 0-9 and -, for example `fix-login`",
+        )
+    })
+}

@@ -1,0 +1,66 @@
+//! One operation on several workspaces at once, for `start`, `stop`, `restart` and `rm`.
+//!
+//! All names are resolved before anything is done. The answer is the workspace, or a list when
+//! several were named; failures are told one by one, and the first decides the exit code.
+
+use super::output::{GOOD, printable};
+use super::{Context, Outcome, connect, exit_code, resolve};
+use futures_util::future::join_all;
+use holm_api::client::Client;
+use holm_api::workspace::{Workspace, WorkspaceList};
+use holm_core::{Fault, WorkspaceId};
+use std::future::Future;
+use std::process::ExitCode;
+
+/// Does `operation` to every workspace in `typed` and says `done` of each.
+pub fn each<Operation, Answer>(
+    context: &Context,
+    typed: &[String],
+    operation: Operation,
+    done: impl Fn(&Workspace) -> String,
+) -> Outcome
+where
+    Operation: Fn(Client, WorkspaceId) -> Answer,
+    Answer: Future<Output = Result<Workspace, Fault>>,
+{
+    let results = connect::block_on(async {
+        let client = connect::started().await?;
+        let ids = resolve::all(&client, typed).await?;
+        let operations = ids.into_iter().map(|id| operation(client.clone(), id));
+        Ok(join_all(operations).await)
+    })?;
+    let (workspaces, faults) = split(results);
+    if context.output.is_json() {
+        match (workspaces.as_slice(), typed) {
+            ([], _) => {}
+            ([workspace], [_]) => context.output.document(workspace),
+            _ => context.output.document(&WorkspaceList {
+                workspaces: workspaces.clone(),
+            }),
+        }
+    }
+    for workspace in &workspaces {
+        let label = printable(&workspace.label);
+        let done = done(workspace);
+        context.output.remark(&format!(
+            "{GOOD}✓{GOOD:#} {label}  {}  {done}",
+            workspace.id
+        ));
+    }
+    for fault in &faults {
+        context.output.fault(fault);
+    }
+    Ok(faults.first().map_or(ExitCode::SUCCESS, exit_code))
+}
+
+fn split(results: Vec<Result<Workspace, Fault>>) -> (Vec<Workspace>, Vec<Fault>) {
+    let mut workspaces = Vec::new();
+    let mut faults = Vec::new();
+    for result in results {
+        match result {
+            Ok(workspace) => workspaces.push(workspace),
+            Err(fault) => faults.push(fault),
+        }
+    }
+    (workspaces, faults)
+}

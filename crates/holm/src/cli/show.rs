@@ -1,0 +1,207 @@
+//! `holm show`: everything about one workspace.
+
+use super::completions::labels;
+use super::ls::{age, start_of, state};
+use super::output::{STRONG, WARNING, printable};
+use super::{Context, Outcome, connect, resolve};
+use clap::Args;
+use holm_api::Workspace;
+use holm_api::workspace::{Isolation, Limits};
+use holm_core::config::display_size;
+use std::process::ExitCode;
+
+/// Show everything about one workspace
+///
+/// Says what isolation is in force, as observed and not as asked for.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  holm show fix-login\n  holm show shop/fix-login --json")]
+pub struct ShowArgs {
+    /// A label, project/label, an id or the beginning of an id
+    #[arg(value_name = "WS", add = labels())]
+    workspace: String,
+}
+
+pub fn run(context: &Context, arguments: ShowArgs) -> Outcome {
+    let workspace = connect::block_on(async {
+        let client = connect::started().await?;
+        let id = resolve::one(&client, &arguments.workspace).await?;
+        client.workspace(&id).await
+    })?;
+    let now = jiff::Timestamp::now();
+    context
+        .output
+        .result(&workspace, || render(&workspace, now));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn render(workspace: &Workspace, now: jiff::Timestamp) -> String {
+    let mut text = String::new();
+    let label = printable(&workspace.label);
+    let project = printable(&workspace.project);
+    text.push_str(&format!(
+        "{STRONG}{label}{STRONG:#}  {}  ({project})\n\n",
+        workspace.id
+    ));
+    let dirty = match workspace.dirty {
+        Some(true) => "yes",
+        Some(false) => "no",
+        None => "not known",
+    };
+    let from = match &workspace.commit {
+        Some(commit) => format!("{} ({commit})", start_of(workspace)),
+        None => "an empty repository".to_owned(),
+    };
+    let ago = |time: &str| format!("{time} ({} ago)", age(time, now));
+    for (name, value) in [
+        ("state", state(workspace)),
+        ("root", workspace.root.clone()),
+        ("started from", from),
+        ("changed", dirty.to_owned()),
+        ("created", ago(&workspace.created_at)),
+        ("last used", ago(&workspace.last_used_at)),
+        ("owner", workspace.owner.clone()),
+        ("driver", workspace.driver.clone()),
+    ] {
+        line(&mut text, name, &value);
+    }
+    services(&mut text, workspace);
+    limits(&mut text, &workspace.limits);
+    isolation(&mut text, &workspace.isolation);
+    text
+}
+
+fn services(text: &mut String, workspace: &Workspace) {
+    if !workspace.ports.is_empty() {
+        heading(text, "Ports");
+    }
+    for port in &workspace.ports {
+        let url = port.url.clone().unwrap_or_default();
+        line(text, &port.name, &format!("{}  {url}", port.port));
+    }
+    if !workspace.services.is_empty() {
+        heading(text, "Services");
+    }
+    for service in &workspace.services {
+        line(text, &service.name, &service.state);
+    }
+    if !workspace.volumes.is_empty() {
+        heading(text, "Volumes");
+    }
+    for volume in &workspace.volumes {
+        line(text, &volume.name, &volume.policy);
+    }
+}
+
+fn limits(text: &mut String, limits: &Limits) {
+    heading(text, "Limits");
+    let none = || "none".to_owned();
+    line(
+        text,
+        "memory",
+        &limits.memory.map_or_else(none, display_size),
+    );
+    let cpus = limits.cpus.map_or_else(none, |cpus| cpus.to_string());
+    line(text, "cpus", &cpus);
+    let processes = limits
+        .processes
+        .map_or_else(none, |count| count.to_string());
+    line(text, "processes", &processes);
+    line(text, "disk", &limits.disk.map_or_else(none, display_size));
+}
+
+fn isolation(text: &mut String, isolation: &Isolation) {
+    heading(text, "Isolation in force");
+    let namespaces = [
+        ("user", isolation.user),
+        ("mount", isolation.mount),
+        ("pid", isolation.pid),
+        ("net", isolation.net),
+        ("ipc", isolation.ipc),
+    ];
+    let held: Vec<_> = namespaces
+        .iter()
+        .filter(|(_, held)| *held)
+        .map(|(name, _)| *name)
+        .collect();
+    let held = if held.is_empty() {
+        "none".to_owned()
+    } else {
+        held.join(", ")
+    };
+    line(text, "namespaces", &held);
+    for (name, held) in [
+        ("seccomp", isolation.seccomp),
+        ("no_new_privs", isolation.no_new_privs),
+        ("landlock", isolation.landlock),
+    ] {
+        line(text, name, if held { "yes" } else { "no" });
+    }
+    let cgroup = isolation.cgroup.clone().unwrap_or_else(|| "no".to_owned());
+    line(text, "cgroup", &cgroup);
+    let in_force = &isolation.limits;
+    let kept: Vec<String> = [
+        ("memory", &in_force.memory),
+        ("cpus", &in_force.cpus),
+        ("processes", &in_force.processes),
+        ("disk", &in_force.disk),
+    ]
+    .iter()
+    .map(|(name, by)| format!("{name} by {}", by.as_deref().unwrap_or("nothing")))
+    .collect();
+    line(text, "limits", &kept.join(", "));
+    if !isolation.degraded.is_empty() {
+        let degraded = printable(&isolation.degraded.join(", "));
+        text.push_str(&format!("  {WARNING}degraded{WARNING:#}      {degraded}\n"));
+    }
+}
+
+fn heading(text: &mut String, heading: &str) {
+    text.push_str(&format!("\n{STRONG}{heading}{STRONG:#}\n"));
+}
+
+fn line(text: &mut String, name: &str, value: &str) {
+    let (name, value) = (printable(name), printable(value));
+    text.push_str(format!("  {name:12}  {value}").trim_end());
+    text.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::ls::tests::workspace;
+
+    #[test]
+    fn sections_with_fixed_data() {
+        let now = "2026-11-15T20:03:00Z".parse().unwrap();
+        let text = render(&workspace("fix-login"), now);
+        let text = anstream::adapter::strip_str(&text).to_string();
+        let expect = "\
+fix-login  waaaaaaaaaaaa  (shop)
+
+  state         running
+  root          /home/me/src/shop
+  started from  main (0123456789abcdef0123456789abcdef01234567)
+  changed       not known
+  created       2026-11-15T20:00:00Z (3m ago)
+  last used     2026-11-15T20:01:00Z (2m ago)
+  owner         me
+  driver        linux
+
+Limits
+  memory        4GiB
+  cpus          2
+  processes     1024
+  disk          none
+
+Isolation in force
+  namespaces    user, mount, pid, net, ipc
+  seccomp       yes
+  no_new_privs  yes
+  landlock      no
+  cgroup        v2
+  limits        memory by cgroup, cpus by nothing, processes by rlimit, disk by measured
+  degraded      landlock
+";
+        assert_eq!(text, expect);
+    }
+}

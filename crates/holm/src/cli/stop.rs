@@ -1,0 +1,25 @@
+//! `holm stop`: all processes of a workspace end.
+
+use super::completions::labels;
+use super::{Context, Outcome, several};
+use clap::Args;
+
+/// End all processes of workspaces; code and data stay
+///
+/// Programs are asked to end first. Stopping a stopped workspace changes nothing.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  holm stop fix-login\n  holm stop api-1 api-2")]
+pub struct StopArgs {
+    /// Labels, project/label, ids or beginnings of ids
+    #[arg(value_name = "WS", required = true, add = labels())]
+    workspaces: Vec<String>,
+}
+
+pub fn run(context: &Context, arguments: StopArgs) -> Outcome {
+    several::each(
+        context,
+        &arguments.workspaces,
+        |client, id| async move { client.stop(&id).await },
+        |workspace| workspace.state.clone(),
+    )
+}

@@ -1,0 +1,70 @@
+//! The user's terminal: its size, and raw mode that ends with the value that holds it.
+
+use holm_core::{Code, Fault};
+use rustix::termios::{OptionalActions, Termios};
+use std::io::IsTerminal;
+use std::os::fd::BorrowedFd;
+
+/// Raw mode of stdin. Dropping it restores what was before, also when the program panics.
+pub struct RawMode {
+    before: Termios,
+}
+
+/// Rows and columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    pub rows: u16,
+    pub cols: u16,
+}
+
+/// Whether a program inside should get a terminal: both ends are one.
+pub fn is_interactive() -> bool {
+    std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
+}
+
+/// The size of the terminal; a terminal that does not know it counts as 24 × 80.
+pub fn size() -> Size {
+    match rustix::termios::tcgetwinsize(rustix::stdio::stdout()) {
+        Ok(size) if size.ws_row > 0 && size.ws_col > 0 => Size {
+            rows: size.ws_row,
+            cols: size.ws_col,
+        },
+        _ => Size { rows: 24, cols: 80 },
+    }
+}
+
+/// Whether reading stdin now would stop this process, because another job has the terminal.
+pub fn is_in_background(stdin: BorrowedFd<'_>) -> bool {
+    match rustix::termios::tcgetpgrp(stdin) {
+        Ok(foreground) => foreground != rustix::process::getpgrp(),
+        Err(_) => false,
+    }
+}
+
+// === impl RawMode ===
+
+impl RawMode {
+    pub fn enter() -> Result<Self, Fault> {
+        let failed = |error: rustix::io::Errno| {
+            Fault::new(
+                Code::Internal,
+                format!("cannot set the terminal to raw mode: {error}"),
+                "redirect stdin or stdout to run without a terminal",
+            )
+        };
+        let stdin = rustix::stdio::stdin();
+        let before = rustix::termios::tcgetattr(stdin).map_err(failed)?;
+        let mut raw = before.clone();
+        raw.make_raw();
+        rustix::termios::tcsetattr(stdin, OptionalActions::Now, &raw).map_err(failed)?;
+        Ok(Self { before })
+    }
+}
+
+impl Drop for RawMode {
+    fn drop(&mut self) {
+        // A terminal that is gone needs nothing restored.
+        let stdin = rustix::stdio::stdin();
+        let _ = rustix::termios::tcsetattr(stdin, OptionalActions::Now, &self.before);
+    }
+}

@@ -1,0 +1,195 @@
+//! `holm trust`, and the question that `up` asks: what a repository wants of the host, in plain
+//! words, and a person's yes to exactly that.
+
+use super::checkout::{Checkout, blocking};
+use super::output::{self, FAINT, GOOD, STRONG, printable};
+use super::sync::{self, SharedRefs, Wanted};
+use super::{Context, Outcome, connect};
+use clap::Args;
+use holm_api::client::Client;
+use holm_api::project::{Ask, TrustApprove, TrustCheck, TrustReport};
+use holm_core::{Code, Fault};
+use std::process::ExitCode;
+
+/// Show and approve what this repository's holm.toml asks of the host
+///
+/// Some of what holm.toml can say reaches out of the workspace (ignored files, secrets, wider
+/// network access, higher limits). It is honoured only after you approved exactly this content;
+/// when it changes you are asked again. The file of the current commit counts, and the patterns
+/// of .worktreeinclude count as `include`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  holm trust\n  holm trust --yes")]
+pub struct TrustArgs {
+    /// Approve without asking
+    #[arg(long)]
+    yes: bool,
+}
+
+/// What may be done with what the repository asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Granted {
+    Everything,
+    /// The user said to go on without it.
+    Nothing,
+}
+
+/// What to do about something that nobody approved yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unapproved {
+    /// Ask on a terminal, refuse otherwise.
+    Ask,
+    /// Go on without it.
+    LeaveOut,
+}
+
+pub fn run(context: &Context, arguments: TrustArgs) -> Outcome {
+    let report = connect::block_on(async {
+        let (checkout, client) = tokio::join!(Checkout::find(), connect::started());
+        let (checkout, client) = (checkout?, client?);
+        let commit = checkout.repository.head.clone();
+        let files = checkout.files_at(commit.as_deref()).await?;
+        let config = files.config()?;
+        let wanted = Wanted {
+            refs: SharedRefs::of(&checkout).await?,
+            commit,
+            config: &config,
+        };
+        let answer = sync::register(&client, &checkout, &wanted).await?;
+        let check = TrustCheck {
+            project_id: answer.project.id,
+            config: files.holm_toml.clone(),
+            worktree_include: checkout.worktree_include()?,
+        };
+        let report = client.check_trust(&check).await?;
+        approve(context, &client, &check, report, arguments.yes).await
+    })?;
+    context.output.done(&report, || match report.asks.len() {
+        0 => "This repository asks for nothing of the host.".to_owned(),
+        _ => format!("{GOOD}✓{GOOD:#} approved"),
+    });
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn approve(
+    context: &Context,
+    client: &Client,
+    check: &TrustCheck,
+    mut report: TrustReport,
+    is_sure: bool,
+) -> Result<TrustReport, Fault> {
+    if report.asks.is_empty() {
+        return Ok(report);
+    }
+    context.output.remark(&asks_text(&report.asks));
+    if report.approved {
+        return Ok(report);
+    }
+    let is_approved = is_sure || (may_ask(context) && ask().await);
+    if !is_approved {
+        return Err(not_trusted(
+            &report,
+            "type `holm trust --yes` to approve it",
+        ));
+    }
+    give(client, check, &report).await?;
+    report.approved = true;
+    Ok(report)
+}
+
+/// Decides what `up` may do with what the repository asks for, asking the person if need be.
+pub async fn settle(
+    context: &Context,
+    client: &Client,
+    check: &TrustCheck,
+    unapproved: Unapproved,
+) -> Result<Granted, Fault> {
+    if check.config.is_none() && check.worktree_include.is_empty() {
+        return Ok(Granted::Everything);
+    }
+    let report = client.check_trust(check).await?;
+    if report.asks.is_empty() || report.approved {
+        return Ok(Granted::Everything);
+    }
+    if unapproved == Unapproved::LeaveOut {
+        return Ok(Granted::Nothing);
+    }
+    let hint = "see it with `holm trust` and approve it, or go on without it: `--untrusted`";
+    if !may_ask(context) {
+        return Err(not_trusted(&report, hint));
+    }
+    context.output.remark(&asks_text(&report.asks));
+    if !ask().await {
+        return Err(not_trusted(&report, hint));
+    }
+    give(client, check, &report).await?;
+    Ok(Granted::Everything)
+}
+
+fn may_ask(context: &Context) -> bool {
+    !context.output.is_json() && output::can_ask()
+}
+
+/// Asks on a thread of its own, so that ctrl-C is heard meanwhile.
+async fn ask() -> bool {
+    blocking(|| Ok(output::ask("Approve?")))
+        .await
+        .unwrap_or(false)
+}
+
+async fn give(client: &Client, check: &TrustCheck, report: &TrustReport) -> Result<(), Fault> {
+    let approval = TrustApprove {
+        project_id: check.project_id.clone(),
+        digest: report.digest.clone(),
+    };
+    client.approve_trust(&approval).await.map(|_| ())
+}
+
+fn not_trusted(report: &TrustReport, hint: &str) -> Fault {
+    let words: Vec<String> = report
+        .asks
+        .iter()
+        .map(|ask| format!("  {} ({})", ask.words, ask.key))
+        .collect();
+    Fault::new(
+        Code::NotTrusted,
+        format!(
+            "this repository asks for something of the host that nobody approved:\n{}",
+            words.join("\n")
+        ),
+        hint,
+    )
+}
+
+fn asks_text(asks: &[Ask]) -> String {
+    let mut text = format!("{STRONG}This repository asks to:{STRONG:#}");
+    for ask in asks {
+        let (words, key) = (printable(&ask.words), printable(&ask.key));
+        text.push_str(&format!("\n  - {words}  {FAINT}{key}{FAINT:#}"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_is_shown_and_cannot_steer_the_terminal() {
+        let report = TrustReport {
+            asks: vec![Ask {
+                key: "project.include".to_owned(),
+                words: "take along `.env\u{1b}[2K`".to_owned(),
+            }],
+            digest: "d".to_owned(),
+            approved: false,
+        };
+        let text = anstream::adapter::strip_str(&asks_text(&report.asks)).to_string();
+        assert_eq!(
+            text,
+            "This repository asks to:\n  - take along `.env\\u{1b}[2K`  project.include"
+        );
+        let fault = not_trusted(&report, "hint");
+        assert_eq!(fault.code.kind().exit_code(), 4);
+        assert!(fault.message.contains("project.include"));
+    }
+}

@@ -1,0 +1,213 @@
+//! Asks the daemon for the workspaces, all at once, and undoes them when the person changes their
+//! mind.
+
+use super::UpArgs;
+use super::include;
+use super::prepare::{Prepared, prepare};
+use crate::cli::Context;
+use crate::cli::checkout::Checkout;
+use crate::cli::progress::Progress;
+use futures_util::future::join_all;
+use holm_api::client::Client;
+use holm_api::workspace::{CreateWorkspace, Dirty, Workspace};
+use holm_core::{Code, Fault, Label};
+use holm_git::Cancel;
+use std::cell::RefCell;
+use std::future::Future;
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+/// One workspace that is to be made.
+pub struct Wish {
+    /// `None`: the daemon makes one up.
+    pub label: Option<Label>,
+    /// A live workspace with this label is the answer.
+    pub is_reused: bool,
+}
+
+/// How long cancelled work may take to clean up after itself.
+const CLEAN_UP: Duration = Duration::from_secs(2);
+
+// === impl Wish ===
+
+impl Wish {
+    pub fn new(label: Option<Label>) -> Self {
+        Self {
+            label,
+            is_reused: false,
+        }
+    }
+}
+
+/// Makes all wishes come true, or says of each why not.
+pub async fn all(
+    context: &Context,
+    arguments: &UpArgs,
+    wishes: &[Wish],
+) -> Result<Vec<Result<Workspace, Fault>>, Fault> {
+    let (tell, interrupted) = watch::channel(false);
+    let watching = watch_for_signals(tell)?;
+    let work = async {
+        let prepared = prepare_unless(context, arguments, interrupted.clone()).await?;
+        let progress = RefCell::new(Progress::new(context));
+        let creations = wishes.iter().map(|wish| {
+            let interrupted = interrupted.clone();
+            one(context, arguments, &prepared, wish, &progress, interrupted)
+        });
+        Ok(join_all(creations).await)
+    };
+    tokio::select! {
+        results = work => results,
+        () = watching => Err(cancelled()),
+    }
+}
+
+/// Turns ctrl-C, a hang-up and a request to end into `true`. Never ends by itself.
+fn watch_for_signals(tell: watch::Sender<bool>) -> Result<impl Future<Output = ()>, Fault> {
+    let listen = |kind| {
+        signal(kind).map_err(|error| {
+            let message = format!("cannot listen for signals: {error}");
+            Fault::new(Code::Internal, message, "try again")
+        })
+    };
+    let mut interrupt = listen(SignalKind::interrupt())?;
+    let mut terminate = listen(SignalKind::terminate())?;
+    let mut hangup = listen(SignalKind::hangup())?;
+    Ok(async move {
+        loop {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+                _ = hangup.recv() => {}
+            }
+            // A second signal ends the program at once, should undoing take too long.
+            if tell.send_replace(true) {
+                return;
+            }
+        }
+    })
+}
+
+async fn prepare_unless(
+    context: &Context,
+    arguments: &UpArgs,
+    mut interrupted: watch::Receiver<bool>,
+) -> Result<Prepared, Fault> {
+    let cancel = Cancel::default();
+    let preparing = prepare(context, arguments, &cancel);
+    tokio::pin!(preparing);
+    tokio::select! {
+        prepared = &mut preparing => prepared,
+        _ = interrupted.wait_for(|is| *is) => {
+            cancel.raise();
+            // git removes what it had begun; what does not end by itself (a question) is left.
+            let _ = tokio::time::timeout(CLEAN_UP, preparing).await;
+            Err(cancelled())
+        }
+    }
+}
+
+async fn one(
+    context: &Context,
+    arguments: &UpArgs,
+    prepared: &Prepared,
+    wish: &Wish,
+    progress: &RefCell<Progress<'_>>,
+    interrupted: watch::Receiver<bool>,
+) -> Result<Workspace, Fault> {
+    let request = with_uploads(arguments, prepared, wish, interrupted.clone()).await?;
+    let mut workspace = follow(&prepared.client, &request, progress, interrupted).await?;
+    if workspace.created != Some(false) {
+        let notes = prepared.left_behind.notes(&workspace.label);
+        workspace.notes.extend(notes);
+    }
+    workspace.ms = Some(context.started.elapsed().as_millis() as u64);
+    Ok(workspace)
+}
+
+/// The request of one workspace, with uploads of its own: the daemon takes each once.
+async fn with_uploads(
+    arguments: &UpArgs,
+    prepared: &Prepared,
+    wish: &Wish,
+    mut interrupted: watch::Receiver<bool>,
+) -> Result<CreateWorkspace, Fault> {
+    let uploads = async {
+        let include = match prepared.included.is_empty() {
+            true => None,
+            false => {
+                let toplevel = prepared.checkout.repository.toplevel.clone();
+                let included = prepared.included.clone();
+                Some(include::upload(&prepared.client, included, toplevel).await?)
+            }
+        };
+        let dirty = match arguments.dirty {
+            true => Some(upload_dirty(&prepared.client, &prepared.checkout).await?),
+            false => None,
+        };
+        Ok::<_, Fault>((include, dirty))
+    };
+    let (include, dirty) = tokio::select! {
+        uploads = uploads => uploads?,
+        _ = interrupted.wait_for(|is| *is) => return Err(cancelled()),
+    };
+    Ok(CreateWorkspace {
+        label: wish.label.as_ref().map(ToString::to_string),
+        reuse: wish.is_reused,
+        include,
+        dirty,
+        ..prepared.request.clone()
+    })
+}
+
+async fn upload_dirty(client: &Client, checkout: &Checkout) -> Result<Dirty, Fault> {
+    let failed = |error: std::io::Error| {
+        Fault::new(
+            Code::GitFailed,
+            format!("cannot put the uncommitted state together: {error}"),
+            "is there room in the temporary directory (TMPDIR)?",
+        )
+    };
+    let scratch = TempDir::with_prefix("holm-").map_err(failed)?;
+    let directory = scratch.path().to_owned();
+    let state = checkout
+        .git(move |repository| repository.dirty_state(&directory, &Cancel::default()))
+        .await?;
+    let pack = tokio::fs::File::open(&state.pack).await.map_err(failed)?;
+    let upload = client.upload(pack).await?;
+    Ok(Dirty {
+        pack: upload.upload,
+        worktree_tree: state.worktree_tree,
+        index_tree: state.index_tree,
+    })
+}
+
+/// Asks for the workspace and waits until it is ready, or has been undone.
+async fn follow(
+    client: &Client,
+    request: &CreateWorkspace,
+    progress: &RefCell<Progress<'_>>,
+    mut interrupted: watch::Receiver<bool>,
+) -> Result<Workspace, Fault> {
+    let mut creation = tokio::select! {
+        creation = client.create(request) => creation?,
+        _ = interrupted.wait_for(|is| *is) => return Err(cancelled()),
+    };
+    let tell = |step: &str, done, total| progress.borrow_mut().tell(step, done, total);
+    tokio::select! {
+        workspace = creation.finish(tell) => return workspace,
+        _ = interrupted.wait_for(|is| *is) => {}
+    }
+    creation.cancel().await?;
+    Err(cancelled())
+}
+
+fn cancelled() -> Fault {
+    Fault::new(
+        Code::Cancelled,
+        "nothing was left behind",
+        "type the command again to start over",
+    )
+}

@@ -1,0 +1,219 @@
+//! `holm up`: makes workspaces of the repository that it is typed in, and starts them.
+//!
+//! The client looks at the checkout, sends what the daemon does not have, and asks for the
+//! workspaces; the daemon never reads the checkout. Ctrl-C undoes what was begun.
+
+mod create;
+mod include;
+mod notes;
+mod prepare;
+
+use super::output::{FAINT, GOOD, WARNING, printable};
+use super::rename::parse_label;
+use super::{Context, Outcome, connect, exit_code};
+use clap::Args;
+use create::Wish;
+use holm_api::workspace::{Workspace, WorkspaceList};
+use holm_core::{Fault, Kind, Label};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Make a workspace of this repository and start it
+///
+/// It starts from the current commit, or from --from. Without a label a pleasant one is made up. A
+/// live workspace with this label is started if it was stopped, and nothing else changes (with
+/// --from, --dirty or -n that is refused). What git ignores is not brought, unless holm.toml,
+/// .worktreeinclude or --include name it. Ctrl-C undoes everything.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    holm up fix-login\n  \
+    holm up fix-login --from origin/main --include .env\n  \
+    holm up --dirty\n  \
+    holm up -n 3 try")]
+pub struct UpArgs {
+    /// 1 to 40 of a-z, 0-9 and -; made up when left out
+    label: Option<String>,
+    /// Branch, tag or commit to start from; default: the current commit
+    #[arg(long, value_name = "REF", conflicts_with = "dirty")]
+    from: Option<String>,
+    /// Take the uncommitted state of the checkout along: changed, staged and untracked files
+    #[arg(long)]
+    dirty: bool,
+    /// Take an ignored file or directory of the checkout along; may be given several times
+    #[arg(long, value_name = "PATH")]
+    include: Vec<PathBuf>,
+    /// Make several at once: LABEL-1, LABEL-2, …
+    #[arg(short = 'n', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    count: Option<u16>,
+    /// Do not wait for services to become ready
+    #[arg(long)]
+    no_wait: bool,
+    /// Go on without what holm.toml asks of the host, instead of asking for approval
+    #[arg(long)]
+    untrusted: bool,
+    /// Go on although this part of the isolation is missing; `holm doctor` names the parts
+    #[arg(long, value_name = "PART", value_delimiter = ',')]
+    allow_degraded: Vec<String>,
+}
+
+pub fn run(context: &Context, arguments: UpArgs) -> Outcome {
+    let wishes = wishes(&arguments)?;
+    let results = connect::block_on(create::all(context, &arguments, &wishes))?;
+    if arguments.count.is_some() {
+        return several(context, results);
+    }
+    match results.into_iter().next() {
+        Some(Ok(workspace)) => {
+            context.output.done(&workspace, || render(&workspace));
+            Ok(ExitCode::SUCCESS)
+        }
+        Some(Err(fault)) => Err(fault),
+        None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// One wish for each workspace that is to be made.
+fn wishes(arguments: &UpArgs) -> Result<Vec<Wish>, Fault> {
+    let label = arguments.label.as_deref().map(parse_label).transpose()?;
+    let is_plain = arguments.from.is_none() && !arguments.dirty && arguments.count.is_none();
+    Ok(match (label, arguments.count) {
+        (label, None) if is_plain => vec![Wish {
+            is_reused: label.is_some(),
+            label,
+        }],
+        (label, None) => vec![Wish::new(label)],
+        (None, Some(count)) => (0..count).map(|_| Wish::new(None)).collect(),
+        (Some(label), Some(count)) => numbered(&label, count)?
+            .into_iter()
+            .map(|label| Wish::new(Some(label)))
+            .collect(),
+    })
+}
+
+/// `x-1`, `x-2`, …; a label that has no room for the number is refused rather than cut.
+fn numbered(label: &Label, count: u16) -> Result<Vec<Label>, Fault> {
+    (1..=count)
+        .map(|number| parse_label(&format!("{label}-{number}")))
+        .collect()
+}
+
+fn several(context: &Context, results: Vec<Result<Workspace, Fault>>) -> Outcome {
+    let mut workspaces = Vec::new();
+    let mut faults = Vec::new();
+    for result in results {
+        match result {
+            Ok(workspace) => workspaces.push(workspace),
+            Err(fault) => faults.push(fault),
+        }
+    }
+    let list = WorkspaceList { workspaces };
+    if !list.workspaces.is_empty() || faults.is_empty() {
+        context.output.done(&list, || {
+            let texts: Vec<_> = list.workspaces.iter().map(render).collect();
+            texts.join("\n")
+        });
+    }
+    for fault in &faults {
+        context.output.fault(fault);
+    }
+    Ok(match faults.first() {
+        None => ExitCode::SUCCESS,
+        // When nothing could be made, and all for one reason, that reason is the answer.
+        Some(first)
+            if list.workspaces.is_empty() && faults.iter().all(|f| f.code == first.code) =>
+        {
+            exit_code(first)
+        }
+        Some(_) => ExitCode::from(Kind::Failed.exit_code()),
+    })
+}
+
+fn render(workspace: &Workspace) -> String {
+    let label = printable(&workspace.label);
+    let how = match workspace.created {
+        Some(false) => "was there; ready in",
+        _ => "ready in",
+    };
+    let ms = workspace.ms.unwrap_or_default();
+    let root = printable(&workspace.root);
+    let mut text = format!(
+        "{GOOD}✓{GOOD:#} {label}  {}  {how} {ms} ms\n  root  {root}",
+        workspace.id
+    );
+    if !workspace.isolation.degraded.is_empty() {
+        let degraded = printable(&workspace.isolation.degraded.join(", "));
+        text.push_str(&format!("\n  {WARNING}degraded{WARNING:#}  {degraded}"));
+    }
+    for note in &workspace.notes {
+        let note = printable(note);
+        text.push_str(&format!("\n  {FAINT}note{FAINT:#}  {note}"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::ls::tests::workspace;
+    use clap::Parser;
+    use holm_core::Code;
+
+    #[derive(Parser)]
+    struct Only {
+        #[command(flatten)]
+        up: UpArgs,
+    }
+
+    fn parse(line: &[&str]) -> Result<UpArgs, clap::Error> {
+        let line = std::iter::once("up").chain(line.iter().copied());
+        Only::try_parse_from(line).map(|only| only.up)
+    }
+
+    fn wished(line: &[&str]) -> Result<Vec<(Option<String>, bool)>, Code> {
+        let wishes = wishes(&parse(line).unwrap()).map_err(|fault| fault.code)?;
+        let wishes = wishes.into_iter();
+        Ok(wishes
+            .map(|wish| (wish.label.map(|label| label.to_string()), wish.is_reused))
+            .collect())
+    }
+
+    #[test]
+    fn labels_and_whether_they_are_reused() {
+        let some = |label: &str, is_reused| (Some(label.to_owned()), is_reused);
+        assert_eq!(wished(&["x"]), Ok(vec![some("x", true)]));
+        assert_eq!(wished(&[]), Ok(vec![(None, false)]));
+        assert_eq!(wished(&["x", "--dirty"]), Ok(vec![some("x", false)]));
+        assert_eq!(wished(&["x", "--from", "main"]), Ok(vec![some("x", false)]));
+        assert_eq!(
+            wished(&["-n", "2", "x"]),
+            Ok(vec![some("x-1", false), some("x-2", false)])
+        );
+        assert_eq!(wished(&["-n", "2"]), Ok(vec![(None, false), (None, false)]));
+        assert_eq!(wished(&["Fix"]), Err(Code::InvalidLabel));
+        let long = "a".repeat(40);
+        assert_eq!(wished(&["-n", "2", &long]), Err(Code::InvalidLabel));
+    }
+
+    #[test]
+    fn what_cannot_be_together() {
+        assert!(parse(&["--dirty", "--from", "main"]).is_err());
+        assert!(parse(&["-n", "0"]).is_err());
+        assert!(parse(&["--warm"]).is_err());
+        let parts = parse(&["--allow-degraded=a,b", "--allow-degraded", "c"]).unwrap();
+        assert_eq!(parts.allow_degraded, ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn what_people_read() {
+        let mut made = workspace("fix-login");
+        made.created = Some(true);
+        made.ms = Some(31);
+        made.notes = vec!["not brought: .env".to_owned()];
+        let text = anstream::adapter::strip_str(&render(&made)).to_string();
+        assert_eq!(
+            text,
+            "✓ fix-login  waaaaaaaaaaaa  ready in 31 ms\n  root  /home/me/src/shop\n  \
+             degraded  landlock\n  note  not brought: .env"
+        );
+    }
+}

@@ -1,0 +1,221 @@
+//! Everything that `up` finds out and sends before the workspaces are asked for.
+
+use super::UpArgs;
+use super::include::Included;
+use super::notes::{LeftBehind, has_notable};
+use crate::cli::checkout::{AGENTS_MD, Checkout, Files, path_text};
+use crate::cli::sync::{self, SharedRefs, Wanted};
+use crate::cli::trust::{self, Granted, Unapproved};
+use crate::cli::user::DaemonUser;
+use crate::cli::{Context, connect};
+use holm_api::client::Client;
+use holm_api::project::TrustCheck;
+use holm_api::workspace::{CreateWorkspace, Remote};
+use holm_core::Fault;
+use holm_core::config::ProjectConfig;
+use holm_git::{Cancel, Repository, Resolved};
+use std::path::PathBuf;
+
+/// What every one of the workspaces is made from.
+pub struct Prepared {
+    pub client: Client,
+    pub checkout: Checkout,
+    /// Everything but the label and the uploads.
+    pub request: CreateWorkspace,
+    pub included: Included,
+    pub left_behind: LeftBehind,
+}
+
+/// The start that was asked for.
+struct Origin {
+    resolved: Option<Resolved>,
+    files: Files,
+    config: ProjectConfig,
+}
+
+pub async fn prepare(
+    context: &Context,
+    arguments: &UpArgs,
+    cancel: &Cancel,
+) -> Result<Prepared, Fault> {
+    let local = async {
+        let checkout = Checkout::find().await?;
+        let origin = Origin::find(&checkout, arguments);
+        let (origin, refs) = tokio::try_join!(origin, SharedRefs::of(&checkout))?;
+        Ok::<_, Fault>((checkout, origin, refs))
+    };
+    // What is wrong with the checkout is said first, whatever the daemon does.
+    let (local, client) = tokio::join!(local, connect::started());
+    let (checkout, origin, refs) = local?;
+    let client = client?;
+    let wanted = Wanted {
+        refs,
+        commit: origin.commit(),
+        config: &origin.config,
+    };
+    let sending = sync::send(&client, &checkout, wanted, cancel);
+    let (project, left_behind) = tokio::try_join!(sending, left_behind(&checkout, &origin))?;
+    let check = TrustCheck {
+        project_id: project.id,
+        config: origin.files.holm_toml.clone(),
+        worktree_include: checkout.worktree_include()?,
+    };
+    let unapproved = if arguments.untrusted {
+        Unapproved::LeaveOut
+    } else {
+        Unapproved::Ask
+    };
+    let granted = trust::settle(context, &client, &check, unapproved).await?;
+    let included = included(&checkout, &origin, arguments, &check, granted).await?;
+    let left_behind = left_behind.without(&included);
+    let request = request(&checkout, &origin, arguments, check, &included)?;
+    Ok(Prepared {
+        client,
+        checkout,
+        request,
+        included,
+        left_behind,
+    })
+}
+
+// === impl Origin ===
+
+impl Origin {
+    async fn find(checkout: &Checkout, arguments: &UpArgs) -> Result<Self, Fault> {
+        let resolved = match arguments.from.clone() {
+            Some(name) => {
+                let question = move |repository: &Repository| repository.resolve(&name);
+                Some(checkout.git(question).await?)
+            }
+            None => head(&checkout.repository),
+        };
+        let commit = resolved.as_ref().map(|resolved| resolved.commit.as_str());
+        let mut files = checkout.files_at(commit).await?;
+        if arguments.dirty {
+            files.holm_toml = checkout.holm_toml()?;
+        }
+        let config = files.config()?;
+        Ok(Self {
+            resolved,
+            files,
+            config,
+        })
+    }
+
+    fn commit(&self) -> Option<String> {
+        self.resolved
+            .as_ref()
+            .map(|resolved| resolved.commit.clone())
+    }
+}
+
+fn head(repository: &Repository) -> Option<Resolved> {
+    let commit = repository.head.clone()?;
+    Some(Resolved {
+        commit,
+        display: repository.branch.clone(),
+    })
+}
+
+async fn included(
+    checkout: &Checkout,
+    origin: &Origin,
+    arguments: &UpArgs,
+    check: &TrustCheck,
+    granted: Granted,
+) -> Result<Included, Fault> {
+    let mut included = Included::default();
+    let toplevel = &checkout.repository.toplevel;
+    for path in &arguments.include {
+        included.add_typed(path, &checkout.current, toplevel)?;
+    }
+    if granted == Granted::Everything {
+        // holm.toml names paths from the root on; `.worktreeinclude` is written like `.gitignore`.
+        let include = origin.config.project.include.iter();
+        let anchored = include.map(|pattern| format!("/{pattern}")).collect();
+        for patterns in [anchored, check.worktree_include.clone()] {
+            for path in matching(checkout, patterns).await? {
+                included.add(path);
+            }
+        }
+    }
+    let is_uncommitted = checkout.has(AGENTS_MD) && !origin.files.has_agents_md;
+    if is_uncommitted {
+        // An uncommitted state brings the file by itself, unless git ignores it.
+        let is_brought = arguments.dirty
+            && matching(checkout, vec![format!("/{AGENTS_MD}")])
+                .await?
+                .is_empty();
+        if !is_brought {
+            included.add(PathBuf::from(AGENTS_MD));
+        }
+    }
+    Ok(included)
+}
+
+async fn matching(checkout: &Checkout, patterns: Vec<String>) -> Result<Vec<PathBuf>, Fault> {
+    if patterns.is_empty() {
+        return Ok(Vec::new());
+    }
+    checkout
+        .git(move |repository| repository.ignored_matching(&patterns))
+        .await
+}
+
+async fn left_behind(checkout: &Checkout, origin: &Origin) -> Result<LeftBehind, Fault> {
+    let toplevel = &checkout.repository.toplevel;
+    let mut left = LeftBehind::look(toplevel, &origin.config);
+    left.submodules.clone_from(&origin.files.submodules);
+    left.has_lfs = origin.files.has_lfs;
+    if has_notable(toplevel) {
+        let notable = checkout
+            .git(|repository| repository.ignored_notable())
+            .await?;
+        left.ignored = notable
+            .iter()
+            .map(|name| PathBuf::from(name.trim_end_matches('/')))
+            .collect();
+    }
+    Ok(left)
+}
+
+fn request(
+    checkout: &Checkout,
+    origin: &Origin,
+    arguments: &UpArgs,
+    check: TrustCheck,
+    included: &Included,
+) -> Result<CreateWorkspace, Fault> {
+    let repository = &checkout.repository;
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let remotes = repository.remotes.iter().map(|remote| Remote {
+        name: remote.name.clone(),
+        url: remote.url.clone(),
+        fetch: remote.fetch.clone(),
+    });
+    let resolved = origin.resolved.as_ref();
+    Ok(CreateWorkspace {
+        project_id: check.project_id,
+        label: None,
+        reuse: false,
+        commit: origin.commit(),
+        reference: resolved.and_then(|resolved| resolved.display.clone()),
+        default_root: path_text(&repository.main_root)?,
+        home: path_text(&DaemonUser::current()?.home()?)?,
+        config: check.config,
+        worktree_include: check.worktree_include,
+        untrusted: arguments.untrusted,
+        allow_degraded: arguments.allow_degraded.clone(),
+        user_name: repository.user_name.clone(),
+        user_email: repository.user_email.clone(),
+        remotes: remotes.collect(),
+        shallow: repository.shallow.clone(),
+        path: variable("PATH").unwrap_or_default(),
+        lang: variable("LANG"),
+        tz: variable("TZ"),
+        include: None,
+        excluded: included.excluded(),
+        dirty: None,
+        notes: Vec::new(),
+    })
+}
