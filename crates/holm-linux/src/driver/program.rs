@@ -5,18 +5,13 @@ use crate::Layout;
 use std::fs;
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Makes the copy where it is missing; the name changes with the program.
 pub fn keep_copy(layout: &Layout) -> io::Result<PathBuf> {
     let source = fs::File::open("/proc/self/exe")?;
     let metadata = source.metadata()?;
-    let version = format!(
-        "{:x}-{:x}-{:x}",
-        metadata.ino(),
-        metadata.size(),
-        metadata.mtime_nsec()
-    );
+    let version = format!("{:x}-{:x}-{:x}", metadata.ino(), metadata.size(), metadata.mtime_nsec());
     let directory = layout.data_dir.join("program").join(version);
     let copy = directory.join("holm");
     if copy.exists() {
@@ -24,11 +19,22 @@ pub fn keep_copy(layout: &Layout) -> io::Result<PathBuf> {
     }
     fs::create_dir_all(&directory)?;
     let fresh = directory.join(format!("new-{}", std::process::id()));
-    // A hard link costs nothing, but only the owner of a program may make one.
-    if fs::hard_link("/proc/self/exe", &fresh).is_err() {
+    if !link(&fresh, metadata.ino()) {
         io::copy(&mut &source, &mut fs::File::create(&fresh)?)?;
         fs::set_permissions(&fresh, fs::Permissions::from_mode(0o755))?;
     }
     fs::rename(&fresh, &copy)?;
     Ok(copy)
+}
+
+/// A hard link costs nothing, but only the owner of a program may make one, and the program at our
+/// path may be a newer one already.
+fn link(fresh: &Path, inode: u64) -> bool {
+    let linked = std::env::current_exe().and_then(|path| fs::hard_link(path, fresh)).is_ok();
+    let same = fs::metadata(fresh).is_ok_and(|metadata| metadata.ino() == inode);
+    if linked && !same {
+        // The copy that follows writes a new file, never through the link.
+        let _ = fs::remove_file(fresh);
+    }
+    linked && same
 }

@@ -1,0 +1,35 @@
+# `make demo` and `make test` do all the set-up they need on a fresh Debian machine with Rust.
+
+CARGO ?= cargo
+
+.PHONY: help demo build test check lint unit bench clean-demo
+
+help: ## what there is to make
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+demo: build ## two agents' workspaces of an example, both on port 3000, both with their own database
+	@scripts/set-up demo
+	@scripts/demo
+
+build: ## holm itself, optimised
+	$(CARGO) build --release --locked -p holm
+
+test: ## install what tests need, then everything that CI runs
+	@scripts/set-up test
+	@$(MAKE) --no-print-directory check
+
+check: lint unit ## what CI checks, without installing anything
+
+lint: ## format, warnings, dependencies
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	@scripts/deny
+
+unit: ## every test, in a network of its own
+	$(CARGO) nextest run --workspace --locked --no-run
+	@scripts/in-own-network $(CARGO) nextest run --workspace --locked --offline
+	$(CARGO) test --doc -p holm-core --locked --offline
+
+bench: build ## speed, beside its peers, in one run
+	@scripts/set-up bench
+	@scripts/in-own-network scripts/bench

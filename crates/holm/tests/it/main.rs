@@ -1,0 +1,7 @@
+//! holm as its users see it: the real program, a real kernel, real git, as an ordinary user.
+//!
+//! Run by root (CI, a container) the tests switch to the user `holm-tester`; run by anybody else
+//! they are that user. `tidy.rs` fails when a file here is not listed.
+
+mod lifecycle;
+mod support;

@@ -1,0 +1,125 @@
+//! A home, a data directory and a daemon that no other test shares.
+
+use super::Repository;
+use super::ran::Ran;
+use super::user::{as_tester, give, program};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use tempfile::TempDir;
+
+/// Everything of one test. Dropping it stops the daemon and every workspace and removes the files.
+pub struct Island {
+    place: TempDir,
+}
+
+// === impl Island ===
+
+impl Island {
+    pub fn new() -> Self {
+        let place = tempfile::Builder::new().prefix("holm-it-").tempdir().unwrap();
+        give(place.path());
+        let island = Self { place };
+        island.make_dir("home");
+        island.make_dir("home/src");
+        island
+    }
+
+    /// `$HOME` of the user.
+    pub fn home(&self) -> PathBuf {
+        self.place.path().join("home")
+    }
+
+    /// `$HOLM_HOME`.
+    pub fn holm_home(&self) -> PathBuf {
+        self.place.path().join("holm")
+    }
+
+    pub fn data(&self) -> PathBuf {
+        self.holm_home().join("data")
+    }
+
+    /// A directory of the user, below the island.
+    pub fn make_dir(&self, path: impl AsRef<Path>) -> PathBuf {
+        let path = self.place.path().join(path);
+        std::fs::create_dir_all(&path).unwrap();
+        give(&path);
+        path
+    }
+
+    /// A file of the user, below the island.
+    pub fn write(&self, path: impl AsRef<Path>, text: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.place.path().join(path);
+        std::fs::write(&path, text).unwrap();
+        give(&path);
+        path
+    }
+
+    /// A new repository below `~/src`, with one commit.
+    pub fn repository(&self, name: &str) -> Repository<'_> {
+        Repository::new(self, self.home().join("src").join(name))
+    }
+
+    /// A command of the user, in a sealed environment.
+    pub fn command(&self, program: impl AsRef<OsStr>, directory: &Path) -> Command {
+        let mut command = Command::new(program);
+        as_tester(&mut command)
+            .current_dir(directory)
+            .env_clear()
+            .env("HOME", self.home())
+            .env("HOLM_HOME", self.holm_home())
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("LANG", "C.UTF-8")
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// holm with arguments, in a directory.
+    pub fn holm_command(&self, directory: &Path, arguments: &[&str]) -> Command {
+        let mut command = self.command(program(), directory);
+        command.args(arguments);
+        command
+    }
+
+    /// Runs holm in the user's home.
+    pub fn holm(&self, arguments: &[&str]) -> Ran {
+        Ran::new(&mut self.holm_command(&self.home(), arguments))
+    }
+
+    /// Runs a program of the host as the user.
+    pub fn run(&self, directory: &Path, program: &str, arguments: &[&str]) -> Ran {
+        Ran::new(self.command(program, directory).args(arguments))
+    }
+
+    /// Runs a command inside a workspace.
+    pub fn inside(&self, workspace: &str, argv: &[&str]) -> Ran {
+        self.holm(&[&["exec", workspace, "--"], argv].concat())
+    }
+
+    /// Runs a shell script inside a workspace.
+    pub fn sh(&self, workspace: &str, script: &str) -> Ran {
+        self.inside(workspace, &["sh", "-c", script])
+    }
+
+    /// Runs a Python program inside a workspace.
+    pub fn python(&self, workspace: &str, script: &str) -> Ran {
+        self.inside(workspace, &["/usr/bin/python3", "-c", script])
+    }
+
+    /// The daemon's process.
+    pub fn daemon_pid(&self) -> i32 {
+        let status = self.holm(&["daemon", "status", "--json"]).json();
+        status["pid"].as_i64().expect("the daemon's pid") as i32
+    }
+}
+
+impl Drop for Island {
+    fn drop(&mut self) {
+        // Only when a daemon was started: the command would not start one, but costs time.
+        if self.data().exists() {
+            let _ = self.holm_command(&self.home(), &["daemon", "stop", "--all"]).output();
+        }
+        // Directories that a workspace closed are opened again, so that the files can go.
+        let _ = Command::new("chmod").args(["-R", "u+rwx"]).arg(self.place.path()).output();
+    }
+}

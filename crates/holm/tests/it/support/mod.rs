@@ -1,0 +1,24 @@
+//! What every test needs: an [`Island`] of its own, git repositories in it, and holm run in it.
+
+mod island;
+mod ran;
+mod repository;
+mod user;
+
+pub use island::Island;
+pub use ran::Ran;
+pub use repository::Repository;
+pub use user::as_tester;
+
+use std::time::{Duration, Instant};
+
+/// Waits for a condition, with a limit; `what` names it when it does not come true.
+pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !condition() {
+        assert!(Instant::now() < deadline, "it did not come true: {what}");
+        std::thread::yield_now();
+        // Not a guess about time: the condition decides, this only keeps the wait from being hot.
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
+}

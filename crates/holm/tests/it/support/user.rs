@@ -1,0 +1,66 @@
+//! Who tests run holm as.
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+const TESTER: &str = "holm-tester";
+
+/// The ids to switch to, when root runs the tests.
+fn ids() -> Option<(u32, u32)> {
+    static IDS: OnceLock<Option<(u32, u32)>> = OnceLock::new();
+    *IDS.get_or_init(|| {
+        if !rustix::process::geteuid().is_root() {
+            return None;
+        }
+        let known = std::fs::read_to_string("/etc/passwd").unwrap();
+        let line = known
+            .lines()
+            .find(|line| line.starts_with(&format!("{TESTER}:")))
+            .expect("the user holm-tester: `scripts/set-up test` makes it");
+        let fields: Vec<_> = line.split(':').collect();
+        Some((fields[2].parse().unwrap(), fields[3].parse().unwrap()))
+    })
+}
+
+/// Makes a command run as the ordinary user.
+pub fn as_tester(command: &mut Command) -> &mut Command {
+    match ids() {
+        Some((uid, gid)) => command.uid(uid).gid(gid),
+        None => command,
+    }
+}
+
+/// Gives a path to the ordinary user.
+pub fn give(path: &Path) {
+    if let Some((uid, gid)) = ids() {
+        std::os::unix::fs::lchown(path, Some(uid), Some(gid)).unwrap();
+    }
+}
+
+/// The program under test, where the ordinary user can reach it.
+pub fn program() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let built = Path::new(env!("CARGO_BIN_EXE_holm"));
+        if ids().is_none() {
+            return built.to_owned();
+        }
+        let metadata = built.metadata().unwrap();
+        let name = format!("holm-it-{:x}-{:x}", metadata.ino(), metadata.mtime_nsec());
+        let directory = std::env::temp_dir().join(name);
+        let program = directory.join("holm");
+        if !program.exists() {
+            // Several test processes may do this at once: each renames a whole copy.
+            let _ = std::fs::create_dir(&directory);
+            std::fs::set_permissions(&directory, PermissionsExt::from_mode(0o755)).unwrap();
+            let fresh = directory.join(format!("new-{}", std::process::id()));
+            std::fs::copy(built, &fresh).unwrap();
+            give(&fresh);
+            std::fs::rename(fresh, &program).unwrap();
+        }
+        program
+    })
+}
