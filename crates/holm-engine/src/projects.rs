@@ -2,7 +2,7 @@
 
 use crate::driver::Driver;
 use crate::engine::{Engine, detached, now};
-use crate::store::{ProjectRecord, ProjectRemoval, Store, StoreError};
+use crate::store::{ProjectRecord, ProjectRemoval, Store, StoreError, WorkspaceRecord};
 use holm_core::{Code, Fault, ProjectId, ProjectName};
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,13 +58,26 @@ impl<D: Driver, S: Store> Engine<D, S> {
         Ok(found.map_or(0, |(_, live)| live))
     }
 
-    /// The project of a repository, known or new.
-    pub async fn sync_project(&self, repository: Repository) -> Result<ProjectRecord, Fault> {
+    /// The project's workspace that was made last, live or in the trash.
+    pub async fn latest_workspace(&self, id: &ProjectId) -> Result<Option<WorkspaceRecord>, Fault> {
+        let key = id.clone();
+        let found = self
+            .inner
+            .store
+            .call(move |store| store.latest_workspace(&key));
+        found.await
+    }
+
+    /// The project of a repository, known or new, and the number of its live workspaces.
+    pub async fn sync_project(
+        &self,
+        repository: Repository,
+    ) -> Result<(ProjectRecord, u64), Fault> {
         let inner = Arc::clone(&self.inner);
         detached(async move {
             let _turn = inner.projects.lock().await;
-            let shown = inner.store.call(|store| store.projects()).await?;
-            let shown: Vec<_> = shown.into_iter().map(|(project, _)| project).collect();
+            let counted = inner.store.call(|store| store.projects()).await?;
+            let shown: Vec<_> = counted.iter().map(|(project, _)| project.clone()).collect();
             let known = match repository.id.clone() {
                 Some(id) => inner.store.call(move |store| store.project(&id)).await?,
                 None => None,
@@ -78,7 +91,9 @@ impl<D: Driver, S: Store> Engine<D, S> {
                     .call(move |store| store.save_project(&row))
                     .await?;
             }
-            Ok(project)
+            let found = counted.iter().find(|(other, _)| other.id == project.id);
+            let live = found.map_or(0, |(_, live)| *live);
+            Ok((project, live))
         })
         .await
     }

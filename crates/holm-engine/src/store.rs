@@ -100,6 +100,9 @@ pub trait Store: Send + Sync + 'static {
         label: &Label,
     ) -> Result<Option<WorkspaceRecord>, StoreError>;
 
+    /// The project's acknowledged workspace that was made last, also from the trash.
+    fn latest_workspace(&self, project: &ProjectId) -> Result<Option<WorkspaceRecord>, StoreError>;
+
     /// Changes the label of a live workspace and nothing else. Durable. `LabelTaken`.
     fn set_label(&self, id: &WorkspaceId, label: &Label) -> Result<(), StoreError>;
 

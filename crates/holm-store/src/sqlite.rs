@@ -72,6 +72,11 @@ impl Store for SqliteStore {
         database.read(|connection| workspaces::labelled(connection, project, label))
     }
 
+    fn latest_workspace(&self, project: &ProjectId) -> Result<Option<WorkspaceRecord>, StoreError> {
+        let database = &self.database;
+        database.read(|connection| workspaces::latest(connection, project))
+    }
+
     fn set_label(&self, id: &WorkspaceId, label: &Label) -> Result<(), StoreError> {
         let database = &self.database;
         database.write(Durable, |transaction| {

@@ -65,6 +65,15 @@ pub(crate) fn labelled(
     Ok(select(connection, condition, keys)?.pop())
 }
 
+pub(crate) fn latest(
+    connection: &Connection,
+    project: &ProjectId,
+) -> Result<Option<WorkspaceRecord>, Trouble> {
+    let condition = "project_id = ?1 AND acknowledged = 1
+        ORDER BY created_at DESC, rowid DESC LIMIT 1";
+    Ok(select(connection, condition, [project.as_str()])?.pop())
+}
+
 pub(crate) fn unfinished(connection: &Connection) -> Result<Vec<WorkspaceRecord>, Trouble> {
     let condition = "acknowledged = 0
         OR (desired = 'removed' AND removed_at IS NULL)

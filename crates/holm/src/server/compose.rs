@@ -1,0 +1,245 @@
+//! From a client's wish to a [`WorkspaceSpec`]: configuration, trust, limits, environment and what
+//! was uploaded, resolved once. What is wrong with the wish is said here, before anything is made.
+
+use super::failure::{Failure, bad_request};
+use super::trust::{Judged, Untrusted};
+use super::uploads::Received;
+use super::{App, blocking};
+use holm_api::workspace::CreateWorkspace;
+use holm_core::config::{DriverName, Limits as ConfigLimits, Root, Scope};
+use holm_core::toolchain::{Client, Look, Visible, visible};
+use holm_core::{Code, Fault};
+use holm_engine::WorkspaceSpec;
+use holm_engine::spec::{Brought, Code as CodeSpec, Dirty, Environment, Limits, Remote};
+use holm_engine::store::ProjectRecord;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// A spec, and what belongs to it until it is made real.
+pub struct Composed {
+    /// Without id and label, which the engine gives.
+    pub spec: WorkspaceSpec,
+    /// Deleted when dropped; to be kept until the workspace is made.
+    pub received: Vec<Received>,
+    /// What the user should know.
+    pub notes: Vec<String>,
+}
+
+// === impl App ===
+
+impl App {
+    pub async fn compose(
+        &self,
+        create: &CreateWorkspace,
+        project: &ProjectRecord,
+    ) -> Result<Composed, Failure> {
+        let untrusted = match create.untrusted {
+            true => Untrusted::Drop,
+            false => Untrusted::Refuse,
+        };
+        let text = create.config.as_deref();
+        let judged = self
+            .judge(&project.id, text, &create.worktree_include)
+            .await?;
+        let (judged, mut notes) = judged.settle(untrusted)?;
+        let asked = &judged.config.project;
+        if asked.driver != DriverName::Linux {
+            return Err(Failure(no_driver(asked.driver)));
+        }
+        if asked.isolation == Scope::Project {
+            let note = "siblings' files are not shown: `isolation = \"project\"` does not work yet";
+            notes.push(note.to_owned());
+        }
+        let root = root(create, &judged)?;
+        let home = absolute("home", &create.home)?;
+        self.require_commit(create, project).await?;
+        let found = look_for_programs(create, &judged, &root, &home).await?;
+        for left_out in &found.left_out {
+            if judged.user.toolchain_paths.contains(&left_out.path) {
+                let path = left_out.path.display();
+                notes.push(format!("[toolchains] path {path} is not shown inside"));
+            }
+        }
+        let (brought, received) = self.brought(create)?;
+        notes.extend(create.notes.iter().cloned());
+        let spec = WorkspaceSpec {
+            id: String::new(),
+            project_id: project.id.to_string(),
+            label: String::new(),
+            root,
+            home,
+            code: code(create, project),
+            protected_paths: asked
+                .protected_paths
+                .iter()
+                .map(|path| path.to_string())
+                .collect(),
+            nested: asked.nested,
+            environment: Environment {
+                path: found.path,
+                lang: create.lang.clone(),
+                tz: create.tz.clone(),
+            },
+            toolchains: found.shown,
+            home_copies: judged.user.home_copies.clone(),
+            limits: limits(&judged.config.limits, &judged.user.limits),
+            allow_degraded: create.allow_degraded.clone(),
+            brought,
+        };
+        Ok(Composed {
+            spec,
+            received,
+            notes,
+        })
+    }
+
+    /// The commit has to be one that the client sent for this project.
+    async fn require_commit(
+        &self,
+        create: &CreateWorkspace,
+        project: &ProjectRecord,
+    ) -> Result<(), Fault> {
+        let Some(commit) = create.commit.clone() else {
+            return Ok(());
+        };
+        let (repositories, project) = (self.repositories.clone(), project.clone());
+        blocking(
+            move || match repositories.open(&project)?.has_commit(&commit)? {
+                true => Ok(()),
+                false => Err(Fault::new(
+                    Code::RefNotFound,
+                    format!(
+                        "commit `{}` was not sent to the daemon",
+                        commit.escape_debug()
+                    ),
+                    "type the `holm up` again: it sends what is missing",
+                )),
+            },
+        )
+        .await
+    }
+
+    fn brought(&self, create: &CreateWorkspace) -> Result<(Brought, Vec<Received>), Failure> {
+        let mut received = Vec::new();
+        let mut take = |name: &str| -> Result<PathBuf, Failure> {
+            let upload = self.uploads.take(name)?;
+            let path = upload.path().to_owned();
+            received.push(upload);
+            Ok(path)
+        };
+        let include_tar = create.include.as_deref().map(&mut take).transpose()?;
+        let dirty = match &create.dirty {
+            Some(dirty) => Some(Dirty {
+                pack: take(&dirty.pack)?,
+                worktree_tree: object_id(&dirty.worktree_tree)?,
+                index_tree: object_id(&dirty.index_tree)?,
+            }),
+            None => None,
+        };
+        Ok((Brought { include_tar, dirty }, received))
+    }
+}
+
+fn root(create: &CreateWorkspace, judged: &Judged) -> Result<PathBuf, Failure> {
+    if let Some(root) = &judged.config.project.root {
+        return Ok(root.as_path().to_owned());
+    }
+    let root = Root::parse(&create.default_root).map_err(|error| {
+        let shown = create.default_root.escape_debug();
+        Fault::new(
+            Code::InvalidConfig,
+            format!("the code cannot be at `{shown}` inside: {error}"),
+            "say where it should be: `root = \"/home/me/src/shop\"` in [project] of holm.toml",
+        )
+    })?;
+    Ok(root.as_path().to_owned())
+}
+
+fn absolute(what: &str, text: &str) -> Result<PathBuf, Failure> {
+    let path = PathBuf::from(text);
+    match path.is_absolute() && !text.contains('\0') {
+        true => Ok(path),
+        false => Err(bad_request(&format!("`{what}` is not an absolute path"))),
+    }
+}
+
+fn object_id(text: &str) -> Result<String, Failure> {
+    let is_hex = text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    match is_hex && matches!(text.len(), 40 | 64) {
+        true => Ok(text.to_owned()),
+        false => Err(bad_request("a tree is not an object id")),
+    }
+}
+
+fn code(create: &CreateWorkspace, project: &ProjectRecord) -> CodeSpec {
+    let remotes = create.remotes.iter().map(|remote| Remote {
+        name: remote.name.clone(),
+        url: remote.url.clone(),
+        fetch: remote.fetch.clone(),
+    });
+    CodeSpec {
+        commit: create.commit.clone(),
+        ref_name: create.reference.clone(),
+        object_format: project.object_format.clone(),
+        user_name: create.user_name.clone(),
+        user_email: create.user_email.clone(),
+        remotes: remotes.collect(),
+        shallow: create.shallow.clone(),
+        excluded: create.excluded.clone(),
+    }
+}
+
+/// The project's limits before the user's. What the project wrote down is enforced or refused.
+fn limits(project: &ConfigLimits, user: &ConfigLimits) -> Limits {
+    let written = [
+        ("memory", project.memory.is_some()),
+        ("cpus", project.cpus.is_some()),
+        ("processes", project.processes.is_some()),
+        ("disk", project.disk.is_some()),
+    ];
+    let required = written.iter().filter(|(_, is_written)| *is_written);
+    Limits {
+        memory_bytes: project.memory.or(user.memory),
+        cpus: project.cpus.or(user.cpus),
+        processes: project.processes.or(user.processes),
+        disk_bytes: project.disk.or(user.disk),
+        required: required.map(|(name, _)| (*name).to_owned()).collect(),
+    }
+}
+
+async fn look_for_programs(
+    create: &CreateWorkspace,
+    judged: &Judged,
+    root: &Path,
+    home: &Path,
+) -> Result<Visible, Fault> {
+    let (path, extra) = (create.path.clone(), judged.user.toolchain_paths.clone());
+    let (root, home) = (root.to_owned(), home.to_owned());
+    blocking(move || {
+        let client = Client {
+            path: &path,
+            home: &home,
+            variables: &BTreeMap::new(),
+            root: &root,
+            extra: &extra,
+        };
+        let look = Look {
+            read_link: &|path| std::fs::read_link(path).ok(),
+            exists: &|path| path.exists(),
+            list: &|path| {
+                let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+                entries.map(|entry| entry.path()).collect()
+            },
+        };
+        Ok(visible(&client, &look))
+    })
+    .await
+}
+
+fn no_driver(driver: DriverName) -> Fault {
+    Fault::new(
+        Code::DriverUnavailable,
+        format!("the driver `{}` is not available here", driver.as_str()),
+        "use `driver = \"linux\"` in [project] of holm.toml, or leave it out",
+    )
+}

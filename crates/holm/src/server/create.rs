@@ -1,0 +1,161 @@
+//! `POST /workspaces`: makes a workspace, telling how far it is, line by line.
+//!
+//! The answer's body owns the creation. When the client goes away the body is dropped, and with it
+//! the creation is cancelled and undone.
+
+use super::compose::Composed;
+use super::failure::{Body, Failure, project_id};
+use super::listen::Peer;
+use super::workspaces::label;
+use super::{App, view};
+use axum::body::Body as HttpBody;
+use axum::extract::{ConnectInfo, State};
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures_util::stream;
+use holm_api::ErrorBody;
+use holm_api::workspace::{CreateEvent, CreateWorkspace, Workspace};
+use holm_core::{Fault, WorkspaceId};
+use holm_engine::driver::ProgressEvent;
+use holm_engine::{Created, NewWorkspace, Progress, Reuse};
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::{mpsc, oneshot};
+
+/// Progress is told at most this often.
+const OFTEN: Duration = Duration::from_millis(100);
+
+type Creation = Pin<Box<dyn Future<Output = Result<Workspace, Fault>> + Send>>;
+
+/// What the answer is made of.
+struct Telling {
+    creation: Option<Creation>,
+    begun: Option<oneshot::Receiver<WorkspaceId>>,
+    progress: mpsc::UnboundedReceiver<ProgressEvent>,
+    told: Option<Instant>,
+}
+
+pub async fn create(
+    State(app): State<Arc<App>>,
+    ConnectInfo(peer): ConnectInfo<Peer>,
+    Body(create): Body<CreateWorkspace>,
+) -> Result<Response, Failure> {
+    let asked = Instant::now();
+    let id = project_id(&create.project_id)?;
+    let project = app.engine.project(&id).await?;
+    let label = create.label.as_deref().map(label).transpose()?;
+    let reuse = match create.reuse {
+        true => Reuse::Return,
+        false => Reuse::Refuse,
+    };
+    if let (Some(label), Reuse::Return) = (&label, reuse)
+        && let Some(found) = app.engine.adopt(&id, label).await?
+    {
+        let workspace = told(Created::Existing(found), Vec::new(), asked);
+        return Ok(lines(HttpBody::from(line(&CreateEvent::Workspace(
+            Box::new(workspace),
+        )))));
+    }
+    let Composed {
+        spec,
+        received,
+        notes,
+    } = app.compose(&create, &project).await?;
+    let new = NewWorkspace {
+        project_id: id,
+        label,
+        reuse,
+        owner: peer.name(),
+        spec,
+    };
+    let (progress, heard) = mpsc::unbounded_channel();
+    let (begin, begun) = oneshot::channel();
+    let creation = async move {
+        let begin = move |id: &WorkspaceId| {
+            // Nobody listens any more when the client went away.
+            let _ = begin.send(id.clone());
+        };
+        let made = app.engine.create(new, Progress::to(progress), begin).await;
+        drop(received);
+        made.map(|created| told(created, notes, asked))
+    };
+    let telling = Telling {
+        creation: Some(Box::pin(creation)),
+        begun: Some(begun),
+        progress: heard,
+        told: None,
+    };
+    let events = stream::unfold(telling, |mut telling| async move {
+        let event = telling.next().await?;
+        Some((Ok::<_, Infallible>(line(&event)), telling))
+    });
+    Ok(lines(HttpBody::from_stream(events)))
+}
+
+// === impl Telling ===
+
+impl Telling {
+    async fn next(&mut self) -> Option<CreateEvent> {
+        let creation = self.creation.as_mut()?;
+        loop {
+            tokio::select! {
+                biased;
+                Some(Ok(id)) = arrival(&mut self.begun) => {
+                    return Some(CreateEvent::Begun { id: id.to_string() });
+                }
+                made = &mut *creation => {
+                    self.creation = None;
+                    return Some(match made {
+                        Ok(workspace) => CreateEvent::Workspace(Box::new(workspace)),
+                        Err(fault) => CreateEvent::Error(ErrorBody::from(&fault).error),
+                    });
+                }
+                Some(ProgressEvent { step, done, total }) = self.progress.recv() => {
+                    let is_due = self.told.is_none_or(|told| told.elapsed() >= OFTEN);
+                    if is_due {
+                        self.told = Some(Instant::now());
+                        return Some(CreateEvent::Progress { step, done, total });
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The id, once; then never anything again.
+async fn arrival(
+    begun: &mut Option<oneshot::Receiver<WorkspaceId>>,
+) -> Option<Result<WorkspaceId, oneshot::error::RecvError>> {
+    let receiver = begun.as_mut()?;
+    let id = receiver.await;
+    *begun = None;
+    Some(id)
+}
+
+fn told(created: Created, notes: Vec<String>, asked: Instant) -> Workspace {
+    let (found, is_new) = match created {
+        Created::New(found) => (found, true),
+        Created::Existing(found) => (found, false),
+    };
+    let elapsed = asked.elapsed().as_millis();
+    Workspace {
+        created: Some(is_new),
+        ms: Some(u64::try_from(elapsed).unwrap_or(u64::MAX)),
+        notes: if is_new { notes } else { Vec::new() },
+        ..view::workspace(found)
+    }
+}
+
+fn line(event: &CreateEvent) -> Bytes {
+    let mut json = serde_json::to_vec(event).unwrap_or_default();
+    json.push(b'\n');
+    Bytes::from(json)
+}
+
+fn lines(body: HttpBody) -> Response {
+    ([(header::CONTENT_TYPE, "application/jsonl")], body).into_response()
+}

@@ -1,0 +1,84 @@
+//! `/daemon` and `/doctor`: the daemon about itself and its machine.
+
+use super::failure::{Answer, Body};
+use super::listen::user_name;
+use super::{App, blocking, socket, view};
+use axum::Json;
+use axum::extract::State;
+use holm_api::daemon::{Check, Doctor, Status, Stop};
+use holm_core::Fault;
+use holm_core::plan::State as Condition;
+use std::sync::Arc;
+use tokio::task::JoinSet;
+
+pub async fn status(State(app): State<Arc<App>>) -> Answer<Status> {
+    Ok(Json(app.status().await?))
+}
+
+pub async fn stop(State(app): State<Arc<App>>, Body(stop): Body<Stop>) -> Answer<Status> {
+    if stop.all {
+        app.stop_workspaces().await?;
+    }
+    let status = app.status().await?;
+    app.stop.send_replace(true);
+    Ok(Json(status))
+}
+
+pub async fn doctor(State(app): State<Arc<App>>) -> Answer<Doctor> {
+    let data_dir = app.paths.data_dir.clone();
+    let checks = blocking(move || Ok(holm_linux::probe::doctor(&data_dir))).await?;
+    let checks: Vec<Check> = checks
+        .into_iter()
+        .map(|check| Check {
+            name: check.name.to_owned(),
+            status: check.status.as_str().to_owned(),
+            detail: check.detail,
+            fix: check.fix,
+            required: check.required,
+        })
+        .collect();
+    let is_good_enough = |check: &Check| !check.required || check.status != "missing";
+    Ok(Json(Doctor {
+        ok: checks.iter().all(is_good_enough),
+        checks,
+    }))
+}
+
+// === impl App ===
+
+impl App {
+    async fn status(&self) -> Result<Status, Fault> {
+        let views = self.engine.list().await?;
+        let running = views.iter().filter(|view| view.state == Condition::Running);
+        let uid = rustix::process::geteuid().as_raw();
+        Ok(Status {
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            user: user_name(uid),
+            uid,
+            data_dir: self.paths.data_dir.display().to_string(),
+            socket: socket(&self.paths).display().to_string(),
+            started_at: view::time(self.started_at),
+            workspaces: views.len() as u64,
+            running: running.count() as u64,
+        })
+    }
+
+    /// Stops every workspace that runs, all at once. Fails if one does not stop.
+    async fn stop_workspaces(&self) -> Result<(), Fault> {
+        let mut stops = JoinSet::new();
+        for view in self.engine.list().await? {
+            if view.state == Condition::Running {
+                let engine = self.engine.clone();
+                stops.spawn(async move { engine.stop(&view.record.id).await });
+            }
+        }
+        let mut result = Ok(());
+        while let Some(stopped) = stops.join_next().await {
+            if let Ok(Err(fault)) = stopped {
+                result = Err(fault);
+            }
+        }
+        result
+    }
+}

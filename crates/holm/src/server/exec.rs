@@ -1,0 +1,203 @@
+//! `GET /workspaces/{id}/exec`: a WebSocket between a client and a command inside.
+
+use super::App;
+use super::failure::{Failure, WorkspaceKey, bad_request};
+use axum::extract::State;
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
+use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
+use axum::response::Response;
+use bytes::{Bytes, BytesMut};
+use futures_util::stream::{SplitSink, SplitStream};
+use futures_util::{SinkExt, StreamExt};
+use holm_api::ErrorBody;
+use holm_api::exec::{CONTROL, STDERR, STDIN, STDOUT, Start, ToClient, ToServer};
+use holm_core::{Fault, WorkspaceId};
+use holm_engine::Stopped;
+use holm_engine::exec::{ExecInput, ExecOutput, ExecRequest, Terminal};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+type Sink = SplitSink<WebSocket, Message>;
+
+pub async fn exec(
+    State(app): State<Arc<App>>,
+    WorkspaceKey(id): WorkspaceKey,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+) -> Result<Response, Failure> {
+    let upgrade = upgrade.map_err(|error| bad_request(&error.body_text()))?;
+    Ok(upgrade.on_upgrade(move |socket| converse(app, id, socket)))
+}
+
+async fn converse(app: Arc<App>, id: WorkspaceId, socket: WebSocket) {
+    let (mut sink, mut stream) = socket.split();
+    let result = match first(&mut stream).await {
+        Some(Ok(start)) => run(&app, &id, start, &mut sink, stream).await,
+        Some(Err(fault)) => Err(fault),
+        // The client went away before it said anything.
+        None => return,
+    };
+    if let Err(fault) = result {
+        tell(&mut sink, &ToClient::Error(ErrorBody::from(&fault).error)).await;
+    }
+    // A client that went away does not need a farewell.
+    let _ = sink.close().await;
+}
+
+/// The first message has to say what to run.
+async fn first(stream: &mut SplitStream<WebSocket>) -> Option<Result<Start, Fault>> {
+    loop {
+        match stream.next().await?.ok()? {
+            Message::Binary(bytes) => {
+                return Some(match understood(&bytes) {
+                    Ok(Said::Control(ToServer::Start(start))) => Ok(start),
+                    Ok(_) => Err(bad_request("the first message is not `start`").0),
+                    Err(failure) => Err(failure.0),
+                });
+            }
+            Message::Text(_) => return Some(Err(bad_request("messages are binary").0)),
+            Message::Close(_) => return None,
+            Message::Ping(_) | Message::Pong(_) => {}
+        }
+    }
+}
+
+async fn run(
+    app: &App,
+    id: &WorkspaceId,
+    start: Start,
+    sink: &mut Sink,
+    stream: SplitStream<WebSocket>,
+) -> Result<(), Fault> {
+    let stopped = match start.no_start {
+        true => Stopped::Refuse,
+        false => Stopped::Start,
+    };
+    let command = app.engine.exec(id, request(start)?, stopped).await?;
+    let feeding = feed(stream, command.input.clone());
+    let hearing = hear(command.output, sink);
+    tokio::pin!(feeding, hearing);
+    tokio::select! {
+        biased;
+        heard = &mut hearing => heard,
+        fed = &mut feeding => {
+            // The command is told, and nobody is left to hear how it ends.
+            let _ = command.input.send(ExecInput::Hangup).await;
+            fed
+        }
+    }
+}
+
+fn request(start: Start) -> Result<ExecRequest, Fault> {
+    let request = ExecRequest {
+        argv: start.argv.into_iter().map(Vec::from).collect(),
+        env: start
+            .env
+            .into_iter()
+            .map(|(name, value)| (Vec::from(name), Vec::from(value)))
+            .collect(),
+        cwd: start.cwd.map(Vec::from),
+        terminal: start.terminal.map(|terminal| Terminal {
+            term: terminal.term,
+            rows: terminal.rows,
+            cols: terminal.cols,
+        }),
+        timeout: start.timeout_ms.map(Duration::from_millis),
+    };
+    if request.argv.is_empty() {
+        return Err(bad_request("`argv` is empty").0);
+    }
+    let variables = request.env.iter().flat_map(|(name, value)| [name, value]);
+    let has_zero = {
+        let mut words = request.argv.iter().chain(variables).chain(&request.cwd);
+        words.any(|word| word.contains(&0))
+    };
+    if has_zero {
+        return Err(bad_request("a word has a zero byte").0);
+    }
+    let is_name = |name: &[u8]| !name.is_empty() && !name.contains(&b'=');
+    if !request.env.iter().all(|(name, _)| is_name(name)) {
+        return Err(bad_request("a variable has no name, or one with `=`").0);
+    }
+    Ok(request)
+}
+
+enum Said {
+    Stdin(Vec<u8>),
+    Control(ToServer),
+}
+
+fn understood(message: &[u8]) -> Result<Said, Failure> {
+    match message.split_first() {
+        Some((&STDIN, bytes)) => Ok(Said::Stdin(bytes.to_vec())),
+        Some((&CONTROL, json)) => match serde_json::from_slice(json) {
+            Ok(control) => Ok(Said::Control(control)),
+            Err(error) => Err(bad_request(&error.to_string())),
+        },
+        Some((channel, _)) => Err(bad_request(&format!("there is no channel {channel}"))),
+        None => Err(bad_request("a message is empty")),
+    }
+}
+
+/// Passes on what the client says. Ends when the client goes away or says nonsense.
+async fn feed(
+    mut stream: SplitStream<WebSocket>,
+    input: mpsc::Sender<ExecInput>,
+) -> Result<(), Fault> {
+    while let Some(Ok(message)) = stream.next().await {
+        let said = match message {
+            Message::Binary(bytes) => understood(&bytes).map_err(|failure| failure.0)?,
+            Message::Text(_) => return Err(bad_request("messages are binary").0),
+            Message::Close(_) => return Ok(()),
+            Message::Ping(_) | Message::Pong(_) => continue,
+        };
+        let input_message = match said {
+            Said::Stdin(bytes) => ExecInput::Stdin(bytes),
+            Said::Control(ToServer::StdinEof) => ExecInput::StdinEof,
+            Said::Control(ToServer::Resize { rows, cols }) => ExecInput::Resize { rows, cols },
+            Said::Control(ToServer::Signal(number)) => ExecInput::Signal(number),
+            Said::Control(ToServer::Start(_)) => {
+                return Err(bad_request("`start` was said twice").0);
+            }
+        };
+        // A command that has ended takes nothing; its exit is on its way.
+        if input.send(input_message).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+    Ok(())
+}
+
+/// Passes on what the command says, up to its end.
+async fn hear(mut output: mpsc::Receiver<ExecOutput>, sink: &mut Sink) -> Result<(), Fault> {
+    while let Some(said) = output.recv().await {
+        match said {
+            ExecOutput::Started => tell(sink, &ToClient::Started).await,
+            ExecOutput::Stdout(bytes) => send(sink, STDOUT, &bytes).await,
+            ExecOutput::Stderr(bytes) => send(sink, STDERR, &bytes).await,
+            ExecOutput::StdinTaken(bytes) => tell(sink, &ToClient::StdinTaken(bytes)).await,
+            ExecOutput::Exit(code) => {
+                tell(sink, &ToClient::Exit { code }).await;
+                return Ok(());
+            }
+            ExecOutput::Failed(fault) => return Err(fault),
+        }
+    }
+    let hint = "`holm show` says whether the workspace still runs";
+    let message = "the workspace ended before the command did";
+    Err(Fault::new(holm_core::Code::ExecFailed, message, hint))
+}
+
+async fn tell(sink: &mut Sink, message: &ToClient) {
+    let json = serde_json::to_vec(message).unwrap_or_default();
+    send(sink, CONTROL, &json).await;
+}
+
+async fn send(sink: &mut Sink, channel: u8, payload: &[u8]) {
+    let mut message = BytesMut::with_capacity(payload.len() + 1);
+    message.extend_from_slice(&[channel]);
+    message.extend_from_slice(payload);
+    let bytes: Bytes = message.freeze();
+    // That the client went away is noticed where its messages are read.
+    let _ = sink.send(Message::Binary(bytes)).await;
+}

@@ -1,0 +1,135 @@
+//! Every error of the API is one body, with the status of its kind; and what requests bring is
+//! read here, so that whatever is wrong with it is such an error too.
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::rejection::{BytesRejection, PathRejection, QueryRejection};
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use axum::response::{IntoResponse, Response};
+use holm_api::ErrorBody;
+use holm_core::{Code, Fault, Kind, ProjectId, WorkspaceId};
+use serde::de::DeserializeOwned;
+
+/// A fault on its way to the client.
+#[derive(Debug)]
+pub struct Failure(pub Fault);
+
+/// A JSON body of exactly the documented form.
+pub struct Body<T>(pub T);
+
+/// Query parameters of exactly the documented form.
+pub struct Parameters<T>(pub T);
+
+/// The `{id}` of a workspace's route. Takes ids only.
+pub struct WorkspaceKey(pub WorkspaceId);
+
+/// The `{id}` of a project's route. Takes ids only.
+pub struct ProjectKey(pub ProjectId);
+
+pub type Answer<T> = Result<Json<T>, Failure>;
+
+// === impl Failure ===
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Self {
+        Self(fault)
+    }
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        let Failure(fault) = self;
+        let kind = fault.code.kind();
+        if kind == Kind::Failed {
+            tracing::error!(code = %fault.code, "{}", fault.message);
+        }
+        let status = StatusCode::from_u16(kind.http_status());
+        let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        (status, Json(ErrorBody::from(&fault))).into_response()
+    }
+}
+
+// === impl Body ===
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
+    type Rejection = Failure;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Failure> {
+        let bytes = Bytes::from_request(request, state).await;
+        let bytes = bytes.map_err(|error: BytesRejection| bad_request(&error.body_text()))?;
+        let value = serde_json::from_slice(&bytes);
+        let value = value.map_err(|error| bad_request(&error.to_string()))?;
+        Ok(Self(value))
+    }
+}
+
+// === impl Parameters ===
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Parameters<T> {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
+        let query = Query::from_request_parts(parts, state).await;
+        let Query(value) =
+            query.map_err(|error: QueryRejection| bad_request(&error.body_text()))?;
+        Ok(Self(value))
+    }
+}
+
+// === impl WorkspaceKey ===
+
+impl<S: Send + Sync> FromRequestParts<S> for WorkspaceKey {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
+        let text = id_text(parts, state).await?;
+        WorkspaceId::parse(&text).map(Self).map_err(|error| {
+            let hint = "`holm ls` lists the workspaces with their ids";
+            Failure(Fault::new(Code::WorkspaceNotFound, error.to_string(), hint))
+        })
+    }
+}
+
+// === impl ProjectKey ===
+
+impl<S: Send + Sync> FromRequestParts<S> for ProjectKey {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
+        let text = id_text(parts, state).await?;
+        project_id(&text).map(Self)
+    }
+}
+
+/// Reads a project's id that was sent in a body or a path.
+pub fn project_id(text: &str) -> Result<ProjectId, Failure> {
+    ProjectId::parse(text).map_err(|error| {
+        let hint = "`holm project ls` lists the projects with their ids";
+        Failure(Fault::new(Code::ProjectNotFound, error.to_string(), hint))
+    })
+}
+
+pub fn bad_request(why: &str) -> Failure {
+    Failure(Fault::new(
+        Code::BadRequest,
+        format!("the request is not of the documented form: {why}"),
+        "is the daemon of another version? `holm daemon stop`, then try again",
+    ))
+}
+
+pub async fn no_such_route(request: Request) -> Failure {
+    let (method, path) = (request.method(), request.uri().path());
+    Failure(Fault::new(
+        Code::NotFound,
+        format!("the API has no route {method} {}", path.escape_debug()),
+        "docs/api.md lists the routes; all begin with /api/v1",
+    ))
+}
+
+async fn id_text<S: Send + Sync>(parts: &mut Parts, state: &S) -> Result<String, Failure> {
+    let path = Path::from_request_parts(parts, state).await;
+    let Path(text) = path.map_err(|error: PathRejection| bad_request(&error.body_text()))?;
+    Ok(text)
+}

@@ -1,0 +1,234 @@
+//! The daemon: the engine behind HTTP on a Unix socket.
+//!
+//! `holm daemon run` calls [`run`]. The daemon owns no workspace's life: when it ends, by whatever
+//! means, workspaces go on, and the next one finds them. One file per group of routes; every route
+//! is documented in `holm-api`.
+
+mod compose;
+mod create;
+mod daemon;
+mod exec;
+mod failure;
+mod listen;
+mod projects;
+mod receive_pack;
+mod repositories;
+mod startup;
+mod trust;
+mod uploads;
+mod view;
+mod workspaces;
+
+use crate::paths::Paths;
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::routing::{delete, get, post};
+use holm_core::{Code, Fault};
+use holm_engine::{Engine, MissingObjects};
+use holm_linux::{Layout, LinuxDriver};
+use holm_store::SqliteStore;
+use jiff::Timestamp;
+use listen::{Peer, PeerListener};
+use repositories::Repositories;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tracing_subscriber::EnvFilter;
+use uploads::Uploads;
+
+/// What every route has at hand.
+pub struct App {
+    engine: Engine<LinuxDriver, SqliteStore>,
+    repositories: Repositories,
+    uploads: Uploads,
+    paths: Paths,
+    started_at: Timestamp,
+    stop: watch::Sender<bool>,
+}
+
+/// JSON of a repository with very many refs is large; nothing legitimate is larger than this.
+const LARGEST_BODY: usize = 256 << 20;
+
+/// How long requests under way may take to end when the daemon is told to.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Serves until a signal or a client says to stop. `ready` is called once, when clients can
+/// connect.
+pub fn run(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
+    startup::private_dir(&paths.data_dir)?;
+    startup::private_dir(&paths.run_dir)?;
+    let lock = startup::DataLock::acquire(&paths.data_dir.join("lock"))?;
+    for name in ["incoming", "projects", "workspaces", "trash"] {
+        startup::private_dir(&paths.data_dir.join(name))?;
+    }
+    log_to(&paths.data_dir.join("daemon.log"))?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| {
+            let message = format!("cannot wait for events: {error}");
+            Fault::new(
+                Code::Internal,
+                message,
+                "is the limit of open files reached?",
+            )
+        })?;
+    let served = runtime.block_on(serve(paths, ready));
+    if let Err(fault) = &served {
+        tracing::error!(code = %fault.code, "{fault}");
+    }
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    // Only now may another daemon take over.
+    drop(lock);
+    served
+}
+
+async fn serve(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
+    let socket = socket(&paths);
+    let app = Arc::new(App::open(paths)?);
+    app.repositories.sweep();
+    let recovery = app.engine.recover().await?;
+    tracing::info!(
+        ?recovery,
+        version = env!("CARGO_PKG_VERSION"),
+        "the daemon starts"
+    );
+    let listener = PeerListener::bind(&socket)?;
+    let mut stops = [SignalKind::terminate(), SignalKind::interrupt()]
+        .map(signal)
+        .into_iter();
+    while let Some(Ok(mut stop)) = stops.next() {
+        let app = Arc::clone(&app);
+        tokio::spawn(async move {
+            stop.recv().await;
+            app.stop.send_replace(true);
+        });
+    }
+    let service = routes(Arc::clone(&app)).into_make_service_with_connect_info::<Peer>();
+    let serving = axum::serve(listener, service).with_graceful_shutdown(stopped(app.clone()));
+    ready();
+    let out_of_patience = async {
+        stopped(Arc::clone(&app)).await;
+        tokio::time::sleep(GRACE).await;
+    };
+    tokio::select! {
+        result = serving => if let Err(error) = result {
+            tracing::error!(%error, "the socket failed");
+        },
+        () = out_of_patience => tracing::warn!("requests under way are left behind"),
+    }
+    // Clients find nobody rather than somebody who does not answer.
+    if let Err(error) = std::fs::remove_file(&socket) {
+        tracing::warn!(%error, "the socket stays behind");
+    }
+    tracing::info!("the daemon ends");
+    Ok(())
+}
+
+/// Where clients find the daemon.
+fn socket(paths: &Paths) -> PathBuf {
+    paths.run_dir.join("daemon.sock")
+}
+
+async fn stopped(app: Arc<App>) {
+    let mut stop = app.stop.subscribe();
+    // The sender is part of `app`, so it is there while this waits.
+    let _ = stop.wait_for(|is_stopping| *is_stopping).await;
+}
+
+fn routes(app: Arc<App>) -> Router {
+    let api = Router::new()
+        .route("/daemon", get(daemon::status))
+        .route("/daemon/stop", post(daemon::stop))
+        .route("/doctor", get(daemon::doctor))
+        .route("/projects", get(projects::list))
+        .route("/projects/sync", post(projects::sync))
+        .route("/projects/{id}", delete(projects::remove))
+        .route("/projects/{id}/refs", post(projects::set_refs))
+        .route(
+            "/projects/{id}/receive-pack",
+            get(receive_pack::receive_pack),
+        )
+        .route("/trust", post(trust::approve))
+        .route("/trust/check", post(trust::check))
+        .route("/workspaces", get(workspaces::list).post(create::create))
+        .route(
+            "/workspaces/{id}",
+            get(workspaces::show)
+                .patch(workspaces::rename)
+                .delete(workspaces::remove),
+        )
+        .route("/workspaces/{id}/start", post(workspaces::start))
+        .route("/workspaces/{id}/stop", post(workspaces::stop))
+        .route("/workspaces/{id}/restart", post(workspaces::restart))
+        .route("/workspaces/{id}/cancel", post(workspaces::cancel))
+        .route("/workspaces/{id}/exec", get(exec::exec))
+        .layer(DefaultBodyLimit::max(LARGEST_BODY))
+        // What is uploaded goes to the disk as it comes, so its size is limited by that.
+        .route(
+            "/uploads",
+            post(uploads::upload).layer(DefaultBodyLimit::disable()),
+        );
+    Router::new()
+        .nest(holm_api::PREFIX, api)
+        .fallback(failure::no_such_route)
+        .method_not_allowed_fallback(failure::no_such_route)
+        .with_state(app)
+}
+
+fn log_to(path: &std::path::Path) -> Result<(), Fault> {
+    let file = startup::open_log(path)?;
+    let filter = EnvFilter::try_from_env("HOLM_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(false)
+        .with_writer(Mutex::new(file))
+        .init();
+    Ok(())
+}
+
+// === impl App ===
+
+impl App {
+    fn open(paths: Paths) -> Result<Self, Fault> {
+        let store = SqliteStore::open(&paths.data_dir.join("holm.db"))?;
+        let layout = Layout {
+            data_dir: paths.data_dir.clone(),
+            run_dir: paths.run_dir.clone(),
+        };
+        let repositories = Repositories::new(layout.clone());
+        let driver = LinuxDriver::new(layout)?;
+        let asked = repositories.clone();
+        let missing: MissingObjects =
+            Arc::new(move |project, objects| asked.missing(project, objects));
+        Ok(Self {
+            engine: Engine::new(driver, store, missing),
+            repositories,
+            uploads: Uploads::open(paths.data_dir.join("incoming"))?,
+            paths,
+            started_at: Timestamp::now(),
+            stop: watch::channel(false).0,
+        })
+    }
+
+    fn home(&self) -> PathBuf {
+        let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
+        home.map_or_else(|| PathBuf::from("/"), PathBuf::from)
+    }
+}
+
+/// Runs blocking work of a route. A panic in it is an error of this one request.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Fault> + Send + 'static,
+) -> Result<T, Fault> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => Err(Fault::new(
+            Code::Internal,
+            format!("a task of the daemon ended early: {error}"),
+            "see the daemon's log, then try again",
+        )),
+    }
+}

@@ -1,0 +1,91 @@
+//! `/projects`: which repository is which, and what of it the daemon has.
+
+use super::failure::{Answer, Body, ProjectKey, bad_request, project_id};
+use super::listen::Peer;
+use super::{App, blocking, view};
+use axum::Json;
+use axum::extract::{ConnectInfo, State};
+use holm_api::project::{Project, ProjectList, Refs, Sync, SyncAnswer};
+use holm_engine::store::ProjectRemoval;
+use holm_engine::{EarlierPlace, Repository};
+use std::sync::Arc;
+
+pub async fn list(State(app): State<Arc<App>>) -> Answer<ProjectList> {
+    let projects = app.engine.projects().await?;
+    let projects = projects
+        .into_iter()
+        .map(|(project, live)| view::project(project, live))
+        .collect();
+    Ok(Json(ProjectList { projects }))
+}
+
+pub async fn remove(State(app): State<Arc<App>>, ProjectKey(id): ProjectKey) -> Answer<Project> {
+    let (project, removal) = app.engine.remove_project(&id).await?;
+    if removal == ProjectRemoval::Deleted {
+        let repositories = app.repositories.clone();
+        blocking(move || repositories.delete(&id)).await?;
+    }
+    Ok(Json(view::project(project, 0)))
+}
+
+pub async fn sync(
+    State(app): State<Arc<App>>,
+    ConnectInfo(peer): ConnectInfo<Peer>,
+    Body(sync): Body<Sync>,
+) -> Answer<SyncAnswer> {
+    if !matches!(sync.object_format.as_str(), "sha1" | "sha256") {
+        return Err(bad_request("`object_format` is neither sha1 nor sha256"));
+    }
+    let id = sync.project_id.as_deref().map(project_id).transpose()?;
+    let repository = Repository {
+        id,
+        wish: sync.name,
+        path: sync.path,
+        git_dir: sync.git_dir,
+        device: sync.device,
+        inode: sync.inode,
+        object_format: sync.object_format,
+        earlier_place: match sync.moved {
+            true => EarlierPlace::Gone,
+            false => EarlierPlace::NotLookedAt,
+        },
+    };
+    let (project, live) = app.engine.sync_project(repository).await?;
+    let is_current = project.refs_digest.as_deref() == Some(&sync.refs_digest);
+    let (repositories, record, commit) = (app.repositories.clone(), project.clone(), sync.commit);
+    let (needed, objects) = blocking(move || {
+        let bare = repositories.open(&record)?;
+        let has_commit = match &commit {
+            Some(commit) => bare.has_commit(commit)?,
+            None => true,
+        };
+        Ok((!(is_current && has_commit), bare.objects_dir()))
+    })
+    .await?;
+    // Another user's links would make files of that user part of the daemon's repository.
+    let may_link = peer.uid == rustix::process::geteuid().as_raw();
+    Ok(Json(SyncAnswer {
+        project: view::project(project, live),
+        needed,
+        objects_dir: may_link.then(|| objects.display().to_string()),
+    }))
+}
+
+pub async fn set_refs(
+    State(app): State<Arc<App>>,
+    ProjectKey(id): ProjectKey,
+    Body(refs): Body<Refs>,
+) -> Answer<Project> {
+    let project = app.engine.project(&id).await?;
+    let repositories = app.repositories.clone();
+    let digest = refs.digest.clone();
+    blocking(move || {
+        let bare = repositories.open(&project)?;
+        Ok(bare.set_refs(&refs.refs, refs.commit.as_deref(), &refs.shallow)?)
+    })
+    .await?;
+    app.engine.set_refs_digest(&id, digest).await?;
+    let project = app.engine.project(&id).await?;
+    let live = app.engine.live_workspaces(&id).await?;
+    Ok(Json(view::project(project, live)))
+}

@@ -1,0 +1,65 @@
+//! The daemon's bare repositories, one per project. All of it blocks.
+
+use super::startup::{private_dir, unusable};
+use holm_core::{Fault, ProjectId, WorkspaceId};
+use holm_engine::store::ProjectRecord;
+use holm_git::Bare;
+use holm_linux::Layout;
+use holm_linux::driver::remove_tree;
+use std::io;
+
+#[derive(Clone)]
+pub struct Repositories {
+    layout: Layout,
+}
+
+/// The beginning of the name of a project's files that are being deleted.
+const GONE: &str = ".gone-";
+
+// === impl Repositories ===
+
+impl Repositories {
+    pub fn new(layout: Layout) -> Self {
+        Self { layout }
+    }
+
+    /// The repository of a project, made if there is none yet.
+    pub fn open(&self, project: &ProjectRecord) -> Result<Bare, Fault> {
+        private_dir(&self.layout.project(&project.id))?;
+        let path = self.layout.repository(&project.id);
+        Ok(Bare::open_or_init(&path, &project.object_format)?)
+    }
+
+    /// Which of these objects the project's repository does not have.
+    pub fn missing(&self, id: &ProjectId, objects: &[String]) -> Result<Vec<String>, Fault> {
+        let path = self.layout.repository(id);
+        Ok(holm_git::missing_objects(&path, objects)?)
+    }
+
+    /// Deletes the files of a project that nothing refers to any more.
+    pub fn delete(&self, id: &ProjectId) -> Result<(), Fault> {
+        let path = self.layout.project(id);
+        // Renamed first, so that nobody finds half of it, and what a crash leaves is swept.
+        let gone = path.with_file_name(format!("{GONE}{}", WorkspaceId::random()));
+        match std::fs::rename(&path, &gone) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(unusable("delete", &path, &error)),
+        }
+        remove_tree(&gone).map_err(|error| unusable("delete", &gone, &error))
+    }
+
+    /// Finishes deletions that an earlier daemon began.
+    pub fn sweep(&self) {
+        let projects = self.layout.data_dir.join("projects");
+        let Ok(entries) = std::fs::read_dir(&projects) else {
+            return;
+        };
+        for entry in entries.flatten() {
+            let is_gone = entry.file_name().to_string_lossy().starts_with(GONE);
+            if is_gone && let Err(error) = remove_tree(&entry.path()) {
+                tracing::warn!(path = %entry.path().display(), %error, "not deleted");
+            }
+        }
+    }
+}

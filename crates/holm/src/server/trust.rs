@@ -1,0 +1,141 @@
+//! `/trust`: what a `holm.toml` asks of the host, and whether a person approved exactly that.
+
+use super::App;
+use super::failure::{Answer, Body, project_id};
+use crate::config;
+use crate::config::user::UserConfig;
+use axum::Json;
+use axum::extract::State;
+use holm_api::project::{Ask, TrustApprove, TrustCheck, TrustReport};
+use holm_core::config::{Pattern, ProjectConfig, ProtectedPath};
+use holm_core::trust::{Baseline, asks, without_untrusted};
+use holm_core::{Code, Fault, ProjectId, trust};
+use std::sync::Arc;
+
+/// A configuration, and what it asks for.
+pub struct Judged {
+    pub config: ProjectConfig,
+    pub user: UserConfig,
+    baseline: Baseline,
+    asks: Vec<trust::Ask>,
+    digest: String,
+    is_approved: bool,
+}
+
+pub async fn check(
+    State(app): State<Arc<App>>,
+    Body(check): Body<TrustCheck>,
+) -> Answer<TrustReport> {
+    let id = project_id(&check.project_id)?;
+    app.engine.project(&id).await?;
+    let judged = app
+        .judge(&id, check.config.as_deref(), &check.worktree_include)
+        .await?;
+    let asks = judged.asks.into_iter().map(|ask| Ask {
+        key: ask.key,
+        words: ask.words,
+    });
+    Ok(Json(TrustReport {
+        asks: asks.collect(),
+        digest: judged.digest,
+        approved: judged.is_approved,
+    }))
+}
+
+pub async fn approve(
+    State(app): State<Arc<App>>,
+    Body(approve): Body<TrustApprove>,
+) -> Answer<TrustApprove> {
+    let id = project_id(&approve.project_id)?;
+    app.engine.approve(&id, approve.digest.clone()).await?;
+    Ok(Json(approve))
+}
+
+// === impl App ===
+
+impl App {
+    /// Reads a configuration and finds out what of it needs, and has, a person's approval.
+    pub async fn judge(
+        &self,
+        id: &ProjectId,
+        config: Option<&str>,
+        worktree_include: &[String],
+    ) -> Result<Judged, Fault> {
+        let mut config = match config {
+            Some(text) => config::project::parse(text, "holm.toml")?,
+            None => ProjectConfig::default(),
+        };
+        for pattern in worktree_include {
+            let pattern = Pattern::parse(pattern).map_err(|error| {
+                let shown = pattern.escape_debug();
+                let message =
+                    format!(".worktreeinclude has `{shown}`, which cannot be used: {error}");
+                Fault::new(
+                    Code::InvalidConfig,
+                    message,
+                    "correct that line, or remove it",
+                )
+            })?;
+            config.project.include.push(pattern);
+        }
+        let user = config::user::load(&self.paths.config_file, &self.home())?;
+        let latest = self.engine.latest_workspace(id).await?;
+        let protected_before = latest.map(|workspace| {
+            let paths = workspace.spec.protected_paths.iter();
+            // They were such paths when they were stored.
+            paths
+                .filter_map(|path| ProtectedPath::parse(path).ok())
+                .collect()
+        });
+        let baseline = config::trust::baseline(&user, protected_before);
+        let asks = asks(&config, &baseline);
+        let digest = config::trust::digest(&asks);
+        let is_approved = asks.is_empty() || self.engine.is_approved(id, digest.clone()).await?;
+        Ok(Judged {
+            config,
+            user,
+            baseline,
+            asks,
+            digest,
+            is_approved,
+        })
+    }
+}
+
+// === impl Judged ===
+
+impl Judged {
+    /// Refuses what nobody approved, or drops it; says in words what was dropped.
+    pub fn settle(mut self, untrusted: Untrusted) -> Result<(Self, Vec<String>), Fault> {
+        if self.is_approved {
+            return Ok((self, Vec::new()));
+        }
+        let listed = |ask: &trust::Ask| format!("{}: {}", ask.key, ask.words);
+        let listed: Vec<_> = self.asks.iter().map(listed).collect();
+        match untrusted {
+            Untrusted::Refuse => Err(Fault::new(
+                Code::NotTrusted,
+                format!(
+                    "holm.toml asks for what nobody approved: {}",
+                    listed.join("; ")
+                ),
+                "`holm trust` shows and approves it; `--untrusted` goes on without it",
+            )),
+            Untrusted::Drop => {
+                self.config = without_untrusted(&self.config, &self.baseline);
+                let notes = listed
+                    .iter()
+                    .map(|ask| format!("not approved, so left out: {ask} (`holm trust`)"));
+                let notes = notes.collect();
+                Ok((self, notes))
+            }
+        }
+    }
+}
+
+/// What to do with parts that nobody approved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Untrusted {
+    Refuse,
+    Drop,
+}

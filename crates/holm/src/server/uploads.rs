@@ -1,0 +1,104 @@
+//! `POST /uploads`: files that a client sends ahead of the request that uses them.
+//!
+//! They lie in `data_dir/incoming` under random names, readable by the daemon alone, and go when
+//! they were used or when a daemon starts.
+
+use super::App;
+use super::failure::{Answer, Failure, bad_request};
+use super::startup::unusable;
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use futures_util::StreamExt;
+use holm_api::workspace::Upload;
+use holm_core::{Code, Fault, WorkspaceId};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::fs::OpenOptions;
+use tokio::io::AsyncWriteExt;
+
+/// Where uploads lie.
+pub struct Uploads {
+    directory: PathBuf,
+}
+
+/// An uploaded file that goes when this is dropped.
+#[derive(Debug)]
+pub struct Received {
+    path: PathBuf,
+}
+
+pub async fn upload(State(app): State<Arc<App>>, body: Body) -> Answer<Upload> {
+    let (name, received) = app.uploads.new_file();
+    let path = received.path();
+    let failed = |error: io::Error| Failure(unusable("write", path, &error));
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600);
+    let mut file = options.open(path).await.map_err(failed)?;
+    let mut chunks = body.into_data_stream();
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.map_err(|error| bad_request(&error.to_string()))?;
+        file.write_all(&chunk).await.map_err(failed)?;
+    }
+    file.flush().await.map_err(failed)?;
+    received.keep();
+    Ok(Json(Upload { upload: name }))
+}
+
+// === impl Uploads ===
+
+impl Uploads {
+    /// Takes over the directory; what an earlier daemon left in it goes.
+    pub fn open(directory: PathBuf) -> Result<Self, Fault> {
+        let failed = |error: io::Error| unusable("clear", &directory, &error);
+        for entry in std::fs::read_dir(&directory).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            std::fs::remove_file(entry.path()).map_err(failed)?;
+        }
+        Ok(Self { directory })
+    }
+
+    /// The upload of this name, for one use.
+    pub fn take(&self, name: &str) -> Result<Received, Failure> {
+        let is_name = WorkspaceId::parse(name).is_ok();
+        let path = self.directory.join(name);
+        if !is_name || !path.is_file() {
+            return Err(Failure(Fault::new(
+                Code::PathNotFound,
+                format!("there is no upload `{}`", name.escape_debug()),
+                "try again: an upload can be used once, by the daemon that received it",
+            )));
+        }
+        Ok(Received { path })
+    }
+
+    fn new_file(&self) -> (String, Received) {
+        // Of the same form as an id, and as hard to guess.
+        let name = WorkspaceId::random().to_string();
+        let path = self.directory.join(&name);
+        (name, Received { path })
+    }
+}
+
+// === impl Received ===
+
+impl Received {
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn keep(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Received {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_file(&self.path)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(path = %self.path.display(), %error, "an upload stays behind");
+        }
+    }
+}

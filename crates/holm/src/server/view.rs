@@ -1,0 +1,84 @@
+//! What the engine says about a workspace or a project, in the shapes of the wire.
+
+use holm_api::project::Project;
+use holm_api::workspace::{Isolation, Limits, LimitsInForce, Workspace};
+use holm_engine::View;
+use holm_engine::store::ProjectRecord;
+use jiff::Timestamp;
+
+pub fn workspace(view: View) -> Workspace {
+    let View {
+        record,
+        project,
+        driver,
+        state,
+        reason,
+        isolation,
+    } = view;
+    let spec = &record.spec;
+    Workspace {
+        id: record.id.to_string(),
+        label: record.label.to_string(),
+        project: project.to_string(),
+        project_id: record.project_id.to_string(),
+        owner: record.owner.clone(),
+        state: state.as_str().to_owned(),
+        reason,
+        reference: spec.code.ref_name.clone(),
+        commit: spec.code.commit.clone(),
+        created_at: time(record.created_at),
+        last_used_at: time(record.last_used_at),
+        driver: driver.to_owned(),
+        root: spec.root.display().to_string(),
+        dirty: record.dirty,
+        ports: Vec::new(),
+        services: Vec::new(),
+        volumes: Vec::new(),
+        limits: Limits {
+            memory: spec.limits.memory_bytes,
+            cpus: spec.limits.cpus,
+            processes: spec.limits.processes,
+            disk: spec.limits.disk_bytes,
+        },
+        isolation: isolation.map(in_force).unwrap_or_default(),
+        created: None,
+        ms: None,
+        notes: Vec::new(),
+    }
+}
+
+pub fn project(record: ProjectRecord, live: u64) -> Project {
+    Project {
+        id: record.id.to_string(),
+        name: record.name.to_string(),
+        path: record.path,
+        created_at: time(record.created_at),
+        workspaces: live,
+    }
+}
+
+/// RFC 3339, UTC, to the millisecond.
+pub fn time(at: Timestamp) -> String {
+    format!("{at:.3}")
+}
+
+fn in_force(isolation: holm_engine::Isolation) -> Isolation {
+    Isolation {
+        user: isolation.user,
+        mount: isolation.mount,
+        pid: isolation.pid,
+        net: isolation.net,
+        ipc: isolation.ipc,
+        seccomp: isolation.seccomp,
+        no_new_privs: isolation.no_new_privs,
+        landlock: isolation.landlock,
+        cgroup: isolation.cgroup,
+        limits: LimitsInForce {
+            memory: isolation.limits.memory,
+            cpus: isolation.limits.cpus,
+            processes: isolation.limits.processes,
+            disk: isolation.limits.disk,
+        },
+        degraded: isolation.degraded,
+    }
+}

@@ -1,0 +1,95 @@
+//! `/workspaces`: everything but making one and running something in it.
+
+use super::failure::{Answer, Body, Parameters, WorkspaceKey};
+use super::{App, view};
+use axum::Json;
+use axum::extract::State;
+use holm_api::workspace::{Rename, Workspace, WorkspaceList};
+use holm_core::{Code, Fault, Label};
+use holm_engine::Removal;
+use serde::Deserialize;
+use std::sync::Arc;
+
+/// The parameters of `DELETE /workspaces/{id}`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Remove {
+    #[serde(default)]
+    force: bool,
+}
+
+pub async fn list(State(app): State<Arc<App>>) -> Answer<WorkspaceList> {
+    let views = app.engine.list().await?;
+    let workspaces = views.into_iter().map(view::workspace).collect();
+    Ok(Json(WorkspaceList { workspaces }))
+}
+
+pub async fn show(
+    State(app): State<Arc<App>>,
+    WorkspaceKey(id): WorkspaceKey,
+) -> Answer<Workspace> {
+    Ok(Json(view::workspace(app.engine.show(&id).await?)))
+}
+
+pub async fn rename(
+    State(app): State<Arc<App>>,
+    WorkspaceKey(id): WorkspaceKey,
+    Body(rename): Body<Rename>,
+) -> Answer<Workspace> {
+    let label = label(&rename.label)?;
+    Ok(Json(view::workspace(app.engine.rename(&id, label).await?)))
+}
+
+pub async fn remove(
+    State(app): State<Arc<App>>,
+    WorkspaceKey(id): WorkspaceKey,
+    Parameters(parameters): Parameters<Remove>,
+) -> Answer<Workspace> {
+    let removal = match parameters.force {
+        true => Removal::Force,
+        false => Removal::RefuseUnsaved,
+    };
+    Ok(Json(view::workspace(
+        app.engine.remove(&id, removal).await?,
+    )))
+}
+
+pub async fn start(
+    State(app): State<Arc<App>>,
+    WorkspaceKey(id): WorkspaceKey,
+) -> Answer<Workspace> {
+    Ok(Json(view::workspace(app.engine.start(&id).await?)))
+}
+
+pub async fn stop(
+    State(app): State<Arc<App>>,
+    WorkspaceKey(id): WorkspaceKey,
+) -> Answer<Workspace> {
+    Ok(Json(view::workspace(app.engine.stop(&id).await?)))
+}
+
+pub async fn restart(
+    State(app): State<Arc<App>>,
+    WorkspaceKey(id): WorkspaceKey,
+) -> Answer<Workspace> {
+    Ok(Json(view::workspace(app.engine.restart(&id).await?)))
+}
+
+pub async fn cancel(
+    State(app): State<Arc<App>>,
+    WorkspaceKey(id): WorkspaceKey,
+) -> Answer<serde_json::Value> {
+    app.engine.cancel(&id).await?;
+    Ok(Json(serde_json::json!({})))
+}
+
+/// Reads a label that somebody typed.
+pub fn label(text: &str) -> Result<Label, Fault> {
+    Label::parse(text).map_err(|error| {
+        Fault::new(
+            Code::InvalidLabel,
+            format!("`{}` cannot be a label: {error}", text.escape_debug()),
+            "a label is 1 to 40 of a-z, 0-9 and -, such as `fix-login`",
+        )
+    })
+}
