@@ -1,2 +1,26 @@
+//! The one binary of holm: command line, daemon, keeper, init.
 //!
-fn main() {}
+//! Keepers, inits and probes are told apart before anything else runs, because they must stay
+//! single-threaded; everything after that is the command line, of which `daemon run` is the server.
+
+#[cfg(target_os = "linux")]
+mod cli;
+#[cfg(target_os = "linux")]
+mod config;
+#[cfg(target_os = "linux")]
+mod paths;
+#[cfg(target_os = "linux")]
+mod server;
+
+#[cfg(target_os = "linux")]
+fn main() -> std::process::ExitCode {
+    let started = std::time::Instant::now();
+    holm_linux::roles::dispatch();
+    cli::main(started)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn main() -> std::process::ExitCode {
+    eprintln!("error: holm runs on Linux and on Windows in WSL2, not on this system");
+    std::process::ExitCode::from(4)
+}

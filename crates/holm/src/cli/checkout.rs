@@ -88,13 +88,13 @@ impl Checkout {
         self.own_file(HOLM_TOML)?.map(text_of_config).transpose()
     }
 
-    /// The patterns of `.worktreeinclude` as it lies in the checkout, in the syntax of `.gitignore`.
+    /// The patterns of `.worktreeinclude` as it lies in the checkout, written as `include` is.
     pub fn worktree_include(&self) -> Result<Vec<String>, Fault> {
         let content = self.own_file(WORKTREE_INCLUDE)?.unwrap_or_default();
         let text = String::from_utf8_lossy(&content);
         let lines = text.lines().map(str::trim);
         let patterns = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
-        Ok(patterns.map(str::to_owned).collect())
+        Ok(patterns.map(from_root).collect())
     }
 
     /// Whether a file or a link of this name lies in the root of the checkout.
@@ -136,6 +136,17 @@ impl Files {
     }
 }
 
+/// A pattern in the syntax of `.gitignore` as one that counts from the root: a name without `/`
+/// may lie in any directory. What cannot be said so (`!`) stays as it is, to be refused by name.
+fn from_root(pattern: &str) -> String {
+    let path = pattern.strip_suffix('/').unwrap_or(pattern);
+    match path.strip_prefix('/') {
+        Some(path) => path.to_owned(),
+        None if path.contains('/') || path.starts_with('!') => path.to_owned(),
+        None => format!("**/{path}"),
+    }
+}
+
 /// A path as the API carries it.
 pub fn path_text(path: &Path) -> Result<String, Fault> {
     match path.to_str() {
@@ -170,4 +181,20 @@ fn text_of_config(bytes: Vec<u8>) -> Result<String, Fault> {
             "save the file as UTF-8 and commit it",
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_of_worktreeinclude_count_from_the_root() {
+        let check = |pattern: &str, expect: &str| assert_eq!(from_root(pattern), expect);
+        check(".env", "**/.env");
+        check("/.env", ".env");
+        check("conf/local.yml", "conf/local.yml");
+        check("certs/", "**/certs");
+        check("/certs/", "certs");
+        check("!x", "!x");
+    }
 }

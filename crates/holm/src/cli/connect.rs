@@ -47,7 +47,7 @@ pub async fn started() -> Result<Client, Fault> {
 
 /// A connection to the daemon that runs already.
 pub async fn running() -> Result<Client, Fault> {
-    let socket = DaemonUser::current()?.paths()?.socket();
+    let socket = DaemonUser::current()?.socket()?;
     Client::connect(socket)
         .await
         .map_err(|fault| match fault.code {
@@ -63,7 +63,7 @@ pub async fn running() -> Result<Client, Fault> {
 /// Like [`started`], and says whether it had to be started.
 pub async fn found_or_started() -> Result<(Client, Origin), Fault> {
     let user = DaemonUser::current()?;
-    let socket = user.paths()?.socket();
+    let socket = user.socket()?;
     let begun = Instant::now();
     let mut origin = Origin::Found;
     loop {

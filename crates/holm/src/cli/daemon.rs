@@ -148,7 +148,7 @@ fn stop(context: &Context, arguments: &StopArgs) -> Outcome {
 /// Waits until the daemon is really gone, so that the next one finds everything free.
 async fn ended(status: &Status) -> Result<(), Fault> {
     let process = std::path::PathBuf::from(format!("/proc/{}", status.pid));
-    let socket = DaemonUser::current()?.paths()?.socket();
+    let socket = DaemonUser::current()?.socket()?;
     let begun = Instant::now();
     while process.exists() && begun.elapsed() < STOP_LIMIT {
         // Another daemon may already have the socket; what counts is that this one is gone.

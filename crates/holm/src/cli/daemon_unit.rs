@@ -65,7 +65,6 @@ fn program() -> Result<PathBuf, Fault> {
 fn unit(program: &Path, home: Option<PathBuf>) -> String {
     let environment = match home.filter(|home| !home.as_os_str().is_empty()) {
         Some(home) => {
-            let home = std::path::absolute(&home).unwrap_or(home);
             format!(
                 "Environment={}\n",
                 quoted(&format!("HOLM_HOME={}", home.display()))

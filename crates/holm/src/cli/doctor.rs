@@ -1,7 +1,8 @@
 //! `holm doctor`: is this machine fit. Probes for itself, so it works without a daemon.
 
 use super::output::{BAD, GOOD, HINT, WARNING, printable};
-use super::{Context, Outcome};
+use super::user::DaemonUser;
+use super::{Context, Outcome, launch};
 use clap::Args;
 use holm_api::daemon::{Check, Doctor};
 use std::process::ExitCode;
@@ -18,11 +19,22 @@ pub struct DoctorArgs {}
 const NOT_FIT: u8 = 4;
 
 pub fn run(context: &Context, _: DoctorArgs) -> Outcome {
-    let checks: Vec<Check> = holm_linux::probe::doctor()
+    let user = DaemonUser::current()?;
+    if matches!(user, DaemonUser::Service(_)) {
+        // What root can do says nothing about what the daemon's user can do.
+        let json: &[&str] = if context.output.is_json() {
+            &["doctor", "--json"]
+        } else {
+            &["doctor"]
+        };
+        return Err(launch::replace(&user, json));
+    }
+    let data_dir = user.paths()?.data_dir;
+    let checks: Vec<Check> = holm_linux::probe::doctor(&data_dir)
         .into_iter()
         .map(|check| Check {
-            name: check.name,
-            status: check.status,
+            name: check.name.to_owned(),
+            status: check.status.as_str().to_owned(),
             detail: check.detail,
             fix: check.fix,
             required: check.required,

@@ -65,11 +65,6 @@ fn daemon_command(user: &DaemonUser) -> Command {
             .env_clear()
             .envs(user.environment());
     }
-    if let Some(home) = std::env::var_os("HOLM_HOME").filter(|home| !home.is_empty())
-        && let Ok(absolute) = std::path::absolute(home)
-    {
-        command.env("HOLM_HOME", absolute);
-    }
     command
 }
 

@@ -4,12 +4,11 @@
 //! is the user `holm`'s, and root's commands talk to that one.
 
 use crate::config::user::UserConfig;
-use crate::paths::Paths;
+use crate::paths::{Paths, Surroundings, is_directory_of, process_variables};
 use holm_core::{Code, Fault};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Gid, Uid};
-use std::collections::HashMap;
-use std::ffi::OsString;
+use std::collections::BTreeMap;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -34,7 +33,7 @@ pub struct Account {
 }
 
 /// Variables of the environment, by name.
-pub type Environment = HashMap<String, OsString>;
+pub type Environment = BTreeMap<String, String>;
 
 // === impl DaemonUser ===
 
@@ -50,25 +49,26 @@ impl DaemonUser {
 
     /// The environment that the daemon is started with and that its paths follow from.
     pub fn environment(&self) -> Environment {
-        let own: Environment = std::env::vars_os()
-            .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
-            .collect();
         match self {
-            DaemonUser::Caller => own,
-            DaemonUser::Service(account) => service_environment(&own, account),
+            DaemonUser::Caller => process_variables(),
+            DaemonUser::Service(account) => service_environment(&process_variables(), account),
         }
+    }
+
+    /// The socket of this user's daemon.
+    pub fn socket(&self) -> Result<PathBuf, Fault> {
+        Ok(self.paths()?.socket())
     }
 
     /// Where configuration, data and sockets of this user's daemon are.
     pub fn paths(&self) -> Result<Paths, Fault> {
-        let environment = self.environment();
-        Paths::from_environment(&|name| environment.get(name).cloned(), self.uid())
-    }
-
-    pub fn uid(&self) -> u32 {
         match self {
-            DaemonUser::Caller => rustix::process::geteuid().as_raw(),
-            DaemonUser::Service(account) => account.uid,
+            DaemonUser::Caller => Paths::of_process(),
+            DaemonUser::Service(account) => Paths::decide(&Surroundings {
+                variables: &self.environment(),
+                uid: account.uid,
+                is_own_directory: &|path| is_directory_of(path, account.uid),
+            }),
         }
     }
 
@@ -89,7 +89,7 @@ impl DaemonUser {
 
     /// The settings of that user.
     pub fn settings(&self) -> Result<UserConfig, Fault> {
-        crate::config::user::load(&self.paths()?.config_file(), &self.home()?)
+        crate::config::user::load(&self.paths()?.config_file, &self.home()?)
     }
 
     /// Makes a fresh `HOLM_HOME` the service user's own, so that its daemon can use it.
@@ -138,13 +138,10 @@ fn service_environment(own: &Environment, account: &Account) -> Environment {
         .iter()
         .filter_map(|name| Some(((*name).to_owned(), own.get(*name)?.clone())))
         .collect();
-    environment.insert("HOME".to_owned(), account.home.clone().into_os_string());
-    environment.insert("USER".to_owned(), SERVICE_USER.into());
-    environment.insert("LOGNAME".to_owned(), SERVICE_USER.into());
-    let runtime = PathBuf::from(format!("/run/user/{}", account.uid));
-    if runtime.is_dir() {
-        environment.insert("XDG_RUNTIME_DIR".to_owned(), runtime.into_os_string());
-    }
+    let home = account.home.to_string_lossy().into_owned();
+    environment.insert("HOME".to_owned(), home);
+    environment.insert("USER".to_owned(), SERVICE_USER.to_owned());
+    environment.insert("LOGNAME".to_owned(), SERVICE_USER.to_owned());
     environment
 }
 
@@ -217,10 +214,11 @@ mod tests {
         let own: Environment = [
             ("HOME", "/root"),
             ("XDG_DATA_HOME", "/root/.data"),
+            ("XDG_RUNTIME_DIR", "/run/user/0"),
             ("HOLM_HOME", "/srv/holm"),
             ("SECRET", "x"),
         ]
-        .map(|(name, value)| (name.to_owned(), OsString::from(value)))
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .into();
         let account = Account {
             uid: 4_000_000,
@@ -228,13 +226,11 @@ mod tests {
             home: PathBuf::from("/home/holm"),
         };
         let environment = service_environment(&own, &account);
-        assert_eq!(environment.get("HOME"), Some(&OsString::from("/home/holm")));
-        assert_eq!(
-            environment.get("HOLM_HOME"),
-            Some(&OsString::from("/srv/holm"))
-        );
-        assert_eq!(environment.get("XDG_DATA_HOME"), None);
-        assert_eq!(environment.get("XDG_RUNTIME_DIR"), None);
-        assert_eq!(environment.get("SECRET"), None);
+        let get = |name: &str| environment.get(name).map(String::as_str);
+        assert_eq!(get("HOME"), Some("/home/holm"));
+        assert_eq!(get("HOLM_HOME"), Some("/srv/holm"));
+        for absent in ["XDG_DATA_HOME", "XDG_RUNTIME_DIR", "SECRET"] {
+            assert_eq!(get(absent), None);
+        }
     }
 }

@@ -130,10 +130,16 @@ async fn included(
         included.add_typed(path, &checkout.current, toplevel)?;
     }
     if granted == Granted::Everything {
-        // holm.toml names paths from the root on; `.worktreeinclude` is written like `.gitignore`.
-        let include = origin.config.project.include.iter();
-        let anchored = include.map(|pattern| format!("/{pattern}")).collect();
-        for patterns in [anchored, check.worktree_include.clone()] {
+        let from_holm_toml = origin
+            .config
+            .project
+            .include
+            .iter()
+            .map(ToString::to_string);
+        let from_file = check.worktree_include.iter().cloned();
+        // Separately, because git is much quicker when every pattern is a plain path.
+        let lists: [Vec<String>; 2] = [from_holm_toml.collect(), from_file.collect()];
+        for patterns in lists {
             for path in matching(checkout, patterns).await? {
                 included.add(path);
             }
@@ -143,7 +149,7 @@ async fn included(
     if is_uncommitted {
         // An uncommitted state brings the file by itself, unless git ignores it.
         let is_brought = arguments.dirty
-            && matching(checkout, vec![format!("/{AGENTS_MD}")])
+            && matching(checkout, vec![AGENTS_MD.to_owned()])
                 .await?
                 .is_empty();
         if !is_brought {
@@ -153,10 +159,15 @@ async fn included(
     Ok(included)
 }
 
+/// Ignored files that match patterns which count from the root.
 async fn matching(checkout: &Checkout, patterns: Vec<String>) -> Result<Vec<PathBuf>, Fault> {
     if patterns.is_empty() {
         return Ok(Vec::new());
     }
+    let patterns: Vec<_> = patterns
+        .iter()
+        .map(|pattern| format!("/{pattern}"))
+        .collect();
     checkout
         .git(move |repository| repository.ignored_matching(&patterns))
         .await
