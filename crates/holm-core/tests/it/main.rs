@@ -1,5 +1,7 @@
 //! Property tests of the decisions in holm-core, as users of the crate see them.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests panic like tests")]
+
 mod names;
 mod plan;
 mod toolchain;

@@ -58,11 +58,12 @@ proptest! {
 
     #[test]
     fn ids_are_read_as_printed(text in near_names()) {
-        for printed in [WorkspaceId::parse(&text).map(|id| id.to_string()),
-                        ProjectId::parse(&text).map(|id| id.to_string())] {
-            if let Ok(printed) = printed {
-                prop_assert_eq!(&printed, &text);
-            }
+        let printed = [
+            WorkspaceId::parse(&text).map(|id| id.to_string()),
+            ProjectId::parse(&text).map(|id| id.to_string()),
+        ];
+        for printed in printed.into_iter().flatten() {
+            prop_assert_eq!(&printed, &text);
         }
     }
 

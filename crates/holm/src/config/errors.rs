@@ -1,0 +1,209 @@
+//! All errors of one file, each with line, column and the line itself.
+//!
+//! Made by the parsers of this module. The text comes from a repository that nobody trusts yet,
+//! so control characters are never printed as they are.
+
+use holm_core::{Code, Fault};
+use std::fmt;
+use std::ops::Range;
+
+/// What is wrong with a file. Never empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigErrors {
+    origin: String,
+    errors: Vec<ConfigError>,
+    /// Errors behind the ones that are listed.
+    more: usize,
+}
+
+/// One error. Lines and columns count from 1; a column is a character.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    pub line: usize,
+    pub column: usize,
+    pub what: String,
+    snippet: String,
+}
+
+/// Errors while they are being found.
+#[derive(Default)]
+pub struct Findings(Vec<(Range<usize>, String)>);
+
+/// A file with more errors than this has one cause, not many.
+const MOST_ERRORS: usize = 100;
+
+/// Longer lines are cut in what is shown.
+const LONGEST_LINE: usize = 160;
+
+// === impl Findings ===
+
+impl Findings {
+    pub fn add(&mut self, span: Range<usize>, what: impl Into<String>) {
+        self.0.push((span, what.into()));
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The errors in the order of the file, or `value` when there are none.
+    pub fn into_result<T>(mut self, value: T, text: &str, origin: &str) -> Result<T, ConfigErrors> {
+        if self.0.is_empty() {
+            return Ok(value);
+        }
+        self.0.sort_by_key(|(span, _)| (span.start, span.end));
+        self.0.dedup();
+        let more = self.0.len().saturating_sub(MOST_ERRORS);
+        let listed = self.0.iter().take(MOST_ERRORS);
+        let errors = listed
+            .map(|(span, what)| locate(text, span, what))
+            .collect();
+        Err(ConfigErrors {
+            origin: clean(origin),
+            errors,
+            more,
+        })
+    }
+}
+
+// === impl ConfigErrors ===
+
+impl ConfigErrors {
+    pub fn errors(&self) -> &[ConfigError] {
+        &self.errors
+    }
+}
+
+impl fmt::Display for ConfigErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, error) in self.errors.iter().enumerate() {
+            if index > 0 {
+                writeln!(f)?;
+            }
+            let ConfigError {
+                line,
+                column,
+                what,
+                snippet,
+            } = error;
+            write!(f, "{}:{line}:{column}: {what}\n{snippet}", self.origin)?;
+        }
+        if self.more > 0 {
+            write!(f, "\nand {} more", self.more)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ConfigErrors {}
+
+impl From<ConfigErrors> for Fault {
+    fn from(errors: ConfigErrors) -> Fault {
+        let hint = if errors.origin.ends_with("config.toml") {
+            "correct the file and try again; `holm doctor` reads it too"
+        } else {
+            "correct the file and try again; `holm schema` prints what may be written"
+        };
+        Fault::new(Code::InvalidConfig, errors.to_string(), hint)
+    }
+}
+
+/// Finds the place of a span, and draws its line with a mark below.
+fn locate(text: &str, span: &Range<usize>, what: &str) -> ConfigError {
+    let start = floor_boundary(text, span.start);
+    let end = floor_boundary(text, span.end).max(start);
+    let line_start = text[..start].rfind('\n').map_or(0, |newline| newline + 1);
+    let line_end = text[start..]
+        .find('\n')
+        .map_or(text.len(), |newline| start + newline);
+    let line = text[..line_start].matches('\n').count() + 1;
+    let column = text[line_start..start].chars().count() + 1;
+
+    let shown: String = text[line_start..line_end]
+        .chars()
+        .take(LONGEST_LINE)
+        .collect();
+    let shown = clean(shown.trim_end_matches('\r'));
+    let before: usize = text[line_start..start]
+        .chars()
+        .map(|c| clean_char(c).chars().count())
+        .sum();
+    let marked = text[start..end.min(line_end)].chars().count().max(1);
+    let number = line.to_string();
+    let margin = " ".repeat(number.len());
+    let mut snippet = format!("  {margin} |\n  {number} | {shown}");
+    if column <= LONGEST_LINE {
+        let marks = "^".repeat(marked.min(LONGEST_LINE - column + 1));
+        snippet.push_str(&format!("\n  {margin} | {}{marks}", " ".repeat(before)));
+    }
+    ConfigError {
+        line,
+        column,
+        what: clean(what),
+        snippet,
+    }
+}
+
+fn floor_boundary(text: &str, mut at: usize) -> usize {
+    at = at.min(text.len());
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
+}
+
+/// The text with everything escaped that could act on a terminal or hide what is written.
+pub fn clean(text: &str) -> String {
+    text.chars().map(clean_char).collect()
+}
+
+fn clean_char(character: char) -> String {
+    let reorders = matches!(character, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
+    match character {
+        '\t' => " ".to_owned(),
+        _ if character.is_control() || reorders => character.escape_default().to_string(),
+        _ => character.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_lines_and_characters() {
+        let text = "a = 1\nbä = \"x\u{1b}[31m\"\n";
+        let mut findings = Findings::default();
+        let start = text.find('"').unwrap();
+        findings.add(start..start + 3, "wrong");
+        findings.add(0..1, "first");
+        let errors = findings.into_result((), text, "holm.toml").unwrap_err();
+        assert_eq!(
+            errors.to_string(),
+            "holm.toml:1:1: first\n    |\n  1 | a = 1\n    | ^\n\
+             holm.toml:2:6: wrong\n    |\n  2 | bä = \"x\\u{1b}[31m\"\n    |      ^^^"
+        );
+    }
+
+    #[test]
+    fn places_outside_of_the_text_do_not_panic() {
+        for text in ["", "ä", "ä\n", "\r\n"] {
+            for start in 0..6 {
+                for end in 0..6 {
+                    locate(text, &(start..end), "x");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_flood_of_errors_is_cut() {
+        let mut findings = Findings::default();
+        for number in 0..250 {
+            findings.add(0..0, format!("error {number}"));
+        }
+        let errors = findings.into_result((), "", "holm.toml").unwrap_err();
+        assert_eq!(errors.errors().len(), 100);
+        assert!(errors.to_string().ends_with("and 150 more"));
+    }
+}

@@ -1,0 +1,21 @@
+//! Configuration files: `holm.toml` of a project, `config.toml` of the user.
+//!
+//! Called by the command line and the daemon. The files are described once, as data
+//! ([`shape`]); that description checks what was written and is printed as the JSON schema.
+//! Every error of a file is reported at once, with its place. Nothing here runs anything.
+
+mod errors;
+mod node;
+pub mod project;
+mod project_shape;
+mod references;
+pub mod schema;
+mod shape;
+pub mod trust;
+pub mod user;
+mod user_shape;
+
+pub use errors::ConfigErrors;
+
+#[cfg(test)]
+mod reference_tests;

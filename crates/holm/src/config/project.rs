@@ -1,0 +1,227 @@
+//! Reads the text of a `holm.toml`.
+//!
+//! Called by the command line (to show and to ask) and by the daemon (to obey): both read the same
+//! text with the same code. First every shape is checked, then references between parts, then the
+//! values are built; the building leaves out what was reported.
+
+use super::errors::{ConfigErrors, Findings};
+use super::node::{Node, read};
+use super::project_shape::HOLM_TOML;
+use super::{references, shape};
+use holm_core::ProjectName;
+use holm_core::config::{
+    Address, Agent, Cache, Destination, Egress, Inject, Limits, Name, Pattern, Place, Policy,
+    Probe, Project, ProjectConfig, ProtectedPath, Ready, Receiver, Root, Secret, SecretSource,
+    Service, Shared, Variable, Volume, parse_duration, parse_size,
+};
+use std::collections::BTreeMap;
+use std::num::NonZeroU16;
+use std::time::Duration;
+
+const READY_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Reads `text`, which `origin` names in errors (`holm.toml`).
+pub fn parse(text: &str, origin: &str) -> Result<ProjectConfig, ConfigErrors> {
+    read(text, origin, |root, findings: &mut Findings| {
+        shape::check(&HOLM_TOML, root, "", findings);
+        references::check(root, findings);
+        build(root)
+    })
+}
+
+fn build(root: &Node<'_>) -> ProjectConfig {
+    ProjectConfig {
+        project: root
+            .get("project")
+            .map(|node| project(&node))
+            .unwrap_or_default(),
+        ports: entries(root, "ports", Name::parse, |_, node| port(node)),
+        services: entries(root, "services", Name::parse, |name, node| {
+            service(root, name, node)
+        }),
+        volumes: entries(root, "volumes", Name::parse, |_, node| volume(node)),
+        shared: entries(root, "shared", Name::parse, |_, node| shared(node)),
+        caches: entries(root, "caches", Name::parse, |_, node| cache(node)),
+        secrets: entries(root, "secrets", Variable::parse, |_, node| secret(node)),
+        egress: root
+            .get("egress")
+            .map(|node| egress(&node))
+            .unwrap_or_default(),
+        limits: root
+            .get("limits")
+            .map(|node| limits(&node))
+            .unwrap_or_default(),
+        agents: entries(root, "agents", Name::parse, |_, node| agent(node)),
+    }
+}
+
+/// The entries of a table under names of the user's choice.
+pub fn entries<K: Ord, E, T>(
+    node: &Node<'_>,
+    key: &str,
+    parse: impl Fn(&str) -> Result<K, E>,
+    build: impl Fn(&str, &Node<'_>) -> Option<T>,
+) -> BTreeMap<K, T> {
+    let entries = node.get(key).map(|node| node.entries()).unwrap_or_default();
+    let built = entries.iter().filter_map(|(name, node)| {
+        let key = parse(name).ok()?;
+        Some((key, build(name, node)?))
+    });
+    built.collect()
+}
+
+fn project(node: &Node<'_>) -> Project {
+    Project {
+        name: node.parsed("name", ProjectName::parse),
+        root: node.parsed("root", Root::parse),
+        setup: node.texts("setup").unwrap_or_default(),
+        setup_inputs: node.list("setup_inputs", Pattern::parse),
+        include: node.list("include", Pattern::parse).unwrap_or_default(),
+        protected_paths: node
+            .list("protected_paths", ProtectedPath::parse)
+            .unwrap_or_default(),
+        isolation: node.word("isolation").unwrap_or_default(),
+        driver: node.word("driver").unwrap_or_default(),
+        nested: node
+            .get("nested")
+            .and_then(|node| node.flag())
+            .unwrap_or(false),
+    }
+}
+
+fn port(node: &Node<'_>) -> Option<NonZeroU16> {
+    NonZeroU16::new(u16::try_from(node.integer()?).ok()?)
+}
+
+fn service(root: &Node<'_>, name: &str, node: &Node<'_>) -> Option<Service> {
+    Some(Service {
+        run: node.get("run")?.text()?.to_owned(),
+        ready: node
+            .get("ready")
+            .and_then(|ready_node| ready(root, name, &ready_node)),
+        depends_on: node.list("depends_on", Name::parse).unwrap_or_default(),
+        restart: node.word("restart").unwrap_or_default(),
+        on_assign: node.word("on_assign").unwrap_or_default(),
+        build: node
+            .get("build")
+            .and_then(|node| node.text())
+            .map(str::to_owned),
+        rebuild_when: node
+            .list("rebuild_when", Pattern::parse)
+            .unwrap_or_default(),
+        env: entries(node, "env", Variable::parse, |_, value| {
+            value.text().map(str::to_owned)
+        }),
+    })
+}
+
+fn ready(root: &Node<'_>, service: &str, node: &Node<'_>) -> Option<Ready> {
+    let text = |key: &str| {
+        node.get(key)
+            .and_then(|node| node.text())
+            .map(str::to_owned)
+    };
+    let probe = if let Some(path) = text("http") {
+        let port = references::ready_port(root, service, node.get("port").as_ref())?;
+        Probe::Http { path, port }
+    } else if let Some(tcp) = node.get("tcp") {
+        let port = references::ready_port(root, service, Some(&tcp))?;
+        Probe::Tcp { port }
+    } else if let Some(text) = text("log") {
+        Probe::Log { text }
+    } else {
+        Probe::Command {
+            command: text("command")?,
+        }
+    };
+    let timeout = node
+        .parsed("timeout", parse_duration)
+        .unwrap_or(READY_TIMEOUT);
+    Some(Ready { probe, timeout })
+}
+
+fn volume(node: &Node<'_>) -> Option<Volume> {
+    Some(Volume {
+        path: node.parsed("path", Place::parse_mount)?,
+        policy: node.word("policy").unwrap_or(Policy::Isolated),
+        seed: node.texts("seed").unwrap_or_default(),
+        seed_inputs: node.list("seed_inputs", Pattern::parse).unwrap_or_default(),
+    })
+}
+
+fn shared(node: &Node<'_>) -> Option<Shared> {
+    let address = node.parsed("address", Address::parse)?;
+    let port = match node.get("port") {
+        Some(node) => port(&node)?,
+        None => address.port,
+    };
+    Some(Shared { address, port })
+}
+
+fn cache(node: &Node<'_>) -> Option<Cache> {
+    Some(Cache {
+        path: node.parsed("path", Place::parse)?,
+        policy: node.word("policy").unwrap_or(Policy::Fork),
+    })
+}
+
+fn secret(node: &Node<'_>) -> Option<Secret> {
+    let from = match node.get("from") {
+        Some(node) => secret_source(&node)?,
+        None => SecretSource::Stored,
+    };
+    let receiver = |text: &str| match text {
+        "runs" => Ok(Receiver::Runs),
+        "sessions" => Ok(Receiver::Sessions),
+        name => Name::parse(name).map(Receiver::Service),
+    };
+    Some(Secret {
+        from,
+        inject: node.word("inject").unwrap_or(Inject::Env),
+        to: node.list("to", receiver)?,
+        hosts: node.list("hosts", Destination::parse).unwrap_or_default(),
+        ttl: node.parsed("ttl", parse_duration),
+    })
+}
+
+fn secret_source(node: &Node<'_>) -> Option<SecretSource> {
+    if node.get("stored").is_some() {
+        return Some(SecretSource::Stored);
+    }
+    if let Some(variable) = node.parsed("env", Variable::parse) {
+        return Some(SecretSource::Env(variable));
+    }
+    if let Some(file) = node.parsed("file", Place::parse) {
+        return Some(SecretSource::File(file));
+    }
+    node.texts("command").map(SecretSource::Command)
+}
+
+/// Also of the user's settings, as is [`limits`].
+pub fn egress(node: &Node<'_>) -> Egress {
+    Egress {
+        mode: node.word("mode"),
+        allow: node.list("allow", Destination::parse).unwrap_or_default(),
+    }
+}
+
+pub fn limits(node: &Node<'_>) -> Limits {
+    let processes = node.get("processes").and_then(|node| node.integer());
+    Limits {
+        memory: node.parsed("memory", parse_size),
+        cpus: node.get("cpus").and_then(|node| node.number()),
+        processes: processes.and_then(|number| u64::try_from(number).ok()),
+        disk: node.parsed("disk", parse_size),
+    }
+}
+
+fn agent(node: &Node<'_>) -> Option<Agent> {
+    Some(Agent {
+        command: node.texts("command")?,
+        timeout: node.parsed("timeout", parse_duration),
+    })
+}
+
+#[cfg(test)]
+#[path = "project_tests.rs"]
+mod tests;
