@@ -11,7 +11,10 @@ pub fn lfs_patterns(gitattributes: &[u8]) -> Vec<String> {
             continue;
         }
         let (pattern, attributes) = split_pattern(line);
-        if attributes.split_whitespace().any(|word| word == "filter=lfs") {
+        if attributes
+            .split_whitespace()
+            .any(|word| word == "filter=lfs")
+        {
             patterns.push(pattern);
         }
     }
@@ -75,7 +78,8 @@ mod tests {
 
     #[test]
     fn lfs_is_seen_in_attributes() {
-        let file = b"*.txt text\n*.bin filter=lfs diff=lfs -text\n\"a b/*\" filter=lfs\n# x filter=lfs\n";
+        let file =
+            b"*.txt text\n*.bin filter=lfs diff=lfs -text\n\"a b/*\" filter=lfs\n# x filter=lfs\n";
         assert_eq!(lfs_patterns(file), ["*.bin", "a b/*"]);
         assert!(uses_lfs(file));
         assert!(!uses_lfs(b"*.bin filter=other\n*.lfs text\n"));

@@ -166,7 +166,7 @@ impl Bare {
             make(&new.join("refs"))?;
             std::fs::write(new.join("config"), config_text(&self.object_format))?;
             // A branch that never exists, so that every branch of the user's is one like any other.
-            std::fs::write(new.join("HEAD"), "ref: refs/holm/none\n")?;
+            std::fs::write(new.join("HEAD"), "ref: refs/heads/holm-has-no-head\n")?;
             match std::fs::rename(&new, &self.path) {
                 // Somebody else made it at the same time.
                 Err(_) if self.path.join("HEAD").exists() => std::fs::remove_dir_all(&new),

@@ -95,7 +95,7 @@ const STDERR_KEPT: usize = 64 * 1024;
 
 /// The version of the git program, if it is new enough.
 pub fn version() -> Result<Version, GitError> {
-    let output = Git::sealed("version")?.output()?;
+    let output = Git::sealed("version")?.args([""; 0]).output()?;
     let text = String::from_utf8_lossy(&output);
     let found = Version::parse(&text).ok_or_else(|| GitError::unexpected("version", &output))?;
     if found < MINIMUM_VERSION {
@@ -110,7 +110,10 @@ impl Version {
     fn parse(text: &str) -> Option<Self> {
         let number = text.trim().strip_prefix("git version ")?;
         let mut parts = number.split(|c: char| !c.is_ascii_digit());
-        Some(Self(parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+        Some(Self(
+            parts.next()?.parse().ok()?,
+            parts.next()?.parse().ok()?,
+        ))
     }
 }
 
@@ -287,10 +290,7 @@ impl Running {
     }
 
     /// As [`Running::finish`]; what git says on stderr is shown to `on_stderr` as it comes.
-    pub fn finish_with(
-        mut self,
-        on_stderr: &mut dyn FnMut(&[u8]),
-    ) -> Result<Finished, GitError> {
+    pub fn finish_with(mut self, on_stderr: &mut dyn FnMut(&[u8])) -> Result<Finished, GitError> {
         let pumped = self.pump(on_stderr);
         if pumped.is_err() {
             self.kill();
@@ -318,10 +318,7 @@ impl Running {
     }
 
     /// Moves all three streams in one thread until git closed its ends.
-    fn pump(
-        &mut self,
-        on_stderr: &mut dyn FnMut(&[u8]),
-    ) -> Result<(Vec<u8>, Vec<u8>), GitError> {
+    fn pump(&mut self, on_stderr: &mut dyn FnMut(&[u8])) -> Result<(Vec<u8>, Vec<u8>), GitError> {
         let mut stdin = self.child.stdin.take();
         let mut stdout = self.child.stdout.take();
         let mut stderr = self.child.stderr.take();
@@ -510,10 +507,17 @@ mod tests {
         let cancel = Cancel::default();
         let other = cancel.clone();
         let (reader, writer) = std::io::pipe().unwrap();
-        let mut git = Git::sealed("stripspace").unwrap().args([""; 0]).cancel(&cancel);
+        let mut git = Git::sealed("stripspace")
+            .unwrap()
+            .args([""; 0])
+            .cancel(&cancel);
         git.command.stdout(Stdio::piped());
         let mut command = git.into_command();
-        let child = command.stdin(reader).stderr(Stdio::piped()).spawn().unwrap();
+        let child = command
+            .stdin(reader)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         let running = Running {
             child,
             name: "stripspace".to_owned(),

@@ -102,13 +102,11 @@ impl GitError {
             GitError::Failed { detail, .. } if detail.contains("Read-only file system") => {
                 Code::ReadOnly
             }
-            GitError::File { source, .. } | GitError::Spawn { source, .. } => {
-                match source.kind() {
-                    io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Code::DiskFull,
-                    io::ErrorKind::ReadOnlyFilesystem => Code::ReadOnly,
-                    _ => Code::GitFailed,
-                }
-            }
+            GitError::File { source, .. } | GitError::Spawn { source, .. } => match source.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Code::DiskFull,
+                io::ErrorKind::ReadOnlyFilesystem => Code::ReadOnly,
+                _ => Code::GitFailed,
+            },
             GitError::DubiousOwnership { .. }
             | GitError::MissingObject { .. }
             | GitError::ObjectFormat { .. }

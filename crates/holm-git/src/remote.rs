@@ -63,17 +63,29 @@ mod tests {
         let check = |url: &str, expect: &str| {
             assert_eq!(without_credentials(url).as_deref(), Some(expect), "{url}");
         };
-        check("https://user:token@example.org/x.git", "https://example.org/x.git");
-        check("https://token@example.org:8443/x", "https://example.org:8443/x");
+        check(
+            "https://user:token@example.org/x.git",
+            "https://example.org/x.git",
+        );
+        check(
+            "https://token@example.org:8443/x",
+            "https://example.org:8443/x",
+        );
         check("HTTPS://u:p@ss@example.org/x", "HTTPS://example.org/x");
-        check("https://example.org/x?private_token=t#f", "https://example.org/x");
+        check(
+            "https://example.org/x?private_token=t#f",
+            "https://example.org/x",
+        );
         check("https://u:t@example.org", "https://example.org");
         check("https://u:t@example.org?x@y", "https://example.org");
         check("https://example.org/a@b", "https://example.org/a@b");
         check("git@example.org:team/x.git", "git@example.org:team/x.git");
         check("ssh://git@example.org:22/x", "ssh://git@example.org:22/x");
         check("ssh://git:secret@example.org/x", "ssh://git@example.org/x");
-        check("foo::https://u:t@example.org/x", "foo::https://example.org/x");
+        check(
+            "foo::https://u:t@example.org/x",
+            "foo::https://example.org/x",
+        );
         check("/srv/git/x y.git", "/srv/git/x y.git");
         check("../x", "../x");
         check("file:///srv/git/a?b", "file:///srv/git/a?b");

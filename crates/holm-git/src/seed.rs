@@ -69,7 +69,11 @@ pub fn seed_git_dir(upper: &Path, seed: &Seed) -> Result<(), GitError> {
         std::fs::write(alternates, format!("{OBJECTS_INSIDE}\n"))?;
         std::fs::write(git_dir.join("info/exclude"), seed.exclude_text())?;
         if !seed.shallow.is_empty() {
-            let lines: String = seed.shallow.iter().map(|line| format!("{line}\n")).collect();
+            let lines: String = seed
+                .shallow
+                .iter()
+                .map(|line| format!("{line}\n"))
+                .collect();
             std::fs::write(git_dir.join("shallow"), lines)?;
         }
         Ok(())

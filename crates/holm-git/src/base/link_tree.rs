@@ -138,16 +138,32 @@ mod tests {
         let executable = std::fs::Permissions::from_mode(0o755);
         std::fs::set_permissions(from.join("run"), executable).unwrap();
         std::os::unix::fs::symlink("run", from.join("link")).unwrap();
-        let old = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_nanos(1_000_000_007);
-        File::open(from.join("run")).unwrap().set_modified(old).unwrap();
+        let old =
+            std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_nanos(1_000_000_007);
+        File::open(from.join("run"))
+            .unwrap()
+            .set_modified(old)
+            .unwrap();
         let source = openat(CWD, &from, DIRECTORY, Mode::empty()).unwrap();
         let target = openat(CWD, &to, DIRECTORY, Mode::empty()).unwrap();
-        copy(source.as_fd(), target.as_fd(), c"run", FileType::RegularFile).unwrap();
+        copy(
+            source.as_fd(),
+            target.as_fd(),
+            c"run",
+            FileType::RegularFile,
+        )
+        .unwrap();
         copy(source.as_fd(), target.as_fd(), c"link", FileType::Symlink).unwrap();
         let meta = std::fs::metadata(to.join("run")).unwrap();
         assert_eq!(meta.modified().unwrap(), old);
         assert_eq!(meta.mode() & 0o100, 0o100);
-        assert_ne!(meta.ino(), std::fs::metadata(from.join("run")).unwrap().ino());
-        assert_eq!(std::fs::read_link(to.join("link")).unwrap(), Path::new("run"));
+        assert_ne!(
+            meta.ino(),
+            std::fs::metadata(from.join("run")).unwrap().ino()
+        );
+        assert_eq!(
+            std::fs::read_link(to.join("link")).unwrap(),
+            Path::new("run")
+        );
     }
 }

@@ -11,10 +11,10 @@
 
 mod link_tree;
 
+use crate::GitError;
 use crate::bare::{Bare, is_object_id};
 use crate::command::{Cancel, Git};
 use crate::seed::OBJECTS_INSIDE;
-use crate::GitError;
 use link_tree::{Linked, link_tree};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
@@ -152,8 +152,7 @@ impl Building {
         }
         // Last, because this path means something only inside.
         let file = tree.join(".git/objects/info/alternates");
-        std::fs::write(&file, format!("{OBJECTS_INSIDE}\n"))
-            .map_err(GitError::file("write", &file))
+        std::fs::write(&file, format!("{OBJECTS_INSIDE}\n")).map_err(GitError::file("write", &file))
     }
 
     /// Fills the tree with links to the nearest base, if there is one.
@@ -215,7 +214,10 @@ fn nearest_base(
     if names.len() < 2 {
         return Ok(names.pop());
     }
-    let asked: String = names.iter().map(|base| format!("{commit} {base}\n")).collect();
+    let asked: String = names
+        .iter()
+        .map(|base| format!("{commit} {base}\n"))
+        .collect();
     let finished = Git::sealed_in(bare.path(), "diff-tree")?
         .args(["--stdin", "--always", "-r", "--raw", "--no-renames"])
         .stdin(asked.into_bytes())
@@ -321,7 +323,10 @@ fn remove_leftovers(bases_dir: &Path) {
         return;
     };
     for entry in entries.flatten() {
-        let is_building = entry.file_name().as_encoded_bytes().starts_with(BUILDING.as_bytes());
+        let is_building = entry
+            .file_name()
+            .as_encoded_bytes()
+            .starts_with(BUILDING.as_bytes());
         let path = entry.path();
         if is_building
             && let Ok(lock) = File::open(&path)

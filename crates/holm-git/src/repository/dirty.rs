@@ -111,8 +111,7 @@ impl Scratch {
         };
         std::fs::create_dir(&scratch.directory)
             .map_err(GitError::file("make", &scratch.directory))?;
-        std::fs::create_dir(&scratch.objects)
-            .map_err(GitError::file("make", &scratch.objects))?;
+        std::fs::create_dir(&scratch.objects).map_err(GitError::file("make", &scratch.objects))?;
         scratch
             .copy_index(&repository.git_dir.join("index"))
             .map_err(GitError::file("copy", &scratch.index))?;

@@ -38,8 +38,8 @@ impl Repository {
     /// Ignored entries at the root of the checkout (directories end with `/`), at most twenty.
     /// Two processes, however large the checkout is.
     pub fn ignored_notable(&self) -> Result<Vec<String>, GitError> {
-        let entries = std::fs::read_dir(&self.toplevel)
-            .map_err(GitError::file("list", &self.toplevel))?;
+        let entries =
+            std::fs::read_dir(&self.toplevel).map_err(GitError::file("list", &self.toplevel))?;
         let mut names = BTreeSet::new();
         for entry in entries {
             let entry = entry.map_err(GitError::file("list", &self.toplevel))?;
@@ -62,7 +62,9 @@ impl Repository {
 
     /// Untracked files that match any pattern, whether git ignores them or not.
     fn files_matching(&self, patterns: &[&str]) -> Result<BTreeSet<PathBuf>, GitError> {
-        let excludes = patterns.iter().map(|pattern| format!("--exclude={pattern}"));
+        let excludes = patterns
+            .iter()
+            .map(|pattern| format!("--exclude={pattern}"));
         let listed = self
             .git("ls-files")?
             .args(["-z", "--others", "--ignored"])
@@ -70,7 +72,9 @@ impl Repository {
             .output()?;
         let paths = split_paths(&listed);
         // A nested repository is listed as a directory: it is not a file of this one.
-        Ok(paths.filter(|path| !path_bytes(path).ends_with(b"/")).collect())
+        Ok(paths
+            .filter(|path| !path_bytes(path).ends_with(b"/"))
+            .collect())
     }
 
     /// The files at or below the given paths.

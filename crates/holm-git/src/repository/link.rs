@@ -31,6 +31,9 @@ struct Packs {
     has_private: bool,
 }
 
+/// What is to be reached, as lines of `rev-list --stdin`, and what the store has completely.
+type Revisions<'a> = (&'a str, &'a BTreeSet<String>);
+
 // === impl Repository ===
 
 impl Repository {
@@ -44,13 +47,12 @@ impl Repository {
         cancel: &Cancel,
     ) -> Result<(), GitError> {
         let wanted = wanted_revisions(refs, commit);
-        let have = objects_of_packed_refs(&store.with_file_name("packed-refs"))?;
+        let have = complete_objects(store)?;
         let directories = object_directories(&self.objects_dir());
         for attempt in 1..=ATTEMPTS {
             let private = self.private_objects(refs, commit, cancel)?;
             let packs = link_packs(&directories, store, &private)?;
-            let revisions = with_boundary(&wanted, &have);
-            self.link_reached(&directories, store, &packs, (revisions, cancel))?;
+            self.link_reached(&directories, store, &packs, ((&wanted, &have), cancel))?;
             let after = list_packs(&directories)?;
             let is_settled = after
                 .iter()
@@ -99,25 +101,13 @@ impl Repository {
         directories: &[PathBuf],
         store: &Path,
         packs: &Packs,
-        (revisions, cancel): (Vec<u8>, &Cancel),
+        (revisions, cancel): (Revisions<'_>, &Cancel),
     ) -> Result<(), GitError> {
         let loose = with_loose_objects(directories)?;
         if loose.is_empty() && packs.withheld.is_empty() {
             return Ok(());
         }
-        // As in `git repack`: a commit in a pack brings its tree in a pack. The trees of the wanted
-        // commit and of the branches are looked through in any case.
-        let listed = self
-            .git("rev-list")?
-            .args(["--objects", "--no-object-names"])
-            .more((!packs.has_private).then_some("--unpacked"))
-            .more(self.partial.then_some("--exclude-promisor-objects"))
-            .more(["--stdin"])
-            .env("GIT_ALTERNATE_OBJECT_DIRECTORIES", quote::alternate(store))
-            .stdin(revisions)
-            .cancel(cancel)
-            .output()?;
-        let listed = String::from_utf8_lossy(&listed);
+        let listed = self.reached(store, packs, revisions, cancel)?;
         let withheld = open_indexes(directories, &packs.withheld);
         let shared = match withheld.is_empty() {
             true => Vec::new(),
@@ -125,7 +115,10 @@ impl Repository {
         };
         let mut made = BTreeSet::new();
         let mut rest = String::new();
-        for object in listed.lines().filter(|line| line.len() > 2 && line.is_ascii()) {
+        for object in listed
+            .lines()
+            .filter(|line| line.len() > 2 && line.is_ascii())
+        {
             let (folder, name) = object.split_at(2);
             if made.insert(folder.to_owned()) {
                 cancel.check()?;
@@ -141,6 +134,47 @@ impl Repository {
             }
         }
         self.pack_into(store, rest, cancel)
+    }
+
+    /// Objects that the revisions reach, one per line: at least all that are in no linked pack.
+    ///
+    /// As in `git repack`, a commit in a pack is taken to have its tree in a pack, so that a long
+    /// history costs a walk over its commits only; the trees of the wanted commit and of the
+    /// branches are looked through in any case.
+    fn reached(
+        &self,
+        store: &Path,
+        packs: &Packs,
+        (wanted, have): Revisions<'_>,
+        cancel: &Cancel,
+    ) -> Result<String, GitError> {
+        let list = |flags: &[&str], revisions: Vec<u8>| {
+            self.git("rev-list")?
+                .args(flags)
+                .more(self.partial.then_some("--exclude-promisor-objects"))
+                .more(["--stdin"])
+                .env("GIT_ALTERNATE_OBJECT_DIRECTORIES", quote::alternate(store))
+                .stdin(revisions)
+                .cancel(cancel)
+                .output()
+        };
+        let all = ["--objects", "--no-object-names"];
+        let mut listed = match packs.has_private {
+            true => list(&all, with_boundary(wanted, have))?,
+            false => list(
+                &[&all[..], &["--unpacked"]].concat(),
+                with_boundary(wanted, have),
+            )?,
+        };
+        if !packs.has_private && !packs.withheld.is_empty() {
+            // What is in an unreachable pack counts as packed: new commits may reach it again.
+            let commits = list(&["--unpacked"], with_boundary(wanted, have))?;
+            let trees = wanted.lines().filter(|line| line.ends_with("^{tree}"));
+            let trees: String = trees.map(|line| format!("{line}\n")).collect();
+            let tips = [trees.as_bytes(), &commits].concat();
+            listed.extend(list(&[&all[..], &["--no-walk"]].concat(), tips)?);
+        }
+        Ok(String::from_utf8_lossy(&listed).into_owned())
     }
 
     /// Packs exactly these objects into the store.
@@ -178,6 +212,15 @@ fn wanted_revisions(refs: &[(String, String)], commit: Option<&str>) -> String {
         lines.push_str(&format!("{object}\n"));
     }
     lines
+}
+
+/// What the store has with everything below it.
+fn complete_objects(store: &Path) -> Result<BTreeSet<String>, GitError> {
+    // What a shallow store has ends somewhere, and the repository may have grown beyond that end.
+    if store.with_file_name("shallow").exists() {
+        return Ok(BTreeSet::new());
+    }
+    objects_of_packed_refs(&store.with_file_name("packed-refs"))
 }
 
 /// Adds what the store has completely, so that history is not walked again at every `up`.
@@ -240,9 +283,13 @@ fn holds_any(folder: &Path, name: &str, private: &[Vec<u8>]) -> bool {
 fn open_indexes(directories: &[PathBuf], names: &BTreeSet<String>) -> Vec<PackIndex> {
     let files = directories.iter().flat_map(|directory| {
         let folder = directory.join("pack");
-        names.iter().map(move |name| folder.join(format!("{name}.idx")))
+        names
+            .iter()
+            .map(move |name| folder.join(format!("{name}.idx")))
     });
-    files.filter_map(|file| PackIndex::open(&file).ok()).collect()
+    files
+        .filter_map(|file| PackIndex::open(&file).ok())
+        .collect()
 }
 
 fn is_in(indexes: &[PackIndex], object: &str) -> bool {
@@ -275,7 +322,11 @@ fn list_packs(directories: &[PathBuf]) -> Result<BTreeSet<String>, GitError> {
         let folder = directory.join("pack");
         for entry in read_dir_if_any(&folder)? {
             let entry = entry.map_err(GitError::file("list", &folder))?;
-            if let Some(name) = entry.file_name().to_str().and_then(|n| n.strip_suffix(".idx")) {
+            if let Some(name) = entry
+                .file_name()
+                .to_str()
+                .and_then(|n| n.strip_suffix(".idx"))
+            {
                 names.insert(name.to_owned());
             }
         }

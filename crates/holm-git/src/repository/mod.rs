@@ -186,7 +186,8 @@ impl Place {
             ],
             _ => return Err(GitError::unexpected("rev-parse", &text)),
         };
-        let from_end = |back: usize| String::from_utf8_lossy(lines[lines.len() - back]).into_owned();
+        let from_end =
+            |back: usize| String::from_utf8_lossy(lines[lines.len() - back]).into_owned();
         let [toplevel, git_dir, common_dir] = paths;
         let (head, head_name) = match is_unborn {
             true => (None, unborn_branch(directory)?),

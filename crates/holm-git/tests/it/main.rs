@@ -1,0 +1,14 @@
+//! holm-git with a real git, in directories and homes of its own. As root and as anybody.
+
+#[macro_use]
+mod sandbox;
+
+mod bare;
+mod base;
+mod dirty;
+mod discover;
+mod ignored;
+mod link;
+mod push;
+mod refs;
+mod seed;

@@ -1,0 +1,114 @@
+//! Names, refs and files of a commit.
+
+use crate::sandbox::*;
+use holm_core::{Code, Fault};
+use holm_git::{Repository, refs_digest};
+
+sealed_test! {
+    fn what_a_name_stands_for(sandbox: &Sandbox) {
+        let path = sandbox.repository("names");
+        let first = head(&path);
+        git(&path, ["tag", "-a", "-m", "x", "v1"]);
+        git(&path, ["branch", "topic/größe"]);
+        git(&path, ["update-ref", "refs/remotes/origin/feature", "HEAD"]);
+        let second = commit_all(&path, "second");
+        let repository = Repository::discover(&path).unwrap();
+        let check = |name: &str, commit: &str, display: Option<&str>| {
+            let resolved = repository.resolve(name).unwrap();
+            assert_eq!(resolved.commit, commit, "{name}");
+            assert_eq!(resolved.display.as_deref(), display, "{name}");
+        };
+        check("main", &second, Some("main"));
+        check("HEAD", &second, Some("main"));
+        check("HEAD~1", &first, None);
+        check("v1", &first, Some("v1"));
+        check("topic/größe", &first, Some("topic/größe"));
+        check("origin/feature", &first, Some("origin/feature"));
+        check(&first, &first, None);
+        check(&first[..10], &first, None);
+    }
+}
+
+sealed_test! {
+    // Attack 44: names as arguments.
+    fn what_is_no_name_is_not_found(sandbox: &Sandbox) {
+        let path = sandbox.repository("names");
+        git(&path, ["update-ref", "refs/remotes/origin/feature", "HEAD"]);
+        let repository = Repository::discover(&path).unwrap();
+        let marker = sandbox.path("marker");
+        let long = "a".repeat(4096);
+        let output = format!("--output={}", marker.display());
+        let check = |name: &str, hint: &str| {
+            let fault = Fault::from(repository.resolve(name).unwrap_err());
+            assert_eq!(fault.code, Code::RefNotFound, "{name}");
+            assert_eq!(fault.code.kind().exit_code(), 3);
+            assert!(fault.message.len() < 200, "{}", fault.message);
+            assert!(!fault.message.contains('\n'), "{}", fault.message);
+            assert!(fault.hint.contains(hint), "{}", fault.hint);
+        };
+        check("--upload-pack=x", "git branch -a");
+        check("-oProxyCommand=x", "git branch -a");
+        check(&output, "git branch -a");
+        check("--all", "git branch -a");
+        check("main\nHEAD", "git branch -a");
+        check("main..HEAD", "git branch -a");
+        check("../../etc/passwd", "git branch -a");
+        check("HEAD:a.txt", "git branch -a");
+        check("", "git branch -a");
+        check(&long, "git branch -a");
+        check("mian", "did you mean `main`?");
+        check("feature", "did you mean `origin/feature`?");
+        assert!(!marker.exists());
+    }
+}
+
+sealed_test! {
+    fn refs_are_the_users_and_no_others(sandbox: &Sandbox) {
+        let path = sandbox.repository("refs");
+        let commit = head(&path);
+        git(&path, ["tag", "v1"]);
+        git(&path, ["update-ref", "refs/remotes/origin/main", "HEAD"]);
+        git(&path, ["symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/main"]);
+        git(&path, ["update-ref", "refs/holm/w0123456789ab", "HEAD"]);
+        write(&path.join("a.txt"), "changed");
+        git(&path, ["stash", "--quiet"]);
+        let repository = Repository::discover(&path).unwrap();
+        let refs = repository.refs().unwrap();
+        let names: Vec<_> = refs.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["refs/heads/main", "refs/remotes/origin/main", "refs/tags/v1"]);
+        assert!(refs.iter().all(|(_, object)| *object == commit));
+
+        let digest = refs_digest(&refs, &[]);
+        assert_eq!(digest, refs_digest(&repository.refs().unwrap(), &[]));
+        assert_ne!(digest, refs_digest(&refs, std::slice::from_ref(&commit)));
+        assert_ne!(digest, refs_digest(&refs[1..], &[]));
+        // The same in every build, because it is stored.
+        let known = [("refs/heads/main".to_owned(), "1".repeat(40))];
+        assert!(refs_digest(&known, &[]).starts_with("9d7636cc"), "{}", refs_digest(&known, &[]));
+    }
+}
+
+sealed_test! {
+    fn files_of_a_commit_in_one_go(sandbox: &Sandbox) {
+        let path = sandbox.repository("files");
+        write(&path.join("empty"), "");
+        write(&path.join("binary"), b"\x00\n missing\n\xff");
+        let commit = commit_all(&path, "second");
+        write(&path.join("a.txt"), "not committed");
+        let repository = Repository::discover(&path).unwrap();
+        let asked = ["a.txt", "no such missing", "binary", "bin", "empty", "größe 日本.txt", "line\nfeed"];
+        let files = repository.files_at(&commit, &asked).unwrap();
+        let expect: [Option<&[u8]>; 7] = [
+            Some(b"one\n"),
+            None,
+            Some(b"\x00\n missing\n\xff"),
+            None,
+            Some(b""),
+            Some(b"x\n"),
+            None,
+        ];
+        let files: Vec<_> = files.iter().map(Option::as_deref).collect();
+        assert_eq!(files, expect);
+        assert!(repository.files_at("HEAD", &["a.txt"]).is_err());
+    }
+}
