@@ -3,6 +3,7 @@
 use super::output::{STRONG, printable};
 use super::{Context, Outcome};
 use clap::Args;
+use holm_core::config::display_size;
 use holm_core::{Code, Fault};
 use serde_json::Value;
 use std::process::ExitCode;
@@ -35,6 +36,12 @@ pub fn run(context: &Context, _: HereArgs) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
+/// What people look for first.
+const FIRST: [&str; 6] = ["id", "label", "project", "project_id", "state", "root"];
+
+/// Numbers of bytes.
+const SIZES: [&str; 2] = ["memory", "disk"];
+
 /// One line per value; values of values are indented.
 fn render(here: &Value) -> String {
     let mut text = String::new();
@@ -45,19 +52,25 @@ fn render(here: &Value) -> String {
 fn append(text: &mut String, value: &Value, depth: usize) {
     let Value::Object(fields) = value else { return };
     let width = fields.keys().map(|key| key.len()).max().unwrap_or(0);
+    let indent = "  ".repeat(depth);
+    let mut fields: Vec<_> = fields.iter().collect();
+    let place = |key: &str| FIRST.iter().position(|first| *first == key);
+    fields.sort_by_key(|(key, value)| {
+        let is_section = value.as_object().is_some_and(|inner| !inner.is_empty());
+        (is_section, place(key).unwrap_or(FIRST.len()))
+    });
     for (key, value) in fields {
-        let indent = "  ".repeat(depth);
-        let key = printable(key);
+        let name = printable(key);
         match value {
             Value::Object(inner) if !inner.is_empty() => {
-                text.push_str(&format!("{indent}{STRONG}{key}{STRONG:#}\n"));
+                text.push_str(&format!("{indent}{STRONG}{name}{STRONG:#}\n"));
                 append(text, value, depth + 1);
             }
             value => {
-                let value = plain(value);
-                text.push_str(&format!(
-                    "{indent}{STRONG}{key:width$}{STRONG:#}  {value}\n"
-                ));
+                let size = value.as_u64().filter(|_| SIZES.contains(&key.as_str()));
+                let value = size.map_or_else(|| plain(value), display_size);
+                let name = format!("{name:width$}");
+                text.push_str(&format!("{indent}{STRONG}{name}{STRONG:#}  {value}\n"));
             }
         }
     }
@@ -85,15 +98,19 @@ mod tests {
             "id": "waaaaaaaaaaaa",
             "isolation": { "seccomp": true, "degraded": ["landlock"] },
             "label": "fix\u{1b}",
+            "limits": { "memory": 4294967296u64, "cpus": null },
+            "home": "/home/me",
             "ports": [],
         });
         let text = anstream::adapter::strip_str(&render(&here)).to_string();
         assert_eq!(
             text,
             "id         waaaaaaaaaaaa\n\
-             isolation\n  degraded  landlock\n  seccomp   yes\n\
              label      fix\\u{1b}\n\
-             ports      -\n"
+             home       /home/me\n\
+             ports      -\n\
+             isolation\n  degraded  landlock\n  seccomp   yes\n\
+             limits\n  cpus    -\n  memory  4GiB\n"
         );
     }
 }

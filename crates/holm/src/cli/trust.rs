@@ -80,16 +80,16 @@ async fn approve(
     if report.asks.is_empty() {
         return Ok(report);
     }
+    if !is_sure && !may_ask(context) && !report.approved {
+        return Err(not_trusted(&report, "`holm trust --yes` approves it"));
+    }
     context.output.remark(&asks_text(&report.asks));
     if report.approved {
         return Ok(report);
     }
-    let is_approved = is_sure || (may_ask(context) && ask().await);
-    if !is_approved {
-        return Err(not_trusted(
-            &report,
-            "type `holm trust --yes` to approve it",
-        ));
+    if !is_sure && !ask().await {
+        let hint = "nothing was approved; `holm up --untrusted` goes on without it";
+        return Err(Fault::new(Code::NotTrusted, "this was not approved", hint));
     }
     give(client, check, &report).await?;
     report.approved = true;
@@ -119,7 +119,7 @@ pub async fn settle(
     }
     context.output.remark(&asks_text(&report.asks));
     if !ask().await {
-        return Err(not_trusted(&report, hint));
+        return Err(Fault::new(Code::NotTrusted, "this was not approved", hint));
     }
     give(client, check, &report).await?;
     Ok(Granted::Everything)

@@ -109,8 +109,10 @@ fn several(context: &Context, results: Vec<Result<Workspace, Fault>>) -> Outcome
     let list = WorkspaceList { workspaces };
     if !list.workspaces.is_empty() || faults.is_empty() {
         context.output.done(&list, || {
-            let texts: Vec<_> = list.workspaces.iter().map(render).collect();
-            texts.join("\n")
+            let heads = list.workspaces.iter().map(head);
+            // What was not brought is the same for all, so it is said once.
+            let notes = list.workspaces.first().map(notes).unwrap_or_default();
+            heads.collect::<Vec<_>>().join("\n") + &notes
         });
     }
     for fault in &faults {
@@ -129,6 +131,11 @@ fn several(context: &Context, results: Vec<Result<Workspace, Fault>>) -> Outcome
 }
 
 fn render(workspace: &Workspace) -> String {
+    head(workspace) + &notes(workspace)
+}
+
+/// What was made, and where its code is.
+fn head(workspace: &Workspace) -> String {
     let label = printable(&workspace.label);
     let how = match workspace.created {
         Some(false) => "was there; ready in",
@@ -144,11 +151,15 @@ fn render(workspace: &Workspace) -> String {
         let degraded = printable(&workspace.isolation.degraded.join(", "));
         text.push_str(&format!("\n  {WARNING}degraded{WARNING:#}  {degraded}"));
     }
-    for note in &workspace.notes {
-        let note = printable(note);
-        text.push_str(&format!("\n  {FAINT}note{FAINT:#}  {note}"));
-    }
     text
+}
+
+fn notes(workspace: &Workspace) -> String {
+    let notes = workspace.notes.iter().map(|note| {
+        let note = printable(note);
+        format!("\n  {FAINT}note{FAINT:#}  {note}")
+    });
+    notes.collect()
 }
 
 #[cfg(test)]
