@@ -1,11 +1,11 @@
-//! Where holm keeps its files: settings, state and sockets.
+//! Where holm keeps its files (settings, state, sockets) and which port it was told to use.
 //!
 //! Called once at the start of every command and of the daemon, so that both agree. A pure
 //! function of the environment and one look at the disk, which are passed in. No place is ever
 //! below `/tmp`, where another user could be first.
 
 use holm_core::{Code, Fault};
-use std::ffi::OsString;
+use std::collections::BTreeMap;
 use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 
@@ -16,33 +16,35 @@ pub struct Paths {
     pub data_dir: PathBuf,
     /// Sockets. Whoever makes it makes it with mode 0700.
     pub run_dir: PathBuf,
+    /// The front door's port as `HOLM_PORT` says, over what the settings say.
+    pub port: Option<NonZeroU16>,
 }
 
-/// A variable of the environment, by name.
-pub type Variable<'a> = &'a dyn Fn(&str) -> Option<OsString>;
-
 /// What the places are decided by.
-struct Surroundings<'a> {
-    variable: Variable<'a>,
-    uid: u32,
+pub struct Surroundings<'a> {
+    pub variables: &'a BTreeMap<String, String>,
+    pub uid: u32,
     /// Whether a path is a directory that belongs to `uid`.
-    is_own_directory: &'a dyn Fn(&Path) -> bool,
+    pub is_own_directory: &'a dyn Fn(&Path) -> bool,
 }
 
 // === impl Paths ===
 
 impl Paths {
-    /// The places of the user `uid` with this environment.
-    pub fn from_environment(variable: Variable<'_>, uid: u32) -> Result<Self, Fault> {
+    /// The places of this process.
+    pub fn of_process() -> Result<Self, Fault> {
+        let uid = rustix::process::geteuid().as_raw();
         Self::decide(&Surroundings {
-            variable,
+            variables: &process_variables(),
             uid,
             is_own_directory: &|path| is_directory_of(path, uid),
         })
     }
 
-    fn decide(surroundings: &Surroundings<'_>) -> Result<Self, Fault> {
-        if let Some(home) = (surroundings.variable)("HOLM_HOME").filter(|it| !it.is_empty()) {
+    pub fn decide(surroundings: &Surroundings<'_>) -> Result<Self, Fault> {
+        let port = port_override(surroundings.variables)?;
+        let moved = surroundings.variables.get("HOLM_HOME");
+        if let Some(home) = moved.filter(|home| !home.is_empty()) {
             let home = PathBuf::from(home);
             if !home.is_absolute() {
                 let message = format!("HOLM_HOME is `{}`, which is not absolute", home.display());
@@ -53,6 +55,7 @@ impl Paths {
                 config_file: home.join("config/config.toml"),
                 data_dir: home.join("data"),
                 run_dir: home.join("run"),
+                port,
             });
         }
         let config = surroundings.directory("XDG_CONFIG_HOME", ".config")?;
@@ -67,6 +70,7 @@ impl Paths {
             config_file: config.join("holm/config.toml"),
             data_dir,
             run_dir,
+            port,
         })
     }
 
@@ -76,12 +80,19 @@ impl Paths {
     }
 }
 
-/// The front door's port as `HOLM_PORT` says, over what the settings say.
-pub fn port_override(variable: Variable<'_>) -> Result<Option<NonZeroU16>, Fault> {
-    let Some(written) = variable("HOLM_PORT").filter(|written| !written.is_empty()) else {
+/// The environment. A variable that is not text cannot name a place that can be printed, so it
+/// is left out like one that is not set.
+pub fn process_variables() -> BTreeMap<String, String> {
+    let texts = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    texts.collect()
+}
+
+/// A wrong port is an error at once, not when the front door opens.
+fn port_override(variables: &BTreeMap<String, String>) -> Result<Option<NonZeroU16>, Fault> {
+    let Some(text) = variables.get("HOLM_PORT").filter(|text| !text.is_empty()) else {
         return Ok(None);
     };
-    let text = written.to_string_lossy();
     let plain = text.bytes().all(|byte| byte.is_ascii_digit());
     match text.parse() {
         Ok(port) if plain => Ok(Some(port)),
@@ -96,7 +107,8 @@ pub fn port_override(variable: Variable<'_>) -> Result<Option<NonZeroU16>, Fault
     }
 }
 
-fn is_directory_of(path: &Path, uid: u32) -> bool {
+/// Whether `path` is a directory, not a link to one, that belongs to `uid`.
+pub fn is_directory_of(path: &Path, uid: u32) -> bool {
     use std::os::unix::fs::MetadataExt;
     // A link would let its owner choose the place.
     std::fs::symlink_metadata(path).is_ok_and(|found| found.is_dir() && found.uid() == uid)
@@ -107,7 +119,7 @@ fn is_directory_of(path: &Path, uid: u32) -> bool {
 impl Surroundings<'_> {
     /// An absolute path of a variable. Others are ignored, as the XDG specification says.
     fn absolute(&self, variable: &str) -> Option<PathBuf> {
-        let path = PathBuf::from((self.variable)(variable)?);
+        let path = PathBuf::from(self.variables.get(variable)?);
         path.is_absolute().then_some(path)
     }
 
@@ -138,14 +150,16 @@ mod tests {
 
     const ME: (&str, &str) = ("HOME", "/home/me");
 
-    fn lookup(pairs: &[(&str, &str)], wanted: &str) -> Option<OsString> {
-        let pair = pairs.iter().find(|(name, _)| *name == wanted);
-        pair.map(|(_, value)| OsString::from(value))
+    fn variables(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        let owned = pairs.iter();
+        owned
+            .map(|(name, value)| (name.to_string(), value.to_string()))
+            .collect()
     }
 
     fn decide(pairs: &[(&str, &str)], own: &[&str]) -> Result<[String; 3], Code> {
         let paths = Paths::decide(&Surroundings {
-            variable: &|name| lookup(pairs, name),
+            variables: &variables(pairs),
             uid: 1000,
             is_own_directory: &|path| own.iter().any(|own| Path::new(own) == path),
         });
@@ -208,12 +222,13 @@ mod tests {
         assert_eq!(decide(&[("HOME", "")], &[]), Err(Code::Usage));
         assert_eq!(decide(&[("HOME", "me")], &[]), Err(Code::Usage));
         assert_eq!(decide(&[ME, ("HOLM_HOME", "here")], &[]), Err(Code::Usage));
+        assert_eq!(decide(&[ME, ("HOLM_PORT", "x")], &[]), Err(Code::Usage));
     }
 
     #[test]
     fn ports() {
         let port = |text: &str| {
-            let found = port_override(&|name| lookup(&[("HOLM_PORT", text)], name));
+            let found = port_override(&variables(&[("HOLM_PORT", text)]));
             found
                 .map(|port| port.map(NonZeroU16::get))
                 .map_err(|fault| fault.code)
@@ -223,7 +238,7 @@ mod tests {
         for wrong in ["0", "65536", "-1", "+80", " 80", "http"] {
             assert_eq!(port(wrong), Err(Code::Usage), "{wrong}");
         }
-        assert_eq!(port_override(&|_| None), Ok(None));
+        assert_eq!(port_override(&variables(&[])), Ok(None));
     }
 
     #[test]

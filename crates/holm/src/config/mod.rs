@@ -15,7 +15,5 @@ pub mod trust;
 pub mod user;
 mod user_shape;
 
-pub use errors::ConfigErrors;
-
 #[cfg(test)]
 mod reference_tests;
