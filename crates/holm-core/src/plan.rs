@@ -61,7 +61,9 @@ pub enum Action {
 pub fn plan(desired: Desired, observed: Observed) -> Vec<Action> {
     let mut actions = Vec::new();
     let must_halt = match (desired, observed.keeper) {
-        (_, Keeper::Absent) | (Desired::Running, Keeper::Running) => false,
+        (_, Keeper::Absent) => false,
+        // A keeper of files that are not whole keeps something else than this workspace.
+        (Desired::Running, Keeper::Running) => observed.files != Files::Complete,
         (_, Keeper::Broken) | (Desired::Stopped | Desired::Removed, Keeper::Running) => true,
     };
     if must_halt {
@@ -74,7 +76,8 @@ pub fn plan(desired: Desired, observed: Observed) -> Vec<Action> {
             }
         }
         Desired::Running | Desired::Stopped => {
-            let must_launch = desired == Desired::Running && observed.keeper != Keeper::Running;
+            let runs = observed.keeper == Keeper::Running && !must_halt;
+            let must_launch = desired == Desired::Running && !runs;
             let must_make = observed.files != Files::Complete;
             if observed.base == Base::Absent && (must_launch || must_make) {
                 actions.push(Action::BuildBase);

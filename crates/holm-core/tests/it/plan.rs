@@ -66,7 +66,7 @@ impl World {
             Action::MakeFiles => {
                 assert_eq!(observed.base, Base::Present, "files need their base");
                 if observed.files != Files::Complete {
-                    assert_ne!(observed.keeper, Keeper::Broken, "files made beside remains");
+                    assert_eq!(observed.keeper, Keeper::Absent, "files made under a keeper");
                     observed.files = Files::Complete;
                     self.made += 1;
                 }
@@ -192,18 +192,16 @@ fn what_is_as_wanted_is_left_alone() {
     }
 }
 
-/// Today's answer, and a doubtful one: files are made under a keeper that already runs, which
-/// then runs on files that are gone. Halting first and launching again would be right; this test
-/// is here so that a change of the planner is noticed and the world above is made stricter.
 #[test]
-fn files_are_made_under_a_running_keeper() {
+fn a_keeper_whose_files_are_gone_is_ended_before_they_are_made_again() {
     for files in [Files::Absent, Files::Partial] {
         let observed = Observed {
             base: Base::Present,
             files,
             keeper: Keeper::Running,
         };
-        assert_eq!(plan(Desired::Running, observed), [Action::MakeFiles]);
+        let expect = [Action::Halt, Action::MakeFiles, Action::Launch];
+        assert_eq!(plan(Desired::Running, observed), expect);
     }
 }
 
