@@ -1,0 +1,15 @@
+//! The engine with a real SQLite file and a driver in memory whose every action can be made to
+//! fail, or to hang until the daemon "dies".
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on fails by panicking"
+)]
+
+mod command;
+mod crash;
+mod create;
+mod lifecycle;
+mod projects;
+mod unsaved;
+mod world;

@@ -1,0 +1,327 @@
+//! The fake driver's world, which outlives engines as a machine outlives daemons, and an island of
+//! it for one test.
+
+use holm_core::plan::{Action, Base, Files, Keeper, Observed};
+use holm_core::{Code, Fault, Label, ProjectId, WorkspaceId};
+use holm_engine::driver::{Driver, Ended, Journaled, Progress, Sighting};
+use holm_engine::exec::{ExecOutput, ExecRequest, ExecStream};
+use holm_engine::spec::{Brought, Code as CodeSpec, Environment, Limits, WorkspaceSpec};
+use holm_engine::store::ProjectRecord;
+use holm_engine::{
+    Created, EarlierPlace, Engine, Isolation, NewWorkspace, Progress as Told, Repository, Reuse,
+    View,
+};
+use holm_store::SqliteStore;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+
+pub type TestEngine = Engine<FakeDriver, SqliteStore>;
+
+/// When, around an action, something goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    Before,
+    After,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wrong {
+    Fail,
+    /// Never return: the daemon dies here.
+    Hang,
+}
+
+#[derive(Default)]
+pub struct State {
+    pub bases: HashSet<(String, Option<String>)>,
+    pub files: HashMap<String, Files>,
+    pub keepers: HashMap<String, Keeper>,
+    pub trash: HashSet<String>,
+    pub labels: HashMap<String, String>,
+    pub applied: Vec<Action>,
+    pub discarded: usize,
+    /// How often the machine was started anew.
+    pub has_rebooted: bool,
+    pub trouble: Option<(Action, When, Wrong)>,
+    pub discards_fail: bool,
+    /// What git says inside, by subcommand: output and exit code.
+    pub git: HashMap<String, (Vec<u8>, u8)>,
+    pub git_hangs: bool,
+    pub executed: Vec<ExecRequest>,
+}
+
+#[derive(Clone)]
+pub struct World {
+    state: Arc<Mutex<State>>,
+    /// Counts arrivals at the trouble.
+    pub reached: Arc<watch::Sender<usize>>,
+}
+
+pub struct FakeDriver(World);
+
+/// A world, a store and a project for one test.
+pub struct Island {
+    pub world: World,
+    pub directory: tempfile::TempDir,
+}
+
+// === impl World ===
+
+impl World {
+    pub fn with<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        change(&mut self.state.lock().unwrap())
+    }
+
+    pub fn set_trouble(&self, action: Action, when: When, wrong: Wrong) {
+        self.with(|state| state.trouble = Some((action, when, wrong)));
+    }
+
+    /// Waits until the trouble was met.
+    pub async fn trouble_met(&self) {
+        let mut reached = self.reached.subscribe();
+        let met = reached.wait_for(|count| *count > 0);
+        tokio::time::timeout(LIMIT, met).await.unwrap().unwrap();
+    }
+
+    /// Nothing of any workspace is left, but for bases and the trash.
+    pub fn assert_empty(&self) {
+        self.with(|state| {
+            assert!(state.files.is_empty(), "{:?}", state.files);
+            assert!(state.keepers.is_empty(), "{:?}", state.keepers);
+        });
+    }
+
+    async fn meet(&self, action: Action, when: When) -> Result<(), Fault> {
+        let trouble = self.with(|state| state.trouble);
+        match trouble {
+            Some((at, moment, wrong)) if (at, moment) == (action, when) => {
+                self.reached.send_modify(|count| *count += 1);
+                match wrong {
+                    Wrong::Fail => Err(Fault::new(Code::StartFailed, "made to fail", "none")),
+                    Wrong::Hang => std::future::pending().await,
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+pub const LIMIT: Duration = Duration::from_secs(20);
+
+// === impl FakeDriver ===
+
+impl Driver for FakeDriver {
+    fn name(&self) -> &'static str {
+        "fake"
+    }
+
+    async fn observe(&self, spec: &WorkspaceSpec) -> Result<Sighting, Fault> {
+        tokio::task::yield_now().await;
+        Ok(self.0.with(|state| {
+            let keeper = state.keepers.get(&spec.id).copied();
+            let keeper = keeper.unwrap_or(Keeper::Absent);
+            let base = (spec.project_id.clone(), spec.code.commit.clone());
+            Sighting {
+                observed: Observed {
+                    base: match state.bases.contains(&base) {
+                        true => Base::Present,
+                        false => Base::Absent,
+                    },
+                    files: *state.files.get(&spec.id).unwrap_or(&Files::Absent),
+                    keeper,
+                },
+                isolation: (keeper == Keeper::Running).then(|| Isolation {
+                    user: true,
+                    ..Isolation::default()
+                }),
+                reason: state.has_rebooted.then_some(Ended::Reboot),
+            }
+        }))
+    }
+
+    async fn apply(&self, journaled: Journaled, progress: Progress) -> Result<(), Fault> {
+        let action = journaled.action();
+        let id = journaled.spec().id.clone();
+        self.0.meet(action, When::Before).await?;
+        progress.tell(action.as_str(), 0, 1);
+        self.0.with(|state| {
+            state.applied.push(action);
+            match action {
+                Action::BuildBase => {
+                    let spec = journaled.spec();
+                    let base = (spec.project_id.clone(), spec.code.commit.clone());
+                    assert!(state.bases.insert(base), "a base was built twice");
+                }
+                Action::MakeFiles => {
+                    assert_ne!(state.files.get(&id), Some(&Files::Complete), "work is lost");
+                    state.files.insert(id, Files::Complete);
+                }
+                Action::Launch => {
+                    assert_eq!(state.files.get(&id), Some(&Files::Complete));
+                    assert_eq!(state.keepers.insert(id, Keeper::Running), None);
+                }
+                Action::Halt => {
+                    state.keepers.remove(&id);
+                }
+                Action::SetAside => {
+                    assert!(!state.keepers.contains_key(&id), "set aside while it runs");
+                    if state.files.remove(&id).is_some() {
+                        state.trash.insert(id);
+                    }
+                }
+            }
+        });
+        self.0.meet(action, When::After).await
+    }
+
+    async fn exec(&self, id: &WorkspaceId, request: ExecRequest) -> Result<ExecStream, Fault> {
+        let (input, mut taken) = mpsc::channel(8);
+        let (said, output) = mpsc::channel(8);
+        let word = |at: usize| {
+            request
+                .argv
+                .get(at)
+                .map(|word| String::from_utf8_lossy(word))
+        };
+        let command = word(3).unwrap_or_default().into_owned();
+        let (answer, hangs) = self.0.with(|state| {
+            assert_eq!(state.keepers.get(id.as_str()), Some(&Keeper::Running));
+            state.executed.push(request.clone());
+            (state.git.get(&command).cloned(), state.git_hangs)
+        });
+        tokio::spawn(async move {
+            if hangs {
+                while taken.recv().await.is_some() {}
+                return;
+            }
+            let (stdout, code) = answer.unwrap_or_default();
+            // Whoever asked may have heard enough.
+            let _ = said.send(ExecOutput::Started).await;
+            let _ = said.send(ExecOutput::Stdout(stdout)).await;
+            let _ = said.send(ExecOutput::Exit(code)).await;
+        });
+        Ok(ExecStream { input, output })
+    }
+
+    async fn relabel(&self, id: &WorkspaceId, label: &str) -> Result<(), Fault> {
+        self.0
+            .with(|state| state.labels.insert(id.to_string(), label.to_owned()));
+        Ok(())
+    }
+
+    async fn discard(&self, spec: &WorkspaceSpec) -> Result<(), Fault> {
+        self.0.with(|state| {
+            if state.discards_fail {
+                return Err(Fault::new(Code::Internal, "made to fail", "none"));
+            }
+            state.discarded += 1;
+            state.keepers.remove(&spec.id);
+            state.files.remove(&spec.id);
+            Ok(())
+        })
+    }
+}
+
+// === impl Island ===
+
+impl Island {
+    pub fn new() -> Self {
+        Self {
+            world: World {
+                state: Arc::default(),
+                reached: Arc::new(watch::channel(0).0),
+            },
+            directory: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    /// A daemon's engine. There may be another after it.
+    pub fn engine(&self) -> TestEngine {
+        let store = SqliteStore::open(&self.directory.path().join("holm.db")).unwrap();
+        // The user's repository has everything that begins with 1.
+        let missing = |_: &ProjectId, objects: &[String]| {
+            let missing = objects.iter().filter(|object| !object.starts_with('1'));
+            Ok(missing.cloned().collect())
+        };
+        Engine::new(FakeDriver(self.world.clone()), store, Arc::new(missing))
+    }
+}
+
+pub fn repository(name: &str, inode: u64) -> Repository {
+    Repository {
+        id: None,
+        wish: name.to_owned(),
+        path: format!("/src/{name}"),
+        git_dir: format!("/src/{name}/.git"),
+        device: 1,
+        inode,
+        object_format: "sha1".to_owned(),
+        earlier_place: EarlierPlace::NotLookedAt,
+    }
+}
+
+pub async fn project(engine: &TestEngine) -> ProjectRecord {
+    engine.sync_project(repository("shop", 1)).await.unwrap().0
+}
+
+pub fn new(project: &ProjectRecord, label: Option<&str>) -> NewWorkspace {
+    NewWorkspace {
+        project_id: project.id.clone(),
+        label: label.map(|label| Label::parse(label).unwrap()),
+        reuse: Reuse::Return,
+        owner: "me".to_owned(),
+        spec: WorkspaceSpec {
+            id: String::new(),
+            project_id: project.id.to_string(),
+            label: String::new(),
+            root: "/src/shop".into(),
+            home: "/home/me".into(),
+            code: CodeSpec {
+                commit: Some("1".repeat(40)),
+                ref_name: None,
+                object_format: "sha1".to_owned(),
+                user_name: None,
+                user_email: None,
+                remotes: Vec::new(),
+                shallow: Vec::new(),
+                excluded: Vec::new(),
+            },
+            protected_paths: Vec::new(),
+            nested: false,
+            environment: Environment {
+                path: "/usr/bin".to_owned(),
+                lang: None,
+                tz: None,
+            },
+            toolchains: Vec::new(),
+            home_copies: Vec::new(),
+            limits: Limits::default(),
+            allow_degraded: Vec::new(),
+            brought: Brought::default(),
+        },
+    }
+}
+
+pub async fn create(engine: &TestEngine, new: NewWorkspace) -> Result<Created, Fault> {
+    engine.create(new, Told::default(), |_| {}).await
+}
+
+/// Makes a workspace that has to be new.
+pub async fn made(engine: &TestEngine, project: &ProjectRecord, label: &str) -> View {
+    match create(engine, new(project, Some(label))).await.unwrap() {
+        Created::New(view) => view,
+        Created::Existing(view) => panic!("{} was there", view.record.label),
+    }
+}
+
+/// Waits for what happens behind the scenes.
+pub async fn eventually<F: Future<Output = bool>>(mut condition: impl FnMut() -> F) {
+    let wait = async {
+        while !condition().await {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    tokio::time::timeout(LIMIT, wait).await.unwrap();
+}

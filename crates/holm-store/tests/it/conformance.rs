@@ -1,0 +1,331 @@
+//! What every store must do. [`check`] runs all of it against a store that begins empty each time;
+//! a second implementation calls the same function.
+
+use holm_core::plan::{Action, Desired};
+use holm_core::state::Birth;
+use holm_core::{Label, ProjectId, ProjectName, WorkspaceId};
+use holm_engine::spec::{Brought, Code, Environment, Limits, WorkspaceSpec};
+use holm_engine::store::{
+    Outcome, ProjectRecord, ProjectRemoval, Store, StoreError, WorkspaceRecord,
+};
+use jiff::{Timestamp, ToSpan};
+use std::sync::{Arc, Barrier};
+
+/// Runs the whole suite; `fresh` makes an empty store.
+pub fn check<S: Store>(fresh: impl Fn() -> S) {
+    what_is_stored_comes_back(&fresh());
+    names_of_projects_are_unique(&fresh());
+    labels_are_unique_among_the_living(&fresh());
+    one_of_many_gets_the_label(&fresh());
+    what_changes_is_one_field(&fresh());
+    a_project_in_use_stays(&fresh());
+    only_the_unborn_are_forgotten(&fresh());
+    the_journal_says_what_is_unfinished(&fresh());
+    approvals_are_exact(&fresh());
+    what_is_not_there_is_said(&fresh());
+}
+
+pub fn at(millisecond: i64) -> Timestamp {
+    Timestamp::from_millisecond(1_800_000_000_000 + millisecond).unwrap()
+}
+
+pub fn project(name: &str) -> ProjectRecord {
+    ProjectRecord {
+        id: ProjectId::random(),
+        name: ProjectName::parse(name).unwrap(),
+        path: format!("/src/{name} with ümlaut"),
+        git_dir: format!("/src/{name}/.git"),
+        device: u64::MAX,
+        inode: 1 << 63,
+        object_format: "sha1".to_owned(),
+        refs_digest: None,
+        created_at: at(0),
+    }
+}
+
+pub fn workspace(project: &ProjectRecord, label: &str) -> WorkspaceRecord {
+    let (id, label) = (WorkspaceId::random(), Label::parse(label).unwrap());
+    let spec = WorkspaceSpec {
+        id: id.to_string(),
+        project_id: project.id.to_string(),
+        label: label.to_string(),
+        root: "/src/shop".into(),
+        home: "/home/me".into(),
+        code: Code {
+            commit: Some("1".repeat(40)),
+            ref_name: Some("main".to_owned()),
+            object_format: "sha1".to_owned(),
+            user_name: None,
+            user_email: None,
+            remotes: Vec::new(),
+            shallow: Vec::new(),
+            excluded: Vec::new(),
+        },
+        protected_paths: vec!["AGENTS.md".to_owned()],
+        nested: false,
+        environment: Environment {
+            path: "/usr/bin".to_owned(),
+            lang: None,
+            tz: None,
+        },
+        toolchains: Vec::new(),
+        home_copies: Vec::new(),
+        limits: Limits {
+            cpus: Some(1.5),
+            ..Limits::default()
+        },
+        allow_degraded: Vec::new(),
+        brought: Brought::default(),
+    };
+    WorkspaceRecord {
+        id,
+        project_id: project.id.clone(),
+        label,
+        owner: "me".to_owned(),
+        desired: Desired::Running,
+        birth: Birth::Pending,
+        spec: Arc::new(spec),
+        created_at: at(1),
+        last_used_at: at(1),
+        dirty: None,
+        removed_at: None,
+    }
+}
+
+fn what_is_stored_comes_back(store: &impl Store) {
+    let mut shop = project("shop");
+    store.save_project(&shop).unwrap();
+    assert_eq!(store.project(&shop.id).unwrap(), Some(shop.clone()));
+    shop.path = "/elsewhere".to_owned();
+    shop.refs_digest = Some("d".to_owned());
+    store.save_project(&shop).unwrap();
+    assert_eq!(store.projects().unwrap(), vec![(shop.clone(), 0)]);
+
+    let first = workspace(&shop, "first");
+    let mut second = workspace(&shop, "second");
+    second.created_at = first.created_at - 1.millisecond();
+    store.insert_workspace(&first).unwrap();
+    store.insert_workspace(&second).unwrap();
+    assert_eq!(store.workspace(&first.id).unwrap(), Some(first.clone()));
+    let found = store.live_workspace(&shop.id, &first.label).unwrap();
+    assert_eq!(found.as_ref(), Some(&first));
+    assert_eq!(store.live_workspaces().unwrap(), vec![second, first]);
+    assert_eq!(store.projects().unwrap(), vec![(shop, 2)]);
+}
+
+fn names_of_projects_are_unique(store: &impl Store) {
+    let (one, other) = (project("shop"), project("shop"));
+    store.save_project(&one).unwrap();
+    let error = store.save_project(&other).unwrap_err();
+    assert!(matches!(error, StoreError::NameTaken(_)), "{error}");
+    assert_eq!(store.project(&other.id).unwrap(), None);
+    store.remove_project(&one.id).unwrap();
+    store.save_project(&other).unwrap();
+}
+
+fn labels_are_unique_among_the_living(store: &impl Store) {
+    let (shop, blog) = (project("shop"), project("blog"));
+    store.save_project(&shop).unwrap();
+    store.save_project(&blog).unwrap();
+    let first = workspace(&shop, "fix");
+    store.insert_workspace(&first).unwrap();
+    let error = store
+        .insert_workspace(&workspace(&shop, "fix"))
+        .unwrap_err();
+    assert!(
+        matches!(&error, StoreError::LabelTaken { holder, .. } if *holder == first.id),
+        "{error}"
+    );
+    store.insert_workspace(&workspace(&blog, "fix")).unwrap();
+
+    let other = workspace(&shop, "other");
+    store.insert_workspace(&other).unwrap();
+    let error = store.set_label(&other.id, &first.label).unwrap_err();
+    assert!(matches!(error, StoreError::LabelTaken { .. }), "{error}");
+    store.set_label(&first.id, &first.label).unwrap();
+
+    store.set_removed(&first.id, at(9)).unwrap();
+    store.set_label(&other.id, &first.label).unwrap();
+    let held = store.live_workspace(&shop.id, &first.label).unwrap();
+    assert_eq!(held.map(|workspace| workspace.id), Some(other.id));
+}
+
+fn one_of_many_gets_the_label(store: &impl Store) {
+    let shop = project("shop");
+    store.save_project(&shop).unwrap();
+    let begin = Barrier::new(16);
+    let won: usize = std::thread::scope(|scope| {
+        let tries: Vec<_> = (0..16)
+            .map(|_| {
+                scope.spawn(|| {
+                    let candidate = workspace(&shop, "same");
+                    begin.wait();
+                    usize::from(store.insert_workspace(&candidate).is_ok())
+                })
+            })
+            .collect();
+        tries.into_iter().map(|one| one.join().unwrap()).sum()
+    });
+    assert_eq!(won, 1);
+    assert_eq!(store.live_workspaces().unwrap().len(), 1);
+}
+
+fn what_changes_is_one_field(store: &impl Store) {
+    let shop = project("shop");
+    store.save_project(&shop).unwrap();
+    let mut expect = workspace(&shop, "one");
+    let id = expect.id.clone();
+    store.insert_workspace(&expect).unwrap();
+    let is = |expect: &WorkspaceRecord| {
+        assert_eq!(store.workspace(&id).unwrap().as_ref(), Some(expect));
+    };
+    store.acknowledge(&id).unwrap();
+    expect.birth = Birth::Acknowledged;
+    is(&expect);
+    for desired in [Desired::Stopped, Desired::Removed, Desired::Running] {
+        store.set_desired(&id, desired).unwrap();
+        expect.desired = desired;
+        is(&expect);
+    }
+    expect.label = Label::parse("two").unwrap();
+    store.set_label(&id, &expect.label).unwrap();
+    is(&expect);
+    for is_dirty in [true, false] {
+        store.set_dirty(&id, is_dirty).unwrap();
+        expect.dirty = Some(is_dirty);
+        is(&expect);
+    }
+    store.touch(&id, at(1_000)).unwrap();
+    store.touch(&id, at(999)).unwrap();
+    expect.last_used_at = at(1_000);
+    is(&expect);
+    assert_eq!(
+        store.latest_workspace(&shop.id).unwrap(),
+        Some(expect.clone())
+    );
+    store.set_removed(&id, at(2_000)).unwrap();
+    expect.removed_at = Some(at(2_000));
+    is(&expect);
+    assert_eq!(store.live_workspaces().unwrap(), Vec::new());
+    assert_eq!(store.latest_workspace(&shop.id).unwrap(), Some(expect));
+}
+
+fn a_project_in_use_stays(store: &impl Store) {
+    let shop = project("shop");
+    store.save_project(&shop).unwrap();
+    let one = workspace(&shop, "one");
+    store.insert_workspace(&one).unwrap();
+    store.acknowledge(&one.id).unwrap();
+    let error = store.remove_project(&shop.id).unwrap_err();
+    assert!(
+        matches!(error, StoreError::ProjectInUse { live: 1, .. }),
+        "{error}"
+    );
+    store.set_removed(&one.id, at(5)).unwrap();
+    // The trash still needs it.
+    assert_eq!(
+        store.remove_project(&shop.id).unwrap(),
+        ProjectRemoval::Hidden
+    );
+    assert_eq!(store.projects().unwrap(), Vec::new());
+    assert_eq!(store.project(&shop.id).unwrap(), Some(shop.clone()));
+    store.save_project(&shop).unwrap();
+    assert_eq!(store.projects().unwrap(), vec![(shop, 0)]);
+
+    let empty = project("empty");
+    store.save_project(&empty).unwrap();
+    assert_eq!(
+        store.remove_project(&empty.id).unwrap(),
+        ProjectRemoval::Deleted
+    );
+    assert_eq!(store.project(&empty.id).unwrap(), None);
+}
+
+fn only_the_unborn_are_forgotten(store: &impl Store) {
+    let shop = project("shop");
+    store.save_project(&shop).unwrap();
+    let (unborn, born) = (workspace(&shop, "unborn"), workspace(&shop, "born"));
+    for one in [&unborn, &born] {
+        store.insert_workspace(one).unwrap();
+        store.journal(&one.id, &[Action::MakeFiles]).unwrap();
+    }
+    store.acknowledge(&born.id).unwrap();
+    store.forget_unborn(&unborn.id).unwrap();
+    assert_eq!(store.workspace(&unborn.id).unwrap(), None);
+    let error = store.forget_unborn(&born.id).unwrap_err();
+    assert!(matches!(error, StoreError::Acknowledged(_)), "{error}");
+    assert!(store.workspace(&born.id).unwrap().is_some());
+}
+
+fn the_journal_says_what_is_unfinished(store: &impl Store) {
+    let shop = project("shop");
+    store.save_project(&shop).unwrap();
+    let unfinished = || -> Vec<WorkspaceId> {
+        let found = store.unfinished().unwrap().into_iter();
+        found.map(|workspace| workspace.id).collect()
+    };
+    let one = workspace(&shop, "one");
+    store.insert_workspace(&one).unwrap();
+    assert_eq!(unfinished(), vec![one.id.clone()]);
+    let actions = [Action::BuildBase, Action::MakeFiles, Action::Launch];
+    let entries = store.journal(&one.id, &actions).unwrap();
+    assert_eq!(entries.len(), 3);
+    store.acknowledge(&one.id).unwrap();
+    assert_eq!(unfinished(), vec![one.id.clone()]);
+    store.end_entry(entries[0], &Outcome::Done).unwrap();
+    let failed = Outcome::Failed("why".to_owned());
+    store.end_entry(entries[1], &failed).unwrap();
+    assert_eq!(unfinished(), vec![one.id.clone()]);
+    store.drop_open_entries(&one.id).unwrap();
+    assert_eq!(unfinished(), Vec::new());
+
+    store.set_desired(&one.id, Desired::Removed).unwrap();
+    assert_eq!(unfinished(), vec![one.id.clone()]);
+    store.set_removed(&one.id, at(7)).unwrap();
+    assert_eq!(unfinished(), Vec::new());
+    for _ in 0..200 {
+        let entries = store.journal(&one.id, &[Action::Halt]).unwrap();
+        store.end_entry(entries[0], &Outcome::Done).unwrap();
+    }
+    assert_eq!(unfinished(), Vec::new());
+}
+
+fn approvals_are_exact(store: &impl Store) {
+    let (shop, blog) = (project("shop"), project("blog"));
+    store.save_project(&shop).unwrap();
+    store.save_project(&blog).unwrap();
+    store.approve(&shop.id, "abc", at(0)).unwrap();
+    store.approve(&shop.id, "abc", at(1)).unwrap();
+    assert!(store.is_approved(&shop.id, "abc").unwrap());
+    assert!(!store.is_approved(&shop.id, "abcd").unwrap());
+    assert!(!store.is_approved(&blog.id, "abc").unwrap());
+    store.remove_project(&shop.id).unwrap();
+    assert!(!store.is_approved(&shop.id, "abc").unwrap());
+}
+
+fn what_is_not_there_is_said(store: &impl Store) {
+    let nobody = WorkspaceId::random();
+    let nowhere = project("nowhere");
+    let missing = |result: Result<(), StoreError>| {
+        let error = result.unwrap_err();
+        assert!(matches!(error, StoreError::NoSuchWorkspace(_)), "{error}");
+    };
+    missing(store.set_desired(&nobody, Desired::Running));
+    missing(store.set_label(&nobody, &Label::parse("x").unwrap()));
+    missing(store.acknowledge(&nobody));
+    missing(store.set_removed(&nobody, at(0)));
+    missing(store.forget_unborn(&nobody));
+    missing(store.touch(&nobody, at(0)));
+    missing(store.set_dirty(&nobody, true));
+    missing(store.journal(&nobody, &[Action::Halt]).map(|_| ()));
+    let error = store
+        .insert_workspace(&workspace(&nowhere, "x"))
+        .unwrap_err();
+    assert!(matches!(error, StoreError::NoSuchProject(_)), "{error}");
+    let error = store.remove_project(&nowhere.id).unwrap_err();
+    assert!(matches!(error, StoreError::NoSuchProject(_)), "{error}");
+    let error = store.approve(&nowhere.id, "x", at(0)).unwrap_err();
+    assert!(matches!(error, StoreError::NoSuchProject(_)), "{error}");
+    assert_eq!(store.workspace(&nobody).unwrap(), None);
+    assert_eq!(store.latest_workspace(&nowhere.id).unwrap(), None);
+}

@@ -1,0 +1,9 @@
+//! The store's tests: what every store must do ([`conformance`]), and what an SQLite file adds.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on fails by panicking"
+)]
+
+mod conformance;
+mod sqlite;

@@ -1,0 +1,149 @@
+//! The SQLite file: reopening, damage, newer files, directories that cannot be written.
+
+use crate::conformance::{self, project, workspace};
+use holm_core::{Code, Fault};
+use holm_engine::store::{Store, StoreError};
+use holm_store::SqliteStore;
+use std::path::{Path, PathBuf};
+
+fn file(directory: &tempfile::TempDir) -> PathBuf {
+    directory.path().join("holm.db")
+}
+
+fn refused(path: &Path) -> StoreError {
+    match SqliteStore::open(path) {
+        Err(error) => error,
+        Ok(_) => panic!("{} was opened", path.display()),
+    }
+}
+
+fn change(path: &Path, statement: &str) {
+    let connection = rusqlite::Connection::open(path).unwrap();
+    connection.execute_batch(statement).unwrap();
+}
+
+#[test]
+fn an_sqlite_file_is_a_store() {
+    let directories = std::cell::RefCell::new(Vec::new());
+    conformance::check(|| {
+        let directory = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(&file(&directory)).unwrap();
+        directories.borrow_mut().push(directory);
+        store
+    });
+}
+
+#[test]
+fn what_was_stored_is_there_after_reopening() {
+    let directory = tempfile::tempdir().unwrap();
+    let shop = project("shop");
+    let one = workspace(&shop, "one");
+    {
+        let store = SqliteStore::open(&file(&directory)).unwrap();
+        store.save_project(&shop).unwrap();
+        store.insert_workspace(&one).unwrap();
+    }
+    let store = SqliteStore::open(&file(&directory)).unwrap();
+    assert_eq!(store.workspace(&one.id).unwrap(), Some(one));
+}
+
+#[test]
+fn a_copy_taken_while_it_is_open_has_what_was_acknowledged() {
+    // What is on the disk at this moment is what a killed daemon leaves.
+    let directory = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(&file(&directory)).unwrap();
+    let shop = project("shop");
+    let one = workspace(&shop, "one");
+    store.save_project(&shop).unwrap();
+    store.insert_workspace(&one).unwrap();
+    store.acknowledge(&one.id).unwrap();
+    let copy = tempfile::tempdir().unwrap();
+    for name in ["holm.db", "holm.db-wal"] {
+        std::fs::copy(directory.path().join(name), copy.path().join(name)).unwrap();
+    }
+    let found = SqliteStore::open(&file(&copy)).unwrap();
+    let birth = found.workspace(&one.id).unwrap().map(|one| one.birth);
+    assert_eq!(birth, Some(holm_core::state::Birth::Acknowledged));
+}
+
+#[test]
+fn a_newer_file_is_refused_and_not_changed() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = file(&directory);
+    drop(SqliteStore::open(&path).unwrap());
+    change(&path, "PRAGMA user_version = 4711; DROP TABLE approvals;");
+    let before = std::fs::read(&path).unwrap();
+    let error = refused(&path);
+    assert!(
+        matches!(error, StoreError::Newer { found: 4711, .. }),
+        "{error}"
+    );
+    assert_eq!(Fault::from(error).code, Code::NewerState);
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+}
+
+#[test]
+fn a_damaged_file_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = file(&directory);
+    let is_corrupt = |error: StoreError| {
+        assert!(matches!(error, StoreError::Corrupt { .. }), "{error}");
+        let fault = Fault::from(error);
+        assert_eq!(fault.code, Code::CorruptState);
+        assert!(fault.hint.contains("holm.db"), "{}", fault.hint);
+    };
+    std::fs::write(
+        &path,
+        "this is not a database, and long enough to be one".repeat(40),
+    )
+    .unwrap();
+    is_corrupt(refused(&path));
+
+    std::fs::remove_file(&path).unwrap();
+    drop(SqliteStore::open(&path).unwrap());
+    let mut bytes = std::fs::read(&path).unwrap();
+    let page = 4096;
+    bytes[page..page + 200].fill(0xa5);
+    std::fs::write(&path, bytes).unwrap();
+    is_corrupt(refused(&path));
+
+    std::fs::remove_file(&path).unwrap();
+    change(&path, "CREATE TABLE strangers (x)");
+    is_corrupt(refused(&path));
+}
+
+#[test]
+fn values_that_are_not_understood_are_errors() {
+    let shop = project("shop");
+    let one = workspace(&shop, "one");
+    for change_one in [
+        "UPDATE workspaces SET desired = 'paused'",
+        "UPDATE workspaces SET acknowledged = 7",
+        "UPDATE workspaces SET dirty = 2",
+        "UPDATE workspaces SET label = 'Not A Label'",
+        "UPDATE workspaces SET created_at = 'yesterday'",
+        "UPDATE workspaces SET removed_at = ''",
+        "UPDATE workspaces SET spec = '{}'",
+        "UPDATE workspaces SET spec = replace(spec, '\"nested\"', '\"more\":1,\"nested\"')",
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = file(&directory);
+        let store = SqliteStore::open(&path).unwrap();
+        store.save_project(&shop).unwrap();
+        store.insert_workspace(&one).unwrap();
+        change(&path, change_one);
+        let error = store.workspace(&one.id).unwrap_err();
+        assert!(
+            matches!(error, StoreError::Corrupt { .. }),
+            "{change_one}: {error}"
+        );
+    }
+}
+
+#[test]
+fn a_directory_that_cannot_be_written_is_said() {
+    let directory = tempfile::tempdir().unwrap();
+    let missing = directory.path().join("not/there/holm.db");
+    let error = refused(&missing);
+    assert_eq!(Fault::from(error).code, Code::ReadOnly);
+}
