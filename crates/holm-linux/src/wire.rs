@@ -52,6 +52,29 @@ pub struct LaunchPlan {
     pub processes: Option<u64>,
     /// What `holm here` says, but for what changes.
     pub here: serde_json::Value,
+    /// Defences that a test switched off to show what they hold back.
+    pub without: Vec<Defence>,
+}
+
+/// A single defence. Tests take one away to prove that the attack works without it; only debug
+/// builds can ([`LaunchPlan::has`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Defence {
+    Seccomp,
+    Landlock,
+    /// Protected paths are read-only.
+    Protection,
+    /// The ways to protected paths and to the tree are mount points.
+    Pins,
+    ProcMasks,
+    NamespaceLimit,
+    Keyring,
+    CoreLimit,
+    /// Inherited descriptors are closed.
+    ClosedDescriptors,
+    /// `/etc`, `/usr` and the like are read-only mounts without setuid.
+    ReadOnlySystem,
 }
 
 /// The keeper's one answer on its stdout.
@@ -204,6 +227,27 @@ pub enum FromInit {
         code: u8,
     },
     Empty,
+}
+
+// === impl LaunchPlan ===
+
+impl LaunchPlan {
+    /// Whether a defence is in force. In a release build all are, whatever the plan says.
+    pub fn has(&self, defence: Defence) -> bool {
+        !cfg!(debug_assertions) || !self.without.contains(&defence)
+    }
+}
+
+/// The defences that the environment of a test switches off (`HOLM_TEST_WITHOUT=seccomp,pins`).
+pub fn switched_off() -> Vec<Defence> {
+    if !cfg!(debug_assertions) {
+        return Vec::new();
+    }
+    let asked = std::env::var("HOLM_TEST_WITHOUT").unwrap_or_default();
+    asked
+        .split(',')
+        .filter_map(|name| serde_json::from_value(serde_json::Value::String(name.to_owned())).ok())
+        .collect()
 }
 
 /// A frame as bytes.

@@ -5,7 +5,7 @@ use super::environment::{toolchains, variables};
 use super::{LinuxDriver, base, disk_fault, exec, halt, project_id, workspace_id};
 use crate::keeper;
 use crate::layout::WorkspaceDirs;
-use crate::wire::{LaunchAnswer, LaunchFailure, LaunchPlan, Part, VERSION};
+use crate::wire::{LaunchAnswer, LaunchFailure, LaunchPlan, Part, VERSION, switched_off};
 use holm_core::{Code, Fault};
 use holm_engine::exec::{ExecInput, ExecOutput, ExecRequest};
 use holm_engine::spec::{Dirty, WorkspaceSpec};
@@ -131,6 +131,7 @@ fn plan(
         environment: variables(spec, visible.path),
         processes: Some(spec.limits.processes.unwrap_or(DEFAULT_PROCESSES)),
         here: here(spec),
+        without: switched_off(),
     })
 }
 

@@ -11,7 +11,12 @@ use std::path::{Path, PathBuf};
 pub fn keep_copy(layout: &Layout) -> io::Result<PathBuf> {
     let source = fs::File::open("/proc/self/exe")?;
     let metadata = source.metadata()?;
-    let version = format!("{:x}-{:x}-{:x}", metadata.ino(), metadata.size(), metadata.mtime_nsec());
+    let version = format!(
+        "{:x}-{:x}-{:x}",
+        metadata.ino(),
+        metadata.size(),
+        metadata.mtime_nsec()
+    );
     let directory = layout.data_dir.join("program").join(version);
     let copy = directory.join("holm");
     if copy.exists() {
@@ -30,7 +35,9 @@ pub fn keep_copy(layout: &Layout) -> io::Result<PathBuf> {
 /// A hard link costs nothing, but only the owner of a program may make one, and the program at our
 /// path may be a newer one already.
 fn link(fresh: &Path, inode: u64) -> bool {
-    let linked = std::env::current_exe().and_then(|path| fs::hard_link(path, fresh)).is_ok();
+    let linked = std::env::current_exe()
+        .and_then(|path| fs::hard_link(path, fresh))
+        .is_ok();
     let same = fs::metadata(fresh).is_ok_and(|metadata| metadata.ino() == inode);
     if linked && !same {
         // The copy that follows writes a new file, never through the link.

@@ -13,7 +13,9 @@ mod registry;
 use crate::launch::{self, Launched, descriptors};
 use crate::layout::WorkspaceDirs;
 use crate::sys;
-use crate::wire::{FromInit, LastRun, LaunchAnswer, LaunchFailure, LaunchPlan, Part, VERSION};
+use crate::wire::{
+    Defence, FromInit, LastRun, LaunchAnswer, LaunchFailure, LaunchPlan, Part, VERSION,
+};
 use registry::Registry;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -68,7 +70,6 @@ fn answer(answer: &LaunchAnswer) {
 
 fn set_up() -> Result<Keeper, LaunchFailure> {
     use launch::Stepped;
-    sys::process::close_from(3).step(Part::Other, "close what was inherited")?;
     let mut text = Vec::new();
     io::stdin()
         .read_to_end(&mut text)
@@ -76,6 +77,9 @@ fn set_up() -> Result<Keeper, LaunchFailure> {
     let plan: LaunchPlan = serde_json::from_slice(&text)
         .map_err(io::Error::from)
         .step(Part::Other, "read the plan")?;
+    if plan.has(Defence::ClosedDescriptors) {
+        sys::process::close_from(3).step(Part::Other, "close what was inherited")?;
+    }
     // The daemon may be in a session of a terminal; its end must not reach the workspace.
     let _ = rustix::process::setsid();
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));

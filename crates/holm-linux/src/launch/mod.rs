@@ -13,7 +13,7 @@ mod seal;
 mod tree;
 
 use crate::sys;
-use crate::wire::{LaunchFailure, LaunchPlan, Part};
+use crate::wire::{Defence, LaunchFailure, LaunchPlan, Part};
 use root::NewRoot;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -109,12 +109,12 @@ fn become_init(
     sys::network::loopback_up().step(Part::Network, "bring up the loopback interface")?;
 
     let root = NewRoot::mount(plan)?;
-    root.show_system()?;
+    root.show_system(plan)?;
     devices::make(&root)?;
     root.make_run(plan)?;
     root.make_places(plan)?;
     tree::mount(&root, plan)?;
-    proc::mount(&root)?;
+    proc::mount(&root, plan)?;
     root.freeze()?;
     root.enter()?;
 
@@ -151,7 +151,7 @@ fn map_user((uid, gid): (u32, u32)) -> io::Result<()> {
 /// A second wall behind the filter: inside this namespace no other one can be made at all. And one
 /// workspace cannot use up what the user may have of inotify.
 fn limit_namespaces(plan: &LaunchPlan) -> io::Result<()> {
-    if !plan.nested {
+    if !plan.nested && plan.has(Defence::NamespaceLimit) {
         write("/proc/sys/user/max_user_namespaces", "0")?;
     }
     let inotify = Path::new("/proc/sys/user/max_inotify_instances");

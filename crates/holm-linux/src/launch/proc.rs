@@ -3,7 +3,7 @@
 use super::Stepped;
 use super::root::{NewRoot, filesystem};
 use crate::sys::mount::{NO_DEV, NO_EXEC, NO_SUID, READ_ONLY};
-use crate::wire::{LaunchFailure, Part};
+use crate::wire::{Defence, LaunchFailure, LaunchPlan, Part};
 use rustix::mount::MountAttrFlags;
 use std::path::Path;
 
@@ -28,14 +28,21 @@ const MASKED_DIRECTORIES: [&str; 3] = ["acpi", "scsi", "driver"];
 /// Readable, never writable, whatever capabilities a process might find.
 const READ_ONLY_DIRECTORIES: [&str; 4] = ["sys", "irq", "bus", "fs"];
 
-pub fn mount(root: &NewRoot) -> Result<(), LaunchFailure> {
+pub fn mount(root: &NewRoot, plan: &LaunchPlan) -> Result<(), LaunchFailure> {
     let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID
         | MountAttrFlags::MOUNT_ATTR_NODEV
         | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     let processes = filesystem("proc", &[], attributes).step(Part::Proc, "make /proc")?;
     root.attach(&processes, Path::new("proc"))
         .step(Part::Proc, "mount /proc")?;
+    if plan.has(Defence::ProcMasks) {
+        mask(root, attributes)
+    } else {
+        Ok(())
+    }
+}
 
+fn mask(root: &NewRoot, attributes: MountAttrFlags) -> Result<(), LaunchFailure> {
     let host = Path::new("/proc");
     let sealed = READ_ONLY | NO_SUID | NO_EXEC;
     for name in MASKED_FILES.iter().filter(|name| host.join(name).exists()) {

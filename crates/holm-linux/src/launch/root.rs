@@ -5,7 +5,7 @@
 
 use super::Stepped;
 use crate::sys::mount::{NO_DEV, NO_SUID, READ_ONLY, Reach, set_attributes};
-use crate::wire::{LaunchFailure, LaunchPlan, Part};
+use crate::wire::{Defence, LaunchFailure, LaunchPlan, Part};
 use rustix::fs::{CWD, FileType, Mode, OFlags, mkdirat, openat, symlinkat};
 use rustix::io::Errno;
 use rustix::mount::{
@@ -62,7 +62,12 @@ impl NewRoot {
     }
 
     /// The system's programs and libraries, and `/etc` with our own files laid over it.
-    pub fn show_system(&self) -> Result<(), LaunchFailure> {
+    pub fn show_system(&self, plan: &LaunchPlan) -> Result<(), LaunchFailure> {
+        let sealed = if plan.has(Defence::ReadOnlySystem) {
+            READ_ONLY | NO_SUID | NO_DEV
+        } else {
+            0
+        };
         for name in SYSTEM {
             let host = Path::new("/").join(name);
             let Ok(metadata) = host.symlink_metadata() else {
@@ -72,7 +77,7 @@ impl NewRoot {
                 std::fs::read_link(&host)
                     .and_then(|target| Ok(symlinkat(target, &self.directory, name)?))
             } else {
-                self.show(&host, &host, READ_ONLY | NO_SUID | NO_DEV)
+                self.show(&host, &host, sealed)
             };
             shown.step(Part::Mount, &format!("show {}", host.display()))?;
         }

@@ -3,7 +3,7 @@
 use super::Stepped;
 use crate::sys;
 use crate::sys::seccomp::Nesting;
-use crate::wire::{LaunchFailure, LaunchPlan, Part};
+use crate::wire::{Defence, LaunchFailure, LaunchPlan, Part};
 use landlock::{
     ABI, Access, AccessFs, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
     RulesetCreatedAttr, RulesetStatus, Scope,
@@ -15,23 +15,28 @@ use std::path::Path;
 /// Returns whether Landlock is in force.
 pub fn seal(plan: &LaunchPlan) -> Result<bool, LaunchFailure> {
     set_limits(plan).step(Part::Other, "set the limits")?;
-    sys::process::fresh_session_keyring().step(Part::Other, "leave the session keyring")?;
+    if plan.has(Defence::Keyring) {
+        sys::process::fresh_session_keyring().step(Part::Other, "leave the session keyring")?;
+    }
     rustix::process::setsid().step(Part::Other, "start a session")?;
     sys::process::no_new_privileges().step(Part::NoNewPrivileges, "set no_new_privs")?;
     // Landlock forbids mounts, which nested user namespaces are there for.
     let landlock = !plan.nested
+        && plan.has(Defence::Landlock)
         && restrict_files(plan)
             .map_err(io::Error::other)
             .step(Part::Other, "set up Landlock")?;
     sys::capability::drop_all().step(Part::User, "give up all capabilities")?;
     // Losing capabilities may have cleared it.
     sys::process::die_with_parent().step(Part::Other, "ask to die with the keeper")?;
-    let nesting = if plan.nested {
-        Nesting::Allowed
-    } else {
-        Nesting::Forbidden
-    };
-    sys::seccomp::install(nesting).step(Part::Seccomp, "install the system call filter")?;
+    if plan.has(Defence::Seccomp) {
+        let nesting = if plan.nested {
+            Nesting::Allowed
+        } else {
+            Nesting::Forbidden
+        };
+        sys::seccomp::install(nesting).step(Part::Seccomp, "install the system call filter")?;
+    }
     Ok(landlock)
 }
 
@@ -40,8 +45,10 @@ fn set_limits(plan: &LaunchPlan) -> io::Result<()> {
         current: Some(0),
         maximum: Some(0),
     };
-    // A core would be written by the host, where the workspace's data does not belong.
-    setrlimit(Resource::Core, none)?;
+    if plan.has(Defence::CoreLimit) {
+        // A core would be written by the host, where the workspace's data does not belong.
+        setrlimit(Resource::Core, none)?;
+    }
     setrlimit(Resource::Rtprio, none)?;
     if let Some(processes) = plan.processes {
         // Counted in this user namespace, so other workspaces and the host do not matter.

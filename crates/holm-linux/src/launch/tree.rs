@@ -3,7 +3,7 @@
 use super::Stepped;
 use super::root::{NewRoot, attach, open_directory, overlay};
 use crate::sys::mount::{NO_DEV, NO_SUID, READ_ONLY, Reach, set_attributes};
-use crate::wire::{LaunchFailure, LaunchPlan, Part};
+use crate::wire::{Defence, LaunchFailure, LaunchPlan, Part};
 use rustix::fs::{Mode, OFlags, ResolveFlags, mkdirat, openat2};
 use rustix::io::Errno;
 use rustix::mount::{OpenTreeFlags, open_tree};
@@ -30,12 +30,18 @@ pub fn mount(root: &NewRoot, plan: &LaunchPlan) -> Result<(), LaunchFailure> {
     layers.push(pins);
 
     let tree = overlay(&layers, Some((&upper, &work))).step(Part::Overlay, "mount the tree")?;
-    pin_way_to_root(root, plan)?;
+    if plan.has(Defence::Pins) {
+        pin_way_to_root(root, plan)?;
+    }
     root.attach(&tree, &plan.root).step(
         Part::Mount,
         &format!("mount the tree at {}", plan.root.display()),
     )?;
-    protect(root, plan)
+    if plan.has(Defence::Protection) {
+        protect(root, plan)
+    } else {
+        Ok(())
+    }
 }
 
 /// The directories between a place that programs can write and the tree become mount points, so
@@ -108,6 +114,7 @@ fn protect(root: &NewRoot, plan: &LaunchPlan) -> Result<(), LaunchFailure> {
     let ways: BTreeSet<&Path> = paths()
         .flat_map(|path| path.ancestors().skip(1))
         .filter(|ancestor| !ancestor.as_os_str().is_empty())
+        .filter(|_| plan.has(Defence::Pins))
         .collect();
     let writable = ways.into_iter().map(|way| (way, NO_SUID | NO_DEV));
     let protected = paths().map(|path| (path, READ_ONLY | NO_SUID | NO_DEV));

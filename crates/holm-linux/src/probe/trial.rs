@@ -72,6 +72,7 @@ fn launch(dirs: &WorkspaceDirs, id: &WorkspaceId) -> Result<Isolation, LaunchFai
         environment: Vec::new(),
         processes: None,
         here: serde_json::Value::Null,
+        without: Vec::new(),
     };
     let step = "run a trial workspace";
     let log = fs::File::create(dirs.keeper_log()).step(Part::Other, step)?;

@@ -11,15 +11,28 @@ use tempfile::TempDir;
 /// Everything of one test. Dropping it stops the daemon and every workspace and removes the files.
 pub struct Island {
     place: TempDir,
+    without: String,
 }
 
 // === impl Island ===
 
 impl Island {
     pub fn new() -> Self {
-        let place = tempfile::Builder::new().prefix("holm-it-").tempdir().unwrap();
+        Self::without("")
+    }
+
+    /// With defences switched off (`seccomp,pins`), to show what works without them. The names are
+    /// those of `holm_linux::wire::Defence`.
+    pub fn without(defences: &str) -> Self {
+        let place = tempfile::Builder::new()
+            .prefix("holm-it-")
+            .tempdir()
+            .unwrap();
         give(place.path());
-        let island = Self { place };
+        let island = Self {
+            place,
+            without: defences.to_owned(),
+        };
         island.make_dir("home");
         island.make_dir("home/src");
         island
@@ -70,6 +83,7 @@ impl Island {
             .env("HOLM_HOME", self.holm_home())
             .env("PATH", "/usr/local/bin:/usr/bin:/bin")
             .env("LANG", "C.UTF-8")
+            .env("HOLM_TEST_WITHOUT", &self.without)
             .stdin(Stdio::null());
         command
     }
@@ -117,9 +131,14 @@ impl Drop for Island {
     fn drop(&mut self) {
         // Only when a daemon was started: the command would not start one, but costs time.
         if self.data().exists() {
-            let _ = self.holm_command(&self.home(), &["daemon", "stop", "--all"]).output();
+            let _ = self
+                .holm_command(&self.home(), &["daemon", "stop", "--all"])
+                .output();
         }
         // Directories that a workspace closed are opened again, so that the files can go.
-        let _ = Command::new("chmod").args(["-R", "u+rwx"]).arg(self.place.path()).output();
+        let _ = Command::new("chmod")
+            .args(["-R", "u+rwx"])
+            .arg(self.place.path())
+            .output();
     }
 }

@@ -15,7 +15,9 @@ pub struct Ran {
 
 impl Ran {
     pub fn new(command: &mut Command) -> Self {
-        let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let output = command
+            .output()
+            .unwrap_or_else(|error| panic!("{command:?}: {error}"));
         Self {
             code: output.status.code(),
             stdout: output.stdout,
@@ -38,7 +40,9 @@ impl Ran {
     }
 
     pub fn out(&self) -> String {
-        String::from_utf8_lossy(&self.stdout).trim_end_matches('\n').to_owned()
+        String::from_utf8_lossy(&self.stdout)
+            .trim_end_matches('\n')
+            .to_owned()
     }
 
     /// Stdout is one JSON document.

@@ -21,7 +21,10 @@ impl<'a> Repository<'a> {
 
     /// Without a commit.
     pub fn empty(island: &'a Island, path: PathBuf) -> Self {
-        let repository = Self { island, path: island.make_dir(path) };
+        let repository = Self {
+            island,
+            path: island.make_dir(path),
+        };
         repository.git(&["init", "-q", "-b", "main"]);
         repository.git(&["config", "user.name", "Tess Ter"]);
         repository.git(&["config", "user.email", "tess@example.org"]);
@@ -59,7 +62,11 @@ impl<'a> Repository<'a> {
 
     /// Runs holm in a directory of the repository.
     pub fn holm_in(&self, directory: &str, arguments: &[&str]) -> Ran {
-        Ran::new(&mut self.island.holm_command(&self.path.join(directory), arguments))
+        Ran::new(
+            &mut self
+                .island
+                .holm_command(&self.path.join(directory), arguments),
+        )
     }
 
     /// Makes a workspace; returns its id.
