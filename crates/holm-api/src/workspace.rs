@@ -1,6 +1,6 @@
 //! Workspaces on the wire.
 //!
-//! - `GET  /workspaces` → [`WorkspaceList`]
+//! - `GET  /workspaces` → [`WorkspaceList`]; `GET /names` → [`NameList`]
 //! - `POST /workspaces` ([`CreateWorkspace`]) → JSON Lines of [`CreateEvent`], the last of which is
 //!   `workspace` or `error`
 //! - `GET  /workspaces/{id}` → [`Workspace`]; `PATCH` ([`Rename`]) → [`Workspace`]
@@ -113,6 +113,20 @@ pub struct LimitsInForce {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorkspaceList {
     pub workspaces: Vec<Workspace>,
+}
+
+/// What a live workspace is called: enough to find the one that a person means.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Name {
+    pub id: String,
+    pub label: String,
+    pub project: String,
+    pub project_id: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NameList {
+    pub names: Vec<Name>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -107,6 +107,23 @@ impl<D: Driver, S: Store> Engine<D, S> {
         Ok(views.into_iter().map(|(_, view)| view).collect())
     }
 
+    /// What every live workspace is called, oldest first. None of them is looked at, so it costs
+    /// little however many there are.
+    pub async fn names(&self) -> Result<Vec<(WorkspaceRecord, ProjectName)>, Fault> {
+        let inner = &self.inner;
+        let records = inner.store.call(|store| store.live_workspaces()).await?;
+        let names = inner.project_names().await?;
+        let mut named = Vec::with_capacity(records.len());
+        for record in records {
+            let name = match names.get(&record.project_id) {
+                Some(name) => name.clone(),
+                None => inner.project_name(&record.project_id).await?,
+            };
+            named.push((record, name));
+        }
+        Ok(named)
+    }
+
     /// One workspace, live or in the trash.
     pub async fn show(&self, id: &WorkspaceId) -> Result<View, Fault> {
         let record = self.inner.record(id).await?;

@@ -61,16 +61,16 @@ pub fn answer_shell() {
 pub fn labels() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| {
         let known = connect::block_on(async {
-            let list = async { connect::running().await?.workspaces().await };
+            let list = async { connect::running().await?.names().await };
             match tokio::time::timeout(PATIENCE, list).await {
-                Ok(list) => list.map(|list| list.workspaces),
+                Ok(list) => list.map(|list| list.names),
                 Err(_) => Ok(Vec::new()),
             }
         });
         let names = known
             .unwrap_or_default()
             .into_iter()
-            .map(|workspace| (workspace.label, workspace.project))
+            .map(|name| (name.label, name.project))
             .collect();
         candidates(&typed.to_string_lossy(), names)
             .into_iter()
@@ -135,5 +135,22 @@ mod tests {
             assert!(script.contains("holm"), "{shell}");
         }
         assert!(script("tcsh").is_err());
+    }
+
+    #[test]
+    fn shells_understand_their_scripts() {
+        for shell in ["bash", "zsh", "fish"] {
+            let mut file = tempfile::NamedTempFile::new().unwrap();
+            std::io::Write::write_all(&mut file, script(shell).unwrap().as_bytes()).unwrap();
+            let checked = std::process::Command::new(shell)
+                .arg("-n")
+                .arg(file.path())
+                .output();
+            // A shell that is not installed here has nothing to say.
+            if let Ok(checked) = checked {
+                let complaint = String::from_utf8_lossy(&checked.stderr).into_owned();
+                assert!(checked.status.success(), "{shell}: {complaint}");
+            }
+        }
     }
 }

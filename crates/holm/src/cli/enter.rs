@@ -34,14 +34,14 @@ pub fn run(_: &Context, arguments: EnterArgs) -> Outcome {
     }
     let code = connect::block_on(async {
         let client = connect::started().await?;
-        let (id, workspace) = resolve::workspace(&client, &arguments.workspace).await?;
+        let workspace = resolve::named(&client, &arguments.workspace).await?;
         let start = Start {
             argv: ["sh", "-c", SHELL].map(text).to_vec(),
             env: prompt(&workspace.label),
             terminal: Some(outer_terminal()),
             ..Start::default()
         };
-        attach(&client, &id, start, Attachment::Terminal).await
+        attach(&client, &workspace.id, start, Attachment::Terminal).await
     })?;
     Ok(ExitCode::from(code))
 }

@@ -207,7 +207,11 @@ fn usage_fault(error: &clap::Error) -> Fault {
         .unwrap_or_default()
         .trim_start_matches("error: ")
         .trim();
-    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+    let is_bare = matches!(
+        error.kind(),
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand
+    );
+    if is_bare {
         return Fault::new(Code::Usage, "a command is missing", "see `holm --help`");
     }
     Fault::new(Code::Usage, message, "see `holm --help`")
@@ -243,6 +247,10 @@ mod tests {
         let fault = usage_fault(&Cli::try_parse_from(&line).unwrap_err());
         assert_eq!(fault.code, Code::Usage);
         assert_eq!(fault.message, "unrecognized subcommand 'shwo'");
+        for line in [&["holm", "--json"][..], &["holm"], &["holm", "daemon"]] {
+            let fault = usage_fault(&Cli::try_parse_from(line).unwrap_err());
+            assert_eq!(fault.message, "a command is missing", "{line:?}");
+        }
         let line: Vec<OsString> = ["holm", "exec", "x", "--", "--json"]
             .map(OsString::from)
             .to_vec();

@@ -57,9 +57,9 @@ impl<'a> Progress<'a> {
             Shown::Nothing => {}
             Shown::Bar(bar) => {
                 let bar = bar.get_or_insert_with(|| new_bar(self.begun));
+                bar.set_message(step);
                 bar.set_length(total);
                 bar.set_position(done);
-                bar.set_message(step);
             }
             Shown::Lines { last } => {
                 if last.elapsed() >= LINE_EVERY {

@@ -1,7 +1,7 @@
 //! From what was typed to ids, once, at the edge. Below this nothing sees a label as a name.
 
-use holm_api::Workspace;
 use holm_api::client::Client;
+use holm_api::workspace::Name;
 use holm_core::reference::{Candidate, Here};
 use holm_core::{Code, Fault, ProjectId, WorkspaceId, WorkspaceRef};
 
@@ -9,16 +9,16 @@ use holm_core::{Code, Fault, ProjectId, WorkspaceId, WorkspaceRef};
 pub async fn one(client: &Client, typed: &str) -> Result<WorkspaceId, Fault> {
     match WorkspaceId::parse(typed) {
         Ok(id) => Ok(id),
-        Err(_) => Ok(workspace(client, typed).await?.0),
+        Err(_) => Ok(named(client, typed).await?.id),
     }
 }
 
 /// The ids that are meant, each once, in the order they were typed.
 pub async fn all(client: &Client, typed: &[String]) -> Result<Vec<WorkspaceId>, Fault> {
-    let workspaces = client.workspaces().await?.workspaces;
+    let candidates = candidates(client).await?;
     let mut ids = Vec::new();
     for typed in typed {
-        let id = meant(typed, &workspaces)?;
+        let id = meant(typed, &candidates)?;
         if !ids.contains(&id) {
             ids.push(id);
         }
@@ -26,31 +26,27 @@ pub async fn all(client: &Client, typed: &[String]) -> Result<Vec<WorkspaceId>, 
     Ok(ids)
 }
 
-/// The workspace that is meant, with everything that the list says about it.
-pub async fn workspace(client: &Client, typed: &str) -> Result<(WorkspaceId, Workspace), Fault> {
-    let workspaces = client.workspaces().await?.workspaces;
-    let id = meant(typed, &workspaces)?;
-    let found = workspaces.into_iter().find(|one| one.id == id.as_str());
-    match found {
-        Some(workspace) => Ok((id, workspace)),
-        None => client.workspace(&id).await.map(|workspace| (id, workspace)),
-    }
+/// The workspace that is meant, with its names.
+pub async fn named(client: &Client, typed: &str) -> Result<Candidate, Fault> {
+    let mut candidates = candidates(client).await?;
+    let id = meant(typed, &candidates)?;
+    candidates.retain(|candidate| candidate.id == id);
+    candidates.pop().ok_or_else(|| {
+        let message = format!("no workspace `{id}`");
+        Fault::new(Code::WorkspaceNotFound, message, "`holm ls` lists them")
+    })
 }
 
-fn meant(typed: &str, workspaces: &[Workspace]) -> Result<WorkspaceId, Fault> {
-    let candidates = workspaces
-        .iter()
-        .map(candidate)
-        .collect::<Result<Vec<_>, Fault>>()?;
+fn meant(typed: &str, candidates: &[Candidate]) -> Result<WorkspaceId, Fault> {
     let reference = WorkspaceRef::new(typed);
-    match reference.resolve(&Here::default(), &candidates) {
+    match reference.resolve(&Here::default(), candidates) {
         // Only now does it matter where the person stands, and asking git takes time.
         Err(fault) if fault.code == Code::Ambiguous => {
             let here = Here {
                 project: project_here(),
                 workspace: None,
             };
-            reference.resolve(&here, &candidates)
+            reference.resolve(&here, candidates)
         }
         resolved => resolved,
     }
@@ -62,7 +58,12 @@ fn project_here() -> Option<ProjectId> {
     holm_git::Repository::discover(&directory).ok()?.project_id
 }
 
-fn candidate(workspace: &Workspace) -> Result<Candidate, Fault> {
+async fn candidates(client: &Client) -> Result<Vec<Candidate>, Fault> {
+    let names = client.names().await?.names;
+    names.iter().map(candidate).collect()
+}
+
+fn candidate(name: &Name) -> Result<Candidate, Fault> {
     let not_understood = |error: holm_core::id::NotAnId| {
         Fault::new(
             Code::Internal,
@@ -71,9 +72,9 @@ fn candidate(workspace: &Workspace) -> Result<Candidate, Fault> {
         )
     };
     Ok(Candidate {
-        id: WorkspaceId::parse(&workspace.id).map_err(not_understood)?,
-        label: workspace.label.clone(),
-        project_id: ProjectId::parse(&workspace.project_id).map_err(not_understood)?,
-        project: workspace.project.clone(),
+        id: WorkspaceId::parse(&name.id).map_err(not_understood)?,
+        label: name.label.clone(),
+        project_id: ProjectId::parse(&name.project_id).map_err(not_understood)?,
+        project: name.project.clone(),
     })
 }

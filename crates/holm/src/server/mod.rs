@@ -153,6 +153,7 @@ fn routes(app: Arc<App>) -> Router {
         )
         .route("/trust", post(trust::approve))
         .route("/trust/check", post(trust::check))
+        .route("/names", get(workspaces::names))
         .route("/workspaces", get(workspaces::list).post(create::create))
         .route(
             "/workspaces/{id}",

@@ -4,7 +4,7 @@ use super::failure::{Answer, Body, Parameters, WorkspaceKey};
 use super::{App, view};
 use axum::Json;
 use axum::extract::State;
-use holm_api::workspace::{Rename, Workspace, WorkspaceList};
+use holm_api::workspace::{Name, NameList, Rename, Workspace, WorkspaceList};
 use holm_core::{Code, Fault, Label};
 use holm_engine::Removal;
 use serde::Deserialize;
@@ -22,6 +22,19 @@ pub async fn list(State(app): State<Arc<App>>) -> Answer<WorkspaceList> {
     let views = app.engine.list().await?;
     let workspaces = views.into_iter().map(view::workspace).collect();
     Ok(Json(WorkspaceList { workspaces }))
+}
+
+pub async fn names(State(app): State<Arc<App>>) -> Answer<NameList> {
+    let names = app.engine.names().await?.into_iter();
+    let names = names.map(|(record, project)| Name {
+        id: record.id.to_string(),
+        label: record.label.to_string(),
+        project: project.to_string(),
+        project_id: record.project_id.to_string(),
+    });
+    Ok(Json(NameList {
+        names: names.collect(),
+    }))
 }
 
 pub async fn show(
