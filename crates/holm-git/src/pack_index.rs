@@ -55,7 +55,7 @@ impl PackIndex {
 
 /// The bytes of a hexadecimal object id.
 pub(crate) fn object_bytes(hex: &str) -> Option<Vec<u8>> {
-    if hex.is_empty() || hex.len() % 2 != 0 || !hex.is_ascii() {
+    if hex.is_empty() || !hex.len().is_multiple_of(2) || !hex.is_ascii() {
         return None;
     }
     (0..hex.len())

@@ -4,14 +4,15 @@
 //! and costs nothing. What is linked: every pack of the repository and its alternates, except
 //! unreachable ("cruft") packs and packs that hold work which was fetched back from a workspace
 //! (`refs/holm/*`); and of the loose objects those that the shared refs reach. A dangling object is
-//! never linked. Measured on 30,000 loose files (243 MB): 0.5 s, against 7 to 12 s for packing them.
+//! never linked. Measured on 30,000 loose files (243 MB): 0.3 s, against 7 to 12 s for packing them;
+//! 20 ms for one more commit.
 
 use super::Repository;
-use crate::bare::objects_of_packed_refs;
+use crate::bare::read_packed_refs;
 use crate::command::Cancel;
 use crate::pack_index::{PackIndex, object_bytes};
 use crate::{GitError, quote};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -46,8 +47,9 @@ impl Repository {
         commit: Option<&str>,
         cancel: &Cancel,
     ) -> Result<(), GitError> {
-        let wanted = wanted_revisions(refs, commit);
-        let have = complete_objects(store)?;
+        let store_refs = complete_refs(store)?;
+        let wanted = wanted_revisions(refs, commit, &store_refs);
+        let have: BTreeSet<String> = store_refs.into_values().collect();
         let directories = object_directories(&self.objects_dir());
         for attempt in 1..=ATTEMPTS {
             let private = self.private_objects(refs, commit, cancel)?;
@@ -169,7 +171,8 @@ impl Repository {
         if !packs.has_private && !packs.withheld.is_empty() {
             // What is in an unreachable pack counts as packed: new commits may reach it again.
             let commits = list(&["--unpacked"], with_boundary(wanted, have))?;
-            let trees = wanted.lines().filter(|line| line.ends_with("^{tree}"));
+            let is_tree = |line: &&str| line.ends_with("^{tree}") && !line.starts_with('^');
+            let trees = wanted.lines().filter(is_tree);
             let trees: String = trees.map(|line| format!("{line}\n")).collect();
             let tips = [trees.as_bytes(), &commits].concat();
             listed.extend(list(&[&all[..], &["--no-walk"]].concat(), tips)?);
@@ -198,29 +201,42 @@ impl Repository {
     }
 }
 
-/// Lines for `rev-list --stdin`: every ref, the commit, and the trees of the branches.
-fn wanted_revisions(refs: &[(String, String)], commit: Option<&str>) -> String {
-    let mut lines = String::new();
-    let branches = refs
-        .iter()
-        .filter(|(name, _)| name.starts_with("refs/heads/"))
-        .map(|(_, object)| object.as_str());
-    for object in branches.chain(commit) {
-        lines.push_str(&format!("{object}^{{tree}}\n"));
+/// Lines for `rev-list --stdin`: every ref, the commit, and the trees of those branches that the
+/// store does not have as they are, without what it has of their earlier state.
+fn wanted_revisions(
+    refs: &[(String, String)],
+    commit: Option<&str>,
+    store_refs: &BTreeMap<String, String>,
+) -> String {
+    let have: BTreeSet<&String> = store_refs.values().collect();
+    let mut trees = BTreeSet::new();
+    for (name, object) in refs {
+        if name.starts_with("refs/heads/") && !have.contains(object) {
+            trees.insert(format!("{object}^{{tree}}\n"));
+            let earlier = store_refs.get(name);
+            trees.extend(earlier.map(|object| format!("^{object}^{{tree}}\n")));
+        }
     }
+    if let Some(commit) = commit
+        && !have.contains(&commit.to_owned())
+    {
+        trees.insert(format!("{commit}^{{tree}}\n"));
+    }
+    let mut lines: String = trees.into_iter().collect();
     for object in refs.iter().map(|(_, object)| object.as_str()).chain(commit) {
         lines.push_str(&format!("{object}\n"));
     }
     lines
 }
 
-/// What the store has with everything below it.
-fn complete_objects(store: &Path) -> Result<BTreeSet<String>, GitError> {
+/// The refs of the store, all of which it has with everything below them.
+fn complete_refs(store: &Path) -> Result<BTreeMap<String, String>, GitError> {
     // What a shallow store has ends somewhere, and the repository may have grown beyond that end.
     if store.with_file_name("shallow").exists() {
-        return Ok(BTreeSet::new());
+        return Ok(BTreeMap::new());
     }
-    objects_of_packed_refs(&store.with_file_name("packed-refs"))
+    let refs = read_packed_refs(&store.with_file_name("packed-refs"))?;
+    Ok(refs.into_iter().collect())
 }
 
 /// Adds what the store has completely, so that history is not walked again at every `up`.

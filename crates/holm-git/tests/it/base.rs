@@ -294,3 +294,22 @@ sealed_test! {
         }
     }
 }
+
+sealed_test! {
+    fn a_partial_clone_has_what_is_checked_out(sandbox: &Sandbox) {
+        let path = sandbox.repository("origin");
+        write(&path.join("a.txt"), "two\n");
+        commit_all(&path, "second");
+        git(&path, ["config", "uploadpack.allowFilter", "true"]);
+        let url = format!("file://{}", path.display());
+        git(&sandbox.path(""), ["clone", "--quiet", "--filter=blob:none", &url, "partial"]);
+        let partial = sandbox.path("partial");
+        write(&partial.join("b.txt"), "mine\n");
+        let commit = commit_all(&partial, "third");
+        let bare = bare(sandbox, "sha1");
+        assert!(sync(&partial, &bare).partial);
+        let tree = build(sandbox, &bare, Some(&commit));
+        assert_eq!(status(&tree, &bare), "");
+        assert_eq!(std::fs::read_to_string(tree.join("a.txt")).unwrap(), "two\n");
+    }
+}

@@ -177,3 +177,21 @@ sealed_test! {
         assert!(marker.exists());
     }
 }
+
+sealed_test! {
+    fn a_repository_of_another_user_is_told_with_the_way_out(sandbox: &Sandbox) {
+        let path = sandbox.repository("theirs");
+        // Only root can make a file belong to somebody else.
+        if std::os::unix::fs::chown(&path, Some(65534), None).is_err() {
+            return;
+        }
+        std::os::unix::fs::chown(path.join(".git"), Some(65534), None).unwrap();
+        let error = Repository::discover(&path).unwrap_err();
+        assert!(matches!(error, GitError::DubiousOwnership { .. }), "{error:?}");
+        let fault = Fault::from(error);
+        let way_out = format!("safe.directory '{}'", path.display());
+        assert!(fault.hint.contains(&way_out), "{}", fault.hint);
+        git(&path, ["config", "--global", "safe.directory", path.to_str().unwrap()]);
+        Repository::discover(&path).unwrap();
+    }
+}

@@ -210,3 +210,41 @@ sealed_test! {
         assert!(matches!(linked, Err(GitError::Cancelled)), "{linked:?}");
     }
 }
+
+sealed_test! {
+    fn a_loose_file_below_a_packed_commit_is_found(sandbox: &Sandbox) {
+        let path = sandbox.repository("work");
+        let bare = bare(sandbox, "sha1");
+        sync(&path, &bare);
+        write(&path.join("b.txt"), "only loose\n");
+        write(&path.join("c.txt"), "packed\n");
+        commit_all(&path, "second");
+        // As after a fetch that left out what was known: everything new is packed but one blob.
+        let blob = git(&path, ["rev-parse", "HEAD:b.txt"]);
+        let loose = path.join(format!(".git/objects/{}/{}", &blob[..2], &blob[2..]));
+        let content = std::fs::read(&loose).unwrap();
+        git(&path, ["repack", "-adq"]);
+        let listed: Vec<_> = objects(&path).into_iter().filter(|object| *object != blob).collect();
+        let pack = path.join(".git/objects/pack");
+        let input = sandbox.path("input");
+        write(&input, listed.join("\n") + "\n");
+        let output = git_command(&path)
+            .args(["pack-objects", "-q", "../made"])
+            .stdin(std::fs::File::open(&input).unwrap())
+            .output()
+            .unwrap();
+        assert!(output.status.success());
+        std::fs::remove_dir_all(&pack).unwrap();
+        std::fs::create_dir(&pack).unwrap();
+        let name = text(&output.stdout).trim().to_owned();
+        for extension in ["pack", "idx"] {
+            let made = sandbox.path(format!("made-{name}.{extension}"));
+            std::fs::rename(made, pack.join(format!("pack-{name}.{extension}"))).unwrap();
+        }
+        write(&loose, content);
+        git(&path, ["fsck", "--full"]);
+        sync(&path, &bare);
+        assert!(objects(bare.path()).contains(&blob));
+        git(bare.path(), ["fsck", "--full"]);
+    }
+}

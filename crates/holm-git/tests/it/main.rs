@@ -1,5 +1,8 @@
 //! holm-git with a real git, in directories and homes of its own. As root and as anybody.
 
+// A test that cannot go on fails.
+#![allow(clippy::unwrap_used)]
+
 #[macro_use]
 mod sandbox;
 

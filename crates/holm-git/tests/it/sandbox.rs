@@ -45,6 +45,7 @@ pub fn run(path: &str, body: fn(&Sandbox)) {
         .env("GIT_INDEX_FILE", "/nonexistent/leaked")
         .env("GIT_OBJECT_DIRECTORY", "/nonexistent/leaked")
         .env("GIT_CONFIG_COUNT", "not a number")
+        .env("GIT_CONFIG_NOSYSTEM", "1")
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
