@@ -123,9 +123,10 @@ sealed_test! {
         // Same size, same inode, same time as the index: only the content tells.
         git(&path, ["config", "core.trustctime", "false"]);
         write(&path.join("a.txt"), "two\n");
-        git(&path, ["add", "a.txt"]);
         let file = std::fs::File::open(path.join("a.txt")).unwrap();
-        let time = file.metadata().unwrap().modified().unwrap();
+        let time = std::time::SystemTime::now() - std::time::Duration::from_secs(100);
+        file.set_modified(time).unwrap();
+        git(&path, ["add", "a.txt"]);
         let index = std::fs::File::open(path.join(".git/index")).unwrap();
         index.set_modified(time).unwrap();
         write(&path.join("a.txt"), "six\n");
