@@ -105,7 +105,10 @@ async fn tips<D: Driver>(
         let head = head.good("rev-parse")?;
         let object = lines(&head).next().and_then(object_id);
         let object = object.ok_or(Unexamined::Unknown("rev-parse"))?;
-        tips.push((object, "HEAD".to_owned()));
+        // Usually HEAD is a branch, which is listed already.
+        if tips.iter().all(|(tip, _)| *tip != object) {
+            tips.push((object, "HEAD".to_owned()));
+        }
     }
     Ok(tips)
 }
