@@ -12,8 +12,9 @@ use std::time::Duration;
 
 pub(crate) struct Database {
     path: PathBuf,
-    writer: Mutex<Writer>,
+    // Closed before the writer, which can tidy up the write-ahead log only when it is the last.
     reader: Mutex<Connection>,
+    writer: Mutex<Writer>,
 }
 
 struct Writer {
@@ -57,11 +58,11 @@ impl Database {
             .map_err(|error| translate(path, error))?;
         Ok(Self {
             path: path.to_owned(),
+            reader: Mutex::new(reader),
             writer: Mutex::new(Writer {
                 connection,
                 durability: Durability::Durable,
             }),
-            reader: Mutex::new(reader),
         })
     }
 

@@ -43,6 +43,8 @@ fn what_was_stored_is_there_after_reopening() {
         store.save_project(&shop).unwrap();
         store.insert_workspace(&one).unwrap();
     }
+    let log = directory.path().join("holm.db-wal");
+    assert!(!log.exists(), "a store that is closed is one file");
     let store = SqliteStore::open(&file(&directory)).unwrap();
     assert_eq!(store.workspace(&one.id).unwrap(), Some(one));
 }
