@@ -36,9 +36,12 @@ const AT_ONCE: usize = 8;
 
 impl<D: Driver, S: Store> Engine<D, S> {
     /// Recovers everything that was left in the middle. One that cannot be recovered does not keep
-    /// the daemon from starting; it shows as `failed`, and the log says why.
+    /// the daemon from starting; it shows as `failed`, and the log says why. State that is not
+    /// understood does: it is better found now than in the middle of something.
     pub async fn recover(&self) -> Result<Recovery, Fault> {
         let inner = &self.inner;
+        inner.store.call(|store| store.projects()).await?;
+        inner.store.call(|store| store.live_workspaces()).await?;
         let mut unfinished = inner
             .store
             .call(|store| store.unfinished())

@@ -229,8 +229,12 @@ impl From<StoreError> for Fault {
         let mut message = error.to_string();
         let mut cause = error.source();
         while let Some(inner) = cause {
-            message.push_str(": ");
-            message.push_str(&inner.to_string());
+            let text = inner.to_string();
+            // Some errors repeat their cause in their own text.
+            if !message.ends_with(&text) {
+                message.push_str(": ");
+                message.push_str(&text);
+            }
             cause = inner.source();
         }
         Fault::new(code, message, hint)

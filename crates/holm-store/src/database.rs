@@ -134,9 +134,12 @@ impl From<StoreError> for Trouble {
     }
 }
 
-/// Looks at the version through a connection that cannot write, so that a newer file stays as it is.
+/// Looks at the version through a connection that cannot write, so that a newer file stays as it
+/// is. A file that cannot be written is refused first: SQLite would open it all the same, fail at
+/// the first change, and leave files beside it that cannot be written either.
 fn refuse_newer(path: &Path) -> Result<(), StoreError> {
-    match std::fs::metadata(path) {
+    let opened = std::fs::OpenOptions::new().write(true).open(path);
+    match opened.and_then(|file| file.metadata()) {
         Ok(metadata) if metadata.len() > 0 => {}
         Ok(_) => return Ok(()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),

@@ -34,9 +34,13 @@ pub(crate) fn translate(path: &Path, error: rusqlite::Error) -> StoreError {
             path,
             source: Box::new(error),
         },
-        None => match &error {
-            Sqlite::FromSqlConversionFailure(..)
-            | Sqlite::IntegralValueOutOfRange(..)
+        None => match error {
+            Sqlite::FromSqlConversionFailure(_, _, cause) => StoreError::Corrupt {
+                path,
+                what: "a stored value has an unknown form".to_owned(),
+                source: Some(cause),
+            },
+            Sqlite::IntegralValueOutOfRange(..)
             | Sqlite::InvalidColumnType(..)
             | Sqlite::Utf8Error(..) => StoreError::Corrupt {
                 path,

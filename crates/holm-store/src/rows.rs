@@ -18,9 +18,9 @@ pub(crate) const WORKSPACE: &str = "id, project_id, label, owner, desired, ackno
      created_at, last_used_at, dirty, removed_at";
 
 #[derive(Debug, thiserror::Error)]
-#[error("`{value}` is not a value of column {column}: {why}")]
+#[error("`{value}` is not a value of `{column}`: {why}")]
 struct NotUnderstood {
-    column: usize,
+    column: String,
     value: String,
     why: String,
 }
@@ -47,13 +47,13 @@ pub(crate) fn workspace(row: &Row<'_>) -> Result<WorkspaceRecord, Error> {
     let birth = match row.get::<_, i64>(5)? {
         0 => Birth::Pending,
         1 => Birth::Acknowledged,
-        other => return Err(not_understood(5, &other.to_string(), "unknown")),
+        other => return Err(not_understood(row, 5, &other.to_string(), "unknown")),
     };
     let dirty = match row.get::<_, Option<i64>>(9)? {
         None => None,
         Some(0) => Some(false),
         Some(1) => Some(true),
-        Some(other) => return Err(not_understood(9, &other.to_string(), "unknown")),
+        Some(other) => return Err(not_understood(row, 9, &other.to_string(), "unknown")),
     };
     let removed_at = match row.get::<_, Option<String>>(10)? {
         None => None,
@@ -85,12 +85,13 @@ fn parsed<T, E: Display>(
     parse: impl FnOnce(&str) -> Result<T, E>,
 ) -> Result<T, Error> {
     let text: String = row.get(column)?;
-    parse(&text).map_err(|error| not_understood(column, &text, &error.to_string()))
+    parse(&text).map_err(|error| not_understood(row, column, &text, &error.to_string()))
 }
 
-fn not_understood(column: usize, value: &str, why: &str) -> Error {
+fn not_understood(row: &Row<'_>, column: usize, value: &str, why: &str) -> Error {
+    let name = row.as_ref().column_name(column).unwrap_or("?");
     let error = NotUnderstood {
-        column,
+        column: name.to_owned(),
         value: value.chars().take(80).collect(),
         why: why.to_owned(),
     };

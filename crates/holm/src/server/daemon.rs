@@ -19,9 +19,10 @@ pub async fn stop(State(app): State<Arc<App>>, Body(stop): Body<Stop>) -> Answer
     if stop.all {
         app.stop_workspaces().await?;
     }
-    let status = app.status().await?;
+    let status = app.status().await;
+    // Whatever is wrong with the state, a daemon that is told to end ends.
     app.stop.send_replace(true);
-    Ok(Json(status))
+    Ok(Json(status?))
 }
 
 pub async fn doctor(State(app): State<Arc<App>>) -> Answer<Doctor> {
