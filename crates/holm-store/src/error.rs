@@ -3,6 +3,7 @@
 use holm_engine::store::StoreError;
 use rusqlite::ErrorCode;
 use rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
+use std::error::Error;
 use std::path::Path;
 
 /// Says what a failure on the file at `path` means.
@@ -17,22 +18,22 @@ pub(crate) fn translate(path: &Path, error: rusqlite::Error) -> StoreError {
         // Shared memory that cannot be made larger is how a full disk shows first.
         Some((ErrorCode::DiskFull, _)) | Some((_, SQLITE_IOERR_SHMSIZE)) => StoreError::DiskFull {
             path,
-            source: Box::new(error),
+            source: cause(error),
         },
         Some((ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied, _)) => {
             StoreError::ReadOnly {
                 path,
-                source: Box::new(error),
+                source: cause(error),
             }
         }
         Some((ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase, _)) => StoreError::Corrupt {
             path,
             what: "the file is damaged".to_owned(),
-            source: Some(Box::new(error)),
+            source: Some(cause(error)),
         },
         Some(_) => StoreError::Failed {
             path,
-            source: Box::new(error),
+            source: cause(error),
         },
         None => match error {
             Sqlite::FromSqlConversionFailure(_, _, cause) => StoreError::Corrupt {
@@ -45,12 +46,20 @@ pub(crate) fn translate(path: &Path, error: rusqlite::Error) -> StoreError {
             | Sqlite::Utf8Error(..) => StoreError::Corrupt {
                 path,
                 what: "a stored value has an unknown form".to_owned(),
-                source: Some(Box::new(error)),
+                source: Some(cause(error)),
             },
             _ => StoreError::Failed {
                 path,
-                source: Box::new(error),
+                source: cause(error),
             },
         },
+    }
+}
+
+/// SQLite's own words where there are some; the wrapper around them says everything twice.
+fn cause(error: rusqlite::Error) -> Box<dyn Error + Send + Sync> {
+    match error {
+        rusqlite::Error::SqliteFailure(_, Some(words)) => words.into(),
+        other => Box::new(other),
     }
 }

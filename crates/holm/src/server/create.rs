@@ -7,14 +7,13 @@ use super::compose::Composed;
 use super::failure::{Body, Failure, project_id};
 use super::listen::Peer;
 use super::workspaces::label;
-use super::{App, view};
+use super::{App, failure, view};
 use axum::body::Body as HttpBody;
 use axum::extract::{ConnectInfo, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
-use holm_api::ErrorBody;
 use holm_api::workspace::{CreateEvent, CreateWorkspace, Workspace};
 use holm_core::{Fault, WorkspaceId};
 use holm_engine::driver::ProgressEvent;
@@ -111,7 +110,7 @@ impl Telling {
                     self.creation = None;
                     return Some(match made {
                         Ok(workspace) => CreateEvent::Workspace(Box::new(workspace)),
-                        Err(fault) => CreateEvent::Error(ErrorBody::from(&fault).error),
+                        Err(fault) => CreateEvent::Error(failure::told(&fault).error),
                     });
                 }
                 Some(ProgressEvent { step, done, total }) = self.progress.recv() => {

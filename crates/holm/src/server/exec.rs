@@ -1,7 +1,7 @@
 //! `GET /workspaces/{id}/exec`: a WebSocket between a client and a command inside.
 
 use super::App;
-use super::failure::{Failure, WorkspaceKey, bad_request};
+use super::failure::{Failure, WorkspaceKey, bad_request, told};
 use axum::extract::State;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
@@ -9,7 +9,6 @@ use axum::response::Response;
 use bytes::{Bytes, BytesMut};
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
-use holm_api::ErrorBody;
 use holm_api::exec::{CONTROL, STDERR, STDIN, STDOUT, Start, ToClient, ToServer};
 use holm_core::{Fault, WorkspaceId};
 use holm_engine::Stopped;
@@ -38,7 +37,7 @@ async fn converse(app: Arc<App>, id: WorkspaceId, socket: WebSocket) {
         None => return,
     };
     if let Err(fault) = result {
-        tell(&mut sink, &ToClient::Error(ErrorBody::from(&fault).error)).await;
+        tell(&mut sink, &ToClient::Error(told(&fault).error)).await;
     }
     // A client that went away does not need a farewell.
     let _ = sink.close().await;

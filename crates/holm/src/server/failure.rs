@@ -41,13 +41,9 @@ impl From<Fault> for Failure {
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         let Failure(fault) = self;
-        let kind = fault.code.kind();
-        if kind == Kind::Failed {
-            tracing::error!(code = %fault.code, "{}", fault.message);
-        }
-        let status = StatusCode::from_u16(kind.http_status());
+        let status = StatusCode::from_u16(fault.code.kind().http_status());
         let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        (status, Json(ErrorBody::from(&fault))).into_response()
+        (status, Json(told(&fault))).into_response()
     }
 }
 
@@ -101,6 +97,14 @@ impl<S: Send + Sync> FromRequestParts<S> for ProjectKey {
         let text = id_text(parts, state).await?;
         project_id(&text).map(Self)
     }
+}
+
+/// The body that tells a client of a fault. What is not the client's doing is also logged.
+pub fn told(fault: &Fault) -> ErrorBody {
+    if fault.code.kind() == Kind::Failed && fault.code != Code::Cancelled {
+        tracing::error!(code = %fault.code, "{}", fault.message);
+    }
+    ErrorBody::from(fault)
 }
 
 /// Reads a project's id that was sent in a body or a path.

@@ -1,7 +1,7 @@
 //! `GET /projects/{id}/receive-pack`: a push into the daemon's bare repository, for clients that
 //! cannot link. git runs sealed; this moves its bytes.
 
-use super::failure::{Failure, ProjectKey, bad_request};
+use super::failure::{Failure, ProjectKey, bad_request, told};
 use super::{App, blocking};
 use axum::extract::State;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
@@ -10,7 +10,6 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
-use holm_api::ErrorBody;
 use holm_api::project::PACK_EOF;
 use holm_core::{Code, Fault};
 use std::process::Stdio;
@@ -49,7 +48,7 @@ async fn push(socket: WebSocket, mut command: Command) {
             reason: Utf8Bytes::default(),
         })),
         Err(fault) => {
-            let body = serde_json::to_string(&ErrorBody::from(&fault));
+            let body = serde_json::to_string(&told(&fault));
             Message::text(body.unwrap_or_default())
         }
     };
