@@ -147,14 +147,13 @@ fn stop(context: &Context, arguments: &StopArgs) -> Outcome {
 
 /// Waits until the daemon is really gone, so that the next one finds everything free.
 async fn ended(status: &Status) -> Result<(), Fault> {
-    let process = std::path::PathBuf::from(format!("/proc/{}", status.pid));
     let socket = DaemonUser::current()?.socket()?;
     let begun = Instant::now();
-    while process.exists() && begun.elapsed() < STOP_LIMIT {
+    while is_alive(status.pid) && begun.elapsed() < STOP_LIMIT {
         // Another daemon may already have the socket; what counts is that this one is gone.
         tokio::time::sleep(LOOK_AGAIN).await;
     }
-    if process.exists() && holm_api::client::Client::connect(&socket).await.is_ok() {
+    if is_alive(status.pid) && holm_api::client::Client::connect(&socket).await.is_ok() {
         return Err(Fault::new(
             Code::Busy,
             format!("the daemon (pid {}) has not ended yet", status.pid),
@@ -162,6 +161,17 @@ async fn ended(status: &Status) -> Result<(), Fault> {
         ));
     }
     Ok(())
+}
+
+/// Whether the process still holds anything. One that has ended and was not waited for yet (the
+/// first process of many containers takes its time) does not.
+fn is_alive(pid: u32) -> bool {
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else {
+        return false;
+    };
+    // The name in parentheses may hold anything, so what counts follows the last one.
+    let state = stat.rsplit(')').next().unwrap_or_default().trim_start();
+    !state.starts_with(['Z', 'X'])
 }
 
 fn status(context: &Context) -> Outcome {
