@@ -3,5 +3,8 @@
 //! Run by root (CI, a container) the tests switch to the user `holm-tester`; run by anybody else
 //! they are that user. `tidy.rs` fails when a file here is not listed.
 
+mod api;
+mod code;
+mod git_inside;
 mod lifecycle;
 mod support;
