@@ -4,7 +4,7 @@ use super::Stepped;
 use super::root::{NewRoot, attach, open_directory, overlay};
 use crate::sys::mount::{NO_DEV, NO_SUID, READ_ONLY, Reach, set_attributes};
 use crate::wire::{Defence, LaunchFailure, LaunchPlan, Part};
-use rustix::fs::{Mode, OFlags, ResolveFlags, mkdirat, openat2};
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fstat, mkdirat, openat2};
 use rustix::io::Errno;
 use rustix::mount::{OpenTreeFlags, open_tree};
 use std::collections::BTreeSet;
@@ -79,7 +79,7 @@ fn make_absent_paths(
     }
     let merged = overlay(&all, None).step(Part::Overlay, step)?;
     for path in &plan.protected {
-        match openat2(&merged, path, OPEN, Mode::empty(), PLAIN) {
+        match open_plain(merged.as_fd(), Path::new(path)) {
             Ok(_) => {}
             Err(Errno::NOENT) => {
                 make_directories(pins.as_fd(), Path::new(path))
@@ -126,8 +126,26 @@ fn protect(root: &NewRoot, plan: &LaunchPlan) -> Result<(), LaunchFailure> {
 }
 
 fn pin_beneath(tree: &OwnedFd, path: &Path, attributes: u64) -> Result<(), Errno> {
-    let place = openat2(tree, path, OPEN, Mode::empty(), PLAIN)?;
-    pin(&place, attributes).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+    let number = |error: io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
+    let place = match open_plain(tree.as_fd(), path) {
+        // Deleted in the writable layer, which hides what is in the lowest one.
+        Err(Errno::NOENT) => {
+            make_directories(tree.as_fd(), path).map_err(number)?;
+            open_plain(tree.as_fd(), path)?
+        }
+        opened => opened?,
+    };
+    pin(&place, attributes).map_err(number)
+}
+
+/// Opens what is at a path, with no link on the way and none at its end: a mount on a link would
+/// keep the link and leave open what it leads to.
+fn open_plain(top: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd, Errno> {
+    let place = openat2(top, path, OPEN, Mode::empty(), PLAIN)?;
+    match FileType::from_raw_mode(fstat(&place)?.st_mode) {
+        FileType::Symlink => Err(Errno::LOOP),
+        _ => Ok(place),
+    }
 }
 
 /// Mounts a place on itself.
