@@ -31,6 +31,7 @@ enum Protection {
 
 pub async fn launch(driver: &LinuxDriver, spec: &WorkspaceSpec) -> Result<(), Fault> {
     refuse_unkept_limits(spec)?;
+    refuse_unkept_protection(spec)?;
     let id = workspace_id(spec)?;
     let dirs = driver.layout.workspace(&id);
     if let Some(dirty) = &spec.brought.dirty
@@ -63,6 +64,19 @@ fn refuse_unkept_limits(spec: &WorkspaceSpec) -> Result<(), Fault> {
             format!("`holm up --allow-degraded={name}` goes on without it; `holm doctor` says why"),
         )),
     }
+}
+
+/// In a user namespace of its own a program can leave the mounts that hold protected paths in
+/// place, and then remove what is under them.
+fn refuse_unkept_protection(spec: &WorkspaceSpec) -> Result<(), Fault> {
+    if !spec.nested || spec.protected_paths.is_empty() {
+        return Ok(());
+    }
+    Err(Fault::new(
+        Code::ProtectedPath,
+        "protected paths cannot be held where programs may make user namespaces",
+        "take `nested` or `protected_paths` out of [project] in holm.toml",
+    ))
 }
 
 async fn start_keeper(
