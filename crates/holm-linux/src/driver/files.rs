@@ -82,6 +82,12 @@ fn copy_to_home(dirs: &WorkspaceDirs, spec: &WorkspaceSpec) -> io::Result<()> {
     Ok(())
 }
 
+/// Protected paths that are not there are directories inside. git must not try to remove them, as
+/// `stash -u` and `clean` do with what they do not know.
+fn placeholders(spec: &WorkspaceSpec) -> impl Iterator<Item = String> {
+    spec.protected_paths.iter().map(|path| format!("{path}/"))
+}
+
 /// The workspace's own part of `.git`.
 fn seed(layout: &Layout, dirs: &WorkspaceDirs, spec: &WorkspaceSpec) -> Result<(), Fault> {
     let packed_refs: PathBuf = layout.repository(&project_id(spec)?).join("packed-refs");
@@ -102,7 +108,12 @@ fn seed(layout: &Layout, dirs: &WorkspaceDirs, spec: &WorkspaceSpec) -> Result<(
             })
             .collect(),
         shallow: code.shallow.clone(),
-        excluded: code.excluded.clone(),
+        excluded: code
+            .excluded
+            .iter()
+            .cloned()
+            .chain(placeholders(spec))
+            .collect(),
         packed_refs,
     };
     Ok(seed_git_dir(&dirs.upper(), &seed)?)
