@@ -138,8 +138,11 @@ impl NewRoot {
             if !shown.exists() {
                 continue;
             }
-            self.show(shown, shown, READ_ONLY | NO_SUID | NO_DEV)
-                .step(Part::Mount, &format!("show {}", shown.display()))?;
+            match self.show(shown, shown, READ_ONLY | NO_SUID | NO_DEV) {
+                // Neither are links and files that programs inside put there: they are theirs.
+                Err(error) if is_taken(&error) => {}
+                result => result.step(Part::Mount, &format!("show {}", shown.display()))?,
+            }
         }
         Ok(())
     }
@@ -214,12 +217,24 @@ impl NewRoot {
             Err(error) => return Err(error.into()),
         }
         let open = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Ok(openat(&parent, name, open, Mode::empty())?)
+        let place = openat(&parent, name, open, Mode::empty())?;
+        match FileType::from_raw_mode(rustix::fs::fstat(&place)?.st_mode) {
+            FileType::Directory => Err(Errno::ISDIR.into()),
+            _ => Ok(place),
+        }
     }
 
     pub fn link(&self, target: &str, inside: &str) -> io::Result<()> {
         Ok(symlinkat(target, &self.directory, inside)?)
     }
+}
+
+/// Whether a place in the new root is something else than what is to be mounted there.
+fn is_taken(error: &io::Error) -> bool {
+    matches!(
+        Errno::from_io_error(error),
+        Some(Errno::NOTDIR | Errno::ISDIR | Errno::LOOP)
+    )
 }
 
 /// A new file system, mounted nowhere yet.
