@@ -8,3 +8,4 @@ mod code;
 mod git_inside;
 mod lifecycle;
 mod support;
+mod tidy;
