@@ -128,7 +128,7 @@ pub async fn no_such_route(request: Request) -> Failure {
     Failure(Fault::new(
         Code::NotFound,
         format!("the API has no route {method} {}", path.escape_debug()),
-        "docs/api.md lists the routes; all begin with /api/v1",
+        "every route begins with /api/v1; is the daemon older than this program? `holm daemon stop`",
     ))
 }
 
