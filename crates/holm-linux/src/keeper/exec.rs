@@ -18,6 +18,9 @@ use std::time::{Duration, Instant};
 
 /// Output that waits for the client; more is left in the pipe.
 const MOST_WAITING: usize = 256 * 1024;
+/// What a pipe can hold at most. A command's output is in it when the command ends; what comes after
+/// that much is from what it left in the background, which may write for ever.
+const MOST_LEFT_BEHIND: usize = 1024 * 1024;
 const CHUNK: usize = 64 * 1024;
 /// Between SIGTERM and SIGKILL of a command whose time is up.
 const GRACE: Duration = Duration::from_secs(2);
@@ -280,28 +283,28 @@ impl Session<'_> {
         self.stdin = None;
     }
 
-    /// Takes what is there of one output; an end or an error ends that output.
-    fn read_output(&mut self, kind: u8) -> bool {
+    /// Takes what is there of one output; an end or an error ends that output. Returns how much.
+    fn read_output(&mut self, kind: u8) -> usize {
         let source = if kind == channel::STDOUT {
             &mut self.stdout
         } else {
             &mut self.stderr
         };
         let Some(descriptor) = source.as_ref() else {
-            return false;
+            return 0;
         };
         let mut chunk = vec![0; CHUNK];
         match rustix::io::read(descriptor, &mut chunk) {
-            Err(Errno::AGAIN | Errno::INTR) => false,
+            Err(Errno::AGAIN | Errno::INTR) => 0,
             Ok(0) | Err(_) => {
                 *source = None;
-                false
+                0
             }
             Ok(length) => {
                 if self.client.is_some() {
                     self.outgoing.extend(frame(kind, &chunk[..length]));
                 }
-                true
+                length
             }
         }
     }
@@ -353,7 +356,12 @@ impl Session<'_> {
         let code = if read == 0 { 255 } else { code[0] };
         let code = if self.timed_out { TIMED_OUT } else { code };
         for kind in [channel::STDOUT, channel::STDERR] {
-            while self.read_output(kind) {
+            let mut left = MOST_LEFT_BEHIND;
+            while left > 0 {
+                match self.read_output(kind) {
+                    0 => break,
+                    length => left = left.saturating_sub(length),
+                }
                 self.flush_to(MOST_WAITING)?;
             }
         }
