@@ -41,22 +41,22 @@ pub fn seal(plan: &LaunchPlan) -> Result<bool, LaunchFailure> {
 }
 
 fn set_limits(plan: &LaunchPlan) -> io::Result<()> {
-    let none = Rlimit {
-        current: Some(0),
-        maximum: Some(0),
+    let at_most = |most| Rlimit {
+        current: Some(most),
+        maximum: Some(most),
     };
     if plan.has(Defence::CoreLimit) {
-        // A core would be written by the host, where the workspace's data does not belong.
-        setrlimit(Resource::Core, none)?;
+        // Memory of the workspace does not belong into the host's hands. A limit of 0 would keep
+        // files from being written, but not the host's crash handler from being called with the
+        // core on its stdin; 1 is the kernel's word for neither, and the filter keeps it.
+        setrlimit(Resource::Core, at_most(1))?;
     }
-    setrlimit(Resource::Rtprio, none)?;
+    setrlimit(Resource::Rtprio, at_most(0))?;
+    // What the user may take from other programs of the host is not the workspace's to take.
+    setrlimit(Resource::Nice, at_most(0))?;
     if let Some(processes) = plan.processes {
         // Counted in this user namespace, so other workspaces and the host do not matter.
-        let limit = Rlimit {
-            current: Some(processes),
-            maximum: Some(processes),
-        };
-        setrlimit(Resource::Nproc, limit)?;
+        setrlimit(Resource::Nproc, at_most(processes))?;
     }
     Ok(())
 }

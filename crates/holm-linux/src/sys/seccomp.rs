@@ -23,6 +23,12 @@ pub enum Rule {
     },
     /// Sockets: Unix, IPv4, IPv6 and route netlink; no other family.
     PlainSocketsOnly,
+    /// Denied when the argument is this and the pointer is not null: asking is allowed, setting not.
+    DenySetting {
+        argument: u32,
+        value: u32,
+        pointer: u32,
+    },
 }
 
 /// One row of the table: the call, what is asked, and the error that the caller gets.
@@ -209,7 +215,41 @@ pub const TABLE: &[Row] = &[
         error: libc::EAFNOSUPPORT,
         lifted_when_nested: false,
     },
+    // The other way to a socket of a family.
+    Row {
+        name: "socketpair",
+        number: libc::SYS_socketpair,
+        rule: Rule::PlainSocketsOnly,
+        error: libc::EAFNOSUPPORT,
+        lifted_when_nested: false,
+    },
+    // A core limit of 1 keeps the kernel from calling the host's crash handler, one of 0 does not.
+    // Success without effect, because programs that set it to 0 give up when that fails.
+    Row {
+        name: "setrlimit",
+        number: libc::SYS_setrlimit,
+        rule: Rule::DenyValues {
+            argument: 0,
+            values: &[libc::RLIMIT_CORE],
+        },
+        error: NOTHING_HAPPENS,
+        lifted_when_nested: false,
+    },
+    Row {
+        name: "prlimit64",
+        number: libc::SYS_prlimit64,
+        rule: Rule::DenySetting {
+            argument: 1,
+            value: libc::RLIMIT_CORE,
+            pointer: 2,
+        },
+        error: NOTHING_HAPPENS,
+        lifted_when_nested: false,
+    },
 ];
+
+/// As an error of a row: the caller is told that all went well.
+pub const NOTHING_HAPPENS: i32 = 0;
 
 /// Puts the filter on this process and all that come from it, for good. Needs no_new_privs.
 pub fn install(nesting: Nesting) -> io::Result<()> {
@@ -301,6 +341,20 @@ fn block(row: &Row) -> Vec<libc::sock_filter> {
             fail(row.error),
             allow(),
         ],
+        Rule::DenySetting {
+            argument,
+            value,
+            pointer,
+        } => vec![
+            load_argument(argument),
+            jump(JUMP_EQUAL, value, 0, 5),
+            load_argument(pointer),
+            jump(JUMP_EQUAL, 0, 0, 2),
+            load_high_half(pointer),
+            jump(JUMP_EQUAL, 0, 1, 0),
+            fail(row.error),
+            allow(),
+        ],
     }
 }
 
@@ -315,6 +369,10 @@ fn load(offset: u32) -> libc::sock_filter {
 /// The low half of an argument (little endian).
 fn load_argument(argument: u32) -> libc::sock_filter {
     load(16 + 8 * argument)
+}
+
+fn load_high_half(argument: u32) -> libc::sock_filter {
+    load(16 + 8 * argument + 4)
 }
 
 /// Skips `then` instructions if it is so, `otherwise` if not.
@@ -340,7 +398,11 @@ mod tests {
         let word = |offset: u32| match offset {
             OFFSET_NUMBER => number,
             OFFSET_ARCHITECTURE => architecture,
-            _ => arguments[(offset as usize - 16) / 8] as u32,
+            _ => {
+                let argument = arguments[(offset as usize - 16) / 8];
+                let shift = (offset % 8) * 8;
+                (argument >> shift) as u32
+            }
         };
         let (mut at, mut accumulator) = (0usize, 0u32);
         loop {
@@ -421,6 +483,16 @@ mod tests {
                     }
                     let uevents = [16, 0, 15, 0, 0, 0];
                     assert_eq!(call(row, uevents), errno(row.error));
+                }
+                Rule::DenySetting { .. } => {
+                    let core = libc::RLIMIT_CORE.into();
+                    for pointer in [1, 1 << 32, u64::MAX] {
+                        let set = |resource| call(row, [0, resource, pointer, 0, 0, 0]);
+                        assert_eq!(set(core), errno(row.error), "{pointer:#x}");
+                        assert_eq!(set(core + 1), libc::SECCOMP_RET_ALLOW);
+                    }
+                    let ask = call(row, [0, core, 0, 1, 0, 0]);
+                    assert_eq!(ask, libc::SECCOMP_RET_ALLOW);
                 }
             }
         }
