@@ -3,8 +3,11 @@
 //! Run by root (CI, a container) the tests switch to the user `holm-tester`; run by anybody else
 //! they are that user. `tidy.rs` fails when a file here is not listed.
 
+#![allow(clippy::unwrap_used, reason = "in a test, what cannot be had is a failure")]
+
 mod api;
 mod code;
+mod exec;
 mod git_inside;
 mod lifecycle;
 mod support;

@@ -35,7 +35,7 @@ impl Ran {
     /// It must have ended with this code.
     #[track_caller]
     pub fn exits(self, code: i32) -> Self {
-        assert_eq!(self.code, Some(code), "{self:#?}");
+        assert_eq!(self.code, Some(code), "{}\n{self:#?}", self.command);
         self
     }
 
