@@ -75,6 +75,8 @@ pub enum Defence {
     ClosedDescriptors,
     /// `/etc`, `/usr` and the like are read-only mounts without setuid.
     ReadOnlySystem,
+    /// Sockets of the host in directories that are shown cannot be connected to.
+    NoHostSockets,
 }
 
 /// The keeper's one answer on its stdout.

@@ -13,9 +13,11 @@ use rustix::mount::{
     OpenTreeFlags, UnmountFlags, fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsmount,
     fsopen, mount_change, move_mount, open_tree, unmount,
 };
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::path::{Component, Path};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Component, Path, PathBuf};
 
 /// The root that the workspace will have, mounted at a place that only this namespace knows.
 pub struct NewRoot {
@@ -23,9 +25,10 @@ pub struct NewRoot {
 }
 
 /// Directories of the system that are visible read-only, where the host has them.
-const SYSTEM: [&str; 10] = [
-    "usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "opt", "nix", "gnu",
-];
+const SYSTEM: [&str; 7] = ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"];
+
+/// The same, where services of the host may have their sockets (`/nix/var/nix/daemon-socket`).
+const SYSTEM_WITH_SOCKETS: [&str; 3] = ["opt", "nix", "gnu"];
 
 /// Places that programs expect and that are empty inside.
 const EMPTY: [&str; 6] = ["mnt", "media", "srv", "var/lib", "var/cache", "var/log"];
@@ -84,6 +87,13 @@ impl NewRoot {
         for name in EMPTY {
             self.directory(Path::new(name))
                 .step(Part::Mount, "make the empty places")?;
+        }
+        for name in SYSTEM_WITH_SOCKETS {
+            let host = Path::new("/").join(name);
+            if host.is_dir() {
+                self.show_without_sockets(&host, plan)
+                    .step(Part::Mount, &format!("show {}", host.display()))?;
+            }
         }
         symlinkat("/tmp", &self.directory, "var/tmp").step(Part::Mount, "link /var/tmp")?;
         symlinkat("/run", &self.directory, "var/run").step(Part::Mount, "link /var/run")?;
@@ -173,6 +183,29 @@ impl NewRoot {
         let copy = open_tree(CWD, host, flags)?;
         set_attributes(copy.as_fd(), attributes, Reach::AllBelow)?;
         self.attach(&copy, inside)
+    }
+
+    /// Shows a file or a directory of the host read-only, at the same path, in a way that nobody can
+    /// connect to a socket in it: read-only does not keep a program from talking to a service of
+    /// the host, but in an overlay a socket is another one, on which nobody listens.
+    fn show_without_sockets(&self, host: &Path, plan: &LaunchPlan) -> io::Result<()> {
+        let sealed = READ_ONLY | NO_SUID | NO_DEV;
+        if !host.is_dir() || !plan.has(Defence::NoHostSockets) {
+            return self.show(host, host, sealed);
+        }
+        // An overlay needs two layers; the second one adds nothing.
+        let layers = [open_directory(host)?, self.directory(Path::new("srv"))?];
+        let copy = overlay(&layers, None)?;
+        set_attributes(copy.as_fd(), sealed, Reach::ThisMount)?;
+        self.attach(&copy, host)?;
+        // What is mounted below a layer is not part of an overlay.
+        for below in mounts_directly_below(host)? {
+            // Neither the root that is being made here, nor what the user cannot even look at.
+            if !below.starts_with(&plan.dir) && below.symlink_metadata().is_ok() {
+                self.show_without_sockets(&below, plan)?;
+            }
+        }
+        Ok(())
     }
 
     /// Mounts at a place of the new root, making the place where it is missing.
@@ -277,6 +310,42 @@ pub fn overlay(lower: &[OwnedFd], writable: Option<(&OwnedFd, &OwnedFd)>) -> io:
     )?)
 }
 
+/// Mount points of the host below a directory, without those below another one of them.
+fn mounts_directly_below(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut below: Vec<PathBuf> = std::fs::read("/proc/self/mountinfo")?
+        .split(|byte| *byte == b'\n')
+        .filter_map(|line| line.split(|byte| *byte == b' ').nth(4))
+        .map(unescape)
+        .filter(|place| place.starts_with(directory) && place != directory)
+        .collect();
+    below.sort();
+    below.dedup_by(|place, above| place.starts_with(above));
+    Ok(below)
+}
+
+/// The kernel writes blanks, line ends and backslashes in paths as three octal digits.
+fn unescape(text: &[u8]) -> PathBuf {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((first, after)) = rest.split_first() {
+        let digits = after
+            .get(..3)
+            .and_then(|digits| str::from_utf8(digits).ok());
+        let escaped = digits.and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        match (first, escaped) {
+            (b'\\', Some(byte)) => {
+                bytes.push(byte);
+                rest = &after[3..];
+            }
+            _ => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    PathBuf::from(OsString::from_vec(bytes))
+}
+
 /// Mounts exactly on what `place` is.
 pub fn attach(mount: BorrowedFd<'_>, place: BorrowedFd<'_>) -> io::Result<()> {
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
@@ -295,4 +364,32 @@ pub fn open_directory(path: &Path) -> io::Result<OwnedFd> {
         OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
         Mode::empty(),
     )?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_of_mountinfo_are_read_as_the_kernel_writes_them() {
+        let check = |text: &[u8], expect: &[u8]| {
+            assert_eq!(unescape(text).into_os_string().into_vec(), expect);
+        };
+        check(b"/plain", b"/plain");
+        check(b"/a\\040b\\012c\\134d", b"/a b\nc\\d");
+        check(b"/\xff\\040", b"/\xff ");
+        check(b"/not\\09x\\0", b"/not\\09x\\0");
+    }
+
+    #[test]
+    fn only_the_outermost_mounts_below_are_found() {
+        let below = mounts_directly_below(Path::new("/")).unwrap();
+        assert!(below.contains(&PathBuf::from("/proc")), "{below:?}");
+        let nested = |place: &PathBuf| {
+            below
+                .iter()
+                .any(|above| place != above && place.starts_with(above))
+        };
+        assert!(!below.iter().any(nested), "{below:?}");
+    }
 }
