@@ -1,16 +1,22 @@
 //! Laying out the files that a client sent along, into an upper layer that nothing has mounted yet.
 //!
+//! Modes and modification times arrive as they were, to the nanosecond: what is brought may be build
+//! output, and build tools compare times.
+//!
 //! The archive comes from the user's own client, but its names come from a repository: absolute
 //! paths, `..`, links on the way and anything that is not a file, directory or link are refused.
 
-use rustix::fs::{Mode, OFlags, mkdirat, openat, symlinkat, unlinkat};
+use rustix::fs::{
+    AtFlags, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, fchmod, futimens, mkdirat, openat,
+    symlinkat, unlinkat, utimensat,
+};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Component, Path};
-use tar::{Archive, EntryType};
+use std::path::{Component, Path, PathBuf};
+use tar::{Archive, Entry, EntryType};
 
 const DIRECTORY: OFlags = OFlags::PATH
     .union(OFlags::DIRECTORY)
@@ -20,10 +26,14 @@ const DIRECTORY: OFlags = OFlags::PATH
 pub fn unpack(archive: &Path, into: &Path) -> io::Result<()> {
     let top = crate::launch::open_directory(into)?;
     let mut archive = Archive::new(File::open(archive)?);
+    let mut directories = Vec::new();
     for entry in archive.entries()? {
         let mut entry = entry?;
         let path = entry.path()?.into_owned();
-        let mode = Mode::from_raw_mode(entry.header().mode()? & 0o777);
+        let given = Given {
+            mode: Mode::from_raw_mode(entry.header().mode()? & 0o777),
+            times: times(&mut entry)?,
+        };
         let refuse = |why: &str| {
             let message = format!("{}: {why}", path.display());
             Err(io::Error::new(io::ErrorKind::InvalidData, message))
@@ -38,8 +48,11 @@ pub fn unpack(archive: &Path, into: &Path) -> io::Result<()> {
             return refuse("the repository's own directory is not taken along");
         }
         match entry.header().entry_type() {
-            EntryType::Directory => drop(directory(&top, &path)?),
-            EntryType::Regular => write_file(&top, &path, mode, &mut entry)?,
+            EntryType::Directory => {
+                directory(&top, &path)?;
+                directories.push((path, given));
+            }
+            EntryType::Regular => write_file(&top, &path, &given, &mut entry)?,
             EntryType::Symlink => {
                 let Some(target) = entry.link_name()? else {
                     return refuse("a link to nothing");
@@ -47,19 +60,77 @@ pub fn unpack(archive: &Path, into: &Path) -> io::Result<()> {
                 let (parent, name) = parent(&top, &path)?;
                 remove_existing(&parent, name)?;
                 symlinkat(target.as_ref(), &parent, name)?;
+                utimensat(&parent, name, &given.times, AtFlags::SYMLINK_NOFOLLOW)?;
             }
             _ => return refuse("neither a file nor a directory nor a link"),
         }
     }
+    finish_directories(&top, directories)
+}
+
+/// What an entry says of itself besides its content.
+struct Given {
+    mode: Mode,
+    times: Timestamps,
+}
+
+/// The modification time; the time of the last access is not brought.
+fn times(entry: &mut Entry<'_, File>) -> io::Result<Timestamps> {
+    let mut seconds = i64::try_from(entry.header().mtime()?).unwrap_or(0);
+    let mut nanoseconds = 0;
+    if let Some(extensions) = entry.pax_extensions()? {
+        for extension in extensions {
+            let extension = extension?;
+            if extension.key_bytes() == b"mtime"
+                && let Ok(text) = extension.value()
+                && let Some((whole, fraction)) = text.split_once('.')
+                && fraction.len() == 9
+                && let (Ok(whole), Ok(fraction)) = (whole.parse(), fraction.parse::<u32>())
+            {
+                (seconds, nanoseconds) = (whole, fraction);
+            }
+        }
+    }
+    Ok(Timestamps {
+        last_access: Timespec {
+            tv_sec: 0,
+            tv_nsec: UTIME_OMIT,
+        },
+        last_modification: Timespec {
+            tv_sec: seconds,
+            tv_nsec: nanoseconds.into(),
+        },
+    })
+}
+
+/// Last, because making what is in a directory changes its time and may need more than its mode
+/// allows. The deepest come first, for the same reason.
+fn finish_directories(top: &OwnedFd, mut directories: Vec<(PathBuf, Given)>) -> io::Result<()> {
+    directories.sort_by(|(left, _), (right, _)| right.cmp(left));
+    for (path, given) in directories {
+        let (parent, name) = parent(top, &path)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let opened = openat(&parent, name, flags, Mode::empty())?;
+        futimens(&opened, &given.times)?;
+        fchmod(&opened, given.mode)?;
+    }
     Ok(())
 }
 
-fn write_file(top: &OwnedFd, path: &Path, mode: Mode, content: &mut impl Read) -> io::Result<()> {
+fn write_file(
+    top: &OwnedFd,
+    path: &Path,
+    given: &Given,
+    content: &mut impl Read,
+) -> io::Result<()> {
     let (parent, name) = parent(top, path)?;
     remove_existing(&parent, name)?;
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = openat(&parent, name, flags, mode | Mode::WUSR)?;
-    io::copy(content, &mut File::from(file))?;
+    let mut file = File::from(openat(&parent, name, flags, Mode::RUSR | Mode::WUSR)?);
+    io::copy(content, &mut file)?;
+    // Not at once, because the daemon's own mask would count.
+    fchmod(&file, given.mode)?;
+    futimens(&file, &given.times)?;
     Ok(())
 }
 
@@ -96,7 +167,7 @@ fn remove_existing(parent: &OwnedFd, name: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
     use std::fs;
-    use std::path::PathBuf;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     fn archive(place: &Path, add: impl FnOnce(&mut tar::Builder<Vec<u8>>)) -> PathBuf {
         let mut builder = tar::Builder::new(Vec::new());
@@ -119,14 +190,25 @@ mod tests {
     }
 
     #[test]
-    fn files_and_links_arrive_with_their_modes() {
+    fn files_and_links_arrive_with_their_modes_and_times() {
         let place = tempfile::tempdir().unwrap();
         let into = place.path().join("into");
         fs::create_dir(&into).unwrap();
         let path = archive(place.path(), |builder| {
             let mut header = tar::Header::new_gnu();
+            header.set_entry_type(EntryType::Directory);
+            header.set_size(0);
+            header.set_mode(0o555);
+            header.set_mtime(77);
+            builder
+                .append_data(&mut header, "bin", io::empty())
+                .unwrap();
+            header.set_entry_type(EntryType::Regular);
             header.set_size(2);
-            header.set_mode(0o755);
+            header.set_mode(0o555);
+            builder
+                .append_pax_extensions([("mtime", &b"1000000000.000000007"[..])])
+                .unwrap();
             builder
                 .append_data(&mut header, "bin/run", &b"hi"[..])
                 .unwrap();
@@ -134,15 +216,13 @@ mod tests {
         });
         unpack(&path, &into).unwrap();
         assert_eq!(fs::read(into.join("link")).unwrap(), b"hi");
-        use std::os::unix::fs::PermissionsExt;
-        assert_eq!(
-            fs::metadata(into.join("bin/run"))
-                .unwrap()
-                .permissions()
-                .mode()
-                & 0o777,
-            0o755
-        );
+        let run = fs::metadata(into.join("bin/run")).unwrap();
+        assert_eq!(run.mode() & 0o777, 0o555);
+        assert_eq!((run.mtime(), run.mtime_nsec()), (1_000_000_000, 7));
+        let bin = fs::metadata(into.join("bin")).unwrap();
+        assert_eq!((bin.mode() & 0o777, bin.mtime()), (0o555, 77));
+        assert_eq!(fs::symlink_metadata(into.join("link")).unwrap().mtime(), 0);
+        fs::set_permissions(into.join("bin"), fs::Permissions::from_mode(0o755)).unwrap();
     }
 
     #[test]

@@ -152,6 +152,13 @@ fn append<W: Write>(
     };
     let kind = metadata.file_type();
     let mut header = header(&metadata);
+    if kind.is_file() || kind.is_dir() || kind.is_symlink() {
+        // The header has seconds only. Build tools compare finer than that.
+        let modified = format!("{}.{:09}", metadata.mtime(), metadata.mtime_nsec());
+        builder
+            .append_pax_extensions([("mtime", modified.as_bytes())])
+            .map_err(failed)?;
+    }
     if kind.is_symlink() {
         let target = std::fs::read_link(&path).map_err(failed)?;
         header.set_entry_type(tar::EntryType::Symlink);
