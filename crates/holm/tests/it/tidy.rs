@@ -379,6 +379,36 @@ fn dependencies_have_known_licences_and_one_source() {
     assert!(strange.is_empty(), "{strange:?}");
 }
 
+#[test]
+fn on_other_systems_the_program_needs_nothing() {
+    let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
+    let arguments = [
+        "tree",
+        "-p",
+        "holm",
+        "-e",
+        "normal",
+        "--offline",
+        "--locked",
+        "--prefix",
+        "none",
+    ];
+    // Windows would need crates of the dev-dependencies that are not on every machine.
+    let output = Command::new(&cargo)
+        .args(arguments)
+        .args(["--target", "x86_64-apple-darwin"])
+        .current_dir(top())
+        .output()
+        .unwrap();
+    let tree = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(
+        tree.lines().count(),
+        1,
+        "{tree}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
 /// One of the alternatives must be known, and of it every part.
 fn is_allowed(licence: &str) -> bool {
     let licence = licence.replace('/', " OR ").replace(['(', ')'], "");
