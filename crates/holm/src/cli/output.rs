@@ -134,11 +134,12 @@ pub fn can_ask() -> bool {
 
 /// Asks on the terminal. Anything but a clear yes is a no.
 pub fn ask(question: &str) -> bool {
-    let mut stderr = anstream::stderr().lock();
-    if write!(stderr, "{question} [y/N] ")
-        .and_then(|()| stderr.flush())
-        .is_err()
-    {
+    // The lock ends before the wait for an answer: meanwhile others may have something to say.
+    let asked = {
+        let mut stderr = anstream::stderr().lock();
+        write!(stderr, "{question} [y/N] ").and_then(|()| stderr.flush())
+    };
+    if asked.is_err() {
         return false;
     }
     let mut answer = String::new();

@@ -17,9 +17,12 @@ pub struct Size {
     pub cols: u16,
 }
 
-/// Whether a program inside should get a terminal: both ends are one.
+/// Whether a program inside should get a terminal: both ends are one, and it is ours. A job in the
+/// background would be stopped for touching it.
 pub fn is_interactive() -> bool {
-    std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
+    std::io::stdin().is_terminal()
+        && std::io::stdout().is_terminal()
+        && !is_in_background(rustix::stdio::stdin())
 }
 
 /// The size of the terminal; a terminal that does not know it counts as 24 × 80.

@@ -28,7 +28,7 @@ pub struct Wish {
 }
 
 /// How long cancelled work may take to clean up after itself.
-const CLEAN_UP: Duration = Duration::from_secs(2);
+const CLEAN_UP: Duration = Duration::from_millis(500);
 
 // === impl Wish ===
 
