@@ -1,7 +1,7 @@
 //! The one place that runs git, for the client (`holm up`) and for the daemon's side (the driver).
 //!
 //! Two worlds, kept apart. [`Repository`] is the user's own repository, read with the user's own
-//! configuration. [`Bare`], [`build_base`] and [`seed_git_dir`] work on what the daemon owns, with
+//! configuration. [`Bare`], [`build_base`] and [`seed_excluded, seed_git_dir`] work on what the daemon owns, with
 //! no configuration but ours: no hook, filter, helper or transport of anybody can run there.
 //!
 //! What is absent here: async, `unsafe`, and any git directory that a workspace can write.
@@ -28,4 +28,4 @@ pub use remote::{Remote, without_credentials};
 pub use repository::dirty::Dirty;
 pub use repository::refs::{Resolved, refs_digest};
 pub use repository::{Repository, project_id_of};
-pub use seed::{OBJECTS_INSIDE, Seed, seed_git_dir};
+pub use seed::{OBJECTS_INSIDE, Seed, seed_excluded, seed_git_dir};

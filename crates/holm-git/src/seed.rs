@@ -67,7 +67,7 @@ pub fn seed_git_dir(upper: &Path, seed: &Seed) -> Result<(), GitError> {
         std::fs::write(git_dir.join("config"), seed.config_text())?;
         let alternates = git_dir.join("objects/info/alternates");
         std::fs::write(alternates, format!("{OBJECTS_INSIDE}\n"))?;
-        std::fs::write(git_dir.join("info/exclude"), seed.exclude_text())?;
+        std::fs::write(git_dir.join("info/exclude"), exclude_text(&seed.excluded))?;
         if !seed.shallow.is_empty() {
             let lines: String = seed
                 .shallow
@@ -79,6 +79,21 @@ pub fn seed_git_dir(upper: &Path, seed: &Seed) -> Result<(), GitError> {
         Ok(())
     };
     write().map_err(GitError::file("write", &git_dir))
+}
+
+/// Writes anew which paths git status must not show. Only while nothing of the workspace runs, and
+/// nothing of it has run.
+pub fn seed_excluded(upper: &Path, excluded: &[String]) -> Result<(), GitError> {
+    let file = upper.join(".git/info/exclude");
+    std::fs::write(&file, exclude_text(excluded)).map_err(GitError::file("write", &file))
+}
+
+fn exclude_text(excluded: &[String]) -> String {
+    excluded
+        .iter()
+        .filter_map(|path| quote::ignore_line(path))
+        .map(|line| format!("{line}\n"))
+        .collect()
 }
 
 // === impl Seed ===
@@ -152,13 +167,5 @@ impl Seed {
             }
         }
         text
-    }
-
-    fn exclude_text(&self) -> String {
-        self.excluded
-            .iter()
-            .filter_map(|path| quote::ignore_line(path))
-            .map(|line| format!("{line}\n"))
-            .collect()
     }
 }

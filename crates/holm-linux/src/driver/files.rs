@@ -2,16 +2,16 @@
 
 use super::environment::{below_home, write_etc};
 use super::unpack::unpack;
-use super::{blocking, disk_fault, project_id, remove_tree, workspace_id};
+use super::{base, blocking, disk_fault, project_id, remove_tree, workspace_id};
 use crate::Layout;
 use crate::layout::WorkspaceDirs;
 use holm_core::{Code, Fault};
 use holm_engine::spec::WorkspaceSpec;
-use holm_git::{Seed, seed_git_dir};
+use holm_git::{Seed, seed_excluded, seed_git_dir};
 use std::fs;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub async fn make(layout: &Arc<Layout>, spec: Arc<WorkspaceSpec>) -> Result<(), Fault> {
@@ -28,7 +28,6 @@ pub async fn make(layout: &Arc<Layout>, spec: Arc<WorkspaceSpec>) -> Result<(), 
         write_etc(&dirs, &spec).map_err(disk)?;
         fs::write(dirs.guest().join("id"), format!("{id}\n")).map_err(disk)?;
         copy_to_home(&dirs, &spec).map_err(disk)?;
-        seed(&layout, &dirs, &spec)?;
         if let Some(archive) = &spec.brought.include_tar {
             unpack(archive, &dirs.upper()).map_err(|error| {
                 let hint = "name the files one by one with `--include`";
@@ -39,6 +38,7 @@ pub async fn make(layout: &Arc<Layout>, spec: Arc<WorkspaceSpec>) -> Result<(), 
                 }
             })?;
         }
+        seed(&layout, &dirs, &spec)?;
         fs::write(dirs.complete(), "").map_err(disk)
     })
     .await
@@ -82,10 +82,47 @@ fn copy_to_home(dirs: &WorkspaceDirs, spec: &WorkspaceSpec) -> io::Result<()> {
     Ok(())
 }
 
-/// Protected paths that are not there are directories inside. git must not try to remove them, as
-/// `stash -u` and `clean` do with what they do not know.
-fn placeholders(spec: &WorkspaceSpec) -> impl Iterator<Item = String> {
-    spec.protected_paths.iter().map(|path| format!("{path}/"))
+/// Notes anew what git must not see, after the uncommitted state has been laid out: a protected path
+/// may have come or gone with it. Nothing but git has run in the workspace yet.
+pub async fn exclude_again(layout: &Arc<Layout>, spec: &WorkspaceSpec) -> Result<(), Fault> {
+    let (layout, spec) = (Arc::clone(layout), spec.clone());
+    blocking(move || {
+        let dirs = layout.workspace(&workspace_id(&spec)?);
+        let excluded = excluded(&layout, &dirs, &spec)?;
+        Ok(seed_excluded(&dirs.upper(), &excluded)?)
+    })
+    .await
+}
+
+/// What was included; and protected paths that are not there, because those are empty directories
+/// inside, which git must not try to remove, as `stash -u` and `clean` do with what they do not know.
+fn excluded(
+    layout: &Layout,
+    dirs: &WorkspaceDirs,
+    spec: &WorkspaceSpec,
+) -> Result<Vec<String>, Fault> {
+    let base = base::tree(layout, &project_id(spec)?, spec);
+    let protected = spec.protected_paths.iter();
+    let absent = protected.filter(|path| !is_there(&dirs.upper(), &base, Path::new(path)));
+    let placeholders = absent.map(|path| format!("{path}/"));
+    Ok(spec
+        .code
+        .excluded
+        .iter()
+        .cloned()
+        .chain(placeholders)
+        .collect())
+}
+
+/// Whether the overlay will show something at `path`.
+fn is_there(upper: &Path, base: &Path, path: &Path) -> bool {
+    let is_whiteout = |above: &Path| {
+        let metadata = upper.join(above).symlink_metadata();
+        metadata.is_ok_and(|metadata| metadata.file_type().is_char_device())
+    };
+    let is_removed = path.ancestors().any(is_whiteout);
+    let is_in = |layer: &Path| layer.join(path).symlink_metadata().is_ok();
+    !is_removed && (is_in(upper) || is_in(base))
 }
 
 /// The workspace's own part of `.git`.
@@ -108,12 +145,7 @@ fn seed(layout: &Layout, dirs: &WorkspaceDirs, spec: &WorkspaceSpec) -> Result<(
             })
             .collect(),
         shallow: code.shallow.clone(),
-        excluded: code
-            .excluded
-            .iter()
-            .cloned()
-            .chain(placeholders(spec))
-            .collect(),
+        excluded: excluded(layout, dirs, spec)?,
         packed_refs,
     };
     Ok(seed_git_dir(&dirs.upper(), &seed)?)

@@ -2,7 +2,7 @@
 //! uncommitted state that was brought along.
 
 use super::environment::{toolchains, variables};
-use super::{LinuxDriver, base, disk_fault, exec, halt, project_id, workspace_id};
+use super::{LinuxDriver, base, disk_fault, exec, files, halt, project_id, workspace_id};
 use crate::keeper;
 use crate::layout::WorkspaceDirs;
 use crate::wire::{LaunchAnswer, LaunchFailure, LaunchPlan, Part, VERSION, switched_off};
@@ -46,6 +46,7 @@ pub async fn launch(driver: &LinuxDriver, spec: &WorkspaceSpec) -> Result<(), Fa
             return Ok(());
         }
         halt::halt(&driver.layout, &id).await?;
+        files::exclude_again(&driver.layout, spec).await?;
     }
     start_keeper(driver, spec, &dirs, Protection::On).await
 }
@@ -182,24 +183,11 @@ async fn lay_out_dirty(
     if !pack.is_empty() {
         git(dirs, &["index-pack", "--stdin", "--fix-thin"], pack).await?;
     }
-    match &spec.code.commit {
-        Some(commit) => {
-            git(
-                dirs,
-                &["read-tree", "-m", "-u", commit, &dirty.worktree_tree],
-                Vec::new(),
-            )
-            .await?
-        }
-        None => {
-            git(
-                dirs,
-                &["read-tree", "-m", "-u", &dirty.worktree_tree],
-                Vec::new(),
-            )
-            .await?
-        }
-    }
+    // Included files lie there already. What the state has of them is the same, or newer.
+    let mut check_out = vec!["read-tree", "--reset", "-u"];
+    check_out.extend(spec.code.commit.as_deref());
+    check_out.push(&dirty.worktree_tree);
+    git(dirs, &check_out, Vec::new()).await?;
     // Entries that stay the same keep what git knows of their files.
     git(dirs, &["read-tree", "-m", &dirty.index_tree], Vec::new()).await
 }
