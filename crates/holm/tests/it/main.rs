@@ -8,7 +8,11 @@
 mod api;
 mod code;
 mod exec;
+mod dirty;
 mod git_inside;
+mod inside;
+mod include;
 mod lifecycle;
+mod on_a_terminal;
 mod support;
 mod tidy;
