@@ -7,6 +7,7 @@
 pub mod descriptors;
 pub use root::{descriptor_path, open_directory};
 mod devices;
+mod etc;
 mod proc;
 mod root;
 mod seal;

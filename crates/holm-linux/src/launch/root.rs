@@ -3,7 +3,7 @@
 //! Every place is found by walking down from the root's own descriptor without following links,
 //! because home and tree hold what programs of the workspace wrote in an earlier run.
 
-use super::Stepped;
+use super::{Stepped, etc};
 use crate::sys::mount::{NO_DEV, NO_SUID, READ_ONLY, Reach, set_attributes};
 use crate::wire::{Defence, LaunchFailure, LaunchPlan, Part};
 use rustix::fs::{CWD, FileType, Mode, OFlags, mkdirat, openat, symlinkat};
@@ -132,13 +132,7 @@ impl NewRoot {
 
     /// `/etc`, `/tmp`, home, and the user's toolchains.
     pub fn make_places(&self, plan: &LaunchPlan) -> Result<(), LaunchFailure> {
-        let own = open_directory(&plan.dir.join("etc")).step(Part::Mount, "open our /etc")?;
-        let host = open_directory(Path::new("/etc")).step(Part::Mount, "open /etc")?;
-        let etc = overlay(&[own, host], None).step(Part::Overlay, "lay our files over /etc")?;
-        set_attributes(etc.as_fd(), READ_ONLY | NO_SUID | NO_DEV, Reach::ThisMount)
-            .and_then(|()| self.attach(&etc, Path::new("etc")))
-            .step(Part::Overlay, "mount /etc")?;
-
+        etc::mount(self, &plan.dir.join("etc"))?;
         self.show(&plan.dir.join("tmp"), Path::new("tmp"), NO_SUID | NO_DEV)
             .step(Part::Mount, "mount /tmp")?;
         self.show(&plan.dir.join("home"), &plan.home, NO_SUID | NO_DEV)
@@ -257,8 +251,12 @@ impl NewRoot {
         }
     }
 
-    pub fn link(&self, target: &str, inside: &str) -> io::Result<()> {
-        Ok(symlinkat(target, &self.directory, inside)?)
+    pub fn link(&self, target: impl AsRef<Path>, inside: impl AsRef<Path>) -> io::Result<()> {
+        Ok(symlinkat(
+            target.as_ref(),
+            &self.directory,
+            inside.as_ref(),
+        )?)
     }
 }
 

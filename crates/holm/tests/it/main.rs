@@ -6,13 +6,20 @@
 #![allow(clippy::unwrap_used, reason = "in a test, what cannot be had is a failure")]
 
 mod api;
+mod attacks_files;
+mod attacks_mounts;
+mod attacks_names;
+mod attacks_protected;
 mod code;
-mod exec;
+mod container;
 mod dirty;
+mod exec;
 mod git_inside;
-mod inside;
 mod include;
+mod inside;
 mod lifecycle;
 mod on_a_terminal;
+mod software;
 mod support;
 mod tidy;
+mod toolchains;
