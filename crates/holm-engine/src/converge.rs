@@ -3,6 +3,7 @@
 
 use crate::driver::{Driver, Ended, Journaled, Progress, Sighting};
 use crate::engine::Inner;
+use crate::spec::WorkspaceSpec;
 use crate::store::{Outcome, Store, WorkspaceRecord};
 use holm_core::plan::{Action, Base, Desired, Files, Keeper, Observed, plan};
 use holm_core::state::Birth;
@@ -53,10 +54,11 @@ impl<D: Driver, S: Store> Inner<D, S> {
     ) -> Result<(), Fault> {
         let (id, planned) = (record.id.clone(), actions.to_vec());
         let entries = self.store.call(move |store| store.journal(&id, &planned));
+        let spec = under_its_label(record);
         for (entry, action) in entries.await?.into_iter().zip(actions) {
             let journaled = Journaled {
                 action: *action,
-                spec: Arc::clone(&record.spec),
+                spec: Arc::clone(&spec),
             };
             let done = self.apply(journaled, progress).await;
             let outcome = match &done {
@@ -94,6 +96,18 @@ impl<D: Driver, S: Store> Inner<D, S> {
             Base::Absent => self.driver.apply(journaled, progress.clone()).await,
         }
     }
+}
+
+/// The spec under the label of today: it was stored under the one of the beginning.
+fn under_its_label(record: &WorkspaceRecord) -> Arc<WorkspaceSpec> {
+    let spec = &record.spec;
+    if spec.label == record.label.as_str() {
+        return Arc::clone(spec);
+    }
+    Arc::new(WorkspaceSpec {
+        label: record.label.to_string(),
+        ..WorkspaceSpec::clone(spec)
+    })
 }
 
 /// The actions that lead to the goal.

@@ -100,6 +100,15 @@ pub fn write_etc(dirs: &WorkspaceDirs, spec: &WorkspaceSpec) -> io::Result<()> {
     Ok(())
 }
 
+/// Names the host after the label that the workspace has now.
+pub fn follow_label(dirs: &WorkspaceDirs, spec: &WorkspaceSpec) -> io::Result<()> {
+    let known = fs::read_to_string(dirs.etc().join("hostname"))?;
+    if known.trim_end() == spec.label {
+        return Ok(());
+    }
+    write_etc(dirs, spec)
+}
+
 /// The name that the host has for the user; one from elsewhere than the file is called `user`.
 fn user_name(uid: u32) -> String {
     let known = fs::read_to_string("/etc/passwd").unwrap_or_default();

@@ -1,7 +1,7 @@
 //! Starting a workspace's processes: the plan for its keeper, the keeper, and once in its life the
 //! uncommitted state that was brought along.
 
-use super::environment::{toolchains, variables};
+use super::environment::{self, toolchains, variables};
 use super::{LinuxDriver, base, disk_fault, exec, files, halt, project_id, workspace_id};
 use crate::keeper;
 use crate::layout::WorkspaceDirs;
@@ -34,6 +34,8 @@ pub async fn launch(driver: &LinuxDriver, spec: &WorkspaceSpec) -> Result<(), Fa
     refuse_unkept_protection(spec)?;
     let id = workspace_id(spec)?;
     let dirs = driver.layout.workspace(&id);
+    environment::follow_label(&dirs, spec)
+        .map_err(|error| disk_fault(&error, format!("cannot write for {id}")))?;
     if let Some(dirty) = &spec.brought.dirty
         && !dirs.prepared().exists()
     {
