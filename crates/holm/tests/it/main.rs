@@ -3,18 +3,23 @@
 //! Run by root (CI, a container) the tests switch to the user `holm-tester`; run by anybody else
 //! they are that user. `tidy.rs` fails when a file here is not listed.
 
-#![allow(clippy::unwrap_used, reason = "in a test, what cannot be had is a failure")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "in a test, what cannot be had is a failure"
+)]
 
 mod api;
 mod attacks_files;
 mod attacks_mounts;
 mod attacks_names;
 mod attacks_protected;
+mod build_tools;
 mod code;
 mod container;
 mod dirty;
 mod exec;
 mod git_inside;
+mod identity;
 mod include;
 mod inside;
 mod lifecycle;

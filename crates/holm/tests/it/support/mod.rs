@@ -1,14 +1,19 @@
 //! What every test needs: an [`Island`] of its own, git repositories in it, and holm run in it.
 
 mod island;
+mod probe;
 mod ran;
 mod repository;
+mod running;
+mod terminal;
 mod user;
 
 pub use island::Island;
 pub use ran::Ran;
 pub use repository::Repository;
-pub use user::as_tester;
+pub use running::{Running, send};
+pub use terminal::Act;
+pub use user::{as_tester, program};
 
 use std::time::{Duration, Instant};
 
