@@ -18,6 +18,10 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How long another process may hold the lock of the configuration.
+const CONFIG_LOCK: Duration = Duration::from_secs(5);
 
 /// A git repository with a work tree.
 #[derive(Clone, Debug)]
@@ -134,13 +138,26 @@ impl Repository {
     }
 
     /// Writes `holm.projectId` where all work trees of the repository see it. One process.
+    ///
+    /// Git does not wait for its lock. Several clients may note the id of a new project at the same
+    /// moment, so this waits, and is content when another has written the same.
     pub fn set_project_id(&self, id: &ProjectId) -> Result<(), GitError> {
         let file = self.common_dir.join("config");
-        Git::sealed("config")?
-            .args([OsString::from("--file"), file.into()])
-            .more(["holm.projectId", id.as_str()])
-            .output()?;
-        Ok(())
+        let deadline = Instant::now() + CONFIG_LOCK;
+        loop {
+            let finished = Git::sealed("config")?
+                .args([OsString::from("--file"), file.clone().into()])
+                .more(["holm.projectId", id.as_str()])
+                .run()?;
+            let is_locked = String::from_utf8_lossy(&finished.stderr).contains("could not lock");
+            if !is_locked || Instant::now() > deadline {
+                return finished.success().map(|_| ());
+            }
+            if project_id_of(&self.common_dir)?.as_ref() == Some(id) {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// The object directory that new objects of this repository go to.
