@@ -9,7 +9,7 @@ use crate::cli::checkout::Checkout;
 use crate::cli::progress::Progress;
 use futures_util::future::join_all;
 use holm_api::client::Client;
-use holm_api::workspace::{CreateWorkspace, Dirty, Workspace};
+use holm_api::workspace::{CreateWorkspace, Dirty, Name, Workspace};
 use holm_core::{Code, Fault, Label};
 use holm_git::Cancel;
 use std::cell::RefCell;
@@ -51,6 +51,9 @@ pub async fn all(
     let watching = watch_for_signals(tell)?;
     let work = async {
         let prepared = prepare_unless(context, arguments, interrupted.clone()).await?;
+        if wishes.len() > 1 {
+            refuse_taken(&prepared, wishes).await?;
+        }
         let progress = RefCell::new(Progress::new(context));
         let creations = wishes.iter().map(|wish| {
             let interrupted = interrupted.clone();
@@ -61,6 +64,27 @@ pub async fn all(
     tokio::select! {
         results = work => results,
         () = watching => Err(cancelled()),
+    }
+}
+
+/// Several are made all or not at all, as far as can be told before.
+async fn refuse_taken(prepared: &Prepared, wishes: &[Wish]) -> Result<(), Fault> {
+    let names = prepared.client.names().await?.names;
+    let taken = names.iter().find(|name| {
+        let is_wished = |wish: &Wish| {
+            wish.label
+                .as_ref()
+                .is_some_and(|l| l.as_str() == name.label)
+        };
+        name.project_id == prepared.request.project_id && wishes.iter().any(is_wished)
+    });
+    match taken {
+        None => Ok(()),
+        Some(Name { label, id, .. }) => Err(Fault::new(
+            Code::AlreadyExists,
+            format!("workspace `{label}` exists ({id}), so none was made"),
+            "choose another label",
+        )),
     }
 }
 
