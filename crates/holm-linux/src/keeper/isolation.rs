@@ -23,11 +23,6 @@ pub fn observe(init: i32, landlock: bool, plan: &LaunchPlan) -> Isolation {
     let mut degraded = Vec::new();
     if plan.nested {
         degraded.push("nested".to_owned());
-        // A mount point can be renamed from a mount namespace in which it is none, and with a user
-        // namespace of its own a program can make such a one.
-        if !plan.protected.is_empty() {
-            degraded.push("protected_paths".to_owned());
-        }
     }
     if !landlock {
         degraded.push("landlock".to_owned());
