@@ -16,6 +16,7 @@ mod find;
 mod here;
 mod launch;
 mod ls;
+mod origin;
 mod output;
 mod progress;
 mod project;

@@ -2,6 +2,7 @@
 //! words, and a person's yes to exactly that.
 
 use super::checkout::{Checkout, blocking};
+use super::origin::{Origin, StartArgs};
 use super::output::{self, FAINT, GOOD, STRONG, printable};
 use super::sync::{self, SharedRefs, Wanted};
 use super::{Context, Outcome, connect};
@@ -15,11 +16,15 @@ use std::process::ExitCode;
 ///
 /// Some of what holm.toml can say reaches out of the workspace (ignored files, secrets, wider
 /// network access, higher limits). It is honoured only after you approved exactly this content;
-/// when it changes you are asked again. The file of the current commit counts, and the patterns
-/// of .worktreeinclude count as `include`.
+/// when it changes you are asked again. The file of the current commit counts, or the one that
+/// `holm up` would use with --from or --dirty; the patterns of .worktreeinclude count as `include`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  holm trust\n  holm trust --yes")]
+#[command(
+    after_help = "Examples:\n  holm trust\n  holm trust --yes\n  holm trust --from origin/main"
+)]
 pub struct TrustArgs {
+    #[command(flatten)]
+    start: StartArgs,
     /// Approve without asking
     #[arg(long)]
     yes: bool,
@@ -46,22 +51,20 @@ pub fn run(context: &Context, arguments: TrustArgs) -> Outcome {
     let report = connect::block_on(async {
         let (checkout, client) = tokio::join!(Checkout::find(), connect::started());
         let (checkout, client) = (checkout?, client?);
-        let commit = checkout.repository.head.clone();
-        let files = checkout.files_at(commit.as_deref()).await?;
-        let config = files.config()?;
+        let origin = Origin::find(&checkout, &arguments.start).await?;
         let wanted = Wanted {
             refs: SharedRefs::of(&checkout).await?,
-            commit,
-            config: &config,
+            commit: origin.commit(),
+            config: &origin.config,
         };
         let answer = sync::register(&client, &checkout, &wanted).await?;
         let check = TrustCheck {
             project_id: answer.project.id,
-            config: files.holm_toml.clone(),
+            config: origin.files.holm_toml.clone(),
             worktree_include: checkout.worktree_include()?,
         };
         let report = client.check_trust(&check).await?;
-        approve(context, &client, &check, report, arguments.yes).await
+        approve(context, &client, &check, report, &arguments).await
     })?;
     context.output.done(&report, || match report.asks.len() {
         0 => "This repository asks for nothing of the host.".to_owned(),
@@ -75,19 +78,20 @@ async fn approve(
     client: &Client,
     check: &TrustCheck,
     mut report: TrustReport,
-    is_sure: bool,
+    arguments: &TrustArgs,
 ) -> Result<TrustReport, Fault> {
     if report.asks.is_empty() {
         return Ok(report);
     }
-    if !is_sure && !may_ask(context) && !report.approved {
-        return Err(not_trusted(&report, "`holm trust --yes` approves it"));
+    if !arguments.yes && !may_ask(context) && !report.approved {
+        let hint = format!("`holm trust{} --yes` approves it", arguments.start.typed());
+        return Err(not_trusted(&report, &hint));
     }
     context.output.remark(&asks_text(&report.asks));
     if report.approved {
         return Ok(report);
     }
-    if !is_sure && !ask().await {
+    if !arguments.yes && !ask().await {
         let hint = "nothing was approved; `holm up --untrusted` goes on without it";
         return Err(Fault::new(Code::NotTrusted, "this was not approved", hint));
     }
@@ -101,7 +105,7 @@ pub async fn settle(
     context: &Context,
     client: &Client,
     check: &TrustCheck,
-    unapproved: Unapproved,
+    (unapproved, start): (Unapproved, &StartArgs),
 ) -> Result<Granted, Fault> {
     if check.config.is_none() && check.worktree_include.is_empty() {
         return Ok(Granted::Everything);
@@ -113,9 +117,12 @@ pub async fn settle(
     if unapproved == Unapproved::LeaveOut {
         return Ok(Granted::Nothing);
     }
-    let hint = "see it with `holm trust` and approve it, or go on without it: `--untrusted`";
+    let hint = format!(
+        "see it and approve it with `holm trust{}`, or go on without it: `--untrusted`",
+        start.typed()
+    );
     if !may_ask(context) {
-        return Err(not_trusted(&report, hint));
+        return Err(not_trusted(&report, &hint));
     }
     context.output.remark(&asks_text(&report.asks));
     if !ask().await {

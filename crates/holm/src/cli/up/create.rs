@@ -167,7 +167,7 @@ async fn with_uploads(
                 Some(include::upload(&prepared.client, included, toplevel).await?)
             }
         };
-        let dirty = match arguments.dirty {
+        let dirty = match arguments.start.dirty {
             true => Some(upload_dirty(&prepared.client, &prepared.checkout).await?),
             false => None,
         };

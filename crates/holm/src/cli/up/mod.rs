@@ -8,6 +8,7 @@ mod include;
 mod notes;
 mod prepare;
 
+use super::origin::StartArgs;
 use super::output::{FAINT, GOOD, WARNING, printable};
 use super::rename::parse_label;
 use super::{Context, Outcome, connect, exit_code};
@@ -33,12 +34,8 @@ use std::process::ExitCode;
 pub struct UpArgs {
     /// 1 to 40 of a-z, 0-9 and -; made up when left out
     label: Option<String>,
-    /// Branch, tag or commit to start from; default: the current commit
-    #[arg(long, value_name = "REF", conflicts_with = "dirty")]
-    from: Option<String>,
-    /// Take the uncommitted state of the checkout along: changed, staged and untracked files
-    #[arg(long)]
-    dirty: bool,
+    #[command(flatten)]
+    start: StartArgs,
     /// Take an ignored file or directory of the checkout along; may be given several times
     #[arg(long, value_name = "PATH")]
     include: Vec<PathBuf>,
@@ -75,7 +72,7 @@ pub fn run(context: &Context, arguments: UpArgs) -> Outcome {
 /// One wish for each workspace that is to be made.
 fn wishes(arguments: &UpArgs) -> Result<Vec<Wish>, Fault> {
     let label = arguments.label.as_deref().map(parse_label).transpose()?;
-    let is_plain = arguments.from.is_none() && !arguments.dirty && arguments.count.is_none();
+    let is_plain = arguments.start.is_default() && arguments.count.is_none();
     Ok(match (label, arguments.count) {
         (label, None) if is_plain => vec![Wish {
             is_reused: label.is_some(),

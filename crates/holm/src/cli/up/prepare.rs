@@ -3,7 +3,8 @@
 use super::UpArgs;
 use super::include::Included;
 use super::notes::{LeftBehind, has_notable};
-use crate::cli::checkout::{AGENTS_MD, Checkout, Files, path_text};
+use crate::cli::checkout::{AGENTS_MD, Checkout, path_text};
+use crate::cli::origin::Origin;
 use crate::cli::sync::{self, SharedRefs, Wanted};
 use crate::cli::trust::{self, Granted, Unapproved};
 use crate::cli::user::DaemonUser;
@@ -12,8 +13,7 @@ use holm_api::client::Client;
 use holm_api::project::TrustCheck;
 use holm_api::workspace::{CreateWorkspace, Remote};
 use holm_core::Fault;
-use holm_core::config::ProjectConfig;
-use holm_git::{Cancel, Repository, Resolved};
+use holm_git::Cancel;
 use std::path::PathBuf;
 
 /// What every one of the workspaces is made from.
@@ -26,13 +26,6 @@ pub struct Prepared {
     pub left_behind: LeftBehind,
 }
 
-/// The start that was asked for.
-struct Origin {
-    resolved: Option<Resolved>,
-    files: Files,
-    config: ProjectConfig,
-}
-
 pub async fn prepare(
     context: &Context,
     arguments: &UpArgs,
@@ -40,7 +33,7 @@ pub async fn prepare(
 ) -> Result<Prepared, Fault> {
     let local = async {
         let checkout = Checkout::find().await?;
-        let origin = Origin::find(&checkout, arguments);
+        let origin = Origin::find(&checkout, &arguments.start);
         let (origin, refs) = tokio::try_join!(origin, SharedRefs::of(&checkout))?;
         Ok::<_, Fault>((checkout, origin, refs))
     };
@@ -65,7 +58,7 @@ pub async fn prepare(
     } else {
         Unapproved::Ask
     };
-    let granted = trust::settle(context, &client, &check, unapproved).await?;
+    let granted = trust::settle(context, &client, &check, (unapproved, &arguments.start)).await?;
     let included = included(&checkout, &origin, arguments, &check, granted).await?;
     let left_behind = left_behind.without(&included);
     let request = request(&checkout, &origin, arguments, check, &included)?;
@@ -75,45 +68,6 @@ pub async fn prepare(
         request,
         included,
         left_behind,
-    })
-}
-
-// === impl Origin ===
-
-impl Origin {
-    async fn find(checkout: &Checkout, arguments: &UpArgs) -> Result<Self, Fault> {
-        let resolved = match arguments.from.clone() {
-            Some(name) => {
-                let question = move |repository: &Repository| repository.resolve(&name);
-                Some(checkout.git(question).await?)
-            }
-            None => head(&checkout.repository),
-        };
-        let commit = resolved.as_ref().map(|resolved| resolved.commit.as_str());
-        let mut files = checkout.files_at(commit).await?;
-        if arguments.dirty {
-            files.holm_toml = checkout.holm_toml()?;
-        }
-        let config = files.config()?;
-        Ok(Self {
-            resolved,
-            files,
-            config,
-        })
-    }
-
-    fn commit(&self) -> Option<String> {
-        self.resolved
-            .as_ref()
-            .map(|resolved| resolved.commit.clone())
-    }
-}
-
-fn head(repository: &Repository) -> Option<Resolved> {
-    let commit = repository.head.clone()?;
-    Some(Resolved {
-        commit,
-        display: repository.branch.clone(),
     })
 }
 
@@ -148,7 +102,7 @@ async fn included(
     let is_uncommitted = checkout.has(AGENTS_MD) && !origin.files.has_agents_md;
     if is_uncommitted {
         // An uncommitted state brings the file by itself, unless git ignores it.
-        let is_brought = arguments.dirty
+        let is_brought = arguments.start.dirty
             && matching(checkout, vec![AGENTS_MD.to_owned()])
                 .await?
                 .is_empty();

@@ -1,0 +1,82 @@
+//! What a workspace starts from: the current commit, another one, or the checkout as it lies there.
+//! Called by `up`, and by `trust`, which shows what that start asks for.
+
+use super::checkout::{Checkout, Files};
+use clap::Args;
+use holm_core::Fault;
+use holm_core::config::ProjectConfig;
+use holm_git::{Repository, Resolved};
+
+#[derive(Clone, Debug, Default, Args)]
+pub struct StartArgs {
+    /// Branch, tag or commit to start from; default: the current commit
+    #[arg(long, value_name = "REF", conflicts_with = "dirty")]
+    pub from: Option<String>,
+    /// Take the uncommitted state of the checkout along: changed, staged and untracked files
+    #[arg(long)]
+    pub dirty: bool,
+}
+
+/// The start that was asked for.
+pub struct Origin {
+    /// `None`: the repository has no commit yet.
+    pub resolved: Option<Resolved>,
+    pub files: Files,
+    pub config: ProjectConfig,
+}
+
+// === impl StartArgs ===
+
+impl StartArgs {
+    pub fn is_default(&self) -> bool {
+        self.from.is_none() && !self.dirty
+    }
+
+    /// The options as they are typed, with a blank in front; empty for the default.
+    pub fn typed(&self) -> String {
+        match &self.from {
+            Some(from) => format!(" --from {from}"),
+            None if self.dirty => " --dirty".to_owned(),
+            None => String::new(),
+        }
+    }
+}
+
+// === impl Origin ===
+
+impl Origin {
+    pub async fn find(checkout: &Checkout, start: &StartArgs) -> Result<Self, Fault> {
+        let resolved = match start.from.clone() {
+            Some(name) => {
+                let question = move |repository: &Repository| repository.resolve(&name);
+                Some(checkout.git(question).await?)
+            }
+            None => head(&checkout.repository),
+        };
+        let commit = resolved.as_ref().map(|resolved| resolved.commit.as_str());
+        let mut files = checkout.files_at(commit).await?;
+        if start.dirty {
+            files.holm_toml = checkout.holm_toml()?;
+        }
+        let config = files.config()?;
+        Ok(Self {
+            resolved,
+            files,
+            config,
+        })
+    }
+
+    pub fn commit(&self) -> Option<String> {
+        self.resolved
+            .as_ref()
+            .map(|resolved| resolved.commit.clone())
+    }
+}
+
+fn head(repository: &Repository) -> Option<Resolved> {
+    let commit = repository.head.clone()?;
+    Some(Resolved {
+        commit,
+        display: repository.branch.clone(),
+    })
+}
