@@ -142,7 +142,7 @@ impl NewRoot {
             if !shown.exists() {
                 continue;
             }
-            match self.show(shown, shown, READ_ONLY | NO_SUID | NO_DEV) {
+            match self.show_without_sockets(shown, plan) {
                 // Neither are links and files that programs inside put there: they are theirs.
                 Err(error) if is_taken(&error) => {}
                 result => result.step(Part::Mount, &format!("show {}", shown.display()))?,
