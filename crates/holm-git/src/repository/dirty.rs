@@ -7,8 +7,10 @@
 use super::Repository;
 use crate::command::{Cancel, Git};
 use crate::{GitError, quote};
+use std::ffi::OsString;
 use std::fs::{File, FileTimes};
 use std::io;
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 /// The uncommitted state, as objects.
@@ -20,6 +22,9 @@ pub struct Dirty {
     pub worktree_tree: String,
     /// The tree of the index; that of the checkout while a merge has conflicts.
     pub index_tree: String,
+    /// Repositories in the checkout that git does not know as submodules. They are files of another
+    /// repository, so they are not in the state.
+    pub nested: Vec<PathBuf>,
 }
 
 /// Where the state is put together, below the caller's directory. Removed when done.
@@ -32,16 +37,27 @@ struct Scratch {
 // === impl Repository ===
 
 impl Repository {
-    /// Writes the pack of the uncommitted state to a new file in `out_dir`. Four processes.
+    /// Writes the pack of the uncommitted state to a new file in `out_dir`. Five processes.
     pub fn dirty_state(&self, out_dir: &Path, cancel: &Cancel) -> Result<Dirty, GitError> {
         let scratch = Scratch::make(self, out_dir)?;
         let index_tree = self.write_tree(&scratch)?;
+        let nested = self.nested_repositories()?;
+        let mut paths = Vec::new();
+        if !nested.is_empty() {
+            paths.push(OsString::from("."));
+        }
+        for path in &nested {
+            let mut excluded = OsString::from(":(exclude,literal)");
+            excluded.push(path);
+            paths.push(excluded);
+        }
         self.in_scratch(&scratch, "add")?
             .config("core.safecrlf=false")
             .config("advice.addEmbeddedRepo=false")
             .config("core.splitIndex=false")
             .config("core.untrackedCache=false")
-            .args(["--all"])
+            .args(["--all", "--"])
+            .more(paths)
             .cancel(cancel)
             .output()?;
         let worktree_tree = self
@@ -66,7 +82,21 @@ impl Repository {
             pack,
             worktree_tree,
             index_tree,
+            nested,
         })
+    }
+
+    /// Git would take such a directory for a submodule, and fails when it has no commit yet.
+    fn nested_repositories(&self) -> Result<Vec<PathBuf>, GitError> {
+        let listed = self
+            .git("ls-files")?
+            .args(["-z", "--others", "--exclude-standard"])
+            .output()?;
+        let directories = listed.split(|byte| *byte == 0);
+        Ok(directories
+            .filter_map(|name| name.strip_suffix(b"/"))
+            .map(|name| PathBuf::from(OsString::from_vec(name.to_vec())))
+            .collect())
     }
 
     fn in_scratch(&self, scratch: &Scratch, name: &str) -> Result<Git, GitError> {

@@ -175,13 +175,84 @@ fn submodules_are_empty_inside_and_that_is_said() {
     assert!(notes(&workspace).contains("lib/a b"), "{workspace}");
     assert!(notes(&workspace).contains("--include"), "{workspace}");
     assert_eq!(island.sh("x", "ls -A 'lib/a b'").ok().out(), "");
-    // What the note says works.
-    let with = ["up", "y", "--include", "lib/a b/README.md", "--json"];
-    repository.holm(&with).ok();
-    assert_eq!(
-        island.sh("y", "cat 'lib/a b/README.md'").ok().out(),
-        "# hello"
-    );
+    // What the note says works: the files are there, and git inside is content.
+    let with = ["up", "y", "--include", "lib/a b", "--json"];
+    let workspace = repository.holm(&with).json();
+    assert!(!notes(&workspace).contains("submodules"), "{workspace}");
+    let inside = island.sh("y", "cat 'lib/a b/README.md'; git status --porcelain");
+    assert_eq!(inside.ok().out(), "# hello");
+}
+
+#[test]
+fn bare_repositories_with_worktrees_and_separate_git_directories() {
+    let island = Island::new();
+    let source = island.repository("source");
+    let home = island.make_dir("home/src/shop");
+    let bare = home.join(".bare");
+    let arguments = [
+        "clone",
+        "-q",
+        "--bare",
+        source.path.to_str().unwrap(),
+        bare.to_str().unwrap(),
+    ];
+    island.run(&home, "git", &arguments).ok();
+    for name in ["one", "two"] {
+        let path = home.join(name);
+        let add = [
+            "-C",
+            ".bare",
+            "worktree",
+            "add",
+            "-q",
+            "-b",
+            name,
+            path.to_str().unwrap(),
+        ];
+        island.run(&home, "git", &add).ok();
+    }
+    let one = up(&at(&island, home.join("one")), "one");
+    let two = up(&at(&island, home.join("two")), "two");
+    assert_eq!(one["project_id"], two["project_id"]);
+    assert_eq!(two["ref"], "two");
+
+    let apart = island.make_dir("home/src/apart");
+    let repository = at(&island, apart);
+    repository.git(&[
+        "init",
+        "-q",
+        "-b",
+        "main",
+        "--separate-git-dir=../elsewhere",
+    ]);
+    repository.git(&["config", "user.name", "Tess Ter"]);
+    repository.git(&["config", "user.email", "tess@example.org"]);
+    repository.write("a", "a\n");
+    repository.commit("a");
+    let workspace = up(&repository, "apart");
+    assert_eq!(workspace["root"], repository.path.to_str().unwrap());
+    island.sh("apart", "test -d .git").ok();
+}
+
+#[test]
+fn called_by_a_hook_of_git() {
+    let island = Island::new();
+    let repository = island.repository("shop");
+    // Git gives hooks variables that would lead every git of ours to the wrong place.
+    let program = island.holm_command(&repository.path, &[]);
+    let program = program.get_program().to_str().unwrap();
+    let hook = format!("#!/bin/sh\nexec {program} up from-hook --dirty\n");
+    repository.write(".git/hooks/pre-commit", hook);
+    island
+        .run(&repository.path, "chmod", &["+x", ".git/hooks/pre-commit"])
+        .ok();
+    repository.write("staged", "staged\n");
+    repository.write("not-staged", "not staged\n");
+    repository.git(&["add", "staged"]);
+    repository.git(&["commit", "-q", "-m", "with a hook"]);
+    let status = island.sh("from-hook", "git status --porcelain").ok();
+    assert_eq!(status.out(), "A  staged\n?? not-staged");
+    assert_eq!(repository.git(&["status", "--porcelain"]), "?? not-staged");
 }
 
 #[test]

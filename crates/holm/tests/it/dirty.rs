@@ -335,3 +335,54 @@ fn many_at_once_have_each_their_own() {
     island.holm(&["restart", "x-1"]).ok();
     assert_eq!(island.sh("x-1", "cat untracked").ok().out(), "mine");
 }
+
+#[test]
+fn repositories_in_the_checkout_are_left_out_and_named() {
+    let island = Island::new();
+    let repository = island.repository("shop");
+    Repository::new(&island, repository.path.join("in ner"));
+    Repository::empty(&island, repository.path.join("deep/unborn")).write("file", "");
+    repository.write("mine", "mine\n");
+    let made = repository.holm(&["up", "x", "--dirty", "--json"]).json();
+    let notes = made["notes"].to_string();
+    assert!(
+        notes.contains("in ner") && notes.contains("deep/unborn"),
+        "{notes}"
+    );
+    assert_eq!(
+        island.sh("x", "git status --porcelain; ls").ok().out(),
+        "?? mine\nREADME.md\nmine"
+    );
+    // The command that brings it.
+    repository
+        .holm(&["up", "y", "--dirty", "--include", "in ner"])
+        .ok();
+    assert_eq!(
+        island.sh("y", "git -C 'in ner' log --format=%s").ok().out(),
+        "first"
+    );
+    assert_eq!(
+        island.sh("y", "git status --porcelain").ok().out(),
+        "?? mine"
+    );
+}
+
+#[test]
+fn a_sparse_checkout_is_not_a_deletion() {
+    let island = Island::new();
+    let repository = island.repository("shop");
+    repository.write("here/a", "a\n");
+    repository.write("not-here/b", "b\n");
+    repository.commit("two directories");
+    repository.git(&["sparse-checkout", "set", "here"]);
+    assert!(!repository.path.join("not-here").exists());
+    repository.write("here/new", "new\n");
+    up_dirty(&repository, "x");
+    assert_eq!(
+        island
+            .sh("x", "git status --porcelain; cat not-here/b")
+            .ok()
+            .out(),
+        "?? here/new\nb"
+    );
+}

@@ -173,11 +173,13 @@ async fn with_uploads(
         };
         Ok::<_, Fault>((include, dirty))
     };
-    let (include, dirty) = tokio::select! {
+    let (include, state) = tokio::select! {
         uploads = uploads => uploads?,
         _ = interrupted.wait_for(|is| *is) => return Err(cancelled()),
     };
+    let (dirty, notes) = state.unzip();
     Ok(CreateWorkspace {
+        notes: notes.unwrap_or_default(),
         label: wish.label.as_ref().map(ToString::to_string),
         reuse: wish.is_reused,
         include,
@@ -186,7 +188,8 @@ async fn with_uploads(
     })
 }
 
-async fn upload_dirty(client: &Client, checkout: &Checkout) -> Result<Dirty, Fault> {
+/// The uncommitted state, and what is said about it.
+async fn upload_dirty(client: &Client, checkout: &Checkout) -> Result<(Dirty, Vec<String>), Fault> {
     let failed = |error: std::io::Error| {
         Fault::new(
             Code::GitFailed,
@@ -201,11 +204,19 @@ async fn upload_dirty(client: &Client, checkout: &Checkout) -> Result<Dirty, Fau
         .await?;
     let pack = tokio::fs::File::open(&state.pack).await.map_err(failed)?;
     let upload = client.upload(pack).await?;
-    Ok(Dirty {
+    let notes = state.nested.iter().map(|path| {
+        let path = path.display();
+        format!(
+            "not brought, because it is a repository of its own: {path}; \
+             `holm up NEW-LABEL --include {path}` brings it"
+        )
+    });
+    let dirty = Dirty {
         pack: upload.upload,
         worktree_tree: state.worktree_tree,
         index_tree: state.index_tree,
-    })
+    };
+    Ok((dirty, notes.collect()))
 }
 
 /// Asks for the workspace and waits until it is ready, or has been undone.

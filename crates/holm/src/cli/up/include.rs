@@ -2,7 +2,7 @@
 //! `--include` name, as a tar that is uploaded while it is written.
 //!
 //! Nothing is followed: a symbolic link is sent as one. Only what lies in the checkout is taken, and
-//! never the repository's own `.git`. Owners are dropped; modes and times are kept.
+//! never the repository's own `.git`, nor a submodule's link to its part of it. Owners are dropped; modes and times are kept.
 
 use holm_api::client::Client;
 use holm_core::{Code, Fault};
@@ -173,7 +173,14 @@ fn append<W: Write>(
             .map_err(failed)?;
         let mut names = Vec::new();
         for entry in std::fs::read_dir(&path).map_err(failed)? {
-            names.push(entry.map_err(failed)?.file_name());
+            let entry = entry.map_err(failed)?;
+            // A submodule's link to its repository leads into the user's `.git`, which is not
+            // there inside; git would stop at it.
+            let is_link =
+                entry.file_name() == ".git" && entry.file_type().is_ok_and(|kind| !kind.is_dir());
+            if !is_link {
+                names.push(entry.file_name());
+            }
         }
         names.sort();
         return names
