@@ -104,6 +104,16 @@ pub fn version() -> Result<Version, GitError> {
     Ok(found)
 }
 
+/// Fails when git is missing or too old. Found out once: what was good enough stays so.
+pub fn require_version() -> Result<(), GitError> {
+    static GOOD: OnceLock<Version> = OnceLock::new();
+    if GOOD.get().is_none() {
+        // Two that find out at once find the same.
+        let _ = GOOD.set(version()?);
+    }
+    Ok(())
+}
+
 // === impl Version ===
 
 impl Version {

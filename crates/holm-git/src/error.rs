@@ -72,6 +72,7 @@ impl GitError {
         let mut lines: Vec<&str> = text
             .lines()
             .map(|line| line.rsplit('\r').next().unwrap_or_default().trim())
+            .map(|line| line.strip_prefix("remote: ").unwrap_or(line))
             .filter(|line| line.starts_with("fatal:") || line.starts_with("error:"))
             .collect();
         if lines.is_empty() {

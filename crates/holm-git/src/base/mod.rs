@@ -294,8 +294,34 @@ fn check_out(
                 }
             }
         })?
-        .success()?;
+        .success()
+        .map_err(|error| or_full(bare, tree, commit, error))?;
     Ok(())
+}
+
+/// Git does not say why it could not write a file, and takes the beginning of it away again; but
+/// whether there is room for it can be seen.
+fn or_full(bare: &Bare, tree: &Path, commit: &str, error: GitError) -> GitError {
+    const SOME: u64 = 1 << 20;
+    let GitError::Failed { detail, .. } = &error else {
+        return error;
+    };
+    let named = detail.split_once("unable to write file '");
+    let named = named.and_then(|(_, rest)| rest.split_once('\''));
+    let size = named.and_then(|(path, _)| {
+        let answer = base_git(bare, tree, "cat-file").ok()?;
+        let answer = answer.args(["-s", &format!("{commit}:{path}")]).output();
+        String::from_utf8_lossy(&answer.ok()?).trim().parse().ok()
+    });
+    let free = rustix::fs::statvfs(tree).map(|disk| disk.f_bavail * disk.f_frsize);
+    match free {
+        Ok(free) if free < SOME.max(size.unwrap_or(0)) => GitError::File {
+            action: "write all files to",
+            path: tree.to_owned(),
+            source: io::ErrorKind::StorageFull.into(),
+        },
+        _ => error,
+    }
 }
 
 /// Files that had to be copied have new inodes; the index learns them.

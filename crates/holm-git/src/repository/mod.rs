@@ -111,7 +111,7 @@ impl Repository {
         // Both are waited for before anything is judged, so that no process is left behind.
         let place = place.finish();
         let config = config.and_then(|running| running.finish());
-        let place = Place::read(directory, place?)?;
+        let place = Place::read(directory, place?).map_err(or_too_old)?;
         let config = Config::read(&config?.success()?);
         let common = std::fs::metadata(&place.common_dir)
             .map_err(GitError::file("look at", &place.common_dir))?;
@@ -184,10 +184,7 @@ impl Place {
         }
         let text = finished.stdout;
         if text.starts_with(b"--path-format") {
-            return Err(match version() {
-                Err(error) => error,
-                Ok(_) => GitError::unexpected("rev-parse", &text),
-            });
+            return Err(GitError::unexpected("rev-parse", &text));
         }
         let lines: Vec<&[u8]> = text.split(|byte| *byte == b'\n').collect();
         // Three paths, the format, two lines for HEAD and what follows the last line feed; without
@@ -308,6 +305,14 @@ fn why_not(directory: &Path, complaint: &str, finished: Finished) -> GitError {
         };
     }
     finished.into_error()
+}
+
+/// What an old git does not understand it fails at in its own ways; that it is old says more.
+fn or_too_old(error: GitError) -> GitError {
+    match error {
+        GitError::Failed { .. } | GitError::Unexpected { .. } => version().err().unwrap_or(error),
+        error => error,
+    }
 }
 
 fn path(bytes: &[u8]) -> PathBuf {

@@ -37,6 +37,7 @@ pub async fn sync(
         return Err(bad_request("`object_format` is neither sha1 nor sha256"));
     }
     let id = sync.project_id.as_deref().map(project_id).transpose()?;
+    blocking(|| Ok(holm_git::require_version()?)).await?;
     let repository = Repository {
         id,
         wish: sync.name,
