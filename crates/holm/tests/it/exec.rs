@@ -1,7 +1,7 @@
 //! `holm exec` without a terminal: bytes, exit codes, options, signals, and what goes on without
 //! the client or the daemon.
 
-use crate::support::{Island, Ran, Running, eventually, send};
+use crate::support::{Island, Ran, Running, eventually, noise, send};
 use rustix::process::Signal;
 use std::process::Stdio;
 
@@ -11,19 +11,6 @@ fn with_input(island: &Island, arguments: &[&str], input: &[u8]) -> Ran {
     let mut command = island.holm_command(&island.home(), arguments);
     command.stdin(std::fs::File::open(file).unwrap());
     Ran::new(&mut command)
-}
-
-/// Every byte value, in no order that compresses or aligns.
-fn noise(length: usize) -> Vec<u8> {
-    let mut state = 0x2545_f491_4f6c_dd1d_u64;
-    let mut bytes: Vec<u8> = (0..=255).collect();
-    bytes.resize_with(length, || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state as u8
-    });
-    bytes
 }
 
 #[test]

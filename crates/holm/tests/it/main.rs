@@ -10,21 +10,26 @@
 
 mod api;
 mod attacks_files;
+mod attacks_kernel;
 mod attacks_mounts;
 mod attacks_names;
 mod attacks_protected;
+mod bad_input;
 mod build_tools;
 mod code;
 mod container;
+mod daemon;
 mod dirty;
 mod exec;
 mod git_inside;
 mod identity;
 mod include;
 mod inside;
+mod jsonshape;
 mod lifecycle;
 mod on_a_terminal;
 mod software;
 mod support;
 mod tidy;
 mod toolchains;
+mod trust;

@@ -1,5 +1,6 @@
 //! What every test needs: an [`Island`] of its own, git repositories in it, and holm run in it.
 
+mod elsewhere;
 mod island;
 mod probe;
 mod ran;
@@ -26,4 +27,17 @@ pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
         // Not a guess about time: the condition decides, this only keeps the wait from being hot.
         std::thread::park_timeout(Duration::from_millis(5));
     }
+}
+
+/// Every byte value, in no order that compresses or aligns.
+pub fn noise(length: usize) -> Vec<u8> {
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut bytes: Vec<u8> = (0..=255).collect();
+    bytes.resize_with(length, || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state as u8
+    });
+    bytes
 }
