@@ -192,6 +192,9 @@ pub struct Dirty {
     pub pack: String,
     pub worktree_tree: String,
     pub index_tree: String,
+    /// Paths that git was told of without their content (`git add --intent-to-add`).
+    #[serde(default)]
+    pub intended: Vec<String>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

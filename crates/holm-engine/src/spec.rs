@@ -98,4 +98,7 @@ pub struct Dirty {
     pub worktree_tree: String,
     /// The tree of the index.
     pub index_tree: String,
+    /// Paths of the index that have no content yet, which a tree cannot say.
+    #[serde(default)]
+    pub intended: Vec<String>,
 }

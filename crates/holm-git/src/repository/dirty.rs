@@ -22,6 +22,9 @@ pub struct Dirty {
     pub worktree_tree: String,
     /// The tree of the index; that of the checkout while a merge has conflicts.
     pub index_tree: String,
+    /// Paths of the index that have no content yet (`git add --intent-to-add`), which a tree cannot
+    /// say; those that are text.
+    pub intended: Vec<String>,
     /// Repositories in the checkout that git does not know as submodules. They are files of another
     /// repository, so they are not in the state.
     pub nested: Vec<PathBuf>,
@@ -37,7 +40,7 @@ struct Scratch {
 // === impl Repository ===
 
 impl Repository {
-    /// Writes the pack of the uncommitted state to a new file in `out_dir`. Five processes.
+    /// Writes the pack of the uncommitted state to a new file in `out_dir`. Six processes.
     pub fn dirty_state(&self, out_dir: &Path, cancel: &Cancel) -> Result<Dirty, GitError> {
         let scratch = Scratch::make(self, out_dir)?;
         let index_tree = self.write_tree(&scratch)?;
@@ -82,8 +85,21 @@ impl Repository {
             pack,
             worktree_tree,
             index_tree,
+            intended: self.intended()?,
             nested,
         })
+    }
+
+    fn intended(&self) -> Result<Vec<String>, GitError> {
+        let listed = self
+            .git("diff-files")?
+            .args(["-z", "--name-only", "--diff-filter=A", "--no-renames"])
+            .output()?;
+        let names = listed.split(|byte| *byte == 0);
+        Ok(names
+            .filter(|name| !name.is_empty())
+            .filter_map(|name| String::from_utf8(name.to_vec()).ok())
+            .collect())
     }
 
     /// Git would take such a directory for a submodule, and fails when it has no commit yet.

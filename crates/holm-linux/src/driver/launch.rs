@@ -191,7 +191,22 @@ async fn lay_out_dirty(
     check_out.push(&dirty.worktree_tree);
     git(dirs, &check_out, Vec::new()).await?;
     // Entries that stay the same keep what git knows of their files.
-    git(dirs, &["read-tree", "-m", &dirty.index_tree], Vec::new()).await
+    git(dirs, &["read-tree", "-m", &dirty.index_tree], Vec::new()).await?;
+    if dirty.intended.is_empty() {
+        return Ok(());
+    }
+    let paths = dirty
+        .intended
+        .iter()
+        .map(|path| format!(":(literal){path}\0"));
+    let add = [
+        "add",
+        "--intent-to-add",
+        "--force",
+        "--pathspec-from-file=-",
+        "--pathspec-file-nul",
+    ];
+    git(dirs, &add, paths.collect::<String>().into_bytes()).await
 }
 
 async fn git(dirs: &WorkspaceDirs, arguments: &[&str], input: Vec<u8>) -> Result<(), Fault> {

@@ -133,6 +133,7 @@ impl App {
                 pack: take(&dirty.pack)?,
                 worktree_tree: object_id(&dirty.worktree_tree)?,
                 index_tree: object_id(&dirty.index_tree)?,
+                intended: dirty.intended.clone(),
             }),
             None => None,
         };

@@ -215,6 +215,7 @@ async fn upload_dirty(client: &Client, checkout: &Checkout) -> Result<(Dirty, Ve
         pack: upload.upload,
         worktree_tree: state.worktree_tree,
         index_tree: state.index_tree,
+        intended: state.intended,
     };
     Ok((dirty, notes.collect()))
 }
