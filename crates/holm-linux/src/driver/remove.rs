@@ -2,7 +2,8 @@
 //! modes its directories have.
 
 use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, Mode, OFlags, chmodat, fstat, openat, renameat, statat, unlinkat,
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, chmodat, fstat, openat, renameat_with,
+    statat, unlinkat,
 };
 use rustix::io::Errno;
 use std::ffi::CString;
@@ -76,9 +77,7 @@ impl Removal {
             return gone(unlinkat(parent, name, AtFlags::empty()));
         }
         if depth == DEEPEST {
-            self.moved += 1;
-            let fresh = format!(".holm-deep-{}", self.moved);
-            return Ok(renameat(parent, name, &self.top, fresh)?);
+            return self.move_up(parent, name);
         }
         let child = open(parent, name)?;
         if fstat(&child)?.st_dev != self.device {
@@ -86,6 +85,18 @@ impl Removal {
         }
         self.empty(child.as_fd(), depth + 1)?;
         gone(unlinkat(parent, name, AtFlags::REMOVEDIR))
+    }
+
+    /// Moves a directory to the top, under a name that a removal that was cut short did not use.
+    fn move_up(&mut self, parent: BorrowedFd<'_>, name: &CString) -> io::Result<()> {
+        loop {
+            self.moved += 1;
+            let fresh = format!(".holm-deep-{}", self.moved);
+            match renameat_with(parent, name, &self.top, fresh, RenameFlags::NOREPLACE) {
+                Err(Errno::EXIST) => {}
+                result => return Ok(result?),
+            }
+        }
     }
 }
 
@@ -157,6 +168,9 @@ mod tests {
             here = open(&here, name.as_str()).unwrap();
         }
         drop(here);
+        // What a removal left behind that was cut short.
+        fs::create_dir_all(tree.join(".holm-deep-1/full")).unwrap();
+        fs::create_dir_all(tree.join(".holm-deep-2/full")).unwrap();
         remove_tree(&tree).unwrap();
         assert!(!tree.exists());
     }
