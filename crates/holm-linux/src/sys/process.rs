@@ -51,6 +51,20 @@ pub fn close_from(first: u32) -> io::Result<()> {
     Ok(())
 }
 
+/// Keeps every descriptor from `first` on for this process: what it executes does not get them.
+pub fn keep_from_children(first: u32) -> io::Result<()> {
+    // SAFETY: no descriptor is closed; the flag only counts when a program is executed.
+    check(unsafe {
+        libc::syscall(
+            libc::SYS_close_range,
+            first,
+            u32::MAX,
+            libc::CLOSE_RANGE_CLOEXEC,
+        )
+    })?;
+    Ok(())
+}
+
 /// Takes over a descriptor that the process that executed this one left open for it.
 pub fn inherited(number: i32) -> std::os::fd::OwnedFd {
     use std::os::fd::FromRawFd;

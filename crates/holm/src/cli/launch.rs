@@ -19,6 +19,9 @@ pub const READY: &str = "ready";
 /// Starts a daemon and returns when it is ready.
 pub async fn background(user: &DaemonUser, limit: Duration) -> Result<(), Fault> {
     user.prepare_home()?;
+    // A pipe that this command was given would not end for as long as the daemon lives.
+    holm_linux::sys::process::keep_from_children(3)
+        .map_err(|error| not_started(&format!("descriptors cannot be kept from it: {error}")))?;
     let mut command = daemon_command(user);
     command
         .args(["daemon", "run", "--background"])
