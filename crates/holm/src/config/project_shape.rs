@@ -147,7 +147,7 @@ const PROJECT: Shape = table(&[
     ),
     Key::optional(
         "nested",
-        "Programs inside may make user namespaces. Weaker; needs trust. Default: false.",
+        "Programs inside may make user namespaces. Weaker; needs trust; not together with `protected_paths`. Default: false.",
         Shape::Flag,
     ),
 ]);
