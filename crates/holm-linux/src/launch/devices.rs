@@ -4,10 +4,14 @@ use super::Stepped;
 use super::root::{NewRoot, filesystem};
 use crate::sys::mount::{NO_EXEC, NO_SUID};
 use crate::wire::{LaunchFailure, Part};
+use rustix::io::Errno;
 use rustix::mount::MountAttrFlags;
 use std::path::Path;
 
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+
+/// The message queues of the workspace, which Landlock would otherwise not know.
+pub const QUEUES: &str = "/dev/mqueue";
 
 const LINKS: [(&str, &str); 5] = [
     ("/proc/self/fd", "dev/fd"),
@@ -39,5 +43,12 @@ pub fn make(root: &NewRoot) -> Result<(), LaunchFailure> {
     let no_devices = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
     filesystem("tmpfs", &[("mode", "1777")], no_devices)
         .and_then(|memory| root.attach(&memory, Path::new("dev/shm")))
-        .step(Part::Mount, "mount /dev/shm")
+        .step(Part::Mount, "mount /dev/shm")?;
+    match filesystem("mqueue", &[], no_programs | no_devices) {
+        // A kernel without message queues.
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::NODEV) => Ok(()),
+        queues => queues
+            .and_then(|queues| root.attach(&queues, Path::new(QUEUES)))
+            .step(Part::Mount, "mount /dev/mqueue"),
+    }
 }

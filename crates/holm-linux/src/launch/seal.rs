@@ -1,6 +1,7 @@
 //! The last walls, after the new root was entered: limits, Landlock, capabilities, the filter.
 
 use super::Stepped;
+use super::devices::QUEUES;
 use crate::sys;
 use crate::sys::seccomp::Nesting;
 use crate::wire::{Defence, LaunchFailure, LaunchPlan, Part};
@@ -85,6 +86,10 @@ fn restrict_files(plan: &LaunchPlan) -> Result<bool, Box<dyn std::error::Error +
         .chain([Path::new("/dev"), Path::new("/proc")])
     {
         rules = rules.add_rule(PathBeneath::new(PathFd::new(place)?, everything))?;
+    }
+    // The kernel opens a queue by a mount of its own, not by the path below /dev.
+    if let Ok(queues) = PathFd::new(QUEUES) {
+        rules = rules.add_rule(PathBeneath::new(queues, everything))?;
     }
     let status = rules.restrict_self()?;
     Ok(status.ruleset != RulesetStatus::NotEnforced)
