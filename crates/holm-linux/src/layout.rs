@@ -107,6 +107,11 @@ impl WorkspaceDirs {
         self.dir.join("prepared")
     }
 
+    /// Moves that the mover has under way.
+    pub fn moves(&self) -> PathBuf {
+        self.dir.join("moves")
+    }
+
     pub fn keeper_log(&self) -> PathBuf {
         self.dir.join("keeper.log")
     }

@@ -17,6 +17,8 @@ pub mod keeper;
 pub mod launch;
 pub mod layout;
 #[cfg(target_os = "linux")]
+pub mod mover;
+#[cfg(target_os = "linux")]
 pub mod probe;
 #[cfg(target_os = "linux")]
 pub mod roles;

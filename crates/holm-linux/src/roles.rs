@@ -1,10 +1,13 @@
 //! Which part this process plays. Asked first of all in `main`, before any runtime or thread.
 
-use crate::{init, keeper, launch};
+use crate::{init, keeper, launch, mover};
 use std::os::unix::ffi::OsStrExt;
 
 /// The hidden first argument of a keeper.
 pub const KEEPER: &str = "__keeper";
+
+/// The hidden first argument of a mover.
+pub const MOVER: &str = "__mover";
 
 /// Plays the part that the command line asks for and does not return, or returns at once when it
 /// is the ordinary program.
@@ -17,5 +20,8 @@ pub fn dispatch() {
     }
     if first == KEEPER {
         keeper::main();
+    }
+    if first == MOVER {
+        mover::main();
     }
 }

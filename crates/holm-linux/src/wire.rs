@@ -213,6 +213,8 @@ pub struct Spawn {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FromInit {
+    /// Said by the launcher before init is there. Descriptor: where renames are told.
+    Renames,
     Hello {
         version: u32,
     },

@@ -22,7 +22,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-pub use remove::remove_tree;
+pub use remove::{remove_at, remove_tree};
 
 /// Workspaces of namespaces and overlayfs.
 pub struct LinuxDriver {

@@ -16,10 +16,15 @@ const DEEPEST: usize = 32;
 
 /// Removes `path` and everything below it on the same file system. Nothing there is fine.
 pub fn remove_tree(path: &Path) -> io::Result<()> {
-    let top = match open(CWD, path) {
+    remove_at(CWD, path)
+}
+
+/// The same for a name in an open directory.
+pub fn remove_at(parent: BorrowedFd<'_>, name: &Path) -> io::Result<()> {
+    let top = match open(parent, name) {
         Ok(top) => top,
         Err(Errno::NOENT) => return Ok(()),
-        Err(Errno::NOTDIR | Errno::LOOP) => return std::fs::remove_file(path),
+        Err(Errno::NOTDIR | Errno::LOOP) => return gone(unlinkat(parent, name, AtFlags::empty())),
         Err(error) => return Err(error.into()),
     };
     let device = fstat(&top)?.st_dev;
@@ -30,7 +35,7 @@ pub fn remove_tree(path: &Path) -> io::Result<()> {
     };
     let entry = rustix::io::dup(&removal.top)?;
     removal.empty(entry.as_fd(), 0)?;
-    std::fs::remove_dir(path)
+    gone(unlinkat(parent, name, AtFlags::REMOVEDIR))
 }
 
 struct Removal {
@@ -76,8 +81,8 @@ impl Removal {
         if !is_directory {
             return gone(unlinkat(parent, name, AtFlags::empty()));
         }
-        if depth == DEEPEST {
-            return self.move_up(parent, name);
+        if depth.is_multiple_of(DEEPEST) && depth > 0 && self.move_up(parent, name)? {
+            return Ok(());
         }
         let child = open(parent, name)?;
         if fstat(&child)?.st_dev != self.device {
@@ -88,13 +93,16 @@ impl Removal {
     }
 
     /// Moves a directory to the top, under a name that a removal that was cut short did not use.
-    fn move_up(&mut self, parent: BorrowedFd<'_>, name: &CString) -> io::Result<()> {
+    /// `false`: an overlay, where a directory of a lower layer stays and is descended into instead.
+    fn move_up(&mut self, parent: BorrowedFd<'_>, name: &CString) -> io::Result<bool> {
         loop {
             self.moved += 1;
             let fresh = format!(".holm-deep-{}", self.moved);
             match renameat_with(parent, name, &self.top, fresh, RenameFlags::NOREPLACE) {
+                Ok(()) => return Ok(true),
                 Err(Errno::EXIST) => {}
-                result => return Ok(result?),
+                Err(Errno::XDEV) => return Ok(false),
+                Err(error) => return Err(error.into()),
             }
         }
     }

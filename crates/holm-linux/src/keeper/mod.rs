@@ -8,6 +8,7 @@ mod connection;
 mod exec;
 mod guest;
 mod isolation;
+mod moving;
 mod registry;
 
 use crate::launch::{self, Launched, descriptors};
@@ -16,11 +17,13 @@ use crate::sys;
 use crate::wire::{
     Defence, FromInit, LastRun, LaunchAnswer, LaunchFailure, LaunchPlan, Part, VERSION,
 };
+use moving::Moving;
 use registry::Registry;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -52,6 +55,7 @@ struct Keeper {
     link: UnixStream,
     control: UnixListener,
     guest: UnixListener,
+    moving: Moving,
     /// One upper, one keeper: held until this process ends.
     _lock: File,
 }
@@ -115,24 +119,33 @@ fn set_up() -> Result<Keeper, LaunchFailure> {
         .step(Part::Other, "set up the link")?;
     link.set_write_timeout(Some(INIT_PATIENCE))
         .step(Part::Other, "set up the link")?;
-    match descriptors::receive(&link).step(Part::Other, "hear from init")? {
-        Some((FromInit::Hello { version: VERSION }, _)) => {}
-        _ => {
-            return Err(io::Error::other("it did not say hello"))
-                .step(Part::Other, "hear from init");
-        }
-    }
+    let renames = hear_hello(&link).step(Part::Other, "hear from init")?;
     let writer = link.try_clone().step(Part::Other, "set up the link")?;
     let isolation = isolation::observe(pid, landlock, &plan);
     let registry = Arc::new(Registry::new(plan, isolation, pidfd, writer));
+    let moving = Moving::new(renames, &directories, &registry)
+        .step(Part::Other, "finish interrupted moves")?;
     Ok(Keeper {
         directories,
         registry,
         link,
         control,
         guest,
+        moving,
         _lock: lock,
     })
+}
+
+/// The first words: perhaps where renames are told, then that init is there.
+fn hear_hello(link: &UnixStream) -> io::Result<Option<OwnedFd>> {
+    let mut renames = None;
+    loop {
+        match descriptors::receive(link)? {
+            Some((FromInit::Renames, descriptors)) => renames = descriptors.into_iter().next(),
+            Some((FromInit::Hello { version: VERSION }, _)) => return Ok(renames),
+            _ => return Err(io::Error::other("it did not say hello")),
+        }
+    }
 }
 
 /// Binds by way of the directory's descriptor: a socket's path may have 107 bytes only.
@@ -163,20 +176,23 @@ fn write_last_run(directories: &WorkspaceDirs, ended: Option<String>) -> io::Res
 
 impl Keeper {
     /// Until init ends; returns the exit code.
-    fn serve(self) -> i32 {
-        let init = self.registry.init();
+    fn serve(mut self) -> i32 {
+        let registry = Arc::clone(&self.registry);
+        let init = registry.init();
         let reason = loop {
+            let moving = self.moving.source();
             let mut sources = [
                 PollFd::new(&init, PollFlags::IN),
                 PollFd::new(&self.link, PollFlags::IN),
                 PollFd::new(&self.control, PollFlags::IN),
                 PollFd::new(&self.guest, PollFlags::IN),
+                PollFd::new(&moving, PollFlags::IN),
             ];
             match poll(&mut sources, None) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => break format!("the keeper cannot wait: {error}"),
             }
-            let [ended, told, asked, asked_inside] =
+            let [ended, told, asked, asked_inside, moved] =
                 sources.map(|source| !source.revents().is_empty());
             if told && let Err(error) = self.hear() {
                 self.registry.kill();
@@ -191,6 +207,9 @@ impl Keeper {
             }
             if asked && let Ok((stream, _)) = self.control.accept() {
                 connection::serve(stream, &self.registry);
+            }
+            if moved {
+                self.moving.attend(&registry);
             }
             if asked_inside && let Ok((stream, _)) = self.guest.accept() {
                 guest::serve(stream, &self.registry);

@@ -128,7 +128,7 @@ impl Registry {
     pub fn hear(&self, message: FromInit, descriptors: Vec<OwnedFd>) {
         let mut state = self.state();
         match message {
-            FromInit::Hello { .. } => {}
+            FromInit::Hello { .. } | FromInit::Renames => {}
             FromInit::Spawned { sequence, pid } => {
                 if let Some(starting) = state.starting.remove(&sequence) {
                     state.running.insert(pid, starting.exit);

@@ -14,11 +14,12 @@ mod seal;
 mod tree;
 
 use crate::sys;
-use crate::wire::{Defence, LaunchFailure, LaunchPlan, Part};
+use crate::wire::{Defence, FromInit, LaunchFailure, LaunchPlan, Part};
 use root::NewRoot;
+use seal::Sealed;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -120,7 +121,12 @@ fn become_init(
     root.enter()?;
 
     rustix::system::sethostname(plan.label.as_bytes()).step(Part::Other, "set the host name")?;
-    let landlock = seal::seal(plan)?;
+    let Sealed { landlock, renames } = seal::seal(plan)?;
+    if let Some(listener) = &renames {
+        descriptors::send(&link, &FromInit::Renames, &[listener.as_fd()])
+            .step(Part::Other, "hand over the renames")?;
+    }
+    drop(renames);
     tell(report, &Report::Sealed { landlock }).step(Part::Other, "report to the keeper")?;
     execute_init(&link).step(Part::Other, "execute init")
 }

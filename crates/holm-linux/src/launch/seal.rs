@@ -11,10 +11,18 @@ use landlock::{
 };
 use rustix::process::{Resource, Rlimit, setrlimit};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
-/// Returns whether Landlock is in force.
-pub fn seal(plan: &LaunchPlan) -> Result<bool, LaunchFailure> {
+/// What the seal came to.
+pub struct Sealed {
+    /// Whether Landlock is in force.
+    pub landlock: bool,
+    /// Where renames are told, unless the kernel is too old.
+    pub renames: Option<OwnedFd>,
+}
+
+pub fn seal(plan: &LaunchPlan) -> Result<Sealed, LaunchFailure> {
     set_limits(plan).step(Part::Other, "set the limits")?;
     if plan.has(Defence::Keyring) {
         sys::process::fresh_session_keyring().step(Part::Other, "leave the session keyring")?;
@@ -30,6 +38,7 @@ pub fn seal(plan: &LaunchPlan) -> Result<bool, LaunchFailure> {
     sys::capability::drop_all().step(Part::User, "give up all capabilities")?;
     // Losing capabilities may have cleared it.
     sys::process::die_with_parent().step(Part::Other, "ask to die with the keeper")?;
+    let renames = sys::notify::listen().step(Part::Seccomp, "have renames told")?;
     if plan.has(Defence::Seccomp) {
         let nesting = if plan.nested {
             Nesting::Allowed
@@ -38,7 +47,7 @@ pub fn seal(plan: &LaunchPlan) -> Result<bool, LaunchFailure> {
         };
         sys::seccomp::install(nesting).step(Part::Seccomp, "install the system call filter")?;
     }
-    Ok(landlock)
+    Ok(Sealed { landlock, renames })
 }
 
 fn set_limits(plan: &LaunchPlan) -> io::Result<()> {

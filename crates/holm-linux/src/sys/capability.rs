@@ -28,9 +28,21 @@ struct Set {
     inheritable: u32,
 }
 
+/// Reading other processes' memory and descriptors.
+const SYS_PTRACE: u32 = 19;
+
 /// Empties every capability set of this process, the bounding set included, and locks the bits
 /// that could give capabilities back to uid 0.
 pub fn drop_all() -> io::Result<()> {
+    drop_but(0)
+}
+
+/// The same, but for the right to look into other processes of the namespace.
+pub fn drop_all_but_looking() -> io::Result<()> {
+    drop_but(1 << SYS_PTRACE)
+}
+
+fn drop_but(kept: u32) -> io::Result<()> {
     let bits = SECBIT_NOROOT
         | SECBIT_NOROOT_LOCKED
         | SECBIT_NO_SETUID_FIXUP_LOCKED
@@ -53,7 +65,12 @@ pub fn drop_all() -> io::Result<()> {
         version: VERSION_3,
         pid: 0,
     };
-    let sets = [Set::default(); 2];
+    let low = Set {
+        effective: kept,
+        permitted: kept,
+        inheritable: 0,
+    };
+    let sets = [low, Set::default()];
     // SAFETY: version 3 reads one header and two sets; both live until the call returns.
     check(unsafe { libc::syscall(libc::SYS_capset, &raw const header, sets.as_ptr()) })?;
     Ok(())

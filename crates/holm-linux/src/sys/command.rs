@@ -2,6 +2,7 @@
 
 use super::check;
 use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -41,4 +42,17 @@ pub fn in_own_session(command: &mut Command, terminal: Terminal) {
     };
     // SAFETY: `prepare` makes system calls only: it takes no lock and allocates nothing.
     unsafe { command.pre_exec(prepare) };
+}
+
+/// Leaves descriptors open for the program, under the numbers that they have here.
+pub fn pass(command: &mut Command, descriptors: Vec<OwnedFd>) {
+    let keep = move || {
+        for descriptor in &descriptors {
+            // SAFETY: numbers only; in the new process the flag is that of its own copy.
+            check(unsafe { libc::fcntl(descriptor.as_raw_fd(), libc::F_SETFD, 0) }.into())?;
+        }
+        io::Result::Ok(())
+    };
+    // SAFETY: `keep` makes system calls only: it takes no lock and allocates nothing.
+    unsafe { command.pre_exec(keep) };
 }

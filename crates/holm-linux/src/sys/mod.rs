@@ -12,6 +12,7 @@ pub mod command;
 pub mod lock;
 pub mod mount;
 pub mod network;
+pub mod notify;
 pub mod process;
 pub mod seccomp;
 pub mod signal;

@@ -1,0 +1,116 @@
+//! Who does the workspace's renames: nobody until the first one comes, then a mover. A mover that
+//! cannot be had is not a reason to stop: the kernel does what it can by itself.
+
+use super::registry::Registry;
+use crate::layout::WorkspaceDirs;
+use crate::mover;
+use crate::sys::notify::{self, Verdict};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::process::{Child, ChildStdout};
+
+/// Movers that may fail before no more is started.
+const MOST_FAILURES: u32 = 3;
+
+pub struct Moving {
+    /// `None`: the kernel cannot tell renames.
+    listener: Option<OwnedFd>,
+    mover: Option<Mover>,
+    failures: u32,
+    /// What is waited for when there is nothing to wait for.
+    never: OwnedFd,
+}
+
+struct Mover {
+    child: Child,
+    pidfd: OwnedFd,
+}
+
+// === impl Moving ===
+
+impl Moving {
+    /// Moves that were interrupted by the end of an earlier run are finished first.
+    pub fn new(
+        listener: Option<OwnedFd>,
+        directories: &WorkspaceDirs,
+        registry: &Registry,
+    ) -> io::Result<Self> {
+        let (never, _) = rustix::net::socketpair(
+            rustix::net::AddressFamily::UNIX,
+            rustix::net::SocketType::DGRAM,
+            rustix::net::SocketFlags::CLOEXEC,
+            None,
+        )?;
+        let mut moving = Self {
+            listener,
+            mover: None,
+            failures: 0,
+            never,
+        };
+        let interrupted = directories
+            .moves()
+            .metadata()
+            .is_ok_and(|metadata| metadata.len() > 0);
+        if interrupted && let Some(mut word) = moving.start(registry)? {
+            let mut said = Vec::new();
+            word.read_to_end(&mut said)?;
+            if said != mover::READY {
+                return Err(io::Error::other("the mover could not"));
+            }
+        }
+        Ok(moving)
+    }
+
+    /// Readable when [`Self::attend`] has something to do.
+    pub fn source(&self) -> BorrowedFd<'_> {
+        match (&self.mover, &self.listener) {
+            (Some(mover), _) => mover.pidfd.as_fd(),
+            (None, Some(listener)) => listener.as_fd(),
+            (None, None) => self.never.as_fd(),
+        }
+    }
+
+    /// A rename came and nobody is there for it, or the mover ended.
+    pub fn attend(&mut self, registry: &Registry) {
+        if let Some(mut mover) = self.mover.take() {
+            // Its own words are in the log already.
+            let _ = mover.child.wait();
+            self.failures += 1;
+            return;
+        }
+        if self.failures >= MOST_FAILURES {
+            self.let_through();
+        } else if let Err(error) = self.start(registry) {
+            eprintln!("cannot start the mover: {error}");
+            self.failures += 1;
+        }
+    }
+
+    /// Returns where the mover says that it is ready.
+    fn start(&mut self, registry: &Registry) -> io::Result<Option<ChildStdout>> {
+        let Some(listener) = &self.listener else {
+            return Ok(None);
+        };
+        let plan = &registry.plan;
+        let mut child = mover::command(&plan.program, listener, registry.init())?.spawn()?;
+        if let Some(mut stdin) = child.stdin.take() {
+            stdin.write_all(&serde_json::to_vec(plan)?)?;
+        }
+        let pid = Pid::from_child(&child);
+        let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
+        let word = child.stdout.take();
+        self.mover = Some(Mover { child, pidfd });
+        Ok(word)
+    }
+
+    /// One rename as the kernel does it.
+    fn let_through(&self) {
+        let Some(listener) = &self.listener else {
+            return;
+        };
+        if let Ok(Some(notification)) = notify::receive(listener.as_fd()) {
+            let _ = notify::answer(listener.as_fd(), &notification, Verdict::Continue);
+        }
+    }
+}

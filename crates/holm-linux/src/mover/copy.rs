@@ -1,0 +1,160 @@
+//! Copying one entry with everything below it: contents, modes, times, attributes, and names that
+//! share one file.
+
+use rustix::fs::{
+    AtFlags, Dir, FileType, Mode, OFlags, Stat, Timespec, Timestamps, XattrFlags, fchmod,
+    fgetxattr, flistxattr, fsetxattr, futimens, linkat, mkdirat, mknodat, openat, readlinkat,
+    statat, symlinkat, utimensat,
+};
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// What overlayfs keeps for itself; copied, it would mean something else.
+const OVERLAY_ATTRIBUTES: &[u8] = b"user.overlay.";
+
+pub fn copy_entry(
+    from: BorrowedFd<'_>,
+    name: &[u8],
+    to: BorrowedFd<'_>,
+    copy: &[u8],
+) -> Result<(), Errno> {
+    Copier {
+        top: to,
+        shared: HashMap::new(),
+    }
+    .entry(from, name, to, copy, copy)
+}
+
+struct Copier<'a> {
+    top: BorrowedFd<'a>,
+    /// Files with several names: where the first one was copied to, from the top.
+    shared: HashMap<(u64, u64), Vec<u8>>,
+}
+
+// === impl Copier ===
+
+impl Copier<'_> {
+    /// `place` is the copy's path from the top.
+    fn entry(
+        &mut self,
+        from: BorrowedFd<'_>,
+        name: &[u8],
+        to: BorrowedFd<'_>,
+        copy: &[u8],
+        place: &[u8],
+    ) -> Result<(), Errno> {
+        let stat = statat(from, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => self.directory(from, name, to, copy, place, &stat),
+            FileType::RegularFile => self.file(from, name, to, copy, place, &stat),
+            FileType::Symlink => {
+                symlinkat(readlinkat(from, name, Vec::new())?, to, copy)?;
+                utimensat(to, copy, &times(&stat), AtFlags::SYMLINK_NOFOLLOW)
+            }
+            kind @ (FileType::Fifo | FileType::Socket) => {
+                mknodat(to, copy, kind, Mode::from_raw_mode(stat.st_mode), 0)
+            }
+            _ => Err(Errno::XDEV),
+        }
+    }
+
+    fn directory(
+        &mut self,
+        from: BorrowedFd<'_>,
+        name: &[u8],
+        to: BorrowedFd<'_>,
+        copy: &[u8],
+        place: &[u8],
+        stat: &Stat,
+    ) -> Result<(), Errno> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let source = openat(from, name, flags, Mode::empty())?;
+        mkdirat(to, copy, Mode::RWXU)?;
+        let target = openat(to, copy, flags, Mode::empty())?;
+        for found in Dir::read_from(&source)? {
+            let found = found?;
+            let child = found.file_name().to_bytes();
+            if !matches!(child, b"." | b"..") {
+                let below = [place, b"/", child].concat();
+                self.entry(source.as_fd(), child, target.as_fd(), child, &below)?;
+            }
+        }
+        finish(&source, &target, stat)
+    }
+
+    fn file(
+        &mut self,
+        from: BorrowedFd<'_>,
+        name: &[u8],
+        to: BorrowedFd<'_>,
+        copy: &[u8],
+        place: &[u8],
+        stat: &Stat,
+    ) -> Result<(), Errno> {
+        let identity = (stat.st_dev, stat.st_ino);
+        if stat.st_nlink > 1
+            && let Some(first) = self.shared.get(&identity)
+        {
+            return linkat(self.top, first.as_slice(), to, copy, AtFlags::empty());
+        }
+        let read = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let write = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let mut source = File::from(openat(from, name, read, Mode::empty())?);
+        let mut target = File::from(openat(to, copy, write, Mode::RUSR | Mode::WUSR)?);
+        // Shares blocks where the file system can.
+        io::copy(&mut source, &mut target)
+            .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+        finish(&OwnedFd::from(source), &OwnedFd::from(target), stat)?;
+        if stat.st_nlink > 1 {
+            self.shared.insert(identity, place.to_vec());
+        }
+        Ok(())
+    }
+}
+
+/// Attributes, then mode, then times, which everything before would change.
+fn finish(source: &OwnedFd, target: &OwnedFd, stat: &Stat) -> Result<(), Errno> {
+    let mut names = Vec::new();
+    match flistxattr(
+        source,
+        rustix::buffer::spare_capacity(&mut sized(&mut names, 64 * 1024)),
+    ) {
+        Ok(_) => {}
+        Err(Errno::NOTSUP) => {}
+        Err(error) => return Err(error),
+    }
+    for name in names.split(|byte| *byte == 0) {
+        if !name.starts_with(b"user.") || name.starts_with(OVERLAY_ATTRIBUTES) {
+            continue;
+        }
+        let mut value = Vec::new();
+        fgetxattr(
+            source,
+            name,
+            rustix::buffer::spare_capacity(&mut sized(&mut value, 64 * 1024)),
+        )?;
+        fsetxattr(target, name, &value, XattrFlags::empty())?;
+    }
+    fchmod(target, Mode::from_raw_mode(stat.st_mode & 0o7777))?;
+    futimens(target, &times(stat))
+}
+
+/// An empty buffer with so much room.
+fn sized(buffer: &mut Vec<u8>, room: usize) -> &mut Vec<u8> {
+    buffer.reserve(room);
+    buffer
+}
+
+fn times(stat: &Stat) -> Timestamps {
+    let time = |seconds: i64, nanoseconds: u64| Timespec {
+        tv_sec: seconds,
+        tv_nsec: nanoseconds as i64,
+    };
+    Timestamps {
+        last_access: time(stat.st_atime, stat.st_atime_nsec),
+        last_modification: time(stat.st_mtime, stat.st_mtime_nsec),
+    }
+}

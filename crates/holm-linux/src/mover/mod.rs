@@ -1,0 +1,211 @@
+//! Renames that overlayfs refuses. Without root it cannot rename a directory that comes from the
+//! base, and no kernel moves a file across a mount point; both are `EXDEV`, which few programs
+//! expect inside one tree.
+//!
+//! The kernel tells renames to this process before it acts on them. It does each one itself, in the
+//! workspace's own mount and user namespaces and with the caller's directories; only where the
+//! kernel then says `EXDEV` it copies and removes instead. Started by the keeper when the first
+//! rename comes. It is not in the workspace's pid namespace, so nobody inside can see or end it.
+
+mod copy;
+mod journal;
+mod paths;
+mod relocate;
+
+use crate::launch;
+use crate::layout::WorkspaceDirs;
+use crate::sys;
+use crate::sys::notify::{self, Notification, Verdict};
+use crate::wire::LaunchPlan;
+use journal::Journal;
+use paths::{Call, Caller};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::RenameFlags;
+use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::thread::{ThreadNameSpaceType, move_into_thread_name_spaces};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+/// The role: the plan comes on stdin, stderr is the keeper's log. The arguments are the numbers of
+/// the descriptors that the keeper left open: where renames are told, and init.
+pub fn main() -> ! {
+    let mut numbers = std::env::args()
+        .skip(2)
+        .filter_map(|text| text.parse().ok());
+    let (Some(listener), Some(init)) = (numbers.next(), numbers.next()) else {
+        std::process::exit(2)
+    };
+    let code = match set_up(listener, init).and_then(|mover| mover.serve()) {
+        Ok(()) => 0,
+        Err(error) => {
+            eprintln!("the mover ended: {error}");
+            1
+        }
+    };
+    std::process::exit(code)
+}
+
+/// How the keeper starts this role; the plan goes to its stdin.
+pub fn command(program: &Path, listener: &OwnedFd, init: BorrowedFd<'_>) -> io::Result<Command> {
+    let mut command = Command::new(program);
+    let passed = vec![listener.try_clone()?, init.try_clone_to_owned()?];
+    command.arg(crate::roles::MOVER);
+    for descriptor in &passed {
+        command.arg(descriptor.as_raw_fd().to_string());
+    }
+    command
+        .env_clear()
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    sys::command::pass(&mut command, passed);
+    Ok(command)
+}
+
+/// What the mover says when it is ready.
+pub const READY: &[u8] = b"ready\n";
+
+struct Mover {
+    listener: Arc<OwnedFd>,
+    /// The host's `/proc`: this process is not in the one that is mounted inside.
+    processes: Arc<OwnedFd>,
+    journal: Arc<Journal>,
+}
+
+fn set_up(listener: i32, init: i32) -> io::Result<Mover> {
+    let listener = sys::process::inherited(listener);
+    let init = sys::process::inherited(init);
+    for descriptor in [&listener, &init] {
+        rustix::io::fcntl_setfd(descriptor, rustix::io::FdFlags::CLOEXEC)?;
+    }
+    sys::process::die_with_parent()?;
+    let mut text = Vec::new();
+    io::stdin().read_to_end(&mut text)?;
+    let plan: LaunchPlan = serde_json::from_slice(&text)?;
+    let dirs = WorkspaceDirs {
+        dir: plan.dir.clone(),
+        socket: plan.socket.clone(),
+    };
+    let journal = Arc::new(Journal::open(&dirs.moves())?);
+    let processes = Arc::new(launch::open_directory(Path::new("/proc"))?);
+    // A directory is held open for each level of a tree that is copied.
+    let files = getrlimit(Resource::Nofile);
+    setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: files.maximum,
+            maximum: files.maximum,
+        },
+    )?;
+    rustix::process::umask(rustix::fs::Mode::empty());
+
+    let inside = ThreadNameSpaceType::USER | ThreadNameSpaceType::MOUNT;
+    move_into_thread_name_spaces(init.as_fd(), inside)?;
+    sys::process::no_new_privileges()?;
+    // No Landlock here: a process in a domain of its own may not look into processes of another
+    // one. The mounts, which Landlock only stands behind, hold for this process as for all inside.
+    sys::capability::drop_all_but_looking()?;
+    sys::process::die_with_parent()?;
+    relocate::finish_interrupted(&journal)?;
+    // The keeper waits for this word when a move had been interrupted; otherwise nobody reads it.
+    let _ = io::stdout().write_all(READY);
+    let _ = io::stdout().flush();
+    let null = std::fs::File::options().write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdout(&null)?;
+    Ok(Mover {
+        listener: Arc::new(listener),
+        processes,
+        journal,
+    })
+}
+
+// === impl Mover ===
+
+impl Mover {
+    /// Until the last process inside is gone.
+    fn serve(self) -> io::Result<()> {
+        let listener = &self.listener;
+        loop {
+            let mut source = [PollFd::new(listener, PollFlags::IN)];
+            match poll(&mut source, None) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            if !source[0].revents().contains(PollFlags::IN) {
+                return Ok(());
+            }
+            let Some(notification) = notify::receive(listener.as_fd())? else {
+                continue;
+            };
+            let call = match self.understand(&notification) {
+                Ok(Some(call)) => call,
+                Ok(None) => {
+                    notify::answer(listener.as_fd(), &notification, Verdict::Continue)?;
+                    continue;
+                }
+                Err(errno) => {
+                    notify::answer(listener.as_fd(), &notification, fail(errno))?;
+                    continue;
+                }
+            };
+            // The caller's memory and descriptors were reached by its number: they were its own
+            // only if it still waits.
+            if !notify::is_waiting(listener.as_fd(), &notification) {
+                continue;
+            }
+            match call.rename() {
+                Ok(()) => notify::answer(listener.as_fd(), &notification, Verdict::Done)?,
+                Err(Errno::XDEV) => self.relocate(notification, call),
+                Err(errno) => notify::answer(listener.as_fd(), &notification, fail(errno))?,
+            }
+        }
+    }
+
+    /// `None`: for the kernel to do.
+    fn understand(&self, notification: &Notification) -> Result<Option<Call>, Errno> {
+        let caller = Caller {
+            thread: notification.thread,
+            processes: &self.processes,
+        };
+        caller.call(notification)
+    }
+
+    /// Copying takes its time; other renames go on meanwhile.
+    fn relocate(&self, notification: Notification, call: Call) {
+        let (listener, journal, processes) = (
+            Arc::clone(&self.listener),
+            Arc::clone(&self.journal),
+            Arc::clone(&self.processes),
+        );
+        std::thread::spawn(move || {
+            let verdict = match relocate::relocate(&call, &journal, &processes) {
+                Ok(()) => Verdict::Done,
+                Err(errno) => fail(errno),
+            };
+            // A caller that died has moved or has not; either way nobody waits.
+            let _ = notify::answer(listener.as_fd(), &notification, verdict);
+        });
+    }
+}
+
+// === impl Call ===
+
+impl Call {
+    fn rename(&self) -> Result<(), Errno> {
+        let flags = RenameFlags::from_bits_retain(self.flags);
+        rustix::fs::renameat_with(
+            &self.from.directory,
+            self.from.path.as_slice(),
+            &self.to.directory,
+            self.to.path.as_slice(),
+            flags,
+        )
+    }
+}
+
+fn fail(errno: Errno) -> Verdict {
+    Verdict::Fail(errno.raw_os_error())
+}

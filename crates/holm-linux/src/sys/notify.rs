@@ -1,0 +1,174 @@
+//! Rename calls, told to somebody outside the calling process before the kernel acts on them
+//! (seccomp user notification).
+
+use super::check;
+use super::seccomp;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// A call that waits for an answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Notification {
+    id: u64,
+    /// The calling thread, as this process sees it.
+    pub thread: i32,
+    pub number: libc::c_long,
+    pub arguments: [u64; 6],
+}
+
+/// What becomes of the call.
+pub enum Verdict {
+    /// The kernel goes on as if nobody had been asked.
+    Continue,
+    /// It returns 0.
+    Done,
+    /// It fails with this error number.
+    Fail(i32),
+}
+
+const FLAG_NEW_LISTENER: libc::c_ulong = 1 << 3;
+/// Once somebody has taken the call up only death interrupts it. Without this a signal would
+/// restart a rename that has happened already.
+const FLAG_WAIT_KILLABLE: libc::c_ulong = 1 << 5;
+const RESPONSE_CONTINUE: u32 = 1;
+
+/// The calls that move things.
+#[cfg(target_arch = "x86_64")]
+const RENAMES: [libc::c_long; 3] = [libc::SYS_rename, libc::SYS_renameat, libc::SYS_renameat2];
+#[cfg(not(target_arch = "x86_64"))]
+const RENAMES: [libc::c_long; 2] = [libc::SYS_renameat, libc::SYS_renameat2];
+
+/// From now on renames of this process and all that come from it are told to the holder of the
+/// returned descriptor. `None`: the kernel is too old to do it safely. Needs no_new_privs.
+pub fn listen() -> io::Result<Option<OwnedFd>> {
+    let mut program = seccomp::notifying(&RENAMES);
+    let filter = libc::sock_fprog {
+        len: program.len() as libc::c_ushort,
+        filter: program.as_mut_ptr(),
+    };
+    // SAFETY: `filter` and the program it points to live until the call returns.
+    let answer = unsafe {
+        libc::syscall(
+            libc::SYS_seccomp,
+            libc::SECCOMP_SET_MODE_FILTER,
+            FLAG_NEW_LISTENER | FLAG_WAIT_KILLABLE,
+            &raw const filter,
+        )
+    };
+    match check(answer) {
+        // SAFETY: a new descriptor that nobody else owns.
+        Ok(descriptor) => Ok(Some(unsafe { OwnedFd::from_raw_fd(descriptor as i32) })),
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The next call; blocks. `None`: the caller went away before it could be told.
+pub fn receive(listener: BorrowedFd<'_>) -> io::Result<Option<Notification>> {
+    // SAFETY: `seccomp_notif` is plain data, and the kernel asks for it to be zero.
+    let mut told: libc::seccomp_notif = unsafe { std::mem::zeroed() };
+    // SAFETY: the request writes one `seccomp_notif`, which lives until the call returns.
+    let answer = unsafe { libc::ioctl(listener.as_raw_fd(), request_receive(), &raw mut told) };
+    match check(answer.into()) {
+        Ok(_) => Ok(Some(Notification {
+            id: told.id,
+            thread: told.pid as i32,
+            number: libc::c_long::from(told.data.nr),
+            arguments: told.data.args,
+        })),
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EINTR)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether the call still waits, and so the thread's number still means that thread.
+pub fn is_waiting(listener: BorrowedFd<'_>, notification: &Notification) -> bool {
+    // SAFETY: the request reads one u64, which lives until the call returns.
+    let answer = unsafe {
+        libc::ioctl(
+            listener.as_raw_fd(),
+            request_valid(),
+            &raw const notification.id,
+        )
+    };
+    answer == 0
+}
+
+pub fn answer(
+    listener: BorrowedFd<'_>,
+    notification: &Notification,
+    verdict: Verdict,
+) -> io::Result<()> {
+    let response = libc::seccomp_notif_resp {
+        id: notification.id,
+        val: 0,
+        error: match verdict {
+            Verdict::Fail(errno) => -errno,
+            Verdict::Continue | Verdict::Done => 0,
+        },
+        flags: match verdict {
+            Verdict::Continue => RESPONSE_CONTINUE,
+            Verdict::Done | Verdict::Fail(_) => 0,
+        },
+    };
+    // SAFETY: the request reads one `seccomp_notif_resp`, which lives until the call returns.
+    let answer = unsafe { libc::ioctl(listener.as_raw_fd(), request_send(), &raw const response) };
+    match check(answer.into()) {
+        Ok(_) => Ok(()),
+        // The caller died meanwhile.
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// A text that ends with a zero byte in another process's memory.
+pub fn read_text(thread: i32, address: u64, longest: usize) -> io::Result<Vec<u8>> {
+    const PAGE: u64 = 4096;
+    let mut text = Vec::new();
+    let mut at = address;
+    while text.len() <= longest {
+        // A page at a time: the text may end just before memory that cannot be read.
+        let mut piece = vec![0u8; (PAGE - at % PAGE) as usize];
+        let local = libc::iovec {
+            iov_base: piece.as_mut_ptr().cast(),
+            iov_len: piece.len(),
+        };
+        let remote = libc::iovec {
+            iov_base: at as *mut libc::c_void,
+            iov_len: piece.len(),
+        };
+        // SAFETY: `local` describes `piece`, which lives until the call returns; the remote range
+        // is only read by the kernel, in the other process.
+        let read = check(unsafe {
+            libc::process_vm_readv(thread, &raw const local, 1, &raw const remote, 1, 0)
+                as libc::c_long
+        })? as usize;
+        if let Some(end) = piece[..read].iter().position(|byte| *byte == 0) {
+            text.extend(&piece[..end]);
+            return Ok(text);
+        }
+        if read < piece.len() {
+            return Err(io::Error::from_raw_os_error(libc::EFAULT));
+        }
+        text.extend(piece);
+        at += read as u64;
+    }
+    Err(io::Error::from_raw_os_error(libc::ENAMETOOLONG))
+}
+
+/// `_IOC(direction, '!', number, size)` of the kernel's seccomp requests.
+const fn request(direction: libc::c_ulong, number: libc::c_ulong, size: usize) -> libc::c_ulong {
+    direction << 30 | (size as libc::c_ulong) << 16 | (b'!' as libc::c_ulong) << 8 | number
+}
+
+const fn request_receive() -> libc::c_ulong {
+    request(3, 0, size_of::<libc::seccomp_notif>())
+}
+
+const fn request_send() -> libc::c_ulong {
+    request(3, 1, size_of::<libc::seccomp_notif_resp>())
+}
+
+const fn request_valid() -> libc::c_ulong {
+    request(1, 2, size_of::<u64>())
+}
