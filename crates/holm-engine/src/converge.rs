@@ -3,6 +3,7 @@
 
 use crate::driver::{Driver, Ended, Journaled, Progress, Sighting};
 use crate::engine::Inner;
+use crate::failpoint::{self, Moment};
 use crate::spec::WorkspaceSpec;
 use crate::store::{Outcome, Store, WorkspaceRecord};
 use holm_core::plan::{Action, Base, Desired, Files, Keeper, Observed, plan};
@@ -60,7 +61,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
                 action: *action,
                 spec: Arc::clone(&spec),
             };
-            let done = self.apply(journaled, progress).await;
+            let done = self.apply_between_moments(journaled, progress).await;
             let outcome = match &done {
                 Ok(()) => Outcome::Done,
                 Err(fault) => Outcome::Failed(fault.to_string()),
@@ -80,6 +81,17 @@ impl<D: Driver, S: Store> Inner<D, S> {
             ended?;
         }
         Ok(())
+    }
+
+    async fn apply_between_moments(
+        &self,
+        journaled: Journaled,
+        progress: &Progress,
+    ) -> Result<(), Fault> {
+        let step = journaled.action().as_str();
+        failpoint::pass(step, Moment::Before)?;
+        self.apply(journaled, progress).await?;
+        failpoint::pass(step, Moment::After)
     }
 
     async fn apply(&self, journaled: Journaled, progress: &Progress) -> Result<(), Fault> {

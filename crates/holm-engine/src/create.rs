@@ -7,6 +7,7 @@ use crate::bridge::joined;
 use crate::converge::Goal;
 use crate::driver::{Driver, Progress};
 use crate::engine::{Engine, Inner, View, detached, now};
+use crate::failpoint::{self, Moment};
 use crate::spec::WorkspaceSpec;
 use crate::store::{Store, StoreError, WorkspaceRecord};
 use holm_core::plan::Desired;
@@ -172,11 +173,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
             made = self.converge(&record, goal, &progress) => made,
         };
         let made = match made {
-            Ok(sighting) => {
-                let id = record.id.clone();
-                let kept = self.store.call(move |store| store.acknowledge(&id)).await;
-                kept.map(|()| sighting)
-            }
+            Ok(sighting) => self.acknowledge(&record).await.map(|()| sighting),
             Err(fault) => Err(fault),
         };
         let outcome = match made {
@@ -194,6 +191,16 @@ impl<D: Driver, S: Store> Inner<D, S> {
         self.creations.end(&record.id);
         drop(turn);
         outcome
+    }
+
+    async fn acknowledge(&self, record: &WorkspaceRecord) -> Result<(), Fault> {
+        failpoint::pass("acknowledge", Moment::Before)?;
+        let id = record.id.clone();
+        let kept = self.store.call(move |store| store.acknowledge(&id));
+        kept.await?;
+        // It is the user's from here on: nothing that fails now undoes it.
+        let _ = failpoint::pass("acknowledge", Moment::After);
+        Ok(())
     }
 
     /// Leaves nothing of a workspace that nobody was told of. The caller has its turn.

@@ -7,6 +7,7 @@ mod create;
 pub mod driver;
 mod engine;
 pub mod exec;
+mod failpoint;
 pub mod isolation;
 mod locks;
 mod projects;

@@ -3,6 +3,7 @@
 use crate::converge::Goal;
 use crate::driver::{Driver, Progress};
 use crate::engine::{Engine, Inner, View, detached, no_workspace, now};
+use crate::failpoint::{self, Moment};
 use crate::store::{Store, WorkspaceRecord};
 use crate::unsaved::{Unsaved, examine};
 use holm_core::plan::{Desired, Keeper};
@@ -109,6 +110,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
                 return Err(fault);
             }
         };
+        failpoint::pass("removed", Moment::Before)?;
         let (id, at) = (record.id.clone(), now());
         self.store
             .call(move |store| store.set_removed(&id, at))

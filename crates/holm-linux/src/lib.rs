@@ -21,6 +21,8 @@ pub mod mover;
 #[cfg(target_os = "linux")]
 pub mod probe;
 #[cfg(target_os = "linux")]
+mod process;
+#[cfg(target_os = "linux")]
 pub mod roles;
 #[cfg(target_os = "linux")]
 pub mod sys;

@@ -180,6 +180,9 @@ pub struct Status {
     pub version: u32,
     pub id: String,
     pub isolation: Isolation,
+    /// Why nothing can be done inside, although the keeper answers.
+    #[serde(default)]
+    pub trouble: Option<String>,
 }
 
 /// How a run of the keeper began and ended; a file beside the workspace.
@@ -188,6 +191,18 @@ pub struct LastRun {
     pub boot_id: String,
     /// `None`: it did not get to say.
     pub ended: Option<String>,
+    /// The first process inside, once it is there.
+    #[serde(default)]
+    pub init: Option<Incarnation>,
+}
+
+/// A process that no other one is taken for: numbers are used again, a number and the time of its
+/// start within one boot are not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Incarnation {
+    pub pid: i32,
+    /// In clock ticks since the boot, as `/proc/<pid>/stat` has it.
+    pub started: u64,
 }
 
 /// What the keeper tells init.

@@ -60,6 +60,7 @@ fn make_directories(dirs: &WorkspaceDirs) -> io::Result<()> {
         fs::create_dir_all(directory)?;
     }
     fs::write(dirs.guest().join("bin/holm"), "")?;
+    fs::write(dirs.lock(), "")?;
     fs::set_permissions(dirs.tmp(), fs::Permissions::from_mode(0o1777))?;
     fs::set_permissions(dirs.home(), fs::Permissions::from_mode(0o755))?;
     fs::set_permissions(&dirs.dir, fs::Permissions::from_mode(0o700))

@@ -3,9 +3,13 @@
 use super::{disk_fault, keeper, observe};
 use crate::Layout;
 use crate::layout::WorkspaceDirs;
+use crate::process;
+use crate::sys::lock;
 use crate::wire::Op;
 use holm_core::{Code, Fault, WorkspaceId};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use std::fs::File;
+use std::io;
 use std::time::{Duration, Instant};
 
 /// Between SIGTERM and SIGKILL.
@@ -15,28 +19,62 @@ const TEARDOWN: Duration = Duration::from_secs(10);
 
 pub async fn halt(layout: &Layout, id: &WorkspaceId) -> Result<(), Fault> {
     let dirs = layout.workspace(id);
-    if keeper_pid(&dirs, id)?.is_none() {
-        return Ok(());
+    if let Some(pid) = keeper_pid(&dirs, id)? {
+        let op = Op::Stop {
+            grace_ms: GRACE.as_millis() as u64,
+        };
+        let stands = tokio::task::spawn_blocking(move || process::standstill(pid));
+        let asked = match stands.await {
+            Ok(Some(_)) => false,
+            _ => keeper::ask_within(&dirs, op, GRACE + Duration::from_secs(2))
+                .await
+                .is_ok(),
+        };
+        if !asked {
+            kill_keeper(&dirs, id)?;
+        }
+        if !wait_until_gone(&dirs, id).await? {
+            kill_keeper(&dirs, id)?;
+            if !wait_until_gone(&dirs, id).await? {
+                return Err(endless(id));
+            }
+        }
     }
-    let op = Op::Stop {
-        grace_ms: GRACE.as_millis() as u64,
-    };
-    let asked = keeper::ask_within(&dirs, op, GRACE + Duration::from_secs(2)).await;
-    if asked.is_err() {
-        kill_keeper(&dirs, id)?;
+    // A keeper that was killed leaves its init to the kernel, and its socket to whoever comes.
+    if let Some(init) = observe::left_init(&dirs) {
+        init.kill();
+        let ended = tokio::task::spawn_blocking(move || init.ends_within(TEARDOWN));
+        if !matches!(ended.await, Ok(true)) {
+            return Err(endless(id));
+        }
     }
-    if wait_until_gone(&dirs, id).await? {
-        return Ok(());
+    match tokio::fs::remove_file(&dirs.socket).await {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(disk_fault(
+            &error,
+            format!("cannot remove the socket of {id}"),
+        )),
     }
-    kill_keeper(&dirs, id)?;
-    if wait_until_gone(&dirs, id).await? {
-        return Ok(());
-    }
-    Err(Fault::new(
+}
+
+fn endless(id: &WorkspaceId) -> Fault {
+    Fault::new(
         Code::Internal,
         format!("the processes of workspace {id} do not end"),
         "something of it hangs in the kernel; `holm stop` again, or look at `ps`",
-    ))
+    )
+}
+
+/// Keeps every keeper from starting, for as long as the file is open. `None`: there are no files to
+/// be kept, or a keeper has them.
+pub fn hold(layout: &Layout, id: &WorkspaceId) -> io::Result<Option<File>> {
+    let path = layout.workspace(id).lock();
+    match File::options().read(true).write(true).open(path) {
+        Ok(file) => Ok(lock::try_lock(&file)?.then_some(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Init dies with its keeper, and everything inside with init.

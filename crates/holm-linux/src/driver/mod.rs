@@ -112,8 +112,16 @@ impl Driver for LinuxDriver {
         let id = workspace_id(spec)?;
         self.builds.ended(&spec.id).await;
         halt::halt(&self.layout, &id).await?;
+        // A keeper that a daemon before this one started may be about to take its lock.
+        let disk = |error| disk_fault(&error, format!("cannot undo workspace {id}"));
+        let mut held = halt::hold(&self.layout, &id).map_err(disk)?;
+        if held.is_none() {
+            halt::halt(&self.layout, &id).await?;
+            held = halt::hold(&self.layout, &id).map_err(disk)?;
+        }
         let dir = self.layout.workspace(&id).dir;
         blocking(move || {
+            let _held = held;
             remove_tree(&dir)
                 .map_err(|error| disk_fault(&error, format!("cannot remove {}", dir.display())))
         })

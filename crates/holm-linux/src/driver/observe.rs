@@ -3,8 +3,9 @@
 use super::{base, disk_fault, keeper, project_id, workspace_id};
 use crate::Layout;
 use crate::layout::WorkspaceDirs;
+use crate::process;
 use crate::sys::lock;
-use crate::wire::{Answer, LastRun, Op};
+use crate::wire::{Answer, Incarnation, LastRun, Op};
 use holm_core::plan::{Base, Files, Keeper, Observed};
 use holm_core::{Fault, WorkspaceId};
 use holm_engine::Isolation;
@@ -12,6 +13,7 @@ use holm_engine::driver::{Ended, Sighting};
 use holm_engine::spec::WorkspaceSpec;
 use std::fs::File;
 use std::io;
+use std::path::Path;
 
 pub async fn observe(layout: &Layout, spec: &WorkspaceSpec) -> Result<Sighting, Fault> {
     let id = workspace_id(spec)?;
@@ -26,12 +28,7 @@ pub async fn observe(layout: &Layout, spec: &WorkspaceSpec) -> Result<Sighting, 
         (false, true) => Files::Partial,
         (false, false) => Files::Absent,
     };
-    let (keeper, isolation) = observe_keeper(&dirs, &id).await?;
-    let reason = if keeper == Keeper::Absent {
-        how_it_ended(&dirs)
-    } else {
-        None
-    };
+    let (keeper, isolation, reason) = observe_keeper(&dirs, &id).await?;
     Ok(Sighting {
         observed: Observed {
             base,
@@ -46,18 +43,28 @@ pub async fn observe(layout: &Layout, spec: &WorkspaceSpec) -> Result<Sighting, 
 async fn observe_keeper(
     dirs: &WorkspaceDirs,
     id: &WorkspaceId,
-) -> Result<(Keeper, Option<Isolation>), Fault> {
-    if keeper_pid(dirs)
-        .map_err(|error| disk_fault(&error, format!("cannot look at the lock of {id}")))?
-        .is_none()
-    {
-        return Ok((Keeper::Absent, None));
+) -> Result<(Keeper, Option<Isolation>, Option<Ended>), Fault> {
+    let holder = keeper_pid(dirs)
+        .map_err(|error| disk_fault(&error, format!("cannot look at the lock of {id}")))?;
+    let Some(pid) = holder else {
+        let seen = match left_init(dirs) {
+            Some(_) => Keeper::Broken,
+            None => Keeper::Absent,
+        };
+        return Ok((seen, None, how_it_ended(dirs)));
+    };
+    let broken = |why: String| Ok((Keeper::Broken, None, Some(Ended::Died(why))));
+    // One that cannot answer is not waited for.
+    let stands = tokio::task::spawn_blocking(move || process::standstill(pid));
+    if let Ok(Some(how)) = stands.await {
+        return broken(format!("its keeper {how}"));
     }
     match keeper::ask(dirs, Op::Status).await {
-        Ok(Answer::Status(status)) if status.id == id.as_str() => {
-            Ok((Keeper::Running, Some(status.isolation)))
-        }
-        Ok(_) | Err(_) => Ok((Keeper::Broken, None)),
+        Ok(Answer::Status(status)) if status.id == id.as_str() => match status.trouble {
+            None => Ok((Keeper::Running, Some(status.isolation), None)),
+            Some(trouble) => broken(trouble),
+        },
+        Ok(_) | Err(_) => Ok((Keeper::Broken, None, None)),
     }
 }
 
@@ -70,15 +77,30 @@ pub fn keeper_pid(dirs: &WorkspaceDirs) -> io::Result<Option<i32>> {
     }
 }
 
+/// The init of a keeper that was killed, while the kernel has not ended it yet.
+pub fn left_init(dirs: &WorkspaceDirs) -> Option<Incarnation> {
+    let last = last_run(&dirs.last_run())?;
+    let init = last.init.filter(|_| last.boot_id == boot_id())?;
+    init.is_alive().then_some(init)
+}
+
 fn how_it_ended(dirs: &WorkspaceDirs) -> Option<Ended> {
-    let text = std::fs::read(dirs.last_run()).ok()?;
-    let last: LastRun = serde_json::from_slice(&text).ok()?;
-    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-    if last.boot_id != boot.trim() {
+    let last = last_run(&dirs.last_run())?;
+    if last.boot_id != boot_id() {
         return Some(Ended::Reboot);
     }
     let said = last
         .ended
         .unwrap_or_else(|| "its keeper was killed".to_owned());
     Some(Ended::Died(said))
+}
+
+fn last_run(path: &Path) -> Option<LastRun> {
+    serde_json::from_slice(&std::fs::read(path).ok()?).ok()
+}
+
+/// Empty where the kernel does not say: then nothing counts as of this boot.
+fn boot_id() -> String {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+    text.unwrap_or_default().trim().to_owned()
 }

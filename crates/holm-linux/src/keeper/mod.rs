@@ -15,10 +15,10 @@ use crate::launch::{self, Launched, descriptors};
 use crate::layout::WorkspaceDirs;
 use crate::sys;
 use crate::wire::{
-    Defence, FromInit, LastRun, LaunchAnswer, LaunchFailure, LaunchPlan, Part, VERSION,
+    Defence, FromInit, Incarnation, LastRun, LaunchAnswer, LaunchFailure, LaunchPlan, Part, VERSION,
 };
 use moving::Moving;
-use registry::Registry;
+use registry::{Init, Registry};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use std::fs::File;
@@ -93,9 +93,8 @@ fn set_up() -> Result<Keeper, LaunchFailure> {
         dir: plan.dir.clone(),
         socket: plan.socket.clone(),
     };
+    // Not made here: where it is missing, the workspace was undone while this process started.
     let lock = File::options()
-        .create(true)
-        .truncate(false)
         .write(true)
         .read(true)
         .open(directories.lock())
@@ -107,7 +106,7 @@ fn set_up() -> Result<Keeper, LaunchFailure> {
     let control = listen(&directories.socket).step(Part::Other, "open the control socket")?;
     let guest = listen(&directories.guest().join("guest.sock"))
         .step(Part::Other, "open the guest socket")?;
-    write_last_run(&directories, None).step(Part::Other, "write down the start")?;
+    write_last_run(&directories, None, None).step(Part::Other, "write down the start")?;
 
     let Launched {
         pidfd,
@@ -121,8 +120,11 @@ fn set_up() -> Result<Keeper, LaunchFailure> {
         .step(Part::Other, "set up the link")?;
     let renames = hear_hello(&link).step(Part::Other, "hear from init")?;
     let writer = link.try_clone().step(Part::Other, "set up the link")?;
+    // Whoever finds this keeper dead can wait for the end of its init.
+    write_last_run(&directories, None, Incarnation::of(pid))
+        .step(Part::Other, "write down the start")?;
     let isolation = isolation::observe(pid, landlock, &plan);
-    let registry = Arc::new(Registry::new(plan, isolation, pidfd, writer));
+    let registry = Arc::new(Registry::new(plan, isolation, Init { pidfd, pid }, writer));
     let moving = Moving::new(renames, &directories, &registry)
         .step(Part::Other, "finish interrupted moves")?;
     Ok(Keeper {
@@ -162,11 +164,20 @@ fn listen(path: &Path) -> io::Result<UnixListener> {
     UnixListener::bind(launch::descriptor_path(&directory).join(name))
 }
 
-fn write_last_run(directories: &WorkspaceDirs, ended: Option<String>) -> io::Result<()> {
+fn write_last_run(
+    directories: &WorkspaceDirs,
+    ended: Option<String>,
+    init: Option<Incarnation>,
+) -> io::Result<()> {
     let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?
         .trim()
         .to_owned();
-    let text = serde_json::to_vec(&LastRun { boot_id, ended })?;
+    let last = LastRun {
+        boot_id,
+        ended,
+        init,
+    };
+    let text = serde_json::to_vec(&last)?;
     let fresh = directories.dir.join("last.json.new");
     std::fs::write(&fresh, text)?;
     std::fs::rename(fresh, directories.last_run())
@@ -237,7 +248,7 @@ impl Keeper {
         if !stopped {
             eprintln!("ended: {reason}");
         }
-        if let Err(error) = write_last_run(&self.directories, Some(reason.to_owned())) {
+        if let Err(error) = write_last_run(&self.directories, Some(reason.to_owned()), None) {
             eprintln!("cannot write down the end: {error}");
         }
         self.registry.end(Duration::from_secs(2));

@@ -1,6 +1,7 @@
 //! What the keeper knows: the plan, the link to init, who waits for which program to start or end.
 
 use crate::launch::descriptors::send;
+use crate::process;
 use crate::wire::{FromInit, LaunchPlan, Spawn, Status, ToInit, VERSION};
 use holm_engine::Isolation;
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
@@ -15,12 +16,18 @@ use std::time::{Duration, Instant};
 pub struct Registry {
     pub plan: LaunchPlan,
     isolation: Isolation,
-    init: OwnedFd,
+    init: Init,
     writer: Mutex<UnixStream>,
     state: Mutex<State>,
     changed: Condvar,
     sequence: AtomicU64,
     stop_asked: AtomicBool,
+}
+
+/// The first process inside. It is not waited for before its end is reported, so both mean it.
+pub struct Init {
+    pub pidfd: OwnedFd,
+    pub pid: i32,
 }
 
 #[derive(Default)]
@@ -55,7 +62,7 @@ const KILLED: u8 = 137;
 // === impl Registry ===
 
 impl Registry {
-    pub fn new(plan: LaunchPlan, isolation: Isolation, init: OwnedFd, writer: UnixStream) -> Self {
+    pub fn new(plan: LaunchPlan, isolation: Isolation, init: Init, writer: UnixStream) -> Self {
         Self {
             plan,
             isolation,
@@ -69,7 +76,7 @@ impl Registry {
     }
 
     pub fn init(&self) -> BorrowedFd<'_> {
-        self.init.as_fd()
+        self.init.pidfd.as_fd()
     }
 
     pub fn status(&self) -> Status {
@@ -77,6 +84,7 @@ impl Registry {
             version: VERSION,
             id: self.plan.id.clone(),
             isolation: self.isolation.clone(),
+            trouble: process::standstill(self.init.pid).map(|how| format!("init {how}")),
         }
     }
 
@@ -161,7 +169,9 @@ impl Registry {
     pub fn stop(&self, grace: Duration) {
         self.stop_asked.store(true, Ordering::SeqCst);
         self.state().empty = false;
-        if self.tell_init(&ToInit::Terminate, &[]).is_ok() {
+        // One that stands still would not hear it, and nothing inside would learn of the grace.
+        let hears = process::standstill(self.init.pid).is_none();
+        if hears && self.tell_init(&ToInit::Terminate, &[]).is_ok() {
             let deadline = Instant::now() + grace;
             let mut state = self.state();
             while !state.empty {
@@ -186,11 +196,14 @@ impl Registry {
     /// Ends init and with it every process of the workspace.
     pub fn kill(&self) {
         // An error means that it is gone already.
-        let _ = pidfd_send_signal(&self.init, Signal::KILL);
+        let _ = pidfd_send_signal(&self.init.pidfd, Signal::KILL);
     }
 
     pub fn how_init_ended(&self) -> String {
-        match waitid(WaitId::PidFd(self.init.as_fd()), WaitIdOptions::EXITED) {
+        match waitid(
+            WaitId::PidFd(self.init.pidfd.as_fd()),
+            WaitIdOptions::EXITED,
+        ) {
             Ok(Some(status)) => match (status.terminating_signal(), status.exit_status()) {
                 (Some(signal), _) => format!("init was killed by signal {signal}"),
                 (_, Some(code)) => format!("init ended with code {code}"),

@@ -33,6 +33,7 @@ mod identity;
 mod include;
 mod inside;
 mod jsonshape;
+mod life_crash;
 mod lifecycle;
 mod on_a_terminal;
 mod renames;

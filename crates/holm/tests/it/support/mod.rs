@@ -1,5 +1,6 @@
 //! What every test needs: an [`Island`] of its own, git repositories in it, and holm run in it.
 
+mod census;
 mod elsewhere;
 mod island;
 mod probe;
@@ -9,6 +10,7 @@ mod running;
 mod terminal;
 mod user;
 
+pub use census::{Census, is_gone, state_of};
 pub use island::Island;
 pub use ran::Ran;
 pub use repository::Repository;

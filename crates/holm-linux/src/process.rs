@@ -1,0 +1,117 @@
+//! What `/proc` says of one process: whether it is the one that was meant, and whether it can act.
+//! The driver asks it of keepers, keepers of their init.
+
+use crate::wire::Incarnation;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::OwnedFd;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use std::time::Duration;
+
+/// How long a process may be in a wait that nothing interrupts before it counts as stuck. Heavy disk
+/// traffic makes shorter ones.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+
+struct Stat {
+    state: char,
+    started: u64,
+}
+
+fn stat(pid: i32) -> Option<Stat> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name is between the first and the last parenthesis and may have any byte in it.
+    let mut fields = text.rsplit_once(')')?.1.split_ascii_whitespace();
+    let state = fields.next()?.chars().next()?;
+    // The state is the third field, the time of the start the 22nd.
+    let started = fields.nth(18)?.parse().ok()?;
+    Some(Stat { state, started })
+}
+
+/// Why a process cannot answer, if it is stopped, or hangs in the kernel. Blocks when it seems to.
+pub fn standstill(pid: i32) -> Option<&'static str> {
+    let mut waited = Duration::ZERO;
+    let pause = Duration::from_millis(20);
+    loop {
+        match stat(pid)?.state {
+            'T' | 't' => return Some("is stopped"),
+            'D' if waited >= LONGEST_WAIT => return Some("hangs in the kernel"),
+            'D' => {}
+            _ => return None,
+        }
+        std::thread::sleep(pause);
+        waited += pause;
+    }
+}
+
+// === impl Incarnation ===
+
+impl Incarnation {
+    /// The process that has this number now.
+    pub fn of(pid: i32) -> Option<Self> {
+        let started = stat(pid)?.started;
+        Some(Self { pid, started })
+    }
+
+    /// Whether it still runs. One that has ended and was not waited for does not.
+    pub fn is_alive(&self) -> bool {
+        let alive = |stat: &Stat| stat.started == self.started && !matches!(stat.state, 'Z' | 'X');
+        stat(self.pid).as_ref().is_some_and(alive)
+    }
+
+    /// Kills it, and nothing that has its number by now.
+    pub fn kill(&self) {
+        if let Some(pidfd) = self.pin() {
+            // It may have ended meanwhile.
+            let _ = pidfd_send_signal(&pidfd, Signal::KILL);
+        }
+    }
+
+    /// Waits for its end; `false`: it lives on. Blocks.
+    pub fn ends_within(&self, limit: Duration) -> bool {
+        let Some(pidfd) = self.pin() else {
+            return true;
+        };
+        let limit = Timespec {
+            tv_sec: limit.as_secs().try_into().unwrap_or(i64::MAX),
+            tv_nsec: limit.subsec_nanos().into(),
+        };
+        let mut sources = [PollFd::new(&pidfd, PollFlags::IN)];
+        matches!(poll(&mut sources, Some(&limit)), Ok(1..)) || !self.is_alive()
+    }
+
+    /// The process itself: what the number means was looked at after it was pinned.
+    fn pin(&self) -> Option<OwnedFd> {
+        let pidfd = pidfd_open(Pid::from_raw(self.pid)?, PidfdFlags::empty()).ok()?;
+        self.is_alive().then_some(pidfd)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::process::kill_process;
+    use std::process::Command;
+
+    #[test]
+    fn a_number_that_is_used_again_is_not_the_process_attack_156() {
+        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+        let pid = child.id() as i32;
+        let real = Incarnation::of(pid).unwrap();
+        let earlier = Incarnation {
+            pid,
+            started: real.started - 1,
+        };
+        assert!(real.is_alive() && !earlier.is_alive());
+        earlier.kill();
+        assert!(earlier.ends_within(Duration::ZERO));
+        assert!(real.is_alive() && !real.ends_within(Duration::ZERO));
+        assert_eq!(standstill(pid), None);
+        kill_process(Pid::from_raw(pid).unwrap(), Signal::STOP).unwrap();
+        while standstill(pid).is_none() {
+            std::thread::yield_now();
+        }
+        real.kill();
+        assert!(real.ends_within(Duration::from_secs(10)));
+        assert!(!real.is_alive(), "a zombie is not alive");
+        child.wait().unwrap();
+    }
+}

@@ -1,0 +1,181 @@
+//! Everything that there is of an island: what must be the same before and after.
+
+use super::{Island, Ran};
+use rustix::process::Signal;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// Comparable; says what differs when printed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Census {
+    /// Keepers, their inits and everything inside.
+    pub processes: usize,
+    pub workspaces: BTreeSet<String>,
+    pub incoming: BTreeSet<String>,
+    pub sockets: BTreeSet<String>,
+    /// Workspaces that are not in the trash, and steps that are not ended.
+    pub rows: String,
+    /// On the host.
+    pub mounts: usize,
+}
+
+/// A process by number and start, so that another one with its number is not taken for it.
+pub type Process = (i32, u64);
+
+struct Stat {
+    parent: i32,
+    state: String,
+    started: u64,
+}
+
+fn stat(pid: i32) -> Option<Stat> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let fields: Vec<_> = text.rsplit_once(')')?.1.split_whitespace().collect();
+    Some(Stat {
+        state: fields[0].to_owned(),
+        parent: fields[1].parse().ok()?,
+        started: fields[19].parse().ok()?,
+    })
+}
+
+/// Whether a process has ended, or is another one by now.
+pub fn is_gone((pid, started): Process) -> bool {
+    stat(pid).is_none_or(|stat| stat.started != started || stat.state == "Z")
+}
+
+pub fn state_of(pid: i32) -> String {
+    stat(pid).map(|stat| stat.state).unwrap_or_default()
+}
+
+fn names(directory: &Path) -> BTreeSet<String> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names.collect()
+}
+
+// === impl Island ===
+
+impl Island {
+    pub fn census(&self) -> Census {
+        let place = self.holm_home().display().to_string();
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+        Census {
+            processes: self.inhabitants().len(),
+            workspaces: names(&self.data().join("workspaces")),
+            incoming: names(&self.data().join("incoming")),
+            sockets: names(&self.holm_home().join("run/w")),
+            rows: self.rows(),
+            mounts: mounts.lines().filter(|line| line.contains(&place)).count(),
+        }
+    }
+
+    fn rows(&self) -> String {
+        let ask = "import sqlite3, sys
+store = sqlite3.connect(f'file:{sys.argv[1]}?mode=ro', uri=True)
+print(store.execute('select count(*) from workspaces where removed_at is null').fetchone(),
+      store.execute('select count(*) from workspaces where acknowledged = 0').fetchone(),
+      store.execute('select count(*) from journal where outcome is null').fetchone())";
+        let database = self.data().join("holm.db");
+        let arguments = ["-c", ask, database.to_str().unwrap()];
+        self.run(&self.home(), "/usr/bin/python3", &arguments)
+            .ok()
+            .out()
+    }
+
+    /// Keepers of this island, and every process below them.
+    pub fn inhabitants(&self) -> Vec<Process> {
+        let place = self.data().display().to_string();
+        let mut known: BTreeMap<i32, Stat> = BTreeMap::new();
+        for entry in fs::read_dir("/proc").unwrap().flatten() {
+            let Ok(pid) = entry.file_name().to_string_lossy().parse() else {
+                continue;
+            };
+            known.extend(
+                stat(pid)
+                    .filter(|stat| stat.state != "Z")
+                    .map(|stat| (pid, stat)),
+            );
+        }
+        let is_keeper = |pid: i32| {
+            let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            command.starts_with(place.as_bytes())
+        };
+        let mut found: BTreeSet<i32> = known
+            .keys()
+            .copied()
+            .filter(|pid| is_keeper(*pid))
+            .collect();
+        loop {
+            let below = |stat: &Stat| found.contains(&stat.parent);
+            let more: Vec<_> = known
+                .iter()
+                .filter(|(pid, stat)| below(stat) && !found.contains(pid))
+                .map(|(pid, _)| *pid)
+                .collect();
+            if more.is_empty() {
+                return found.iter().map(|pid| (*pid, known[pid].started)).collect();
+            }
+            found.extend(more);
+        }
+    }
+
+    /// The keeper of one workspace, by the lock that it holds.
+    pub fn keeper_of(&self, id: &str) -> Option<i32> {
+        let lock = self.data().join("workspaces").join(id).join("lock");
+        let inode = format!(":{}", fs::metadata(lock).ok()?.ino());
+        let locks = fs::read_to_string("/proc/locks").unwrap();
+        locks.lines().find_map(|line| {
+            let fields: Vec<_> = line.split_whitespace().collect();
+            (fields[1] == "POSIX" && fields[5].ends_with(&inode)).then(|| fields[4].parse().ok())?
+        })
+    }
+
+    /// The first process inside one workspace.
+    pub fn init_of(&self, id: &str) -> Option<i32> {
+        let keeper = self.keeper_of(id)?;
+        let all = self.inhabitants();
+        let child = |(pid, _): &&Process| stat(*pid).is_some_and(|stat| stat.parent == keeper);
+        all.iter().find(child).map(|(pid, _)| *pid)
+    }
+
+    /// Ends the daemon by force, if one runs. Its number is in the lock file, which only it writes.
+    pub fn kill_daemon(&self) {
+        let Some(pid) = self.daemon_of_the_lock() else {
+            return;
+        };
+        super::send(pid, Signal::KILL);
+        super::eventually("the daemon is gone", || {
+            stat(pid).is_none_or(|stat| stat.state == "Z")
+        });
+    }
+
+    /// The daemon that holds the data directory, without asking it.
+    pub fn daemon_of_the_lock(&self) -> Option<i32> {
+        let text = fs::read_to_string(self.data().join("lock")).ok()?;
+        let pid = text.trim().parse().ok()?;
+        let is_daemon = fs::read(format!("/proc/{pid}/cmdline"))
+            .is_ok_and(|command| command.windows(6).any(|word| word == b"daemon"));
+        (is_daemon && stat(pid)?.state != "Z").then_some(pid)
+    }
+
+    /// The states of the workspaces, by label.
+    #[track_caller]
+    pub fn states(&self) -> BTreeMap<String, String> {
+        let listed = self.holm(&["ls", "--json"]).json();
+        let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+        let workspaces = listed["workspaces"].as_array().unwrap().iter();
+        workspaces
+            .map(|one| (text(&one["label"]), text(&one["state"])))
+            .collect()
+    }
+
+    /// holm with a daemon that does something at a moment (`launch:before:kill`); the daemon of now
+    /// is ended for it.
+    pub fn holm_at(&self, directory: &Path, at: &str, arguments: &[&str]) -> Ran {
+        self.kill_daemon();
+        let mut command = self.holm_command(directory, arguments);
+        Ran::new(command.env("HOLM_TEST_AT", at))
+    }
+}
