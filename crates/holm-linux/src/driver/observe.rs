@@ -14,6 +14,14 @@ use holm_engine::spec::WorkspaceSpec;
 use std::fs::File;
 use std::io;
 use std::path::Path;
+use std::pin::pin;
+use std::time::Duration;
+
+/// While a keeper is asked, it is looked at this often.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// How long a keeper that no longer answers may take to end.
+const PAUSE: Duration = Duration::from_millis(10);
+const PAUSES: usize = 20;
 
 pub async fn observe(layout: &Layout, spec: &WorkspaceSpec) -> Result<Sighting, Fault> {
     let id = workspace_id(spec)?;
@@ -40,32 +48,53 @@ pub async fn observe(layout: &Layout, spec: &WorkspaceSpec) -> Result<Sighting, 
     })
 }
 
-async fn observe_keeper(
-    dirs: &WorkspaceDirs,
-    id: &WorkspaceId,
-) -> Result<(Keeper, Option<Isolation>, Option<Ended>), Fault> {
-    let holder = keeper_pid(dirs)
-        .map_err(|error| disk_fault(&error, format!("cannot look at the lock of {id}")))?;
-    let Some(pid) = holder else {
-        let seen = match left_init(dirs) {
-            Some(_) => Keeper::Broken,
-            None => Keeper::Absent,
-        };
-        return Ok((seen, None, how_it_ended(dirs)));
+type Seen = (Keeper, Option<Isolation>, Option<Ended>);
+
+async fn observe_keeper(dirs: &WorkspaceDirs, id: &WorkspaceId) -> Result<Seen, Fault> {
+    let holder = || {
+        keeper_pid(dirs)
+            .map_err(|error| disk_fault(&error, format!("cannot look at the lock of {id}")))
+    };
+    let Some(pid) = holder()? else {
+        return Ok(without_keeper(dirs));
     };
     let broken = |why: String| Ok((Keeper::Broken, None, Some(Ended::Died(why))));
-    // One that cannot answer is not waited for.
-    let stands = tokio::task::spawn_blocking(move || process::standstill(pid));
-    if let Ok(Some(how)) = stands.await {
-        return broken(format!("its keeper {how}"));
+    let mut asked = pin!(keeper::ask(dirs, Op::Status));
+    let answer = loop {
+        // One that cannot answer is not waited for.
+        let stands = tokio::task::spawn_blocking(move || process::standstill(pid));
+        if let Ok(Some(how)) = stands.await {
+            return broken(format!("its keeper {how}"));
+        }
+        if let Ok(answer) = tokio::time::timeout(LOOK_AGAIN, &mut asked).await {
+            break answer;
+        }
+    };
+    match answer {
+        Ok(Answer::Status(status)) if status.id == id.as_str() => {
+            return match status.trouble {
+                None => Ok((Keeper::Running, Some(status.isolation), None)),
+                Some(trouble) => broken(trouble),
+            };
+        }
+        Ok(_) | Err(_) => {}
     }
-    match keeper::ask(dirs, Op::Status).await {
-        Ok(Answer::Status(status)) if status.id == id.as_str() => match status.trouble {
-            None => Ok((Keeper::Running, Some(status.isolation), None)),
-            Some(trouble) => broken(trouble),
-        },
-        Ok(_) | Err(_) => Ok((Keeper::Broken, None, None)),
+    // One that is just ending no longer answers, and says in a moment why.
+    for _ in 0..PAUSES {
+        if holder()?.is_none() {
+            return Ok(without_keeper(dirs));
+        }
+        tokio::time::sleep(PAUSE).await;
     }
+    Ok((Keeper::Broken, None, None))
+}
+
+fn without_keeper(dirs: &WorkspaceDirs) -> Seen {
+    let seen = match left_init(dirs) {
+        Some(_) => Keeper::Broken,
+        None => Keeper::Absent,
+    };
+    (seen, None, how_it_ended(dirs))
 }
 
 /// The keeper, if one holds the workspace's lock.

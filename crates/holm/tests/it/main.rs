@@ -34,6 +34,8 @@ mod include;
 mod inside;
 mod jsonshape;
 mod life_crash;
+mod life_health;
+mod life_model;
 mod lifecycle;
 mod on_a_terminal;
 mod renames;

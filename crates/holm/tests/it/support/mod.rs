@@ -10,7 +10,7 @@ mod running;
 mod terminal;
 mod user;
 
-pub use census::{Census, is_gone, state_of};
+pub use census::{Census, Process, is_gone, state_of};
 pub use island::Island;
 pub use ran::Ran;
 pub use repository::Repository;

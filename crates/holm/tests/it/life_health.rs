@@ -1,0 +1,360 @@
+//! Keepers and inits that are killed or stand still, a machine that was started anew, a daemon that
+//! is replaced, a damaged store: what is shown is true, and nothing stays behind or is lost.
+
+use crate::support::{Island, Process, Ran, Running, eventually, is_gone, program, send};
+use rustix::process::Signal;
+use serde_json::Value;
+use std::fs;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+fn show(island: &Island, label: &str) -> Value {
+    island.holm(&["show", label, "--json"]).json()
+}
+
+/// A workspace with work in it and a process in the background.
+fn at_work(island: &Island) -> String {
+    let id = island.repository("shop").up("x");
+    island
+        .sh("x", "echo work > file; echo more > ~/note; sleep 1000 &")
+        .ok();
+    id
+}
+
+#[track_caller]
+fn work_is_there(island: &Island) {
+    let read = island.sh("x", "cat README.md file ~/note").ok();
+    assert_eq!(read.out(), "# hello\nwork\nmore");
+}
+
+#[track_caller]
+fn all_gone(processes: &[Process]) {
+    eventually("nothing of it lives", || {
+        processes.iter().all(|one| is_gone(*one))
+    });
+}
+
+#[test]
+fn attack_160_a_killed_keeper_or_init_is_noticed_and_replaced() {
+    let island = Island::new();
+    let id = at_work(&island);
+    for (whom, reason) in [
+        ("keeper", "keeper was killed"),
+        ("init", "init was killed by signal 9"),
+    ] {
+        for verb in ["start", "restart", "stop"] {
+            let earlier = island.inhabitants();
+            assert!(earlier.len() >= 3, "keeper, init, sleep: {earlier:?}");
+            let victim = match whom {
+                "keeper" => island.keeper_of(&id),
+                _ => island.init_of(&id),
+            };
+            send(victim.expect("a process"), Signal::KILL);
+            let begun = Instant::now();
+            // The kernel may need a moment to have ended it.
+            let mut shown = show(&island, "x");
+            while shown["state"] != "failed" && begun.elapsed() < Duration::from_secs(1) {
+                shown = show(&island, "x");
+            }
+            assert_eq!(shown["state"], "failed", "{shown}");
+            assert!(
+                shown["reason"].as_str().unwrap().contains(reason),
+                "{shown}"
+            );
+            island.holm(&[verb, "x"]).ok();
+            all_gone(&earlier);
+            let state = if verb == "stop" { "stopped" } else { "running" };
+            assert_eq!(show(&island, "x")["state"], state);
+            work_is_there(&island);
+            island.sh("x", "sleep 1000 &").ok();
+        }
+    }
+    // What a keeper said last is kept over its successors, line by line.
+    let log = island
+        .data()
+        .join("workspaces")
+        .join(&id)
+        .join("keeper.log");
+    let log = fs::read_to_string(log).unwrap();
+    let told = log
+        .lines()
+        .filter(|line| *line == "ended: init was killed by signal 9");
+    assert_eq!(told.count(), 3, "{log}");
+}
+
+#[test]
+fn attack_160_what_stands_still_is_said_and_stopped_in_time() {
+    let island = Island::new();
+    let id = at_work(&island);
+    for whom in ["keeper", "init"] {
+        for verb in ["stop", "start", "restart"] {
+            let earlier = island.inhabitants();
+            let victim = match whom {
+                "keeper" => island.keeper_of(&id),
+                _ => island.init_of(&id),
+            };
+            send(victim.expect("a process"), Signal::STOP);
+            let begun = Instant::now();
+            let shown = show(&island, "x");
+            assert_eq!(shown["state"], "failed", "{shown}");
+            let reason = shown["reason"].as_str().unwrap();
+            assert!(reason.contains(&format!("{whom} is stopped")), "{reason}");
+            assert!(
+                begun.elapsed() < Duration::from_secs(1),
+                "{:?}",
+                begun.elapsed()
+            );
+            island.holm(&[verb, "x"]).ok();
+            assert!(
+                begun.elapsed() < Duration::from_secs(15),
+                "{:?}",
+                begun.elapsed()
+            );
+            all_gone(&earlier);
+            work_is_there(&island);
+            island.sh("x", "sleep 1000 &").ok();
+        }
+    }
+    // Continued in time nothing has happened.
+    let keeper = island.keeper_of(&id).expect("a keeper");
+    send(keeper, Signal::STOP);
+    assert_eq!(show(&island, "x")["state"], "failed");
+    send(keeper, Signal::CONT);
+    eventually("it runs", || show(&island, "x")["state"] == "running");
+    assert_eq!(island.keeper_of(&id), Some(keeper));
+}
+
+#[test]
+fn many_that_stand_still_do_not_hold_up_the_list() {
+    let island = Island::new();
+    let repository = island.repository("shop");
+    let ids: Vec<_> = (0..16)
+        .map(|number| repository.up(&format!("w{number}")))
+        .collect();
+    let stopped: Vec<_> = ids
+        .iter()
+        .step_by(2)
+        .map(|id| island.keeper_of(id).unwrap())
+        .collect();
+    for keeper in &stopped {
+        send(*keeper, Signal::STOP);
+    }
+    let begun = Instant::now();
+    let states = island.states();
+    let taken = begun.elapsed();
+    assert_eq!(
+        states.values().filter(|state| *state == "failed").count(),
+        8
+    );
+    assert_eq!(
+        states.values().filter(|state| *state == "running").count(),
+        8
+    );
+    assert!(taken < Duration::from_secs(3), "{taken:?}");
+    for keeper in stopped {
+        send(keeper, Signal::CONT);
+    }
+}
+
+/// Changes what the last run wrote down.
+fn forge(island: &Island, id: &str, change: impl FnOnce(&mut Value)) {
+    let path = island.data().join("workspaces").join(id).join("last.json");
+    let mut last: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    change(&mut last);
+    fs::write(path, last.to_string()).unwrap();
+}
+
+#[test]
+fn attack_156_after_a_reboot_nothing_is_signalled_and_start_brings_it_back() {
+    let island = Island::new();
+    let id = at_work(&island);
+    island.holm(&["stop", "x"]).ok();
+    island.holm(&["start", "x"]).ok();
+    island.kill_daemon();
+    let everything = island.inhabitants();
+    send(island.keeper_of(&id).expect("a keeper"), Signal::KILL);
+    all_gone(&everything);
+    // Somebody else has the numbers now, even with the same time of start, counted from the boot.
+    let mut decoy = Running::new(island.command("sleep", &island.home()).arg("1000"));
+    let stat = fs::read_to_string(format!("/proc/{}/stat", decoy.pid())).unwrap();
+    let fields: Vec<_> = stat
+        .rsplit_once(')')
+        .unwrap()
+        .1
+        .split_whitespace()
+        .collect();
+    let started: u64 = fields[19].parse().unwrap();
+    forge(&island, &id, |last| {
+        assert!(last["init"]["pid"].is_i64(), "{last}");
+        last["boot_id"] = "11111111-2222-4333-8444-555555555555".into();
+        last["init"] = serde_json::json!({"pid": decoy.pid(), "started": started});
+    });
+    let lock = island.data().join("lock");
+    fs::write(&lock, format!("{}\n", decoy.pid())).unwrap();
+    let shown = show(&island, "x");
+    assert_eq!(
+        (&shown["state"], &shown["reason"]),
+        (&"stopped".into(), &"reboot".into())
+    );
+    island.holm(&["stop", "x"]).ok();
+    island.holm(&["start", "x"]).ok();
+    work_is_there(&island);
+    assert!(!is_gone((decoy.pid(), started)), "the decoy lives");
+    // The same within one boot: the number is right and the time is not.
+    send(island.keeper_of(&id).expect("a keeper"), Signal::KILL);
+    eventually("it has failed", || show(&island, "x")["state"] == "failed");
+    forge(&island, &id, |last| {
+        last["init"] = serde_json::json!({"pid": decoy.pid(), "started": started - 1});
+    });
+    for verb in ["stop", "start"] {
+        island.holm(&[verb, "x"]).ok();
+    }
+    assert!(!is_gone((decoy.pid(), started)), "the decoy lives");
+    work_is_there(&island);
+    decoy.signal(Signal::KILL);
+    decoy.code();
+}
+
+#[test]
+fn attack_149_a_command_goes_on_without_the_daemon() {
+    let island = Island::new();
+    let id = at_work(&island);
+    let script = "echo begun; until [ -e ~/go ]; do sleep 0.02; done; exit 7";
+    let script = format!("({script}); echo $? > ~/code");
+    let mut command =
+        island.holm_command(&island.home(), &["exec", "x", "--", "sh", "-c", &script]);
+    let mut running = Running::new(command.stderr(Stdio::null()));
+    running.says("begun");
+    let init = island.init_of(&id);
+    island.kill_daemon();
+    assert_eq!(
+        running.code(),
+        Some(5),
+        "the client says that the daemon is gone"
+    );
+    // The next command finds it all, and how the first one ended.
+    island.sh("x", "touch ~/go").ok();
+    eventually("it ended", || island.sh("x", "cat ~/code").out() == "7");
+    assert_eq!(island.init_of(&id), init, "no second init");
+}
+
+#[test]
+fn attack_150_the_daemon_is_replaced_and_replaced_back() {
+    let island = Island::new();
+    let id = at_work(&island);
+    let init = island.init_of(&id);
+    // Another file with other content, as a new version is.
+    let directory = island.make_dir("newer");
+    let newer = directory.join("holm");
+    fs::copy(program(), &newer).unwrap();
+    let mut file = fs::File::options().append(true).open(&newer).unwrap();
+    std::io::Write::write_all(&mut file, b"newer").unwrap();
+    drop(file);
+    for program in [newer.as_path(), program(), newer.as_path()] {
+        island.kill_daemon();
+        let holm =
+            |arguments: &[&str]| Ran::new(island.command(program, &island.home()).args(arguments));
+        holm(&["exec", "x", "--no-start", "--", "test", "-e", "file"]).ok();
+        let pid = island.daemon_of_the_lock().expect("a daemon");
+        assert_eq!(fs::read_link(format!("/proc/{pid}/exe")).unwrap(), program);
+        assert_eq!(island.init_of(&id), init, "no second init");
+        holm(&["rename", "x", "y"]).ok();
+        holm(&["rename", "y", "x"]).ok();
+    }
+    island.holm(&["restart", "x"]).ok();
+    work_is_there(&island);
+    // A store of a later version is refused, and not touched.
+    island.kill_daemon();
+    let set = |version: u32| {
+        let script = format!(
+            "import sqlite3, sys; s = sqlite3.connect(sys.argv[1]); \
+             s.execute('pragma user_version = {version}'); s.commit(); \
+             s.execute('pragma wal_checkpoint(truncate)')"
+        );
+        let database = island.data().join("holm.db");
+        let arguments = ["-c", &script, database.to_str().unwrap()];
+        island
+            .run(&island.home(), "/usr/bin/python3", &arguments)
+            .ok();
+    };
+    set(99);
+    let everything = island.inhabitants();
+    let bytes = fs::read(island.data().join("holm.db")).unwrap();
+    let refused = island.holm(&["ls", "--json"]);
+    assert!(refused.stderr.contains("newer_state"), "{refused:?}");
+    assert_ne!(refused.code, Some(0));
+    assert_eq!(fs::read(island.data().join("holm.db")).unwrap(), bytes);
+    assert_eq!(island.inhabitants(), everything);
+    set(1);
+    work_is_there(&island);
+}
+
+#[test]
+fn attack_152_a_damaged_store_loses_no_files_and_ends_no_process() {
+    let island = Island::new();
+    let id = at_work(&island);
+    let tree = island.data().join("workspaces").join(&id);
+    let wal = island.data().join("holm.db-wal");
+    let everything = island.inhabitants();
+    // Everything that was acknowledged is in the file proper when a daemon ends in peace.
+    island.holm(&["daemon", "stop"]).ok();
+    island.holm(&["daemon", "start"]).ok();
+    for seed in 0..4_u64 {
+        // Not acknowledged by anything that must stay: only a time of use is in the log.
+        island.holm(&["exec", "x", "--", "true"]).ok();
+        island.kill_daemon();
+        let Ok(mut bytes) = fs::read(&wal) else {
+            panic!("no log to damage");
+        };
+        if seed % 2 == 0 {
+            bytes.truncate(bytes.len() * (seed as usize + 1) / 5);
+        } else {
+            let half = bytes.len() / 2;
+            bytes[half..].iter_mut().for_each(|byte| *byte ^= 0x5a);
+        }
+        fs::write(&wal, bytes).unwrap();
+        assert_eq!(show(&island, "x")["state"], "running");
+        work_is_there(&island);
+        assert!(tree.exists());
+        assert!(everything.iter().all(|one| !is_gone(*one)));
+    }
+    // A file that cannot be written: said, and nothing changed.
+    island.kill_daemon();
+    let database = island.data().join("holm.db");
+    let writable = fs::metadata(&database).unwrap().permissions();
+    let mut readonly = writable.clone();
+    readonly.set_readonly(true);
+    fs::set_permissions(&database, readonly).unwrap();
+    let refused = island.holm(&["ls", "--json"]);
+    assert!(refused.stderr.contains("read_only"), "{refused:?}");
+    fs::set_permissions(&database, writable).unwrap();
+    work_is_there(&island);
+    assert!(everything.iter().all(|one| !is_gone(*one)));
+}
+
+#[test]
+fn attack_152_a_full_disk_is_said_and_nothing_is_left() {
+    let island = Island::new();
+    let repository = island.repository("shop");
+    // The disk is as large as the program, which is kept beside the data, and a little more.
+    let size = fs::metadata(program()).unwrap().len() / 1024 + 24 * 1024;
+    let script = format!(
+        r#"mkdir -p "$HOLM_HOME" && mount -t tmpfs -o size={size}k none "$HOLM_HOME" || exit 99
+        holm up a >/dev/null || exit 98
+        holm exec a -- sh -c 'echo work > file' || exit 97
+        head -c 1000000000 /dev/zero > "$HOLM_HOME/fill" 2>/dev/null
+        holm up b --json >/dev/null; echo "up $?" >&2
+        ls "$HOLM_HOME/data/workspaces" | wc -l
+        rm "$HOLM_HOME/fill"
+        holm exec a -- cat file
+        holm up b >/dev/null && holm exec b -- cat README.md
+        holm daemon stop --all >/dev/null"#
+    );
+    let ran = island.elsewhere(&repository.path, &script).ok();
+    assert_eq!(ran.out(), "1\nwork\n# hello", "{ran:?}");
+    assert!(
+        ran.stderr.contains("disk_full") && ran.stderr.contains("up "),
+        "{ran:?}"
+    );
+    assert!(!ran.stderr.contains("up 0"), "{ran:?}");
+}

@@ -1,0 +1,221 @@
+//! Operations in no order, by several clients at once, with a daemon that dies now and then: what is
+//! there in the end is what a simple model says (attack 167).
+//!
+//! A failing run is made smaller by leaving out operations, and printed. `HOLM_TEST_SEED` repeats one.
+
+use crate::support::{Island, Ran, Repository, eventually};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
+use std::collections::BTreeMap;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verb {
+    Up,
+    Start,
+    Stop,
+    Restart,
+    Rename,
+    Remove,
+    Exec,
+    KillDaemon,
+    KillKeeper,
+}
+
+/// A verb on one of the clients' own workspaces.
+#[derive(Clone, Copy, Debug)]
+struct Operation {
+    verb: Verb,
+    which: usize,
+}
+
+const LABELS: usize = 2;
+const CLIENTS: usize = 4;
+
+/// What one client believes of its workspaces: label to whether it runs.
+type Model = BTreeMap<String, bool>;
+
+fn operations() -> impl Strategy<Value = Vec<Vec<Operation>>> {
+    let verb = prop_oneof![
+        4 => Just(Verb::Up),
+        2 => Just(Verb::Start),
+        2 => Just(Verb::Stop),
+        2 => Just(Verb::Restart),
+        2 => Just(Verb::Rename),
+        2 => Just(Verb::Remove),
+        3 => Just(Verb::Exec),
+        1 => Just(Verb::KillKeeper),
+        1 => Just(Verb::KillDaemon),
+    ];
+    let one = (verb, 0..LABELS).prop_map(|(verb, which)| Operation { verb, which });
+    vec(vec(one, 1..8), CLIENTS)
+}
+
+/// Runs a command until it says something else than that the daemon died under it, which another
+/// client may have made it do.
+fn until_answered(run: impl Fn() -> Ran) -> Ran {
+    for _ in 0..50 {
+        let ran = run();
+        if ran.code != Some(5) {
+            return ran;
+        }
+    }
+    run()
+}
+
+/// One client. Its labels are its own, so it knows what to expect; the daemon is everybody's.
+fn client(
+    island: &Island,
+    repository: &Repository<'_>,
+    name: usize,
+    operations: &[Operation],
+) -> Result<Model, String> {
+    let mut model = Model::new();
+    for (step, operation) in operations.iter().enumerate() {
+        let label = format!("c{name}-{}", operation.which);
+        let other = format!("{label}-renamed");
+        let known = model.get(&label).copied();
+        let expect = |ran: Ran, code: i32| match ran.code {
+            Some(got) if got == code => Ok(()),
+            _ => Err(format!(
+                "client {name}, step {step}, {operation:?}: {ran:?}"
+            )),
+        };
+        let here = |arguments: &[&str]| until_answered(|| island.holm(arguments));
+        let found = if known.is_some() { 0 } else { 3 };
+        match operation.verb {
+            Verb::Up => {
+                let ran = until_answered(|| repository.holm(&["up", &label]));
+                expect(ran, 0)?;
+                model.insert(label, true);
+            }
+            Verb::Start | Verb::Restart | Verb::Stop => {
+                let word = match operation.verb {
+                    Verb::Start => "start",
+                    Verb::Restart => "restart",
+                    _ => "stop",
+                };
+                expect(here(&[word, &label]), found)?;
+                if known.is_some() {
+                    model.insert(label, operation.verb != Verb::Stop);
+                }
+            }
+            Verb::Exec => {
+                expect(here(&["exec", &label, "--", "cat", "README.md"]), found)?;
+                if known.is_some() {
+                    model.insert(label, true);
+                }
+            }
+            Verb::Rename => rename(island, &label, &other, &mut model)?,
+            Verb::Remove => {
+                let ran = here(&["rm", &label, "--force"]);
+                // The first try may have done it and died before it could say so.
+                if !(known.is_some() && ran.code == Some(3)) {
+                    expect(ran, found)?;
+                }
+                model.remove(&label);
+            }
+            Verb::KillDaemon => kill_daemon(island),
+            Verb::KillKeeper => {
+                let shown = here(&["show", &label, "--json"]);
+                if known == Some(true) && shown.code == Some(0) {
+                    let id = shown.json()["id"].as_str().unwrap().to_owned();
+                    kill(island.keeper_of(&id));
+                    // It is wanted, so it is brought back by whoever wants it.
+                    expect(here(&["start", &label]), 0)?;
+                }
+            }
+        }
+    }
+    Ok(model)
+}
+
+fn rename(island: &Island, label: &str, other: &str, model: &mut Model) -> Result<(), String> {
+    let ran = until_answered(|| island.holm(&["rename", label, other]));
+    let renamed = match (
+        model.get(label).copied(),
+        model.contains_key(other),
+        ran.code,
+    ) {
+        (Some(_), false, Some(0 | 3)) => true,
+        (None, _, Some(3)) | (Some(_), true, Some(4)) => false,
+        _ => return Err(format!("rename {label} to {other} with {model:?}: {ran:?}")),
+    };
+    if renamed && let Some(runs) = model.remove(label) {
+        model.insert(other.to_owned(), runs);
+    }
+    Ok(())
+}
+
+/// Several clients may want to, and one of them is the first.
+fn kill_daemon(island: &Island) {
+    kill(island.daemon_of_the_lock());
+}
+
+fn kill(pid: Option<i32>) {
+    if let Some(pid) = pid.and_then(rustix::process::Pid::from_raw) {
+        // Gone already is as good.
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+    }
+}
+
+fn run(operations: &[Vec<Operation>]) -> Result<(), String> {
+    let island = Island::new();
+    let repository = island.repository("shop");
+    let models: Vec<Result<Model, String>> = std::thread::scope(|scope| {
+        let clients: Vec<_> = operations
+            .iter()
+            .enumerate()
+            .map(|(name, own)| {
+                let (island, repository) = (&island, &repository);
+                scope.spawn(move || client(island, repository, name, own))
+            })
+            .collect();
+        clients
+            .into_iter()
+            .map(|client| client.join().unwrap())
+            .collect()
+    });
+    let mut expected = BTreeMap::new();
+    for model in models {
+        for (label, runs) in model? {
+            let word = if runs { "running" } else { "stopped" };
+            expected.insert(label, word.to_owned());
+        }
+    }
+    let found = island.states();
+    if found != expected {
+        return Err(format!("there is {found:?}, the model has {expected:?}"));
+    }
+    // Nothing is stuck: all of it can be removed, and then there is nothing.
+    for label in found.keys() {
+        island.holm(&["rm", label, "--force"]).ok();
+    }
+    eventually("nothing is left", || {
+        let census = island.census();
+        census.processes == 0 && census.workspaces.is_empty() && census.sockets.is_empty()
+    });
+    Ok(())
+}
+
+#[test]
+fn attack_167_many_clients_and_a_mortal_daemon_agree_with_the_model() {
+    let seed = std::env::var("HOLM_TEST_SEED").ok();
+    let seed: u64 = seed.and_then(|text| text.parse().ok()).unwrap_or(3);
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let config = Config {
+        cases: 6,
+        max_shrink_iters: 20,
+        failure_persistence: None,
+        ..Config::default()
+    };
+    let random = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+    let mut runner = TestRunner::new_with_rng(config, random);
+    let result = runner.run(&operations(), |operations| {
+        run(&operations).map_err(TestCaseError::fail)
+    });
+    if let Err(error) = result {
+        panic!("seed {seed}: {error}");
+    }
+}
