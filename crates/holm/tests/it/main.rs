@@ -35,6 +35,8 @@ mod inside;
 mod jsonshape;
 mod life_crash;
 mod life_health;
+mod life_inject;
+mod life_many;
 mod life_model;
 mod lifecycle;
 mod on_a_terminal;

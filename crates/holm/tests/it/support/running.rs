@@ -58,6 +58,10 @@ impl Running {
         send(self.pid(), signal);
     }
 
+    pub fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
     /// Waits for its end: the exit code, or `None` when a signal ended it.
     pub fn code(&mut self) -> Option<i32> {
         self.stdin = None;

@@ -1,0 +1,116 @@
+//! Calls of the kernel that fail while a workspace is made: it is said, nothing is left, and the
+//! daemon goes on (attack 158).
+
+use crate::support::{Census, Island, Repository, Running, eventually};
+use rustix::process::Signal;
+use std::fs;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A call, how it fails, and at which of its occurrences in one thread.
+const FAILURES: [(&str, &str, &[u32]); 9] = [
+    ("openat", "ENOSPC", &[2, 9, 25]),
+    ("openat", "EMFILE", &[3, 14, 40]),
+    ("mkdir,mkdirat", "ENOSPC", &[1, 4]),
+    ("rename,renameat,renameat2", "EIO", &[1, 2]),
+    ("link,linkat", "EIO", &[1]),
+    ("clone,clone3,vfork", "EAGAIN", &[1, 2, 4]),
+    ("pwrite64", "ENOSPC", &[1, 4]),
+    ("fdatasync,fsync", "EIO", &[1, 2]),
+    ("mount,move_mount,fsmount,fsconfig", "ENOMEM", &[1, 3]),
+];
+
+/// Every thread of the daemon is followed from now on. `None`: this user may not do that here.
+fn follow(pid: i32, calls: &str, error: &str, when: u32) -> Option<Running> {
+    let inject = format!("inject={calls}:error={error}:when={when}");
+    let mut command = Command::new("strace");
+    command
+        .args(["-f", "-qq", "-o", "/dev/null", "-p", &pid.to_string()])
+        .args(["-e", &format!("trace={calls}"), "-e", &inject])
+        .stderr(Stdio::null());
+    let mut tracer = Running::new(&mut command);
+    let is_followed = || {
+        let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+        let mut followed = tasks.map(|task| {
+            let status = fs::read_to_string(task.path().join("status")).unwrap_or_default();
+            !status.contains("TracerPid:\t0\n")
+        });
+        followed.all(|followed| followed)
+    };
+    let begun = Instant::now();
+    while !is_followed() {
+        if tracer.has_ended() {
+            return None;
+        }
+        assert!(
+            begun.elapsed() < Duration::from_secs(10),
+            "strace does not follow"
+        );
+        std::thread::park_timeout(Duration::from_millis(2));
+    }
+    Some(tracer)
+}
+
+/// Whether the creation failed. Either way everything is as it should be afterwards.
+fn try_with(
+    island: &Island,
+    repository: &Repository<'_>,
+    before: &Census,
+    (calls, error, when): (&str, &str, u32),
+) -> Option<bool> {
+    let what = format!("{calls} {error} {when}");
+    // A commit of its own, so that its base has to be built.
+    repository.write("what", &what);
+    repository.commit(&what);
+    let pid = island.daemon_of_the_lock().expect("a daemon");
+    let mut tracer = follow(pid, calls, error, when)?;
+    let ran = repository.holm(&["up", "x", "--json"]);
+    tracer.signal(Signal::TERM);
+    tracer.code();
+    let failed = ran.code != Some(0);
+    if failed {
+        assert!(ran.stderr.contains("\"code\":"), "{what}: {ran:?}");
+        assert_ne!(ran.code, Some(5), "{what}: the daemon went away: {ran:?}");
+        assert!(!island.states().contains_key("x"), "{what}");
+        eventually(&format!("nothing is left after {what}"), || {
+            island.census() == *before
+        });
+    }
+    assert_eq!(
+        island.daemon_of_the_lock(),
+        Some(pid),
+        "{what}: the daemon lives"
+    );
+    repository.up("x");
+    assert_eq!(island.sh("x", "cat what").ok().out(), what);
+    island.holm(&["rm", "x", "--force"]).ok();
+    eventually(&format!("all of it goes after {what}"), || {
+        island.census() == *before
+    });
+    Some(failed)
+}
+
+#[test]
+fn attack_158_calls_that_fail_during_a_creation() {
+    let island = Island::new();
+    let repository = island.repository("shop");
+    repository.up("first");
+    island.holm(&["rm", "first"]).ok();
+    let before = island.census();
+    let (mut tried, mut failed) = (0, 0);
+    for (calls, error, occurrences) in FAILURES {
+        for when in occurrences {
+            let Some(one) = try_with(&island, &repository, &before, (calls, error, *when)) else {
+                assert!(!rustix::process::geteuid().is_root(), "root may follow");
+                return;
+            };
+            tried += 1;
+            failed += usize::from(one);
+        }
+    }
+    println!("{failed} of {tried} creations failed");
+    assert!(
+        failed * 3 > tried,
+        "{failed} of {tried}: the failures reach the daemon"
+    );
+}

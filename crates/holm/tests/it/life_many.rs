@@ -1,0 +1,140 @@
+//! Many at once, and many one after the other: nothing adds up (attack 146). `make soak` runs the
+//! cycles of this file ten thousand times.
+
+use crate::support::{Island, Ran, state_of};
+use std::collections::BTreeSet;
+use std::fs;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// What a daemon holds that a leak would show in: descriptors, and children nobody waited for.
+#[derive(Debug, PartialEq, Eq)]
+struct Held {
+    descriptors: usize,
+    children: usize,
+}
+
+fn held(island: &Island) -> Held {
+    let pid = island.daemon_of_the_lock().expect("a daemon");
+    let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count);
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+    let children: BTreeSet<String> = tasks
+        .filter_map(|task| fs::read_to_string(task.path().join("children")).ok())
+        .flat_map(|text| {
+            text.split_whitespace()
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    Held {
+        descriptors,
+        children: children.len(),
+    }
+}
+
+/// Waits until a daemon at rest holds no more than it did.
+#[track_caller]
+fn holds_no_more_than(island: &Island, before: &Held) {
+    let begun = Instant::now();
+    loop {
+        let now = held(island);
+        if now.descriptors <= before.descriptors && now.children <= before.children {
+            return;
+        }
+        assert!(
+            begun.elapsed() < Duration::from_secs(10),
+            "{now:?}, before: {before:?}"
+        );
+        std::thread::park_timeout(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn attack_146_two_hundred_at_once_run_or_are_refused_and_all_go_again() {
+    const MANY: usize = 200;
+    let island = Island::new();
+    let repository = island.repository("shop");
+    // The daemon has done everything once.
+    repository.up("first");
+    island.holm(&["rm", "first"]).ok();
+    let (before, at_rest) = (island.census(), held(&island));
+    let ran: Vec<Ran> = std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..MANY)
+            .map(|number| {
+                let repository = &repository;
+                scope.spawn(move || repository.holm(&["up", &format!("w{number}"), "--json"]))
+            })
+            .collect();
+        clients
+            .into_iter()
+            .map(|client| client.join().unwrap())
+            .collect()
+    });
+    let (made, refused): (Vec<_>, Vec<_>) = ran.into_iter().partition(|ran| ran.code == Some(0));
+    for ran in &refused {
+        assert!(
+            ran.stderr.contains("\"code\""),
+            "refused without a word: {ran:?}"
+        );
+    }
+    let states = island.states();
+    assert_eq!(states.len(), made.len(), "what was refused left nothing");
+    assert!(
+        states.values().all(|state| state == "running"),
+        "{states:?}"
+    );
+    // A machine that runs these tests has room for all of them.
+    assert_eq!(made.len(), MANY, "{refused:?}");
+    assert_eq!(
+        island.inhabitants().len(),
+        2 * MANY,
+        "one keeper and one init each"
+    );
+    let labels: Vec<_> = states.keys().map(String::as_str).collect();
+    island
+        .holm(&[&["rm", "--force"][..], &labels].concat())
+        .ok();
+    assert_eq!(island.census(), before);
+    holds_no_more_than(&island, &at_rest);
+}
+
+#[test]
+fn attack_146_cycles_of_creation_and_removal_leave_nothing() {
+    let wanted = std::env::var("HOLM_TEST_CYCLES").ok();
+    let wanted: usize = wanted.and_then(|text| text.parse().ok()).unwrap_or(300);
+    let island = Island::new();
+    let repository = island.repository("shop");
+    repository.up("first");
+    island.holm(&["rm", "first"]).ok();
+    let (before, at_rest) = (island.census(), held(&island));
+    let begun = Instant::now();
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= wanted {
+                        return;
+                    }
+                    let label = format!("w{number}");
+                    repository.up(&label);
+                    if number % 10 == 0 {
+                        island.sh(&label, "sleep 1000 & echo work > file").ok();
+                    }
+                    if number % 3 == 0 {
+                        island.holm(&["stop", &label]).ok();
+                    }
+                    island.holm(&["rm", &label, "--force"]).ok();
+                }
+            });
+        }
+    });
+    println!("{wanted} cycles in {:?}", begun.elapsed());
+    assert_eq!(island.census(), before);
+    holds_no_more_than(&island, &at_rest);
+    let pid = island
+        .daemon_of_the_lock()
+        .expect("the daemon of the beginning");
+    assert_ne!(state_of(pid), "Z");
+}
