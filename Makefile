@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: help demo build test check lint unit bench clean-demo
+.PHONY: help demo build test check lint unit soak bench clean-demo
 
 help: ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -29,6 +29,10 @@ unit: ## every test, in a network of its own
 	$(CARGO) nextest run --workspace --locked --no-run
 	@scripts/in-own-network $(CARGO) nextest run --workspace --locked --offline
 	$(CARGO) test --doc -p holm-core --locked --offline
+
+soak: ## ten thousand creations and removals, and many random runs; takes an hour or two
+	@scripts/set-up test
+	@scripts/in-own-network scripts/soak
 
 bench: build ## speed, beside its peers, in one run
 	@scripts/set-up bench

@@ -11,6 +11,8 @@ mod observe;
 mod program;
 mod remove;
 mod unpack;
+#[cfg(test)]
+mod unpack_tests;
 
 use crate::Layout;
 use holm_core::plan::Action;

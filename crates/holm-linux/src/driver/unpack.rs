@@ -11,6 +11,7 @@ use rustix::fs::{
     symlinkat, unlinkat, utimensat,
 };
 use rustix::io::Errno;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
@@ -47,12 +48,22 @@ pub fn unpack(archive: &Path, into: &Path) -> io::Result<()> {
         if path.starts_with(".git") {
             return refuse("the repository's own directory is not taken along");
         }
+        // Readers of archives do not agree on these, so they are not taken.
+        let is_file = entry.header().entry_type() == EntryType::Regular;
+        if is_ambiguous(&mut entry)? || (!is_file && entry.size() != 0) {
+            return refuse("not a plain entry");
+        }
         match entry.header().entry_type() {
             EntryType::Directory => {
                 directory(&top, &path)?;
                 directories.push((path, given));
             }
-            EntryType::Regular => write_file(&top, &path, &given, &mut entry)?,
+            EntryType::Regular => {
+                let size = entry.size();
+                if write_file(&top, &path, &given, &mut entry)? != size {
+                    return refuse("the archive ends in the middle of it");
+                }
+            }
             EntryType::Symlink => {
                 let Some(target) = entry.link_name()? else {
                     return refuse("a link to nothing");
@@ -72,6 +83,23 @@ pub fn unpack(archive: &Path, into: &Path) -> io::Result<()> {
 struct Given {
     mode: Mode,
     times: Timestamps,
+}
+
+/// Whether an extended header says something twice, of which readers take the first or the last, or
+/// that the content is a map of a file with holes, which can be larger than any disk.
+fn is_ambiguous(entry: &mut Entry<'_, File>) -> io::Result<bool> {
+    let mut keys = BTreeSet::new();
+    let Some(extensions) = entry.pax_extensions()? else {
+        return Ok(false);
+    };
+    for extension in extensions {
+        let extension = extension?;
+        let key = extension.key_bytes();
+        if key.starts_with(b"GNU.sparse.") || !keys.insert(key.to_vec()) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The modification time; the time of the last access is not brought.
@@ -122,16 +150,16 @@ fn write_file(
     path: &Path,
     given: &Given,
     content: &mut impl Read,
-) -> io::Result<()> {
+) -> io::Result<u64> {
     let (parent, name) = parent(top, path)?;
     remove_existing(&parent, name)?;
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut file = File::from(openat(&parent, name, flags, Mode::RUSR | Mode::WUSR)?);
-    io::copy(content, &mut file)?;
+    let written = io::copy(content, &mut file)?;
     // Not at once, because the daemon's own mask would count.
     fchmod(&file, given.mode)?;
     futimens(&file, &given.times)?;
-    Ok(())
+    Ok(written)
 }
 
 fn parent<'a>(top: &OwnedFd, path: &'a Path) -> io::Result<(OwnedFd, &'a Path)> {
