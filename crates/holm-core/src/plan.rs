@@ -74,12 +74,10 @@ pub fn plan(desired: Desired, observed: Observed) -> Vec<Action> {
         actions.push(Action::Halt);
     }
     match desired {
-        Desired::Removed => {
-            match observed.files {
-                Files::Partial | Files::Complete => actions.push(Action::SetAside),
-                Files::Absent | Files::SetAside => {}
-            }
-        }
+        Desired::Removed => match observed.files {
+            Files::Partial | Files::Complete => actions.push(Action::SetAside),
+            Files::Absent | Files::SetAside => {}
+        },
         Desired::Running | Desired::Stopped => {
             let runs = observed.keeper == Keeper::Running && !must_halt;
             let must_launch = desired == Desired::Running && !runs;

@@ -38,7 +38,9 @@ pub fn unused_bases(
     extent: Extent,
 ) -> Vec<BaseKey> {
     let is_latest = |(key, at): &(BaseKey, Duration)| {
-        let mut others = built.iter().filter(|(other, _)| other.project == key.project);
+        let mut others = built
+            .iter()
+            .filter(|(other, _)| other.project == key.project);
         others.all(|(other, other_at)| (other_at, &other.commit) <= (at, &key.commit))
     };
     built
