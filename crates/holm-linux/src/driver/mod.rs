@@ -36,6 +36,7 @@ pub struct LinuxDriver {
     layout: Arc<Layout>,
     /// Our own program, at a path that an upgrade does not pull away.
     program: PathBuf,
+    builds: base::Builds,
 }
 
 // === impl LinuxDriver ===
@@ -65,6 +66,7 @@ impl LinuxDriver {
         Ok(Self {
             layout: Arc::new(layout),
             program,
+            builds: base::Builds::default(),
         })
     }
 
@@ -117,7 +119,7 @@ impl Driver for LinuxDriver {
     async fn apply(&self, journaled: Journaled, progress: Progress) -> Result<(), Fault> {
         let spec = Arc::clone(journaled.spec());
         match journaled.action() {
-            Action::BuildBase => base::build(&self.layout, spec, progress).await,
+            Action::BuildBase => self.builds.build(&self.layout, spec, progress).await,
             Action::MakeFiles => files::make(&self.layout, spec).await,
             Action::Launch => launch::launch(self, &spec).await,
             Action::Halt => halt::halt(&self.layout, &workspace_id(&spec)?).await,
@@ -139,6 +141,7 @@ impl Driver for LinuxDriver {
 
     async fn discard(&self, spec: &WorkspaceSpec) -> Result<(), Fault> {
         let id = workspace_id(spec)?;
+        self.builds.ended(&spec.id).await;
         halt::halt(&self.layout, &id).await?;
         let dir = self.layout.workspace(&id).dir;
         blocking(move || {

@@ -13,8 +13,8 @@ pub use island::Island;
 pub use ran::Ran;
 pub use repository::Repository;
 pub use running::{Running, send};
-pub use terminal::Act;
-pub use user::{as_tester, program};
+pub use terminal::{Act, play};
+pub use user::program;
 
 use std::time::{Duration, Instant};
 
