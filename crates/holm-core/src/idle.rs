@@ -60,13 +60,17 @@ impl IdleLimits {
     /// How long to wait between two looks: a fraction of the shorter limit, within reason.
     pub fn pause(&self) -> Duration {
         let limits = [self.stop_after, self.remove_after];
-        let shorter = limits.into_iter().flatten().min().unwrap_or(LONGEST_PAUSE);
-        (shorter / 4).clamp(SHORTEST_PAUSE, LONGEST_PAUSE)
+        match limits.into_iter().flatten().min() {
+            Some(shorter) => (shorter / 4).clamp(SHORTEST_PAUSE, LONGEST_PAUSE),
+            None => PAUSE_WHEN_OFF,
+        }
     }
 }
 
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// Until the settings are read again.
+const PAUSE_WHEN_OFF: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {

@@ -277,7 +277,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
             // What cannot be seen is not called well.
             Err(fault) => (State::Failed, Some(fault.message), None),
         };
-        let note = self.idle_note(&record.id);
+        let note = self.idle_note(&record.id, state);
         View {
             note,
             record,

@@ -10,7 +10,7 @@ use crate::engine::{Engine, Inner};
 use crate::gc::since_epoch;
 use crate::store::{Store, WorkspaceRecord};
 use holm_core::idle::{IdleAction, IdleLimits, Usage, idle};
-use holm_core::plan::{Desired, Keeper};
+use holm_core::plan::{Desired, Keeper, State};
 use holm_core::state::Birth;
 use holm_core::{Fault, WorkspaceId};
 use jiff::Timestamp;
@@ -79,9 +79,10 @@ impl<D: Driver, S: Store> Inner<D, S> {
     }
 
     /// What was done or not done because the workspace was idle.
-    pub(crate) fn idle_note(&self, id: &WorkspaceId) -> Option<String> {
+    pub(crate) fn idle_note(&self, id: &WorkspaceId, state: State) -> Option<String> {
         let uses = self.uses.locked();
         Some(match uses.get(id)?.note.as_ref()? {
+            Note::Stopped if state != State::Stopped => return None,
             Note::Stopped => "stopped, because nobody used it (`stop_after`)".to_owned(),
             Note::Kept { why, .. } => {
                 format!("not removed, although nobody used it (`remove_after`): {why}")
@@ -140,12 +141,14 @@ impl<D: Driver, S: Store> Inner<D, S> {
     async fn stop_idle(&self, record: WorkspaceRecord) -> Result<(), Fault> {
         let id = record.id.clone();
         let goal = Goal::Reach(Desired::Stopped);
+        {
+            let mut uses = self.uses.locked();
+            let note = &mut uses.entry(id.clone()).or_default().note;
+            // What keeps it from being removed is the more important thing to say.
+            note.get_or_insert(Note::Stopped);
+        }
         self.lead(record, Desired::Stopped, goal).await?;
         tracing::info!(%id, "stopped, because nobody used it");
-        let mut uses = self.uses.locked();
-        let note = &mut uses.entry(id).or_default().note;
-        // What keeps it from being removed is the more important thing to say.
-        note.get_or_insert(Note::Stopped);
         Ok(())
     }
 
