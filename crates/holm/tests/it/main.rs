@@ -19,6 +19,7 @@ mod attacks_process;
 mod attacks_process_load;
 mod attacks_process_sockets;
 mod attacks_protected;
+mod attacks_trash;
 mod bad_input;
 mod build_tools;
 mod code;

@@ -1,15 +1,15 @@
 //! Into the trash, back from it, out of it for good; and what takes room on the disk.
 
-use crate::support::{Island, Ran, Repository, Running, eventually, noise, send};
+use crate::support::{Island, Repository, Running, eventually, noise, send};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-fn text(value: &Value) -> &str {
+pub fn text(value: &Value) -> &str {
     value.as_str().expect("text")
 }
 
-fn trash(island: &Island) -> Vec<Value> {
+pub fn trash(island: &Island) -> Vec<Value> {
     let list = island.holm(&["ls", "--trash", "--json"]).json();
     list["workspaces"].as_array().expect("a list").clone()
 }
@@ -21,7 +21,7 @@ fn entries(path: &Path) -> Vec<PathBuf> {
 
 /// Nothing is in the trash or on its way out of it.
 #[track_caller]
-fn is_empty(island: &Island) {
+pub fn is_empty(island: &Island) {
     assert_eq!(trash(island), Vec::<Value>::new());
     for place in ["trash", "reap"] {
         assert_eq!(entries(&island.data().join(place)), Vec::<PathBuf>::new());
@@ -476,143 +476,4 @@ fn df_counts_what_the_disk_holds() {
     ] {
         assert!(human.contains(word), "{word} in {human}");
     }
-}
-
-/// Every kind of unsaved work, and how one sees that it is there.
-const KINDS: [(&str, &str, &str); 5] = [
-    ("changed", "echo work >> README.md", "cat README.md"),
-    ("untracked", "echo work > new", "cat new"),
-    (
-        "stashed",
-        "echo work >> README.md; git stash -q",
-        "git stash show -p",
-    ),
-    (
-        "committed",
-        "echo work > new; git add new; git commit -qm new",
-        "git show HEAD:new",
-    ),
-    (
-        "detached",
-        "git checkout -q --detach; echo work > new; git add new; git commit -qm new",
-        "git show HEAD:new",
-    ),
-];
-
-#[test]
-fn attack_153_unsaved_work_outlives_everything_but_force_and_force_keeps_it() {
-    let island = Island::new();
-    let repository = island.repository("shop");
-    island.make_dir("holm");
-    island.make_dir("holm/config");
-    island.write(
-        "holm/config/config.toml",
-        "trash_days = 0\nstop_after = \"1s\"\nremove_after = \"1s\"\n",
-    );
-    for (label, script, _) in KINDS {
-        repository.up(label);
-        island.sh(label, script).ok();
-    }
-    // The counterpart: what has nothing unsaved goes by the same sweep.
-    repository.up("clean");
-    let live = |label: &str| {
-        let list = island.holm(&["ls", "--json"]).json();
-        let mut found = list["workspaces"].as_array().unwrap().iter();
-        found.any(|workspace| workspace["label"] == label)
-    };
-    eventually("what is clean goes", || !live("clean"));
-    for (label, _, _) in KINDS {
-        eventually("the sweep was refused", || {
-            let shown = island.holm(&["show", label, "--json"]).json();
-            shown["notes"].to_string().contains("not removed")
-        });
-        let shown = island.holm(&["show", label]).ok().out();
-        assert!(shown.contains("unsaved work"), "{shown}");
-    }
-    send(island.daemon_pid(), Signal::KILL);
-    island.holm(&["gc", "--all"]).ok();
-    island.write("holm/config/config.toml", "");
-    for (label, _, look) in KINDS {
-        island.holm(&["stop", label]).ok();
-        let refused = island.holm(&["rm", label, "--json"]).error(4);
-        assert_eq!(refused["code"], "unsaved_work", "{label}");
-        assert!(
-            island.sh(label, look).ok().out().contains("work"),
-            "{label}"
-        );
-        island.holm(&["rm", label, "--force"]).ok();
-    }
-    send(island.daemon_pid(), Signal::KILL);
-    island.holm(&["gc"]).ok();
-    for (label, _, look) in KINDS {
-        island.holm(&["restore", label]).ok();
-        assert!(
-            island.sh(label, look).ok().out().contains("work"),
-            "{label}"
-        );
-    }
-}
-
-#[test]
-fn attack_154_removed_while_busy_and_twice_at_once() {
-    let island = Island::new();
-    let repository = island.repository("shop");
-    let outside = island.write("home/outside", "kept");
-    for round in 0..4 {
-        let id = repository.up("busy");
-        repository.up("beside");
-        let home = island.home();
-        let script = "echo ready; exec sleep 1000";
-        let mut command = island.holm_command(&home, &["exec", "busy", "--", "sh", "-c", script]);
-        let mut busy = Running::new(command.stderr(std::process::Stdio::null()));
-        busy.says("ready");
-        let codes: Vec<Option<i32>> = std::thread::scope(|scope| {
-            let remove = || {
-                let ran = Ran::new(&mut island.holm_command(&home, &["rm", &id, "--json"]));
-                if ran.code != Some(0) {
-                    assert!(ran.stderr.contains("workspace_not_found"), "{ran:?}");
-                }
-                ran.code
-            };
-            let removals: Vec<_> = (0..4).map(|_| scope.spawn(remove)).collect();
-            removals
-                .into_iter()
-                .map(|each| each.join().unwrap())
-                .collect()
-        });
-        assert_eq!(codes.iter().filter(|code| **code == Some(0)).count(), 1);
-        assert_eq!(codes.iter().filter(|code| **code == Some(3)).count(), 3);
-        assert_ne!(busy.code(), Some(0), "it was ended");
-        assert_eq!(trash(&island).len(), round + 1);
-        assert_eq!(island.sh("beside", "cat README.md").ok().out(), "# hello");
-    }
-    // Deleted twice at once, while others come back.
-    let ids: Vec<_> = trash(&island)
-        .iter()
-        .map(|entry| text(&entry["id"]).to_owned())
-        .collect();
-    std::thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| island.holm(&["gc", "--all"]).ok());
-        }
-        for id in &ids {
-            scope.spawn(|| {
-                let ran = island.holm(&["restore", id]);
-                assert!(matches!(ran.code, Some(0 | 1 | 3)), "{ran:?}");
-            });
-        }
-    });
-    is_empty(&island);
-    let list = island.holm(&["ls", "--json"]).json();
-    for workspace in list["workspaces"].as_array().unwrap() {
-        assert_eq!(
-            island
-                .sh(text(&workspace["id"]), "cat README.md")
-                .ok()
-                .out(),
-            "# hello"
-        );
-    }
-    assert_eq!(std::fs::read_to_string(outside).unwrap(), "kept");
-    assert!(repository.path.join("README.md").exists());
 }
