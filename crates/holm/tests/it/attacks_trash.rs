@@ -171,6 +171,9 @@ fn a_mount_below_what_is_deleted_stops_it_and_stays_whole() {
     assert!(first.contains("something is mounted below it"), "{out}");
     assert_eq!(*code, "code 1");
     assert!(second.contains(r#""failed":[]"#), "{out}");
-    assert_eq!(std::fs::read_to_string(outside.join("kept")).unwrap(), "kept");
+    assert_eq!(
+        std::fs::read_to_string(outside.join("kept")).unwrap(),
+        "kept"
+    );
     is_empty(&island);
 }
