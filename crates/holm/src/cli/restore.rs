@@ -1,5 +1,6 @@
 //! `holm restore`: back from the trash.
 
+use super::completions::trashed_labels;
 use super::{Context, Outcome, several};
 use clap::Args;
 
@@ -13,7 +14,7 @@ use clap::Args;
 )]
 pub struct RestoreArgs {
     /// Labels, project/label, ids or beginnings of ids
-    #[arg(value_name = "WS", required = true)]
+    #[arg(value_name = "WS", required = true, add = trashed_labels())]
     workspaces: Vec<String>,
 }
 

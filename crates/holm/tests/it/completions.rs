@@ -67,7 +67,7 @@ fn bash_completes_commands_options_and_labels() {
         !offered.iter().any(|one| one == "receive-pack"),
         "{offered:?}"
     );
-    assert_eq!(in_bash(&island, &["holm", "re"]), ["rename", "restart"]);
+    assert_eq!(in_bash(&island, &["holm", "re"]), ["rename", "restart", "restore"]);
     assert_eq!(
         in_bash(&island, &["holm", "exec", "fix"]),
         ["fix-feed", "fix-login"]
@@ -128,7 +128,7 @@ fn fish_completes_commands_options_and_labels() {
         words.collect()
     };
     assert_eq!(complete("holm exec fix"), ["fix-feed", "fix-login"]);
-    assert_eq!(complete("holm re"), ["rename", "restart"]);
+    assert_eq!(complete("holm re"), ["rename", "restart", "restore"]);
     assert!(complete("holm up --fr").contains(&"--from".to_owned()));
 }
 
@@ -137,7 +137,7 @@ fn completing_starts_nothing_and_says_nothing() {
     let island = Island::new();
     let only_options = |offered: Vec<String>| offered.iter().all(|one| one.starts_with("--"));
     assert!(only_options(in_bash(&island, &["holm", "exec", ""])));
-    assert_eq!(in_bash(&island, &["holm", "re"]), ["rename", "restart"]);
+    assert_eq!(in_bash(&island, &["holm", "re"]), ["rename", "restart", "restore"]);
     assert!(!island.holm_home().exists(), "no daemon was started");
     // Also when what is there is no daemon.
     island.make_dir("holm");
