@@ -245,7 +245,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let closed = place.path().join("closed");
         fs::create_dir(&closed).unwrap();
-        fs::set_permissions(&closed, fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
         let mut meter = Meter::default();
         meter.tree(place.path());
         let mode = fs::metadata(&closed).unwrap().permissions().mode();

@@ -302,7 +302,7 @@ fn the_trash_gives_back_and_forgets(store: &impl Store) {
     store.forget_trashed(&old.id).unwrap();
     store.forget_trashed(&new.id).unwrap();
     assert_eq!(store.workspace(&old.id).unwrap(), None);
-    assert_eq!(store.abandoned_projects().unwrap(), [shop.id.clone()]);
+    assert_eq!(store.abandoned_projects().unwrap(), vec![shop.id.clone()]);
     store.remove_project(&shop.id).unwrap();
     assert_eq!(store.project(&shop.id).unwrap(), None);
 }
