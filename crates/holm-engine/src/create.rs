@@ -16,6 +16,7 @@ use holm_core::{Code, Fault, Label, ProjectId, WorkspaceId};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use tokio::sync::{OwnedMutexGuard, watch};
 
 /// What is to be made.
@@ -57,6 +58,14 @@ struct CancelOnDrop(Cancel);
 /// How often a taken label is tried again: made-up words first, then numbers behind the last.
 const MADE_UP_TRIES: usize = 16;
 const MOST_TRIES: usize = 4096;
+
+/// After each try to undo a creation.
+const UNDO_PAUSES: [Duration; 4] = [
+    Duration::from_millis(20),
+    Duration::from_millis(100),
+    Duration::from_millis(500),
+    Duration::ZERO,
+];
 
 // === impl Engine ===
 
@@ -182,9 +191,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
                 self.seen(record.clone(), sighting).await.map(Created::New)
             }
             Err(fault) => {
-                if let Err(error) = self.undo(&record).await {
-                    tracing::error!(id = %record.id, %error, "a creation could not be undone");
-                }
+                self.undo_or_try_again(&record).await;
                 Err(fault)
             }
         };
@@ -201,6 +208,18 @@ impl<D: Driver, S: Store> Inner<D, S> {
         // It is the user's from here on: nothing that fails now undoes it.
         let _ = failpoint::pass("acknowledge", Moment::After);
         Ok(())
+    }
+
+    /// What failed a creation, as too many open files, may fail its undoing too, and pass. The
+    /// record stays if it does not, and the next daemon undoes it.
+    async fn undo_or_try_again(&self, record: &WorkspaceRecord) {
+        for pause in UNDO_PAUSES {
+            let Err(error) = self.undo(record).await else {
+                return;
+            };
+            tracing::error!(id = %record.id, %error, "a creation could not be undone");
+            tokio::time::sleep(pause).await;
+        }
     }
 
     /// Leaves nothing of a workspace that nobody was told of. The caller has its turn.
@@ -224,6 +243,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
         }
         let key = id.clone();
         let at = now();
+        self.note_use(id, at);
         self.store.call(move |store| store.touch(&key, at)).await?;
         let goal = Goal::Reach(Desired::Running);
         let mut view = self.lead(record, Desired::Running, goal).await?;

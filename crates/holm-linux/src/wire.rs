@@ -162,7 +162,7 @@ pub enum ExecControl {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
-    Status(Status),
+    Status(Box<Status>),
     Done,
     Started,
     StdinTaken(u64),
@@ -183,6 +183,12 @@ pub struct Status {
     /// Why nothing can be done inside, although the keeper answers.
     #[serde(default)]
     pub trouble: Option<String>,
+    /// Commands that are under way.
+    #[serde(default)]
+    pub commands: usize,
+    /// The copy of holm that it runs; an older keeper does not say.
+    #[serde(default)]
+    pub program: Option<PathBuf>,
 }
 
 /// How a run of the keeper began and ended; a file beside the workspace.

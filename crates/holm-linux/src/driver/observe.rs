@@ -5,10 +5,9 @@ use crate::Layout;
 use crate::layout::WorkspaceDirs;
 use crate::process;
 use crate::sys::lock;
-use crate::wire::{Answer, Incarnation, LastRun, Op};
+use crate::wire::{Answer, Incarnation, LastRun, Op, Status};
 use holm_core::plan::{Base, Files, Keeper, Observed};
 use holm_core::{Fault, WorkspaceId};
-use holm_engine::Isolation;
 use holm_engine::driver::{Ended, Sighting};
 use holm_engine::spec::WorkspaceSpec;
 use std::fs::File;
@@ -34,21 +33,23 @@ pub async fn observe(layout: &Layout, spec: &WorkspaceSpec) -> Result<Sighting, 
     let files = match (dirs.complete().exists(), dirs.dir.exists()) {
         (true, _) => Files::Complete,
         (false, true) => Files::Partial,
+        (false, false) if layout.trash(&id).exists() => Files::SetAside,
         (false, false) => Files::Absent,
     };
-    let (keeper, isolation, reason) = observe_keeper(&dirs, &id).await?;
+    let (keeper, status, reason) = observe_keeper(&dirs, &id).await?;
     Ok(Sighting {
         observed: Observed {
             base,
             files,
             keeper,
         },
-        isolation,
+        commands: status.as_ref().map_or(0, |status| status.commands),
+        isolation: status.map(|status| status.isolation),
         reason,
     })
 }
 
-type Seen = (Keeper, Option<Isolation>, Option<Ended>);
+type Seen = (Keeper, Option<Box<Status>>, Option<Ended>);
 
 async fn observe_keeper(dirs: &WorkspaceDirs, id: &WorkspaceId) -> Result<Seen, Fault> {
     let holder = || {
@@ -72,8 +73,8 @@ async fn observe_keeper(dirs: &WorkspaceDirs, id: &WorkspaceId) -> Result<Seen, 
     };
     match answer {
         Ok(Answer::Status(status)) if status.id == id.as_str() => {
-            return match status.trouble {
-                None => Ok((Keeper::Running, Some(status.isolation), None)),
+            return match status.trouble.clone() {
+                None => Ok((Keeper::Running, Some(status), None)),
                 Some(trouble) => broken(trouble),
             };
         }

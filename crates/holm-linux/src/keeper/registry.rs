@@ -80,11 +80,17 @@ impl Registry {
     }
 
     pub fn status(&self) -> Status {
+        let commands = {
+            let state = self.state();
+            state.starting.len() + state.running.len()
+        };
         Status {
             version: VERSION,
             id: self.plan.id.clone(),
             isolation: self.isolation.clone(),
             trouble: process::standstill(self.init.pid).map(|how| format!("init {how}")),
+            commands,
+            program: Some(self.plan.program.clone()),
         }
     }
 

@@ -119,10 +119,10 @@ fn attack_146_cycles_of_creation_and_removal_leave_nothing() {
                     }
                     let label = format!("w{number}");
                     repository.up(&label);
-                    if number % 10 == 0 {
+                    if number.is_multiple_of(10) {
                         island.sh(&label, "sleep 1000 & echo work > file").ok();
                     }
-                    if number % 3 == 0 {
+                    if number.is_multiple_of(3) {
                         island.holm(&["stop", &label]).ok();
                     }
                     island.holm(&["rm", &label, "--force"]).ok();

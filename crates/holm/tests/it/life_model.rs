@@ -219,3 +219,41 @@ fn attack_167_many_clients_and_a_mortal_daemon_agree_with_the_model() {
         panic!("seed {seed}: {error}");
     }
 }
+
+#[test]
+fn attack_167_sixteen_clients_on_one_workspace_leave_it_usable() {
+    let island = Island::new();
+    let repository = island.repository("shop");
+    let id = repository.up("x");
+    island.sh("x", "echo work > file").ok();
+    std::thread::scope(|scope| {
+        for client in 0..16 {
+            let (island, id) = (&island, id.as_str());
+            scope.spawn(move || {
+                for step in 0..4 {
+                    let arguments: &[&str] = match (client + step) % 5 {
+                        0 => &["start", id],
+                        1 => &["stop", id],
+                        2 => &["restart", id],
+                        3 => &["rm", id],
+                        _ => &["exec", id, "--", "cat", "file"],
+                    };
+                    let ran = until_answered(|| island.holm(arguments));
+                    // A command may lose its workspace under it; work that is not saved is not removed.
+                    let allowed = match arguments[0] {
+                        "exec" => ran.code == Some(0) && ran.out() == "work" || ran.code != Some(0),
+                        "rm" => ran.code == Some(4),
+                        _ => ran.code == Some(0),
+                    };
+                    assert!(allowed, "{arguments:?}: {ran:?}");
+                }
+            });
+        }
+    });
+    island.holm(&["start", "x"]).ok();
+    assert_eq!(island.sh("x", "cat file").ok().out(), "work");
+    let keepers = island.inhabitants().len();
+    assert_eq!(keepers, 2, "one keeper and one init");
+    island.holm(&["stop", "x"]).ok();
+    assert_eq!(island.states()["x"], "stopped");
+}
