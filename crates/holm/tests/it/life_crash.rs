@@ -277,3 +277,30 @@ fn attack_148_keepers_and_inits_that_die_on_the_way_do_not_stand_in_it() {
     is_back_to(&island, &before);
     goes_on(&island, neighbour);
 }
+
+#[test]
+fn attack_148_a_return_from_the_trash_that_is_cut_short_arrives_or_can_be_done_again() {
+    let island = Island::new();
+    let (repository, neighbour) = with_a_neighbour(&island);
+    let before = island.census();
+    for how in ["kill", "fail"] {
+        for moment in MOMENTS {
+            let label = format!("{how}-{moment}");
+            repository.up(&label);
+            island.sh(&label, "echo work > file").ok();
+            island.holm(&["rm", &label, "--force"]).ok();
+            let point = format!("take_back:{moment}:{how}");
+            let cut = island.holm_at(&island.home(), &point, &["restore", &label]);
+            assert_ne!(cut.code, Some(0), "{point}: {cut:?}");
+            if how == "fail" {
+                assert!(!island.states().contains_key(&label), "{point}");
+                island.holm(&["restore", &label]).ok();
+            }
+            assert_eq!(island.states()[&label], "stopped", "{point}");
+            assert_eq!(island.sh(&label, "cat file").ok().out(), "work", "{point}");
+            island.holm(&["rm", &label, "--force"]).ok();
+            is_back_to(&island, &before);
+        }
+    }
+    goes_on(&island, neighbour);
+}
