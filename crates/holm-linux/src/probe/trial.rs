@@ -57,6 +57,7 @@ fn make(dirs: &WorkspaceDirs) -> io::Result<()> {
     for directory in directories {
         fs::create_dir_all(directory)?;
     }
+    fs::write(dirs.lock(), "")?;
     fs::write(dirs.guest().join("bin/holm"), "")
 }
 
