@@ -192,7 +192,9 @@ impl Keeper {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => break format!("the keeper cannot wait: {error}"),
             }
-            let [ended, told, asked, asked_inside, moved] =
+            // Where renames are told hangs up when the last process inside is gone.
+            let moved = sources[4].revents().contains(PollFlags::IN);
+            let [ended, told, asked, asked_inside, _] =
                 sources.map(|source| !source.revents().is_empty());
             if told && let Err(error) = self.hear() {
                 self.registry.kill();
