@@ -8,6 +8,7 @@ pub mod daemon;
 pub mod error;
 pub mod exec;
 pub mod project;
+pub mod work;
 pub mod workspace;
 
 pub use client::Client;

@@ -7,6 +7,7 @@ mod create;
 pub mod driver;
 mod engine;
 pub mod exec;
+mod inside;
 pub mod isolation;
 mod locks;
 mod projects;
@@ -15,6 +16,7 @@ mod remove;
 pub mod spec;
 pub mod store;
 mod unsaved;
+pub mod work;
 
 pub use command::Stopped;
 pub use create::{Created, NewWorkspace, Reuse};

@@ -1,10 +1,12 @@
 //! The user's repository, as the client sees it. Nothing here writes to it except
-//! [`Repository::set_project_id`].
+//! [`Repository::set_project_id`], [`fetch`] and [`adopt`].
 //!
 //! Finding a repository costs two git processes that run at the same time; every later question
 //! costs one, and says so.
 
+pub(crate) mod adopt;
 pub(crate) mod dirty;
+pub(crate) mod fetch;
 mod ignored;
 mod link;
 mod push;

@@ -3,19 +3,24 @@
 //! Verbs reach the engine only through the daemon's API. What they print goes through
 //! [`output`], and every failure is a [`Fault`] whose kind decides the exit code here, in one place.
 
+mod apply;
 mod attach;
+mod changes;
 mod checkout;
 mod completions;
 mod connect;
 mod daemon;
 mod daemon_unit;
+mod diff;
 mod doctor;
 mod enter;
 mod exec;
+mod fetch;
 mod find;
 mod here;
 mod launch;
 mod ls;
+mod merge;
 mod origin;
 mod output;
 mod progress;
@@ -38,7 +43,9 @@ mod table;
 mod terminal;
 mod trust;
 mod up;
+mod upload_pack;
 mod user;
+mod work;
 
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
@@ -84,6 +91,11 @@ enum Verb {
     Rm(rm::RmArgs),
     Exec(exec::ExecArgs),
     Enter(enter::EnterArgs),
+    Diff(diff::DiffArgs),
+    Changes(changes::ChangesArgs),
+    Fetch(fetch::FetchArgs),
+    Apply(apply::ApplyArgs),
+    Merge(merge::MergeArgs),
     Here(here::HereArgs),
     Project(project::ProjectArgs),
     Trust(trust::TrustArgs),
@@ -93,6 +105,8 @@ enum Verb {
     Schema(schema::SchemaArgs),
     #[command(hide = true)]
     ReceivePack(receive_pack::ReceivePackArgs),
+    #[command(hide = true)]
+    UploadPack(upload_pack::UploadPackArgs),
 }
 
 /// What every verb is given besides its arguments.
@@ -141,6 +155,11 @@ fn run(context: &Context, verb: Verb) -> Outcome {
         Verb::Rm(arguments) => rm::run(context, arguments),
         Verb::Exec(arguments) => exec::run(context, arguments),
         Verb::Enter(arguments) => enter::run(context, arguments),
+        Verb::Diff(arguments) => diff::run(context, arguments),
+        Verb::Changes(arguments) => changes::run(context, arguments),
+        Verb::Fetch(arguments) => fetch::run(context, arguments),
+        Verb::Apply(arguments) => apply::run(context, arguments),
+        Verb::Merge(arguments) => merge::run(context, arguments),
         Verb::Here(arguments) => here::run(context, arguments),
         Verb::Project(arguments) => project::run(context, arguments),
         Verb::Trust(arguments) => trust::run(context, arguments),
@@ -149,6 +168,7 @@ fn run(context: &Context, verb: Verb) -> Outcome {
         Verb::Completions(arguments) => completions::run(context, arguments),
         Verb::Schema(arguments) => schema::run(context, arguments),
         Verb::ReceivePack(arguments) => receive_pack::run(context, arguments),
+        Verb::UploadPack(arguments) => upload_pack::run(context, arguments),
     }
 }
 

@@ -42,3 +42,4 @@ mod tidy;
 mod toolchains;
 mod trust;
 mod truth;
+mod work_comes_back;
