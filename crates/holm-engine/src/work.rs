@@ -7,7 +7,7 @@
 use crate::command::Stopped;
 use crate::driver::{Driver, Progress};
 use crate::engine::Engine;
-use crate::exec::{ExecRequest, ExecStream};
+use crate::exec::{ExecInput, ExecRequest, ExecStream};
 use crate::inside::{Question, ask, complaints, failed};
 use crate::spec::WorkspaceSpec;
 use crate::store::Store;
@@ -180,7 +180,10 @@ impl<D: Driver, S: Store> Engine<D, S> {
             env: Vec::new(),
         }
         .request();
-        self.inner.driver.exec(id, request).await
+        let patch = self.inner.driver.exec(id, request).await?;
+        // What git starts inside may wait for input; there is none. One that has ended needs no end.
+        let _ = patch.input.send(ExecInput::StdinEof).await;
+        Ok(patch)
     }
 
     /// The record of a workspace that was made to run.
@@ -217,15 +220,10 @@ fn diff_tree(spec: &WorkspaceSpec, flags: &[&str], tree: &str) -> Vec<Vec<u8>> {
         _ => EMPTY_SHA1,
     };
     let start = spec.code.commit.as_deref().unwrap_or(empty);
-    let plain = [
-        "git",
-        "--no-pager",
-        "-c",
-        "core.quotePath=true",
-        "diff-tree",
-    ];
+    let plain = ["git", "--no-pager", "-c", "core.quotePath=true", "-c"];
+    let plain = plain.iter().chain(&["core.fsmonitor=false", "diff-tree"]);
     let safe = ["-r", "--no-ext-diff", "--no-textconv", "--no-color"];
-    let words = plain.iter().chain(&safe).chain(flags);
+    let words = plain.chain(&safe).chain(flags);
     let trees = ["--end-of-options", start, tree];
     words
         .chain(&trees)

@@ -10,6 +10,8 @@
 
 mod api;
 mod attacks_files;
+mod attacks_git;
+mod attacks_git_objects;
 mod attacks_identity;
 mod attacks_kernel;
 mod attacks_kernel_limits;
