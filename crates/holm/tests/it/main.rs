@@ -37,6 +37,7 @@ mod inside;
 mod jsonshape;
 mod lifecycle;
 mod on_a_terminal;
+mod renames;
 mod root;
 mod software;
 mod support;
