@@ -500,3 +500,38 @@ fn submodule_pointers_come_back_and_nested_repositories_are_named() {
         format!("160000 {second} 0\tlib")
     );
 }
+
+#[test]
+fn with_an_older_git_changes_are_merged_by_whole_files() {
+    let island = Island::new();
+    let repository = island.repository("shop");
+    repository.write("a", "1\n2\n3\n4\n5\n6\n7\n8\n9\n");
+    repository.write("b", "b\n");
+    repository.commit("files");
+    repository.up("x");
+    repository.up("y");
+    island
+        .sh("x", "echo inside >> b; echo new > new; git rm -q README.md")
+        .ok();
+    island.sh("y", "echo inside >> a").ok();
+    repository.write("a", "one\n2\n3\n4\n5\n6\n7\n8\n9\n");
+    repository.commit("meanwhile");
+    // A git that does not know `merge-tree --write-tree`, which came with 2.38.
+    let folder = island.make_dir("older");
+    let older = "#!/bin/sh\nfor word; do [ \"$word\" = --write-tree ] && exit 129; done\nexec /usr/bin/git \"$@\"\n";
+    let program = island.write("older/git", older);
+    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+    let path = format!("{}:/usr/bin:/bin", folder.display());
+    let apply = |workspace: &str| {
+        let mut command = island.holm_command(&repository.path, &["apply", workspace, "--json"]);
+        crate::support::Ran::new(command.env("PATH", &path))
+    };
+    assert_eq!(apply("x").json()["changed"], 3);
+    let status = repository.git(&["status", "--porcelain"]);
+    assert_eq!(status, " D README.md\n M b\n?? new");
+    repository.git(&["reset", "-q", "--hard"]);
+    repository.git(&["clean", "-qfd"]);
+    assert_eq!(apply("y").error(4)["code"], "does_not_apply");
+    // A newer one merges the lines.
+    repository.holm(&["apply", "y"]).ok();
+}
