@@ -301,7 +301,12 @@ fn why_not(directory: &Path, complaint: &str, finished: Finished) -> GitError {
         let path = rest.split_once("'\n").map_or(rest, |(path, _)| path);
         return GitError::DubiousOwnership { path: path.into() };
     }
-    if complaint.contains("not a git repository") || complaint.contains("run in a work tree") {
+    let none = [
+        "not a git repository",
+        "run in a work tree",
+        "cannot use bare repository",
+    ];
+    if none.iter().any(|words| complaint.contains(words)) {
         return GitError::NotARepository {
             path: directory.to_owned(),
         };
