@@ -180,6 +180,12 @@ pub struct Status {
     pub version: u32,
     pub id: String,
     pub isolation: Isolation,
+    /// Commands that are under way.
+    #[serde(default)]
+    pub commands: usize,
+    /// The copy of holm that it runs; an older keeper does not say.
+    #[serde(default)]
+    pub program: Option<PathBuf>,
 }
 
 /// How a run of the keeper began and ended; a file beside the workspace.

@@ -4,10 +4,9 @@ use super::{base, disk_fault, keeper, project_id, workspace_id};
 use crate::Layout;
 use crate::layout::WorkspaceDirs;
 use crate::sys::lock;
-use crate::wire::{Answer, LastRun, Op};
+use crate::wire::{Answer, LastRun, Op, Status};
 use holm_core::plan::{Base, Files, Keeper, Observed};
 use holm_core::{Fault, WorkspaceId};
-use holm_engine::Isolation;
 use holm_engine::driver::{Ended, Sighting};
 use holm_engine::spec::WorkspaceSpec;
 use std::fs::File;
@@ -24,9 +23,10 @@ pub async fn observe(layout: &Layout, spec: &WorkspaceSpec) -> Result<Sighting, 
     let files = match (dirs.complete().exists(), dirs.dir.exists()) {
         (true, _) => Files::Complete,
         (false, true) => Files::Partial,
+        (false, false) if layout.trash(&id).exists() => Files::SetAside,
         (false, false) => Files::Absent,
     };
-    let (keeper, isolation) = observe_keeper(&dirs, &id).await?;
+    let (keeper, status) = observe_keeper(&dirs, &id).await?;
     let reason = if keeper == Keeper::Absent {
         how_it_ended(&dirs)
     } else {
@@ -38,7 +38,8 @@ pub async fn observe(layout: &Layout, spec: &WorkspaceSpec) -> Result<Sighting, 
             files,
             keeper,
         },
-        isolation,
+        commands: status.as_ref().map_or(0, |status| status.commands),
+        isolation: status.map(|status| status.isolation),
         reason,
     })
 }
@@ -46,7 +47,7 @@ pub async fn observe(layout: &Layout, spec: &WorkspaceSpec) -> Result<Sighting, 
 async fn observe_keeper(
     dirs: &WorkspaceDirs,
     id: &WorkspaceId,
-) -> Result<(Keeper, Option<Isolation>), Fault> {
+) -> Result<(Keeper, Option<Status>), Fault> {
     if keeper_pid(dirs)
         .map_err(|error| disk_fault(&error, format!("cannot look at the lock of {id}")))?
         .is_none()
@@ -55,7 +56,7 @@ async fn observe_keeper(
     }
     match keeper::ask(dirs, Op::Status).await {
         Ok(Answer::Status(status)) if status.id == id.as_str() => {
-            Ok((Keeper::Running, Some(status.isolation)))
+            Ok((Keeper::Running, Some(status)))
         }
         Ok(_) | Err(_) => Ok((Keeper::Broken, None)),
     }

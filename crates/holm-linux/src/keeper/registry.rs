@@ -73,10 +73,16 @@ impl Registry {
     }
 
     pub fn status(&self) -> Status {
+        let commands = {
+            let state = self.state();
+            state.starting.len() + state.running.len()
+        };
         Status {
             version: VERSION,
             id: self.plan.id.clone(),
             isolation: self.isolation.clone(),
+            commands,
+            program: Some(self.plan.program.clone()),
         }
     }
 
