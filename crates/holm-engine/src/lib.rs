@@ -9,6 +9,7 @@ mod engine;
 pub mod exec;
 mod gc;
 mod idle;
+mod inside;
 pub mod isolation;
 mod locks;
 mod projects;
@@ -18,6 +19,7 @@ mod restore;
 pub mod spec;
 pub mod store;
 mod unsaved;
+pub mod work;
 
 pub use command::Stopped;
 pub use create::{Created, NewWorkspace, Reuse};

@@ -10,6 +10,8 @@
 
 mod api;
 mod attacks_files;
+mod attacks_git;
+mod attacks_git_objects;
 mod attacks_identity;
 mod attacks_kernel;
 mod attacks_kernel_limits;
@@ -46,3 +48,4 @@ mod toolchains;
 mod trash;
 mod trust;
 mod truth;
+mod work_comes_back;
