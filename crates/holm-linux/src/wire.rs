@@ -50,6 +50,8 @@ pub struct LaunchPlan {
     pub environment: Vec<(String, String)>,
     /// The most processes, kept by RLIMIT_NPROC.
     pub processes: Option<u64>,
+    /// What the project asked for and the user agreed to go without.
+    pub degraded: Vec<String>,
     /// What `holm here` says, but for what changes.
     pub here: serde_json::Value,
     /// Defences that a test switched off to show what they hold back.

@@ -6,8 +6,10 @@ use holm_core::{Fault, ProjectId};
 use holm_engine::driver::Progress;
 use holm_engine::spec::WorkspaceSpec;
 use holm_git::{Bare, Cancel, base_is_present, build_base};
+use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::watch;
 
 /// What a base is called that has no commit.
 const EMPTY: &str = "empty";
@@ -21,23 +23,54 @@ pub fn is_present(layout: &Layout, project: &ProjectId, spec: &WorkspaceSpec) ->
     base_is_present(&layout.bases(project), spec.code.commit.as_deref())
 }
 
-/// Builds the base. Dropping the future ends git and leaves nothing.
-pub async fn build(
-    layout: &Layout,
-    spec: Arc<WorkspaceSpec>,
-    progress: Progress,
-) -> Result<(), Fault> {
-    let project = project_id(&spec)?;
-    let (repository, bases) = (layout.repository(&project), layout.bases(&project));
-    let cancel = CancelOnDrop(Cancel::default());
-    let cancelled = cancel.0.clone();
-    blocking(move || {
-        let bare = Bare::open_or_init(&repository, &spec.code.object_format)?;
-        let commit = spec.code.commit.as_deref();
-        let tell = |done: u64, total: u64| progress.tell("checking out", done, total);
-        Ok(build_base(&bare, commit, &bases, &cancelled, &tell)?)
-    })
-    .await
+/// Bases that are being built, by the workspace that they are built for. A build whose future was
+/// dropped goes on for as long as it takes to end git and to remove what there was.
+#[derive(Default)]
+pub struct Builds(Mutex<HashMap<String, watch::Receiver<()>>>);
+
+// === impl Builds ===
+
+impl Builds {
+    /// Builds the base. Dropping the future ends git and leaves nothing, a moment later;
+    /// [`ended`](Self::ended) waits for that.
+    pub async fn build(
+        &self,
+        layout: &Layout,
+        spec: Arc<WorkspaceSpec>,
+        progress: Progress,
+    ) -> Result<(), Fault> {
+        let project = project_id(&spec)?;
+        let (repository, bases) = (layout.repository(&project), layout.bases(&project));
+        let cancel = CancelOnDrop(Cancel::default());
+        let cancelled = cancel.0.clone();
+        let (alive, ended) = watch::channel(());
+        let workspace = spec.id.clone();
+        self.locked().insert(workspace.clone(), ended);
+        let built = blocking(move || {
+            // Dropped at the end, whichever way it comes.
+            let _alive = alive;
+            let bare = Bare::open_or_init(&repository, &spec.code.object_format)?;
+            let commit = spec.code.commit.as_deref();
+            let tell = |done: u64, total: u64| progress.tell("checking out", done, total);
+            Ok(build_base(&bare, commit, &bases, &cancelled, &tell)?)
+        })
+        .await;
+        self.locked().remove(&workspace);
+        built
+    }
+
+    /// Waits until nothing is built for the workspace any more.
+    pub async fn ended(&self, workspace: &str) {
+        let build = self.locked().remove(workspace);
+        if let Some(mut build) = build {
+            // Nothing is ever sent: the only change is that the other side is gone.
+            let _ = build.changed().await;
+        }
+    }
+
+    fn locked(&self) -> MutexGuard<'_, HashMap<String, watch::Receiver<()>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Nobody waits for the work any more.

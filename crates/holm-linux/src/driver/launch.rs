@@ -55,11 +55,9 @@ pub async fn launch(driver: &LinuxDriver, spec: &WorkspaceSpec) -> Result<(), Fa
 
 /// A limit that `holm.toml` wrote down is kept or refused; never silently not kept.
 fn refuse_unkept_limits(spec: &WorkspaceSpec) -> Result<(), Fault> {
-    let kept = ["processes"];
-    let unkept = spec.limits.required.iter().find(|name| {
-        !kept.contains(&name.as_str()) && !spec.allow_degraded.iter().any(|part| part == *name)
-    });
-    match unkept {
+    let is_allowed = |name: &str| spec.allow_degraded.iter().any(|part| part == name);
+    let unkept = unkept_limits(spec);
+    match unkept.iter().find(|name| !is_allowed(name)) {
         None => Ok(()),
         Some(name) => Err(Fault::new(
             Code::LimitUnavailable,
@@ -67,6 +65,13 @@ fn refuse_unkept_limits(spec: &WorkspaceSpec) -> Result<(), Fault> {
             format!("`holm up --allow-degraded={name}` goes on without it; `holm doctor` says why"),
         )),
     }
+}
+
+/// Limits that `holm.toml` wrote down and that are not kept.
+fn unkept_limits(spec: &WorkspaceSpec) -> Vec<String> {
+    let mut names = spec.limits.required.clone();
+    names.retain(|name| name != "processes");
+    names
 }
 
 /// In a user namespace of its own a program can leave the mounts that hold protected paths in
@@ -147,6 +152,7 @@ fn plan(
         nested: spec.nested,
         environment: variables(spec, visible.path),
         processes: Some(spec.limits.processes.unwrap_or(DEFAULT_PROCESSES)),
+        degraded: unkept_limits(spec),
         here: here(spec),
         without: switched_off(),
     })

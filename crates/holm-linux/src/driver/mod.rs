@@ -29,6 +29,7 @@ pub struct LinuxDriver {
     layout: Arc<Layout>,
     /// Our own program, at a path that an upgrade does not pull away.
     program: PathBuf,
+    builds: base::Builds,
 }
 
 // === impl LinuxDriver ===
@@ -57,6 +58,7 @@ impl LinuxDriver {
         Ok(Self {
             layout: Arc::new(layout),
             program,
+            builds: base::Builds::default(),
         })
     }
 
@@ -87,7 +89,7 @@ impl Driver for LinuxDriver {
     async fn apply(&self, journaled: Journaled, progress: Progress) -> Result<(), Fault> {
         let spec = Arc::clone(journaled.spec());
         match journaled.action() {
-            Action::BuildBase => base::build(&self.layout, spec, progress).await,
+            Action::BuildBase => self.builds.build(&self.layout, spec, progress).await,
             Action::MakeFiles => files::make(&self.layout, spec).await,
             Action::Launch => launch::launch(self, &spec).await,
             Action::Halt => halt::halt(&self.layout, &workspace_id(&spec)?).await,
@@ -108,6 +110,7 @@ impl Driver for LinuxDriver {
 
     async fn discard(&self, spec: &WorkspaceSpec) -> Result<(), Fault> {
         let id = workspace_id(spec)?;
+        self.builds.ended(&spec.id).await;
         halt::halt(&self.layout, &id).await?;
         let dir = self.layout.workspace(&id).dir;
         blocking(move || {

@@ -130,6 +130,9 @@ impl Session<'_> {
             if ready.client_in {
                 self.read_client();
             }
+            if ready.client_out {
+                self.write_client();
+            }
             self.handle_frames()?;
             if ready.stdin {
                 self.write_stdin()?;
@@ -139,9 +142,6 @@ impl Session<'_> {
             }
             if ready.stderr {
                 self.read_output(channel::STDERR);
-            }
-            if ready.client_out {
-                self.write_client();
             }
             self.check_time();
             if ready.exited {
@@ -317,11 +317,22 @@ impl Session<'_> {
                 Ok(length) => drop(self.outgoing.drain(..length)),
                 Err(Errno::AGAIN | Errno::INTR) => return,
                 Err(_) => {
-                    self.client = None;
                     self.outgoing.clear();
-                    return;
+                    return self.read_last_words();
                 }
             }
+        }
+    }
+
+    /// Whoever closed the connection may have said before that it hangs up.
+    fn read_last_words(&mut self) {
+        let Some(client) = self.client.take() else {
+            return;
+        };
+        self.close_stdin = true;
+        let mut chunk = vec![0; CHUNK];
+        while let Ok(length @ 1..) = rustix::io::read(&client, &mut chunk) {
+            self.incoming.extend(&chunk[..length]);
         }
     }
 

@@ -27,6 +27,7 @@ pub fn observe(init: i32, landlock: bool, plan: &LaunchPlan) -> Isolation {
     if !landlock {
         degraded.push("landlock".to_owned());
     }
+    degraded.extend(plan.degraded.iter().cloned());
     Isolation {
         user: own("user"),
         mount: own("mnt"),

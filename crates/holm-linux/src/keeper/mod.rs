@@ -196,9 +196,11 @@ impl Keeper {
                 sources.map(|source| !source.revents().is_empty());
             if told && let Err(error) = self.hear() {
                 self.registry.kill();
-                if !ended {
+                if !ended && !is_closed(&error) {
                     break format!("init spoke nonsense: {error}");
                 }
+                // The link closes a moment before init has ended; what it waits for comes.
+                break self.registry.how_init_ended();
             }
             if ended {
                 break self.registry.how_init_ended();
@@ -242,6 +244,14 @@ impl Keeper {
         let _ = std::fs::remove_file(&self.directories.socket);
         i32::from(!stopped)
     }
+}
+
+/// Whether the other side of the link is gone, with or without having read everything.
+fn is_closed(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset
+    )
 }
 
 /// How the daemon starts this role; the plan goes to its stdin.

@@ -7,6 +7,10 @@ use std::path::Path;
 
 /// The way to get what failed, as exactly as the machine lets itself be read.
 pub fn fix_for(failure: &LaunchFailure, data_dir: &Path) -> String {
+    let is_namespace = matches!(failure.part, Part::User | Part::Mount | Part::Network);
+    if is_namespace && let Some(fix) = switched_off() {
+        return fix;
+    }
     if is_container()
         && matches!(
             failure.part,
@@ -19,7 +23,10 @@ pub fn fix_for(failure: &LaunchFailure, data_dir: &Path) -> String {
             .to_owned();
     }
     match failure.part {
-        Part::User | Part::Mount | Part::Network => user_namespace_fix(),
+        Part::User | Part::Mount | Part::Network => {
+            "allow unprivileged user namespaces (CONFIG_USER_NS; no LSM or seccomp filter in the way)"
+                .to_owned()
+        }
         Part::Overlay => format!(
             "{} must be on a file system that can be an overlay's upper layer (ext4, xfs, btrfs; \
              not another overlay, not NFS): set HOLM_HOME to a directory on one",
@@ -36,33 +43,38 @@ pub fn fix_for(failure: &LaunchFailure, data_dir: &Path) -> String {
     }
 }
 
+/// The kinds of namespaces that a workspace has, as the kernel's switches call them.
+const NAMESPACES: [&str; 6] = ["user", "mnt", "pid", "net", "ipc", "uts"];
+
 /// Each distribution has its own switch; the one that is off is named.
-fn user_namespace_fix() -> String {
+fn switched_off() -> Option<String> {
     let setting = |path: &str| {
         fs::read_to_string(path)
             .ok()
             .map(|text| text.trim().to_owned())
     };
     if setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns").as_deref() == Some("1") {
-        return "Ubuntu's AppArmor restricts user namespaces. For holm only: write \
+        let fix = "Ubuntu's AppArmor restricts user namespaces. For holm only: write \
                 /etc/apparmor.d/holm with `abi <abi/4.0>, profile holm /**/holm \
                 flags=(unconfined) { userns, }` and run `sudo apparmor_parser -r \
                 /etc/apparmor.d/holm`. For every program: `sudo sysctl -w \
-                kernel.apparmor_restrict_unprivileged_userns=0`"
-            .to_owned();
+                kernel.apparmor_restrict_unprivileged_userns=0`";
+        return Some(fix.to_owned());
     }
     if setting("/proc/sys/kernel/unprivileged_userns_clone").as_deref() == Some("0") {
-        return "`sudo sysctl -w kernel.unprivileged_userns_clone=1` (Debian's switch; put it into \
-                /etc/sysctl.d/ to keep it)"
-            .to_owned();
+        let fix = "`sudo sysctl -w kernel.unprivileged_userns_clone=1` (Debian's switch; put it into \
+                   /etc/sysctl.d/ to keep it)";
+        return Some(fix.to_owned());
     }
-    if setting("/proc/sys/user/max_user_namespaces").as_deref() == Some("0") {
-        return "`sudo sysctl -w user.max_user_namespaces=15000` (RHEL's switch; put it into \
-                /etc/sysctl.d/ to keep it)"
-            .to_owned();
-    }
-    "allow unprivileged user namespaces (CONFIG_USER_NS; no LSM or seccomp filter in the way)"
-        .to_owned()
+    let is_off = |kind: &&str| {
+        let path = format!("/proc/sys/user/max_{kind}_namespaces");
+        setting(&path).as_deref() == Some("0")
+    };
+    let kind = NAMESPACES.into_iter().find(|kind| is_off(kind))?;
+    Some(format!(
+        "`sudo sysctl -w user.max_{kind}_namespaces=15000` (RHEL's switch; put it into \
+         /etc/sysctl.d/ to keep it)"
+    ))
 }
 
 fn is_container() -> bool {

@@ -19,6 +19,10 @@ use std::time::Duration;
 /// What is in force in it, or what stood in the way.
 pub fn run(data_dir: &Path) -> Result<Isolation, LaunchFailure> {
     let id = WorkspaceId::random();
+    let missing: Vec<&Path> = data_dir
+        .ancestors()
+        .take_while(|path| !path.exists())
+        .collect();
     fs::create_dir_all(data_dir).step(Part::Other, &format!("make {}", data_dir.display()))?;
     let dir = data_dir.join(format!("trial-{id}"));
     let dirs = WorkspaceDirs {
@@ -30,6 +34,10 @@ pub fn run(data_dir: &Path) -> Result<Isolation, LaunchFailure> {
         .and_then(|()| launch(&dirs, &id));
     // What stays behind is only an empty directory of ours.
     let _ = remove_tree(&dir);
+    for made in missing {
+        // Somebody else may have come to use it meanwhile.
+        let _ = fs::remove_dir(made);
+    }
     result
 }
 
@@ -71,6 +79,7 @@ fn launch(dirs: &WorkspaceDirs, id: &WorkspaceId) -> Result<Isolation, LaunchFai
         nested: false,
         environment: Vec::new(),
         processes: None,
+        degraded: Vec::new(),
         here: serde_json::Value::Null,
         without: Vec::new(),
     };

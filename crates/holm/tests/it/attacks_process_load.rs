@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 fn what_a_command_left_writing_does_not_keep_it_from_returning() {
     let island = Island::new();
     island.repository("shop").up("x");
-    let script = "yes & yes >&2 & while ! grep -q yes /proc/[0-9]*/comm; do :; done; exit 3";
+    let script = "yes & yes >&2 & \
+        until [ \"$(sed -n 's/^wchar: //p' /proc/$!/io)\" -gt 4000000 ]; do :; done; exit 3";
     let mut child = island
         .holm_command(&island.home(), &["exec", "x", "--", "sh", "-c", script])
         .stdout(Stdio::piped())

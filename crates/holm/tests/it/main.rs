@@ -10,6 +10,7 @@
 
 mod api;
 mod attacks_files;
+mod attacks_identity;
 mod attacks_kernel;
 mod attacks_kernel_limits;
 mod attacks_mounts;

@@ -37,8 +37,10 @@ fn a_command_on_a_terminal_has_one_inside() {
 fn keys_and_sizes_reach_the_command() {
     let island = Island::new();
     island.repository("shop").up("x");
-    // ctrl-C is a key of the terminal inside: the whole foreground gets it, not holm.
-    let script = "trap 'echo interrupted' INT; echo ready; cat; read line; echo \"<$line>\"";
+    // ctrl-C is a key of the terminal inside: the whole foreground gets it, not holm. A shell that
+    // has a child in the foreground is told when that ends.
+    let script = "trap 'got=1' INT; echo ready; until [ \"$got\" ]; do sleep 0.05; done
+        echo interrupted; read line; echo \"<$line>\"";
     let played = island.play(
         &island.home(),
         &["exec", "x", "--", "sh", "-c", script],
@@ -52,8 +54,9 @@ fn keys_and_sizes_reach_the_command() {
     );
     assert_eq!(played.code, 0);
     assert!(played.is_restored);
-    // ctrl-D is the end of the input; ctrl-\ and ctrl-Z are keys too.
-    let script = "trap 'echo quit' QUIT; echo ready; sleep 1000; cat; echo after";
+    // ctrl-\ is a key too, and ctrl-D is the end of the input.
+    let script = "trap 'got=1' QUIT; echo ready; until [ \"$got\" ]; do sleep 0.05; done
+        echo quit; cat; echo after";
     let played = island.play(
         &island.home(),
         &["exec", "x", "--", "sh", "-c", script],

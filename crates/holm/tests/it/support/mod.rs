@@ -13,7 +13,7 @@ pub use island::Island;
 pub use ran::Ran;
 pub use repository::Repository;
 pub use running::{Running, send};
-pub use terminal::Act;
+pub use terminal::{Act, play};
 pub use user::{as_tester, program};
 
 use std::time::{Duration, Instant};

@@ -1,9 +1,11 @@
 //! holm on a terminal: a script of what a person types and sees, played on a real pseudo terminal.
 
+use super::user::as_tester;
 use super::{Island, Ran};
 use serde_json::{Value, json};
 use std::ffi::OsStr;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 /// What a person does.
 #[derive(Clone, Copy)]
@@ -38,7 +40,7 @@ pid = os.fork()
 if pid == 0:
     os.close(master)
     os.login_tty(slave)
-    os.execv(argv[0], argv)
+    os.execvp(argv[0], argv)
 screen, seen, deadline = b"", 0, time.monotonic() + 40
 def read(limit):
     global screen
@@ -80,21 +82,34 @@ impl Island {
     /// Plays a script with holm on a terminal.
     #[track_caller]
     pub fn play(&self, directory: &Path, arguments: &[&str], acts: &[Act<'_>]) -> Played {
-        let holm = self.holm_command(directory, arguments);
-        let acts: Vec<Value> = acts.iter().map(act).collect();
-        let mut player = self.command("/usr/bin/python3", directory);
-        player
-            .args([OsStr::new("-c"), OsStr::new(PLAYER)])
-            .arg(json!(acts).to_string())
-            .arg(holm.get_program())
-            .args(arguments)
-            .env("TERM", "xterm-256color");
-        let played = Ran::new(&mut player).json();
-        Played {
-            screen: played["screen"].as_str().expect("a screen").to_owned(),
-            code: played["code"].as_i64().expect("a code"),
-            is_restored: played["is_restored"] == true,
-        }
+        play(&self.holm_command(directory, arguments), acts)
+    }
+}
+
+/// Plays a script with any command, which is run with exactly its own variables and `TERM`.
+#[track_caller]
+pub fn play(command: &Command, acts: &[Act<'_>]) -> Played {
+    let acts: Vec<Value> = acts.iter().map(act).collect();
+    let mut player = Command::new("/usr/bin/python3");
+    as_tester(&mut player)
+        .args([OsStr::new("-c"), OsStr::new(PLAYER)])
+        .arg(json!(acts).to_string())
+        .arg(command.get_program())
+        .args(command.get_args())
+        .env_clear()
+        .env("TERM", "xterm-256color")
+        .stdin(Stdio::null());
+    for (name, value) in command.get_envs() {
+        player.env(name, value.unwrap_or_default());
+    }
+    if let Some(directory) = command.get_current_dir() {
+        player.current_dir(directory);
+    }
+    let played = Ran::new(&mut player).json();
+    Played {
+        screen: played["screen"].as_str().expect("a screen").to_owned(),
+        code: played["code"].as_i64().expect("a code"),
+        is_restored: played["is_restored"] == true,
     }
 }
 

@@ -1,0 +1,290 @@
+//! How holm feels: progress, ctrl-C that undoes, colours for people and documents for machines,
+//! readers that go away.
+
+use crate::support::{Act, Island, Ran, Repository, Running, eventually, play};
+use rustix::process::Signal;
+use std::fs::File;
+use std::path::PathBuf;
+use std::process::Stdio;
+
+/// Many files: making the base takes long enough to see it, and to change one's mind.
+fn large<'a>(island: &'a Island, name: &str) -> Repository<'a> {
+    let repository = island.repository(name);
+    let script = "import os
+for directory in range(200):
+    os.makedirs('d%d' % directory)
+    for file in range(100):
+        with open('d%d/f%d' % (directory, file), 'w') as f: f.write('%d %d' % (directory, file))";
+    island
+        .run(&repository.path, "python3", &["-c", script])
+        .ok();
+    repository.commit("many");
+    repository
+}
+
+/// What is in the directories of bases, hidden or not.
+fn bases(island: &Island) -> Vec<PathBuf> {
+    let projects = std::fs::read_dir(island.data().join("projects"))
+        .into_iter()
+        .flatten();
+    projects
+        .flat_map(|project| std::fs::read_dir(project.unwrap().path().join("bases")))
+        .flatten()
+        .map(|base| base.unwrap().path())
+        .collect()
+}
+
+#[track_caller]
+fn nothing_is_left(island: &Island) {
+    assert_eq!(bases(island), Vec::<PathBuf>::new());
+    for place in ["workspaces", "incoming"] {
+        let left = std::fs::read_dir(island.data().join(place))
+            .into_iter()
+            .flatten();
+        assert_eq!(left.count(), 0, "{place}");
+    }
+    let listed = island.holm(&["ls", "--json"]).json();
+    assert_eq!(listed["workspaces"], serde_json::json!([]));
+}
+
+#[test]
+fn a_signal_while_a_base_is_built_undoes_everything() {
+    let island = Island::new();
+    let repository = large(&island, "shop");
+    let cases: [(&[&str], Signal); 3] = [
+        (&["up", "x"], Signal::INT),
+        (&["up", "x", "--json"], Signal::TERM),
+        (&["up", "-n", "3", "x"], Signal::INT),
+    ];
+    for (arguments, signal) in cases {
+        let stderr = island.write("stderr", "");
+        let mut command = island.holm_command(&repository.path, arguments);
+        command.stderr(File::create(&stderr).unwrap());
+        let mut up = Running::new(&mut command);
+        eventually("the base is being built", || {
+            bases(&island).iter().any(|base| base.join("tree").exists())
+        });
+        up.signal(signal);
+        assert_eq!(up.code(), Some(130), "{arguments:?}");
+        let said = std::fs::read_to_string(&stderr).unwrap();
+        if arguments.contains(&"--json") {
+            let error: serde_json::Value = serde_json::from_str(&said).unwrap();
+            assert_eq!(error["error"]["code"], "cancelled");
+        } else {
+            assert!(
+                said.starts_with("cancelled: nothing was left behind"),
+                "{said}"
+            );
+        }
+        nothing_is_left(&island);
+    }
+    // The same label works at once, and nothing of the git processes is left.
+    let made = repository.holm(&["up", "x", "--json"]).json();
+    assert_eq!(made["created"], true);
+    assert_eq!(
+        island
+            .sh("x", "git status --porcelain; ls | wc -l")
+            .ok()
+            .out(),
+        "201"
+    );
+}
+
+#[test]
+fn a_client_that_is_killed_leaves_nothing_half_made() {
+    let island = Island::new();
+    let repository = large(&island, "shop");
+    let mut up = Running::new(&mut island.holm_command(&repository.path, &["up", "x"]));
+    eventually("the base is being built", || !bases(&island).is_empty());
+    up.signal(Signal::KILL);
+    up.code();
+    eventually("it was undone, or done", || {
+        let listed = island.holm(&["ls", "--json"]).json();
+        let listed = listed["workspaces"].as_array().unwrap().clone();
+        listed
+            .iter()
+            .all(|workspace| workspace["state"] == "running")
+            && bases(&island).iter().all(|base| base.join("tree").exists())
+    });
+    repository.up("x");
+    assert_eq!(island.sh("x", "ls | wc -l").ok().out(), "201");
+}
+
+#[test]
+fn on_a_terminal_progress_is_shown_and_ctrl_c_undoes() {
+    let island = Island::new();
+    let repository = large(&island, "shop");
+    let played = island.play(
+        &repository.path,
+        &["up", "x"],
+        &[
+            Act::See(" files "),
+            Act::Type("\u{3}"),
+            Act::See("nothing was left behind"),
+        ],
+    );
+    assert_eq!(played.code, 130, "{played:?}");
+    assert!(played.is_restored);
+    nothing_is_left(&island);
+    // With files and seconds; and gone from the screen when it is done.
+    let played = island.play(
+        &repository.path,
+        &["up", "x"],
+        &[Act::See("/20,001 files  0")],
+    );
+    assert_eq!(played.code, 0);
+    let last = played.screen.rsplit("\u{1b}[2K").next().unwrap();
+    assert!(
+        last.contains("ready in") && !last.contains("files"),
+        "{played:?}"
+    );
+    assert!(!played.screen.contains("\u{1b}[?25l") || played.screen.contains("\u{1b}[?25h"));
+}
+
+#[test]
+fn colours_are_for_terminals_that_want_them() {
+    let island = Island::new();
+    let repository = island.repository("shop");
+    repository.up("x");
+    let commands: [&[&str]; 4] = [&["ls"], &["show", "x"], &["show", "nobody"], &["doctor"]];
+    for arguments in commands {
+        let piped = island.holm(arguments);
+        assert!(!piped.out().contains('\u{1b}'), "{piped:?}");
+        assert!(!piped.stderr.contains('\u{1b}'), "{piped:?}");
+        let shown = island.play(&island.home(), arguments, &[]);
+        assert!(shown.screen.contains("\u{1b}["), "{arguments:?} {shown:?}");
+        for (name, value) in [("NO_COLOR", "1"), ("TERM", "dumb")] {
+            let mut plain = island.holm_command(&island.home(), arguments);
+            let shown = play(plain.env(name, value), &[]);
+            assert!(
+                !shown.screen.contains('\u{1b}'),
+                "{name} {arguments:?} {shown:?}"
+            );
+        }
+        let mut json = island.holm_command(&island.home(), arguments);
+        let shown = play(json.arg("--json"), &[]);
+        assert!(!shown.screen.contains('\u{1b}'), "{arguments:?} {shown:?}");
+    }
+}
+
+#[test]
+fn json_is_one_document_and_nothing_else() {
+    let island = Island::new();
+    let repository = island.repository("shop");
+    repository.write(".env", "A=1");
+    repository.write(".gitignore", ".env");
+    repository.commit("ignored");
+    let commands: [&[&str]; 19] = [
+        &["up", "x"],
+        &["up", "x"],
+        &["up", "-n", "2", "y"],
+        &["ls"],
+        &["show", "x"],
+        &["rename", "x", "z"],
+        &["stop", "z"],
+        &["start", "z"],
+        &["restart", "z", "y-1"],
+        &["rm", "z", "y-1"],
+        &["project", "ls"],
+        &["project", "add"],
+        &["project", "find"],
+        &["trust"],
+        &["doctor"],
+        &["schema"],
+        &["completions", "bash"],
+        &["daemon", "status"],
+        &["daemon", "stop", "--all"],
+    ];
+    for arguments in commands {
+        let ran = repository.holm(&[arguments, &["--json"]].concat()).ok();
+        assert_eq!(ran.stderr, "", "{arguments:?}");
+        assert_eq!(ran.stdout.last(), Some(&b'\n'), "{arguments:?}");
+        let document = ran.json();
+        assert!(document.is_object(), "{arguments:?}: {document}");
+    }
+    // People read remarks on stderr; stdout has only what was asked for.
+    let made = repository.holm(&["up", "x"]).ok();
+    assert_eq!(made.out(), "");
+    assert!(made.stderr.contains("✓ x  w"), "{made:?}");
+    assert!(
+        made.stderr.contains(".env"),
+        "what was not brought is named: {made:?}"
+    );
+    let listed = repository.holm(&["ls"]).ok();
+    assert_eq!(listed.stderr, "");
+    assert!(listed.out().contains("shop"), "{listed:?}");
+}
+
+#[test]
+fn readers_that_go_away_and_outputs_that_are_full() {
+    let island = Island::new();
+    island.repository("shop").up("x");
+    let commands: [&[&str]; 5] = [
+        &["ls"],
+        &["ls", "--json"],
+        &["--help"],
+        &["schema"],
+        &["exec", "x", "--", "echo", "hello"],
+    ];
+    for arguments in commands {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = island.holm_command(&island.home(), arguments);
+        let output = command
+            .stdout(writer)
+            .stderr(Stdio::piped())
+            .output()
+            .unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(stderr, "", "{arguments:?}");
+        assert!(
+            matches!(output.status.code(), Some(0 | 141)),
+            "{arguments:?} {output:?}"
+        );
+        if arguments[0] == "--help" {
+            continue;
+        }
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let mut command = island.holm_command(&island.home(), arguments);
+        let output = command
+            .stdout(full)
+            .stderr(Stdio::piped())
+            .output()
+            .unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?} {stderr}");
+        assert!(stderr.contains("No space left"), "{arguments:?} {stderr}");
+    }
+    let program = crate::support::program();
+    for script in [
+        "\"$0\" ls >&-",
+        "\"$0\" ls 2>&-",
+        "\"$0\" ls <&- >&- 2>&-",
+        "\"$0\" ls | head -0",
+    ] {
+        let mut command = island.command("sh", &island.home());
+        let ran = Ran::new(command.args(["-c", script]).arg(program));
+        assert!(!ran.stderr.contains("panic"), "{script}: {ran:?}");
+        assert!(matches!(ran.code, Some(0 | 1)), "{script}: {ran:?}");
+    }
+}
+
+#[test]
+fn help_is_an_answer_and_nothing_at_all_is_not() {
+    let island = Island::new();
+    for arguments in [
+        &["--help"][..],
+        &["help"],
+        &["up", "--help"],
+        &["daemon", "--help"],
+        &["--version"],
+    ] {
+        let ran = island.holm(arguments).ok();
+        assert_eq!(ran.stderr, "", "{arguments:?}");
+        assert!(ran.out().contains("holm"), "{arguments:?}");
+    }
+    let bare = island.holm(&[]).exits(2);
+    assert_eq!(bare.out(), "");
+    assert!(bare.stderr.contains("Usage"), "{bare:?}");
+    assert!(!island.holm_home().exists(), "no daemon was started");
+}

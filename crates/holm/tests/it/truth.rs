@@ -1,0 +1,205 @@
+//! `doctor` and `up` on machines that lack something: what is missing is found by trying, named,
+//! and comes with the way to get it; nothing runs without it.
+
+use crate::support::{Island, Ran};
+use serde_json::Value;
+
+/// What `doctor` says, and with which exit code.
+fn doctor(ran: Ran) -> (Option<i32>, Value) {
+    let document = serde_json::from_slice(&ran.stdout);
+    (
+        ran.code,
+        document.unwrap_or_else(|error| panic!("{error}: {ran:?}")),
+    )
+}
+
+fn missing(document: &Value) -> Vec<&Value> {
+    let checks = document["checks"].as_array().unwrap();
+    let missing = checks.iter().filter(|check| check["status"] == "missing");
+    missing.collect()
+}
+
+#[test]
+fn a_fit_machine_is_called_fit() {
+    let island = Island::new();
+    let (code, document) = doctor(island.holm(&["doctor", "--json"]));
+    assert_eq!(
+        (code, &document["ok"]),
+        (Some(0), &true.into()),
+        "{document}"
+    );
+    let checks = document["checks"].as_array().unwrap();
+    for check in checks {
+        for field in ["name", "status", "detail"] {
+            assert!(check[field].is_string(), "{check}");
+        }
+        assert!(check["required"].is_boolean(), "{check}");
+        assert!(
+            check["fix"].is_string() || check["fix"].is_null(),
+            "{check}"
+        );
+        let status = check["status"].as_str().unwrap();
+        assert!(["ok", "warning", "missing"].contains(&status), "{check}");
+    }
+    for name in [
+        "user namespace",
+        "overlayfs",
+        "seccomp",
+        "no_new_privs",
+        "git",
+        "kernel",
+    ] {
+        let check = checks.iter().find(|check| check["name"] == name);
+        let check = check.unwrap_or_else(|| panic!("{name} in {document}"));
+        assert_eq!(
+            (&check["status"], &check["required"]),
+            (&"ok".into(), &true.into())
+        );
+    }
+    let text = island.holm(&["doctor"]).ok();
+    assert_eq!(text.stderr, "");
+    assert!(text.out().contains("This machine is fit"), "{text:?}");
+    // It needs no daemon, starts none and leaves nothing of its trial.
+    island.holm(&["daemon", "status"]).exits(5);
+    assert!(!island.data().exists(), "the trial is gone");
+}
+
+/// On a machine that `script` makes unfit: `doctor` names the part and the fix, `up` refuses.
+#[track_caller]
+fn is_refused(island: &Island, script: &str, part: &str, fixes: &[&str]) {
+    let repository = island.home().join("src/shop");
+    let on =
+        |command: &str| island.elsewhere(&repository, &format!("{script} || exit 99\n{command}"));
+    let (code, document) = doctor(on("holm doctor --json"));
+    assert_eq!(
+        (code, &document["ok"]),
+        (Some(4), &false.into()),
+        "{document}"
+    );
+    let missing = missing(&document);
+    assert_eq!(missing.len(), 1, "{document}");
+    assert_eq!(missing[0]["name"], part, "{document}");
+    assert_eq!(missing[0]["required"], true);
+    let fix = missing[0]["fix"].as_str().unwrap();
+    assert!(fixes.iter().any(|word| fix.contains(word)), "{document}");
+    let text = on("holm doctor").exits(4);
+    assert!(text.out().contains(&format!("✗ {part}")), "{text:?}");
+    let refused =
+        on("holm up x --json; code=$?; holm daemon stop >/dev/null 2>&1; exit $code").error(4);
+    assert_eq!(refused["code"], "isolation_missing", "{refused}");
+    assert!(
+        refused["hint"].as_str().unwrap().contains("holm doctor"),
+        "{refused}"
+    );
+    // Nothing was left of it; elsewhere the same works.
+    let listed = island.holm(&["ls", "--json"]).json();
+    assert_eq!(listed["workspaces"], serde_json::json!([]));
+    island.holm(&["daemon", "stop"]).ok();
+}
+
+#[test]
+fn without_user_namespaces() {
+    let island = Island::new();
+    let repository = island.repository("shop");
+    let script = "echo 0 > /proc/sys/user/max_user_namespaces";
+    is_refused(
+        &island,
+        script,
+        "user namespace",
+        &["sysctl -w user.max_user_namespaces"],
+    );
+    repository.up("x");
+    // A workspace that exists is not started without its walls either, and is not lost.
+    island.holm(&["daemon", "stop", "--all"]).ok();
+    let started = island.elsewhere(
+        &repository.path,
+        &format!(
+            "{script}; holm exec x --json -- true; code=$?; holm daemon stop >/dev/null 2>&1; exit $code"
+        ),
+    );
+    assert_eq!(started.error(4)["code"], "isolation_missing");
+    island.sh("x", "cat README.md").ok();
+}
+
+#[test]
+fn without_network_namespaces() {
+    let island = Island::new();
+    island.repository("shop");
+    let script = "echo 0 > /proc/sys/user/max_net_namespaces";
+    // The namespaces are made in one go, so it is the switch that names the one.
+    is_refused(
+        &island,
+        script,
+        "user namespace",
+        &["user.max_net_namespaces"],
+    );
+}
+
+#[test]
+fn where_an_overlay_cannot_have_its_upper_layer() {
+    let island = Island::new();
+    island.repository("shop");
+    for part in ["layers", "layers/lower", "layers/upper", "layers/work"] {
+        island.make_dir(part);
+    }
+    // As in a container, whose own root is an overlay.
+    let script = "mkdir -p \"$HOLM_HOME\" && cd \"$HOLM_HOME/../layers\" &&
+        mount -t overlay o -o lowerdir=lower,upperdir=upper,workdir=work,userxattr \"$HOLM_HOME\" &&
+        cd \"$OLDPWD\"";
+    is_refused(&island, script, "overlayfs", &["HOLM_HOME"]);
+}
+
+#[test]
+fn where_parts_of_proc_are_covered() {
+    let island = Island::new();
+    let repository = island.repository("shop");
+    // As in a container with masked paths: the kernel gives no fresh /proc then.
+    let script = "mount -t tmpfs none /proc/tty";
+    is_refused(
+        &island,
+        script,
+        "fresh /proc",
+        &["over parts of /proc", "systempaths"],
+    );
+    repository.up("x");
+}
+
+#[test]
+fn what_is_degraded_is_said_everywhere() {
+    let island = Island::without("landlock");
+    let repository = island.repository("shop");
+    let made = repository.holm(&["up", "x", "--json"]).json();
+    let degraded = &made["isolation"]["degraded"];
+    assert!(
+        degraded.as_array().unwrap().contains(&"landlock".into()),
+        "{made}"
+    );
+    let shown = island.holm(&["show", "x"]).ok().out();
+    assert!(shown.contains("landlock"), "{shown}");
+    let here = island.inside("x", &["holm", "here", "--json"]).json();
+    assert_eq!(&here["isolation"]["degraded"], degraded);
+    // A limit of the project that cannot be kept is refused, unless the user says so.
+    repository.write("holm.toml", "[limits]\nmemory = \"1GiB\"\n");
+    repository.commit("limit");
+    let refused = repository.holm(&["up", "y", "--json"]).error(4);
+    assert_eq!(refused["code"], "limit_unavailable");
+    assert!(
+        refused["hint"]
+            .as_str()
+            .unwrap()
+            .contains("--allow-degraded=memory"),
+        "{refused}"
+    );
+    let made = repository
+        .holm(&["up", "y", "--allow-degraded=memory", "--json"])
+        .json();
+    let limits = &made["isolation"]["limits"];
+    assert!(limits["memory"].is_null(), "{made}");
+    let shown = island.holm(&["show", "y", "--json"]).json();
+    assert!(
+        shown["isolation"]["degraded"]
+            .to_string()
+            .contains("memory"),
+        "{shown}"
+    );
+}
