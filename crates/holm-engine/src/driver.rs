@@ -43,6 +43,8 @@ pub struct Sighting {
 pub enum Ended {
     /// The machine was started anew since.
     Reboot,
+    /// Its keeper stopped it, because it took more disk than it may.
+    DiskLimit,
     /// It ended by itself or by force; says how.
     Died(String),
 }

@@ -1,7 +1,10 @@
-//! What there is of a workspace. Looks, changes nothing.
+//! What there is of a workspace. Looks, and changes nothing but that what nobody keeps any more is
+//! let die.
 
 use super::{base, disk_fault, keeper, project_id, workspace_id};
 use crate::Layout;
+use crate::cgroup;
+use crate::keeper::DISK;
 use crate::layout::WorkspaceDirs;
 use crate::sys::lock;
 use crate::wire::{Answer, LastRun, Op};
@@ -26,11 +29,19 @@ pub async fn observe(layout: &Layout, spec: &WorkspaceSpec) -> Result<Sighting, 
         (false, true) => Files::Partial,
         (false, false) => Files::Absent,
     };
-    let (keeper, isolation) = observe_keeper(&dirs, &id).await?;
-    let reason = if keeper == Keeper::Absent {
-        how_it_ended(&dirs)
-    } else {
-        None
+    let (keeper, isolation, ending) = observe_keeper(&dirs, &id).await?;
+    let left = match keeper {
+        Keeper::Absent => cgroup::leftover(&dirs),
+        Keeper::Running | Keeper::Broken => None,
+    };
+    let (keeper, reason) = match (keeper, left) {
+        // Its keeper was killed and left something behind, which may be frozen and so outlive it.
+        (Keeper::Absent, Some(group)) => {
+            group.thaw();
+            (Keeper::Broken, how_it_ended(&dirs))
+        }
+        (Keeper::Absent, None) => (Keeper::Absent, how_it_ended(&dirs)),
+        (other, _) => (other, ending),
     };
     Ok(Sighting {
         observed: Observed {
@@ -46,18 +57,22 @@ pub async fn observe(layout: &Layout, spec: &WorkspaceSpec) -> Result<Sighting, 
 async fn observe_keeper(
     dirs: &WorkspaceDirs,
     id: &WorkspaceId,
-) -> Result<(Keeper, Option<Isolation>), Fault> {
+) -> Result<(Keeper, Option<Isolation>, Option<Ended>), Fault> {
     if keeper_pid(dirs)
         .map_err(|error| disk_fault(&error, format!("cannot look at the lock of {id}")))?
         .is_none()
     {
-        return Ok((Keeper::Absent, None));
+        return Ok((Keeper::Absent, None, None));
     }
     match keeper::ask(dirs, Op::Status).await {
         Ok(Answer::Status(status)) if status.id == id.as_str() => {
-            Ok((Keeper::Running, Some(status.isolation)))
+            match status.ending {
+                None => Ok((Keeper::Running, Some(status.isolation), None)),
+                // Whoever wants it to run has to wait for the end first.
+                Some(why) => Ok((Keeper::Broken, None, Some(ended(&why)))),
+            }
         }
-        Ok(_) | Err(_) => Ok((Keeper::Broken, None)),
+        Ok(_) | Err(_) => Ok((Keeper::Broken, None, None)),
     }
 }
 
@@ -77,8 +92,13 @@ fn how_it_ended(dirs: &WorkspaceDirs) -> Option<Ended> {
     if last.boot_id != boot.trim() {
         return Some(Ended::Reboot);
     }
-    let said = last
-        .ended
-        .unwrap_or_else(|| "its keeper was killed".to_owned());
-    Some(Ended::Died(said))
+    let said = last.ended.as_deref().unwrap_or("its keeper was killed");
+    Some(ended(said))
+}
+
+fn ended(said: &str) -> Ended {
+    match said {
+        DISK => Ended::DiskLimit,
+        _ => Ended::Died(said.to_owned()),
+    }
 }

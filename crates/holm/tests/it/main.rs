@@ -34,6 +34,8 @@ mod include;
 mod inside;
 mod jsonshape;
 mod lifecycle;
+mod limits;
+mod limits_attacks;
 mod on_a_terminal;
 mod root;
 mod software;
