@@ -57,6 +57,8 @@ pub struct LaunchPlan {
     pub groups: Option<cgroup::Place>,
     /// Names of limits without which nothing is started.
     pub required: Vec<String>,
+    /// Names of limits that the project wrote down and that the user goes without if need be.
+    pub forgone: Vec<String>,
     /// What `holm here` says, but for what changes.
     pub here: serde_json::Value,
     /// Defences that a test switched off to show what they hold back.

@@ -2,7 +2,9 @@
 //! uncommitted state that was brought along.
 
 use super::environment::{self, toolchains, variables};
-use super::{LinuxDriver, base, blocking, disk_fault, exec, files, halt, project_id, workspace_id};
+use super::{
+    LinuxDriver, base, blocking, disk_fault, exec, files, halt, observe, project_id, workspace_id,
+};
 use crate::cgroup::{self, Limits};
 use crate::keeper;
 use crate::layout::WorkspaceDirs;
@@ -10,6 +12,7 @@ use crate::measure;
 use crate::wire::{LaunchAnswer, LaunchFailure, LaunchPlan, Part, VERSION, switched_off};
 use holm_core::config::display_size;
 use holm_core::{Code, Fault};
+use holm_engine::driver::Ended;
 use holm_engine::exec::{ExecInput, ExecOutput, ExecRequest};
 use holm_engine::spec::{Dirty, WorkspaceSpec};
 use serde_json::json;
@@ -56,11 +59,10 @@ pub async fn launch(driver: &LinuxDriver, spec: &WorkspaceSpec) -> Result<(), Fa
     start_keeper(driver, spec, &dirs, Protection::On).await
 }
 
-/// Limits that `holm.toml` wrote down are kept or refused, unless the user goes without them.
-fn required(spec: &WorkspaceSpec) -> Vec<String> {
-    let mut names = spec.limits.required.clone();
-    names.retain(|name| !spec.allow_degraded.contains(name));
-    names
+/// Limits that `holm.toml` wrote down are kept or refused, but for those that the user goes without.
+fn required_and_forgone(spec: &WorkspaceSpec) -> (Vec<String>, Vec<String>) {
+    let names = spec.limits.required.iter().cloned();
+    names.partition(|name| !spec.allow_degraded.contains(name))
 }
 
 /// What was stopped for the disk it takes would only be stopped again.
@@ -72,6 +74,9 @@ async fn refuse_full(
     let Some(limit) = spec.limits.disk_bytes else {
         return Ok(());
     };
+    if observe::how_it_ended(dirs) != Some(Ended::DiskLimit) {
+        return Ok(());
+    }
     let mut command = measure::command(&driver.program, &dirs.dir);
     let (id, dir) = (spec.id.clone(), dirs.dir.clone());
     blocking(move || {
@@ -153,6 +158,7 @@ fn plan(
 ) -> Result<LaunchPlan, Fault> {
     let project = project_id(spec)?;
     let visible = toolchains(spec);
+    let (required, forgone) = required_and_forgone(spec);
     Ok(LaunchPlan {
         version: VERSION,
         id: spec.id.clone(),
@@ -178,7 +184,8 @@ fn plan(
         },
         disk: spec.limits.disk_bytes,
         groups: driver.groups.clone(),
-        required: required(spec),
+        required,
+        forgone,
         here: here(spec),
         without: switched_off(),
     })

@@ -41,6 +41,8 @@ pub async fn observe(layout: &Layout, spec: &WorkspaceSpec) -> Result<Sighting, 
             (Keeper::Broken, how_it_ended(&dirs))
         }
         (Keeper::Absent, None) => (Keeper::Absent, how_it_ended(&dirs)),
+        // One that is about to go does not answer any more, but has said why.
+        (Keeper::Broken, None) => (Keeper::Broken, ending.or_else(|| said_end(&dirs))),
         (other, _) => (other, ending),
     };
     Ok(Sighting {
@@ -85,15 +87,25 @@ pub fn keeper_pid(dirs: &WorkspaceDirs) -> io::Result<Option<i32>> {
     }
 }
 
-fn how_it_ended(dirs: &WorkspaceDirs) -> Option<Ended> {
-    let text = std::fs::read(dirs.last_run()).ok()?;
-    let last: LastRun = serde_json::from_slice(&text).ok()?;
+/// How the last run ended, of a workspace that has no keeper.
+pub fn how_it_ended(dirs: &WorkspaceDirs) -> Option<Ended> {
+    let last = last_run(dirs)?;
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     if last.boot_id != boot.trim() {
         return Some(Ended::Reboot);
     }
     let said = last.ended.as_deref().unwrap_or("its keeper was killed");
     Some(ended(said))
+}
+
+/// What the keeper itself said of the end, if it got to that.
+fn said_end(dirs: &WorkspaceDirs) -> Option<Ended> {
+    last_run(dirs)?.ended.as_deref().map(ended)
+}
+
+fn last_run(dirs: &WorkspaceDirs) -> Option<LastRun> {
+    let text = std::fs::read(dirs.last_run()).ok()?;
+    serde_json::from_slice(&text).ok()
 }
 
 fn ended(said: &str) -> Ended {

@@ -32,21 +32,15 @@ pub fn observe(init: i32, landlock: bool, plan: &LaunchPlan, group: Option<&Grou
     let membership = std::fs::read_to_string(format!("/proc/{init}/cgroup")).unwrap_or_default();
     let group = group.filter(|group| group.has(&membership));
     let limits = limits_in_force(init, plan, group);
-    let asked = [
-        ("memory", plan.limits.memory.is_some(), &limits.memory),
-        ("cpus", plan.limits.cpus.is_some(), &limits.cpus),
-        (
-            "processes",
-            plan.limits.processes.is_some(),
-            &limits.processes,
-        ),
+    let kept = [
+        ("memory", &limits.memory),
+        ("cpus", &limits.cpus),
+        ("processes", &limits.processes),
+        ("disk", &limits.disk),
     ];
-    for (name, _, _) in asked
-        .iter()
-        .filter(|(_, is_asked, by)| *is_asked && by.is_none())
-    {
-        degraded.push((*name).to_owned());
-    }
+    let unkept = kept.iter().filter(|(_, by)| by.is_none());
+    let unkept = unkept.map(|(name, _)| (*name).to_owned());
+    degraded.extend(unkept.filter(|name| plan.forgone.contains(name)));
     Isolation {
         user: own("user"),
         mount: own("mnt"),

@@ -112,11 +112,13 @@ impl Limits {
     }
 }
 
-/// Between two looks at the file system: the less happens, the rarer.
+/// Between two looks at the file system: as long as it takes to write what there is room for, at a
+/// speed that few disks have.
 const SOONEST: Duration = Duration::from_secs(1);
-const LATEST: Duration = Duration::from_secs(8);
+const LATEST: Duration = Duration::from_secs(30);
+const BYTES_PER_SECOND: u64 = 512 << 20;
 /// Everything is walked through at least this often, because files of others may hide growth.
-const WALK_AFTER: Duration = Duration::from_secs(60);
+const WALK_AFTER: Duration = Duration::from_secs(300);
 /// Walking takes at most this part of the time.
 const WALK_SHARE: u32 = 20;
 /// Between SIGTERM and SIGKILL of a workspace that is over its limit.
@@ -178,14 +180,10 @@ impl Watch {
     fn look(&mut self, program: &Path, dir: &Path) -> io::Result<bool> {
         let status = rustix::fs::statvfs(dir)?;
         let in_use = (status.f_blocks - status.f_bfree) * status.f_frsize;
-        let is_still = in_use == self.in_use;
         self.in_use = in_use;
-        self.pause = match is_still {
-            true => (self.pause * 2).min(LATEST),
-            false => SOONEST,
-        };
         let now = Instant::now();
         if !self.is_walk_due(now) {
+            self.pause = self.pause_for_room();
             return Ok(false);
         }
         let output = measure::command(program, dir).output()?;
@@ -195,10 +193,18 @@ impl Watch {
         self.in_use_then = in_use;
         self.due = now + WALK_AFTER;
         self.allowed = now + elapsed * WALK_SHARE;
+        self.pause = self.pause_for_room();
         if taken > self.limit {
             eprintln!("{taken} bytes of disk are taken, {} may be", self.limit);
         }
         Ok(taken > self.limit)
+    }
+
+    fn pause_for_room(&self) -> Duration {
+        let grown = self.in_use.saturating_sub(self.in_use_then);
+        let taken = self.taken.unwrap_or(self.limit).saturating_add(grown);
+        let room = self.limit.saturating_sub(taken);
+        Duration::from_secs(room / BYTES_PER_SECOND).clamp(SOONEST, LATEST)
     }
 
     fn is_walk_due(&self, now: Instant) -> bool {
@@ -232,5 +238,10 @@ mod tests {
         watch.in_use = 900;
         assert!(!watch.is_walk_due(now + SOONEST));
         assert!(watch.is_walk_due(now + WALK_AFTER), "others may have freed");
+        assert_eq!(watch.pause_for_room(), SOONEST);
+        watch.limit = 10 * BYTES_PER_SECOND + 40;
+        assert_eq!(watch.pause_for_room(), Duration::from_secs(10));
+        watch.limit = u64::MAX;
+        assert_eq!(watch.pause_for_room(), LATEST);
     }
 }

@@ -90,6 +90,7 @@ fn launch(dirs: &WorkspaceDirs, id: &WorkspaceId) -> Result<Isolation, LaunchFai
         disk: None,
         groups: cgroup::find().ok(),
         required: Vec::new(),
+        forgone: Vec::new(),
         here: serde_json::Value::Null,
         without: Vec::new(),
     };

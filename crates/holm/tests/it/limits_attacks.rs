@@ -44,17 +44,18 @@ for kind, options in [(b"cgroup2", None), (b"cgroup", b"memory"), (b"cgroup", b"
                 print("wrote", name)
             except OSError as error:
                 print("refused", name, errno.errorcode[error.errno])
-        try:
-            open("/tmp/groups/../cgroup.procs", "w").write("0")
-            print("left")
-        except OSError:
-            pass
+        for above in ["/tmp/groups/../cgroup.procs", "/tmp/groups/../tasks"]:
+            try:
+                os.write(os.open(above, os.O_WRONLY), b"0")
+                print("left")
+            except OSError:
+                pass
         libc.umount2(b"/tmp/groups", 2)
     else:
         print("not mounted", kind.decode(), errno.errorcode[ctypes.get_errno()])
 for path in ["/sys/fs/cgroup", "/proc/1/cgroup", "/proc/self/cgroup"]:
     try:
-        os.open(path, os.O_WRONLY | os.O_CREAT)
+        os.open(path, os.O_WRONLY)
         print("opened", path)
     except OSError:
         pass

@@ -3,9 +3,8 @@
 //! Being root takes root. The suite is run by root in CI; for others there is nothing to see here.
 
 use crate::support::{Place, Ran, program};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::os::unix::fs::MetadataExt;
+use std::process::Command;
 
 fn holm_uid() -> u32 {
     let known = std::fs::read_to_string("/etc/passwd").unwrap();
