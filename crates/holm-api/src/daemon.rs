@@ -1,4 +1,4 @@
-//! The daemon itself: `GET /daemon` → [`Status`]; `POST /daemon/stop` ([`Stop`]) → [`Status`];
+//! The daemon itself: `GET /ping` → `{}`; `GET /daemon` → [`Status`]; `POST /daemon/stop` ([`Stop`]) → [`Status`];
 //! `GET /doctor` → [`Doctor`].
 
 use serde::{Deserialize, Serialize};

@@ -86,6 +86,8 @@ pub enum Defence {
     ReadOnlySystem,
     /// Sockets of the host in directories that are shown cannot be connected to.
     NoHostSockets,
+    /// Renames that overlayfs refuses are done by copying.
+    Mover,
 }
 
 /// The keeper's one answer on its stdout.

@@ -47,7 +47,13 @@ impl Transport {
             socket,
             idle: Mutex::new(Vec::new()),
         };
+        // A daemon that was just killed still takes connections until its last thread is gone.
+        // Only an answer, whatever it is, shows that somebody is there.
         let connection = transport.open().await?;
+        let ping = request(Method::GET, "/ping", full(Bytes::new()))?;
+        let (response, connection) = transport.send_on(connection, ping).await?;
+        let answer = response.into_body().collect().await;
+        answer.map_err(|error| went_away(&error))?;
         transport.keep(connection);
         Ok(transport)
     }

@@ -157,7 +157,7 @@ mod tests {
         let tree = place.path().join("tree");
         fs::create_dir_all(tree.join("closed/inner")).unwrap();
         symlink(&outside, tree.join("link")).unwrap();
-        fs::set_permissions(tree.join("closed"), fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(tree.join("closed"), fs::Permissions::from_mode(0o000)).unwrap();
         remove_tree(&tree).unwrap();
         assert!(!tree.exists());
         assert_eq!(fs::read_to_string(outside.join("kept")).unwrap(), "kept");

@@ -38,7 +38,11 @@ pub fn seal(plan: &LaunchPlan) -> Result<Sealed, LaunchFailure> {
     sys::capability::drop_all().step(Part::User, "give up all capabilities")?;
     // Losing capabilities may have cleared it.
     sys::process::die_with_parent().step(Part::Other, "ask to die with the keeper")?;
-    let renames = sys::notify::listen().step(Part::Seccomp, "have renames told")?;
+    let renames = if plan.has(Defence::Mover) {
+        sys::notify::listen().step(Part::Seccomp, "have renames told")?
+    } else {
+        None
+    };
     if plan.has(Defence::Seccomp) {
         let nesting = if plan.nested {
             Nesting::Allowed

@@ -128,6 +128,7 @@ impl Mover {
     /// Until the last process inside is gone.
     fn serve(self) -> io::Result<()> {
         let listener = &self.listener;
+        notify::hurry(listener.as_fd());
         loop {
             let mut source = [PollFd::new(listener, PollFlags::IN)];
             match poll(&mut source, None) {

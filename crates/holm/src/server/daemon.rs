@@ -11,6 +11,11 @@ use holm_core::plan::State as Condition;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
+/// That somebody is there.
+pub async fn ping() -> Json<serde_json::Value> {
+    Json(serde_json::json!({}))
+}
+
 pub async fn status(State(app): State<Arc<App>>) -> Answer<Status> {
     Ok(Json(app.status().await?))
 }

@@ -140,6 +140,7 @@ async fn stopped(app: Arc<App>) {
 
 fn routes(app: Arc<App>) -> Router {
     let api = Router::new()
+        .route("/ping", get(daemon::ping))
         .route("/daemon", get(daemon::status))
         .route("/daemon/stop", post(daemon::stop))
         .route("/doctor", get(daemon::doctor))

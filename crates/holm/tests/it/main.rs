@@ -37,6 +37,7 @@ mod lifecycle;
 mod limits;
 mod limits_attacks;
 mod on_a_terminal;
+mod renames;
 mod root;
 mod software;
 mod support;

@@ -16,7 +16,7 @@ pub use ran::Ran;
 pub use repository::Repository;
 pub use running::{Running, send};
 pub use terminal::{Act, play};
-pub use user::{as_tester, program};
+pub use user::program;
 
 use std::time::{Duration, Instant};
 

@@ -1,0 +1,291 @@
+//! Renames that overlayfs cannot do without root: directories of the base, and moves across the
+//! mount points that hold protected paths.
+
+use crate::support::{Island, Repository, eventually};
+use std::fs::File;
+use std::path::PathBuf;
+
+/// A repository with a directory of `files` files, of all kinds.
+fn repository_with(island: &Island, files: usize) -> Repository<'_> {
+    let repository = island.repository("shop");
+    for number in 0..files {
+        repository.write(&format!("lib/sub/file{number}"), format!("{number}\n"));
+    }
+    repository.write("lib/run", "#!/bin/sh\necho ran\n");
+    repository.write("infra/prod", "protected\n");
+    repository.write(
+        "holm.toml",
+        "[project]\nprotected_paths = [\"infra/prod\"]\n",
+    );
+    island
+        .run(&repository.path, "chmod", &["755", "lib/run"])
+        .ok();
+    island
+        .run(&repository.path, "ln", &["-s", "sub/file0", "lib/link"])
+        .ok();
+    repository.commit("a directory");
+    repository
+}
+
+#[test]
+fn directories_of_the_base_are_renamed_by_every_program() {
+    let island = Island::new();
+    let repository = repository_with(&island, 50);
+    repository.up("a");
+    let before = island
+        .sh("a", "stat -c '%a %Y %s' lib/run lib/sub/file7")
+        .ok()
+        .out();
+    island.sh("a", "git mv lib lib2").ok();
+    let status = island.sh("a", "git status --porcelain").ok().out();
+    assert_eq!(status.lines().count(), 52, "{status}");
+    assert!(
+        status.lines().all(|line| line.starts_with("R  lib/")),
+        "{status}"
+    );
+    assert_eq!(
+        island
+            .sh("a", "stat -c '%a %Y %s' lib2/run lib2/sub/file7")
+            .ok()
+            .out(),
+        before
+    );
+    island
+        .python("a", "import os; os.rename('lib2', 'lib3')")
+        .ok();
+    island
+        .inside(
+            "a",
+            &["node", "-e", "require('fs').renameSync('lib3', 'lib4')"],
+        )
+        .ok();
+    island
+        .sh(
+            "a",
+            "mv lib4 lib && test ! -e lib2 -a ! -e lib3 -a ! -e lib4",
+        )
+        .ok();
+    assert_eq!(
+        island
+            .sh("a", "./lib/run; cat lib/link; ls -A")
+            .ok()
+            .out()
+            .lines()
+            .take(2)
+            .collect::<Vec<_>>(),
+        ["ran", "0"]
+    );
+    island
+        .sh(
+            "a",
+            "git reset -q && git status --porcelain && test -z \"$(git status --porcelain)\"",
+        )
+        .ok();
+}
+
+#[test]
+fn without_the_mover_such_a_rename_fails() {
+    let island = Island::without("mover");
+    let repository = repository_with(&island, 1);
+    repository.up("a");
+    let refused = island
+        .python("a", "import os; os.rename('lib', 'lib2')")
+        .exits(1);
+    assert!(
+        refused.stderr.contains("Invalid cross-device link"),
+        "{}",
+        refused.stderr
+    );
+}
+
+#[test]
+fn files_are_moved_across_the_pins_of_protected_paths() {
+    let island = Island::new();
+    let repository = repository_with(&island, 1);
+    repository.up("a");
+    island.python("a", "
+import os
+open('infra/new', 'w').write('text')
+os.setxattr('infra/new', 'user.note', b'kept')
+os.chmod('infra/new', 0o640)
+os.utime('infra/new', ns=(1, 1_000_000_123))
+os.rename('infra/new', 'moved')
+state = os.stat('moved')
+assert (state.st_mode & 0o777, state.st_mtime_ns) == (0o640, 1_000_000_123), state
+assert os.getxattr('moved', 'user.note') == b'kept' and open('moved').read() == 'text'
+os.mkdir('fresh'); open('fresh/a', 'w').close(); os.link('fresh/a', 'fresh/b'); os.mkfifo('fresh/pipe')
+os.rename('fresh', 'infra/fresh')
+assert sorted(os.listdir('infra/fresh')) == ['a', 'b', 'pipe']
+assert os.stat('infra/fresh/a').st_ino == os.stat('infra/fresh/b').st_ino
+").ok();
+}
+
+#[test]
+fn what_the_kernel_refuses_stays_refused() {
+    let island = Island::new();
+    let repository = repository_with(&island, 2);
+    repository.up("a");
+    island.python("a", "
+import ctypes, errno, os
+libc = ctypes.CDLL(None, use_errno=True)
+def fails(expect, old, new, flags=0):
+    ctypes.set_errno(0)
+    result = libc.renameat2(-100, old.encode(), -100, new.encode(), flags)
+    found = errno.errorcode.get(ctypes.get_errno(), 'ok') if result else 'ok'
+    assert found == expect, (old, new, flags, found)
+os.mkdir('full'); open('full/x', 'w').close(); open('plain', 'w').close()
+fails('EINVAL', 'lib', 'lib/sub/deeper')
+fails('EINVAL', 'lib', 'lib/below')
+fails('ENOTEMPTY', 'lib', 'full')
+fails('ENOTDIR', 'lib', 'plain')
+fails('EISDIR', 'plain', 'lib')
+fails('EEXIST', 'lib', 'full', 1)
+fails('ENOENT', 'nothing', 'other')
+fails('ENOENT', 'lib', 'nowhere/lib')
+fails('EBUSY', 'infra', 'infra2')
+fails('EBUSY', 'infra/prod', 'taken')
+fails('EBUSY', 'plain', 'infra/prod')
+fails('EXDEV', 'lib', 'full', 2)
+assert libc.rename(None, b'x') == -1 and ctypes.get_errno() == errno.EFAULT
+assert libc.renameat(77, b'x', -100, b'y') == -1 and ctypes.get_errno() == errno.EBADF
+os.mkdir('empty'); os.rename('lib', 'empty'); assert os.path.isdir('empty/sub') and not os.path.exists('lib')
+assert open('infra/prod').read() == 'protected\\n' and os.listdir('infra') == ['prod']
+assert not [name for name in os.listdir('.') if name.startswith('.holm-move')]
+").ok();
+}
+
+#[test]
+fn directories_and_descriptors_of_the_caller_count() {
+    let island = Island::new();
+    let repository = repository_with(&island, 2);
+    repository.up("a");
+    island
+        .python(
+            "a",
+            "
+import os
+os.chdir('lib'); os.rename('sub', '../sub2'); os.chdir('..')
+there = os.open('sub2', os.O_RDONLY); here = os.open('.', os.O_RDONLY)
+os.rename('file0', 'out', src_dir_fd=there, dst_dir_fd=here)
+assert open('out').read() == '0\\n'
+os.mkdir('gone'); os.chdir('gone'); os.rmdir('../gone')
+try: os.rename('x', 'y'); raise SystemExit('renamed in a directory that is gone')
+except FileNotFoundError: pass
+",
+        )
+        .ok();
+}
+
+#[test]
+fn signals_and_threads_do_not_repeat_or_lose_a_rename() {
+    let island = Island::new();
+    let repository = repository_with(&island, 20);
+    repository.up("a");
+    island
+        .python(
+            "a",
+            "
+import os, signal, threading
+signal.signal(signal.SIGALRM, lambda *_: None)
+signal.siginterrupt(signal.SIGALRM, False)
+signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
+def turn(name):
+    open(name, 'w').close()
+    for _ in range(300):
+        os.rename(name, name + '-moved'); os.rename(name + '-moved', name)
+threads = [threading.Thread(target=turn, args=(f't{n}',)) for n in range(8)]
+[thread.start() for thread in threads]
+for number in range(4):
+    os.rename('lib', 'lib2'); os.rename('lib2', 'lib')
+turn('main')
+[thread.join() for thread in threads]
+signal.setitimer(signal.ITIMER_REAL, 0)
+assert all(os.path.exists(f't{n}') for n in range(8)) and len(os.listdir('lib/sub')) == 20
+",
+        )
+        .ok();
+}
+
+#[test]
+fn nobody_inside_sees_or_ends_the_mover() {
+    let island = Island::new();
+    let repository = repository_with(&island, 1);
+    repository.up("a");
+    island
+        .sh(
+            "a",
+            "mv README.md R && ! ps -eo args | grep -q '[_]_mover' && kill -9 -1",
+        )
+        .code
+        .unwrap_or(137);
+    island
+        .sh("a", "mv R README.md && mv lib lib2 && ls lib2/sub")
+        .ok();
+}
+
+/// Where the keeper of a workspace is.
+fn keeper(island: &Island, id: &str) -> i32 {
+    let lock: PathBuf = island.data().join("workspaces").join(id).join("lock");
+    let file = File::options().read(true).write(true).open(lock).unwrap();
+    holm_linux::sys::lock::holder(&file)
+        .unwrap()
+        .expect("a keeper")
+}
+
+#[test]
+fn a_move_that_is_killed_is_old_or_new_never_mixed() {
+    let island = Island::new();
+    let repository = repository_with(&island, 3_000);
+    let id = repository.up("a");
+    let journal = island.data().join("workspaces").join(&id).join("moves");
+    let size = || {
+        journal
+            .metadata()
+            .map(|metadata| metadata.len())
+            .unwrap_or(0)
+    };
+    // Once as soon as the copy begins, once when it is likely to be under removal.
+    for waited_for in ["begin", "arrived"] {
+        let mut mv = island
+            .holm_command(
+                &repository.path,
+                &["exec", "a", "--", "mv", "-T", "lib", "moved"],
+            )
+            .spawn()
+            .unwrap();
+        eventually("the move to be under way", || {
+            let text = std::fs::read_to_string(&journal).unwrap_or_default();
+            text.contains(waited_for) || mv.try_wait().unwrap().is_some()
+        });
+        let pid = rustix::process::Pid::from_raw(keeper(&island, &id)).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+        mv.wait().unwrap();
+        eventually("the workspace to be noticed as failed", || {
+            island.holm(&["show", "a", "--json"]).json()["state"] == "failed"
+        });
+        island.holm(&["start", "a"]).ok();
+        let count = |name: &str| {
+            let found = island
+                .sh("a", &format!("find {name} -type f 2>/dev/null | wc -l"))
+                .ok()
+                .out();
+            found.trim().parse::<usize>().unwrap()
+        };
+        let counts = (count("lib"), count("moved"));
+        assert!(
+            counts == (3_001, 0) || counts == (0, 3_001),
+            "{waited_for}: {counts:?}"
+        );
+        assert_eq!(size(), 0);
+        assert_eq!(
+            island
+                .sh("a", "ls -A | grep -c holm-move || true")
+                .ok()
+                .out(),
+            "0"
+        );
+        if counts.0 == 0 {
+            island.sh("a", "mv -T moved lib").ok();
+        }
+    }
+}
