@@ -369,3 +369,190 @@ fn write_existing(path: &Path, text: &str) -> io::Result<()> {
         .open(path)?
         .write_all(text.as_bytes())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Child, Command};
+    use tempfile::TempDir;
+
+    const ID: &str = "w0123456789ab";
+
+    const LIMITS: Limits = Limits {
+        memory: Some(1 << 20),
+        cpus: Some(0.25),
+        processes: Some(7),
+    };
+
+    fn dirs(place: &TempDir) -> WorkspaceDirs {
+        WorkspaceDirs {
+            dir: place.path().to_owned(),
+            socket: place.path().join("socket"),
+        }
+    }
+
+    /// A directory with files as the kernel makes them, and a group that uses it.
+    fn imitated(version: Version, files: &[&str]) -> (TempDir, Group) {
+        let place = tempfile::tempdir().unwrap();
+        let directory = place.path().join(ID);
+        fs::create_dir_all(directory.join(INSIDE)).unwrap();
+        for file in files {
+            fs::write(directory.join(file), "").unwrap();
+        }
+        let all = [Controller::Memory, Controller::Cpu, Controller::Pids];
+        let parent = place.path().to_owned();
+        let found = Place {
+            version,
+            directories: all.map(|controller| (controller, parent.clone())).into(),
+        };
+        let group = Group::make(&found, ID, &LIMITS, &dirs(&place)).unwrap();
+        (place, group)
+    }
+
+    fn text(place: &TempDir, file: &str) -> String {
+        fs::read_to_string(place.path().join(ID).join(file)).unwrap()
+    }
+
+    #[test]
+    fn what_is_written_in_v2_and_read_back() {
+        let files = [
+            "memory.max",
+            "memory.oom.group",
+            "memory.swap.max",
+            "cpu.max",
+            "pids.max",
+        ];
+        let (place, group) = imitated(Version::V2, &files);
+        let found = files.map(|file| text(&place, file));
+        assert_eq!(found, ["1048576", "1", "0", "25000 100000", "7"]);
+        let all = Kept {
+            memory: true,
+            cpus: true,
+            processes: true,
+        };
+        assert_eq!(group.kept(&LIMITS), all);
+        assert_eq!(group.hierarchies().count(), 1);
+        let events = place.path().join(ID).join("memory.events");
+        fs::write(
+            events,
+            "low 0\nhigh 0\nmax 9\noom 3\noom_kill 2\noom_group_kill 1\n",
+        )
+        .unwrap();
+        assert_eq!(group.memory_kills(), 2);
+
+        // What the kernel says counts, not what was written.
+        fs::write(place.path().join(ID).join("memory.max"), "max\n").unwrap();
+        fs::write(place.path().join(ID).join("cpu.max"), "max 100000\n").unwrap();
+        fs::write(place.path().join(ID).join("pids.max"), "8\n").unwrap();
+        assert_eq!(group.kept(&LIMITS), Kept::default());
+    }
+
+    #[test]
+    fn what_is_written_in_v1_and_what_a_kernel_lacks() {
+        let files = [
+            "memory.limit_in_bytes",
+            "cpu.cfs_period_us",
+            "cpu.cfs_quota_us",
+        ];
+        let (place, group) = imitated(Version::V1, &files);
+        let found = files.map(|file| text(&place, file));
+        assert_eq!(found, ["1048576", "100000", "25000"]);
+        let kept = group.kept(&LIMITS);
+        assert!(kept.memory && kept.cpus && !kept.processes);
+        let control = place.path().join(ID).join("inside/memory.oom_control");
+        fs::write(control, "oom_kill_disable 0\nunder_oom 0\noom_kill 5\n").unwrap();
+        assert_eq!(group.memory_kills(), 5);
+        assert_eq!(leftover(&dirs(&place)), Some(group));
+    }
+
+    #[test]
+    fn who_is_in_a_group() {
+        let (_place, v1) = imitated(Version::V1, &[]);
+        let inside = format!("/holm/{ID}/inside");
+        let all = format!("1:cpu,cpuacct:{inside}\n2:memory:{inside}\n3:pids:{inside}\n0::/\n");
+        assert!(v1.has(&all));
+        assert!(!v1.has(&all.replace(&format!("3:pids:{inside}"), "3:pids:/")));
+        assert!(!v1.has(&all.replace(ID, "w0000000000000")));
+        let (_place, v2) = imitated(Version::V2, &[]);
+        assert!(v2.has(&format!("0::/user.slice{inside}\n")));
+        assert!(!v2.has("0::/user.slice\n"));
+    }
+
+    /// A real group of v2, which needs no controllers for this; only root can make one.
+    fn real_place(test: &str) -> Option<Place> {
+        let mountinfo = fs::read_to_string("/proc/self/mountinfo").unwrap();
+        let mounts = super::super::kernel::mounts(&mountinfo);
+        let unified = super::super::kernel::unified(&mounts)?;
+        let parent = unified
+            .at
+            .join(format!("holm-unit-{test}-{}", std::process::id()));
+        match fs::create_dir(&parent) {
+            Ok(()) => Some(Place {
+                version: Version::V2,
+                directories: vec![(Controller::Pids, parent)],
+            }),
+            Err(error) => {
+                eprintln!("{error}: real control groups were NOT tested");
+                None
+            }
+        }
+    }
+
+    fn sleeper() -> Child {
+        Command::new("sleep").arg("1000").spawn().unwrap()
+    }
+
+    #[test]
+    fn a_frozen_group_of_v2_with_groups_in_it_is_ended_and_removed() {
+        let Some(found) = real_place("frozen") else {
+            return;
+        };
+        let place = tempfile::tempdir().unwrap();
+        let parent = found.directories[0].1.clone();
+        let group = Group::make(&found, ID, &Limits::default(), &dirs(&place)).unwrap();
+        let mut children = [sleeper(), sleeper()];
+        for child in &children {
+            group.take_in(child.id()).unwrap();
+            let membership = format!("/proc/{}/cgroup", child.id());
+            assert!(group.has(&fs::read_to_string(membership).unwrap()));
+        }
+        // As a program inside may do it that can mount control groups.
+        let below = parent.join(ID).join("inside/below");
+        fs::create_dir(&below).unwrap();
+        fs::write(below.join("cgroup.procs"), children[1].id().to_string()).unwrap();
+        fs::write(below.join("cgroup.freeze"), "1").unwrap();
+        fs::write(parent.join(ID).join("cgroup.freeze"), "1").unwrap();
+
+        assert_eq!(leftover(&dirs(&place)), Some(group));
+        sweep(&dirs(&place), Duration::from_secs(10)).unwrap();
+        for child in &mut children {
+            use std::os::unix::process::ExitStatusExt;
+            assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
+        }
+        assert!(!parent.join(ID).exists());
+        assert_eq!(leftover(&dirs(&place)), None);
+        sweep(&dirs(&place), Duration::ZERO).unwrap();
+        fs::remove_dir(parent).unwrap();
+    }
+
+    #[test]
+    fn a_process_enters_by_itself_and_sees_nothing_above() {
+        let Some(found) = real_place("enter") else {
+            return;
+        };
+        let place = tempfile::tempdir().unwrap();
+        let parent = found.directories[0].1.clone();
+        let group = Group::make(&found, ID, &Limits::default(), &dirs(&place)).unwrap();
+        assert_eq!(group.entrances().unwrap().len(), 1);
+        let procs = parent.join(ID).join("inside/cgroup.procs");
+        let script = format!(
+            "echo 0 > {} && unshare --cgroup cat /proc/self/cgroup",
+            procs.display()
+        );
+        let output = Command::new("sh").args(["-c", &script]).output().unwrap();
+        let seen = String::from_utf8(output.stdout).unwrap();
+        assert!(seen.lines().any(|line| line == "0::/"), "{seen}");
+        group.remove(Duration::from_secs(10)).unwrap();
+        fs::remove_dir(parent).unwrap();
+    }
+}

@@ -42,3 +42,45 @@ fn places(mounts: &[Mount]) -> impl Iterator<Item = (Controller, PathBuf)> {
         Some((controller, mount.at.join(PARENT)))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn only_what_was_handed_over_to_this_user_is_used() {
+        let place = tempfile::tempdir().unwrap();
+        let uid = rustix::process::geteuid().as_raw();
+        let gid = rustix::process::getegid().as_raw();
+        let mounts: Vec<Mount> = ["memory", "pids", "blkio"]
+            .map(|name| Mount {
+                version: Version::V1,
+                controllers: vec!["rw".to_owned(), name.to_owned()],
+                at: place.path().join(name),
+                root: "/".into(),
+            })
+            .into();
+        for mount in &mounts {
+            fs::create_dir(&mount.at).unwrap();
+        }
+        assert!(find(&mounts, uid).unwrap_err().contains("not prepared"));
+        // The kernel makes these files with the directory.
+        for name in ["memory", "pids"] {
+            let directory = place.path().join(name).join(PARENT);
+            fs::create_dir(&directory).unwrap();
+            for file in ["cgroup.procs", "tasks"] {
+                fs::write(directory.join(file), "").unwrap();
+            }
+        }
+        prepare(&mounts, (uid, gid)).unwrap();
+        let found = find(&mounts, uid).unwrap();
+        let expect = [
+            (Controller::Memory, place.path().join("memory/holm")),
+            (Controller::Pids, place.path().join("pids/holm")),
+        ];
+        assert_eq!(found.directories, expect);
+        assert!(find(&mounts, uid + 1).is_err(), "somebody else's");
+        assert!(!place.path().join("blkio/holm").exists());
+    }
+}
