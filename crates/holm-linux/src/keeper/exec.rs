@@ -391,9 +391,7 @@ impl Session<'_> {
 
     /// Why a command was killed, when that was done for it and not by it.
     fn last_word(&self, code: u8) -> Option<&'static str> {
-        if self.client.is_none() {
-            return None;
-        }
+        self.client.as_ref()?;
         let registry = self.registry;
         if registry.why_ended() == Some(limits::DISK) {
             return Some("the workspace was stopped: it takes more disk than its limit");

@@ -61,6 +61,14 @@ fn limits_are_kept_by_control_groups_that_root_prepared() {
         let above = std::fs::read_to_string(group.join("cgroup.procs")).unwrap();
         assert_eq!(above, "", "nobody is beside the limits");
     }
+    // So is who does renames for it.
+    place.sh("x", "mv README.md other").ok();
+    let members = std::fs::read_to_string(made_groups[0].join("inside/cgroup.procs")).unwrap();
+    let is_mover = |pid: &str| {
+        std::fs::read_to_string(format!("/proc/{pid}/cmdline"))
+            .is_ok_and(|line| line.contains("__mover"))
+    };
+    assert_eq!(members.lines().filter(|pid| is_mover(pid)).count(), 1);
     // Inside, nothing above is named.
     let seen = place.sh("x", "cat /proc/self/cgroup").ok().out();
     assert!(seen.lines().all(|line| line.ends_with(":/")), "{seen}");
