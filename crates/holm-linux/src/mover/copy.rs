@@ -120,7 +120,7 @@ fn finish(source: &OwnedFd, target: &OwnedFd, stat: &Stat) -> Result<(), Errno> 
     let mut names = Vec::new();
     match flistxattr(
         source,
-        rustix::buffer::spare_capacity(&mut sized(&mut names, 64 * 1024)),
+        rustix::buffer::spare_capacity(sized(&mut names, 64 * 1024)),
     ) {
         Ok(_) => {}
         Err(Errno::NOTSUP) => {}
@@ -134,7 +134,7 @@ fn finish(source: &OwnedFd, target: &OwnedFd, stat: &Stat) -> Result<(), Errno> 
         fgetxattr(
             source,
             name,
-            rustix::buffer::spare_capacity(&mut sized(&mut value, 64 * 1024)),
+            rustix::buffer::spare_capacity(sized(&mut value, 64 * 1024)),
         )?;
         fsetxattr(target, name, &value, XattrFlags::empty())?;
     }
