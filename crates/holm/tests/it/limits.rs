@@ -253,7 +253,12 @@ fn a_frozen_workspace_can_be_stopped_and_does_not_outlive_its_keeper_attack_160(
 fn a_killed_keeper_leaves_no_group_behind_whatever_comes_next() {
     let Some(place) = Place::new() else { return };
     let repository = place.repository();
-    for next in [&["stop", "x"][..], &["rm", "x", "--force"]] {
+    let all = [
+        &["daemon", "stop", "--all"][..],
+        &["stop", "x"],
+        &["rm", "x", "--force"],
+    ];
+    for next in all {
         let made = place.holm(&repository, &["up", "x", "--json"]).json();
         let id = made["id"].as_str().unwrap();
         crate::support::send(keeper(&place, id), Signal::KILL);
