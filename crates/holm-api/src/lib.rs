@@ -5,6 +5,7 @@
 
 pub mod client;
 pub mod daemon;
+pub mod disk;
 pub mod error;
 pub mod exec;
 pub mod project;

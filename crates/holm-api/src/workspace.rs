@@ -1,11 +1,11 @@
 //! Workspaces on the wire.
 //!
-//! - `GET  /workspaces` → [`WorkspaceList`]; `GET /names` → [`NameList`]
+//! - `GET  /workspaces` → [`WorkspaceList`], `?trash=true`: of what is in the trash; `GET /names` → [`NameList`]
 //! - `POST /workspaces` ([`CreateWorkspace`]) → JSON Lines of [`CreateEvent`], the last of which is
 //!   `workspace` or `error`
 //! - `GET  /workspaces/{id}` → [`Workspace`]; `PATCH` ([`Rename`]) → [`Workspace`]
 //! - `DELETE /workspaces/{id}?force=true` → [`Workspace`]
-//! - `POST /workspaces/{id}/start|stop|restart` → [`Workspace`]
+//! - `POST /workspaces/{id}/start|stop|restart|restore` → [`Workspace`]
 //! - `POST /workspaces/{id}/cancel` → `{}`: ends a creation, answers when it is undone
 //! - `POST /uploads` (raw body) → [`Upload`]
 
@@ -42,7 +42,15 @@ pub struct Workspace {
     /// Only of `up`: how long it took until it was ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ms: Option<u64>,
-    /// Only of `up`: what was not brought or started, and the command that would.
+    /// Only in the trash: when it was removed, when it will be deleted, what it takes of the disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub removed_at: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+    /// What was not brought or started, and the command that would; what was done or not done
+    /// because nobody used it; that the disk is nearly full.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -116,6 +124,9 @@ pub struct LimitsInForce {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorkspaceList {
     pub workspaces: Vec<Workspace>,
+    /// What concerns all of them: that the disk is nearly full.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// What a live workspace is called: enough to find the one that a person means.

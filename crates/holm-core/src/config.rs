@@ -12,7 +12,7 @@ pub use network::{Address, Destination, HostPattern, InvalidDestination};
 pub use path::{InvalidPath, Pattern, Place, ProtectedPath, Root};
 pub use value::{
     InvalidDuration, InvalidSize, InvalidVariable, Name, Variable, display_size, parse_duration,
-    parse_size,
+    parse_size, rough_size,
 };
 
 use crate::ProjectName;

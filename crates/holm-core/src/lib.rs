@@ -8,12 +8,14 @@ pub mod admission;
 pub mod config;
 pub mod fault;
 pub mod id;
+pub mod idle;
 pub mod label;
 pub mod plan;
 pub mod reference;
 pub mod side;
 pub mod state;
 pub mod toolchain;
+pub mod trash;
 pub mod trust;
 
 pub use fault::{Code, Fault, Kind};

@@ -1,5 +1,5 @@
-//! What has to happen next. Create, start, repair, recovery after a crash or a reboot, and removal
-//! are one path: look, [`plan`], apply.
+//! What has to happen next. Create, start, repair, recovery after a crash or a reboot, removal and
+//! bringing back from the trash are one path: look, [`plan`], apply.
 
 /// What the user wants of a workspace. Stored; changes only when the user says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -31,6 +31,8 @@ pub enum Files {
     /// Making them was interrupted. Nothing ran on them yet, so nothing of a user is in them.
     Partial,
     Complete,
+    /// They lie in the trash, as they were, and nothing is in their place.
+    SetAside,
 }
 
 /// The workspace's processes.
@@ -55,6 +57,8 @@ pub enum Action {
     Halt,
     /// Rename the workspace's files into the trash.
     SetAside,
+    /// Rename the workspace's files out of the trash.
+    TakeBack,
 }
 
 /// The steps that lead from what there is to what is wanted, in order.
@@ -70,15 +74,17 @@ pub fn plan(desired: Desired, observed: Observed) -> Vec<Action> {
         actions.push(Action::Halt);
     }
     match desired {
-        Desired::Removed => {
-            if observed.files != Files::Absent {
-                actions.push(Action::SetAside);
-            }
-        }
+        Desired::Removed => match observed.files {
+            Files::Partial | Files::Complete => actions.push(Action::SetAside),
+            Files::Absent | Files::SetAside => {}
+        },
         Desired::Running | Desired::Stopped => {
             let runs = observed.keeper == Keeper::Running && !must_halt;
             let must_launch = desired == Desired::Running && !runs;
-            let must_make = observed.files != Files::Complete;
+            let must_make = matches!(observed.files, Files::Absent | Files::Partial);
+            if observed.files == Files::SetAside {
+                actions.push(Action::TakeBack);
+            }
             if observed.base == Base::Absent && (must_launch || must_make) {
                 actions.push(Action::BuildBase);
             }
@@ -131,6 +137,7 @@ impl Action {
             Action::Launch => "launch",
             Action::Halt => "halt",
             Action::SetAside => "set_aside",
+            Action::TakeBack => "take_back",
         }
     }
 }

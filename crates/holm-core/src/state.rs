@@ -44,6 +44,7 @@ pub fn state(
         },
         (_, Keeper::Absent, Files::Absent) => failed("its files are missing"),
         (_, Keeper::Absent, Files::Partial) => failed("its files are incomplete"),
+        (_, Keeper::Absent, Files::SetAside) => failed("its files are still in the trash"),
         (Desired::Stopped, Keeper::Absent, Files::Complete) => (State::Stopped, None),
         (Desired::Running, Keeper::Absent, Files::Complete) => match last_run {
             LastRun::Reboot => (State::Stopped, Some("reboot".to_owned())),
@@ -189,6 +190,17 @@ mod tests {
             half,
             Reboot,
             fails("its files are incomplete"),
+        );
+        let aside = Files::SetAside;
+        let left = "its files are still in the trash";
+        check(Stopped, Acknowledged, gone, aside, Unknown, fails(left));
+        check(
+            Removed,
+            Acknowledged,
+            gone,
+            aside,
+            Unknown,
+            (State::Removed, None),
         );
         check(
             Removed,

@@ -26,8 +26,10 @@ impl<D: Driver, S: Store> Engine<D, S> {
         request: ExecRequest,
         stopped: Stopped,
     ) -> Result<ExecStream, Fault> {
-        self.inner.awaken(id, stopped).await?;
         let (inner, key, at) = (Arc::clone(&self.inner), id.clone(), now());
+        // Known at once, so that nobody stops it as idle before the command runs.
+        inner.note_use(id, at);
+        inner.awaken(id, stopped).await?;
         // The command does not wait for the note of when it was run.
         tokio::spawn(async move {
             if let Err(error) = inner.store.call(move |store| store.touch(&key, at)).await {

@@ -28,6 +28,8 @@ impl<D: Driver, S: Store> Inner<D, S> {
         goal: Goal,
         progress: &Progress,
     ) -> Result<Sighting, Fault> {
+        // No base goes while something is made or started of it.
+        let _making = self.making.read().await;
         let sighting = self.driver.observe(&record.spec).await?;
         let actions = steps(record, goal, sighting.observed)?;
         if actions.is_empty() {
@@ -149,13 +151,14 @@ pub(crate) fn nothing() -> Sighting {
         },
         isolation: None,
         reason: None,
+        commands: 0,
     }
 }
 
 fn files_missing(record: &WorkspaceRecord, files: Files) -> Fault {
     let what = match files {
         Files::Absent => "missing",
-        Files::Partial | Files::Complete => "incomplete",
+        Files::Partial | Files::Complete | Files::SetAside => "incomplete",
     };
     let (id, label) = (&record.id, &record.label);
     Fault::new(

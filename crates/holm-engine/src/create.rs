@@ -227,6 +227,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
         }
         let key = id.clone();
         let at = now();
+        self.note_use(id, at);
         self.store.call(move |store| store.touch(&key, at)).await?;
         let goal = Goal::Reach(Desired::Running);
         let mut view = self.lead(record, Desired::Running, goal).await?;

@@ -4,9 +4,13 @@ use crate::exec::{ExecRequest, ExecStream};
 use crate::isolation::Isolation;
 use crate::spec::WorkspaceSpec;
 use holm_core::plan::{Action, Observed};
-use holm_core::{Fault, WorkspaceId};
+use holm_core::trash::BaseKey;
+use holm_core::{Fault, ProjectId, WorkspaceId};
+use std::collections::HashSet;
 use std::future::Future;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::mpsc;
 
 /// One action that was written to the journal. Only the engine makes these.
@@ -36,6 +40,43 @@ pub struct Sighting {
     pub isolation: Option<Isolation>,
     /// Why it is not running although it once was (`init was killed`, `reboot`), when known.
     pub reason: Option<Ended>,
+    /// Commands that are under way inside.
+    pub commands: usize,
+}
+
+/// What is to be renamed away, so that nobody finds it any more, and then deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Condemn {
+    /// A workspace's files in the trash.
+    Workspace(WorkspaceId),
+    Base(BaseKey),
+    /// All that there is of a project on this side.
+    Project(ProjectId),
+    /// One that a [`Survey`] named.
+    Leftover(PathBuf),
+}
+
+/// What was renamed away, by the name it has now; of a workspace that is its id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condemned(String);
+
+/// What the records know.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    pub projects: HashSet<ProjectId>,
+    pub workspaces: HashSet<WorkspaceId>,
+    pub trashed: HashSet<WorkspaceId>,
+}
+
+/// What lies on the disk.
+#[derive(Clone, Debug, Default)]
+pub struct Survey {
+    /// With the time at which each was built, since the epoch.
+    pub bases: Vec<(BaseKey, Duration)>,
+    /// Of interrupted work and earlier programs; nothing of a user is in them.
+    pub leftovers: Vec<PathBuf>,
+    /// What is where workspaces are and belongs to no record.
+    pub unknown: Vec<PathBuf>,
 }
 
 /// How the last run of a workspace's processes ended.
@@ -80,6 +121,37 @@ pub trait Driver: Send + Sync + 'static {
 
     /// Throws away a workspace that was never acknowledged to anybody.
     fn discard(&self, spec: &WorkspaceSpec) -> impl Future<Output = Result<(), Fault>> + Send;
+
+    /// Looks for what could go. Nothing is being made or started meanwhile.
+    fn survey(&self, known: Known) -> impl Future<Output = Result<Survey, Fault>> + Send;
+
+    /// Renames something away, in one step; `None` when it is not there.
+    fn condemn(
+        &self,
+        what: Condemn,
+    ) -> impl Future<Output = Result<Option<Condemned>, Fault>> + Send;
+
+    /// Everything that was condemned and not deleted yet.
+    fn condemned(&self) -> impl Future<Output = Result<Vec<Condemned>, Fault>> + Send;
+
+    /// Deletes what was condemned; says how many bytes the disk got back.
+    fn reap(
+        &self,
+        condemned: Condemned,
+        progress: Progress,
+    ) -> impl Future<Output = Result<u64, Fault>> + Send;
+}
+
+// === impl Condemned ===
+
+impl Condemned {
+    pub fn new(name: String) -> Self {
+        Self(name)
+    }
+
+    pub fn name(&self) -> &str {
+        &self.0
+    }
 }
 
 // === impl Journaled ===

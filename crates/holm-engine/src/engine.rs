@@ -8,6 +8,7 @@ use crate::bridge::{Bridge, joined};
 use crate::converge::Goal;
 use crate::create::Creations;
 use crate::driver::{Driver, Ended, Progress, Sighting};
+use crate::idle::Uses;
 use crate::isolation::Isolation;
 use crate::locks::Locks;
 use crate::store::{Store, WorkspaceRecord};
@@ -40,6 +41,11 @@ pub(crate) struct Inner<D, S> {
     pub(crate) creations: Creations,
     /// One at a time is written down and counted.
     pub(crate) admissions: tokio::sync::Mutex<()>,
+    /// Read by whoever makes or starts something of a base, written by whoever removes one.
+    pub(crate) making: tokio::sync::RwLock<()>,
+    /// One collection at a time.
+    pub(crate) collecting: tokio::sync::Mutex<()>,
+    pub(crate) uses: Uses,
 }
 
 /// A workspace as it is: what is stored, and what was just seen of it.
@@ -52,6 +58,8 @@ pub struct View {
     pub reason: Option<String>,
     /// What is in force; `None` when nothing runs.
     pub isolation: Option<Isolation>,
+    /// What was done or not done because it was idle.
+    pub note: Option<String>,
 }
 
 // === impl Engine ===
@@ -76,6 +84,9 @@ impl<D: Driver, S: Store> Engine<D, S> {
                 projects: tokio::sync::Mutex::new(()),
                 creations: Creations::default(),
                 admissions: tokio::sync::Mutex::new(()),
+                making: tokio::sync::RwLock::new(()),
+                collecting: tokio::sync::Mutex::new(()),
+                uses: Uses::default(),
             }),
         }
     }
@@ -175,6 +186,12 @@ impl<D: Driver, S: Store> Engine<D, S> {
         detached(async move {
             let _turn = inner.workspaces.lock(&id).await;
             let record = inner.live(&id).await?;
+            if desired == Desired::Running {
+                // Being started is use: what was idle for long is not stopped at once again.
+                let (key, at) = (id.clone(), now());
+                inner.note_use(&id, at);
+                inner.store.call(move |store| store.touch(&key, at)).await?;
+            }
             inner.lead(record, desired, goal).await
         })
         .await
@@ -268,7 +285,9 @@ impl<D: Driver, S: Store> Inner<D, S> {
             // What cannot be seen is not called well.
             Err(fault) => (State::Failed, Some(fault.message), None),
         };
+        let note = self.idle_note(&record.id, state);
         View {
+            note,
             record,
             project,
             driver: self.driver.name(),

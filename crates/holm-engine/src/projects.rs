@@ -206,7 +206,7 @@ fn settle(
     Ok(project)
 }
 
-fn free_name(wish: ProjectName, shown: &[ProjectRecord]) -> ProjectName {
+pub(crate) fn free_name(wish: ProjectName, shown: &[ProjectRecord]) -> ProjectName {
     let is_free = |name: &ProjectName| shown.iter().all(|project| project.name != *name);
     let numbered = (2..).map(|number| wish.numbered(number));
     let mut names = std::iter::once(wish.clone()).chain(numbered);

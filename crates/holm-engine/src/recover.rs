@@ -89,6 +89,10 @@ impl<D: Driver, S: Store> Inner<D, S> {
         let id = record.id.clone();
         let dropped = self.store.call(move |store| store.drop_open_entries(&id));
         dropped.await?;
+        if record.removed_at.is_some() {
+            // In the trash already; an entry was left open by what was done before.
+            return Ok(Recovered::Left);
+        }
         if record.desired == Desired::Removed {
             self.set_aside(record).await?;
             return Ok(Recovered::Finished);

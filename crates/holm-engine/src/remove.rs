@@ -46,7 +46,8 @@ impl<D: Driver, S: Store> Engine<D, S> {
 // === impl Inner ===
 
 impl<D: Driver, S: Store> Inner<D, S> {
-    async fn refuse_unsaved(&self, record: &WorkspaceRecord) -> Result<(), Fault> {
+    pub(crate) async fn refuse_unsaved(&self, record: &WorkspaceRecord) -> Result<(), Fault> {
+        let before = self.driver.observe(&record.spec).await?.observed.keeper;
         let unsaved = self.examine_awake(record).await;
         if let Some(is_dirty) = unsaved.is_dirty() {
             let id = record.id.clone();
@@ -56,7 +57,11 @@ impl<D: Driver, S: Store> Inner<D, S> {
         if unsaved.is_empty() {
             return Ok(());
         }
-        let back = Goal::Reach(record.desired);
+        // One that did not run (after a reboot, say) was started for the examination only.
+        let back = match before {
+            Keeper::Absent => Goal::Reach(Desired::Stopped),
+            Keeper::Running | Keeper::Broken => Goal::Reach(record.desired),
+        };
         if let Err(fault) = self.converge(record, back, &Progress::default()).await {
             tracing::warn!(id = %record.id, %fault, "not put back as it was after examination");
         }

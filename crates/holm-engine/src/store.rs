@@ -100,6 +100,9 @@ pub trait Store: Send + Sync + 'static {
         label: &Label,
     ) -> Result<Option<WorkspaceRecord>, StoreError>;
 
+    /// Every workspace in the trash, the last removed first.
+    fn trashed_workspaces(&self) -> Result<Vec<WorkspaceRecord>, StoreError>;
+
     /// The project's acknowledged workspace that was made last, also from the trash.
     fn latest_workspace(&self, project: &ProjectId) -> Result<Option<WorkspaceRecord>, StoreError>;
 
@@ -114,6 +117,20 @@ pub trait Store: Send + Sync + 'static {
 
     /// The workspace lies in the trash; its label is free. Durable.
     fn set_removed(&self, id: &WorkspaceId, at: Timestamp) -> Result<(), StoreError>;
+
+    /// A workspace of the trash is live again under this label, wanted stopped and used at `at`. It
+    /// is unfinished until its files are back and its open entries are dropped. Durable.
+    /// `LabelTaken`, `NoSuchWorkspace`.
+    fn take_back(&self, id: &WorkspaceId, label: &Label, at: Timestamp) -> Result<(), StoreError>;
+
+    /// Undoes [`take_back`](Self::take_back): the workspace is in the trash as `earlier` says. Durable.
+    fn return_to_trash(&self, earlier: &WorkspaceRecord) -> Result<(), StoreError>;
+
+    /// Forgets a workspace of the trash whose files are gone. A live one is an error. Durable.
+    fn forget_trashed(&self, id: &WorkspaceId) -> Result<(), StoreError>;
+
+    /// Projects that were removed and that no workspace needs any more.
+    fn abandoned_projects(&self) -> Result<Vec<ProjectId>, StoreError>;
 
     /// Forgets a workspace that was never acknowledged. One that was is an error.
     fn forget_unborn(&self, id: &WorkspaceId) -> Result<(), StoreError>;

@@ -32,6 +32,11 @@ impl Layout {
         self.data_dir.join("trash").join(id.as_str())
     }
 
+    /// What nobody finds any more and is being deleted.
+    pub fn reap(&self) -> PathBuf {
+        self.data_dir.join("reap")
+    }
+
     pub fn project(&self, id: &ProjectId) -> PathBuf {
         self.data_dir.join("projects").join(id.as_str())
     }

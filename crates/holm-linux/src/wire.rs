@@ -192,6 +192,12 @@ pub struct Status {
     /// Why the keeper is just ending it, if it is.
     #[serde(default)]
     pub ending: Option<String>,
+    /// Commands that are under way.
+    #[serde(default)]
+    pub commands: usize,
+    /// The copy of holm that it runs; an older keeper does not say.
+    #[serde(default)]
+    pub program: Option<PathBuf>,
 }
 
 /// How a run of the keeper began and ended; a file beside the workspace.

@@ -102,6 +102,17 @@ pub(crate) fn remove(
     }
 }
 
+pub(crate) fn abandoned(connection: &Connection) -> Result<Vec<ProjectId>, Trouble> {
+    let columns = rows::PROJECT;
+    let mut statement = connection.prepare(&format!(
+        "SELECT {columns} FROM projects WHERE removed_at IS NOT NULL
+         AND id NOT IN (SELECT project_id FROM workspaces)"
+    ))?;
+    let found = statement.query_map([], rows::project)?;
+    let projects = found.collect::<Result<Vec<_>, rusqlite::Error>>()?;
+    Ok(projects.into_iter().map(|project| project.id).collect())
+}
+
 pub(crate) fn approve(
     transaction: &Transaction<'_>,
     id: &ProjectId,

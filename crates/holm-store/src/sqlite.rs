@@ -72,6 +72,10 @@ impl Store for SqliteStore {
         database.read(|connection| workspaces::labelled(connection, project, label))
     }
 
+    fn trashed_workspaces(&self) -> Result<Vec<WorkspaceRecord>, StoreError> {
+        self.database.read(workspaces::trashed)
+    }
+
     fn latest_workspace(&self, project: &ProjectId) -> Result<Option<WorkspaceRecord>, StoreError> {
         let database = &self.database;
         database.read(|connection| workspaces::latest(connection, project))
@@ -104,6 +108,31 @@ impl Store for SqliteStore {
             let values = params![id.as_str(), rows::text(at)];
             workspaces::update(transaction, id, change, values)
         })
+    }
+
+    fn take_back(&self, id: &WorkspaceId, label: &Label, at: Timestamp) -> Result<(), StoreError> {
+        let database = &self.database;
+        database.write(Durable, |transaction| {
+            workspaces::take_back(transaction, id, label, at)
+        })
+    }
+
+    fn return_to_trash(&self, earlier: &WorkspaceRecord) -> Result<(), StoreError> {
+        let database = &self.database;
+        database.write(Durable, |transaction| {
+            workspaces::return_to_trash(transaction, earlier)
+        })
+    }
+
+    fn forget_trashed(&self, id: &WorkspaceId) -> Result<(), StoreError> {
+        let database = &self.database;
+        database.write(Durable, |transaction| {
+            workspaces::forget_trashed(transaction, id)
+        })
+    }
+
+    fn abandoned_projects(&self) -> Result<Vec<ProjectId>, StoreError> {
+        self.database.read(projects::abandoned)
     }
 
     fn forget_unborn(&self, id: &WorkspaceId) -> Result<(), StoreError> {

@@ -2,10 +2,11 @@
 
 use crate::database::Trouble;
 use crate::rows;
-use holm_core::plan::Desired;
+use holm_core::plan::{Action, Desired};
 use holm_core::state::Birth;
 use holm_core::{Label, ProjectId, WorkspaceId};
 use holm_engine::store::{StoreError, WorkspaceRecord};
+use jiff::Timestamp;
 use rusqlite::{Connection, Params, Transaction, params};
 
 pub(crate) fn insert(
@@ -51,6 +52,14 @@ pub(crate) fn live(connection: &Connection) -> Result<Vec<WorkspaceRecord>, Trou
     select(
         connection,
         "removed_at IS NULL ORDER BY created_at, rowid",
+        [],
+    )
+}
+
+pub(crate) fn trashed(connection: &Connection) -> Result<Vec<WorkspaceRecord>, Trouble> {
+    select(
+        connection,
+        "removed_at IS NOT NULL ORDER BY removed_at DESC, rowid DESC",
         [],
     )
 }
@@ -116,6 +125,50 @@ pub(crate) fn set_desired(
 pub(crate) fn acknowledge(transaction: &Transaction<'_>, id: &WorkspaceId) -> Result<(), Trouble> {
     let change = "UPDATE workspaces SET acknowledged = 1 WHERE id = ?1 AND removed_at IS NULL";
     update(transaction, id, change, [id.as_str()])
+}
+
+/// The open entry makes it unfinished from the moment that it is live.
+pub(crate) fn take_back(
+    transaction: &Transaction<'_>,
+    id: &WorkspaceId,
+    label: &Label,
+    at: Timestamp,
+) -> Result<(), Trouble> {
+    let workspace = one(transaction, id)?.filter(|workspace| workspace.removed_at.is_some());
+    let workspace = workspace.ok_or_else(|| StoreError::NoSuchWorkspace(id.clone()))?;
+    refuse_taken(transaction, &workspace.project_id, label, Some(id))?;
+    crate::journal::plan(transaction, id, &[Action::TakeBack])?;
+    let change = "UPDATE workspaces
+        SET label = ?2, desired = ?3, last_used_at = max(last_used_at, ?4), removed_at = NULL
+        WHERE id = ?1";
+    let desired = Desired::Stopped.as_str();
+    let values = params![id.as_str(), label.as_str(), desired, rows::text(at)];
+    update(transaction, id, change, values)
+}
+
+pub(crate) fn return_to_trash(
+    transaction: &Transaction<'_>,
+    earlier: &WorkspaceRecord,
+) -> Result<(), Trouble> {
+    crate::journal::drop_open(transaction, &earlier.id)?;
+    let change = "UPDATE workspaces
+        SET label = ?2, desired = ?3, removed_at = ?4 WHERE id = ?1 AND removed_at IS NULL";
+    let values = params![
+        earlier.id.as_str(),
+        earlier.label.as_str(),
+        earlier.desired.as_str(),
+        earlier.removed_at.map(rows::text),
+    ];
+    update(transaction, &earlier.id, change, values)
+}
+
+/// Forgets a workspace together with its journal, unless it is live.
+pub(crate) fn forget_trashed(
+    transaction: &Transaction<'_>,
+    id: &WorkspaceId,
+) -> Result<(), Trouble> {
+    let statement = "DELETE FROM workspaces WHERE id = ?1 AND removed_at IS NOT NULL";
+    update(transaction, id, statement, [id.as_str()])
 }
 
 /// Forgets a workspace together with its journal, unless it is the user's.

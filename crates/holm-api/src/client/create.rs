@@ -1,12 +1,11 @@
 //! The answer to `POST /workspaces`: JSON Lines, read one event at a time.
 
 use super::Client;
-use super::transport::{Connection, not_json, went_away};
+use super::lines::Lines;
+use super::transport::Connection;
 use crate::workspace::CreateEvent;
 use crate::{ErrorBody, Workspace};
-use bytes::BytesMut;
-use holm_core::{Code, Fault};
-use http_body_util::BodyExt;
+use holm_core::Fault;
 use hyper::body::Incoming;
 
 /// A creation under way. The last event is the workspace; a failure is an `Err`.
@@ -15,8 +14,7 @@ pub struct CreateStream {
     client: Client,
     // Dropped with the stream: the daemon notices and undoes an unfinished creation.
     _connection: Connection,
-    body: Incoming,
-    unread: BytesMut,
+    lines: Lines,
     begun: Option<String>,
 }
 
@@ -27,8 +25,7 @@ impl CreateStream {
         Self {
             client,
             _connection: connection,
-            body,
-            unread: BytesMut::new(),
+            lines: Lines::new(body),
             begun: None,
         }
     }
@@ -36,23 +33,10 @@ impl CreateStream {
     /// The next `progress`, or the `workspace` that ends the stream.
     pub async fn next(&mut self) -> Result<CreateEvent, Fault> {
         loop {
-            if let Some(end) = self.unread.iter().position(|byte| *byte == b'\n') {
-                let line = self.unread.split_to(end + 1);
-                match serde_json::from_slice(&line).map_err(not_json)? {
-                    CreateEvent::Begun { id } => self.begun = Some(id),
-                    CreateEvent::Error(error) => return Err(ErrorBody { error }.into()),
-                    event => return Ok(event),
-                }
-                continue;
-            }
-            match self.body.frame().await {
-                Some(Ok(frame)) => {
-                    if let Ok(data) = frame.into_data() {
-                        self.unread.extend_from_slice(&data);
-                    }
-                }
-                Some(Err(error)) => return Err(went_away(&error)),
-                None => return Err(cut_off()),
+            match self.lines.next().await? {
+                CreateEvent::Begun { id } => self.begun = Some(id),
+                CreateEvent::Error(error) => return Err(ErrorBody { error }.into()),
+                event => return Ok(event),
             }
         }
     }
@@ -80,12 +64,4 @@ impl CreateStream {
             None => Ok(()),
         }
     }
-}
-
-fn cut_off() -> Fault {
-    Fault::new(
-        Code::DaemonUnreachable,
-        "the daemon's answer ended in the middle",
-        "see `holm daemon status`, then try again",
-    )
 }

@@ -6,6 +6,7 @@
 
 mod create;
 mod exec;
+mod lines;
 mod receive_pack;
 mod routes;
 mod socket;

@@ -2,8 +2,11 @@
 
 use super::Client;
 use super::create::CreateStream;
+use super::lines::Lines;
 use super::transport::{Body, full, good, not_json, whole};
+use crate::ErrorBody;
 use crate::daemon::{Doctor, Status, Stop};
+use crate::disk::{Collected, Disk, Gc, GcEvent};
 use crate::project::{
     Project, ProjectList, Refs, Sync, SyncAnswer, TrustApprove, TrustCheck, TrustReport,
 };
@@ -74,6 +77,36 @@ impl Client {
         self.transport.plain(Method::GET, "/workspaces").await
     }
 
+    /// What is in the trash, the last removed first.
+    pub async fn trash(&self) -> Result<WorkspaceList, Fault> {
+        let transport = &self.transport;
+        transport.plain(Method::GET, "/workspaces?trash=true").await
+    }
+
+    /// What takes room on the disk.
+    pub async fn disk(&self) -> Result<Disk, Fault> {
+        self.transport.plain(Method::GET, "/disk").await
+    }
+
+    /// Makes room, telling how far it is.
+    pub async fn gc(
+        &self,
+        gc: &Gc,
+        mut progress: impl FnMut(&str, u64, u64),
+    ) -> Result<Collected, Fault> {
+        let body = full(Bytes::from(serde_json::to_vec(gc).map_err(not_json)?));
+        let sent = self.transport.send(Method::POST, "/gc", body).await;
+        let (response, _connection) = sent?;
+        let mut lines = Lines::new(good(response).await?.into_body());
+        loop {
+            match lines.next().await? {
+                GcEvent::Progress { step, done, total } => progress(&step, done, total),
+                GcEvent::Done(collected) => return Ok(collected),
+                GcEvent::Error(error) => return Err(ErrorBody { error }.into()),
+            }
+        }
+    }
+
     /// What the live workspaces are called. Quicker than [`Client::workspaces`], because nothing
     /// is looked at.
     pub async fn names(&self) -> Result<NameList, Fault> {
@@ -110,6 +143,12 @@ impl Client {
 
     pub async fn restart(&self, id: &WorkspaceId) -> Result<Workspace, Fault> {
         let route = format!("/workspaces/{id}/restart");
+        self.transport.plain(Method::POST, &route).await
+    }
+
+    /// Brings a workspace back from the trash.
+    pub async fn restore(&self, id: &WorkspaceId) -> Result<Workspace, Fault> {
+        let route = format!("/workspaces/{id}/restore");
         self.transport.plain(Method::POST, &route).await
     }
 

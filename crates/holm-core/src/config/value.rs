@@ -158,6 +158,18 @@ pub fn display_size(bytes: u64) -> String {
     format!("{bytes}B")
 }
 
+/// A size as people read it: `1.5 MiB`. Not exact, and not to be read back.
+pub fn rough_size(bytes: u64) -> String {
+    let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    for (unit, shift) in units {
+        if bytes >= 1 << shift {
+            let tenths = u128::from(bytes) * 10 / (1 << shift);
+            return format!("{}.{} {unit}", tenths / 10, tenths % 10);
+        }
+    }
+    format!("{bytes} B")
+}
+
 // === impl Name ===
 
 impl Name {
@@ -205,6 +217,16 @@ impl fmt::Display for Variable {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_for_people() {
+        let check = |bytes, expect: &str| assert_eq!(rough_size(bytes), expect);
+        check(0, "0 B");
+        check(1023, "1023 B");
+        check(1536, "1.5 KiB");
+        check((20 << 30) - 1, "19.9 GiB");
+        check(u64::MAX, "16777215.9 TiB");
+    }
 
     #[test]
     fn durations() {

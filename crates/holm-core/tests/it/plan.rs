@@ -6,6 +6,13 @@ use proptest::prelude::*;
 
 const DESIRED: [Desired; 3] = [Desired::Running, Desired::Stopped, Desired::Removed];
 
+const FILES: [Files; 4] = [
+    Files::Absent,
+    Files::Partial,
+    Files::Complete,
+    Files::SetAside,
+];
+
 /// What really is there. `Files::Complete` may hold a user's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct World {
@@ -37,7 +44,7 @@ impl World {
         Self {
             observed,
             made: 0,
-            trash: None,
+            trash: (observed.files == Files::SetAside).then_some(0),
         }
     }
 
@@ -45,7 +52,7 @@ impl World {
     fn all() -> Vec<World> {
         let mut all = Vec::new();
         for base in [Base::Absent, Base::Present] {
-            for files in [Files::Absent, Files::Partial, Files::Complete] {
+            for files in FILES {
                 for keeper in [Keeper::Absent, Keeper::Running, Keeper::Broken] {
                     all.push(World::new(Observed {
                         base,
@@ -84,9 +91,22 @@ impl World {
                     Keeper::Absent,
                     "files moved under a keeper"
                 );
-                if observed.files != Files::Absent {
-                    observed.files = Files::Absent;
+                if matches!(observed.files, Files::Partial | Files::Complete) {
+                    assert_eq!(self.trash, None, "a second entry in the trash");
+                    observed.files = Files::SetAside;
                     self.trash = Some(self.made);
+                }
+            }
+            Action::TakeBack => {
+                assert_eq!(
+                    observed.keeper,
+                    Keeper::Absent,
+                    "files put under a keeper of something else"
+                );
+                if observed.files == Files::SetAside {
+                    assert_eq!(self.trash, Some(self.made), "other work than was set aside");
+                    observed.files = Files::Complete;
+                    self.trash = None;
                 }
             }
         }
@@ -131,7 +151,9 @@ impl World {
         match desired {
             Desired::Running => files == Files::Complete && keeper == Keeper::Running,
             Desired::Stopped => files == Files::Complete && keeper == Keeper::Absent,
-            Desired::Removed => files == Files::Absent && keeper == Keeper::Absent,
+            Desired::Removed => {
+                matches!(files, Files::Absent | Files::SetAside) && keeper == Keeper::Absent
+            }
         }
     }
 }
@@ -144,6 +166,12 @@ fn check_step(desired: Desired, action: Action, before: &World, after: &World) {
     } else {
         assert_ne!(action, Action::SetAside, "work set aside that is wanted");
     }
+    if before.observed.files == Files::SetAside {
+        assert_eq!(after.made, before.made, "{action:?} instead of the trash");
+        if action != Action::TakeBack {
+            assert_eq!(after.trash, before.trash, "{action:?} touched the trash");
+        }
+    }
     if before.observed.files == Files::Complete && action != Action::SetAside {
         assert_eq!(
             after.observed.files,
@@ -152,7 +180,7 @@ fn check_step(desired: Desired, action: Action, before: &World, after: &World) {
         );
         assert_eq!(after.made, before.made, "{action:?} replaced work");
     }
-    if before.observed.files == Files::Complete && after.observed.files == Files::Absent {
+    if before.observed.files == Files::Complete && after.observed.files != Files::Complete {
         assert_eq!(
             after.trash,
             Some(before.made),
@@ -202,6 +230,23 @@ fn a_keeper_whose_files_are_gone_is_ended_before_they_are_made_again() {
         };
         let expect = [Action::Halt, Action::MakeFiles, Action::Launch];
         assert_eq!(plan(Desired::Running, observed), expect);
+    }
+}
+
+#[test]
+fn what_lies_in_the_trash_comes_back_and_is_never_made_anew() {
+    for base in [Base::Absent, Base::Present] {
+        let observed = Observed {
+            base,
+            files: Files::SetAside,
+            keeper: Keeper::Absent,
+        };
+        assert_eq!(plan(Desired::Stopped, observed), [Action::TakeBack]);
+        assert_eq!(plan(Desired::Removed, observed), []);
+        let actions = plan(Desired::Running, observed);
+        assert_eq!(actions.first(), Some(&Action::TakeBack));
+        assert_eq!(actions.last(), Some(&Action::Launch));
+        assert!(!actions.contains(&Action::MakeFiles));
     }
 }
 

@@ -8,7 +8,7 @@ use std::future::Future;
 use tokio::runtime::Runtime;
 
 /// Runs `operation` in a daemon that dies at the given moment.
-fn die_in<F: Future<Output = ()> + Send + 'static>(
+pub fn die_in<F: Future<Output = ()> + Send + 'static>(
     island: &Island,
     moment: (Action, When),
     operation: impl FnOnce(TestEngine) -> F,
@@ -26,7 +26,7 @@ fn die_in<F: Future<Output = ()> + Send + 'static>(
     island.world.reached.send_replace(0);
 }
 
-fn next_daemon<T>(island: &Island, check: impl AsyncFnOnce(&TestEngine, Recovery) -> T) -> T {
+pub fn next_daemon<T>(island: &Island, check: impl AsyncFnOnce(&TestEngine, Recovery) -> T) -> T {
     Runtime::new().unwrap().block_on(async {
         let engine = island.engine();
         let recovery = engine.recover().await.unwrap();
@@ -36,7 +36,7 @@ fn next_daemon<T>(island: &Island, check: impl AsyncFnOnce(&TestEngine, Recovery
     })
 }
 
-fn prepared(island: &Island) -> WorkspaceId {
+pub fn prepared(island: &Island) -> WorkspaceId {
     Runtime::new().unwrap().block_on(async {
         let engine = island.engine();
         let shop = project(&engine).await;
@@ -44,7 +44,7 @@ fn prepared(island: &Island) -> WorkspaceId {
     })
 }
 
-const MOMENTS: [When; 2] = [When::Before, When::After];
+pub const MOMENTS: [When; 2] = [When::Before, When::After];
 
 #[test]
 fn a_creation_is_undone() {
@@ -122,7 +122,7 @@ fn a_removal_is_finished() {
             island.world.assert_empty();
             island
                 .world
-                .with(|state| assert!(state.trash.contains(id.as_str())));
+                .with(|state| assert!(state.trash.contains_key(id.as_str())));
         }
     }
 }

@@ -193,7 +193,7 @@ async fn a_label_that_is_used_again_leads_to_nothing_old() {
     let young = made(&engine, &shop, "fix").await.record.id;
     assert_ne!(old, young);
     island.world.with(|state| {
-        assert!(state.trash.contains(old.as_str()));
+        assert!(state.trash.contains_key(old.as_str()));
         assert_eq!(state.files.keys().collect::<Vec<_>>(), [young.as_str()]);
     });
     assert_eq!(engine.show(&old).await.unwrap().state, State::Removed);

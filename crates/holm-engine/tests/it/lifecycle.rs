@@ -27,7 +27,7 @@ async fn processes_come_and_go_and_files_stay() {
         use Action::{Halt, Launch, SetAside};
         let expect = [Halt, Launch, Halt, Launch, Halt, Launch, Halt, SetAside];
         assert_eq!(state.applied, expect);
-        assert!(state.trash.contains(id.as_str()));
+        assert!(state.trash.contains_key(id.as_str()));
     });
     island.world.assert_empty();
 }

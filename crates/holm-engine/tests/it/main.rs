@@ -9,7 +9,9 @@
 mod command;
 mod crash;
 mod create;
+mod idle;
 mod lifecycle;
 mod projects;
+mod trash;
 mod unsaved;
 mod world;

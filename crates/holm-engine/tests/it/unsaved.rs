@@ -15,14 +15,14 @@ async fn prepared(island: &Island) -> (TestEngine, WorkspaceId) {
     (engine, id)
 }
 
-fn says(island: &Island, command: &str, output: &str, code: u8) {
+pub fn says(island: &Island, command: &str, output: &str, code: u8) {
     let answer = (output.as_bytes().to_vec(), code);
     island
         .world
         .with(|state| state.git.insert(command.to_owned(), answer));
 }
 
-fn says_clean(island: &Island) {
+pub fn says_clean(island: &Island) {
     says(island, "status", "", 0);
     says(island, "stash", "", 0);
     says(
@@ -87,7 +87,7 @@ async fn what_would_be_lost_is_listed() {
                 engine.remove(&id, Removal::Force).await.unwrap();
                 island
                     .world
-                    .with(|state| assert!(state.trash.contains(id.as_str())));
+                    .with(|state| assert!(state.trash.contains_key(id.as_str())));
             }
             (result, expect) => panic!("{command}: {result:?}, not {expect:?}"),
         }

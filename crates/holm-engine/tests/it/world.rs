@@ -2,8 +2,11 @@
 //! it for one test.
 
 use holm_core::plan::{Action, Base, Files, Keeper, Observed};
+use holm_core::trash::BaseKey;
 use holm_core::{Code, Fault, Label, ProjectId, WorkspaceId};
-use holm_engine::driver::{Driver, Ended, Journaled, Progress, Sighting};
+use holm_engine::driver::{
+    Condemn, Condemned, Driver, Ended, Journaled, Known, Progress, Sighting, Survey,
+};
 use holm_engine::exec::{ExecOutput, ExecRequest, ExecStream};
 use holm_engine::spec::{Brought, Code as CodeSpec, Environment, Limits, WorkspaceSpec};
 use holm_engine::store::ProjectRecord;
@@ -38,7 +41,12 @@ pub struct State {
     pub bases: HashSet<(String, Option<String>)>,
     pub files: HashMap<String, Files>,
     pub keepers: HashMap<String, Keeper>,
-    pub trash: HashSet<String>,
+    pub trash: HashMap<String, Files>,
+    /// What was renamed away and not deleted yet.
+    pub condemned: Vec<String>,
+    pub reaps_fail: bool,
+    /// What is under way inside.
+    pub commands: HashMap<String, usize>,
     pub labels: HashMap<String, String>,
     pub applied: Vec<Action>,
     pub discarded: usize,
@@ -129,7 +137,11 @@ impl Driver for FakeDriver {
                         true => Base::Present,
                         false => Base::Absent,
                     },
-                    files: *state.files.get(&spec.id).unwrap_or(&Files::Absent),
+                    files: match state.files.get(&spec.id) {
+                        Some(files) => *files,
+                        None if state.trash.contains_key(&spec.id) => Files::SetAside,
+                        None => Files::Absent,
+                    },
                     keeper,
                 },
                 isolation: (keeper == Keeper::Running).then(|| Isolation {
@@ -137,6 +149,7 @@ impl Driver for FakeDriver {
                     ..Isolation::default()
                 }),
                 reason: state.has_rebooted.then_some(Ended::Reboot),
+                commands: *state.commands.get(&spec.id).unwrap_or(&0),
             }
         }))
     }
@@ -167,8 +180,13 @@ impl Driver for FakeDriver {
                 }
                 Action::SetAside => {
                     assert!(!state.keepers.contains_key(&id), "set aside while it runs");
-                    if state.files.remove(&id).is_some() {
-                        state.trash.insert(id);
+                    if let Some(files) = state.files.remove(&id) {
+                        assert_eq!(state.trash.insert(id, files), None);
+                    }
+                }
+                Action::TakeBack => {
+                    if let Some(files) = state.trash.remove(&id) {
+                        assert_eq!(state.files.insert(id, files), None);
                     }
                 }
             }
@@ -220,6 +238,54 @@ impl Driver for FakeDriver {
             state.keepers.remove(&spec.id);
             state.files.remove(&spec.id);
             Ok(())
+        })
+    }
+
+    async fn survey(&self, _: Known) -> Result<Survey, Fault> {
+        let bases = self.0.with(|state| {
+            let bases = state.bases.iter().map(|(project, commit)| BaseKey {
+                project: project.clone(),
+                commit: commit.clone(),
+            });
+            bases.map(|base| (base, Duration::ZERO)).collect()
+        });
+        Ok(Survey {
+            bases,
+            ..Survey::default()
+        })
+    }
+
+    async fn condemn(&self, what: Condemn) -> Result<Option<Condemned>, Fault> {
+        Ok(self.0.with(|state| {
+            let name = match what {
+                Condemn::Workspace(id) => {
+                    state.trash.remove(id.as_str())?;
+                    id.to_string()
+                }
+                Condemn::Base(base) => {
+                    assert!(state.bases.remove(&(base.project.clone(), base.commit)));
+                    format!("base-{}", base.project)
+                }
+                Condemn::Project(id) => format!("project-{id}"),
+                Condemn::Leftover(path) => path.display().to_string(),
+            };
+            state.condemned.push(name.clone());
+            Some(Condemned::new(name))
+        }))
+    }
+
+    async fn condemned(&self) -> Result<Vec<Condemned>, Fault> {
+        let names = self.0.with(|state| state.condemned.clone());
+        Ok(names.into_iter().map(Condemned::new).collect())
+    }
+
+    async fn reap(&self, condemned: Condemned, _: Progress) -> Result<u64, Fault> {
+        self.0.with(|state| {
+            if state.reaps_fail {
+                return Err(Fault::new(Code::ReadOnly, "made to fail", "none"));
+            }
+            state.condemned.retain(|name| name != condemned.name());
+            Ok(10)
         })
     }
 }

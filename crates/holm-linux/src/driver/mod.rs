@@ -1,14 +1,17 @@
 //! The driver that the engine sees: observe and apply on this machine's kernel.
 
 mod base;
+mod disk;
 mod environment;
 mod exec;
 mod files;
 mod halt;
 mod keeper;
 mod launch;
+mod measure;
 mod observe;
 mod program;
+mod reap;
 mod remove;
 mod unpack;
 
@@ -16,13 +19,17 @@ use crate::Layout;
 use crate::cgroup;
 use holm_core::plan::Action;
 use holm_core::{Code, Fault, ProjectId, WorkspaceId};
-use holm_engine::driver::{Driver, Journaled, Progress, Sighting};
+use holm_engine::driver::{
+    Condemn, Condemned, Driver, Journaled, Known, Progress, Sighting, Survey,
+};
 use holm_engine::exec::{ExecRequest, ExecStream};
 use holm_engine::spec::WorkspaceSpec;
+use std::collections::HashMap;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub use disk::{DiskUsage, RepositoryUsage, WorkspaceUsage};
 pub use remove::{remove_at, remove_tree};
 
 /// Workspaces of namespaces and overlayfs.
@@ -52,6 +59,7 @@ impl LinuxDriver {
         for directory in [
             layout.data_dir.join("workspaces"),
             layout.data_dir.join("trash"),
+            layout.reap(),
             layout.run_dir.join("w"),
         ] {
             std::fs::create_dir_all(&directory).map_err(|error| {
@@ -67,18 +75,40 @@ impl LinuxDriver {
         })
     }
 
+    /// What takes room on the disk below the data directory.
+    pub async fn disk_usage(&self) -> Result<DiskUsage, Fault> {
+        let layout = Arc::clone(&self.layout);
+        blocking(move || measure::everything(&layout)).await
+    }
+
+    /// The bytes of each entry of the trash.
+    pub async fn trash_usage(&self) -> Result<HashMap<WorkspaceId, u64>, Fault> {
+        let layout = Arc::clone(&self.layout);
+        blocking(move || measure::trash(&layout)).await
+    }
+
+    /// What is free on the data directory's file system, and its size.
+    pub fn room(&self) -> Result<(u64, u64), Fault> {
+        measure::room(&self.layout)
+    }
+
     async fn set_aside(&self, spec: &WorkspaceSpec) -> Result<(), Fault> {
         let id = workspace_id(spec)?;
         let (from, to) = (self.layout.workspace(&id).dir, self.layout.trash(&id));
-        match tokio::fs::rename(&from, &to).await {
-            Ok(()) => Ok(()),
-            // Done already.
-            Err(error) if error.kind() == io::ErrorKind::NotFound && to.exists() => Ok(()),
-            Err(error) => Err(disk_fault(
+        move_files(&from, &to)
+            .await
+            .map_err(|error| disk_fault(&error, format!("cannot move workspace {id} to the trash")))
+    }
+
+    async fn take_back(&self, spec: &WorkspaceSpec) -> Result<(), Fault> {
+        let id = workspace_id(spec)?;
+        let (from, to) = (self.layout.trash(&id), self.layout.workspace(&id).dir);
+        move_files(&from, &to).await.map_err(|error| {
+            disk_fault(
                 &error,
-                format!("cannot move workspace {id} to the trash"),
-            )),
-        }
+                format!("cannot move workspace {id} out of the trash"),
+            )
+        })
     }
 }
 
@@ -99,6 +129,7 @@ impl Driver for LinuxDriver {
             Action::Launch => launch::launch(self, &spec).await,
             Action::Halt => halt::halt(&self.layout, &workspace_id(&spec)?).await,
             Action::SetAside => self.set_aside(&spec).await,
+            Action::TakeBack => self.take_back(&spec).await,
         }
     }
 
@@ -124,6 +155,35 @@ impl Driver for LinuxDriver {
         })
         .await
     }
+
+    async fn survey(&self, known: Known) -> Result<Survey, Fault> {
+        let programs = reap::programs_in_use(&self.layout, &self.program, &known).await?;
+        let layout = Arc::clone(&self.layout);
+        blocking(move || reap::survey(&layout, &known, programs.as_ref())).await
+    }
+
+    async fn condemn(&self, what: Condemn) -> Result<Option<Condemned>, Fault> {
+        let layout = Arc::clone(&self.layout);
+        blocking(move || reap::condemn(&layout, what)).await
+    }
+
+    async fn condemned(&self) -> Result<Vec<Condemned>, Fault> {
+        let layout = Arc::clone(&self.layout);
+        blocking(move || reap::condemned(&layout)).await
+    }
+
+    async fn reap(&self, condemned: Condemned, progress: Progress) -> Result<u64, Fault> {
+        let layout = Arc::clone(&self.layout);
+        blocking(move || reap::reap(&layout, &condemned, &progress)).await
+    }
+}
+
+/// One rename; having been done already is fine.
+async fn move_files(from: &Path, to: &Path) -> io::Result<()> {
+    match tokio::fs::rename(from, to).await {
+        Err(error) if error.kind() == io::ErrorKind::NotFound && to.exists() => Ok(()),
+        moved => moved,
+    }
 }
 
 /// The spec's id was an id when it was written; anything else is a damaged store.
@@ -148,7 +208,7 @@ fn disk_fault(error: &io::Error, what: String) -> Fault {
     let (code, hint) = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => (
             Code::DiskFull,
-            "make room on the disk, then try again; `holm rm` sets workspaces aside",
+            "make room on the disk, then try again; `holm df` shows what could go, `holm gc` deletes it",
         ),
         io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => (
             Code::ReadOnly,

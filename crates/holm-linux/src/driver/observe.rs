@@ -7,10 +7,9 @@ use crate::cgroup;
 use crate::keeper::DISK;
 use crate::layout::WorkspaceDirs;
 use crate::sys::lock;
-use crate::wire::{Answer, LastRun, Op};
+use crate::wire::{Answer, LastRun, Op, Status};
 use holm_core::plan::{Base, Files, Keeper, Observed};
 use holm_core::{Fault, WorkspaceId};
-use holm_engine::Isolation;
 use holm_engine::driver::{Ended, Sighting};
 use holm_engine::spec::WorkspaceSpec;
 use std::fs::File;
@@ -27,9 +26,10 @@ pub async fn observe(layout: &Layout, spec: &WorkspaceSpec) -> Result<Sighting, 
     let files = match (dirs.complete().exists(), dirs.dir.exists()) {
         (true, _) => Files::Complete,
         (false, true) => Files::Partial,
+        (false, false) if layout.trash(&id).exists() => Files::SetAside,
         (false, false) => Files::Absent,
     };
-    let (keeper, isolation, ending) = observe_keeper(&dirs, &id).await?;
+    let (keeper, status, ending) = observe_keeper(&dirs, &id).await?;
     let left = match keeper {
         Keeper::Absent => cgroup::leftover(&dirs),
         Keeper::Running | Keeper::Broken => None,
@@ -51,7 +51,8 @@ pub async fn observe(layout: &Layout, spec: &WorkspaceSpec) -> Result<Sighting, 
             files,
             keeper,
         },
-        isolation,
+        commands: status.as_ref().map_or(0, |status| status.commands),
+        isolation: status.map(|status| status.isolation),
         reason,
     })
 }
@@ -59,7 +60,7 @@ pub async fn observe(layout: &Layout, spec: &WorkspaceSpec) -> Result<Sighting, 
 async fn observe_keeper(
     dirs: &WorkspaceDirs,
     id: &WorkspaceId,
-) -> Result<(Keeper, Option<Isolation>, Option<Ended>), Fault> {
+) -> Result<(Keeper, Option<Status>, Option<Ended>), Fault> {
     if keeper_pid(dirs)
         .map_err(|error| disk_fault(&error, format!("cannot look at the lock of {id}")))?
         .is_none()
@@ -68,10 +69,10 @@ async fn observe_keeper(
     }
     match keeper::ask(dirs, Op::Status).await {
         Ok(Answer::Status(status)) if status.id == id.as_str() => {
-            match status.ending {
-                None => Ok((Keeper::Running, Some(status.isolation), None)),
+            match &status.ending {
+                None => Ok((Keeper::Running, Some(status), None)),
                 // Whoever wants it to run has to wait for the end first.
-                Some(why) => Ok((Keeper::Broken, None, Some(ended(&why)))),
+                Some(why) => Ok((Keeper::Broken, None, Some(ended(why)))),
             }
         }
         Ok(_) | Err(_) => Ok((Keeper::Broken, None, None)),

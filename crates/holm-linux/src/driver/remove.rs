@@ -1,9 +1,9 @@
 //! Deleting a tree that a workspace wrote: without following links, however deep it is, whatever
-//! modes its directories have.
+//! modes its directories have, and never across a mount.
 
 use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, chmodat, fstat, openat, renameat_with,
-    statat, unlinkat,
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, Stat, StatxAttributes, StatxFlags,
+    chmodat, fstat, openat, renameat_with, statat, statx, unlinkat,
 };
 use rustix::io::Errno;
 use std::ffi::CString;
@@ -21,10 +21,30 @@ pub fn remove_tree(path: &Path) -> io::Result<()> {
 
 /// The same for a name in an open directory.
 pub fn remove_at(parent: BorrowedFd<'_>, name: &Path) -> io::Result<()> {
+    remove(parent, name, None)
+}
+
+/// As [`remove_tree`], telling of every file the bytes that the disk gets back by its going.
+pub fn remove_counted(path: &Path, tell: &mut dyn FnMut(u64)) -> io::Result<()> {
+    remove(CWD, path, Some(tell))
+}
+
+fn remove(
+    parent: BorrowedFd<'_>,
+    name: &Path,
+    mut tell: Option<&mut dyn FnMut(u64)>,
+) -> io::Result<()> {
     let top = match open(parent, name) {
         Ok(top) => top,
         Err(Errno::NOENT) => return Ok(()),
-        Err(Errno::NOTDIR | Errno::LOOP) => return gone(unlinkat(parent, name, AtFlags::empty())),
+        Err(Errno::NOTDIR | Errno::LOOP) => {
+            if let (Some(tell), Ok(stat)) =
+                (&mut tell, statat(parent, name, AtFlags::SYMLINK_NOFOLLOW))
+            {
+                tell(freed_by(&stat));
+            }
+            return gone(unlinkat(parent, name, AtFlags::empty()));
+        }
         Err(error) => return Err(error.into()),
     };
     let device = fstat(&top)?.st_dev;
@@ -32,21 +52,23 @@ pub fn remove_at(parent: BorrowedFd<'_>, name: &Path) -> io::Result<()> {
         top,
         device,
         moved: 0,
+        tell,
     };
     let entry = rustix::io::dup(&removal.top)?;
     removal.empty(entry.as_fd(), 0)?;
     gone(unlinkat(parent, name, AtFlags::REMOVEDIR))
 }
 
-struct Removal {
+struct Removal<'a> {
     top: OwnedFd,
     device: u64,
     moved: u64,
+    tell: Option<&'a mut dyn FnMut(u64)>,
 }
 
 // === impl Removal ===
 
-impl Removal {
+impl Removal<'_> {
     /// Repeats until a pass finds nothing: what was moved up appears in the top directory.
     fn empty(&mut self, directory: BorrowedFd<'_>, depth: usize) -> io::Result<()> {
         loop {
@@ -79,16 +101,23 @@ impl Removal {
             _ => false,
         };
         if !is_directory {
+            if let Some(tell) = &mut self.tell {
+                tell(freed_by(&statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)?));
+            }
             return gone(unlinkat(parent, name, AtFlags::empty()));
         }
         if depth.is_multiple_of(DEEPEST) && depth > 0 && self.move_up(parent, name)? {
             return Ok(());
         }
         let child = open(parent, name)?;
-        if fstat(&child)?.st_dev != self.device {
+        let stat = fstat(&child)?;
+        if stat.st_dev != self.device || is_mount(&child)? {
             return Err(io::Error::other("something is mounted below it"));
         }
         self.empty(child.as_fd(), depth + 1)?;
+        if let Some(tell) = &mut self.tell {
+            tell(stat.st_blocks.cast_unsigned() * BLOCK);
+        }
         gone(unlinkat(parent, name, AtFlags::REMOVEDIR))
     }
 
@@ -105,6 +134,28 @@ impl Removal {
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+}
+
+/// The unit of `st_blocks`, whatever the file system's own is.
+pub const BLOCK: u64 = 512;
+
+/// A file with further names stays on the disk.
+fn freed_by(stat: &Stat) -> u64 {
+    match stat.st_nlink {
+        0 | 1 => stat.st_blocks.cast_unsigned() * BLOCK,
+        _ => 0,
+    }
+}
+
+/// Whether something is mounted exactly here; a bind mount has the device of what is around it.
+fn is_mount(directory: &OwnedFd) -> io::Result<bool> {
+    let flags = AtFlags::EMPTY_PATH;
+    match statx(directory, c"", flags, StatxFlags::empty()) {
+        Ok(found) => Ok(found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)),
+        // An old kernel does not say; the device was compared.
+        Err(Errno::NOSYS) => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -162,6 +213,27 @@ mod tests {
         assert!(!tree.exists());
         assert_eq!(fs::read_to_string(outside.join("kept")).unwrap(), "kept");
         remove_tree(&tree).unwrap();
+    }
+
+    #[test]
+    fn what_the_disk_gets_back_is_counted_truly() {
+        let place = tempfile::tempdir().unwrap();
+        let tree = place.path().join("tree");
+        fs::create_dir(&tree).unwrap();
+        fs::write(tree.join("own"), vec![1; 1 << 20]).unwrap();
+        fs::write(place.path().join("kept"), vec![1; 8 << 20]).unwrap();
+        fs::hard_link(place.path().join("kept"), tree.join("linked")).unwrap();
+        let sparse = fs::File::create(tree.join("sparse")).unwrap();
+        sparse.set_len(1 << 40).unwrap();
+        sparse.sync_all().unwrap();
+        fs::File::open(tree.join("own"))
+            .unwrap()
+            .sync_all()
+            .unwrap();
+        let mut bytes = 0;
+        remove_counted(&tree, &mut |freed| bytes += freed).unwrap();
+        assert!(((1 << 20)..(2 << 20)).contains(&bytes), "{bytes}");
+        assert!(!tree.exists() && place.path().join("kept").exists());
     }
 
     #[test]

@@ -85,6 +85,10 @@ impl Registry {
     }
 
     pub fn status(&self) -> Status {
+        let commands = {
+            let state = self.state();
+            state.starting.len() + state.running.len()
+        };
         Status {
             version: VERSION,
             id: self.plan.id.clone(),
@@ -93,6 +97,8 @@ impl Registry {
                 ..self.isolation.clone()
             },
             ending: self.why_ended().map(str::to_owned),
+            commands,
+            program: Some(self.plan.program.clone()),
         }
     }
 

@@ -20,6 +20,7 @@ pub fn check<S: Store>(fresh: impl Fn() -> S) {
     what_changes_is_one_field(&fresh());
     a_project_in_use_stays(&fresh());
     only_the_unborn_are_forgotten(&fresh());
+    the_trash_gives_back_and_forgets(&fresh());
     the_journal_says_what_is_unfinished(&fresh());
     approvals_are_exact(&fresh());
     what_is_not_there_is_said(&fresh());
@@ -255,6 +256,55 @@ fn only_the_unborn_are_forgotten(store: &impl Store) {
     let error = store.forget_unborn(&born.id).unwrap_err();
     assert!(matches!(error, StoreError::Acknowledged(_)), "{error}");
     assert!(store.workspace(&born.id).unwrap().is_some());
+}
+
+fn the_trash_gives_back_and_forgets(store: &impl Store) {
+    let shop = project("shop");
+    store.save_project(&shop).unwrap();
+    let (mut old, new) = (workspace(&shop, "fix"), workspace(&shop, "fix"));
+    store.insert_workspace(&old).unwrap();
+    store.acknowledge(&old.id).unwrap();
+    let label = |text: &str| Label::parse(text).unwrap();
+    let refused = |result: Result<(), StoreError>| {
+        let error = result.unwrap_err();
+        assert!(matches!(error, StoreError::NoSuchWorkspace(_)), "{error}");
+    };
+    refused(store.take_back(&old.id, &label("fix"), at(1)));
+    refused(store.forget_trashed(&old.id));
+    assert_eq!(store.trashed_workspaces().unwrap(), []);
+    store.set_desired(&old.id, Desired::Removed).unwrap();
+    store.set_removed(&old.id, at(5)).unwrap();
+    old = store.workspace(&old.id).unwrap().unwrap();
+    assert_eq!(store.trashed_workspaces().unwrap(), [old.clone()]);
+
+    store.insert_workspace(&new).unwrap();
+    store.acknowledge(&new.id).unwrap();
+    let error = store.take_back(&old.id, &label("fix"), at(9)).unwrap_err();
+    assert!(matches!(error, StoreError::LabelTaken { .. }), "{error}");
+    store.take_back(&old.id, &label("fix-2"), at(9)).unwrap();
+    let back = store.workspace(&old.id).unwrap().unwrap();
+    assert_eq!((back.removed_at, back.desired), (None, Desired::Stopped));
+    assert_eq!((back.label, back.last_used_at), (label("fix-2"), at(9)));
+    // Until its files are back a daemon that starts has to look after it.
+    let unfinished = store.unfinished().unwrap();
+    assert_eq!(unfinished.len(), 1);
+    refused(store.take_back(&old.id, &label("fix-3"), at(9)));
+
+    store.return_to_trash(&old).unwrap();
+    old.last_used_at = at(9);
+    assert_eq!(store.workspace(&old.id).unwrap(), Some(old.clone()));
+    assert_eq!(store.unfinished().unwrap(), []);
+
+    store.remove_project(&shop.id).unwrap_err();
+    store.set_removed(&new.id, at(6)).unwrap();
+    store.remove_project(&shop.id).unwrap();
+    assert_eq!(store.abandoned_projects().unwrap(), []);
+    store.forget_trashed(&old.id).unwrap();
+    store.forget_trashed(&new.id).unwrap();
+    assert_eq!(store.workspace(&old.id).unwrap(), None);
+    assert_eq!(store.abandoned_projects().unwrap(), vec![shop.id.clone()]);
+    store.remove_project(&shop.id).unwrap();
+    assert_eq!(store.project(&shop.id).unwrap(), None);
 }
 
 fn the_journal_says_what_is_unfinished(store: &impl Store) {

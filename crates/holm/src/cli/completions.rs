@@ -79,6 +79,31 @@ pub fn labels() -> ArgValueCompleter {
     })
 }
 
+/// Completes what `restore` takes: labels in the trash, and ids where a label is not enough.
+pub fn trashed_labels() -> ArgValueCompleter {
+    ArgValueCompleter::new(|typed: &OsStr| {
+        let known = connect::block_on(async {
+            let list = async { connect::running().await?.trash().await };
+            match tokio::time::timeout(PATIENCE, list).await {
+                Ok(list) => list.map(|list| list.workspaces),
+                Err(_) => Ok(Vec::new()),
+            }
+        });
+        let known = known.unwrap_or_default();
+        let names = known.iter().map(|entry| {
+            let same = known.iter().filter(|other| other.label == entry.label);
+            match same.count() {
+                1 => entry.label.clone(),
+                _ => entry.id.clone(),
+            }
+        });
+        let typed = typed.to_string_lossy();
+        let mut names: Vec<_> = names.filter(|name| name.starts_with(&*typed)).collect();
+        names.sort();
+        names.into_iter().map(CompletionCandidate::new).collect()
+    })
+}
+
 fn candidates(typed: &str, names: Vec<(String, String)>) -> Vec<String> {
     let mut uses: HashMap<&str, usize> = HashMap::new();
     for (label, _) in &names {

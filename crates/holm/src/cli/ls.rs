@@ -1,31 +1,82 @@
-//! `holm ls`: the workspaces of all projects.
+//! `holm ls`: the workspaces of all projects, or what is in the trash.
 
+use super::output::{WARNING, printable};
 use super::table::Table;
 use super::{Context, Outcome, connect};
 use clap::Args;
 use holm_api::Workspace;
+use holm_core::config::rough_size;
 use std::process::ExitCode;
 
 /// List the workspaces of all projects
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  holm ls\n  holm ls --json")]
-pub struct LsArgs {}
+#[command(after_help = "Examples:\n  holm ls\n  holm ls --json\n  holm ls --trash")]
+pub struct LsArgs {
+    /// List what is in the trash, and when each will be deleted
+    #[arg(long)]
+    trash: bool,
+}
 
 /// How much of a commit stands for all of it.
 const SHORT_COMMIT: usize = 10;
 
-pub fn run(context: &Context, _: LsArgs) -> Outcome {
-    let list = connect::block_on(async { connect::started().await?.workspaces().await })?;
+pub fn run(context: &Context, arguments: LsArgs) -> Outcome {
+    let list = connect::block_on(async {
+        let client = connect::started().await?;
+        match arguments.trash {
+            true => client.trash().await,
+            false => client.workspaces().await,
+        }
+    })?;
+    for note in &list.notes {
+        warn(context, note);
+    }
     if list.workspaces.is_empty() && !context.output.is_json() {
-        let remark = "No workspaces yet. `holm up` in a git repository makes one.";
-        context.output.remark(remark);
+        context.output.remark(match arguments.trash {
+            true => "The trash is empty.",
+            false => "No workspaces yet. `holm up` in a git repository makes one.",
+        });
         return Ok(ExitCode::SUCCESS);
     }
     let now = jiff::Timestamp::now();
+    context.output.result(&list, || match arguments.trash {
+        true => render_trash(&list.workspaces, now),
+        false => render(&list.workspaces, now),
+    });
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Tells people what concerns the whole machine.
+pub fn warn(context: &Context, note: &str) {
+    let note = printable(note);
     context
         .output
-        .result(&list, || render(&list.workspaces, now));
-    Ok(ExitCode::SUCCESS)
+        .remark(&format!("{WARNING}warning:{WARNING:#} {note}"));
+}
+
+fn render_trash(workspaces: &[Workspace], now: jiff::Timestamp) -> String {
+    let mut table = Table::new(["LABEL", "PROJECT", "ID", "REMOVED", "SIZE", "GOES"]);
+    for workspace in workspaces {
+        let removed = workspace.removed_at.as_deref().unwrap_or_default();
+        table.row([
+            workspace.label.clone(),
+            workspace.project.clone(),
+            workspace.id.clone(),
+            format!("{} ago", age(removed, now)),
+            rough_size(workspace.bytes.unwrap_or(0)),
+            until(workspace.expires_at.as_deref().unwrap_or_default(), now),
+        ]);
+    }
+    table.render()
+}
+
+/// How long it is until a time of the API.
+pub fn until(time: &str, now: jiff::Timestamp) -> String {
+    match time.parse::<jiff::Timestamp>() {
+        Ok(then) if then > now => format!("in {}", in_words(then.as_second() - now.as_second())),
+        Ok(_) => "at the next clean-up".to_owned(),
+        Err(_) => "-".to_owned(),
+    }
 }
 
 fn render(workspaces: &[Workspace], now: jiff::Timestamp) -> String {
@@ -115,6 +166,23 @@ pub mod tests {
             "LABEL      PROJECT  ID             STATE            REF         AGE\n\
              fix-login  shop     waaaaaaaaaaaa  running          main        3m\n\
              x          shop     waaaaaaaaaaaa  failed (reboot)  0123456789  3m\n"
+        );
+    }
+
+    #[test]
+    fn the_trash_says_when_it_goes() {
+        let now = "2026-11-15T20:03:00Z".parse().unwrap();
+        let mut removed = workspace("fix-login");
+        removed.removed_at = Some("2026-11-15T20:00:00Z".to_owned());
+        removed.expires_at = Some("2026-11-22T20:00:00Z".to_owned());
+        removed.bytes = Some(4096);
+        let mut late = removed.clone();
+        late.expires_at = Some("2026-11-15T20:00:00Z".to_owned());
+        assert_eq!(
+            anstream::adapter::strip_str(&render_trash(&[removed, late], now)).to_string(),
+            "LABEL      PROJECT  ID             REMOVED  SIZE     GOES\n\
+             fix-login  shop     waaaaaaaaaaaa  3m ago   4.0 KiB  in 6d\n\
+             fix-login  shop     waaaaaaaaaaaa  3m ago   4.0 KiB  at the next clean-up\n"
         );
     }
 

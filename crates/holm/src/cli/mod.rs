@@ -9,10 +9,12 @@ mod completions;
 mod connect;
 mod daemon;
 mod daemon_unit;
+mod df;
 mod doctor;
 mod enter;
 mod exec;
 mod find;
+mod gc;
 mod here;
 mod launch;
 mod ls;
@@ -26,6 +28,7 @@ mod reference;
 mod rename;
 mod resolve;
 mod restart;
+mod restore;
 mod rm;
 mod schema;
 mod several;
@@ -82,6 +85,9 @@ enum Verb {
     Stop(stop::StopArgs),
     Restart(restart::RestartArgs),
     Rm(rm::RmArgs),
+    Restore(restore::RestoreArgs),
+    Gc(gc::GcArgs),
+    Df(df::DfArgs),
     Exec(exec::ExecArgs),
     Enter(enter::EnterArgs),
     Here(here::HereArgs),
@@ -139,6 +145,9 @@ fn run(context: &Context, verb: Verb) -> Outcome {
         Verb::Stop(arguments) => stop::run(context, arguments),
         Verb::Restart(arguments) => restart::run(context, arguments),
         Verb::Rm(arguments) => rm::run(context, arguments),
+        Verb::Restore(arguments) => restore::run(context, arguments),
+        Verb::Gc(arguments) => gc::run(context, arguments),
+        Verb::Df(arguments) => df::run(context, arguments),
         Verb::Exec(arguments) => exec::run(context, arguments),
         Verb::Enter(arguments) => enter::run(context, arguments),
         Verb::Here(arguments) => here::run(context, arguments),

@@ -26,6 +26,42 @@ pub async fn all(client: &Client, typed: &[String]) -> Result<Vec<WorkspaceId>, 
     Ok(ids)
 }
 
+/// As [`all`], of what is in the trash.
+pub async fn all_trashed(client: &Client, typed: &[String]) -> Result<Vec<WorkspaceId>, Fault> {
+    let trash = client.trash().await?.workspaces;
+    let names = trash.into_iter().map(|workspace| Name {
+        id: workspace.id,
+        label: workspace.label,
+        project: workspace.project,
+        project_id: workspace.project_id,
+    });
+    let candidates: Vec<_> = names
+        .map(|name| candidate(&name))
+        .collect::<Result<_, _>>()?;
+    let mut ids = Vec::new();
+    for typed in typed {
+        let id = meant(typed, &candidates).map_err(|fault| in_trash(fault, typed))?;
+        if !ids.contains(&id) {
+            ids.push(id);
+        }
+    }
+    Ok(ids)
+}
+
+fn in_trash(fault: Fault, typed: &str) -> Fault {
+    match fault.code {
+        Code::WorkspaceNotFound => Fault::new(
+            fault.code,
+            format!("no workspace `{}` in the trash", typed.escape_debug()),
+            "`holm ls --trash` lists what can be restored",
+        ),
+        _ => Fault {
+            hint: "type more of the id; `holm ls --trash` says when each was removed".to_owned(),
+            ..fault
+        },
+    }
+}
+
 /// The workspace that is meant, with its names.
 pub async fn named(client: &Client, typed: &str) -> Result<Candidate, Fault> {
     let mut candidates = candidates(client).await?;

@@ -18,7 +18,7 @@ pub struct RestartArgs {
 pub fn run(context: &Context, arguments: RestartArgs) -> Outcome {
     several::each(
         context,
-        &arguments.workspaces,
+        (&arguments.workspaces, several::Among::Live),
         |client, id| async move { client.restart(&id).await },
         |workspace| workspace.state.clone(),
     )

@@ -9,6 +9,7 @@ use holm_api::client::Removal;
 ///
 /// With unsaved work (changes, untracked files, stashes, commits that your repository does not
 /// have) this is refused and the work is listed; --force goes on, and the trash keeps it.
+/// `holm restore` brings a workspace back until `trash_days` (7) are over.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  holm rm fix-login\n  holm rm --force api-1 api-2")]
 pub struct RmArgs {
@@ -28,8 +29,13 @@ pub fn run(context: &Context, arguments: RmArgs) -> Outcome {
     };
     several::each(
         context,
-        &arguments.workspaces,
+        (&arguments.workspaces, several::Among::Live),
         |client, id| async move { client.remove(&id, removal).await },
-        |_| "moved to the trash".to_owned(),
+        |workspace| {
+            format!(
+                "moved to the trash; `holm restore {}` brings it back",
+                workspace.id
+            )
+        },
     )
 }

@@ -1,9 +1,9 @@
-//! One operation on several workspaces at once, for `start`, `stop`, `restart` and `rm`.
+//! One operation on several workspaces at once, for `start`, `stop`, `restart`, `rm` and `restore`.
 //!
 //! All names are resolved before anything is done. The answer is the workspace, or a list when
 //! several were named; failures are told one by one, and the first decides the exit code.
 
-use super::output::{GOOD, printable};
+use super::output::{FAINT, GOOD, printable};
 use super::{Context, Outcome, connect, exit_code, resolve};
 use futures_util::future::join_all;
 use holm_api::client::Client;
@@ -12,10 +12,17 @@ use holm_core::{Fault, WorkspaceId};
 use std::future::Future;
 use std::process::ExitCode;
 
+/// Among which workspaces the names are looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Among {
+    Live,
+    Trashed,
+}
+
 /// Does `operation` to every workspace in `typed` and says `done` of each.
 pub fn each<Operation, Answer>(
     context: &Context,
-    typed: &[String],
+    (typed, among): (&[String], Among),
     operation: Operation,
     done: impl Fn(&Workspace) -> String,
 ) -> Outcome
@@ -25,7 +32,10 @@ where
 {
     let results = connect::block_on(async {
         let client = connect::started().await?;
-        let ids = resolve::all(&client, typed).await?;
+        let ids = match among {
+            Among::Live => resolve::all(&client, typed).await?,
+            Among::Trashed => resolve::all_trashed(&client, typed).await?,
+        };
         let operations = ids.into_iter().map(|id| operation(client.clone(), id));
         Ok(join_all(operations).await)
     })?;
@@ -36,6 +46,7 @@ where
             ([workspace], [_]) => context.output.document(workspace),
             _ => context.output.document(&WorkspaceList {
                 workspaces: workspaces.clone(),
+                notes: Vec::new(),
             }),
         }
     }
@@ -46,6 +57,12 @@ where
             "{GOOD}✓{GOOD:#} {label}  {}  {done}",
             workspace.id
         ));
+        for note in &workspace.notes {
+            let note = printable(note);
+            context
+                .output
+                .remark(&format!("  {FAINT}note{FAINT:#}  {note}"));
+        }
     }
     for fault in &faults {
         context.output.fault(fault);

@@ -64,6 +64,12 @@ fn render(workspace: &Workspace, now: jiff::Timestamp) -> String {
     ] {
         line(&mut text, name, &value);
     }
+    if let Some(removed_at) = &workspace.removed_at {
+        line(&mut text, "removed", &ago(removed_at));
+    }
+    for note in &workspace.notes {
+        line(&mut text, "note", note);
+    }
     services(&mut text, workspace);
     limits(&mut text, &workspace.limits);
     isolation(&mut text, &workspace.isolation);

@@ -18,7 +18,7 @@ pub struct StartArgs {
 pub fn run(context: &Context, arguments: StartArgs) -> Outcome {
     several::each(
         context,
-        &arguments.workspaces,
+        (&arguments.workspaces, several::Among::Live),
         |client, id| async move { client.start(&id).await },
         |workspace| workspace.state.clone(),
     )

@@ -55,7 +55,8 @@ pub async fn create(
     if let (Some(label), Reuse::Return) = (&label, reuse)
         && let Some(found) = app.engine.adopt(&id, label).await?
     {
-        let workspace = told(Created::Existing(found), Vec::new(), asked);
+        let mut workspace = told(Created::Existing(found), Vec::new(), asked);
+        workspace.notes.extend(app.shortage().await?);
         return Ok(lines(HttpBody::from(line(&CreateEvent::Workspace(
             Box::new(workspace),
         )))));
@@ -86,7 +87,10 @@ pub async fn create(
         };
         let made = app.engine.create(new, Progress::to(progress), begin).await;
         drop(received);
-        made.map(|created| told(created, notes, asked))
+        let mut workspace = told(made?, notes, asked);
+        // It is there, whatever can be said of the disk.
+        workspace.notes.extend(app.shortage().await.ok().flatten());
+        Ok(workspace)
     };
     let telling = Telling {
         creation: Some(Box::pin(creation)),

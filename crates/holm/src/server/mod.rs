@@ -7,8 +7,11 @@
 mod compose;
 mod create;
 mod daemon;
+mod disk;
 mod exec;
 mod failure;
+mod gc;
+mod housekeeping;
 mod listen;
 mod projects;
 mod receive_pack;
@@ -109,6 +112,7 @@ async fn serve(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
     let service = routes(Arc::clone(&app)).into_make_service_with_connect_info::<Peer>();
     let serving = axum::serve(listener, service).with_graceful_shutdown(stopped(app.clone()));
     ready();
+    housekeeping::begin(&app);
     let out_of_patience = async {
         stopped(Arc::clone(&app)).await;
         tokio::time::sleep(GRACE).await;
@@ -143,7 +147,9 @@ fn routes(app: Arc<App>) -> Router {
         .route("/ping", get(daemon::ping))
         .route("/daemon", get(daemon::status))
         .route("/daemon/stop", post(daemon::stop))
+        .route("/disk", get(disk::disk))
         .route("/doctor", get(daemon::doctor))
+        .route("/gc", post(gc::gc))
         .route("/projects", get(projects::list))
         .route("/projects/sync", post(projects::sync))
         .route("/projects/{id}", delete(projects::remove))
@@ -165,6 +171,7 @@ fn routes(app: Arc<App>) -> Router {
         .route("/workspaces/{id}/start", post(workspaces::start))
         .route("/workspaces/{id}/stop", post(workspaces::stop))
         .route("/workspaces/{id}/restart", post(workspaces::restart))
+        .route("/workspaces/{id}/restore", post(workspaces::restore))
         .route("/workspaces/{id}/cancel", post(workspaces::cancel))
         .route("/workspaces/{id}/exec", get(exec::exec))
         .layer(DefaultBodyLimit::max(LARGEST_BODY))

@@ -14,6 +14,7 @@ pub fn workspace(view: View) -> Workspace {
         state,
         reason,
         isolation,
+        note,
     } = view;
     let spec = &record.spec;
     Workspace {
@@ -43,7 +44,10 @@ pub fn workspace(view: View) -> Workspace {
         isolation: isolation.map(in_force).unwrap_or_default(),
         created: None,
         ms: None,
-        notes: Vec::new(),
+        removed_at: record.removed_at.map(time),
+        expires_at: None,
+        bytes: None,
+        notes: note.into_iter().collect(),
     }
 }
 

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use holm_api::workspace::{Name, NameList, Rename, Workspace, WorkspaceList};
 use holm_core::{Code, Fault, Label};
-use holm_engine::Removal;
+use holm_engine::{Removal, Restored};
 use serde::Deserialize;
 use std::sync::Arc;
 
@@ -18,10 +18,29 @@ pub struct Remove {
     force: bool,
 }
 
-pub async fn list(State(app): State<Arc<App>>) -> Answer<WorkspaceList> {
-    let views = app.engine.list().await?;
-    let workspaces = views.into_iter().map(view::workspace).collect();
-    Ok(Json(WorkspaceList { workspaces }))
+/// The parameters of `GET /workspaces`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct List {
+    #[serde(default)]
+    trash: bool,
+}
+
+pub async fn list(
+    State(app): State<Arc<App>>,
+    Parameters(parameters): Parameters<List>,
+) -> Answer<WorkspaceList> {
+    let workspaces = match parameters.trash {
+        true => app.trash().await?,
+        false => {
+            let views = app.engine.list().await?;
+            views.into_iter().map(view::workspace).collect()
+        }
+    };
+    Ok(Json(WorkspaceList {
+        workspaces,
+        notes: app.shortage().await?.into_iter().collect(),
+    }))
 }
 
 pub async fn names(State(app): State<Arc<App>>) -> Answer<NameList> {
@@ -86,6 +105,24 @@ pub async fn restart(
     WorkspaceKey(id): WorkspaceKey,
 ) -> Answer<Workspace> {
     Ok(Json(view::workspace(app.engine.restart(&id).await?)))
+}
+
+pub async fn restore(
+    State(app): State<Arc<App>>,
+    WorkspaceKey(id): WorkspaceKey,
+) -> Answer<Workspace> {
+    let Restored {
+        view: found,
+        earlier_label,
+    } = app.engine.restore(&id).await?;
+    let mut workspace = view::workspace(found);
+    if workspace.label != earlier_label.as_str() {
+        workspace.notes.push(format!(
+            "`{earlier_label}` is the label of another workspace now, so this one is `{}`",
+            workspace.label
+        ));
+    }
+    Ok(Json(workspace))
 }
 
 pub async fn cancel(

@@ -89,7 +89,7 @@ fn attack_47_no_process_has_privileges_and_none_gets_any() {
     assert_eq!(played.code, 0);
 
     // It does not hang on the other layers.
-    let island = Island::without("landlock,seccomp,read_only_system");
+    let island = Island::without("landlock,seccomp,mover,read_only_system");
     island.repository("shop").up("x");
     assert_unprivileged(&island.python("x", PRIVILEGES).json(), 0);
     assert_eq!(elevated(&island), "False False");

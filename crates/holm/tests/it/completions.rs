@@ -67,7 +67,10 @@ fn bash_completes_commands_options_and_labels() {
         !offered.iter().any(|one| one == "receive-pack"),
         "{offered:?}"
     );
-    assert_eq!(in_bash(&island, &["holm", "re"]), ["rename", "restart"]);
+    assert_eq!(
+        in_bash(&island, &["holm", "re"]),
+        ["rename", "restart", "restore"]
+    );
     assert_eq!(
         in_bash(&island, &["holm", "exec", "fix"]),
         ["fix-feed", "fix-login"]
@@ -76,6 +79,10 @@ fn bash_completes_commands_options_and_labels() {
         in_bash(&island, &["holm", "rm", "fix-login", "fix-f"]),
         ["fix-feed"]
     );
+    // What can be restored is what is in the trash.
+    island.holm(&["rm", "fix-feed"]).ok();
+    let restored = in_bash(&island, &["holm", "restore", "fi"]);
+    assert_eq!(restored, ["fix-feed"]);
     // A label that is not enough comes with its project.
     assert_eq!(
         in_bash(&island, &["holm", "show", "shop/"]),
@@ -128,7 +135,7 @@ fn fish_completes_commands_options_and_labels() {
         words.collect()
     };
     assert_eq!(complete("holm exec fix"), ["fix-feed", "fix-login"]);
-    assert_eq!(complete("holm re"), ["rename", "restart"]);
+    assert_eq!(complete("holm re"), ["rename", "restart", "restore"]);
     assert!(complete("holm up --fr").contains(&"--from".to_owned()));
 }
 
@@ -137,7 +144,10 @@ fn completing_starts_nothing_and_says_nothing() {
     let island = Island::new();
     let only_options = |offered: Vec<String>| offered.iter().all(|one| one.starts_with("--"));
     assert!(only_options(in_bash(&island, &["holm", "exec", ""])));
-    assert_eq!(in_bash(&island, &["holm", "re"]), ["rename", "restart"]);
+    assert_eq!(
+        in_bash(&island, &["holm", "re"]),
+        ["rename", "restart", "restore"]
+    );
     assert!(!island.holm_home().exists(), "no daemon was started");
     // Also when what is there is no daemon.
     island.make_dir("holm");

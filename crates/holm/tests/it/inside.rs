@@ -361,7 +361,7 @@ fn show_says_what_the_kernel_says() {
         degraded.contains(&"landlock".into())
     );
     // What is switched off is said to be off.
-    let weaker = Island::without("seccomp,landlock");
+    let weaker = Island::without("seccomp,mover,landlock");
     weaker.repository("shop").up("x");
     let isolation = weaker.holm(&["show", "x", "--json"]).json()["isolation"].clone();
     assert_eq!(isolation["seccomp"], false, "{isolation}");

@@ -106,7 +106,10 @@ fn several(context: &Context, results: Vec<Result<Workspace, Fault>>) -> Outcome
             Err(fault) => faults.push(fault),
         }
     }
-    let list = WorkspaceList { workspaces };
+    let list = WorkspaceList {
+        workspaces,
+        notes: Vec::new(),
+    };
     if !list.workspaces.is_empty() || faults.is_empty() {
         context.output.done(&list, || {
             let heads = list.workspaces.iter().map(head);

@@ -1,0 +1,52 @@
+//! An answer of JSON Lines, read one at a time. Used by whatever tells how far it is.
+
+use super::transport::{not_json, went_away};
+use bytes::BytesMut;
+use holm_core::{Code, Fault};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use serde::de::DeserializeOwned;
+
+#[derive(Debug)]
+pub(super) struct Lines {
+    body: Incoming,
+    unread: BytesMut,
+}
+
+// === impl Lines ===
+
+impl Lines {
+    pub(super) fn new(body: Incoming) -> Self {
+        Self {
+            body,
+            unread: BytesMut::new(),
+        }
+    }
+
+    /// The next line. The reader knows which is the last: an answer that ends before is cut off.
+    pub(super) async fn next<T: DeserializeOwned>(&mut self) -> Result<T, Fault> {
+        loop {
+            if let Some(end) = self.unread.iter().position(|byte| *byte == b'\n') {
+                let line = self.unread.split_to(end + 1);
+                return serde_json::from_slice(&line).map_err(not_json);
+            }
+            match self.body.frame().await {
+                Some(Ok(frame)) => {
+                    if let Ok(data) = frame.into_data() {
+                        self.unread.extend_from_slice(&data);
+                    }
+                }
+                Some(Err(error)) => return Err(went_away(&error)),
+                None => return Err(cut_off()),
+            }
+        }
+    }
+}
+
+fn cut_off() -> Fault {
+    Fault::new(
+        Code::DaemonUnreachable,
+        "the daemon's answer ended in the middle",
+        "see `holm daemon status`, then try again",
+    )
+}

@@ -1,0 +1,317 @@
+//! Making room: entries of the trash whose time is over, bases that nothing uses, leftovers.
+//!
+//! Each thing is renamed away first and deleted then, so that what a crash leaves is found by the
+//! next collection and by nobody else. What the records do not know is named and left alone.
+
+use crate::driver::{Condemn, Condemned, Driver, Known, Progress, Survey};
+use crate::engine::{Engine, Inner, detached, now};
+use crate::store::{Store, WorkspaceRecord};
+use holm_core::trash::{BaseKey, Extent, may_go, unused_bases};
+use holm_core::{Code, Fault, WorkspaceId};
+use jiff::Timestamp;
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How much is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Collect {
+    /// What the daemon does by itself: entries of the trash whose time is over.
+    ExpiredTrash,
+    /// Also bases and leftovers.
+    Unused(Extent),
+}
+
+/// What was deleted, what was found and left, and what could not be done.
+#[derive(Debug, Default)]
+pub struct Collected {
+    pub gone: Vec<Gone>,
+    /// Files that no record knows. They stay.
+    pub unknown: Vec<PathBuf>,
+    pub faults: Vec<Fault>,
+}
+
+/// One thing that was deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gone {
+    /// `workspace`, `base`, `project` or `leftover`.
+    pub kind: &'static str,
+    /// An id, a commit or a path.
+    pub name: String,
+    pub label: Option<String>,
+    /// Bytes that the disk got back.
+    pub bytes: u64,
+}
+
+/// How long a collection waits for workspaces that are just being made or started.
+const PATIENCE: Duration = Duration::from_secs(10);
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+// === impl Engine ===
+
+impl<D: Driver, S: Store> Engine<D, S> {
+    /// Deletes what may go. One thing that cannot be deleted does not keep the others.
+    pub async fn collect(
+        &self,
+        keep_for: Duration,
+        collect: Collect,
+        progress: Progress,
+    ) -> Result<Collected, Fault> {
+        let inner = Arc::clone(&self.inner);
+        detached(async move {
+            let _turn = inner.collecting.lock().await;
+            let mut collected = Collected::default();
+            inner.finish_earlier(&mut collected, &progress).await?;
+            let extent = match collect {
+                Collect::ExpiredTrash => Extent::Expired,
+                Collect::Unused(extent) => extent,
+            };
+            inner
+                .empty_trash(keep_for, extent, &mut collected, &progress)
+                .await?;
+            if let Collect::Unused(extent) = collect {
+                inner.drop_projects(&mut collected, &progress).await?;
+                inner.drop_unused(extent, &mut collected, &progress).await?;
+            }
+            Ok(collected)
+        })
+        .await
+    }
+}
+
+// === impl Inner ===
+
+impl<D: Driver, S: Store> Inner<D, S> {
+    /// What an earlier collection renamed away and did not delete.
+    async fn finish_earlier(
+        &self,
+        collected: &mut Collected,
+        progress: &Progress,
+    ) -> Result<(), Fault> {
+        for condemned in self.driver.condemned().await? {
+            let record = match WorkspaceId::parse(condemned.name()) {
+                Ok(id) => self.store.call(move |store| store.workspace(&id)).await?,
+                Err(_) => None,
+            };
+            let gone = match record.filter(|record| record.removed_at.is_some()) {
+                Some(record) => {
+                    self.forget(&record).await?;
+                    of_workspace(&record)
+                }
+                None => Gone::new("leftover", condemned.name()),
+            };
+            self.reap(condemned, gone, collected, progress).await;
+        }
+        Ok(())
+    }
+
+    async fn empty_trash(
+        &self,
+        keep_for: Duration,
+        extent: Extent,
+        collected: &mut Collected,
+        progress: &Progress,
+    ) -> Result<(), Fault> {
+        let trashed = self.store.call(|store| store.trashed_workspaces()).await?;
+        for record in trashed {
+            let turn = self.workspaces.lock(&record.id).await;
+            let id = record.id.clone();
+            // It may have been restored while others were deleted.
+            let record = match self.store.call(move |store| store.workspace(&id)).await? {
+                Some(record) => record,
+                None => continue,
+            };
+            let Some(removed_at) = record.removed_at else {
+                continue;
+            };
+            if !may_go(
+                since_epoch(now()),
+                since_epoch(removed_at),
+                keep_for,
+                extent,
+            ) {
+                continue;
+            }
+            let condemned = match self.condemn_workspace(&record).await {
+                Ok(condemned) => condemned,
+                Err(fault) => {
+                    collected.faults.push(fault);
+                    continue;
+                }
+            };
+            let gone = of_workspace(&record);
+            // On a full disk nothing can be noted before something was deleted.
+            let forgotten = self.forget(&record).await;
+            drop(turn);
+            match condemned {
+                Some(condemned) => self.reap(condemned, gone, collected, progress).await,
+                None => collected.gone.push(gone),
+            }
+            if forgotten.is_err() {
+                self.forget(&record).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn condemn_workspace(
+        &self,
+        record: &WorkspaceRecord,
+    ) -> Result<Option<Condemned>, Fault> {
+        let condemn = Condemn::Workspace(record.id.clone());
+        self.driver.condemn(condemn).await
+    }
+
+    async fn forget(&self, record: &WorkspaceRecord) -> Result<(), Fault> {
+        let id = record.id.clone();
+        self.store
+            .call(move |store| store.forget_trashed(&id))
+            .await
+    }
+
+    /// Projects that were removed, and that the trash needed until now.
+    async fn drop_projects(
+        &self,
+        collected: &mut Collected,
+        progress: &Progress,
+    ) -> Result<(), Fault> {
+        let turn = self.projects.lock().await;
+        let mut condemned = Vec::new();
+        for id in self.store.call(|store| store.abandoned_projects()).await? {
+            // The files first: a record without files is forgotten next time, files without a
+            // record would be nobody's.
+            if let Some(files) = self.driver.condemn(Condemn::Project(id.clone())).await? {
+                condemned.push((files, Gone::new("project", id.as_str())));
+            }
+            self.store
+                .call(move |store| store.remove_project(&id))
+                .await?;
+        }
+        drop(turn);
+        for (files, gone) in condemned {
+            self.reap(files, gone, collected, progress).await;
+        }
+        Ok(())
+    }
+
+    /// Bases and leftovers, at a moment when nothing is being made or started.
+    async fn drop_unused(
+        &self,
+        extent: Extent,
+        collected: &mut Collected,
+        progress: &Progress,
+    ) -> Result<(), Fault> {
+        let quiet = self.quiet().await?;
+        let (known, used) = self.known().await?;
+        let Survey {
+            bases,
+            leftovers,
+            unknown,
+        } = self.driver.survey(known).await?;
+        collected.unknown = unknown;
+        let bases = unused_bases(&bases, &used, extent).into_iter();
+        let bases = bases.map(|base| {
+            let name = base.commit.as_deref().unwrap_or("empty").to_owned();
+            (Condemn::Base(base), Gone::new("base", &name))
+        });
+        let leftovers = leftovers.into_iter().map(|path| {
+            let name = path.display().to_string();
+            (Condemn::Leftover(path), Gone::new("leftover", &name))
+        });
+        let mut condemned = Vec::new();
+        for (what, gone) in bases.chain(leftovers) {
+            match self.driver.condemn(what).await {
+                Ok(Some(files)) => condemned.push((files, gone)),
+                Ok(None) => {}
+                Err(fault) => collected.faults.push(fault),
+            }
+        }
+        drop(quiet);
+        for (files, gone) in condemned {
+            self.reap(files, gone, collected, progress).await;
+        }
+        Ok(())
+    }
+
+    /// Waits without standing in anybody's way.
+    async fn quiet(&self) -> Result<tokio::sync::RwLockWriteGuard<'_, ()>, Fault> {
+        let begun = Instant::now();
+        loop {
+            match self.making.try_write() {
+                Ok(quiet) => return Ok(quiet),
+                Err(_) if begun.elapsed() < PATIENCE => tokio::time::sleep(LOOK_AGAIN).await,
+                Err(_) => {
+                    return Err(Fault::new(
+                        Code::Busy,
+                        "workspaces are being made or started, so bases were left alone",
+                        "try again when that is done: `holm gc`",
+                    ));
+                }
+            }
+        }
+    }
+
+    /// What the records know, and the bases that they use.
+    pub(crate) async fn known(&self) -> Result<(Known, HashSet<BaseKey>), Fault> {
+        let live = self.store.call(|store| store.live_workspaces()).await?;
+        let trashed = self.store.call(|store| store.trashed_workspaces()).await?;
+        let projects = self.store.call(|store| store.projects()).await?;
+        let all = || live.iter().chain(&trashed);
+        let used = all().map(|record| BaseKey {
+            project: record.spec.project_id.clone(),
+            commit: record.spec.code.commit.clone(),
+        });
+        let used = used.collect();
+        let hidden = all().map(|record| record.project_id.clone());
+        let projects = projects.into_iter().map(|(project, _)| project.id);
+        let known = Known {
+            projects: projects.chain(hidden).collect(),
+            workspaces: live.iter().map(|record| record.id.clone()).collect(),
+            trashed: trashed.iter().map(|record| record.id.clone()).collect(),
+        };
+        Ok((known, used))
+    }
+
+    async fn reap(
+        &self,
+        condemned: Condemned,
+        mut gone: Gone,
+        collected: &mut Collected,
+        progress: &Progress,
+    ) {
+        match self.driver.reap(condemned, progress.clone()).await {
+            Ok(bytes) => {
+                gone.bytes = bytes;
+                collected.gone.push(gone);
+            }
+            // It stays where it is, and the next collection tries again.
+            Err(fault) => collected.faults.push(fault),
+        }
+    }
+}
+
+// === impl Gone ===
+
+impl Gone {
+    fn new(kind: &'static str, name: &str) -> Self {
+        Self {
+            kind,
+            name: name.to_owned(),
+            label: None,
+            bytes: 0,
+        }
+    }
+}
+
+fn of_workspace(record: &WorkspaceRecord) -> Gone {
+    Gone {
+        label: Some(record.label.to_string()),
+        ..Gone::new("workspace", record.id.as_str())
+    }
+}
+
+/// A time as the decisions of `holm-core` take it.
+pub(crate) fn since_epoch(at: Timestamp) -> Duration {
+    Duration::from_millis(u64::try_from(at.as_millisecond()).unwrap_or(0))
+}

@@ -1,0 +1,196 @@
+//! Workspaces that nobody uses are stopped and removed, if the user's settings say so.
+//!
+//! What counts as use is decided in `holm_core::idle`. Work is never at risk: a removal by time is
+//! refused by the same examination as `rm` without force, and what stands in its way is kept here
+//! for `show`.
+
+use crate::converge::Goal;
+use crate::driver::{Driver, Sighting};
+use crate::engine::{Engine, Inner};
+use crate::gc::since_epoch;
+use crate::store::{Store, WorkspaceRecord};
+use holm_core::idle::{IdleAction, IdleLimits, Usage, idle};
+use holm_core::plan::{Desired, Keeper, State};
+use holm_core::state::Birth;
+use holm_core::{Fault, WorkspaceId};
+use jiff::Timestamp;
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// What this daemon knows of the use of workspaces. The store has the times too, a moment later.
+#[derive(Default)]
+pub(crate) struct Uses(Mutex<HashMap<WorkspaceId, Known>>);
+
+#[derive(Clone, Default)]
+struct Known {
+    last_used: Option<Timestamp>,
+    /// What was done or not done because it was idle, until it is used again.
+    note: Option<Note>,
+}
+
+#[derive(Clone)]
+enum Note {
+    Stopped,
+    Kept { at: Timestamp, why: String },
+}
+
+/// A workspace whose work stood in the way is examined again after this: it may have been fetched.
+const ANOTHER_LOOK: Duration = Duration::from_secs(3600);
+
+// === impl Engine ===
+
+impl<D: Driver, S: Store> Engine<D, S> {
+    /// Looks at every workspace once and does what the limits say at this time.
+    pub async fn sweep_idle(&self, at: Timestamp, limits: IdleLimits) -> Result<(), Fault> {
+        if limits.is_off() {
+            return Ok(());
+        }
+        let inner = &self.inner;
+        let records = inner.store.call(|store| store.live_workspaces()).await?;
+        for record in records {
+            if record.birth == Birth::Pending || record.desired == Desired::Removed {
+                continue;
+            }
+            // What was just used is not even looked at.
+            let usage = inner.usage(&record, None);
+            if idle(since_epoch(at), usage, limits) == IdleAction::Leave {
+                continue;
+            }
+            let id = record.id;
+            if let Err(fault) = inner.sweep_one(&id, at, limits).await {
+                tracing::warn!(%id, %fault, "an idle workspace stays as it is");
+            }
+        }
+        Ok(())
+    }
+}
+
+// === impl Inner ===
+
+impl<D: Driver, S: Store> Inner<D, S> {
+    /// Notes, before anything else happens, that somebody uses the workspace.
+    pub(crate) fn note_use(&self, id: &WorkspaceId, at: Timestamp) {
+        let known = Known {
+            last_used: Some(at),
+            note: None,
+        };
+        self.uses.locked().insert(id.clone(), known);
+    }
+
+    /// What was done or not done because the workspace was idle.
+    pub(crate) fn idle_note(&self, id: &WorkspaceId, state: State) -> Option<String> {
+        let uses = self.uses.locked();
+        Some(match uses.get(id)?.note.as_ref()? {
+            Note::Stopped if state != State::Stopped => return None,
+            Note::Stopped => "stopped, because nobody used it (`stop_after`)".to_owned(),
+            Note::Kept { why, .. } => {
+                format!("not removed, although nobody used it (`remove_after`): {why}")
+            }
+        })
+    }
+
+    /// How a workspace is used, as far as it was looked at.
+    fn usage(&self, record: &WorkspaceRecord, sighting: Option<&Sighting>) -> Usage {
+        let noted = self
+            .uses
+            .locked()
+            .get(&record.id)
+            .and_then(|known| known.last_used);
+        let last_used = noted.map_or(record.last_used_at, |noted| noted.max(record.last_used_at));
+        Usage {
+            last_used: since_epoch(last_used),
+            running: sighting.map_or(0, |sighting| sighting.commands),
+            is_running: sighting.is_none_or(|sighting| sighting.observed.keeper != Keeper::Absent),
+        }
+    }
+
+    async fn sweep_one(
+        &self,
+        id: &WorkspaceId,
+        at: Timestamp,
+        limits: IdleLimits,
+    ) -> Result<(), Fault> {
+        let _turn = self.workspaces.lock(id).await;
+        let Ok(record) = self.live(id).await else {
+            return Ok(());
+        };
+        let sighting = self.driver.observe(&record.spec).await?;
+        let (now, usage) = (since_epoch(at), self.usage(&record, Some(&sighting)));
+        let mut action = idle(now, usage, limits);
+        if action == IdleAction::Remove && self.was_examined(id, at) {
+            // Its work stands in the way of its removal, not of its being stopped.
+            let stop_only = IdleLimits {
+                remove_after: None,
+                ..limits
+            };
+            action = idle(now, usage, stop_only);
+        }
+        match action {
+            IdleAction::Leave => Ok(()),
+            IdleAction::NoteUse => {
+                let key = id.clone();
+                self.note_use(id, at);
+                self.store.call(move |store| store.touch(&key, at)).await
+            }
+            IdleAction::Stop => self.stop_idle(record).await,
+            IdleAction::Remove => self.remove_idle(record, at).await,
+        }
+    }
+
+    async fn stop_idle(&self, record: WorkspaceRecord) -> Result<(), Fault> {
+        let id = record.id.clone();
+        let goal = Goal::Reach(Desired::Stopped);
+        {
+            let mut uses = self.uses.locked();
+            let note = &mut uses.entry(id.clone()).or_default().note;
+            // What keeps it from being removed is the more important thing to say.
+            note.get_or_insert(Note::Stopped);
+        }
+        self.lead(record, Desired::Stopped, goal).await?;
+        tracing::info!(%id, "stopped, because nobody used it");
+        Ok(())
+    }
+
+    async fn remove_idle(&self, record: WorkspaceRecord, at: Timestamp) -> Result<(), Fault> {
+        let id = record.id.clone();
+        let removed = match self.refuse_unsaved(&record).await {
+            Ok(()) => self.set_aside(record).await.map(|_| ()),
+            Err(fault) => Err(fault),
+        };
+        let mut uses = self.uses.locked();
+        match removed {
+            Ok(()) => {
+                tracing::info!(%id, "moved to the trash, because nobody used it");
+                uses.remove(&id);
+            }
+            Err(fault) => {
+                let why = fault.to_string();
+                uses.entry(id).or_default().note = Some(Note::Kept { at, why });
+            }
+        }
+        Ok(())
+    }
+
+    fn was_examined(&self, id: &WorkspaceId, at: Timestamp) -> bool {
+        match self
+            .uses
+            .locked()
+            .get(id)
+            .and_then(|known| known.note.as_ref())
+        {
+            Some(Note::Kept { at: before, .. }) => {
+                at.duration_since(*before).unsigned_abs() < ANOTHER_LOOK
+            }
+            Some(Note::Stopped) | None => false,
+        }
+    }
+}
+
+// === impl Uses ===
+
+impl Uses {
+    fn locked(&self) -> std::sync::MutexGuard<'_, HashMap<WorkspaceId, Known>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,156 @@
+//! Bringing a workspace back from the trash: the same id, stopped, with everything it had.
+//!
+//! What is wanted is stored first, as for every operation; then the one path makes it so. A daemon
+//! that dies in between finds it unfinished and goes on.
+
+use crate::converge::Goal;
+use crate::driver::{Driver, Progress};
+use crate::engine::{Engine, Inner, View, detached, now};
+use crate::projects::free_name;
+use crate::store::{Store, StoreError, WorkspaceRecord};
+use holm_core::plan::{Desired, Files};
+use holm_core::{Code, Fault, Label, ProjectId, WorkspaceId};
+use std::sync::Arc;
+
+/// A workspace that came back, and what it was called before.
+#[derive(Clone, Debug)]
+pub struct Restored {
+    pub view: View,
+    pub earlier_label: Label,
+}
+
+/// How many numbers behind a taken label are tried.
+const MOST_TRIES: usize = 4096;
+
+// === impl Engine ===
+
+impl<D: Driver, S: Store> Engine<D, S> {
+    /// Every workspace in the trash, the last removed first.
+    pub async fn trash(&self) -> Result<Vec<View>, Fault> {
+        let inner = &self.inner;
+        let records = inner.store.call(|store| store.trashed_workspaces()).await?;
+        let mut views = Vec::with_capacity(records.len());
+        for record in records {
+            views.push(inner.view(record).await?);
+        }
+        Ok(views)
+    }
+
+    /// Brings a workspace back from the trash.
+    pub async fn restore(&self, id: &WorkspaceId) -> Result<Restored, Fault> {
+        let (inner, id) = (Arc::clone(&self.inner), id.clone());
+        detached(async move {
+            let _turn = inner.workspaces.lock(&id).await;
+            let record = inner.record(&id).await?;
+            if record.removed_at.is_none() {
+                return Err(not_in_the_trash(&record));
+            }
+            inner.restore(record).await
+        })
+        .await
+    }
+}
+
+// === impl Inner ===
+
+impl<D: Driver, S: Store> Inner<D, S> {
+    async fn restore(&self, earlier: WorkspaceRecord) -> Result<Restored, Fault> {
+        let sighting = self.driver.observe(&earlier.spec).await?;
+        if sighting.observed.files == Files::Absent {
+            return Err(files_gone(&earlier));
+        }
+        self.show_project(&earlier.project_id).await?;
+        let label = self.claim(&earlier).await?;
+        let record = WorkspaceRecord {
+            label,
+            desired: Desired::Stopped,
+            removed_at: None,
+            ..earlier.clone()
+        };
+        let goal = Goal::Reach(Desired::Stopped);
+        let sighting = match self.converge(&record, goal, &Progress::default()).await {
+            Ok(sighting) => sighting,
+            Err(fault) => {
+                let row = earlier.clone();
+                let back = self.store.call(move |store| store.return_to_trash(&row));
+                if let Err(error) = back.await {
+                    tracing::error!(id = %earlier.id, %error, "a failed return stays wanted");
+                }
+                return Err(fault);
+            }
+        };
+        let id = record.id.clone();
+        let dropped = self.store.call(move |store| store.drop_open_entries(&id));
+        dropped.await?;
+        self.note_use(&record.id, now());
+        let record = self.record(&record.id).await?;
+        Ok(Restored {
+            view: self.seen(record, sighting).await?,
+            earlier_label: earlier.label,
+        })
+    }
+
+    /// Makes the workspace live under its label, or the next free number behind it.
+    async fn claim(&self, earlier: &WorkspaceRecord) -> Result<Label, Fault> {
+        let at = now();
+        for number in 1..MOST_TRIES {
+            let label = match number {
+                1 => earlier.label.clone(),
+                number => earlier.label.numbered(number),
+            };
+            let (id, text) = (earlier.id.clone(), label.clone());
+            let taken = self.store.ask(move |store| store.take_back(&id, &text, at));
+            match taken.await? {
+                Ok(()) => return Ok(label),
+                Err(StoreError::LabelTaken { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let label = &earlier.label;
+        Err(Fault::new(
+            Code::LabelTaken,
+            format!("no label like `{label}` is free"),
+            "rename a workspace first: `holm rename WS LABEL`",
+        ))
+    }
+
+    /// A project that was removed while this lay in the trash is shown again.
+    async fn show_project(&self, id: &ProjectId) -> Result<(), Fault> {
+        let _turn = self.projects.lock().await;
+        let shown: Vec<_> = self
+            .store
+            .call(|store| store.projects())
+            .await?
+            .into_iter()
+            .map(|(project, _)| project)
+            .collect();
+        if shown.iter().any(|project| project.id == *id) {
+            return Ok(());
+        }
+        let key = id.clone();
+        let found = self.store.call(move |store| store.project(&key)).await?;
+        let mut project = found.ok_or_else(|| crate::projects::no_project(id))?;
+        project.name = free_name(project.name, &shown);
+        self.store
+            .call(move |store| store.save_project(&project))
+            .await
+    }
+}
+
+fn not_in_the_trash(record: &WorkspaceRecord) -> Fault {
+    let (id, label) = (&record.id, &record.label);
+    Fault::new(
+        Code::WorkspaceNotFound,
+        format!("workspace `{label}` ({id}) is not in the trash"),
+        format!("it is there already: `holm show {id}`"),
+    )
+}
+
+fn files_gone(record: &WorkspaceRecord) -> Fault {
+    let (id, label) = (&record.id, &record.label);
+    Fault::new(
+        Code::CorruptState,
+        format!("the files of workspace `{label}` ({id}) are no longer in the trash"),
+        "`holm ls --trash` lists what can be restored; `holm gc` forgets the others",
+    )
+}

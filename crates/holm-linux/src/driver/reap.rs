@@ -1,0 +1,185 @@
+//! What could go, and its going: renamed into `reap/` in one step, where nobody looks for it, and
+//! deleted from there.
+
+use super::remove::remove_counted;
+use super::{disk_fault, keeper, observe};
+use crate::Layout;
+use crate::wire::{Answer, Op};
+use holm_core::trash::BaseKey;
+use holm_core::{Fault, ProjectId, WorkspaceId};
+use holm_engine::driver::{Condemn, Condemned, Known, Progress, Survey};
+use std::collections::HashSet;
+use std::fs::{self, DirEntry};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// Uploads and trials that are older than this are nobody's any more.
+const STALE: Duration = Duration::from_secs(24 * 3600);
+
+/// How a base is called that is being built.
+const BUILDING: &str = ".building-";
+
+/// Progress is told once for so many files.
+const TELL_EVERY: u64 = 256;
+
+/// The program copies that keepers run, and our own; `None` when a keeper does not say.
+pub async fn programs_in_use(
+    layout: &Layout,
+    own: &Path,
+    known: &Known,
+) -> Result<Option<HashSet<PathBuf>>, Fault> {
+    let mut programs = HashSet::from([own.to_owned()]);
+    for id in &known.workspaces {
+        let dirs = layout.workspace(id);
+        let holder = observe::keeper_pid(&dirs)
+            .map_err(|error| disk_fault(&error, format!("cannot look at the lock of {id}")))?;
+        if holder.is_none() {
+            continue;
+        }
+        match keeper::ask(&dirs, Op::Status).await {
+            Ok(Answer::Status(status)) => match status.program {
+                Some(program) => programs.insert(program),
+                None => return Ok(None),
+            },
+            Ok(_) | Err(_) => return Ok(None),
+        };
+    }
+    Ok(Some(programs))
+}
+
+pub fn survey(
+    layout: &Layout,
+    known: &Known,
+    programs: Option<&HashSet<PathBuf>>,
+) -> Result<Survey, Fault> {
+    let mut survey = Survey::default();
+    for entry in entries(&layout.data_dir.join("projects"))? {
+        survey_project(&entry, known, &mut survey)?;
+    }
+    for place in ["workspaces", "trash"] {
+        for entry in entries(&layout.data_dir.join(place))? {
+            // One that is just being restored or set aside may be in either place.
+            let is_known = WorkspaceId::parse(&name(&entry))
+                .is_ok_and(|id| known.workspaces.contains(&id) || known.trashed.contains(&id));
+            if !is_known {
+                survey.unknown.push(entry.path());
+            }
+        }
+    }
+    for entry in entries(&layout.data_dir.join("incoming"))? {
+        if is_stale(&entry) {
+            survey.leftovers.push(entry.path());
+        }
+    }
+    for entry in entries(&layout.data_dir)? {
+        if name(&entry).starts_with("trial-") && is_stale(&entry) {
+            survey.leftovers.push(entry.path());
+        }
+    }
+    if let Some(programs) = programs {
+        for entry in entries(&layout.data_dir.join("program"))? {
+            if !programs.contains(&entry.path().join("holm")) {
+                survey.leftovers.push(entry.path());
+            }
+        }
+    }
+    Ok(survey)
+}
+
+fn survey_project(entry: &DirEntry, known: &Known, survey: &mut Survey) -> Result<(), Fault> {
+    let project = match ProjectId::parse(&name(entry)) {
+        Ok(id) if known.projects.contains(&id) => id,
+        Ok(_) => {
+            survey.unknown.push(entry.path());
+            return Ok(());
+        }
+        // Deletions under way have names that are no ids.
+        Err(_) => return Ok(()),
+    };
+    for base in entries(&entry.path().join("bases"))? {
+        let commit = name(&base);
+        if commit.starts_with(BUILDING) {
+            survey.leftovers.push(base.path());
+            continue;
+        }
+        let built = base.metadata().and_then(|metadata| metadata.modified());
+        let built = built.unwrap_or(SystemTime::UNIX_EPOCH);
+        let built = built.duration_since(SystemTime::UNIX_EPOCH);
+        let key = BaseKey {
+            project: project.to_string(),
+            commit: (commit != "empty").then_some(commit),
+        };
+        survey.bases.push((key, built.unwrap_or_default()));
+    }
+    Ok(())
+}
+
+/// Renames it into `reap/`. The name of a workspace stays its id.
+pub fn condemn(layout: &Layout, what: Condemn) -> Result<Option<Condemned>, Fault> {
+    let fresh = || WorkspaceId::random();
+    let (path, name) = match what {
+        Condemn::Workspace(id) => (layout.trash(&id), id.to_string()),
+        Condemn::Base(base) => {
+            let bases = layout.data_dir.join("projects").join(&base.project);
+            let commit = base.commit.as_deref().unwrap_or("empty");
+            let path = bases.join("bases").join(commit);
+            (path, format!("base-{}", fresh()))
+        }
+        Condemn::Project(id) => (layout.project(&id), format!("project-{}", fresh())),
+        Condemn::Leftover(path) => (path, format!("leftover-{}", fresh())),
+    };
+    match fs::rename(&path, layout.reap().join(&name)) {
+        Ok(()) => Ok(Some(Condemned::new(name))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(disk_fault(
+            &error,
+            format!("cannot delete {}", path.display()),
+        )),
+    }
+}
+
+pub fn condemned(layout: &Layout) -> Result<Vec<Condemned>, Fault> {
+    let entries = entries(&layout.reap())?;
+    Ok(entries
+        .iter()
+        .map(|entry| Condemned::new(name(entry)))
+        .collect())
+}
+
+pub fn reap(layout: &Layout, condemned: &Condemned, progress: &Progress) -> Result<u64, Fault> {
+    let path = layout.reap().join(condemned.name());
+    let (mut files, mut bytes) = (0, 0);
+    let removed = remove_counted(&path, &mut |freed| {
+        files += 1;
+        bytes += freed;
+        if files % TELL_EVERY == 0 {
+            progress.tell("deleting", files, 0);
+        }
+    });
+    removed.map_err(|error| disk_fault(&error, format!("cannot delete {}", path.display())))?;
+    Ok(bytes)
+}
+
+/// What is in a directory; one that is not there has nothing in it.
+pub fn entries(path: &Path) -> Result<Vec<DirEntry>, Fault> {
+    let read = || fs::read_dir(path)?.collect::<io::Result<Vec<_>>>();
+    match read() {
+        Ok(entries) => Ok(entries),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(disk_fault(
+            &error,
+            format!("cannot look into {}", path.display()),
+        )),
+    }
+}
+
+pub fn name(entry: &DirEntry) -> String {
+    entry.file_name().to_string_lossy().into_owned()
+}
+
+/// Its age is not known: then it is young.
+fn is_stale(entry: &DirEntry) -> bool {
+    let modified = entry.metadata().and_then(|metadata| metadata.modified());
+    modified.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > STALE))
+}

@@ -1,0 +1,105 @@
+//! `holm df`: what takes disk, and what could go.
+
+use super::ls::until;
+use super::output::{FAINT, STRONG, printable};
+use super::table::Table;
+use super::{Context, Outcome, connect};
+use clap::Args;
+use holm_api::disk::Disk;
+use holm_core::config::rough_size;
+use std::process::ExitCode;
+
+/// Show what takes disk, and what could go
+///
+/// Sizes are what the disk really holds: holes in files take nothing, and a file with several names
+/// counts once.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  holm df\n  holm df --json")]
+pub struct DfArgs {}
+
+/// How much of a commit stands for all of it.
+const SHORT_COMMIT: usize = 10;
+
+pub fn run(context: &Context, _: DfArgs) -> Outcome {
+    let disk = connect::block_on(async { connect::started().await?.disk().await })?;
+    let now = jiff::Timestamp::now();
+    context.output.result(&disk, || render(&disk, now));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn render(disk: &Disk, now: jiff::Timestamp) -> String {
+    let mut table = Table::new(["WHAT", "NAME", "SIZE", "DETAIL"]);
+    for workspace in &disk.workspaces {
+        let parts = [
+            ("code", workspace.upper),
+            ("home", workspace.home),
+            ("tmp", workspace.tmp),
+        ];
+        let parts = parts.map(|(name, bytes)| format!("{name} {}", rough_size(bytes)));
+        let name = format!("{}/{}", workspace.project, workspace.label);
+        table.row([
+            "workspace".into(),
+            name,
+            rough_size(workspace.bytes),
+            parts.join(", "),
+        ]);
+    }
+    for entry in &disk.trash {
+        let name = format!("{}/{} ({})", entry.project, entry.label, entry.id);
+        let goes = format!("goes {}", until(&entry.expires_at, now));
+        table.row(["trash".into(), name, rough_size(entry.bytes), goes]);
+    }
+    for base in &disk.bases {
+        let commit = base.commit.as_deref().unwrap_or("empty");
+        let commit: String = commit.chars().take(SHORT_COMMIT).collect();
+        let project = base.project.as_ref().unwrap_or(&base.project_id);
+        let used = match base.used_by {
+            0 => "unused".to_owned(),
+            1 => "used by 1 workspace".to_owned(),
+            several => format!("used by {several} workspaces"),
+        };
+        table.row([
+            "base".into(),
+            format!("{project} {commit}"),
+            rough_size(base.bytes),
+            used,
+        ]);
+    }
+    for repository in &disk.repositories {
+        let project = repository
+            .project
+            .as_ref()
+            .unwrap_or(&repository.project_id);
+        let shared = match repository.shared {
+            0 => String::new(),
+            shared => format!("{} of it are files of your repository", rough_size(shared)),
+        };
+        table.row([
+            "repository".into(),
+            project.clone(),
+            rough_size(repository.bytes),
+            shared,
+        ]);
+    }
+    for (what, bytes) in [
+        ("holm", disk.programs),
+        ("leftovers", disk.leftovers),
+        ("other", disk.other),
+    ] {
+        if bytes > 0 {
+            table.row([what.into(), String::new(), rough_size(bytes), String::new()]);
+        }
+    }
+    let mut text = table.render();
+    text.push_str(&format!(
+        "\n{STRONG}{}{STRONG:#} in {}; {} of {} are free\n",
+        rough_size(disk.total),
+        printable(&disk.data_dir),
+        rough_size(disk.free),
+        rough_size(disk.size),
+    ));
+    for note in &disk.notes {
+        text.push_str(&format!("{FAINT}note{FAINT:#}  {}\n", printable(note)));
+    }
+    text
+}

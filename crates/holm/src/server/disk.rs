@@ -1,0 +1,201 @@
+//! `/disk`: what takes room, what could go, and whether room is short.
+
+use super::failure::Answer;
+use super::{App, view};
+use crate::config;
+use axum::Json;
+use axum::extract::State;
+use holm_api::disk::{BaseSize, Disk, RepositorySize, TrashSize, WorkspaceSize};
+use holm_api::workspace::Workspace;
+use holm_core::config::rough_size;
+use holm_core::trash::is_short;
+use holm_core::{Fault, ProjectId};
+use holm_engine::View;
+use holm_linux::driver::DiskUsage;
+use jiff::Timestamp;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+pub async fn disk(State(app): State<Arc<App>>) -> Answer<Disk> {
+    Ok(Json(app.disk().await?))
+}
+
+// === impl App ===
+
+impl App {
+    /// How long the trash keeps what was removed, as the settings say now.
+    pub async fn keep_for(&self) -> Result<Duration, Fault> {
+        let (file, home) = (self.paths.config_file.clone(), self.home());
+        let settings = super::blocking(move || config::user::load(&file, &home)).await?;
+        Ok(DAY * settings.trash_days)
+    }
+
+    /// What is in the trash, with sizes and the times of their going.
+    pub async fn trash(&self) -> Result<Vec<Workspace>, Fault> {
+        let keep_for = self.keep_for().await?;
+        let sizes = self.engine.driver().trash_usage().await?;
+        let views = self.engine.trash().await?.into_iter();
+        Ok(views
+            .map(|found| {
+                let bytes = sizes.get(&found.record.id).copied().unwrap_or(0);
+                let expires_at = found.record.removed_at.map(|at| expiry(at, keep_for));
+                Workspace {
+                    bytes: Some(bytes),
+                    expires_at,
+                    ..view::workspace(found)
+                }
+            })
+            .collect())
+    }
+
+    /// What is said when the disk is nearly full.
+    pub async fn shortage(&self) -> Result<Option<String>, Fault> {
+        let (free, size) = self.engine.driver().room()?;
+        if !is_short(free, size) {
+            return Ok(None);
+        }
+        let trashed = self.engine.trash().await?.len();
+        let what = match trashed {
+            0 => "`holm gc` deletes what nothing uses".to_owned(),
+            1 => "`holm gc --all` deletes the 1 workspace in the trash and what nothing uses"
+                .to_owned(),
+            several => format!(
+                "`holm gc --all` deletes the {several} workspaces in the trash and what nothing uses"
+            ),
+        };
+        Ok(Some(format!(
+            "the disk is nearly full: {} of {} are free at {}; {what}; `holm df` shows what takes room",
+            rough_size(free),
+            rough_size(size),
+            self.paths.data_dir.display(),
+        )))
+    }
+
+    async fn disk(&self) -> Result<Disk, Fault> {
+        let keep_for = self.keep_for().await?;
+        let usage = self.engine.driver().disk_usage().await?;
+        let live = self.engine.names().await?;
+        let trashed = self.engine.trash().await?;
+        let projects = self.engine.projects().await?.into_iter();
+        let names: HashMap<ProjectId, String> = projects
+            .map(|(project, _)| (project.id, project.name.to_string()))
+            .collect();
+        let mut users: HashMap<(String, Option<String>), u64> = HashMap::new();
+        let records = live.iter().map(|(record, _)| record);
+        for record in records.chain(trashed.iter().map(|found| &found.record)) {
+            let spec = &record.spec;
+            let base = (spec.project_id.clone(), spec.code.commit.clone());
+            *users.entry(base).or_default() += 1;
+        }
+        let name_of = |id: &str| {
+            let id = ProjectId::parse(id).ok()?;
+            names.get(&id).cloned()
+        };
+        let bases: Vec<_> = usage
+            .bases
+            .iter()
+            .map(|(key, bytes)| BaseSize {
+                project: name_of(&key.project),
+                project_id: key.project.clone(),
+                commit: key.commit.clone(),
+                bytes: *bytes,
+                used_by: users
+                    .get(&(key.project.clone(), key.commit.clone()))
+                    .copied()
+                    .unwrap_or(0),
+            })
+            .collect();
+        let workspaces = live.iter().map(|(record, project)| {
+            let used = usage.workspaces.get(&record.id).copied();
+            let used = used.unwrap_or_default();
+            WorkspaceSize {
+                id: record.id.to_string(),
+                label: record.label.to_string(),
+                project: project.to_string(),
+                bytes: used.total(),
+                upper: used.upper,
+                home: used.home,
+                tmp: used.tmp,
+            }
+        });
+        let repositories = usage.repositories.iter().map(|(id, used)| RepositorySize {
+            project: name_of(id.as_str()),
+            project_id: id.to_string(),
+            bytes: used.bytes,
+            shared: used.shared,
+        });
+        let trash: Vec<_> = trashed
+            .iter()
+            .filter_map(|found| trash_size(found, &usage, keep_for))
+            .collect();
+        let mut notes: Vec<String> = self.shortage().await?.into_iter().collect();
+        notes.extend(could_go(&trash, &bases, &usage));
+        Ok(Disk {
+            workspaces: workspaces.collect(),
+            repositories: repositories.collect(),
+            programs: usage.programs,
+            leftovers: usage.leftovers,
+            other: usage.other,
+            total: usage.total(),
+            free: usage.free,
+            size: usage.size,
+            data_dir: self.paths.data_dir.display().to_string(),
+            trash,
+            bases,
+            notes,
+        })
+    }
+}
+
+fn trash_size(found: &View, usage: &DiskUsage, keep_for: Duration) -> Option<TrashSize> {
+    let removed_at = found.record.removed_at?;
+    Some(TrashSize {
+        id: found.record.id.to_string(),
+        label: found.record.label.to_string(),
+        project: found.project.to_string(),
+        bytes: usage.trash.get(&found.record.id).copied().unwrap_or(0),
+        removed_at: view::time(removed_at),
+        expires_at: expiry(removed_at, keep_for),
+    })
+}
+
+/// One sentence for each kind of thing that could go, with the command.
+fn could_go(trash: &[TrashSize], bases: &[BaseSize], usage: &DiskUsage) -> Vec<String> {
+    let mut notes = Vec::new();
+    let in_trash: u64 = trash.iter().map(|entry| entry.bytes).sum();
+    if !trash.is_empty() {
+        notes.push(format!(
+            "in the trash: {}; `holm gc --all` deletes it, `holm restore WS` brings a workspace back",
+            rough_size(in_trash)
+        ));
+    }
+    let unused = bases.iter().filter(|base| base.used_by == 0);
+    let unused: u64 = unused.map(|base| base.bytes).sum();
+    if unused > 0 {
+        notes.push(format!(
+            "bases that no workspace uses: {}; `holm gc` deletes all but the latest of each project",
+            rough_size(unused)
+        ));
+    }
+    if usage.leftovers > 0 {
+        let size = rough_size(usage.leftovers);
+        notes.push(format!(
+            "left by interrupted work: {size}; `holm gc` deletes it"
+        ));
+    }
+    if usage.unread > 0 {
+        notes.push(format!(
+            "{} directories are closed (by modes set inside) and not counted",
+            usage.unread
+        ));
+    }
+    notes
+}
+
+fn expiry(removed_at: Timestamp, keep_for: Duration) -> String {
+    // Farther away than times can be written is as good as never.
+    view::time(removed_at.checked_add(keep_for).unwrap_or(Timestamp::MAX))
+}

@@ -1,0 +1,81 @@
+//! `POST /gc`: deletes what may go, telling how far it is, line by line. It goes on to its end also
+//! when the client goes away.
+
+use super::App;
+use super::failure::{self, Body, Failure};
+use axum::body::Body as HttpBody;
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures_util::stream;
+use holm_api::disk::{Collected, Gc, GcEvent, Removed};
+use holm_core::Fault;
+use holm_core::trash::Extent;
+use holm_engine::driver::ProgressEvent;
+use holm_engine::{Collect, Progress};
+use std::convert::Infallible;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+
+pub async fn gc(State(app): State<Arc<App>>, Body(gc): Body<Gc>) -> Result<Response, Failure> {
+    let keep_for = app.keep_for().await?;
+    let collect = Collect::Unused(match gc.all {
+        true => Extent::All,
+        false => Extent::Expired,
+    });
+    let (progress, heard) = mpsc::unbounded_channel();
+    let (tell, told) = mpsc::channel(1);
+    tokio::spawn(async move {
+        let collected = app
+            .engine
+            .collect(keep_for, collect, Progress::to(progress))
+            .await;
+        // Nobody may be left to hear it.
+        let _ = tell.send(collected).await;
+    });
+    let events = stream::unfold(Some((heard, told)), |state| async move {
+        let (mut heard, mut told) = state?;
+        tokio::select! {
+            biased;
+            Some(ProgressEvent { step, done, total }) = heard.recv() => {
+                let event = GcEvent::Progress { step, done, total };
+                Some((line(&event), Some((heard, told))))
+            }
+            collected = told.recv() => Some((line(&last(collected?)), None)),
+        }
+    });
+    let body = HttpBody::from_stream(events);
+    Ok(([(header::CONTENT_TYPE, "application/jsonl")], body).into_response())
+}
+
+fn last(collected: Result<holm_engine::Collected, Fault>) -> GcEvent {
+    match collected {
+        Ok(collected) => GcEvent::Done(view(collected)),
+        Err(fault) => GcEvent::Error(failure::told(&fault).error),
+    }
+}
+
+fn view(collected: holm_engine::Collected) -> Collected {
+    let removed = collected.gone.into_iter().map(|gone| Removed {
+        kind: gone.kind.to_owned(),
+        name: gone.name,
+        label: gone.label,
+        bytes: gone.bytes,
+    });
+    let removed: Vec<_> = removed.collect();
+    let unknown = collected.unknown.iter();
+    let failed = collected.faults.iter();
+    Collected {
+        freed_bytes: removed.iter().map(|removed| removed.bytes).sum(),
+        removed,
+        unknown: unknown.map(|path| path.display().to_string()).collect(),
+        failed: failed.map(|fault| failure::told(fault).error).collect(),
+    }
+}
+
+fn line(event: &GcEvent) -> Result<Bytes, Infallible> {
+    let mut json = serde_json::to_vec(event).unwrap_or_default();
+    json.push(b'\n');
+    Ok(Bytes::from(json))
+}

@@ -1,0 +1,88 @@
+//! What the daemon does by itself: once an hour, and when it starts, entries of the trash whose time
+//! is over go; and, if the settings say so, workspaces that nobody uses are stopped and removed.
+//!
+//! Settings are read anew each time, so a change needs no new daemon. Settings that cannot be read
+//! do nothing: the log says so, and so does every command that needs them.
+
+use super::App;
+use crate::config;
+use holm_core::Fault;
+use holm_core::idle::IdleLimits;
+use holm_engine::{Collect, Progress};
+use jiff::Timestamp;
+use std::sync::Arc;
+use std::time::Duration;
+
+const EVERY: Duration = Duration::from_secs(3600);
+
+/// Begins both, until the daemon stops.
+pub fn begin(app: &Arc<App>) {
+    let collecting = Arc::clone(app);
+    let sweeping = Arc::clone(app);
+    tokio::spawn(async move {
+        let work = async {
+            loop {
+                collecting.collect_expired().await;
+                tokio::time::sleep(EVERY).await;
+            }
+        };
+        tokio::select! {
+            () = work => {}
+            () = super::stopped(Arc::clone(&collecting)) => {}
+        }
+    });
+    tokio::spawn(async move {
+        let work = async {
+            loop {
+                let limits = sweeping.idle_limits().await;
+                let limits = limits.unwrap_or_else(|fault| {
+                    tracing::warn!(%fault, "settings are not understood; idle workspaces stay");
+                    IdleLimits::default()
+                });
+                let swept = sweeping.engine.sweep_idle(Timestamp::now(), limits).await;
+                if let Err(fault) = swept {
+                    tracing::warn!(%fault, "idle workspaces were not looked for");
+                }
+                tokio::time::sleep(limits.pause()).await;
+            }
+        };
+        tokio::select! {
+            () = work => {}
+            () = super::stopped(Arc::clone(&sweeping)) => {}
+        }
+    });
+}
+
+// === impl App ===
+
+impl App {
+    async fn collect_expired(&self) {
+        let collected = async {
+            let keep_for = self.keep_for().await?;
+            let collect = Collect::ExpiredTrash;
+            self.engine
+                .collect(keep_for, collect, Progress::default())
+                .await
+        };
+        match collected.await {
+            Ok(collected) => {
+                for gone in &collected.gone {
+                    tracing::info!(kind = gone.kind, name = %gone.name, bytes = gone.bytes, "deleted");
+                }
+                for fault in &collected.faults {
+                    tracing::warn!(%fault, "not deleted");
+                }
+            }
+            Err(fault) => tracing::warn!(%fault, "the trash was not looked through"),
+        }
+    }
+
+    async fn idle_limits(&self) -> Result<IdleLimits, Fault> {
+        let (file, home) = (self.paths.config_file.clone(), self.home());
+        let settings = super::blocking(move || config::user::load(&file, &home)).await?;
+        Ok(IdleLimits {
+            stop_after: settings.stop_after,
+            remove_after: settings.remove_after,
+        })
+    }
+}

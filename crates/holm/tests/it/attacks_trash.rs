@@ -1,0 +1,179 @@
+//! Attacks on what is removed: unsaved work outlives everything but force, and what is removed
+//! takes nothing with it.
+
+use crate::support::{Island, Ran, Running, eventually, send};
+use crate::trash::{is_empty, text, trash};
+use rustix::process::Signal;
+
+/// Every kind of unsaved work, and how one sees that it is there.
+const KINDS: [(&str, &str, &str); 5] = [
+    ("changed", "echo work >> README.md", "cat README.md"),
+    ("untracked", "echo work > new", "cat new"),
+    (
+        "stashed",
+        "echo work >> README.md; git stash -q",
+        "git stash show -p",
+    ),
+    (
+        "committed",
+        "echo work > new; git add new; git commit -qm new",
+        "git show HEAD:new",
+    ),
+    (
+        "detached",
+        "git checkout -q --detach; echo work > new; git add new; git commit -qm new",
+        "git show HEAD:new",
+    ),
+];
+
+#[test]
+fn attack_153_unsaved_work_outlives_everything_but_force_and_force_keeps_it() {
+    let island = Island::new();
+    let repository = island.repository("shop");
+    island.make_dir("holm");
+    island.make_dir("holm/config");
+    island.write(
+        "holm/config/config.toml",
+        "trash_days = 0\nstop_after = \"1s\"\nremove_after = \"1s\"\n",
+    );
+    for (label, script, _) in KINDS {
+        repository.up(label);
+        island.sh(label, script).ok();
+    }
+    // The counterpart: what has nothing unsaved goes by the same sweep.
+    repository.up("clean");
+    let live = |label: &str| {
+        let list = island.holm(&["ls", "--json"]).json();
+        let mut found = list["workspaces"].as_array().unwrap().iter();
+        found.any(|workspace| workspace["label"] == label)
+    };
+    eventually("what is clean goes", || !live("clean"));
+    for (label, _, _) in KINDS {
+        eventually("the sweep was refused", || {
+            let shown = island.holm(&["show", label, "--json"]).json();
+            shown["notes"].to_string().contains("not removed")
+        });
+        let shown = island.holm(&["show", label]).ok().out();
+        assert!(shown.contains("unsaved work"), "{shown}");
+    }
+    send(island.daemon_pid(), Signal::KILL);
+    island.holm(&["gc", "--all"]).ok();
+    island.write("holm/config/config.toml", "");
+    for (label, _, look) in KINDS {
+        island.holm(&["stop", label]).ok();
+        let refused = island.holm(&["rm", label, "--json"]).error(4);
+        assert_eq!(refused["code"], "unsaved_work", "{label}");
+        assert!(
+            island.sh(label, look).ok().out().contains("work"),
+            "{label}"
+        );
+        island.holm(&["rm", label, "--force"]).ok();
+    }
+    send(island.daemon_pid(), Signal::KILL);
+    island.holm(&["gc"]).ok();
+    for (label, _, look) in KINDS {
+        island.holm(&["restore", label]).ok();
+        assert!(
+            island.sh(label, look).ok().out().contains("work"),
+            "{label}"
+        );
+    }
+}
+
+#[test]
+fn attack_154_removed_while_busy_and_twice_at_once() {
+    let island = Island::new();
+    let repository = island.repository("shop");
+    let outside = island.write("home/outside", "kept");
+    for round in 0..4 {
+        let id = repository.up("busy");
+        repository.up("beside");
+        let home = island.home();
+        let script = "echo ready; exec sleep 1000";
+        let mut command = island.holm_command(&home, &["exec", "busy", "--", "sh", "-c", script]);
+        let mut busy = Running::new(command.stderr(std::process::Stdio::null()));
+        busy.says("ready");
+        let codes: Vec<Option<i32>> = std::thread::scope(|scope| {
+            let remove = || {
+                let ran = Ran::new(&mut island.holm_command(&home, &["rm", &id, "--json"]));
+                if ran.code != Some(0) {
+                    assert!(ran.stderr.contains("workspace_not_found"), "{ran:?}");
+                }
+                ran.code
+            };
+            let removals: Vec<_> = (0..4).map(|_| scope.spawn(remove)).collect();
+            removals
+                .into_iter()
+                .map(|each| each.join().unwrap())
+                .collect()
+        });
+        assert_eq!(codes.iter().filter(|code| **code == Some(0)).count(), 1);
+        assert_eq!(codes.iter().filter(|code| **code == Some(3)).count(), 3);
+        assert_ne!(busy.code(), Some(0), "it was ended");
+        assert_eq!(trash(&island).len(), round + 1);
+        assert_eq!(island.sh("beside", "cat README.md").ok().out(), "# hello");
+    }
+    // Deleted twice at once, while others come back.
+    let ids: Vec<_> = trash(&island)
+        .iter()
+        .map(|entry| text(&entry["id"]).to_owned())
+        .collect();
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| island.holm(&["gc", "--all"]).ok());
+        }
+        for id in &ids {
+            scope.spawn(|| {
+                let ran = island.holm(&["restore", id]);
+                assert!(matches!(ran.code, Some(0 | 1 | 3)), "{ran:?}");
+            });
+        }
+    });
+    is_empty(&island);
+    let list = island.holm(&["ls", "--json"]).json();
+    for workspace in list["workspaces"].as_array().unwrap() {
+        assert_eq!(
+            island
+                .sh(text(&workspace["id"]), "cat README.md")
+                .ok()
+                .out(),
+            "# hello"
+        );
+    }
+    assert_eq!(std::fs::read_to_string(outside).unwrap(), "kept");
+    assert!(repository.path.join("README.md").exists());
+}
+
+#[test]
+fn a_mount_below_what_is_deleted_stops_it_and_stays_whole() {
+    let island = Island::new();
+    let repository = island.repository("shop");
+    let outside = island.make_dir("outside");
+    island.write("outside/kept", "kept");
+    // On the same file system, so that only being a mount tells it apart.
+    let script = format!(
+        r#"set -e
+        holm up x --json >/dev/null; holm rm x >/dev/null 2>&1
+        place=$(echo "$HOLM_HOME"/data/trash/*/home)
+        mkdir "$place/below"; mount --bind {outside} "$place/below"
+        test -e "$place/below/kept"
+        holm gc --all --json || echo "code $?"
+        umount "$HOLM_HOME"/data/reap/*/home/below
+        holm gc --all --json
+        holm daemon stop --all >/dev/null 2>&1"#,
+        outside = outside.display()
+    );
+    let out = island.elsewhere(&repository.path, &script).ok().out();
+    let lines: Vec<_> = out.lines().collect();
+    let [first, code, second] = lines.as_slice() else {
+        panic!("{out}");
+    };
+    assert!(first.contains("something is mounted below it"), "{out}");
+    assert_eq!(*code, "code 1");
+    assert!(second.contains(r#""failed":[]"#), "{out}");
+    assert_eq!(
+        std::fs::read_to_string(outside.join("kept")).unwrap(),
+        "kept"
+    );
+    is_empty(&island);
+}

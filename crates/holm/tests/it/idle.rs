@@ -1,0 +1,68 @@
+//! `stop_after` and `remove_after`: what nobody uses is stopped and removed, by the real daemon.
+
+use crate::support::{Island, Running, eventually};
+use serde_json::Value;
+
+fn shown(island: &Island, workspace: &str) -> Value {
+    island.holm(&["show", workspace, "--json"]).json()
+}
+
+#[test]
+fn what_nobody_uses_is_stopped_and_what_is_used_is_not() {
+    let island = Island::new();
+    let repository = island.repository("shop");
+    let home = island.home();
+    repository.up("busy");
+    let script = "echo ready; read line; exit 7";
+    let mut command = island.holm_command(&home, &["exec", "busy", "--", "sh", "-c", script]);
+    let mut busy = Running::new(&mut command);
+    busy.says("ready");
+    repository.up("idle");
+    // What was left in the background is not use: it lives until `stop`.
+    island
+        .sh("idle", "sleep 1000 >/dev/null 2>&1 & echo x > work")
+        .ok();
+    // A daemon that runs already takes the settings over.
+    island.make_dir("holm/config");
+    island.write("holm/config/config.toml", "stop_after = \"1s\"\n");
+    eventually("what is idle is stopped", || {
+        shown(&island, "idle")["state"] == "stopped"
+    });
+    let note = shown(&island, "idle")["notes"].to_string();
+    assert!(note.contains("stop_after"), "{note}");
+    assert_eq!(shown(&island, "busy")["state"], "running");
+    busy.write("\n");
+    assert_eq!(busy.code(), Some(7), "its command was left alone");
+    eventually("then it is stopped, too", || {
+        shown(&island, "busy")["state"] == "stopped"
+    });
+    // The next use starts it, as ever.
+    assert_eq!(island.sh("idle", "cat work").ok().out(), "x");
+    assert_eq!(shown(&island, "idle").get("notes"), None);
+}
+
+#[test]
+fn what_is_removed_by_time_can_be_restored_and_settings_that_are_wrong_do_nothing() {
+    let island = Island::new();
+    let repository = island.repository("shop");
+    let id = repository.up("idle");
+    island.sh("idle", "echo kept > ~/note").ok();
+    island.make_dir("holm/config");
+    island.write(
+        "holm/config/config.toml",
+        "[daemon]\nremove_after = \"1s\"\n",
+    );
+    let live = || {
+        let list = island.holm(&["ls", "--json"]).json();
+        list["workspaces"].as_array().unwrap().len()
+    };
+    eventually("it goes to the trash", || live() == 0);
+    island.write("holm/config/config.toml", "remove_after = \"soon\"\n");
+    // Whatever needs the settings says what is wrong with them; what does not works.
+    let refused = island.holm(&["ls", "--trash", "--json"]).error(2);
+    assert_eq!(refused["code"], "invalid_config");
+    island.write("holm/config/config.toml", "");
+    island.holm(&["restore", "idle"]).ok();
+    assert_eq!(island.sh(&id, "cat ~/note").ok().out(), "kept");
+    assert_eq!(live(), 1);
+}
