@@ -171,7 +171,7 @@ pub enum ExecControl {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
-    Status(Status),
+    Status(Box<Status>),
     Done,
     Started,
     StdinTaken(u64),

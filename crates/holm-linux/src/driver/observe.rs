@@ -70,7 +70,7 @@ async fn observe_keeper(
     match keeper::ask(dirs, Op::Status).await {
         Ok(Answer::Status(status)) if status.id == id.as_str() => {
             match &status.ending {
-                None => Ok((Keeper::Running, Some(status), None)),
+                None => Ok((Keeper::Running, Some(*status), None)),
                 // Whoever wants it to run has to wait for the end first.
                 Some(why) => Ok((Keeper::Broken, None, Some(ended(why)))),
             }
