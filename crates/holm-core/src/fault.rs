@@ -95,6 +95,8 @@ codes! {
     AnotherDaemon, "another_daemon", Refused, "another daemon owns this data directory";
     GitFailed, "git_failed", Failed, "a git command failed";
     GitTooOld, "git_too_old", Failed, "git is missing or older than holm needs";
+    DiskLimit, "disk_limit", Refused, "the workspace takes more disk than its limit";
+    Overcommitted, "overcommitted", Refused, "the declared limits are more than the machine has";
     DiskFull, "disk_full", Failed, "the disk is full";
     ReadOnly, "read_only", Failed, "the data directory cannot be written";
     CorruptState, "corrupt_state", Failed, "stored state is not understood";

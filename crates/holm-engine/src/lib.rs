@@ -1,5 +1,6 @@
 //! Load, look, decide, journal, apply, tell. Owns the traits [`Driver`] and [`Store`].
 
+mod admission;
 mod bridge;
 mod command;
 mod converge;
@@ -21,6 +22,7 @@ pub mod store;
 mod unsaved;
 pub mod work;
 
+pub use admission::Admission;
 pub use command::Stopped;
 pub use create::{Created, NewWorkspace, Reuse};
 pub use driver::{Driver, Journaled, Progress};

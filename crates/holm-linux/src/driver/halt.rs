@@ -1,7 +1,8 @@
 //! Ending every process of a workspace. Always ends, with a deadline at each step.
 
-use super::{disk_fault, keeper, observe};
+use super::{blocking, disk_fault, keeper, observe};
 use crate::Layout;
+use crate::cgroup;
 use crate::layout::WorkspaceDirs;
 use crate::wire::Op;
 use holm_core::{Code, Fault, WorkspaceId};
@@ -15,28 +16,39 @@ const TEARDOWN: Duration = Duration::from_secs(10);
 
 pub async fn halt(layout: &Layout, id: &WorkspaceId) -> Result<(), Fault> {
     let dirs = layout.workspace(id);
-    if keeper_pid(&dirs, id)?.is_none() {
+    end_keeper(&dirs, id).await?;
+    // A keeper that was killed could not do this itself.
+    let id = id.clone();
+    blocking(move || cgroup::sweep(&dirs, TEARDOWN).map_err(|error| hangs(&id, &error))).await
+}
+
+async fn end_keeper(dirs: &WorkspaceDirs, id: &WorkspaceId) -> Result<(), Fault> {
+    if keeper_pid(dirs, id)?.is_none() {
         return Ok(());
     }
     let op = Op::Stop {
         grace_ms: GRACE.as_millis() as u64,
     };
-    let asked = keeper::ask_within(&dirs, op, GRACE + Duration::from_secs(2)).await;
+    let asked = keeper::ask_within(dirs, op, GRACE + Duration::from_secs(2)).await;
     if asked.is_err() {
-        kill_keeper(&dirs, id)?;
+        kill_keeper(dirs, id)?;
     }
-    if wait_until_gone(&dirs, id).await? {
+    if wait_until_gone(dirs, id).await? {
         return Ok(());
     }
-    kill_keeper(&dirs, id)?;
-    if wait_until_gone(&dirs, id).await? {
+    kill_keeper(dirs, id)?;
+    if wait_until_gone(dirs, id).await? {
         return Ok(());
     }
-    Err(Fault::new(
+    Err(hangs(id, &"the keeper stays"))
+}
+
+fn hangs(id: &WorkspaceId, why: &dyn std::fmt::Display) -> Fault {
+    Fault::new(
         Code::Internal,
-        format!("the processes of workspace {id} do not end"),
+        format!("the processes of workspace {id} do not end: {why}"),
         "something of it hangs in the kernel; `holm stop` again, or look at `ps`",
-    ))
+    )
 }
 
 /// Init dies with its keeper, and everything inside with init.

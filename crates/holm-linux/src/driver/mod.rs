@@ -16,6 +16,7 @@ mod remove;
 mod unpack;
 
 use crate::Layout;
+use crate::cgroup;
 use holm_core::plan::Action;
 use holm_core::{Code, Fault, ProjectId, WorkspaceId};
 use holm_engine::driver::{
@@ -37,6 +38,8 @@ pub struct LinuxDriver {
     /// Our own program, at a path that an upgrade does not pull away.
     program: PathBuf,
     builds: base::Builds,
+    /// Where control groups may be made, if anywhere.
+    groups: Option<cgroup::Place>,
 }
 
 // === impl LinuxDriver ===
@@ -67,6 +70,8 @@ impl LinuxDriver {
             layout: Arc::new(layout),
             program,
             builds: base::Builds::default(),
+            // Why there are none is said by `doctor`, and where a limit is refused.
+            groups: cgroup::find().ok(),
         })
     }
 

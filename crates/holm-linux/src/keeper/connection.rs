@@ -53,7 +53,7 @@ fn answer(mut stream: UnixStream, registry: &Registry) -> io::Result<()> {
         return say(&stream, &Answer::Refused(text));
     }
     match request.op {
-        Op::Status => say(&stream, &Answer::Status(registry.status())),
+        Op::Status => say(&stream, &Answer::Status(Box::new(registry.status()))),
         Op::Relabel { label } => {
             registry.relabel(label);
             say(&stream, &Answer::Done)

@@ -1,5 +1,6 @@
 //! What the keeper knows: the plan, the link to init, who waits for which program to start or end.
 
+use super::limits::Limits;
 use crate::launch::descriptors::send;
 use crate::wire::{FromInit, LaunchPlan, Spawn, Status, ToInit, VERSION};
 use holm_engine::Isolation;
@@ -9,18 +10,21 @@ use std::io::{self, PipeWriter, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 pub struct Registry {
     pub plan: LaunchPlan,
     isolation: Isolation,
+    limits: Limits,
     init: OwnedFd,
     writer: Mutex<UnixStream>,
     state: Mutex<State>,
     changed: Condvar,
     sequence: AtomicU64,
     stop_asked: AtomicBool,
+    /// Why the keeper itself ends the workspace.
+    ending: OnceLock<&'static str>,
 }
 
 #[derive(Default)]
@@ -50,21 +54,29 @@ pub enum Started {
 pub struct Talking<'a>(&'a Registry);
 
 /// The code of what was killed by the end of the workspace: 128 + SIGKILL.
-const KILLED: u8 = 137;
+pub const KILLED: u8 = 137;
 
 // === impl Registry ===
 
 impl Registry {
-    pub fn new(plan: LaunchPlan, isolation: Isolation, init: OwnedFd, writer: UnixStream) -> Self {
+    pub fn new(
+        plan: LaunchPlan,
+        isolation: Isolation,
+        limits: Limits,
+        init: OwnedFd,
+        writer: UnixStream,
+    ) -> Self {
         Self {
             plan,
             isolation,
+            limits,
             init,
             writer: Mutex::new(writer),
             state: Mutex::default(),
             changed: Condvar::new(),
             sequence: AtomicU64::new(1),
             stop_asked: AtomicBool::new(false),
+            ending: OnceLock::new(),
         }
     }
 
@@ -80,10 +92,18 @@ impl Registry {
         Status {
             version: VERSION,
             id: self.plan.id.clone(),
-            isolation: self.isolation.clone(),
+            isolation: Isolation {
+                oom_kills: self.limits.memory_kills(),
+                ..self.isolation.clone()
+            },
+            ending: self.why_ended().map(str::to_owned),
             commands,
             program: Some(self.plan.program.clone()),
         }
+    }
+
+    pub fn limits(&self) -> &Limits {
+        &self.limits
     }
 
     pub fn label(&self) -> String {
@@ -152,6 +172,10 @@ impl Registry {
                 }
             }
             FromInit::Exited { pid, code } => {
+                if code == KILLED {
+                    // Perhaps for want of memory, which goes to the log.
+                    self.limits.memory_kills();
+                }
                 if let Some(mut exit) = state.running.remove(&pid) {
                     let _ = exit.write_all(&[code]);
                 }
@@ -167,6 +191,7 @@ impl Registry {
     pub fn stop(&self, grace: Duration) {
         self.stop_asked.store(true, Ordering::SeqCst);
         self.state().empty = false;
+        self.thaw();
         if self.tell_init(&ToInit::Terminate, &[]).is_ok() {
             let deadline = Instant::now() + grace;
             let mut state = self.state();
@@ -185,12 +210,31 @@ impl Registry {
         self.kill();
     }
 
+    /// Ends the workspace for a reason of the keeper's own, which is told to whoever asks later.
+    pub fn end_because(&self, why: &'static str, grace: Duration) {
+        if self.ending.set(why).is_ok() {
+            self.stop(grace);
+        }
+    }
+
+    pub fn why_ended(&self) -> Option<&'static str> {
+        self.ending.get().copied()
+    }
+
+    /// What is frozen neither hears nor dies.
+    fn thaw(&self) {
+        if let Some(group) = self.limits.group() {
+            group.thaw();
+        }
+    }
+
     pub fn was_asked_to_stop(&self) -> bool {
         self.stop_asked.load(Ordering::SeqCst)
     }
 
     /// Ends init and with it every process of the workspace.
     pub fn kill(&self) {
+        self.thaw();
         // An error means that it is gone already.
         let _ = pidfd_send_signal(&self.init, Signal::KILL);
     }

@@ -38,6 +38,8 @@ mod include;
 mod inside;
 mod jsonshape;
 mod lifecycle;
+mod limits;
+mod limits_attacks;
 mod on_a_terminal;
 mod renames;
 mod root;

@@ -2,6 +2,7 @@
 
 mod elsewhere;
 mod island;
+mod place;
 mod probe;
 mod ran;
 mod repository;
@@ -10,6 +11,7 @@ mod terminal;
 mod user;
 
 pub use island::Island;
+pub use place::Place;
 pub use ran::Ran;
 pub use repository::Repository;
 pub use running::{Running, send};
