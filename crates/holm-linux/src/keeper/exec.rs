@@ -224,14 +224,22 @@ impl Session<'_> {
                 ExecControl::StdinEof => self.close_stdin = true,
                 ExecControl::Resize { rows, cols } => self.resize(rows, cols),
                 ExecControl::Signal(signal) => self.registry.signal(self.pid, signal),
-                ExecControl::Hangup => {
-                    self.registry.signal(self.pid, libc::SIGHUP);
-                    self.client = None;
-                    self.close_stdin = true;
-                }
+                ExecControl::Hangup => self.hang_up(),
             }
         }
         Ok(())
+    }
+
+    /// The client went away on purpose. A terminal is closed for real: a shell that missed the
+    /// signal just before it began to read notices that there is nothing to read from any more.
+    fn hang_up(&mut self) {
+        self.registry.signal(self.pid, libc::SIGHUP);
+        self.client = None;
+        self.close_stdin = true;
+        if self.terminal.take().is_some() {
+            self.stdin = None;
+            self.stdout = None;
+        }
     }
 
     fn resize(&self, rows: u16, cols: u16) {
