@@ -107,6 +107,9 @@ pub struct Isolation {
     pub cgroup: Option<String>,
     pub limits: LimitsInForce,
     pub degraded: Vec<String>,
+    /// Processes that the kernel killed since the start because the limit of memory was reached.
+    #[serde(default)]
+    pub oom_kills: u64,
 }
 
 /// By what each limit is kept, or null.
@@ -172,6 +175,9 @@ pub struct CreateWorkspace {
     /// Go on without what `config` asks of the host, instead of refusing.
     pub untrusted: bool,
     pub allow_degraded: Vec<String>,
+    /// Make it although the declared limits are more than the machine has.
+    #[serde(default)]
+    pub force: bool,
     pub user_name: Option<String>,
     pub user_email: Option<String>,
     pub remotes: Vec<Remote>,

@@ -78,6 +78,9 @@ codes! {
     ProjectInUse, "project_in_use", Refused, "the project still has workspaces";
     ProjectElsewhere, "project_elsewhere", Refused, "the project's id belongs to a repository at another path";
     UnsavedWork, "unsaved_work", Refused, "the workspace has work that your repository does not have";
+    DirtyCheckout, "dirty_checkout", Refused, "your checkout has uncommitted changes that stand in the way";
+    DoesNotApply, "does_not_apply", Refused, "the change does not fit your checkout";
+    NeedsYes, "needs_yes", Refused, "the change has parts that tools execute by themselves, and nobody said yes";
     NotTrusted, "not_trusted", Refused, "holm.toml asks for something of the host that nobody approved";
     NotRunning, "not_running", Refused, "the workspace is stopped and may not be started";
     Busy, "busy", Refused, "another operation on this workspace is under way";
@@ -92,6 +95,8 @@ codes! {
     AnotherDaemon, "another_daemon", Refused, "another daemon owns this data directory";
     GitFailed, "git_failed", Failed, "a git command failed";
     GitTooOld, "git_too_old", Failed, "git is missing or older than holm needs";
+    DiskLimit, "disk_limit", Refused, "the workspace takes more disk than its limit";
+    Overcommitted, "overcommitted", Refused, "the declared limits are more than the machine has";
     DiskFull, "disk_full", Failed, "the disk is full";
     ReadOnly, "read_only", Failed, "the data directory cannot be written";
     CorruptState, "corrupt_state", Failed, "stored state is not understood";

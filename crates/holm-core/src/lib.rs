@@ -4,6 +4,8 @@
 //! be decided (may this label be used, which workspace was meant, what has to happen next) is
 //! decided in this crate, so that it can be tested as data.
 
+pub mod admission;
+pub mod concern;
 pub mod config;
 pub mod fault;
 pub mod id;

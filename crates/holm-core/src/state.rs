@@ -18,6 +18,8 @@ pub enum LastRun<'a> {
     Unknown,
     /// The machine was started anew since.
     Reboot,
+    /// It was stopped, because it took more disk than it may.
+    DiskLimit,
     Died(&'a str),
 }
 
@@ -37,6 +39,7 @@ pub fn state(
         (_, Keeper::Running, _) => (State::Running, None),
         (_, Keeper::Broken, _) => match last_run {
             LastRun::Died(how) => failed(how),
+            LastRun::DiskLimit => (State::Stopped, Some("disk_limit".to_owned())),
             LastRun::Unknown | LastRun::Reboot => failed("its processes do not answer"),
         },
         (_, Keeper::Absent, Files::Absent) => failed("its files are missing"),
@@ -45,6 +48,7 @@ pub fn state(
         (Desired::Stopped, Keeper::Absent, Files::Complete) => (State::Stopped, None),
         (Desired::Running, Keeper::Absent, Files::Complete) => match last_run {
             LastRun::Reboot => (State::Stopped, Some("reboot".to_owned())),
+            LastRun::DiskLimit => (State::Stopped, Some("disk_limit".to_owned())),
             LastRun::Died(how) => failed(how),
             LastRun::Unknown => failed("its processes are gone"),
         },
@@ -131,6 +135,16 @@ mod tests {
             whole,
             Reboot,
             (State::Stopped, None),
+        );
+        let full = (State::Stopped, Some("disk_limit"));
+        check(Running, Acknowledged, gone, whole, LastRun::DiskLimit, full);
+        check(
+            Running,
+            Acknowledged,
+            broken,
+            whole,
+            LastRun::DiskLimit,
+            full,
         );
         let after_reboot = (State::Stopped, Some("reboot"));
         check(Running, Acknowledged, gone, whole, Reboot, after_reboot);

@@ -43,7 +43,11 @@ impl<D: Driver, S: Store> Engine<D, S> {
 // === impl Inner ===
 
 impl<D: Driver, S: Store> Inner<D, S> {
-    async fn awaken(self: &Arc<Self>, id: &WorkspaceId, stopped: Stopped) -> Result<(), Fault> {
+    pub(crate) async fn awaken(
+        self: &Arc<Self>,
+        id: &WorkspaceId,
+        stopped: Stopped,
+    ) -> Result<(), Fault> {
         let turn = self.workspaces.lock(id).await;
         let record = self.live(id).await?;
         let sighting = self.driver.observe(&record.spec).await?;

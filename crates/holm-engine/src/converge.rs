@@ -183,6 +183,7 @@ fn files_missing(record: &WorkspaceRecord, files: Files) -> Fault {
 fn not_reached(record: &WorkspaceRecord, next: Action, reason: Option<Ended>) -> Fault {
     let why = match reason {
         Some(Ended::Died(how)) => how,
+        Some(Ended::DiskLimit) => "it takes more disk than it may".to_owned(),
         Some(Ended::Reboot) | None => format!("`{}` had no effect", next.as_str()),
     };
     let code = match next {

@@ -3,6 +3,7 @@
 //! The record is there before the first file, as `Pending`. It becomes the user's only when
 //! everything runs. Until then any failure, and the client's going away, undoes all of it.
 
+use crate::admission::Admission;
 use crate::bridge::joined;
 use crate::converge::Goal;
 use crate::driver::{Driver, Progress};
@@ -27,6 +28,7 @@ pub struct NewWorkspace {
     pub label: Option<Label>,
     pub reuse: Reuse,
     pub owner: String,
+    pub admission: Admission,
     /// Complete but for `id` and `label`, which the engine fills in.
     pub spec: WorkspaceSpec,
 }
@@ -139,9 +141,17 @@ impl<D: Driver, S: Store> Inner<D, S> {
             let turn = self.workspaces.lock(&id).await;
             let record = pending(&new, id, label);
             let row = record.clone();
+            let admitting = self.admissions.lock().await;
             let inserted = self.store.ask(move |store| store.insert_workspace(&row));
             match inserted.await? {
                 Ok(()) => {
+                    if let Err(fault) = self.admit(&new, &record).await {
+                        let key = record.id.clone();
+                        let forgotten = self.store.call(move |store| store.forget_unborn(&key));
+                        forgotten.await?;
+                        return Err(fault);
+                    }
+                    drop(admitting);
                     self.creations.begin(&record.id, &cancel);
                     begun(&record.id);
                     return self.make(record, turn, progress, cancel).await;
@@ -151,7 +161,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
                     (None, _) => made_up = label.numbered(attempt + 2 - MADE_UP_TRIES),
                     (Some(_), Reuse::Refuse) => return Err(already_exists(&label, &holder)),
                     (Some(_), Reuse::Return) => {
-                        drop(turn);
+                        drop((turn, admitting));
                         if let Some(view) = self.adopt(&holder).await? {
                             return Ok(Created::Existing(view));
                         }

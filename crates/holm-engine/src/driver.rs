@@ -84,6 +84,8 @@ pub struct Survey {
 pub enum Ended {
     /// The machine was started anew since.
     Reboot,
+    /// Its keeper stopped it, because it took more disk than it may.
+    DiskLimit,
     /// It ended by itself or by force; says how.
     Died(String),
 }

@@ -39,6 +39,8 @@ pub(crate) struct Inner<D, S> {
     pub(crate) bases: Locks<(String, Option<String>)>,
     pub(crate) projects: tokio::sync::Mutex<()>,
     pub(crate) creations: Creations,
+    /// One at a time is written down and counted.
+    pub(crate) admissions: tokio::sync::Mutex<()>,
     /// Read by whoever makes or starts something of a base, written by whoever removes one.
     pub(crate) making: tokio::sync::RwLock<()>,
     /// One collection at a time.
@@ -81,6 +83,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
                 bases: Locks::new(),
                 projects: tokio::sync::Mutex::new(()),
                 creations: Creations::default(),
+                admissions: tokio::sync::Mutex::new(()),
                 making: tokio::sync::RwLock::new(()),
                 collecting: tokio::sync::Mutex::new(()),
                 uses: Uses::default(),
@@ -267,12 +270,17 @@ impl<D: Driver, S: Store> Inner<D, S> {
                 let last_run = match &sighting.reason {
                     None => LastRun::Unknown,
                     Some(Ended::Reboot) => LastRun::Reboot,
+                    Some(Ended::DiskLimit) => LastRun::DiskLimit,
                     Some(Ended::Died(how)) => LastRun::Died(how),
                 };
                 let seen = sighting.observed;
                 let (word, reason) = state(record.desired, record.birth, seen, last_run);
                 let runs = seen.keeper == Keeper::Running;
-                (word, reason, sighting.isolation.filter(|_| runs))
+                let isolation = sighting.isolation.filter(|_| runs);
+                // It runs, but not everything in it does.
+                let is_short = isolation.as_ref().is_some_and(|found| found.oom_kills > 0);
+                let reason = reason.or(is_short.then(|| "memory_limit".to_owned()));
+                (word, reason, isolation)
             }
             // What cannot be seen is not called well.
             Err(fault) => (State::Failed, Some(fault.message), None),

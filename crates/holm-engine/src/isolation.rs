@@ -17,6 +17,9 @@ pub struct Isolation {
     pub limits: LimitsInForce,
     /// Names of the parts that are missing or weaker than the default.
     pub degraded: Vec<String>,
+    /// Processes that the kernel killed since the start because the limit of memory was reached.
+    #[serde(default)]
+    pub oom_kills: u64,
 }
 
 /// By what each limit is kept (`cgroup`, `rlimit`, `measured`), or nothing.

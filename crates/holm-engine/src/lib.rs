@@ -1,5 +1,6 @@
 //! Load, look, decide, journal, apply, tell. Owns the traits [`Driver`] and [`Store`].
 
+mod admission;
 mod bridge;
 mod command;
 mod converge;
@@ -10,6 +11,7 @@ pub mod exec;
 mod failpoint;
 mod gc;
 mod idle;
+mod inside;
 pub mod isolation;
 mod locks;
 mod projects;
@@ -19,7 +21,9 @@ mod restore;
 pub mod spec;
 pub mod store;
 mod unsaved;
+pub mod work;
 
+pub use admission::Admission;
 pub use command::Stopped;
 pub use create::{Created, NewWorkspace, Reuse};
 pub use driver::{Driver, Journaled, Progress};

@@ -73,6 +73,10 @@ const COMMON_CONFIG: &[&str] = &[
     "maintenance.auto=false",
 ];
 
+/// What a client command adds: a directory that only looks like a bare repository, such as one that
+/// came back from a workspace, is not taken for one.
+const CLIENT_CONFIG: &[&str] = &["safe.bareRepository=explicit"];
+
 /// What a sealed command adds: no transport, no prompts, no filters of anybody.
 const SEALED_CONFIG: &[&str] = &[
     "protocol.allow=never",
@@ -164,7 +168,8 @@ impl Git {
             }
         }
         command.current_dir(directory);
-        Ok(Self::start(command, COMMON_CONFIG.iter(), name))
+        let config = COMMON_CONFIG.iter().chain(CLIENT_CONFIG);
+        Ok(Self::start(command, config, name))
     }
 
     /// A command that sees no configuration of any user. Its git directory is given explicitly by
@@ -255,6 +260,12 @@ impl Git {
         // A group of its own, so that helpers of git end with it.
         self.command.process_group(0);
         self.cancel = Some(cancel.clone());
+        self
+    }
+
+    /// Goes on to its end by itself when this process is killed or interrupted.
+    pub fn detached(mut self) -> Self {
+        self.command.process_group(0);
         self
     }
 

@@ -43,6 +43,23 @@ pub enum GitError {
         path: PathBuf,
         source: io::Error,
     },
+    #[error("the branch `{branch}` is checked out at `{}`", path.display())]
+    BranchCheckedOut {
+        branch: String,
+        path: PathBuf,
+        id: String,
+    },
+    #[error("the branch `{branch}` was not written last by this workspace")]
+    BranchTaken { branch: String, id: String },
+    #[error("uncommitted changes are in the way: {}", paths.join(", "))]
+    InTheWay { paths: Vec<String> },
+    #[error("the change does not fit your checkout: {}", paths.join(", "))]
+    DoesNotApply { paths: Vec<String> },
+    #[error("`{branch}` is merged but for conflicts: {}", conflicts.join("; "))]
+    MergeConflict {
+        branch: String,
+        conflicts: Vec<String>,
+    },
     #[error("the operation was cancelled")]
     Cancelled,
 }
@@ -96,6 +113,9 @@ impl GitError {
             GitError::NotARepository { .. } => Code::NotARepository,
             GitError::RefNotFound { .. } => Code::RefNotFound,
             GitError::InvalidRef { .. } | GitError::InvalidObjectId { .. } => Code::BadRequest,
+            GitError::BranchCheckedOut { .. } | GitError::BranchTaken { .. } => Code::Refused,
+            GitError::InTheWay { .. } => Code::DirtyCheckout,
+            GitError::DoesNotApply { .. } => Code::DoesNotApply,
             GitError::Cancelled => Code::Cancelled,
             GitError::Failed { detail, .. } if detail.contains("No space left on device") => {
                 Code::DiskFull
@@ -112,6 +132,7 @@ impl GitError {
             | GitError::MissingObject { .. }
             | GitError::ObjectFormat { .. }
             | GitError::LinkUnavailable { .. }
+            | GitError::MergeConflict { .. }
             | GitError::Failed { .. }
             | GitError::Unexpected { .. } => Code::GitFailed,
         }
@@ -142,6 +163,23 @@ impl GitError {
             }
             GitError::ObjectFormat { .. } => {
                 "`git config --unset holm.projectId` makes it a project of its own".to_owned()
+            }
+            GitError::BranchCheckedOut { id, .. } => {
+                format!("switch to another branch, or take it over: `git merge refs/holm/{id}`")
+            }
+            GitError::BranchTaken { id, .. } => format!(
+                "the commits are at `refs/holm/{id}`; `git branch NAME refs/holm/{id}` names them"
+            ),
+            GitError::InTheWay { .. } => {
+                "commit or stash them (`git stash -u`), then try again".to_owned()
+            }
+            GitError::DoesNotApply { .. } => {
+                "nothing was changed; `holm fetch` brings the branch, and `git merge` shows the \
+                 conflicts"
+                    .to_owned()
+            }
+            GitError::MergeConflict { .. } => {
+                "resolve them and `git commit`, or go back with `git merge --abort`".to_owned()
             }
             GitError::Cancelled => "type the command again to start over".to_owned(),
             GitError::InvalidRef { .. } | GitError::InvalidObjectId { .. } => {

@@ -117,6 +117,11 @@ impl WorkspaceDirs {
         self.dir.join("moves")
     }
 
+    /// Which control groups the keeper made.
+    pub fn group(&self) -> PathBuf {
+        self.dir.join("group.json")
+    }
+
     pub fn keeper_log(&self) -> PathBuf {
         self.dir.join("keeper.log")
     }

@@ -6,6 +6,8 @@
 //! only in fresh single-threaded processes; unsafe code is only in [`sys`].
 
 #[cfg(target_os = "linux")]
+pub mod cgroup;
+#[cfg(target_os = "linux")]
 pub mod driver;
 #[cfg(target_os = "linux")]
 pub mod guest;
@@ -16,6 +18,10 @@ pub mod keeper;
 #[cfg(target_os = "linux")]
 pub mod launch;
 pub mod layout;
+#[cfg(target_os = "linux")]
+pub mod machine;
+#[cfg(target_os = "linux")]
+pub mod measure;
 #[cfg(target_os = "linux")]
 pub mod mover;
 #[cfg(target_os = "linux")]

@@ -1,10 +1,13 @@
 //! Which part this process plays. Asked first of all in `main`, before any runtime or thread.
 
-use crate::{init, keeper, launch, mover};
+use crate::{init, keeper, launch, measure, mover};
 use std::os::unix::ffi::OsStrExt;
 
 /// The hidden first argument of a keeper.
 pub const KEEPER: &str = "__keeper";
+
+/// The hidden first argument of a process that measures a workspace's disk.
+pub const MEASURE: &str = "__measure";
 
 /// The hidden first argument of a mover.
 pub const MOVER: &str = "__mover";
@@ -20,6 +23,9 @@ pub fn dispatch() {
     }
     if first == KEEPER {
         keeper::main();
+    }
+    if first == MEASURE {
+        measure::main();
     }
     if first == MOVER {
         mover::main();

@@ -5,6 +5,7 @@
 //! init: length-prefixed JSON with descriptors attached. What comes from init is hostile input:
 //! lengths are bounded and nothing in it is believed.
 
+use crate::cgroup;
 use holm_engine::Isolation;
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -48,10 +49,16 @@ pub struct LaunchPlan {
     pub protected: Vec<String>,
     pub nested: bool,
     pub environment: Vec<(String, String)>,
-    /// The most processes, kept by RLIMIT_NPROC.
-    pub processes: Option<u64>,
-    /// What the project asked for and the user agreed to go without.
-    pub degraded: Vec<String>,
+    /// The most processes are kept by RLIMIT_NPROC, too.
+    pub limits: cgroup::Limits,
+    /// In bytes; measured by the keeper.
+    pub disk: Option<u64>,
+    /// Where the workspace's control groups may be made.
+    pub groups: Option<cgroup::Place>,
+    /// Names of limits without which nothing is started.
+    pub required: Vec<String>,
+    /// Names of limits that the project wrote down and that the user goes without if need be.
+    pub forgone: Vec<String>,
     /// What `holm here` says, but for what changes.
     pub here: serde_json::Value,
     /// Defences that a test switched off to show what they hold back.
@@ -113,6 +120,8 @@ pub enum Part {
     Seccomp,
     NoNewPrivileges,
     ProtectedPath,
+    /// The step is the name of a limit that cannot be kept.
+    Limit,
     Other,
 }
 
@@ -183,6 +192,9 @@ pub struct Status {
     /// Why nothing can be done inside, although the keeper answers.
     #[serde(default)]
     pub trouble: Option<String>,
+    /// Why the keeper is just ending it, if it is.
+    #[serde(default)]
+    pub ending: Option<String>,
     /// Commands that are under way.
     #[serde(default)]
     pub commands: usize,

@@ -11,6 +11,7 @@ mod receive_pack;
 mod routes;
 mod socket;
 mod transport;
+mod work;
 
 pub use create::CreateStream;
 pub use exec::{ExecEvent, ExecReceiver, ExecSender, ExecSocket};

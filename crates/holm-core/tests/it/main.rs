@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests panic like tests")]
 
+mod concern;
 mod names;
 mod plan;
 mod toolchain;

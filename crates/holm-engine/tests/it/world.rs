@@ -11,8 +11,8 @@ use holm_engine::exec::{ExecOutput, ExecRequest, ExecStream};
 use holm_engine::spec::{Brought, Code as CodeSpec, Environment, Limits, WorkspaceSpec};
 use holm_engine::store::ProjectRecord;
 use holm_engine::{
-    Created, EarlierPlace, Engine, Isolation, NewWorkspace, Progress as Told, Repository, Reuse,
-    View,
+    Admission, Created, EarlierPlace, Engine, Isolation, NewWorkspace, Progress as Told,
+    Repository, Reuse, View,
 };
 use holm_store::SqliteStore;
 use std::collections::{HashMap, HashSet};
@@ -338,6 +338,7 @@ pub fn new(project: &ProjectRecord, label: Option<&str>) -> NewWorkspace {
         label: label.map(|label| Label::parse(label).unwrap()),
         reuse: Reuse::Return,
         owner: "me".to_owned(),
+        admission: Admission::Force,
         spec: WorkspaceSpec {
             id: String::new(),
             project_id: project.id.to_string(),

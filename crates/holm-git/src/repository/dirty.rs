@@ -31,7 +31,8 @@ pub struct Dirty {
 }
 
 /// Where the state is put together, below the caller's directory. Removed when done.
-struct Scratch {
+#[derive(Debug)]
+pub(super) struct Scratch {
     directory: PathBuf,
     objects: PathBuf,
     index: PathBuf,
@@ -44,25 +45,7 @@ impl Repository {
     pub fn dirty_state(&self, out_dir: &Path, cancel: &Cancel) -> Result<Dirty, GitError> {
         let scratch = Scratch::make(self, out_dir)?;
         let index_tree = self.write_tree(&scratch)?;
-        let nested = self.nested_repositories()?;
-        let mut paths = Vec::new();
-        if !nested.is_empty() {
-            paths.push(OsString::from("."));
-        }
-        for path in &nested {
-            let mut excluded = OsString::from(":(exclude,literal)");
-            excluded.push(path);
-            paths.push(excluded);
-        }
-        self.in_scratch(&scratch, "add")?
-            .config("core.safecrlf=false")
-            .config("advice.addEmbeddedRepo=false")
-            .config("core.splitIndex=false")
-            .config("core.untrackedCache=false")
-            .args(["--all", "--"])
-            .more(paths)
-            .cancel(cancel)
-            .output()?;
+        let nested = self.add_everything(&scratch, cancel)?;
         let worktree_tree = self
             .write_tree(&scratch)?
             .ok_or_else(|| GitError::unexpected("write-tree", b"unmerged after `git add`"))?;
@@ -88,6 +71,35 @@ impl Repository {
             intended: self.intended()?,
             nested,
         })
+    }
+
+    /// Puts everything in the checkout that is not ignored into the scratch index; returns the
+    /// repositories that were left out.
+    pub(super) fn add_everything(
+        &self,
+        scratch: &Scratch,
+        cancel: &Cancel,
+    ) -> Result<Vec<PathBuf>, GitError> {
+        let nested = self.nested_repositories()?;
+        let mut paths = Vec::new();
+        if !nested.is_empty() {
+            paths.push(OsString::from("."));
+        }
+        for path in &nested {
+            let mut excluded = OsString::from(":(exclude,literal)");
+            excluded.push(path);
+            paths.push(excluded);
+        }
+        self.in_scratch(scratch, "add")?
+            .config("core.safecrlf=false")
+            .config("advice.addEmbeddedRepo=false")
+            .config("core.splitIndex=false")
+            .config("core.untrackedCache=false")
+            .args(["--all", "--"])
+            .more(paths)
+            .cancel(cancel)
+            .output()?;
+        Ok(nested)
     }
 
     fn intended(&self) -> Result<Vec<String>, GitError> {
@@ -127,7 +139,7 @@ impl Repository {
     }
 
     /// The tree of the scratch index; `None` while it has conflicts.
-    fn write_tree(&self, scratch: &Scratch) -> Result<Option<String>, GitError> {
+    pub(super) fn write_tree(&self, scratch: &Scratch) -> Result<Option<String>, GitError> {
         let finished = self
             .in_scratch(scratch, "write-tree")?
             .config("core.splitIndex=false")
@@ -148,7 +160,7 @@ impl Repository {
 // === impl Scratch ===
 
 impl Scratch {
-    fn make(repository: &Repository, out_dir: &Path) -> Result<Scratch, GitError> {
+    pub(super) fn make(repository: &Repository, out_dir: &Path) -> Result<Scratch, GitError> {
         let directory = out_dir.join("scratch");
         let scratch = Scratch {
             objects: directory.join("objects"),
@@ -162,6 +174,10 @@ impl Scratch {
             .copy_index(&repository.git_dir.join("index"))
             .map_err(GitError::file("copy", &scratch.index))?;
         Ok(scratch)
+    }
+
+    pub(super) fn objects(&self) -> &Path {
+        &self.objects
     }
 
     /// Copies the index with its time: git compares it with the times of files, to find those that

@@ -1,10 +1,12 @@
 //! The user's repository, as the client sees it. Nothing here writes to it except
-//! [`Repository::set_project_id`].
+//! [`Repository::set_project_id`], [`fetch`] and [`adopt`].
 //!
 //! Finding a repository costs two git processes that run at the same time; every later question
 //! costs one, and says so.
 
+pub(crate) mod adopt;
 pub(crate) mod dirty;
+pub(crate) mod fetch;
 mod ignored;
 mod link;
 mod push;
@@ -299,7 +301,12 @@ fn why_not(directory: &Path, complaint: &str, finished: Finished) -> GitError {
         let path = rest.split_once("'\n").map_or(rest, |(path, _)| path);
         return GitError::DubiousOwnership { path: path.into() };
     }
-    if complaint.contains("not a git repository") || complaint.contains("run in a work tree") {
+    let none = [
+        "not a git repository",
+        "run in a work tree",
+        "cannot use bare repository",
+    ];
+    if none.iter().any(|words| complaint.contains(words)) {
         return GitError::NotARepository {
             path: directory.to_owned(),
         };

@@ -1,7 +1,8 @@
 //! Ending every process of a workspace. Always ends, with a deadline at each step.
 
-use super::{disk_fault, keeper, observe};
+use super::{blocking, disk_fault, keeper, observe};
 use crate::Layout;
+use crate::cgroup;
 use crate::layout::WorkspaceDirs;
 use crate::process;
 use crate::sys::lock;
@@ -19,49 +20,68 @@ const TEARDOWN: Duration = Duration::from_secs(10);
 
 pub async fn halt(layout: &Layout, id: &WorkspaceId) -> Result<(), Fault> {
     let dirs = layout.workspace(id);
-    if let Some(pid) = keeper_pid(&dirs, id)? {
-        let op = Op::Stop {
-            grace_ms: GRACE.as_millis() as u64,
-        };
-        let stands = tokio::task::spawn_blocking(move || process::standstill(pid));
-        let asked = match stands.await {
-            Ok(Some(_)) => false,
-            _ => keeper::ask_within(&dirs, op, GRACE + Duration::from_secs(2))
-                .await
-                .is_ok(),
-        };
-        if !asked {
-            kill_keeper(&dirs, id)?;
-        }
-        if !wait_until_gone(&dirs, id).await? {
-            kill_keeper(&dirs, id)?;
-            if !wait_until_gone(&dirs, id).await? {
-                return Err(endless(id));
-            }
-        }
-    }
-    // A keeper that was killed leaves its init to the kernel, and its socket to whoever comes.
-    if let Some(init) = observe::left_init(&dirs) {
-        init.kill();
-        let ended = tokio::task::spawn_blocking(move || init.ends_within(TEARDOWN));
-        if !matches!(ended.await, Ok(true)) {
-            return Err(endless(id));
-        }
-    }
+    end_keeper(&dirs, id).await?;
+    end_left_init(&dirs, id).await?;
     match tokio::fs::remove_file(&dirs.socket).await {
-        Ok(()) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(disk_fault(
-            &error,
-            format!("cannot remove the socket of {id}"),
-        )),
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => {
+            let what = format!("cannot remove the socket of {id}");
+            return Err(disk_fault(&error, what));
+        }
+    }
+    // A keeper that was killed could not do this itself.
+    let id = id.clone();
+    blocking(move || cgroup::sweep(&dirs, TEARDOWN).map_err(|error| hangs(&id, &error))).await
+}
+
+async fn end_keeper(dirs: &WorkspaceDirs, id: &WorkspaceId) -> Result<(), Fault> {
+    let Some(pid) = keeper_pid(dirs, id)? else {
+        return Ok(());
+    };
+    let op = Op::Stop {
+        grace_ms: GRACE.as_millis() as u64,
+    };
+    let stands = tokio::task::spawn_blocking(move || process::standstill(pid));
+    let asked = match stands.await {
+        Ok(Some(_)) => false,
+        _ => keeper::ask_within(dirs, op, GRACE + Duration::from_secs(2))
+            .await
+            .is_ok(),
+    };
+    if !asked {
+        kill_keeper(dirs, id)?;
+    }
+    if wait_until_gone(dirs, id).await? {
+        return Ok(());
+    }
+    kill_keeper(dirs, id)?;
+    if wait_until_gone(dirs, id).await? {
+        return Ok(());
+    }
+    Err(hangs(id, &"the keeper stays"))
+}
+
+/// A keeper that was killed leaves its init to the kernel. A frozen one dies only when it is thawed.
+async fn end_left_init(dirs: &WorkspaceDirs, id: &WorkspaceId) -> Result<(), Fault> {
+    let Some(init) = observe::left_init(dirs) else {
+        return Ok(());
+    };
+    if let Some(group) = cgroup::leftover(dirs) {
+        group.thaw();
+    }
+    init.kill();
+    let ended = tokio::task::spawn_blocking(move || init.ends_within(TEARDOWN));
+    match ended.await {
+        Ok(true) => Ok(()),
+        _ => Err(hangs(id, &"init stays")),
     }
 }
 
-fn endless(id: &WorkspaceId) -> Fault {
+fn hangs(id: &WorkspaceId, why: &dyn std::fmt::Display) -> Fault {
     Fault::new(
         Code::Internal,
-        format!("the processes of workspace {id} do not end"),
+        format!("the processes of workspace {id} do not end: {why}"),
         "something of it hangs in the kernel; `holm stop` again, or look at `ps`",
     )
 }

@@ -2,11 +2,17 @@
 //! uncommitted state that was brought along.
 
 use super::environment::{self, toolchains, variables};
-use super::{LinuxDriver, base, disk_fault, exec, files, halt, project_id, workspace_id};
+use super::{
+    LinuxDriver, base, blocking, disk_fault, exec, files, halt, observe, project_id, workspace_id,
+};
+use crate::cgroup::{self, Limits};
 use crate::keeper;
 use crate::layout::WorkspaceDirs;
+use crate::measure;
 use crate::wire::{LaunchAnswer, LaunchFailure, LaunchPlan, Part, VERSION, switched_off};
+use holm_core::config::display_size;
 use holm_core::{Code, Fault};
+use holm_engine::driver::Ended;
 use holm_engine::exec::{ExecInput, ExecOutput, ExecRequest};
 use holm_engine::spec::{Dirty, WorkspaceSpec};
 use serde_json::json;
@@ -30,10 +36,10 @@ enum Protection {
 }
 
 pub async fn launch(driver: &LinuxDriver, spec: &WorkspaceSpec) -> Result<(), Fault> {
-    refuse_unkept_limits(spec)?;
     refuse_unkept_protection(spec)?;
     let id = workspace_id(spec)?;
     let dirs = driver.layout.workspace(&id);
+    refuse_full(driver, spec, &dirs).await?;
     environment::follow_label(&dirs, spec)
         .map_err(|error| disk_fault(&error, format!("cannot write for {id}")))?;
     if let Some(dirty) = &spec.brought.dirty
@@ -53,25 +59,44 @@ pub async fn launch(driver: &LinuxDriver, spec: &WorkspaceSpec) -> Result<(), Fa
     start_keeper(driver, spec, &dirs, Protection::On).await
 }
 
-/// A limit that `holm.toml` wrote down is kept or refused; never silently not kept.
-fn refuse_unkept_limits(spec: &WorkspaceSpec) -> Result<(), Fault> {
-    let is_allowed = |name: &str| spec.allow_degraded.iter().any(|part| part == name);
-    let unkept = unkept_limits(spec);
-    match unkept.iter().find(|name| !is_allowed(name)) {
-        None => Ok(()),
-        Some(name) => Err(Fault::new(
-            Code::LimitUnavailable,
-            format!("limits.{name} of holm.toml cannot be enforced on this machine"),
-            format!("`holm up --allow-degraded={name}` goes on without it; `holm doctor` says why"),
-        )),
-    }
+/// Limits that `holm.toml` wrote down are kept or refused, but for those that the user goes without.
+fn required_and_forgone(spec: &WorkspaceSpec) -> (Vec<String>, Vec<String>) {
+    let names = spec.limits.required.iter().cloned();
+    names.partition(|name| !spec.allow_degraded.contains(name))
 }
 
-/// Limits that `holm.toml` wrote down and that are not kept.
-fn unkept_limits(spec: &WorkspaceSpec) -> Vec<String> {
-    let mut names = spec.limits.required.clone();
-    names.retain(|name| name != "processes");
-    names
+/// What was stopped for the disk it takes would only be stopped again.
+async fn refuse_full(
+    driver: &LinuxDriver,
+    spec: &WorkspaceSpec,
+    dirs: &WorkspaceDirs,
+) -> Result<(), Fault> {
+    let Some(limit) = spec.limits.disk_bytes else {
+        return Ok(());
+    };
+    if observe::how_it_ended(dirs) != Some(Ended::DiskLimit) {
+        return Ok(());
+    }
+    let mut command = measure::command(&driver.program, &dirs.dir);
+    let (id, dir) = (spec.id.clone(), dirs.dir.clone());
+    blocking(move || {
+        let measured = command
+            .output()
+            .and_then(|output| measure::understand(&output.stdout));
+        let taken = measured
+            .map_err(|error| disk_fault(&error, format!("cannot measure workspace {id}")))?;
+        if taken <= limit {
+            return Ok(());
+        }
+        let (taken, limit) = (display_size(taken), display_size(limit));
+        let dir = dir.display();
+        Err(Fault::new(
+            Code::DiskLimit,
+            format!("workspace {id} takes {taken} of disk, and its limit is {limit}"),
+            format!("remove something below {dir}/tmp, {dir}/home or {dir}/upper (its code)"),
+        ))
+    })
+    .await
 }
 
 /// In a user namespace of its own a program can leave the mounts that hold protected paths in
@@ -133,6 +158,7 @@ fn plan(
 ) -> Result<LaunchPlan, Fault> {
     let project = project_id(spec)?;
     let visible = toolchains(spec);
+    let (required, forgone) = required_and_forgone(spec);
     Ok(LaunchPlan {
         version: VERSION,
         id: spec.id.clone(),
@@ -151,8 +177,15 @@ fn plan(
         },
         nested: spec.nested,
         environment: variables(spec, visible.path),
-        processes: Some(spec.limits.processes.unwrap_or(DEFAULT_PROCESSES)),
-        degraded: unkept_limits(spec),
+        limits: Limits {
+            memory: spec.limits.memory_bytes,
+            cpus: spec.limits.cpus,
+            processes: Some(spec.limits.processes.unwrap_or(DEFAULT_PROCESSES)),
+        },
+        disk: spec.limits.disk_bytes,
+        groups: driver.groups.clone(),
+        required,
+        forgone,
         here: here(spec),
         without: switched_off(),
     })
@@ -281,6 +314,14 @@ fn explain(id: &str, failure: &LaunchFailure) -> Fault {
         )
     };
     match part {
+        Part::Limit => Fault::new(
+            Code::LimitUnavailable,
+            format!("limits.{step} of holm.toml cannot be enforced here: {cause}"),
+            format!(
+                "`holm up --allow-degraded={step}` goes on without it; to get it, {}",
+                cgroup::advice()
+            ),
+        ),
         Part::User => missing("a user namespace"),
         Part::Network => missing("a network namespace"),
         Part::Overlay => missing("overlayfs in a user namespace"),

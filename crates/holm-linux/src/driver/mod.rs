@@ -18,6 +18,7 @@ mod unpack;
 mod unpack_tests;
 
 use crate::Layout;
+use crate::cgroup;
 use holm_core::plan::Action;
 use holm_core::{Code, Fault, ProjectId, WorkspaceId};
 use holm_engine::driver::{
@@ -39,6 +40,8 @@ pub struct LinuxDriver {
     /// Our own program, at a path that an upgrade does not pull away.
     program: PathBuf,
     builds: base::Builds,
+    /// Where control groups may be made, if anywhere.
+    groups: Option<cgroup::Place>,
 }
 
 // === impl LinuxDriver ===
@@ -69,6 +72,8 @@ impl LinuxDriver {
             layout: Arc::new(layout),
             program,
             builds: base::Builds::default(),
+            // Why there are none is said by `doctor`, and where a limit is refused.
+            groups: cgroup::find().ok(),
         })
     }
 

@@ -1,7 +1,10 @@
-//! What there is of a workspace. Looks, changes nothing.
+//! What there is of a workspace. Looks, and changes nothing but that what nobody keeps any more is
+//! let die.
 
 use super::{base, disk_fault, keeper, project_id, workspace_id};
 use crate::Layout;
+use crate::cgroup;
+use crate::keeper::DISK;
 use crate::layout::WorkspaceDirs;
 use crate::process;
 use crate::sys::lock;
@@ -12,7 +15,6 @@ use holm_engine::driver::{Ended, Sighting};
 use holm_engine::spec::WorkspaceSpec;
 use std::fs::File;
 use std::io;
-use std::path::Path;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -37,6 +39,18 @@ pub async fn observe(layout: &Layout, spec: &WorkspaceSpec) -> Result<Sighting, 
         (false, false) => Files::Absent,
     };
     let (keeper, status, reason) = observe_keeper(&dirs, &id).await?;
+    let left = match keeper {
+        Keeper::Absent => cgroup::leftover(&dirs),
+        Keeper::Running | Keeper::Broken => None,
+    };
+    let keeper = match left {
+        // Its keeper was killed and left something behind, which may be frozen and so outlive it.
+        Some(group) => {
+            group.thaw();
+            Keeper::Broken
+        }
+        None => keeper,
+    };
     Ok(Sighting {
         observed: Observed {
             base,
@@ -73,9 +87,11 @@ async fn observe_keeper(dirs: &WorkspaceDirs, id: &WorkspaceId) -> Result<Seen, 
     };
     match answer {
         Ok(Answer::Status(status)) if status.id == id.as_str() => {
-            return match status.trouble.clone() {
-                None => Ok((Keeper::Running, Some(status), None)),
-                Some(trouble) => broken(trouble),
+            return match (&status.ending, status.trouble.clone()) {
+                (None, None) => Ok((Keeper::Running, Some(status), None)),
+                // Whoever wants it to run has to wait for the end first.
+                (Some(why), _) => Ok((Keeper::Broken, None, Some(ended(why)))),
+                (None, Some(trouble)) => broken(trouble),
             };
         }
         Ok(_) | Err(_) => {}
@@ -87,7 +103,8 @@ async fn observe_keeper(dirs: &WorkspaceDirs, id: &WorkspaceId) -> Result<Seen, 
         }
         tokio::time::sleep(PAUSE).await;
     }
-    Ok((Keeper::Broken, None, None))
+    // It does not answer any more, but it may have said why.
+    Ok((Keeper::Broken, None, said_end(dirs)))
 }
 
 fn without_keeper(dirs: &WorkspaceDirs) -> Seen {
@@ -109,24 +126,36 @@ pub fn keeper_pid(dirs: &WorkspaceDirs) -> io::Result<Option<i32>> {
 
 /// The init of a keeper that was killed, while the kernel has not ended it yet.
 pub fn left_init(dirs: &WorkspaceDirs) -> Option<Incarnation> {
-    let last = last_run(&dirs.last_run())?;
+    let last = last_run(dirs)?;
     let init = last.init.filter(|_| last.boot_id == boot_id())?;
     init.is_alive().then_some(init)
 }
 
-fn how_it_ended(dirs: &WorkspaceDirs) -> Option<Ended> {
-    let last = last_run(&dirs.last_run())?;
+/// How the last run ended, of a workspace that has no keeper.
+pub fn how_it_ended(dirs: &WorkspaceDirs) -> Option<Ended> {
+    let last = last_run(dirs)?;
     if last.boot_id != boot_id() {
         return Some(Ended::Reboot);
     }
-    let said = last
-        .ended
-        .unwrap_or_else(|| "its keeper was killed".to_owned());
-    Some(Ended::Died(said))
+    let said = last.ended.as_deref().unwrap_or("its keeper was killed");
+    Some(ended(said))
 }
 
-fn last_run(path: &Path) -> Option<LastRun> {
-    serde_json::from_slice(&std::fs::read(path).ok()?).ok()
+/// What the keeper itself said of the end, if it got to that.
+fn said_end(dirs: &WorkspaceDirs) -> Option<Ended> {
+    last_run(dirs)?.ended.as_deref().map(ended)
+}
+
+fn last_run(dirs: &WorkspaceDirs) -> Option<LastRun> {
+    let text = std::fs::read(dirs.last_run()).ok()?;
+    serde_json::from_slice(&text).ok()
+}
+
+fn ended(said: &str) -> Ended {
+    match said {
+        DISK => Ended::DiskLimit,
+        _ => Ended::Died(said.to_owned()),
+    }
 }
 
 /// Empty where the kernel does not say: then nothing counts as of this boot.

@@ -5,7 +5,8 @@
 //! and a signal always gets through.
 
 use super::connection::say;
-use super::registry::{Registry, Started};
+use super::limits;
+use super::registry::{KILLED, Registry, Started};
 use crate::wire::{Answer, Exec, ExecControl, Spawn, channel, control_frame, frame, take_frame};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -87,6 +88,7 @@ pub fn run(stream: UnixStream, registry: &Registry, exec: Exec) -> io::Result<()
         input: VecDeque::new(),
         close_stdin: false,
         timed_out: false,
+        memory_kills: registry.limits().memory_kills(),
     };
     session.say(&Answer::Started)?;
     session.run()
@@ -108,6 +110,8 @@ struct Session<'a> {
     input: VecDeque<u8>,
     close_stdin: bool,
     timed_out: bool,
+    /// Processes that had been killed for want of memory when this command began.
+    memory_kills: u64,
 }
 
 /// What the wait found.
@@ -220,14 +224,22 @@ impl Session<'_> {
                 ExecControl::StdinEof => self.close_stdin = true,
                 ExecControl::Resize { rows, cols } => self.resize(rows, cols),
                 ExecControl::Signal(signal) => self.registry.signal(self.pid, signal),
-                ExecControl::Hangup => {
-                    self.registry.signal(self.pid, libc::SIGHUP);
-                    self.client = None;
-                    self.close_stdin = true;
-                }
+                ExecControl::Hangup => self.hang_up(),
             }
         }
         Ok(())
+    }
+
+    /// The client went away on purpose. A terminal is closed for real: a shell that missed the
+    /// signal just before it began to read notices that there is nothing to read from any more.
+    fn hang_up(&mut self) {
+        self.registry.signal(self.pid, libc::SIGHUP);
+        self.client = None;
+        self.close_stdin = true;
+        if self.terminal.take().is_some() {
+            self.stdin = None;
+            self.stdout = None;
+        }
     }
 
     fn resize(&self, rows: u16, cols: u16) {
@@ -376,8 +388,24 @@ impl Session<'_> {
                 self.flush_to(MOST_WAITING)?;
             }
         }
+        if let Some(word) = self.last_word(code) {
+            let word = format!("holm: {word}\n");
+            self.outgoing
+                .extend(frame(channel::STDERR, word.as_bytes()));
+        }
         self.say(&Answer::Exit(code))?;
         self.flush_to(0)
+    }
+
+    /// Why a command was killed, when that was done for it and not by it.
+    fn last_word(&self, code: u8) -> Option<&'static str> {
+        self.client.as_ref()?;
+        let registry = self.registry;
+        if registry.why_ended() == Some(limits::DISK) {
+            return Some("the workspace was stopped: it takes more disk than its limit");
+        }
+        (code == KILLED && registry.limits().memory_kills() > self.memory_kills)
+            .then_some("killed: the workspace reached its limit of memory")
     }
 
     /// Writes to the client until at most `rest` bytes wait, however slow it is.

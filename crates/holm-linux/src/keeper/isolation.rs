@@ -1,10 +1,12 @@
 //! What is in force, read off the running init, not off the plan.
 
+use super::limits;
+use crate::cgroup::Group;
 use crate::wire::LaunchPlan;
 use holm_engine::Isolation;
 use holm_engine::isolation::LimitsInForce;
 
-pub fn observe(init: i32, landlock: bool, plan: &LaunchPlan) -> Isolation {
+pub fn observe(init: i32, landlock: bool, plan: &LaunchPlan, group: Option<&Group>) -> Isolation {
     let status = std::fs::read_to_string(format!("/proc/{init}/status")).unwrap_or_default();
     let field = |name: &str| {
         status
@@ -27,7 +29,18 @@ pub fn observe(init: i32, landlock: bool, plan: &LaunchPlan) -> Isolation {
     if !landlock {
         degraded.push("landlock".to_owned());
     }
-    degraded.extend(plan.degraded.iter().cloned());
+    let membership = std::fs::read_to_string(format!("/proc/{init}/cgroup")).unwrap_or_default();
+    let group = group.filter(|group| group.has(&membership));
+    let limits = limits_in_force(init, plan, group);
+    let kept = [
+        ("memory", &limits.memory),
+        ("cpus", &limits.cpus),
+        ("processes", &limits.processes),
+        ("disk", &limits.disk),
+    ];
+    let unkept = kept.iter().filter(|(_, by)| by.is_none());
+    let unkept = unkept.map(|(name, _)| (*name).to_owned());
+    degraded.extend(unkept.filter(|name| plan.forgone.contains(name)));
     Isolation {
         user: own("user"),
         mount: own("mnt"),
@@ -37,11 +50,29 @@ pub fn observe(init: i32, landlock: bool, plan: &LaunchPlan) -> Isolation {
         seccomp: field("Seccomp").as_deref() == Some("2"),
         no_new_privs: field("NoNewPrivs").as_deref() == Some("1"),
         landlock,
-        cgroup: None,
-        limits: LimitsInForce {
-            processes: plan.processes.map(|_| "rlimit".to_owned()),
-            ..LimitsInForce::default()
-        },
+        cgroup: group.map(|group| group.version().as_str().to_owned()),
+        limits,
         degraded,
+        oom_kills: 0,
+    }
+}
+
+/// By what each limit is kept, as the kernel says it.
+fn limits_in_force(init: i32, plan: &LaunchPlan, group: Option<&Group>) -> LimitsInForce {
+    let kept = limits::kept(group, plan);
+    let by = |is_kept: bool, what: &str| is_kept.then(|| what.to_owned());
+    let rlimits = std::fs::read_to_string(format!("/proc/{init}/limits")).unwrap_or_default();
+    let most = rlimits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max processes"))
+        .and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+    LimitsInForce {
+        memory: by(kept.memory, "cgroup"),
+        cpus: by(kept.cpus, "cgroup"),
+        processes: by(kept.processes, "cgroup").or_else(|| {
+            let is_kept = most.is_some() && most == plan.limits.processes;
+            by(is_kept, "rlimit")
+        }),
+        disk: by(plan.disk.is_some(), "measured"),
     }
 }

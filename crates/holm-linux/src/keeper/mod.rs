@@ -8,15 +8,19 @@ mod connection;
 mod exec;
 mod guest;
 mod isolation;
+mod limits;
 mod moving;
 mod registry;
 
+use crate::cgroup::{self, Group};
 use crate::launch::{self, Launched, descriptors};
 use crate::layout::WorkspaceDirs;
 use crate::sys;
 use crate::wire::{
     Defence, FromInit, Incarnation, LastRun, LaunchAnswer, LaunchFailure, LaunchPlan, Part, VERSION,
 };
+pub use limits::DISK;
+use limits::Limits;
 use moving::Moving;
 use registry::{Init, Registry};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -107,13 +111,37 @@ fn set_up() -> Result<Keeper, LaunchFailure> {
     let guest = listen(&directories.guest().join("guest.sock"))
         .step(Part::Other, "open the guest socket")?;
     write_last_run(&directories, None, None).step(Part::Other, "write down the start")?;
+    let group = limits::make(&plan, &directories)?;
+    let sockets = Sockets { control, guest };
+    let started = start(plan, &directories, group, sockets, lock);
+    if started.is_err() {
+        // What was begun must not stay; the failure itself is told.
+        let _ = cgroup::sweep(&directories, limits::PATIENCE);
+    }
+    started
+}
 
+/// Where others reach the keeper.
+struct Sockets {
+    control: UnixListener,
+    guest: UnixListener,
+}
+
+/// Everything from the first process on.
+fn start(
+    plan: LaunchPlan,
+    directories: &WorkspaceDirs,
+    group: Option<Group>,
+    sockets: Sockets,
+    lock: File,
+) -> Result<Keeper, LaunchFailure> {
+    use launch::Stepped;
     let Launched {
         pidfd,
         pid,
         link,
         landlock,
-    } = launch::start(&plan)?;
+    } = launch::start(&plan, group.as_ref())?;
     link.set_read_timeout(Some(INIT_PATIENCE))
         .step(Part::Other, "set up the link")?;
     link.set_write_timeout(Some(INIT_PATIENCE))
@@ -121,18 +149,21 @@ fn set_up() -> Result<Keeper, LaunchFailure> {
     let renames = hear_hello(&link).step(Part::Other, "hear from init")?;
     let writer = link.try_clone().step(Part::Other, "set up the link")?;
     // Whoever finds this keeper dead can wait for the end of its init.
-    write_last_run(&directories, None, Incarnation::of(pid))
+    write_last_run(directories, None, Incarnation::of(pid))
         .step(Part::Other, "write down the start")?;
-    let isolation = isolation::observe(pid, landlock, &plan);
-    let registry = Arc::new(Registry::new(plan, isolation, Init { pidfd, pid }, writer));
-    let moving = Moving::new(renames, &directories, &registry)
+    let isolation = isolation::observe(pid, landlock, &plan, group.as_ref());
+    let limits = Limits::new(group);
+    let init = Init { pidfd, pid };
+    let registry = Arc::new(Registry::new(plan, isolation, limits, init, writer));
+    let moving = Moving::new(renames, directories, &registry)
         .step(Part::Other, "finish interrupted moves")?;
+    limits::watch_disk(&registry, directories).step(Part::Other, "watch the disk")?;
     Ok(Keeper {
-        directories,
+        directories: directories.clone(),
         registry,
         link,
-        control,
-        guest,
+        control: sockets.control,
+        guest: sockets.guest,
         moving,
         _lock: lock,
     })
@@ -203,7 +234,9 @@ impl Keeper {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => break format!("the keeper cannot wait: {error}"),
             }
-            let [ended, told, asked, asked_inside, moved] =
+            // Where renames are told hangs up when the last process inside is gone.
+            let moved = sources[4].revents().contains(PollFlags::IN);
+            let [ended, told, asked, asked_inside, _] =
                 sources.map(|source| !source.revents().is_empty());
             if told && let Err(error) = self.hear() {
                 self.registry.kill();
@@ -244,13 +277,20 @@ impl Keeper {
         // Every process of the workspace is gone with init; this makes sure of init.
         self.registry.kill();
         let stopped = self.registry.was_asked_to_stop();
-        let reason = if stopped { "stopped" } else { reason };
+        let limits = self.registry.limits();
+        let reason = match self.registry.why_ended() {
+            Some(why) => why,
+            None if stopped => "stopped",
+            None if limits.has_just_killed() => limits::MEMORY,
+            None => reason,
+        };
         if !stopped {
             eprintln!("ended: {reason}");
         }
         if let Err(error) = write_last_run(&self.directories, Some(reason.to_owned()), None) {
             eprintln!("cannot write down the end: {error}");
         }
+        limits.remove(&self.directories);
         self.registry.end(Duration::from_secs(2));
         let _ = std::fs::remove_file(&self.directories.socket);
         i32::from(!stopped)

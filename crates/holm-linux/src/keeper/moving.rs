@@ -94,6 +94,10 @@ impl Moving {
         };
         let plan = &registry.plan;
         let mut child = mover::command(&plan.program, listener, registry.init())?.spawn()?;
+        // It waits for the plan, so it does nothing before it counts as the workspace's.
+        if let Some(group) = registry.limits().group() {
+            group.take_in(child.id())?;
+        }
         if let Some(mut stdin) = child.stdin.take() {
             stdin.write_all(&serde_json::to_vec(plan)?)?;
         }

@@ -1,5 +1,6 @@
 //! What the keeper knows: the plan, the link to init, who waits for which program to start or end.
 
+use super::limits::Limits;
 use crate::launch::descriptors::send;
 use crate::process;
 use crate::wire::{FromInit, LaunchPlan, Spawn, Status, ToInit, VERSION};
@@ -10,18 +11,21 @@ use std::io::{self, PipeWriter, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 pub struct Registry {
     pub plan: LaunchPlan,
     isolation: Isolation,
+    limits: Limits,
     init: Init,
     writer: Mutex<UnixStream>,
     state: Mutex<State>,
     changed: Condvar,
     sequence: AtomicU64,
     stop_asked: AtomicBool,
+    /// Why the keeper itself ends the workspace.
+    ending: OnceLock<&'static str>,
 }
 
 /// The first process inside. It is not waited for before its end is reported, so both mean it.
@@ -57,21 +61,29 @@ pub enum Started {
 pub struct Talking<'a>(&'a Registry);
 
 /// The code of what was killed by the end of the workspace: 128 + SIGKILL.
-const KILLED: u8 = 137;
+pub const KILLED: u8 = 137;
 
 // === impl Registry ===
 
 impl Registry {
-    pub fn new(plan: LaunchPlan, isolation: Isolation, init: Init, writer: UnixStream) -> Self {
+    pub fn new(
+        plan: LaunchPlan,
+        isolation: Isolation,
+        limits: Limits,
+        init: Init,
+        writer: UnixStream,
+    ) -> Self {
         Self {
             plan,
             isolation,
+            limits,
             init,
             writer: Mutex::new(writer),
             state: Mutex::default(),
             changed: Condvar::new(),
             sequence: AtomicU64::new(1),
             stop_asked: AtomicBool::new(false),
+            ending: OnceLock::new(),
         }
     }
 
@@ -87,11 +99,19 @@ impl Registry {
         Status {
             version: VERSION,
             id: self.plan.id.clone(),
-            isolation: self.isolation.clone(),
+            isolation: Isolation {
+                oom_kills: self.limits.memory_kills(),
+                ..self.isolation.clone()
+            },
+            ending: self.why_ended().map(str::to_owned),
             trouble: process::standstill(self.init.pid).map(|how| format!("init {how}")),
             commands,
             program: Some(self.plan.program.clone()),
         }
+    }
+
+    pub fn limits(&self) -> &Limits {
+        &self.limits
     }
 
     pub fn label(&self) -> String {
@@ -160,6 +180,10 @@ impl Registry {
                 }
             }
             FromInit::Exited { pid, code } => {
+                if code == KILLED {
+                    // Perhaps for want of memory, which goes to the log.
+                    self.limits.memory_kills();
+                }
                 if let Some(mut exit) = state.running.remove(&pid) {
                     let _ = exit.write_all(&[code]);
                 }
@@ -175,6 +199,7 @@ impl Registry {
     pub fn stop(&self, grace: Duration) {
         self.stop_asked.store(true, Ordering::SeqCst);
         self.state().empty = false;
+        self.thaw();
         // One that stands still would not hear it, and nothing inside would learn of the grace.
         let hears = process::standstill(self.init.pid).is_none();
         if hears && self.tell_init(&ToInit::Terminate, &[]).is_ok() {
@@ -195,12 +220,31 @@ impl Registry {
         self.kill();
     }
 
+    /// Ends the workspace for a reason of the keeper's own, which is told to whoever asks later.
+    pub fn end_because(&self, why: &'static str, grace: Duration) {
+        if self.ending.set(why).is_ok() {
+            self.stop(grace);
+        }
+    }
+
+    pub fn why_ended(&self) -> Option<&'static str> {
+        self.ending.get().copied()
+    }
+
+    /// What is frozen neither hears nor dies.
+    fn thaw(&self) {
+        if let Some(group) = self.limits.group() {
+            group.thaw();
+        }
+    }
+
     pub fn was_asked_to_stop(&self) -> bool {
         self.stop_asked.load(Ordering::SeqCst)
     }
 
     /// Ends init and with it every process of the workspace.
     pub fn kill(&self) {
+        self.thaw();
         // An error means that it is gone already.
         let _ = pidfd_send_signal(&self.init.pidfd, Signal::KILL);
     }

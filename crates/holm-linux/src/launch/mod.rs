@@ -13,6 +13,7 @@ mod root;
 mod seal;
 mod tree;
 
+use crate::cgroup::Group;
 use crate::sys;
 use crate::wire::{Defence, FromInit, LaunchFailure, LaunchPlan, Part};
 use root::NewRoot;
@@ -42,9 +43,12 @@ pub const INIT_NAME: &str = "holm-init";
 pub const PROGRAM: &str = "/run/holm/bin/holm";
 
 /// Makes the workspace and starts its init. The caller must have one thread only.
-pub fn start(plan: &LaunchPlan) -> Result<Launched, LaunchFailure> {
+pub fn start(plan: &LaunchPlan, group: Option<&Group>) -> Result<Launched, LaunchFailure> {
     let (link, link_inside) = UnixStream::pair().step(Part::Other, "make the link to init")?;
     let (mut report, report_inside) = io::pipe().step(Part::Other, "make the report pipe")?;
+    let entrances = group
+        .map_or(Ok(Vec::new()), Group::entrances)
+        .step(Part::Other, "open the control group")?;
     // Asked before the clone: afterwards the kernel answers with the id of nobody.
     let user = (
         rustix::process::getuid().as_raw(),
@@ -55,7 +59,7 @@ pub fn start(plan: &LaunchPlan) -> Result<Launched, LaunchFailure> {
     match side {
         sys::clone::Side::Child => {
             drop((link, report));
-            let failure = match become_init(plan, user, link_inside, &report_inside) {
+            let failure = match become_init(plan, user, entrances, link_inside, &report_inside) {
                 Ok(never) => match never {},
                 Err(failure) => failure,
             };
@@ -64,7 +68,7 @@ pub fn start(plan: &LaunchPlan) -> Result<Launched, LaunchFailure> {
             std::process::exit(1);
         }
         sys::clone::Side::Parent { pidfd, pid } => {
-            drop((link_inside, report_inside));
+            drop((link_inside, report_inside, entrances));
             let mut told = String::new();
             // The pipe closes when init is executed, or after the failure was written.
             report
@@ -102,10 +106,12 @@ fn tell(mut pipe: &io::PipeWriter, report: &Report) -> io::Result<()> {
 fn become_init(
     plan: &LaunchPlan,
     user: (u32, u32),
+    entrances: Vec<File>,
     link: UnixStream,
     report: &io::PipeWriter,
 ) -> Result<Never, LaunchFailure> {
     sys::process::die_with_parent().step(Part::Other, "ask to die with the keeper")?;
+    enter_group(entrances).step(Part::Other, "enter the control group")?;
     map_user(user).step(Part::User, "map the user into the namespace")?;
     limit_namespaces(plan).step(Part::User, "limit what the namespace may make")?;
     sys::network::loopback_up().step(Part::Network, "bring up the loopback interface")?;
@@ -147,9 +153,18 @@ fn execute_init(link: &UnixStream) -> io::Result<Never> {
         .exec())
 }
 
+/// Before anything else, so that nothing of the workspace is ever outside. What it sees of control
+/// groups begins here: it cannot name the directory above, which has the limits.
+fn enter_group(entrances: Vec<File>) -> io::Result<()> {
+    for mut entrance in entrances {
+        entrance.write_all(b"0")?;
+    }
+    sys::process::own_cgroup_namespace()
+}
+
 /// The user is mapped to itself: with any other map git's index does not match what `lstat` says,
 /// and files of an unmapped group cannot be copied up.
-fn map_user((uid, gid): (u32, u32)) -> io::Result<()> {
+pub(crate) fn map_user((uid, gid): (u32, u32)) -> io::Result<()> {
     write("/proc/self/setgroups", "deny")?;
     write("/proc/self/gid_map", &format!("{gid} {gid} 1"))?;
     write("/proc/self/uid_map", &format!("{uid} {uid} 1"))

@@ -68,7 +68,7 @@ fn set_limits(plan: &LaunchPlan) -> io::Result<()> {
     setrlimit(Resource::Rtprio, at_most(0))?;
     // What the user may take from other programs of the host is not the workspace's to take.
     setrlimit(Resource::Nice, at_most(0))?;
-    if let Some(processes) = plan.processes {
+    if let Some(processes) = plan.limits.processes {
         // Counted in this user namespace, so other workspaces and the host do not matter.
         setrlimit(Resource::Nproc, at_most(processes))?;
     }

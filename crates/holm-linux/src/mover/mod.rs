@@ -83,14 +83,17 @@ fn set_up(listener: i32, init: i32) -> io::Result<Mover> {
     }
     sys::process::die_with_parent()?;
     let mut text = Vec::new();
-    io::stdin().read_to_end(&mut text)?;
+    io::stdin()
+        .read_to_end(&mut text)
+        .map_err(cannot("read the plan"))?;
     let plan: LaunchPlan = serde_json::from_slice(&text)?;
     let dirs = WorkspaceDirs {
         dir: plan.dir.clone(),
         socket: plan.socket.clone(),
     };
-    let journal = Arc::new(Journal::open(&dirs.moves())?);
-    let processes = Arc::new(launch::open_directory(Path::new("/proc"))?);
+    let journal = Arc::new(Journal::open(&dirs.moves()).map_err(cannot("open the journal"))?);
+    let processes =
+        Arc::new(launch::open_directory(Path::new("/proc")).map_err(cannot("open /proc"))?);
     // A directory is held open for each level of a tree that is copied.
     let files = getrlimit(Resource::Nofile);
     setrlimit(
@@ -99,27 +102,39 @@ fn set_up(listener: i32, init: i32) -> io::Result<Mover> {
             current: files.maximum,
             maximum: files.maximum,
         },
-    )?;
+    )
+    .map_err(cannot("raise the limit of open files"))?;
     rustix::process::umask(rustix::fs::Mode::empty());
 
     let inside = ThreadNameSpaceType::USER | ThreadNameSpaceType::MOUNT;
-    move_into_thread_name_spaces(init.as_fd(), inside)?;
+    move_into_thread_name_spaces(init.as_fd(), inside).map_err(cannot("join the workspace"))?;
     sys::process::no_new_privileges()?;
     // No Landlock here: a process in a domain of its own may not look into processes of another
     // one. The mounts, which Landlock only stands behind, hold for this process as for all inside.
-    sys::capability::drop_all_but_looking()?;
+    sys::capability::drop_all_but_looking().map_err(cannot("give up capabilities"))?;
     sys::process::die_with_parent()?;
-    relocate::finish_interrupted(&journal)?;
+    relocate::finish_interrupted(&journal).map_err(cannot("finish interrupted moves"))?;
     // The keeper waits for this word when a move had been interrupted; otherwise nobody reads it.
     let _ = io::stdout().write_all(READY);
     let _ = io::stdout().flush();
-    let null = std::fs::File::options().write(true).open("/dev/null")?;
+    let null = std::fs::File::options()
+        .write(true)
+        .open("/dev/null")
+        .map_err(cannot("open /dev/null"))?;
     rustix::stdio::dup2_stdout(&null)?;
     Ok(Mover {
         listener: Arc::new(listener),
         processes,
         journal,
     })
+}
+
+/// Says what was tried.
+fn cannot<E: Into<io::Error>>(what: &'static str) -> impl Fn(E) -> io::Error {
+    move |error| {
+        let error: io::Error = error.into();
+        io::Error::new(error.kind(), format!("cannot {what}: {error}"))
+    }
 }
 
 // === impl Mover ===

@@ -1,7 +1,9 @@
 //! Why a part is missing and how to get it, and what else of the machine matters.
 
 use super::{Check, Status};
+use crate::cgroup;
 use crate::wire::{LaunchFailure, Part};
+use holm_engine::Isolation;
 use std::fs;
 use std::path::Path;
 
@@ -37,7 +39,7 @@ pub fn fix_for(failure: &LaunchFailure, data_dir: &Path) -> String {
             .to_owned(),
         Part::Seccomp => "use a kernel with CONFIG_SECCOMP_FILTER".to_owned(),
         Part::NoNewPrivileges => "use Linux 5.12 or newer".to_owned(),
-        Part::ProtectedPath | Part::Other => {
+        Part::Limit | Part::ProtectedPath | Part::Other => {
             format!("look at the cause; {} must be writable", data_dir.display())
         }
     }
@@ -83,21 +85,39 @@ fn is_container() -> bool {
 
 /// What is not isolation but decides how many workspaces the machine carries.
 pub fn host_limits(data_dir: &Path) -> Vec<Check> {
-    vec![control_groups(), inotify(), disk(data_dir)]
+    vec![inotify(), disk(data_dir)]
 }
 
-fn control_groups() -> Check {
-    let controllers = fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").ok();
-    let found = match controllers {
-        Some(list) => format!("v2 with {}", list.trim()),
-        None if Path::new("/sys/fs/cgroup/memory").exists() => "v1".to_owned(),
-        None => "none".to_owned(),
+/// What control groups kept in a trial workspace. Another daemon may have other rights: one that
+/// systemd or root started.
+pub fn control_groups(isolation: &Isolation) -> Check {
+    let kept = [
+        ("memory", &isolation.limits.memory),
+        ("cpus", &isolation.limits.cpus),
+        ("processes", &isolation.limits.processes),
+    ];
+    let is_kept = |by: &Option<String>| by.as_deref() == Some("cgroup");
+    let names = |wanted: bool| -> Vec<&str> {
+        let chosen = kept.iter().filter(|(_, by)| is_kept(by) == wanted);
+        chosen.map(|(name, _)| *name).collect()
     };
+    let (kept, unkept) = (names(true).join(", "), names(false).join(", "));
+    let detail = match (&isolation.cgroup, cgroup::find()) {
+        (Some(version), _) if unkept.is_empty() => format!("{version} limits {kept}"),
+        (Some(version), _) => format!("{version} limits {kept} but not {unkept}"),
+        (None, Err(why)) => format!("none: {why}; limits of memory and cpus cannot be kept"),
+        (None, Ok(_)) => "none could be made; limits of memory and cpus cannot be kept".to_owned(),
+    };
+    let is_whole = unkept.is_empty();
     Check {
         name: "control groups",
-        status: Status::Warning,
-        detail: format!("{found}; this version of holm keeps only the limit of processes"),
-        fix: None,
+        status: if is_whole {
+            Status::Ok
+        } else {
+            Status::Warning
+        },
+        detail,
+        fix: (!is_whole).then(|| cgroup::advice().to_owned()),
         required: false,
     }
 }

@@ -5,7 +5,7 @@ mod explain;
 mod trial;
 
 use crate::wire::Part;
-use explain::{fix_for, host_limits};
+use explain::{control_groups, fix_for, host_limits};
 use std::path::Path;
 
 /// One thing that was looked at.
@@ -139,7 +139,10 @@ fn isolation(data_dir: &Path) -> Vec<Check> {
         });
     }
     match trial {
-        Ok(isolation) => checks.push(landlock(isolation.landlock)),
+        Ok(isolation) => {
+            checks.push(landlock(isolation.landlock));
+            checks.push(control_groups(&isolation));
+        }
         Err(failure) if !failed => checks.push(Check {
             name: "a trial workspace",
             status: Status::Missing,

@@ -1,5 +1,6 @@
 //! A throw-away workspace with nothing in it: made, looked at, ended, removed.
 
+use crate::cgroup::{self, Limits};
 use crate::driver::remove_tree;
 use crate::keeper;
 use crate::launch::Stepped;
@@ -15,6 +16,13 @@ use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
+
+/// Limits that a workspace without anything in it can live with.
+const TRIED: Limits = Limits {
+    memory: Some(512 << 20),
+    cpus: Some(1.0),
+    processes: Some(256),
+};
 
 /// What is in force in it, or what stood in the way.
 pub fn run(data_dir: &Path) -> Result<Isolation, LaunchFailure> {
@@ -79,8 +87,11 @@ fn launch(dirs: &WorkspaceDirs, id: &WorkspaceId) -> Result<Isolation, LaunchFai
         protected: vec!["protected".to_owned()],
         nested: false,
         environment: Vec::new(),
-        processes: None,
-        degraded: Vec::new(),
+        limits: TRIED,
+        disk: None,
+        groups: cgroup::find().ok(),
+        required: Vec::new(),
+        forgone: Vec::new(),
         here: serde_json::Value::Null,
         without: Vec::new(),
     };

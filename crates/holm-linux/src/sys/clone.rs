@@ -14,14 +14,14 @@ pub enum Side {
     },
 }
 
-/// Every namespace that a workspace has of its own.
+/// Every namespace that a workspace has of its own, but for that of control groups, which begins
+/// when the first process has entered its group.
 pub const NAMESPACES: u64 = (libc::CLONE_NEWUSER
     | libc::CLONE_NEWNS
     | libc::CLONE_NEWPID
     | libc::CLONE_NEWNET
     | libc::CLONE_NEWIPC
-    | libc::CLONE_NEWUTS
-    | libc::CLONE_NEWCGROUP) as u64;
+    | libc::CLONE_NEWUTS) as u64;
 
 /// Forks into new namespaces (`flags`). The caller must have one thread only: the child goes on
 /// with a copy of the caller's memory, and a lock held by another thread would never be released.

@@ -24,6 +24,20 @@ pub fn no_new_privileges() -> io::Result<()> {
     Ok(())
 }
 
+/// Makes the group that this process is in the root of what it can see of control groups.
+pub fn own_cgroup_namespace() -> io::Result<()> {
+    // SAFETY: no pointers; only the view of control groups changes.
+    check(unsafe { libc::unshare(libc::CLONE_NEWCGROUP) }.into())?;
+    Ok(())
+}
+
+/// Becomes the owner of a new user namespace. The caller must have one thread only.
+pub fn own_user_namespace() -> io::Result<()> {
+    // SAFETY: no pointers; the kernel refuses it to a process with several threads.
+    check(unsafe { libc::unshare(libc::CLONE_NEWUSER) }.into())?;
+    Ok(())
+}
+
 /// Leaves the user's session keyring behind and starts an empty one.
 pub fn fresh_session_keyring() -> io::Result<()> {
     const KEYCTL_JOIN_SESSION_KEYRING: libc::c_long = 1;

@@ -82,6 +82,7 @@ fn unit(program: &Path, home: Option<PathBuf>) -> String {
          Restart=on-failure\n\
          KillMode=process\n\
          Delegate=yes\n\
+         DelegateSubgroup=daemon\n\
          \n\
          [Install]\n\
          WantedBy=default.target\n",

@@ -19,6 +19,7 @@ pub const READY: &str = "ready";
 /// Starts a daemon and returns when it is ready.
 pub async fn background(user: &DaemonUser, limit: Duration) -> Result<(), Fault> {
     user.prepare_home()?;
+    let groups = user.prepare_groups();
     // A pipe that this command was given would not end for as long as the daemon lives.
     holm_linux::sys::process::keep_from_children(3)
         .map_err(|error| not_started(&format!("descriptors cannot be kept from it: {error}")))?;
@@ -32,6 +33,7 @@ pub async fn background(user: &DaemonUser, limit: Duration) -> Result<(), Fault>
     let mut child = tokio::process::Command::from(command)
         .spawn()
         .map_err(|error| not_started(&format!("it cannot be run: {error}")))?;
+    drop(groups);
     let stdout = child
         .stdout
         .take()
@@ -53,6 +55,7 @@ pub fn replace(user: &DaemonUser, arguments: &[&str]) -> Fault {
     if let Err(fault) = user.prepare_home() {
         return fault;
     }
+    let _groups = user.prepare_groups();
     let error = daemon_command(user).args(arguments).exec();
     not_started(&format!("it cannot be run: {error}"))
 }

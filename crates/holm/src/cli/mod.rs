@@ -3,21 +3,26 @@
 //! Verbs reach the engine only through the daemon's API. What they print goes through
 //! [`output`], and every failure is a [`Fault`] whose kind decides the exit code here, in one place.
 
+mod apply;
 mod attach;
+mod changes;
 mod checkout;
 mod completions;
 mod connect;
 mod daemon;
 mod daemon_unit;
 mod df;
+mod diff;
 mod doctor;
 mod enter;
 mod exec;
+mod fetch;
 mod find;
 mod gc;
 mod here;
 mod launch;
 mod ls;
+mod merge;
 mod origin;
 mod output;
 mod progress;
@@ -41,7 +46,9 @@ mod table;
 mod terminal;
 mod trust;
 mod up;
+mod upload_pack;
 mod user;
+mod work;
 
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
@@ -90,6 +97,11 @@ enum Verb {
     Df(df::DfArgs),
     Exec(exec::ExecArgs),
     Enter(enter::EnterArgs),
+    Diff(diff::DiffArgs),
+    Changes(changes::ChangesArgs),
+    Fetch(fetch::FetchArgs),
+    Apply(apply::ApplyArgs),
+    Merge(merge::MergeArgs),
     Here(here::HereArgs),
     Project(project::ProjectArgs),
     Trust(trust::TrustArgs),
@@ -99,6 +111,8 @@ enum Verb {
     Schema(schema::SchemaArgs),
     #[command(hide = true)]
     ReceivePack(receive_pack::ReceivePackArgs),
+    #[command(hide = true)]
+    UploadPack(upload_pack::UploadPackArgs),
 }
 
 /// What every verb is given besides its arguments.
@@ -150,6 +164,11 @@ fn run(context: &Context, verb: Verb) -> Outcome {
         Verb::Df(arguments) => df::run(context, arguments),
         Verb::Exec(arguments) => exec::run(context, arguments),
         Verb::Enter(arguments) => enter::run(context, arguments),
+        Verb::Diff(arguments) => diff::run(context, arguments),
+        Verb::Changes(arguments) => changes::run(context, arguments),
+        Verb::Fetch(arguments) => fetch::run(context, arguments),
+        Verb::Apply(arguments) => apply::run(context, arguments),
+        Verb::Merge(arguments) => merge::run(context, arguments),
         Verb::Here(arguments) => here::run(context, arguments),
         Verb::Project(arguments) => project::run(context, arguments),
         Verb::Trust(arguments) => trust::run(context, arguments),
@@ -158,6 +177,7 @@ fn run(context: &Context, verb: Verb) -> Outcome {
         Verb::Completions(arguments) => completions::run(context, arguments),
         Verb::Schema(arguments) => schema::run(context, arguments),
         Verb::ReceivePack(arguments) => receive_pack::run(context, arguments),
+        Verb::UploadPack(arguments) => upload_pack::run(context, arguments),
     }
 }
 

@@ -58,7 +58,8 @@ impl<'a> Progress<'a> {
             Shown::Bar(bar) => {
                 let bar = bar.get_or_insert_with(|| new_bar(self.begun));
                 bar.set_message(step);
-                bar.set_length(total);
+                // What is not known grows with what is done.
+                bar.set_length(total.max(done));
                 bar.set_position(done);
             }
             Shown::Lines { last } => {

@@ -155,6 +155,12 @@ fn isolation(text: &mut String, isolation: &Isolation) {
     .map(|(name, by)| format!("{name} by {}", by.as_deref().unwrap_or("nothing")))
     .collect();
     line(text, "limits", &kept.join(", "));
+    if isolation.oom_kills > 0 {
+        let kills = isolation.oom_kills;
+        text.push_str(&format!(
+            "  {WARNING}memory{WARNING:#}        the limit was reached: {kills} killed since the start\n"
+        ));
+    }
     if !isolation.degraded.is_empty() {
         let degraded = printable(&isolation.degraded.join(", "));
         text.push_str(&format!("  {WARNING}degraded{WARNING:#}      {degraded}\n"));

@@ -187,7 +187,7 @@ fn receive_pack_command(client: &Client, project: &Project) -> Result<String, Fa
 }
 
 /// A word as a shell reads it back unchanged.
-fn quoted(word: &str) -> String {
+pub fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 

@@ -6,6 +6,7 @@
 use crate::config::user::UserConfig;
 use crate::paths::{Paths, Surroundings, is_directory_of, process_variables};
 use holm_core::{Code, Fault};
+use holm_linux::cgroup::Stay;
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Gid, Uid};
 use std::collections::BTreeMap;
@@ -90,6 +91,18 @@ impl DaemonUser {
     /// The settings of that user.
     pub fn settings(&self) -> Result<UserConfig, Fault> {
         crate::config::user::load(&self.paths()?.config_file, &self.home()?)
+    }
+
+    /// What only root can do for the daemon's limits. What is returned has to live until the daemon
+    /// was started.
+    pub fn prepare_groups(&self) -> Option<Stay> {
+        let DaemonUser::Service(account) = self else {
+            return None;
+        };
+        // A machine that has none is told by `doctor`, and where a limit is refused.
+        holm_linux::cgroup::prepare(account.uid, account.gid)
+            .ok()
+            .flatten()
     }
 
     /// Makes a fresh `HOLM_HOME` the service user's own, so that its daemon can use it.

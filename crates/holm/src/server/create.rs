@@ -15,9 +15,10 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
 use holm_api::workspace::{CreateEvent, CreateWorkspace, Workspace};
-use holm_core::{Fault, WorkspaceId};
+use holm_core::admission::Machine;
+use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::driver::ProgressEvent;
-use holm_engine::{Created, NewWorkspace, Progress, Reuse};
+use holm_engine::{Admission, Created, NewWorkspace, Progress, Reuse};
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
@@ -65,11 +66,16 @@ pub async fn create(
         received,
         notes,
     } = app.compose(&create, &project).await?;
+    let admission = match create.force {
+        true => Admission::Force,
+        false => Admission::Check(machine(&app)?),
+    };
     let new = NewWorkspace {
         project_id: id,
         label,
         reuse,
         owner: peer.name(),
+        admission,
         spec,
     };
     let (progress, heard) = mpsc::unbounded_channel();
@@ -97,6 +103,16 @@ pub async fn create(
         Some((Ok::<_, Infallible>(line(&event)), telling))
     });
     Ok(lines(HttpBody::from_stream(events)))
+}
+
+fn machine(app: &App) -> Result<Machine, Fault> {
+    holm_linux::machine::look(&app.paths.data_dir).map_err(|error| {
+        Fault::new(
+            Code::Internal,
+            format!("cannot tell what the machine has: {error}"),
+            "`holm up --force` does not ask",
+        )
+    })
 }
 
 // === impl Telling ===

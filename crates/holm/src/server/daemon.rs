@@ -70,11 +70,12 @@ impl App {
         })
     }
 
-    /// Stops every workspace that runs, all at once. Fails if one does not stop.
+    /// Stops every workspace that runs, all at once, and ends what is left of those that failed. Fails
+    /// if one does not stop.
     async fn stop_workspaces(&self) -> Result<(), Fault> {
         let mut stops = JoinSet::new();
         for view in self.engine.list().await? {
-            if view.state == Condition::Running {
+            if matches!(view.state, Condition::Running | Condition::Failed) {
                 let engine = self.engine.clone();
                 stops.spawn(async move { engine.stop(&view.record.id).await });
             }

@@ -20,6 +20,7 @@ mod startup;
 mod trust;
 mod uploads;
 mod view;
+mod work;
 mod workspaces;
 
 use crate::paths::Paths;
@@ -174,6 +175,9 @@ fn routes(app: Arc<App>) -> Router {
         .route("/workspaces/{id}/restore", post(workspaces::restore))
         .route("/workspaces/{id}/cancel", post(workspaces::cancel))
         .route("/workspaces/{id}/exec", get(exec::exec))
+        .route("/workspaces/{id}/capture", post(work::capture))
+        .route("/workspaces/{id}/changes", get(work::changes))
+        .route("/workspaces/{id}/diff", get(work::diff))
         .layer(DefaultBodyLimit::max(LARGEST_BODY))
         // What is uploaded goes to the disk as it comes, so its size is limited by that.
         .route(

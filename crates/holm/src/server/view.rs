@@ -84,5 +84,6 @@ fn in_force(isolation: holm_engine::Isolation) -> Isolation {
             disk: isolation.limits.disk,
         },
         degraded: isolation.degraded,
+        oom_kills: isolation.oom_kills,
     }
 }

@@ -81,7 +81,7 @@ fn workspace() -> Value {
             "seccomp": "bool", "no_new_privs": "bool", "landlock": "bool", "cgroup": "string?",
             "limits": { "memory": "string?", "cpus": "string?", "processes": "string?",
                         "disk": "string?" },
-            "degraded": ["string"],
+            "degraded": ["string"], "oom_kills": "count",
         },
     })
 }

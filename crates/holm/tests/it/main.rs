@@ -10,6 +10,8 @@
 
 mod api;
 mod attacks_files;
+mod attacks_git;
+mod attacks_git_objects;
 mod attacks_identity;
 mod attacks_kernel;
 mod attacks_kernel_limits;
@@ -41,6 +43,8 @@ mod life_inject;
 mod life_many;
 mod life_model;
 mod lifecycle;
+mod limits;
+mod limits_attacks;
 mod on_a_terminal;
 mod renames;
 mod root;
@@ -51,3 +55,4 @@ mod toolchains;
 mod trash;
 mod trust;
 mod truth;
+mod work_comes_back;

@@ -2,83 +2,9 @@
 //!
 //! Being root takes root. The suite is run by root in CI; for others there is nothing to see here.
 
-use crate::support::{Ran, program};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use tempfile::TempDir;
-
-/// A place of root's: a home that nobody else can enter, and a `HOLM_HOME` beside it.
-struct Place {
-    place: TempDir,
-}
-
-// === impl Place ===
-
-impl Place {
-    /// `None` for somebody who is not root.
-    fn new() -> Option<Self> {
-        if !rustix::process::geteuid().is_root() {
-            eprintln!("not root: what root sees was NOT tested");
-            return None;
-        }
-        let place = tempfile::Builder::new()
-            .prefix("holm-root-")
-            .tempdir()
-            .unwrap();
-        std::fs::set_permissions(place.path(), PermissionsExt::from_mode(0o711)).unwrap();
-        let place = Self { place };
-        let home = place.home();
-        std::fs::create_dir(&home).unwrap();
-        std::fs::set_permissions(&home, PermissionsExt::from_mode(0o700)).unwrap();
-        Some(place)
-    }
-
-    fn home(&self) -> PathBuf {
-        self.place.path().join("root")
-    }
-
-    fn holm_home(&self) -> PathBuf {
-        self.place.path().join("holm")
-    }
-
-    fn command(&self, program: impl AsRef<std::ffi::OsStr>, directory: &Path) -> Command {
-        let mut command = Command::new(program);
-        command
-            .current_dir(directory)
-            .env_clear()
-            .env("HOME", self.home())
-            .env("HOLM_HOME", self.holm_home())
-            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
-            .env("LANG", "C.UTF-8")
-            .env("SECRET_OF_ROOT", "canary")
-            .stdin(Stdio::null());
-        command
-    }
-
-    fn holm(&self, directory: &Path, arguments: &[&str]) -> Ran {
-        Ran::new(self.command(program(), directory).args(arguments))
-    }
-
-    /// A repository that only root can read.
-    fn repository(&self) -> PathBuf {
-        let path = self.home().join("shop");
-        let script = "git init -q -b main shop && cd shop && git config user.name Root &&
-            git config user.email root@example.org && echo hello > README.md &&
-            printf '.env\\n' > .gitignore && echo A=1 > .env && git add . && git commit -qm first";
-        Ran::new(self.command("sh", &self.home()).args(["-c", script])).ok();
-        path
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = self
-            .command(program(), Path::new("/"))
-            .args(["daemon", "stop", "--all"])
-            .output();
-    }
-}
+use crate::support::{Place, Ran, program};
+use std::os::unix::fs::MetadataExt;
+use std::process::Command;
 
 fn holm_uid() -> u32 {
     let known = std::fs::read_to_string("/etc/passwd").unwrap();

@@ -51,6 +51,9 @@ pub struct UpArgs {
     /// Go on although this part of the isolation is missing; `holm doctor` names the parts
     #[arg(long, value_name = "PART", value_delimiter = ',')]
     allow_degraded: Vec<String>,
+    /// Go on although the declared limits of all running workspaces are more than the machine has
+    #[arg(long)]
+    force: bool,
 }
 
 pub fn run(context: &Context, arguments: UpArgs) -> Outcome {

@@ -171,6 +171,7 @@ fn request(
         worktree_include: check.worktree_include,
         untrusted: arguments.untrusted,
         allow_degraded: arguments.allow_degraded.clone(),
+        force: arguments.force,
         user_name: repository.user_name.clone(),
         user_email: repository.user_email.clone(),
         remotes: remotes.collect(),

@@ -3,6 +3,7 @@
 mod census;
 mod elsewhere;
 mod island;
+mod place;
 mod probe;
 mod ran;
 mod repository;
@@ -12,6 +13,7 @@ mod user;
 
 pub use census::{Census, Process, is_gone, state_of};
 pub use island::Island;
+pub use place::Place;
 pub use ran::Ran;
 pub use repository::Repository;
 pub use running::{Running, send};

@@ -1,0 +1,135 @@
+//! Whether the machine has room for one more workspace, by what `holm.toml` files declared. The
+//! engine asks before it makes one; the user may overrule it.
+
+/// What one workspace's `holm.toml` declared that it may take, in bytes. What it did not declare
+/// does not count: a default is no promise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Declared {
+    pub memory: Option<u64>,
+    pub disk: Option<u64>,
+}
+
+/// What the machine has, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Machine {
+    pub memory: u64,
+    /// Of the file system that workspaces are on.
+    pub disk: u64,
+    pub free_disk: u64,
+}
+
+/// Why there is no room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overcommitted {
+    /// All that run and the new one may take this much of memory together.
+    Memory { declared: u64, there_is: u64 },
+    /// All that run and the new one may take this much of disk together.
+    Disk { declared: u64, there_is: u64 },
+    /// The new one alone may take more than is free.
+    FreeDisk { declared: u64, free: u64 },
+}
+
+/// Decides about `new` beside those that `run`. One that declares nothing is always let in.
+pub fn admit(machine: Machine, running: &[Declared], new: Declared) -> Result<(), Overcommitted> {
+    let sum = |of: fn(&Declared) -> Option<u64>| {
+        running
+            .iter()
+            .filter_map(of)
+            .fold(of(&new).unwrap_or(0), u64::saturating_add)
+    };
+    if new.memory.is_some() {
+        let declared = sum(|declared| declared.memory);
+        if declared > machine.memory {
+            return Err(Overcommitted::Memory {
+                declared,
+                there_is: machine.memory,
+            });
+        }
+    }
+    if let Some(disk) = new.disk {
+        if disk > machine.free_disk {
+            return Err(Overcommitted::FreeDisk {
+                declared: disk,
+                free: machine.free_disk,
+            });
+        }
+        let declared = sum(|declared| declared.disk);
+        if declared > machine.disk {
+            return Err(Overcommitted::Disk {
+                declared,
+                there_is: machine.disk,
+            });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MACHINE: Machine = Machine {
+        memory: 100,
+        disk: 1000,
+        free_disk: 300,
+    };
+
+    fn declared(memory: impl Into<Option<u64>>, disk: impl Into<Option<u64>>) -> Declared {
+        Declared {
+            memory: memory.into(),
+            disk: disk.into(),
+        }
+    }
+
+    #[test]
+    fn a_table_of_decisions() {
+        use Overcommitted::{Disk, FreeDisk, Memory};
+        let memory = |declared| {
+            Err(Memory {
+                declared,
+                there_is: 100,
+            })
+        };
+        let nothing = Declared::default();
+        let rows = [
+            // Nothing declared, nothing counted.
+            (vec![], nothing, Ok(())),
+            (vec![declared(200, 2000)], nothing, Ok(())),
+            // Exactly all of it is allowed.
+            (vec![], declared(100, None), Ok(())),
+            (
+                vec![declared(60, None), nothing],
+                declared(40, None),
+                Ok(()),
+            ),
+            (vec![], declared(101, None), memory(101)),
+            (vec![declared(60, None)], declared(41, None), memory(101)),
+            (
+                vec![declared(u64::MAX, None)],
+                declared(u64::MAX, None),
+                memory(u64::MAX),
+            ),
+            // Those who declare only the other thing do not count.
+            (vec![declared(100, 700)], declared(None, 300), Ok(())),
+            (
+                vec![],
+                declared(None, 301),
+                Err(FreeDisk {
+                    declared: 301,
+                    free: 300,
+                }),
+            ),
+            (
+                vec![declared(None, 500), declared(None, 300)],
+                declared(None, 201),
+                Err(Disk {
+                    declared: 1001,
+                    there_is: 1000,
+                }),
+            ),
+        ];
+        for (running, new, expect) in rows {
+            assert_eq!(admit(MACHINE, &running, new), expect, "{running:?} {new:?}");
+        }
+    }
+}

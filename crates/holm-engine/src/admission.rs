@@ -1,0 +1,81 @@
+//! Whether there is room for one more: the decision of `holm_core::admission` on what is stored.
+
+use crate::create::NewWorkspace;
+use crate::driver::Driver;
+use crate::engine::Inner;
+use crate::spec::WorkspaceSpec;
+use crate::store::{Store, WorkspaceRecord};
+use holm_core::admission::{Declared, Machine, Overcommitted, admit};
+use holm_core::config::display_size;
+use holm_core::plan::Desired;
+use holm_core::{Code, Fault};
+
+/// Whether a new workspace is checked against what the machine has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    Check(Machine),
+    /// The user takes it on.
+    Force,
+}
+
+// === impl Inner ===
+
+impl<D: Driver, S: Store> Inner<D, S> {
+    /// Refuses a workspace that was just written down beside all others. The caller sees to it that
+    /// no other one comes in between.
+    pub(crate) async fn admit(
+        &self,
+        new: &NewWorkspace,
+        record: &WorkspaceRecord,
+    ) -> Result<(), Fault> {
+        let Admission::Check(machine) = new.admission else {
+            return Ok(());
+        };
+        let wanted = declared(&record.spec);
+        if wanted == Declared::default() {
+            return Ok(());
+        }
+        let records = self.store.call(|store| store.live_workspaces()).await?;
+        let running: Vec<_> = records
+            .iter()
+            .filter(|other| other.desired == Desired::Running && other.id != record.id)
+            .map(|other| declared(&other.spec))
+            .collect();
+        admit(machine, &running, wanted).map_err(refusal)
+    }
+}
+
+fn declared(spec: &WorkspaceSpec) -> Declared {
+    let limits = &spec.limits;
+    let is_declared = |name: &str| limits.required.iter().any(|required| required == name);
+    Declared {
+        memory: limits.memory_bytes.filter(|_| is_declared("memory")),
+        disk: limits.disk_bytes.filter(|_| is_declared("disk")),
+    }
+}
+
+fn refusal(why: Overcommitted) -> Fault {
+    let message = match why {
+        Overcommitted::Memory { declared, there_is } => format!(
+            "the workspaces that run and this one may take {} of memory together, and the machine \
+             has {}",
+            display_size(declared),
+            display_size(there_is)
+        ),
+        Overcommitted::Disk { declared, there_is } => format!(
+            "the workspaces that run and this one may take {} of disk together, and the disk has {}",
+            display_size(declared),
+            display_size(there_is)
+        ),
+        Overcommitted::FreeDisk { declared, free } => format!(
+            "this workspace may take {} of disk, and {} are free",
+            display_size(declared),
+            display_size(free)
+        ),
+    };
+    Fault::new(
+        Code::Overcommitted,
+        message,
+        "`holm stop` another one, lower `[limits]` in holm.toml, or take it on with `--force`",
+    )
+}

@@ -1,0 +1,357 @@
+//! What was done in a workspace, against the commit it started from.
+//!
+//! git runs *inside*, where a workspace's own configuration, hooks and filters can do no harm, with
+//! a copy of the index: the workspace's own index stays as it is. What it says is displayed or used
+//! to ask for objects; whoever takes objects over checks them again on the host.
+
+use crate::command::Stopped;
+use crate::driver::{Driver, Progress};
+use crate::engine::Engine;
+use crate::exec::{ExecInput, ExecRequest, ExecStream};
+use crate::inside::{Question, ask, complaints, failed};
+use crate::spec::WorkspaceSpec;
+use crate::store::Store;
+use holm_core::{Fault, WorkspaceId};
+use std::sync::Arc;
+
+/// The state of a workspace's tree, as objects inside.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Captured {
+    pub start: Option<String>,
+    pub dirty_start: Option<String>,
+    pub head: Option<String>,
+    pub tree: String,
+    /// A commit of `tree` on top of `start`.
+    pub state: String,
+    /// Paths that differ between `head` and `tree`.
+    pub uncommitted: Vec<Vec<u8>>,
+    /// Repositories in the tree that are not submodules, and not in `tree`.
+    pub nested: Vec<Vec<u8>>,
+    /// What could not be read.
+    pub unread: Vec<String>,
+}
+
+/// One changed file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    pub path: Vec<u8>,
+    pub operation: Operation,
+    /// Only of a rename.
+    pub from: Option<Vec<u8>>,
+    pub is_binary: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    Create,
+    Update,
+    Delete,
+    Rename,
+}
+
+/// `$1` is the commit that the workspace started from, or empty; `$2` a message to commit with, or
+/// empty. Prints a line per added file, and then fields that end with a zero byte, which no name
+/// has: tree, head, state, `n` + nested repositories, `u` + uncommitted paths.
+const CAPTURE: &str = r#"
+set -eu
+umask 077
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+git() {
+    command git --no-pager -c core.safecrlf=false -c core.fsmonitor=false -c core.untrackedCache=false \
+        -c core.splitIndex=false -c advice.addEmbeddedRepo=false -c commit.gpgSign=false "$@"
+}
+git ls-files -z --others --exclude-standard | { grep -az '/$' || true; } > "$scratch/nested"
+{ printf '.\0'; sed -z 's/^/:(exclude,literal)/' "$scratch/nested"; } > "$scratch/paths"
+add() {
+    git add -A -v --ignore-errors --pathspec-from-file="$scratch/paths" --pathspec-file-nul || [ $? -eq 1 ]
+}
+if [ -n "$2" ]; then
+    add
+    if ! git diff --cached --quiet --ignore-submodules=none; then
+        git commit -q --no-verify -m "$2" >&2
+    fi
+fi
+index=$(git rev-parse --git-path index)
+if [ -f "$index" ]; then cp -p "$index" "$scratch/index"; fi
+export GIT_INDEX_FILE="$scratch/index"
+add
+tree=$(git write-tree)
+head=$(git rev-parse -q --verify 'HEAD^{commit}' || true)
+state=$(GIT_AUTHOR_NAME=holm GIT_AUTHOR_EMAIL=holm GIT_AUTHOR_DATE='@0 +0000' \
+    GIT_COMMITTER_NAME=holm GIT_COMMITTER_EMAIL=holm GIT_COMMITTER_DATE='@0 +0000' \
+    git commit-tree "$tree" ${1:+-p "$1"} -m 'the state of a workspace')
+printf '\0%s\0%s\0%s\0' "$tree" "$head" "$state"
+sed -z 's/^/n/' "$scratch/nested"
+if [ -n "$head" ]; then
+    git diff-tree -r -z --name-only --no-renames "$head" "$tree" | sed -z 's/^/u/'
+else
+    git ls-files -z | sed -z 's/^/u/'
+fi
+"#;
+
+/// The trees of nothing, which git knows without having them.
+const EMPTY_SHA1: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
+const EMPTY_SHA256: &str = "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321";
+
+/// How many added files are told as progress at once.
+const TELL_EVERY: u64 = 100;
+
+// === impl Engine ===
+
+impl<D: Driver, S: Store> Engine<D, S> {
+    /// Makes objects of everything in the tree that is not ignored; with a message, commits it
+    /// first. Starts a stopped workspace.
+    pub async fn capture(
+        &self,
+        id: &WorkspaceId,
+        message: Option<String>,
+        progress: Progress,
+    ) -> Result<Captured, Fault> {
+        let spec = self.work_of(id).await?;
+        let start = spec.code.commit.clone().unwrap_or_default();
+        let message = message.unwrap_or_default().into_bytes();
+        let mut argv: Vec<Vec<u8>> = ["sh", "-c", CAPTURE, "capture"]
+            .iter()
+            .map(|word| word.as_bytes().to_vec())
+            .collect();
+        argv.extend([start.into_bytes(), message]);
+        let question = Question {
+            what: "add",
+            argv,
+            env: identity(&spec),
+        };
+        let (mut done, mut is_counting) = (0, true);
+        let answer = ask(&self.inner.driver, id, question, |piece, kept| {
+            let mut piece = piece;
+            if is_counting {
+                let end = piece.iter().position(|byte| *byte == 0);
+                let (names, rest) = piece.split_at(end.unwrap_or(piece.len()));
+                let before = done;
+                done += names.iter().filter(|byte| **byte == b'\n').count() as u64;
+                if done / TELL_EVERY != before / TELL_EVERY {
+                    progress.tell("reading changed files", done, 0);
+                }
+                is_counting = end.is_none();
+                piece = rest;
+            }
+            kept.extend_from_slice(piece);
+        });
+        let answer = answer.await?;
+        let mut unread = complaints(&answer.stderr);
+        unread.retain(|line| line.starts_with("error:"));
+        let fields = answer.good("add")?;
+        let mut captured = captured(&fields).ok_or_else(|| failed("add", "unknown answer"))?;
+        captured.start = spec.code.commit.clone();
+        let dirty = spec.brought.dirty.as_ref();
+        captured.dirty_start = dirty.map(|dirty| dirty.worktree_tree.clone());
+        captured.unread = unread;
+        let (inner, key) = (Arc::clone(&self.inner), id.clone());
+        let is_dirty = !captured.uncommitted.is_empty();
+        let noted = inner
+            .store
+            .call(move |store| store.set_dirty(&key, is_dirty));
+        noted.await?;
+        Ok(captured)
+    }
+
+    /// What differs between the commit that the workspace started from and a captured tree.
+    pub async fn changes(&self, id: &WorkspaceId, tree: &str) -> Result<Vec<Change>, Fault> {
+        let spec = self.work_of(id).await?;
+        let flags = ["-z", "-M", "-l1000", "--raw", "--numstat"];
+        let question = Question {
+            what: "diff-tree",
+            argv: diff_tree(&spec, &flags, tree),
+            env: Vec::new(),
+        };
+        let keep = |piece: &[u8], kept: &mut Vec<u8>| kept.extend_from_slice(piece);
+        let answer = ask(&self.inner.driver, id, question, keep).await?;
+        let said = answer.good("diff-tree")?;
+        changes_of(&said).ok_or_else(|| failed("diff-tree", "unknown answer"))
+    }
+
+    /// The same as a patch, as it comes out of git.
+    pub async fn diff(&self, id: &WorkspaceId, tree: &str) -> Result<ExecStream, Fault> {
+        let spec = self.work_of(id).await?;
+        let flags = ["-p", "-M", "-l1000", "--binary", "--full-index"];
+        let request: ExecRequest = Question {
+            what: "diff-tree",
+            argv: diff_tree(&spec, &flags, tree),
+            env: Vec::new(),
+        }
+        .request();
+        let patch = self.inner.driver.exec(id, request).await?;
+        // What git starts inside may wait for input; there is none. One that has ended needs no end.
+        let _ = patch.input.send(ExecInput::StdinEof).await;
+        Ok(patch)
+    }
+
+    /// The record of a workspace that was made to run.
+    async fn work_of(&self, id: &WorkspaceId) -> Result<Arc<WorkspaceSpec>, Fault> {
+        self.inner.awaken(id, Stopped::Start).await?;
+        Ok(self.inner.live(id).await?.spec)
+    }
+}
+
+/// Commits inside are the user's, whatever the configuration inside says by now.
+fn identity(spec: &WorkspaceSpec) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut env = Vec::new();
+    for (value, names) in [
+        (
+            &spec.code.user_name,
+            ["GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"],
+        ),
+        (
+            &spec.code.user_email,
+            ["GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"],
+        ),
+    ] {
+        let value = value.as_deref().unwrap_or("holm");
+        for name in names {
+            env.push((name.as_bytes().to_vec(), value.as_bytes().to_vec()));
+        }
+    }
+    env
+}
+
+fn diff_tree(spec: &WorkspaceSpec, flags: &[&str], tree: &str) -> Vec<Vec<u8>> {
+    let empty = match spec.code.object_format.as_str() {
+        "sha256" => EMPTY_SHA256,
+        _ => EMPTY_SHA1,
+    };
+    let start = spec.code.commit.as_deref().unwrap_or(empty);
+    let plain = ["git", "--no-pager", "-c", "core.quotePath=true", "-c"];
+    let plain = plain.iter().chain(&["core.fsmonitor=false", "diff-tree"]);
+    let safe = ["-r", "--no-ext-diff", "--no-textconv", "--no-color"];
+    let words = plain.chain(&safe).chain(flags);
+    let trees = ["--end-of-options", start, tree];
+    words
+        .chain(&trees)
+        .map(|word| word.as_bytes().to_vec())
+        .collect()
+}
+
+/// Reads what [`CAPTURE`] prints behind the names.
+fn captured(said: &[u8]) -> Option<Captured> {
+    let said = said.strip_prefix(b"\0")?.strip_suffix(b"\0")?;
+    let mut fields = said.split(|byte| *byte == 0);
+    let mut captured = Captured {
+        tree: object_id(fields.next()?)?,
+        head: match fields.next()? {
+            b"" => None,
+            head => Some(object_id(head)?),
+        },
+        state: object_id(fields.next()?)?,
+        ..Captured::default()
+    };
+    for field in fields {
+        match field.split_first()? {
+            (b'n', name) => captured.nested.push(name.to_vec()),
+            (b'u', name) => captured.uncommitted.push(name.to_vec()),
+            _ => return None,
+        }
+    }
+    Some(captured)
+}
+
+/// Reads `git diff-tree -z -M --raw --numstat`: all raw entries first, then all counts.
+fn changes_of(said: &[u8]) -> Option<Vec<Change>> {
+    let Some(said) = said.strip_suffix(b"\0") else {
+        return said.is_empty().then(Vec::new);
+    };
+    let mut fields = said.split(|byte| *byte == 0).peekable();
+    let mut changes = Vec::new();
+    while let Some(entry) = fields.next_if(|field| field.starts_with(b":")) {
+        let status = entry.rsplit(|byte| *byte == b' ').next()?.first()?;
+        let first = fields.next()?.to_vec();
+        let (path, from, operation) = match status {
+            b'A' => (first, None, Operation::Create),
+            b'M' | b'T' => (first, None, Operation::Update),
+            b'D' => (first, None, Operation::Delete),
+            b'R' => (fields.next()?.to_vec(), Some(first), Operation::Rename),
+            _ => return None,
+        };
+        changes.push(Change {
+            path,
+            operation,
+            from,
+            is_binary: false,
+        });
+    }
+    for change in &mut changes {
+        let counts = fields.next()?;
+        change.is_binary = counts.starts_with(b"-\t-\t");
+        // Of a rename the counts have no name; both names follow.
+        if counts.ends_with(b"\t") {
+            fields.next()?;
+            fields.next()?;
+        }
+    }
+    fields.next().is_none().then_some(changes)
+}
+
+/// A whole object id. Nothing else reaches a command line.
+pub fn object_id(word: &[u8]) -> Option<String> {
+    let is_hex = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    let is_id = matches!(word.len(), 40 | 64) && word.iter().all(is_hex);
+    is_id.then(|| String::from_utf8_lossy(word).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_capture_says() {
+        let (one, two, three) = ("1".repeat(40), "2".repeat(40), "3".repeat(40));
+        let said = format!("\0{one}\0{two}\0{three}\0nsub/\0ua\nb\0uc\0");
+        let found = captured(said.as_bytes()).unwrap();
+        assert_eq!((found.tree, found.head), (one.clone(), Some(two)));
+        assert_eq!(found.nested, [b"sub/".to_vec()]);
+        assert_eq!(found.uncommitted, [b"a\nb".to_vec(), b"c".to_vec()]);
+        let unborn = captured(format!("\0{one}\0\0{three}\0").as_bytes()).unwrap();
+        assert_eq!(unborn.head, None);
+        for wrong in [
+            "",
+            "\0",
+            "\0x\0y\0z\0",
+            &format!("\0{one}\0--exec=sh\0{three}\0"),
+            &format!("\0{one}\0\0{three}\0x\0"),
+            &format!("\0{one}\0\0{three}"),
+        ] {
+            assert_eq!(captured(wrong.as_bytes()), None, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn what_diff_tree_says() {
+        let said = b":000000 100644 0 1 A\0new\0:100644 100755 1 1 M\0mode\0\
+            :100644 100644 1 2 R090\0old\0caf\xe9\0:100644 000000 1 0 D\0gone\0\
+            1\t0\tnew\0-\t-\tmode\x003\t1\t\0old\0caf\xe9\x000\t2\tgone\0";
+        let changes = changes_of(said).unwrap();
+        let short: Vec<_> = changes
+            .iter()
+            .map(|change| (change.path.escape_ascii().to_string(), change.operation))
+            .collect();
+        let expect = [
+            ("new", Operation::Create),
+            ("mode", Operation::Update),
+            ("caf\\xe9", Operation::Rename),
+            ("gone", Operation::Delete),
+        ];
+        assert_eq!(short, expect.map(|(path, what)| (path.to_owned(), what)));
+        assert_eq!(changes[2].from.as_deref(), Some(&b"old"[..]));
+        assert!(changes[1].is_binary && !changes[0].is_binary);
+        assert_eq!(changes_of(b""), Some(Vec::new()));
+        for wrong in [
+            &b"x"[..],
+            b"x\0",
+            b":1 2 3 4 A\0",
+            b":1 2 3 4 A\0a\0",
+            b":1 2 3 4 X\0a\x001\t1\ta\0",
+            b":1 2 3 4 A\0a\x001\t1\ta\0more\0",
+        ] {
+            assert_eq!(changes_of(wrong), None, "{}", wrong.escape_ascii());
+        }
+    }
+}

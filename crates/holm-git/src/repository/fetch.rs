@@ -1,0 +1,358 @@
+//! Commits of a workspace in the user's repository (`fetch`, `merge`).
+//!
+//! git fetches from a command of ours that reaches `git upload-pack` *inside*. Objects are checked
+//! before they are kept; no tag, submodule, hook or setting of the workspace comes along. They are
+//! recorded as `refs/holm/<id>`, which no `git branch` shows, and a branch follows by the rule that
+//! only the workspace that wrote it last may move it.
+
+use super::Repository;
+use crate::GitError;
+use crate::bare::is_object_id;
+use crate::command::{Cancel, Git};
+use holm_core::concern::Arrival;
+use holm_core::{Label, WorkspaceId};
+use std::path::{Path, PathBuf};
+
+/// Where a workspace's commits are in the user's repository.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Branch {
+    /// Without `refs/heads/`.
+    pub name: String,
+    pub is_moved: bool,
+    /// The branch that would have been it, had not somebody else written it last.
+    pub avoided: Option<String>,
+}
+
+/// Settings of every fetch from inside: everything is checked, and what is doubtful is refused.
+pub(super) const FETCH_CONFIG: [&str; 11] = [
+    "protocol.file.allow=always",
+    "protocol.version=2",
+    "fetch.fsckObjects=true",
+    "transfer.fsckObjects=true",
+    "fetch.fsck.hasDotgit=error",
+    "fetch.fsck.hasDot=error",
+    "fetch.fsck.hasDotdot=error",
+    "fetch.recurseSubmodules=false",
+    "fetch.writeCommitGraph=false",
+    "fetch.negotiationAlgorithm=default",
+    "submodule.recurse=false",
+];
+
+pub(super) const FETCH_FLAGS: [&str; 8] = [
+    "--quiet",
+    "--force",
+    "--no-tags",
+    "--no-prune",
+    "--no-recurse-submodules",
+    "--no-write-fetch-head",
+    "--no-auto-maintenance",
+    "--no-show-forced-updates",
+];
+
+/// What git is told the other repository is. The command that is run knows better.
+pub(super) const NOWHERE: &str = "/holm/workspace";
+
+/// The beginning of the reflog's messages.
+const WRITTEN_BY: &str = "holm: fetched from ";
+
+/// Longer targets are none that a kernel follows.
+const LONGEST_LINK: usize = 4096;
+
+// === impl Repository ===
+
+impl Repository {
+    /// Fetches `commit` through `upload_pack`, a shell command that speaks git's upload-pack, and
+    /// records it as `refs/holm/<id>`. Killed midway, that ref is what it was.
+    pub fn fetch(
+        &self,
+        upload_pack: &str,
+        commit: &str,
+        id: &WorkspaceId,
+        cancel: &Cancel,
+    ) -> Result<(), GitError> {
+        self.check_object(commit)?;
+        let mut git = self.git("fetch")?;
+        for setting in FETCH_CONFIG {
+            git = git.config(setting);
+        }
+        git.args(FETCH_FLAGS)
+            .more([format!("--upload-pack={upload_pack}")])
+            .more([NOWHERE.to_owned(), format!("+{commit}:refs/holm/{id}")])
+            .cancel(cancel)
+            .output()?;
+        Ok(())
+    }
+
+    /// Points `holm/<label>` to `commit` if it is absent or was last written for this id, otherwise
+    /// `holm/<label>-<first 4 of id>`.
+    pub fn point_branch(
+        &self,
+        label: &Label,
+        id: &WorkspaceId,
+        commit: &str,
+    ) -> Result<Branch, GitError> {
+        let plain = format!("holm/{label}");
+        let own = format!("{plain}-{}", &id.as_str()[..4]);
+        let mut avoided = None;
+        for name in [plain, own] {
+            let tip = self.tip(&name)?;
+            if tip.is_some() && !self.is_written_for(&name, id)? {
+                avoided = avoided.or(Some(name));
+                continue;
+            }
+            let is_moved = tip.as_deref() != Some(commit);
+            if is_moved {
+                self.refuse_checked_out(&name, id)?;
+                self.git("update-ref")?
+                    .args(["--create-reflog", "-m", &format!("{WRITTEN_BY}{id}")])
+                    .more([format!("refs/heads/{name}"), commit.to_owned()])
+                    .more([tip.unwrap_or_else(|| "0".repeat(commit.len()))])
+                    .output()?;
+            }
+            return Ok(Branch {
+                name,
+                is_moved,
+                avoided,
+            });
+        }
+        Err(GitError::BranchTaken {
+            branch: avoided.unwrap_or_default(),
+            id: id.to_string(),
+        })
+    }
+
+    /// Merges a branch into what is checked out, as `git merge` does, without any hook.
+    pub fn merge(&self, branch: &str) -> Result<(), GitError> {
+        let finished = self
+            .git("merge")?
+            .config("submodule.recurse=false")
+            .args(["--no-edit", "--no-stat", "--no-autostash", branch])
+            .detached()
+            .run()?;
+        if finished.status.success() {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&finished.stdout);
+        let conflicts: Vec<String> = said
+            .lines()
+            .filter(|line| line.starts_with("CONFLICT "))
+            .map(str::to_owned)
+            .collect();
+        if !conflicts.is_empty() {
+            return Err(GitError::MergeConflict {
+                branch: branch.to_owned(),
+                conflicts,
+            });
+        }
+        let complaint = String::from_utf8_lossy(&finished.stderr);
+        if complaint.contains("would be overwritten by merge") {
+            let files = complaint.lines().filter_map(|line| line.strip_prefix('\t'));
+            return Err(GitError::InTheWay {
+                paths: files.map(str::to_owned).collect(),
+            });
+        }
+        Err(finished.into_error())
+    }
+
+    /// Tracked files that differ from HEAD, staged or not. One process.
+    pub fn uncommitted(&self) -> Result<Vec<String>, GitError> {
+        let listed = self
+            .git("status")?
+            .args(["--porcelain=v1", "-z", "--untracked-files=no"])
+            .more(["--no-renames"])
+            .output()?;
+        let entries = listed.split(|byte| *byte == 0);
+        Ok(entries
+            .filter(|entry| entry.len() > 3)
+            .map(|entry| String::from_utf8_lossy(&entry[3..]).into_owned())
+            .collect())
+    }
+
+    /// What merging `commit` would bring: its differences from where it and HEAD parted.
+    pub fn arrivals_of_merge(&self, commit: &str) -> Result<Vec<Arrival>, GitError> {
+        self.check_object(commit)?;
+        let base = self.git("merge-base")?.args(["HEAD", commit]).run()?;
+        let base = match base.status.success() {
+            true => String::from_utf8_lossy(&base.stdout).trim().to_owned(),
+            // Nothing in common, or nothing here yet: all of it is new.
+            false => empty_tree(&self.object_format).to_owned(),
+        };
+        arrivals(&|name| self.git(name), &base, commit)
+    }
+
+    pub(super) fn check_object(&self, text: &str) -> Result<(), GitError> {
+        match is_object_id(text, &self.object_format) {
+            true => Ok(()),
+            false => Err(GitError::InvalidObjectId {
+                text: text.chars().take(80).collect(),
+            }),
+        }
+    }
+
+    fn tip(&self, branch: &str) -> Result<Option<String>, GitError> {
+        let finished = self
+            .git("rev-parse")?
+            .args(["--verify", "--quiet", &format!("refs/heads/{branch}")])
+            .run()?;
+        let tip = String::from_utf8_lossy(&finished.stdout).trim().to_owned();
+        Ok(finished.status.success().then_some(tip))
+    }
+
+    /// Whether the last move of the branch was for this workspace. The reflog knows; one that has
+    /// expired leaves what was recorded at the last fetch.
+    fn is_written_for(&self, branch: &str, id: &WorkspaceId) -> Result<bool, GitError> {
+        let reflog = self
+            .git("reflog")?
+            .args(["show", "-1", "--format=%gs"])
+            .more([format!("refs/heads/{branch}")])
+            .output()?;
+        let message = String::from_utf8_lossy(&reflog);
+        match message.trim() {
+            "" => {
+                let config = self
+                    .git("for-each-ref")?
+                    .args(["--format=%(objectname)", &format!("refs/holm/{id}")])
+                    .output()?;
+                let recorded = String::from_utf8_lossy(&config).trim().to_owned();
+                Ok(self.tip(branch)?.as_deref() == Some(recorded.as_str()))
+            }
+            message => Ok(message == format!("{WRITTEN_BY}{id}")),
+        }
+    }
+
+    /// Moving a branch under a checkout would turn every difference into an uncommitted change.
+    fn refuse_checked_out(&self, branch: &str, id: &WorkspaceId) -> Result<(), GitError> {
+        let listed = self
+            .git("worktree")?
+            .args(["list", "--porcelain"])
+            .output()?;
+        let listed = String::from_utf8_lossy(&listed);
+        let mut path = PathBuf::new();
+        for line in listed.lines() {
+            if let Some(place) = line.strip_prefix("worktree ") {
+                path = PathBuf::from(place);
+            }
+            if line.strip_prefix("branch refs/heads/") == Some(branch) {
+                return Err(GitError::BranchCheckedOut {
+                    branch: branch.to_owned(),
+                    path,
+                    id: id.to_string(),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The tree of nothing, which git knows without having it.
+pub(super) fn empty_tree(object_format: &str) -> &'static str {
+    match object_format {
+        "sha256" => "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321",
+        _ => "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
+    }
+}
+
+/// Every entry that is made or altered between two trees, with the targets of links.
+pub(super) fn arrivals(
+    git: &dyn Fn(&str) -> Result<Git, GitError>,
+    from: &str,
+    to: &str,
+) -> Result<Vec<Arrival>, GitError> {
+    let listed = git("diff-tree")?
+        .args(["-r", "-z", "--raw", "--no-renames", "--no-abbrev"])
+        .more(["--diff-filter=d", from, to])
+        .output()?;
+    let unexpected = || GitError::unexpected("diff-tree", &listed);
+    let mut fields = listed.split(|byte| *byte == 0);
+    let (mut arrivals, mut links) = (Vec::new(), Vec::new());
+    while let Some(entry) = fields.next().filter(|entry| !entry.is_empty()) {
+        let text = std::str::from_utf8(entry).map_err(|_| unexpected())?;
+        let words: Vec<&str> = text.split(' ').collect();
+        let (mode, object) = match words.as_slice() {
+            [_, mode, _, object, _] => (mode, object),
+            _ => return Err(unexpected()),
+        };
+        let mode = u32::from_str_radix(mode, 8).map_err(|_| unexpected())?;
+        if mode == 0o120_000 {
+            links.push((arrivals.len(), (*object).to_owned()));
+        }
+        arrivals.push(Arrival {
+            path: fields.next().ok_or_else(unexpected)?.to_vec(),
+            mode,
+            target: None,
+        });
+    }
+    for (index, target) in targets(git, &links)? {
+        arrivals[index].target = target;
+    }
+    Ok(arrivals)
+}
+
+type Target = (usize, Option<Vec<u8>>);
+
+/// Where links lead; `None` for one that is too long to be followed.
+fn targets(
+    git: &dyn Fn(&str) -> Result<Git, GitError>,
+    links: &[(usize, String)],
+) -> Result<Vec<Target>, GitError> {
+    if links.is_empty() {
+        return Ok(Vec::new());
+    }
+    let asked: String = links
+        .iter()
+        .map(|(_, object)| format!("{object}\n"))
+        .collect();
+    let said = git("cat-file")?
+        .args(["--batch"])
+        .stdin(asked.into_bytes())
+        .output()?;
+    let unexpected = || GitError::unexpected("cat-file", &said[..said.len().min(200)]);
+    let mut rest = said.as_slice();
+    let mut targets = Vec::new();
+    for (index, _) in links {
+        let end = rest.iter().position(|byte| *byte == b'\n');
+        let (header, body) = rest.split_at(end.ok_or_else(unexpected)?);
+        let length = String::from_utf8_lossy(header)
+            .rsplit(' ')
+            .next()
+            .and_then(|word| word.parse::<usize>().ok())
+            .ok_or_else(unexpected)?;
+        let content = body.get(1..=length).ok_or_else(unexpected)?;
+        rest = body.get(length + 2..).ok_or_else(unexpected)?;
+        let is_short = length <= LONGEST_LINK;
+        targets.push((*index, is_short.then(|| content.to_vec())));
+    }
+    Ok(targets)
+}
+
+/// Paths that differ between two trees.
+pub(super) fn differing(
+    git: &dyn Fn(&str) -> Result<Git, GitError>,
+    from: &str,
+    to: &str,
+) -> Result<Vec<Vec<u8>>, GitError> {
+    let listed = git("diff-tree")?
+        .args(["-r", "-z", "--name-only", "--no-renames", from, to])
+        .output()?;
+    let names = listed.split(|byte| *byte == 0);
+    Ok(names
+        .filter(|name| !name.is_empty())
+        .map(<[u8]>::to_vec)
+        .collect())
+}
+
+/// A name from inside in a message.
+pub(super) fn shown(path: &[u8]) -> String {
+    String::from_utf8_lossy(path)
+        .chars()
+        .take(200)
+        .collect::<String>()
+        .escape_debug()
+        .to_string()
+}
+
+/// The path as the operating system has it.
+pub(super) fn os_path(path: &[u8]) -> &Path {
+    use std::os::unix::ffi::OsStrExt;
+    Path::new(std::ffi::OsStr::from_bytes(path))
+}

@@ -1,0 +1,149 @@
+//! `holm diff`: what changed in a workspace, as a patch.
+
+use super::completions::labels;
+use super::output::{BAD, BROKEN_PIPE_EXIT, GOOD, HINT, STRONG, printable};
+use super::work::{Subject, remark_left_out};
+use super::{Context, Outcome, connect};
+use clap::Args;
+use holm_core::{Code, Fault};
+use serde_json::json;
+use std::io::{ErrorKind, IsTerminal, Write};
+use std::process::ExitCode;
+
+/// Show what changed in a workspace, as a patch
+///
+/// The working tree, untracked files included and ignored files not, against the commit that the
+/// workspace started from: committed or not makes no difference. What is printed is what `git apply`
+/// reads; on a terminal it is coloured, and control characters are shown instead of obeyed.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  holm diff fix-login\n  holm diff fix-login > fix.patch")]
+pub struct DiffArgs {
+    /// A label, project/label, an id or the beginning of an id
+    #[arg(value_name = "WS", add = labels())]
+    workspace: String,
+}
+
+pub fn run(context: &Context, arguments: DiffArgs) -> Outcome {
+    let is_json = context.output.is_json();
+    let mut sink = match is_json {
+        true => Sink::Whole(Vec::new()),
+        false if std::io::stdout().is_terminal() => Sink::Terminal(Vec::new()),
+        false => Sink::Exact,
+    };
+    let mut written = Ok(());
+    connect::block_on(async {
+        let subject = Subject::find(&arguments.workspace).await?;
+        let captured = subject.capture(context, None).await?;
+        remark_left_out(context, &captured);
+        let take = |piece: &[u8]| {
+            written = sink.take(piece);
+            written.is_ok()
+        };
+        subject.client.diff(&subject.id, &captured.tree, take).await
+    })?;
+    match written.and_then(|()| sink.finish(context)) {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(ExitCode::from(BROKEN_PIPE_EXIT)),
+        Err(error) => Err(Fault::new(
+            Code::Internal,
+            format!("cannot write to stdout: {error}"),
+            "is the disk full?",
+        )),
+    }
+}
+
+/// Where the patch goes, and what is not there yet.
+enum Sink {
+    Exact,
+    /// The beginning of a line.
+    Terminal(Vec<u8>),
+    Whole(Vec<u8>),
+}
+
+// === impl Sink ===
+
+impl Sink {
+    fn take(&mut self, piece: &[u8]) -> std::io::Result<()> {
+        match self {
+            Sink::Exact => std::io::stdout().lock().write_all(piece),
+            Sink::Whole(whole) => {
+                whole.extend_from_slice(piece);
+                Ok(())
+            }
+            Sink::Terminal(rest) => {
+                rest.extend_from_slice(piece);
+                let Some(end) = rest.iter().rposition(|byte| *byte == b'\n') else {
+                    return Ok(());
+                };
+                let lines: Vec<u8> = rest.drain(..=end).collect();
+                let mut out = anstream::stdout().lock();
+                for line in lines[..end].split(|byte| *byte == b'\n') {
+                    writeln!(out, "{}", coloured(line))?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn finish(self, context: &Context) -> std::io::Result<()> {
+        match self {
+            Sink::Exact => std::io::stdout().lock().flush(),
+            Sink::Terminal(rest) if rest.is_empty() => Ok(()),
+            Sink::Terminal(rest) => writeln!(anstream::stdout().lock(), "{}", coloured(&rest)),
+            Sink::Whole(whole) => {
+                match String::from_utf8(whole) {
+                    Ok(text) => context.output.document(&json!({ "diff": text })),
+                    Err(error) => {
+                        let bytes = error.into_bytes();
+                        let text = String::from_utf8_lossy(&bytes);
+                        let document = json!({ "diff": text, "diff_bytes": bytes });
+                        context.output.document(&document);
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// A line of a patch, harmless for a terminal.
+fn coloured(line: &[u8]) -> String {
+    let text = String::from_utf8_lossy(line);
+    let safe = text.split('\t').map(printable).collect::<Vec<_>>();
+    let safe = safe.join("\t");
+    let is_header = [
+        "diff ",
+        "index ",
+        "--- ",
+        "+++ ",
+        "new file",
+        "deleted file",
+    ];
+    let is_header = is_header.iter().any(|start| text.starts_with(start));
+    let style = match line.first() {
+        _ if is_header => STRONG,
+        Some(b'+') => GOOD,
+        Some(b'-') => BAD,
+        Some(b'@') => HINT,
+        _ => return safe,
+    };
+    format!("{style}{safe}{style:#}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_a_patch_do_not_steer_the_terminal() {
+        let check = |line: &[u8], expect: &str| {
+            let shown = coloured(line);
+            assert_eq!(anstream::adapter::strip_str(&shown).to_string(), expect);
+        };
+        check(b"+a\tb", "+a\tb");
+        check(b"+\x1b]0;x\x07", "+\\u{1b}]0;x\\u{7}");
+        check(b"-caf\xe9\r", "-caf\u{fffd}\\r");
+        check(b" same", " same");
+        assert!(coloured(b"+a") != "+a");
+    }
+}

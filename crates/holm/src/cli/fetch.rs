@@ -1,0 +1,171 @@
+//! `holm fetch`: the commits of a workspace, as a branch of your repository.
+
+use super::checkout::Checkout;
+use super::completions::labels;
+use super::origin::{Origin, StartArgs};
+use super::output::{FAINT, GOOD, WARNING, printable};
+use super::sync::{self, SharedRefs, Wanted};
+use super::work::{Subject, remark_left_out};
+use super::{Context, Outcome, connect};
+use clap::Args;
+use holm_api::Workspace;
+use holm_api::work::Captured;
+use holm_core::{Code, Fault, Label};
+use holm_git::{Branch, Cancel};
+use serde::Serialize;
+use std::process::ExitCode;
+
+/// Bring the commits of a workspace into your repository, as a branch
+///
+/// The branch is holm/<label>. It is moved only when it is absent or was last written by this
+/// workspace; otherwise holm/<label>-<first 4 of the id> is used, and this is said. The commits are
+/// also recorded as refs/holm/<id>. Uncommitted files stay where they are, with a warning, unless
+/// --commit commits them inside first. Every object is checked before it is kept; hooks, filters
+/// and settings of the workspace do not come along.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    holm fetch fix-login\n  \
+    holm fetch fix-login --commit 'Fix the login redirect'\n  \
+    git log holm/fix-login")]
+pub struct FetchArgs {
+    /// A label, project/label, an id or the beginning of an id
+    #[arg(value_name = "WS", add = labels())]
+    workspace: String,
+    /// Commit everything inside first, untracked files included, with this message
+    #[arg(long, value_name = "MSG")]
+    commit: Option<String>,
+}
+
+/// What was fetched, as `--json` tells it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Fetched {
+    pub id: String,
+    pub label: String,
+    pub branch: String,
+    #[serde(rename = "ref")]
+    pub reference: String,
+    pub commit: String,
+    /// Whether the branch was moved or made.
+    pub moved: bool,
+    /// The branch that somebody else wrote last, if this one was used instead.
+    pub avoided: Option<String>,
+    /// How many files inside are not committed, and so were not fetched.
+    pub uncommitted: u64,
+}
+
+pub fn run(context: &Context, arguments: FetchArgs) -> Outcome {
+    if arguments.commit.as_deref().is_some_and(is_blank) {
+        return Err(Fault::new(
+            Code::Usage,
+            "the message of --commit is empty",
+            "for example `--commit 'Fix the login redirect'`",
+        ));
+    }
+    let fetched = connect::block_on(async {
+        let subject = Subject::find(&arguments.workspace).await?;
+        let workspace = subject.client.workspace(&subject.id).await?;
+        let checkout = subject.repository(&workspace).await?;
+        let captured = subject.capture(context, arguments.commit).await?;
+        fetch(context, &subject, &workspace, &checkout, &captured).await
+    })?;
+    context.output.done(&fetched, || text(&fetched));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Fetches HEAD of the workspace and makes the branch. Called by `merge`, too.
+pub async fn fetch(
+    context: &Context,
+    subject: &Subject,
+    workspace: &Workspace,
+    checkout: &Checkout,
+    captured: &Captured,
+) -> Result<Fetched, Fault> {
+    let Some(commit) = captured.head.clone() else {
+        let label = &workspace.label;
+        return Err(Fault::new(
+            Code::RefNotFound,
+            format!("workspace `{label}` has no commit yet"),
+            format!("`holm fetch {label} --commit MSG` makes one"),
+        ));
+    };
+    let label = Label::parse(&workspace.label)
+        .map_err(|error| Fault::new(Code::Internal, error.to_string(), "is it another version?"))?;
+    let (upload_pack, id) = (subject.upload_pack()?, subject.id.clone());
+    let object = commit.clone();
+    let branch = checkout.git(move |repository| {
+        repository.fetch(&upload_pack, &object, &id, &Cancel::default())?;
+        repository.point_branch(&label, &id, &object)
+    });
+    let branch = branch.await?;
+    note_saved(subject, checkout, &commit).await?;
+    remark_left_out(context, captured);
+    remark_uncommitted(context, captured);
+    Ok(told(workspace, captured, branch, commit))
+}
+
+/// The daemon learns that the user's repository has the commits: they are no longer unsaved.
+async fn note_saved(subject: &Subject, checkout: &Checkout, commit: &str) -> Result<(), Fault> {
+    let origin = Origin::find(checkout, &StartArgs::default()).await?;
+    let wanted = Wanted {
+        refs: SharedRefs::of(checkout).await?,
+        commit: Some(commit.to_owned()),
+        config: &origin.config,
+    };
+    let cancel = Cancel::default();
+    let sent = sync::send(&subject.client, checkout, wanted, &cancel).await;
+    sent.map(|_| ())
+}
+
+fn told(workspace: &Workspace, captured: &Captured, branch: Branch, commit: String) -> Fetched {
+    Fetched {
+        id: workspace.id.clone(),
+        label: workspace.label.clone(),
+        reference: format!("refs/holm/{}", workspace.id),
+        branch: branch.name,
+        moved: branch.is_moved,
+        avoided: branch.avoided,
+        uncommitted: captured.uncommitted,
+        commit,
+    }
+}
+
+fn remark_uncommitted(context: &Context, captured: &Captured) {
+    if captured.uncommitted == 0 {
+        return;
+    }
+    let names: Vec<String> = captured
+        .uncommitted_names
+        .iter()
+        .map(|name| printable(name))
+        .collect();
+    let more = if captured.uncommitted as usize > names.len() {
+        ", …"
+    } else {
+        ""
+    };
+    context.output.remark(&format!(
+        "{WARNING}warning:{WARNING:#} not committed inside, so not fetched: {}{more}\n  \
+         {FAINT}`--commit MSG` commits them first; `holm apply` takes everything{FAINT:#}",
+        names.join(", ")
+    ));
+}
+
+/// What a person reads about a fetch.
+pub fn text(fetched: &Fetched) -> String {
+    let Fetched { branch, commit, .. } = fetched;
+    let short = &commit[..commit.len().min(10)];
+    let mut text = match fetched.moved {
+        true => format!("{GOOD}✓{GOOD:#} {branch} is at {short}"),
+        false => format!("{GOOD}✓{GOOD:#} {branch} is at {short} already"),
+    };
+    if let Some(avoided) = &fetched.avoided {
+        text.push_str(&format!(
+            "\n  {FAINT}{avoided} was last written by somebody else and stays as it is{FAINT:#}"
+        ));
+    }
+    text
+}
+
+fn is_blank(text: &str) -> bool {
+    text.trim().is_empty()
+}

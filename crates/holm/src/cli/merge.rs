@@ -1,0 +1,101 @@
+//! `holm merge`: fetch, then `git merge` into what is checked out.
+
+use super::completions::labels;
+use super::fetch::{Fetched, fetch, text};
+use super::output::{GOOD, printable};
+use super::work::{Consent, Flagged, Subject, flagged, settle};
+use super::{Context, Outcome, connect};
+use clap::Args;
+use holm_core::{Code, Fault};
+use serde::Serialize;
+use std::process::ExitCode;
+
+/// Fetch a workspace's branch and merge it into your checkout
+///
+/// As `holm fetch` followed by `git merge`, without hooks. Refused when your checkout has
+/// uncommitted changes. Files that tools execute by themselves (git hooks, editor tasks, .envrc,
+/// agent settings, CI workflows, .gitattributes, .gitmodules) and links that leave the tree are named
+/// first and need a yes.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  holm merge fix-login\n  holm merge fix-login --yes")]
+pub struct MergeArgs {
+    /// A label, project/label, an id or the beginning of an id
+    #[arg(value_name = "WS", add = labels())]
+    workspace: String,
+    /// Take over files that tools execute by themselves without asking
+    #[arg(long)]
+    yes: bool,
+}
+
+/// What was merged, as `--json` tells it.
+#[derive(Debug, Serialize)]
+struct Merged {
+    #[serde(flatten)]
+    fetched: Fetched,
+    /// What HEAD of the checkout is now.
+    head: Option<String>,
+    /// What needed a yes.
+    flagged: Vec<Flagged>,
+}
+
+pub fn run(context: &Context, arguments: MergeArgs) -> Outcome {
+    let consent = match arguments.yes {
+        true => Consent::Given,
+        false => Consent::Ask,
+    };
+    let merged = connect::block_on(async {
+        let subject = Subject::find(&arguments.workspace).await?;
+        let workspace = subject.client.workspace(&subject.id).await?;
+        let checkout = subject.checkout_here(&workspace).await?;
+        let edited = checkout.git(|repository| repository.uncommitted()).await?;
+        if !edited.is_empty() {
+            return Err(dirty(&edited));
+        }
+        let captured = subject.capture(context, None).await?;
+        let fetched = fetch(context, &subject, &workspace, &checkout, &captured).await?;
+        let commit = fetched.commit.clone();
+        let arrivals = checkout
+            .git(move |repository| repository.arrivals_of_merge(&commit))
+            .await?;
+        let flagged = flagged(&arrivals);
+        let verb = format!("holm merge {}", arguments.workspace);
+        settle(context, &flagged, consent, &verb).await?;
+        let branch = fetched.branch.clone();
+        let head = checkout.git(move |repository| {
+            repository.merge(&branch)?;
+            repository.resolve("HEAD")
+        });
+        let head = head.await?;
+        Ok(Merged {
+            fetched,
+            head: Some(head.commit),
+            flagged,
+        })
+    })?;
+    context.output.done(&merged, || {
+        let branch = printable(&merged.fetched.branch);
+        format!(
+            "{}\n{GOOD}✓{GOOD:#} {branch} is merged",
+            text(&merged.fetched)
+        )
+    });
+    Ok(ExitCode::SUCCESS)
+}
+
+fn dirty(edited: &[String]) -> Fault {
+    const MOST: usize = 5;
+    let mut names = edited
+        .iter()
+        .take(MOST)
+        .cloned()
+        .collect::<Vec<_>>()
+        .join(", ");
+    if edited.len() > MOST {
+        names.push_str(", …");
+    }
+    Fault::new(
+        Code::DirtyCheckout,
+        format!("your checkout has uncommitted changes: {names}"),
+        "commit or stash them (`git stash`), then try again",
+    )
+}

@@ -1,0 +1,196 @@
+//! What `diff`, `changes`, `fetch`, `apply` and `merge` share: capturing the state of a workspace
+//! with progress, finding the repository it belongs to, and the question before anything that tools
+//! execute by themselves reaches a checkout.
+
+use super::checkout::{Checkout, blocking, path_text};
+use super::output::{self, FAINT, STRONG, WARNING, printable};
+use super::progress::Progress;
+use super::sync::quoted;
+use super::{Context, connect, resolve};
+use holm_api::Workspace;
+use holm_api::client::Client;
+use holm_api::work::{Capture, Captured};
+use holm_core::concern::{Arrival, concerns};
+use holm_core::{Code, Fault, WorkspaceId};
+use serde::Serialize;
+
+/// A workspace whose work is asked for.
+pub struct Subject {
+    pub client: Client,
+    pub id: WorkspaceId,
+}
+
+/// Something that needs a yes, as `--json` tells it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Flagged {
+    pub path: String,
+    pub why: Vec<String>,
+}
+
+/// What to do about arrivals that need a yes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Consent {
+    /// Ask on a terminal, refuse otherwise.
+    Ask,
+    /// `--yes` was typed.
+    Given,
+}
+
+// === impl Subject ===
+
+impl Subject {
+    pub async fn find(typed: &str) -> Result<Self, Fault> {
+        let client = connect::started().await?;
+        let id = resolve::one(&client, typed).await?;
+        Ok(Self { client, id })
+    }
+
+    /// Captures the working tree; with a message, commits it inside first.
+    pub async fn capture(
+        &self,
+        context: &Context,
+        commit: Option<String>,
+    ) -> Result<Captured, Fault> {
+        let mut progress = Progress::new(context);
+        let tell = |step: &str, done: u64, total: u64| progress.tell(step, done, total);
+        let capture = Capture { commit };
+        self.client.capture(&self.id, &capture, tell).await
+    }
+
+    /// The line that git runs to reach `git upload-pack` inside.
+    pub fn upload_pack(&self) -> Result<String, Fault> {
+        let program = std::env::current_exe().map_err(|error| {
+            let message = format!("cannot tell where this program is: {error}");
+            Fault::new(Code::Internal, message, "run it by its whole path")
+        })?;
+        Ok(format!(
+            "{} upload-pack {} {}",
+            quoted(&path_text(&program)?),
+            quoted(&path_text(self.client.socket())?),
+            quoted(self.id.as_str())
+        ))
+    }
+
+    /// The checkout that a person stands in, if it is one of the workspace's project.
+    pub async fn checkout_here(&self, workspace: &Workspace) -> Result<Checkout, Fault> {
+        let checkout = Checkout::find().await;
+        let is_its = |checkout: &Checkout| {
+            let id = checkout.repository.project_id.as_ref();
+            id.is_some_and(|id| id.as_str() == workspace.project_id)
+        };
+        if let Ok(checkout) = checkout
+            && is_its(&checkout)
+        {
+            return Ok(checkout);
+        }
+        let place = self.place(workspace).await?;
+        Err(Fault::new(
+            Code::Refused,
+            format!(
+                "this is not a checkout of `{}`, the project of `{}`",
+                workspace.project, workspace.label
+            ),
+            format!("go to one: `cd {place}`"),
+        ))
+    }
+
+    /// The checkout here, or the project's own where it was last seen.
+    pub async fn repository(&self, workspace: &Workspace) -> Result<Checkout, Fault> {
+        match self.checkout_here(workspace).await {
+            Ok(checkout) => Ok(checkout),
+            Err(refused) => {
+                let place = self.place(workspace).await?;
+                let checkout = Checkout::at(place.into()).await?;
+                let id = checkout.repository.project_id.as_ref();
+                match id.is_some_and(|id| id.as_str() == workspace.project_id) {
+                    true => Ok(checkout),
+                    false => Err(refused),
+                }
+            }
+        }
+    }
+
+    async fn place(&self, workspace: &Workspace) -> Result<String, Fault> {
+        let projects = self.client.projects().await?.projects;
+        let known = projects
+            .into_iter()
+            .find(|project| project.id == workspace.project_id);
+        known.map(|project| project.path).ok_or_else(|| {
+            let message = format!("no project `{}`", workspace.project);
+            Fault::new(Code::ProjectNotFound, message, "`holm project ls`")
+        })
+    }
+}
+
+/// Tells what a capture left out.
+pub fn remark_left_out(context: &Context, captured: &Captured) {
+    if !captured.nested.is_empty() {
+        let names = printable(&captured.nested.join(", "));
+        context.output.remark(&format!(
+            "{WARNING}note:{WARNING:#} repositories inside the tree are not included: {names}"
+        ));
+    }
+    for line in &captured.unread {
+        let line = printable(line);
+        context
+            .output
+            .remark(&format!("{WARNING}note:{WARNING:#} not included: {line}"));
+    }
+}
+
+/// Those of the arrivals that a person should see first.
+pub fn flagged(arrivals: &[Arrival]) -> Vec<Flagged> {
+    let mut flagged = Vec::new();
+    for arrival in arrivals {
+        let why = concerns(arrival);
+        if !why.is_empty() {
+            flagged.push(Flagged {
+                path: String::from_utf8_lossy(&arrival.path).into_owned(),
+                why: why.iter().map(ToString::to_string).collect(),
+            });
+        }
+    }
+    flagged
+}
+
+/// Goes on when nothing is flagged, or with a person's yes.
+pub async fn settle(
+    context: &Context,
+    flagged: &[Flagged],
+    consent: Consent,
+    verb: &str,
+) -> Result<(), Fault> {
+    if flagged.is_empty() || consent == Consent::Given {
+        return Ok(());
+    }
+    let hint = format!("look at it with `holm diff`, then `{verb} --yes`");
+    if context.output.is_json() || !output::can_ask() {
+        return Err(Fault::new(
+            Code::NeedsYes,
+            format!("the change has parts that need a yes:\n{}", listed(flagged)),
+            hint,
+        ));
+    }
+    let text = listed(flagged);
+    context.output.remark(&format!(
+        "{STRONG}Look at these first:{STRONG:#}\n{FAINT}{text}{FAINT:#}"
+    ));
+    let is_yes = blocking(|| Ok(output::ask("Take them over?"))).await;
+    match is_yes {
+        Ok(true) => Ok(()),
+        _ => Err(Fault::new(Code::NeedsYes, "nothing was taken over", hint)),
+    }
+}
+
+fn listed(flagged: &[Flagged]) -> String {
+    const MOST: usize = 50;
+    let mut lines: Vec<String> = flagged
+        .iter()
+        .take(MOST)
+        .map(|one| format!("  {}: {}", printable(&one.path), one.why.join(", ")))
+        .collect();
+    if flagged.len() > MOST {
+        lines.push(format!("  and {} more", flagged.len() - MOST));
+    }
+    lines.join("\n")
+}

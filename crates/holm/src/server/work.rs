@@ -1,0 +1,208 @@
+//! `/workspaces/{id}/capture`, `/changes` and `/diff`: what was done in a workspace.
+
+use super::App;
+use super::failure::{Answer, Body, Failure, Parameters, WorkspaceKey, bad_request, told};
+use axum::Json;
+use axum::body::Body as HttpBody;
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures_util::stream;
+use holm_api::work::{Capture, CaptureEvent, Captured, Change, ChangeList};
+use holm_core::{Code, Fault, WorkspaceId};
+use holm_engine::Progress;
+use holm_engine::exec::{ExecInput, ExecOutput, ExecStream};
+use holm_engine::work::{self, Operation};
+use serde::Deserialize;
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+
+/// Progress is told at most this often.
+const OFTEN: Duration = Duration::from_millis(100);
+
+/// How many names of uncommitted files are told.
+const MOST_NAMES: usize = 10;
+
+/// A patch longer than this is not one that anybody reads.
+const MOST_DIFF: u64 = 4 << 30;
+
+/// The parameters of `changes` and `diff`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Of {
+    tree: Option<String>,
+}
+
+type Capturing = Pin<Box<dyn Future<Output = Result<work::Captured, Fault>> + Send>>;
+
+pub async fn capture(
+    State(app): State<Arc<App>>,
+    WorkspaceKey(id): WorkspaceKey,
+    Body(capture): Body<Capture>,
+) -> Result<Response, Failure> {
+    let is_zero = |message: &String| message.contains('\0');
+    if capture.commit.as_ref().is_some_and(is_zero) {
+        return Err(bad_request("the message has a zero byte"));
+    }
+    let (progress, heard) = mpsc::unbounded_channel();
+    let capturing: Capturing = Box::pin(async move {
+        let progress = Progress::to(progress);
+        app.engine.capture(&id, capture.commit, progress).await
+    });
+    let state = (Some(capturing), heard, Instant::now());
+    let events = stream::unfold(state, |(mut capturing, mut heard, mut last)| async move {
+        let running = capturing.as_mut()?;
+        let event = loop {
+            tokio::select! {
+                biased;
+                done = &mut *running => {
+                    capturing = None;
+                    break match done {
+                        Ok(captured) => CaptureEvent::Captured(Box::new(captured_on_wire(captured))),
+                        Err(fault) => CaptureEvent::Error(told(&fault).error),
+                    };
+                }
+                Some(event) = heard.recv() => if last.elapsed() >= OFTEN {
+                    last = Instant::now();
+                    let (step, done, total) = (event.step, event.done, event.total);
+                    break CaptureEvent::Progress { step, done, total };
+                },
+            }
+        };
+        let mut json = serde_json::to_vec(&event).unwrap_or_default();
+        json.push(b'\n');
+        Some((
+            Ok::<_, Infallible>(Bytes::from(json)),
+            (capturing, heard, last),
+        ))
+    });
+    let body = HttpBody::from_stream(events);
+    Ok(([(header::CONTENT_TYPE, "application/jsonl")], body).into_response())
+}
+
+pub async fn changes(
+    State(app): State<Arc<App>>,
+    WorkspaceKey(id): WorkspaceKey,
+    Parameters(of): Parameters<Of>,
+) -> Answer<ChangeList> {
+    let tree = app.tree(&id, of).await?;
+    let changes = app.engine.changes(&id, &tree).await?;
+    let changes = changes.into_iter().map(change).collect();
+    Ok(Json(ChangeList { changes }))
+}
+
+pub async fn diff(
+    State(app): State<Arc<App>>,
+    WorkspaceKey(id): WorkspaceKey,
+    Parameters(of): Parameters<Of>,
+) -> Result<Response, Failure> {
+    let tree = app.tree(&id, of).await?;
+    let patch = app.engine.diff(&id, &tree).await?;
+    // Whoever reads the patch hears by a broken body that it is not whole.
+    let pieces = stream::try_unfold((patch, 0), |(mut patch, length)| async move {
+        let piece = next_piece(&mut patch).await?;
+        Ok::<_, io::Error>(match piece {
+            Some(piece) if length + piece.len() as u64 > MOST_DIFF => {
+                // It may have ended just now; then there is nobody to hang up on.
+                let _ = patch.input.try_send(ExecInput::Hangup);
+                return Err(io::Error::other("the patch is too long"));
+            }
+            Some(piece) => {
+                let length = length + piece.len() as u64;
+                Some((piece, (patch, length)))
+            }
+            None => None,
+        })
+    });
+    let kind = [(header::CONTENT_TYPE, "text/x-patch")];
+    Ok((kind, HttpBody::from_stream(pieces)).into_response())
+}
+
+async fn next_piece(patch: &mut ExecStream) -> io::Result<Option<Bytes>> {
+    while let Some(output) = patch.output.recv().await {
+        match output {
+            ExecOutput::Stdout(bytes) => return Ok(Some(Bytes::from(bytes))),
+            ExecOutput::Exit(0) => return Ok(None),
+            ExecOutput::Exit(code) => {
+                return Err(io::Error::other(format!("git diff-tree said {code}")));
+            }
+            ExecOutput::Failed(fault) => return Err(io::Error::other(fault.message)),
+            ExecOutput::Started | ExecOutput::Stderr(_) | ExecOutput::StdinTaken(_) => {}
+        }
+    }
+    Err(io::Error::other("git diff-tree ended without saying how"))
+}
+
+// === impl App ===
+
+impl App {
+    /// The tree that is meant: an earlier captured one, or one that is captured now.
+    async fn tree(&self, id: &WorkspaceId, of: Of) -> Result<String, Fault> {
+        match of.tree {
+            Some(text) => work::object_id(text.as_bytes()).ok_or_else(|| {
+                let message = "`tree` is not an object id";
+                Fault::new(Code::BadRequest, message, "leave it out")
+            }),
+            None => {
+                let captured = self.engine.capture(id, None, Progress::default());
+                Ok(captured.await?.tree)
+            }
+        }
+    }
+}
+
+fn captured_on_wire(captured: work::Captured) -> Captured {
+    let text = |name: &Vec<u8>| escaped(name);
+    Captured {
+        start: captured.start,
+        dirty_start: captured.dirty_start,
+        head: captured.head,
+        tree: captured.tree,
+        state: captured.state,
+        uncommitted: captured.uncommitted.len() as u64,
+        uncommitted_names: captured
+            .uncommitted
+            .iter()
+            .take(MOST_NAMES)
+            .map(text)
+            .collect(),
+        nested: captured.nested.iter().take(MOST_NAMES).map(text).collect(),
+        unread: captured.unread,
+    }
+}
+
+fn change(change: work::Change) -> Change {
+    let raw = |name: &Vec<u8>| std::str::from_utf8(name).is_err().then(|| name.clone());
+    let operation = match change.operation {
+        Operation::Create => "create",
+        Operation::Update => "update",
+        Operation::Delete => "delete",
+        Operation::Rename => "rename",
+    };
+    Change {
+        operation: operation.to_owned(),
+        from: change.from.as_ref().map(|name| escaped(name)),
+        binary: change.is_binary,
+        path_bytes: raw(&change.path),
+        from_bytes: change.from.as_ref().and_then(raw),
+        path: escaped(&change.path),
+    }
+}
+
+/// A name as text; bytes that are not UTF-8 as `\xNN`.
+fn escaped(name: &[u8]) -> String {
+    let mut text = String::with_capacity(name.len());
+    for chunk in name.utf8_chunks() {
+        text.push_str(chunk.valid());
+        for byte in chunk.invalid() {
+            text.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    text
+}
