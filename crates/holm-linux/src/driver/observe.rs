@@ -39,18 +39,6 @@ pub async fn observe(layout: &Layout, spec: &WorkspaceSpec) -> Result<Sighting, 
         (false, false) => Files::Absent,
     };
     let (keeper, status, reason) = observe_keeper(&dirs, &id).await?;
-    let left = match keeper {
-        Keeper::Absent => cgroup::leftover(&dirs),
-        Keeper::Running | Keeper::Broken => None,
-    };
-    let keeper = match left {
-        // Its keeper was killed and left something behind, which may be frozen and so outlive it.
-        Some(group) => {
-            group.thaw();
-            Keeper::Broken
-        }
-        None => keeper,
-    };
     Ok(Sighting {
         observed: Observed {
             base,
@@ -108,9 +96,14 @@ async fn observe_keeper(dirs: &WorkspaceDirs, id: &WorkspaceId) -> Result<Seen, 
 }
 
 fn without_keeper(dirs: &WorkspaceDirs) -> Seen {
-    let seen = match left_init(dirs) {
-        Some(_) => Keeper::Broken,
-        None => Keeper::Absent,
+    // A keeper that was killed may have left something, which may be frozen and so outlive it.
+    let group = cgroup::leftover(dirs);
+    if let Some(group) = &group {
+        group.thaw();
+    }
+    let seen = match (left_init(dirs), group) {
+        (None, None) => Keeper::Absent,
+        _ => Keeper::Broken,
     };
     (seen, None, how_it_ended(dirs))
 }
