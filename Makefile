@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: help demo build test check lint unit soak bench clean-demo
+.PHONY: help demo build test check lint unit soak bench
 
 help: ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
