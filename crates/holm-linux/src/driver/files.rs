@@ -44,7 +44,8 @@ pub async fn make(layout: &Arc<Layout>, spec: Arc<WorkspaceSpec>) -> Result<(), 
     .await
 }
 
-fn make_directories(dirs: &WorkspaceDirs) -> io::Result<()> {
+/// The places of a workspace, empty; also those of a trial.
+pub fn make_directories(dirs: &WorkspaceDirs) -> io::Result<()> {
     let own = [
         dirs.upper(),
         dirs.work(),

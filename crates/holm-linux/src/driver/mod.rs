@@ -32,6 +32,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use disk::{DiskUsage, RepositoryUsage, WorkspaceUsage};
+pub(crate) use files::make_directories;
 pub use remove::{remove_at, remove_tree};
 
 /// Workspaces of namespaces and overlayfs.

@@ -21,11 +21,28 @@ pub fn copy_entry(
     to: BorrowedFd<'_>,
     copy: &[u8],
 ) -> Result<(), Errno> {
-    Copier {
+    let item = Item {
+        from,
+        name,
+        to,
+        copy,
+        place: copy,
+    };
+    let mut copier = Copier {
         top: to,
         shared: HashMap::new(),
-    }
-    .entry(from, name, to, copy, copy)
+    };
+    copier.entry(&item)
+}
+
+/// One thing to copy.
+struct Item<'a> {
+    from: BorrowedFd<'a>,
+    name: &'a [u8],
+    to: BorrowedFd<'a>,
+    copy: &'a [u8],
+    /// The copy's path from the top.
+    place: &'a [u8],
 }
 
 struct Copier<'a> {
@@ -37,79 +54,70 @@ struct Copier<'a> {
 // === impl Copier ===
 
 impl Copier<'_> {
-    /// `place` is the copy's path from the top.
-    fn entry(
-        &mut self,
-        from: BorrowedFd<'_>,
-        name: &[u8],
-        to: BorrowedFd<'_>,
-        copy: &[u8],
-        place: &[u8],
-    ) -> Result<(), Errno> {
-        let stat = statat(from, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    fn entry(&mut self, item: &Item<'_>) -> Result<(), Errno> {
+        let stat = statat(item.from, item.name, AtFlags::SYMLINK_NOFOLLOW)?;
         match FileType::from_raw_mode(stat.st_mode) {
-            FileType::Directory => self.directory(from, name, to, copy, place, &stat),
-            FileType::RegularFile => self.file(from, name, to, copy, place, &stat),
+            FileType::Directory => self.directory(item, &stat),
+            FileType::RegularFile => self.file(item, &stat),
             FileType::Symlink => {
-                symlinkat(readlinkat(from, name, Vec::new())?, to, copy)?;
-                utimensat(to, copy, &times(&stat), AtFlags::SYMLINK_NOFOLLOW)
+                let target = readlinkat(item.from, item.name, Vec::new())?;
+                symlinkat(target, item.to, item.copy)?;
+                utimensat(item.to, item.copy, &times(&stat), AtFlags::SYMLINK_NOFOLLOW)
             }
             kind @ (FileType::Fifo | FileType::Socket) => {
-                mknodat(to, copy, kind, Mode::from_raw_mode(stat.st_mode), 0)
+                let mode = Mode::from_raw_mode(stat.st_mode);
+                mknodat(item.to, item.copy, kind, mode, 0)
             }
             _ => Err(Errno::XDEV),
         }
     }
 
-    fn directory(
-        &mut self,
-        from: BorrowedFd<'_>,
-        name: &[u8],
-        to: BorrowedFd<'_>,
-        copy: &[u8],
-        place: &[u8],
-        stat: &Stat,
-    ) -> Result<(), Errno> {
+    fn directory(&mut self, item: &Item<'_>, stat: &Stat) -> Result<(), Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let source = openat(from, name, flags, Mode::empty())?;
-        mkdirat(to, copy, Mode::RWXU)?;
-        let target = openat(to, copy, flags, Mode::empty())?;
+        let source = openat(item.from, item.name, flags, Mode::empty())?;
+        mkdirat(item.to, item.copy, Mode::RWXU)?;
+        let target = openat(item.to, item.copy, flags, Mode::empty())?;
         for found in Dir::read_from(&source)? {
             let found = found?;
             let child = found.file_name().to_bytes();
-            if !matches!(child, b"." | b"..") {
-                let below = [place, b"/", child].concat();
-                self.entry(source.as_fd(), child, target.as_fd(), child, &below)?;
+            if matches!(child, b"." | b"..") {
+                continue;
             }
+            self.entry(&Item {
+                from: source.as_fd(),
+                name: child,
+                to: target.as_fd(),
+                copy: child,
+                place: &[item.place, b"/", child].concat(),
+            })?;
         }
         finish(&source, &target, stat)
     }
 
-    fn file(
-        &mut self,
-        from: BorrowedFd<'_>,
-        name: &[u8],
-        to: BorrowedFd<'_>,
-        copy: &[u8],
-        place: &[u8],
-        stat: &Stat,
-    ) -> Result<(), Errno> {
+    fn file(&mut self, item: &Item<'_>, stat: &Stat) -> Result<(), Errno> {
         let identity = (stat.st_dev, stat.st_ino);
         if stat.st_nlink > 1
             && let Some(first) = self.shared.get(&identity)
         {
-            return linkat(self.top, first.as_slice(), to, copy, AtFlags::empty());
+            return linkat(
+                self.top,
+                first.as_slice(),
+                item.to,
+                item.copy,
+                AtFlags::empty(),
+            );
         }
         let read = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let write = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let mut source = File::from(openat(from, name, read, Mode::empty())?);
-        let mut target = File::from(openat(to, copy, write, Mode::RUSR | Mode::WUSR)?);
+        let mut source = File::from(openat(item.from, item.name, read, Mode::empty())?);
+        let mode = Mode::RUSR | Mode::WUSR;
+        let mut target = File::from(openat(item.to, item.copy, write, mode)?);
         // Shares blocks where the file system can.
         io::copy(&mut source, &mut target)
             .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
         finish(&OwnedFd::from(source), &OwnedFd::from(target), stat)?;
         if stat.st_nlink > 1 {
-            self.shared.insert(identity, place.to_vec());
+            self.shared.insert(identity, item.place.to_vec());
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! A throw-away workspace with nothing in it: made, looked at, ended, removed.
 
 use crate::cgroup::{self, Limits};
-use crate::driver::remove_tree;
+use crate::driver::{make_directories, remove_tree};
 use crate::keeper;
 use crate::launch::Stepped;
 use crate::layout::WorkspaceDirs;
@@ -50,23 +50,8 @@ pub fn run(data_dir: &Path) -> Result<Isolation, LaunchFailure> {
 }
 
 fn make(dirs: &WorkspaceDirs) -> io::Result<()> {
-    let directories = [
-        dirs.upper(),
-        dirs.work(),
-        dirs.pins(),
-        dirs.home(),
-        dirs.tmp(),
-        dirs.etc(),
-        dirs.guest().join("bin"),
-        dirs.guest().join("objects"),
-        dirs.mount_point(),
-        dirs.dir.join("base"),
-    ];
-    for directory in directories {
-        fs::create_dir_all(directory)?;
-    }
-    fs::write(dirs.lock(), "")?;
-    fs::write(dirs.guest().join("bin/holm"), "")
+    make_directories(dirs)?;
+    fs::create_dir(dirs.dir.join("base"))
 }
 
 fn launch(dirs: &WorkspaceDirs, id: &WorkspaceId) -> Result<Isolation, LaunchFailure> {
