@@ -136,9 +136,15 @@ pub struct Request {
 #[serde(rename_all = "snake_case")]
 pub enum Op {
     Status,
-    Stop { grace_ms: u64 },
-    Relabel { label: String },
+    Stop {
+        grace_ms: u64,
+    },
+    Relabel {
+        label: String,
+    },
     Exec(Exec),
+    /// Of a client whose daemon died: the rest of a command that has a key.
+    Resume(Resume),
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -148,6 +154,18 @@ pub struct Exec {
     pub cwd: Option<Vec<u8>>,
     pub terminal: Option<Terminal>,
     pub timeout_ms: Option<u64>,
+    /// A secret of the client's, by which it can come back. What it has of the output it says
+    /// ([`ExecControl::Taken`]), after the keeper said that it listens to that ([`Answer::Kept`]).
+    #[serde(default)]
+    pub key: Option<String>,
+}
+
+/// The key of a command, and how many bytes of its output the client has.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Resume {
+    pub key: String,
+    pub stdout: u64,
+    pub stderr: u64,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -162,9 +180,17 @@ pub struct Terminal {
 #[serde(rename_all = "snake_case")]
 pub enum ExecControl {
     StdinEof,
-    Resize { rows: u16, cols: u16 },
+    Resize {
+        rows: u16,
+        cols: u16,
+    },
     Signal(i32),
     Hangup,
+    /// How many bytes of the output the client has, since the beginning.
+    Taken {
+        stdout: u64,
+        stderr: u64,
+    },
 }
 
 /// What the keeper answers.
@@ -174,6 +200,13 @@ pub enum Answer {
     Status(Box<Status>),
     Done,
     Started,
+    /// The command can be come back to.
+    Kept,
+    /// The client is back: so many bytes of stdin have arrived, and so many of them were taken.
+    Resumed {
+        received: u64,
+        taken: u64,
+    },
     StdinTaken(u64),
     Exit(u8),
     /// The command could not be started; the code is what a shell would exit with.

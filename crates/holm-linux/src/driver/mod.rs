@@ -24,7 +24,7 @@ use holm_core::{Code, Fault, ProjectId, WorkspaceId};
 use holm_engine::driver::{
     Condemn, Condemned, Driver, Journaled, Known, Progress, Sighting, Survey,
 };
-use holm_engine::exec::{ExecRequest, ExecStream};
+use holm_engine::exec::{ExecRequest, ExecStream, Resume};
 use holm_engine::spec::WorkspaceSpec;
 use std::collections::HashMap;
 use std::io;
@@ -138,6 +138,10 @@ impl Driver for LinuxDriver {
 
     async fn exec(&self, id: &WorkspaceId, request: ExecRequest) -> Result<ExecStream, Fault> {
         exec::exec(&self.layout.workspace(id), request).await
+    }
+
+    async fn resume(&self, id: &WorkspaceId, resume: Resume) -> Result<ExecStream, Fault> {
+        exec::resume(&self.layout.workspace(id), resume).await
     }
 
     async fn relabel(&self, id: &WorkspaceId, label: &str) -> Result<(), Fault> {

@@ -1,5 +1,6 @@
 //! One request on the control socket. The daemon's user and root may ask, nobody else.
 
+use super::kept::Return;
 use super::{exec, registry::Registry};
 use crate::wire::{Answer, Op, Request, VERSION, control_frame, read_control};
 use rustix::net::sockopt::socket_peercred;
@@ -63,6 +64,13 @@ fn answer(mut stream: UnixStream, registry: &Registry) -> io::Result<()> {
             say(&stream, &Answer::Done)
         }
         Op::Exec(exec) => exec::run(stream, registry, exec),
+        Op::Resume(resume) => match registry.doors.bring(Return { stream, resume }) {
+            Ok(()) => Ok(()),
+            Err(Return { stream, .. }) => {
+                let why = "it knows nothing of this command".to_owned();
+                say(&stream, &Answer::Refused(why))
+            }
+        },
     }
 }
 

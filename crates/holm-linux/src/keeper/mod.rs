@@ -8,9 +8,11 @@ mod connection;
 mod exec;
 mod guest;
 mod isolation;
+mod kept;
 mod limits;
 mod moving;
 mod registry;
+mod session;
 
 use crate::cgroup::{self, Group};
 use crate::launch::{self, Launched, descriptors};

@@ -5,7 +5,6 @@ use crate::support::{Island, Process, Ran, Running, eventually, is_gone, program
 use rustix::process::Signal;
 use serde_json::Value;
 use std::fs;
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 fn show(island: &Island, label: &str) -> Value {
@@ -213,29 +212,6 @@ fn attack_156_after_a_reboot_nothing_is_signalled_and_start_brings_it_back() {
     work_is_there(&island);
     decoy.signal(Signal::KILL);
     decoy.code();
-}
-
-#[test]
-fn attack_149_a_command_goes_on_without_the_daemon() {
-    let island = Island::new();
-    let id = at_work(&island);
-    let script = "echo begun; until [ -e ~/go ]; do sleep 0.02; done; exit 7";
-    let script = format!("({script}); echo $? > ~/code");
-    let mut command =
-        island.holm_command(&island.home(), &["exec", "x", "--", "sh", "-c", &script]);
-    let mut running = Running::new(command.stderr(Stdio::null()));
-    running.says("begun");
-    let init = island.init_of(&id);
-    island.kill_daemon();
-    assert_eq!(
-        running.code(),
-        Some(5),
-        "the client says that the daemon is gone"
-    );
-    // The next command finds it all, and how the first one ended.
-    island.sh("x", "touch ~/go").ok();
-    eventually("it ended", || island.sh("x", "cat ~/code").out() == "7");
-    assert_eq!(island.init_of(&id), init, "no second init");
 }
 
 #[test]

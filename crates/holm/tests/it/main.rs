@@ -42,6 +42,7 @@ mod life_health;
 mod life_inject;
 mod life_many;
 mod life_model;
+mod life_resume;
 mod lifecycle;
 mod limits;
 mod limits_attacks;
