@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::PathBuf;
 
-/// The version of everything in this file.
+/// The version of everything in this file. Whatever the versions, a keeper answers `status`, `stop`
+/// and `relabel`, whose form never changes; a command needs the same one.
 pub const VERSION: u32 = 1;
 
 /// The longest payload of one frame; arguments and environment of a command fit.
@@ -310,6 +311,15 @@ impl LaunchPlan {
     pub fn has(&self, defence: Defence) -> bool {
         !cfg!(debug_assertions) || !self.without.contains(&defence)
     }
+}
+
+/// The version that the daemon speaks. Tests have it be another one (`HOLM_TEST_WIRE=2`).
+pub fn spoken_version() -> u32 {
+    if !cfg!(debug_assertions) {
+        return VERSION;
+    }
+    let asked = std::env::var("HOLM_TEST_WIRE").ok();
+    asked.and_then(|text| text.parse().ok()).unwrap_or(VERSION)
 }
 
 /// The defences that the environment of a test switches off (`HOLM_TEST_WITHOUT=seccomp,pins`).

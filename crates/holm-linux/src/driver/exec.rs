@@ -1,10 +1,11 @@
 //! One command inside, as channels: frames of the keeper's control socket on one side, the
 //! engine's values on the other.
 
-use super::keeper::{connect, keeper_fault, read_frame};
+use super::keeper::{connect, keeper_fault, read_frame, refused};
 use crate::layout::WorkspaceDirs;
 use crate::wire::{
-    self, Answer, Exec, ExecControl, Op, Request, Terminal, VERSION, channel, control_frame, frame,
+    self, Answer, Exec, ExecControl, Op, Request, Terminal, channel, control_frame, frame,
+    spoken_version,
 };
 use holm_core::Fault;
 use holm_engine::exec::{ExecInput, ExecOutput, ExecRequest, ExecStream, Resume};
@@ -48,7 +49,7 @@ async fn converse(dirs: &WorkspaceDirs, op: Op) -> Result<ExecStream, Fault> {
         let (reader, mut writer) = stream.into_split();
         writer
             .write_all(&control_frame(&Request {
-                version: VERSION,
+                version: spoken_version(),
                 op,
             })?)
             .await?;
@@ -127,7 +128,7 @@ fn understand(kind: u8, payload: Vec<u8>) -> Vec<ExecOutput> {
                 ExecOutput::Exit(code),
             ];
         }
-        Ok(Answer::Refused(why)) => ExecOutput::Failed(keeper_fault(&why)),
+        Ok(Answer::Refused(why)) => ExecOutput::Failed(refused(&why)),
         Ok(Answer::Done | Answer::Status(_)) => ExecOutput::Failed(keeper_fault("a wrong answer")),
         Err(error) => ExecOutput::Failed(keeper_fault(&error.to_string())),
     };

@@ -9,7 +9,7 @@ use crate::cgroup::{self, Limits};
 use crate::keeper;
 use crate::layout::WorkspaceDirs;
 use crate::measure;
-use crate::wire::{LaunchAnswer, LaunchFailure, LaunchPlan, Part, VERSION, switched_off};
+use crate::wire::{LaunchAnswer, LaunchFailure, LaunchPlan, Part, spoken_version, switched_off};
 use holm_core::config::display_size;
 use holm_core::{Code, Fault};
 use holm_engine::driver::Ended;
@@ -160,7 +160,7 @@ fn plan(
     let visible = toolchains(spec);
     let (required, forgone) = required_and_forgone(spec);
     Ok(LaunchPlan {
-        version: VERSION,
+        version: spoken_version(),
         id: spec.id.clone(),
         label: spec.label.clone(),
         root: spec.root.clone(),

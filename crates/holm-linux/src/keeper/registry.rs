@@ -4,7 +4,7 @@ use super::kept::Doors;
 use super::limits::Limits;
 use crate::launch::descriptors::send;
 use crate::process;
-use crate::wire::{FromInit, LaunchPlan, Spawn, Status, ToInit, VERSION};
+use crate::wire::{FromInit, LaunchPlan, Spawn, Status, ToInit};
 use holm_engine::Isolation;
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use std::collections::HashMap;
@@ -101,7 +101,7 @@ impl Registry {
             state.starting.len() + state.running.len()
         };
         Status {
-            version: VERSION,
+            version: self.plan.version,
             id: self.plan.id.clone(),
             isolation: Isolation {
                 oom_kills: self.limits.memory_kills(),

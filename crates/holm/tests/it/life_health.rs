@@ -265,6 +265,62 @@ fn attack_150_the_daemon_is_replaced_and_replaced_back() {
     work_is_there(&island);
 }
 
+/// holm of a version that speaks another protocol with keepers.
+fn speaking(island: &Island, version: &str, arguments: &[&str]) -> Ran {
+    let mut command = island.holm_command(&island.home().join("src/shop"), arguments);
+    Ran::new(command.env("HOLM_TEST_WIRE", version))
+}
+
+#[test]
+fn attack_150_another_protocol_old_new_old_with_workspaces_running() {
+    let island = Island::new();
+    let old = at_work(&island);
+    let (mut inits, mut ids) = (vec![island.init_of(&old)], vec![old]);
+    for (version, label) in [("2", "newer"), ("0", "older")] {
+        island.kill_daemon();
+        let holm = |arguments: &[&str]| speaking(&island, version, arguments);
+        // What another version started is there and runs on.
+        let shown = holm(&["show", "x", "--json"]).json();
+        assert_eq!(shown["state"], "running", "{shown}");
+        let refused = holm(&["exec", "x", "--json", "--", "true"]).error(1);
+        let message = refused["message"].as_str().unwrap();
+        assert!(message.contains("another version of holm"), "{refused}");
+        assert!(refused["hint"].as_str().unwrap().contains("holm restart"));
+        holm(&["rename", "x", "y"]).ok();
+        holm(&["rename", "y", "x"]).ok();
+        // Its own go as ever.
+        let made = holm(&["up", label, "--json"]).json();
+        holm(&[
+            "exec",
+            label,
+            "--",
+            "sh",
+            "-c",
+            "echo work > file; sleep 1000 &",
+        ])
+        .ok();
+        ids.push(made["id"].as_str().unwrap().to_owned());
+        inits.push(island.init_of(ids.last().unwrap()));
+    }
+    // Back to the first one: nothing was ended, and a restart makes it our own, with its work.
+    island.kill_daemon();
+    work_is_there(&island);
+    let states = island.states();
+    assert_eq!(states.len(), 3);
+    assert!(
+        states.values().all(|state| state == "running"),
+        "{states:?}"
+    );
+    let now: Vec<_> = ids.iter().map(|id| island.init_of(id)).collect();
+    assert_eq!(now, inits, "no second init");
+    island.sh("older", "true").exits(1);
+    for (label, verb) in [("newer", "restart"), ("older", "stop")] {
+        island.holm(&[verb, label]).ok();
+        assert_eq!(island.sh(label, "cat file").ok().out(), "work");
+        island.holm(&["rm", label, "--force"]).ok();
+    }
+}
+
 #[test]
 fn attack_152_a_damaged_store_loses_no_files_and_ends_no_process() {
     let island = Island::new();

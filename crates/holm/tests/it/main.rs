@@ -43,6 +43,7 @@ mod life_inject;
 mod life_many;
 mod life_model;
 mod life_resume;
+mod life_stuck;
 mod lifecycle;
 mod limits;
 mod limits_attacks;
