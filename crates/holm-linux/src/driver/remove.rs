@@ -1,6 +1,7 @@
 //! Deleting a tree that a workspace wrote: without following links, however deep it is, whatever
 //! modes its directories have, and never across a mount.
 
+use crate::measure::BLOCK;
 use rustix::fs::{
     AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, Stat, StatxAttributes, StatxFlags,
     chmodat, fstat, openat, renameat_with, statat, statx, unlinkat,
@@ -136,9 +137,6 @@ impl Removal<'_> {
         }
     }
 }
-
-/// The unit of `st_blocks`, whatever the file system's own is.
-pub const BLOCK: u64 = 512;
 
 /// A file with further names stays on the disk.
 fn freed_by(stat: &Stat) -> u64 {

@@ -24,6 +24,7 @@ mod work;
 mod workspaces;
 
 use crate::paths::Paths;
+use crate::runtime;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::routing::{delete, get, post};
@@ -37,6 +38,7 @@ use repositories::Repositories;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tracing_subscriber::EnvFilter;
@@ -68,17 +70,7 @@ pub fn run(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
         startup::private_dir(&paths.data_dir.join(name))?;
     }
     log_to(&paths.data_dir.join("daemon.log"))?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| {
-            let message = format!("cannot wait for events: {error}");
-            Fault::new(
-                Code::Internal,
-                message,
-                "is the limit of open files reached?",
-            )
-        })?;
+    let runtime = runtime::build(&mut Builder::new_multi_thread())?;
     let served = runtime.block_on(serve(paths, ready));
     if let Err(fault) = &served {
         tracing::error!(code = %fault.code, "{fault}");

@@ -8,9 +8,13 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A call, how it fails, and at which of its occurrences in one thread.
-const FAILURES: [(&str, &str, &[u32]); 9] = [
+const FAILURES: [(&str, &str, &[u32]); 13] = [
     ("openat", "ENOSPC", &[2, 9, 25]),
     ("openat", "EMFILE", &[3, 14, 40]),
+    ("openat", "ENOMEM", &[5, 20]),
+    ("pipe,pipe2,socketpair", "EMFILE", &[1, 2]),
+    ("write", "ENOSPC", &[1, 2, 4, 8]),
+    ("write", "EIO", &[3, 6]),
     ("mkdir,mkdirat", "ENOSPC", &[1, 4]),
     ("rename,renameat,renameat2", "EIO", &[1, 2]),
     ("link,linkat", "EIO", &[1]),

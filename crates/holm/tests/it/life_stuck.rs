@@ -1,8 +1,9 @@
-//! Keepers and inits that the kernel does not let act: in a wait that nothing but death interrupts
-//! (state D), or in a frozen control group. It is said, and what must end ends (attack 160).
+//! What does not want to end: processes that left everybody behind (attack 51), keepers and inits
+//! that the kernel does not let act, in a wait that nothing but death interrupts (state D) or in a
+//! frozen control group (attack 160). It is said, and what must end ends.
 //!
-//! Making such a process takes root. The suite is run by root in CI; for others there is nothing to
-//! see here.
+//! Making a process hang takes root. The suite is run by root in CI; for others that part is not
+//! tested.
 
 use crate::support::{Island, Running, eventually, is_gone, state_of};
 use std::fs;
@@ -155,5 +156,57 @@ fn attack_160_what_a_group_of_v2_holds_still_is_said_and_stopped() {
         drop(freezer);
         island.holm(&["start", "x"]).ok();
         assert_eq!(island.sh("x", "echo again").ok().out(), "again");
+    }
+}
+
+/// Leaves its parents, its session and its signals behind and listens on a port.
+const ESCAPE: &str = r#"
+import os, signal, socket, sys, time
+if os.fork(): os._exit(0)
+os.setsid()
+if os.fork(): os._exit(0)
+for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+    signal.signal(number, signal.SIG_IGN)
+listener = socket.create_server(("127.0.0.1", 4567))
+open(os.path.expanduser("~/listens"), "w").close()
+time.sleep(1000)
+"#;
+
+const BIND: &str = "import socket; socket.create_server(('127.0.0.1', 4567))";
+
+#[test]
+fn attack_51_what_left_its_session_dies_with_the_workspace_and_its_port_is_free() {
+    let island = Island::new();
+    let id = island.repository("shop").up("x");
+    for end in ["stop", "restart", "rm", "init"] {
+        island.holm(&["start", "x"]).ok();
+        island.python("x", ESCAPE).ok();
+        eventually("it listens", || {
+            island.sh("x", "test -e ~/listens").code == Some(0)
+        });
+        // While it lives nobody else has the port, and its command is long gone.
+        let taken = island.python("x", BIND);
+        assert!(taken.stderr.contains("Address already in use"), "{taken:?}");
+        let earlier = island.inhabitants();
+        assert_eq!(earlier.len(), 3, "keeper, init and the one: {earlier:?}");
+        match end {
+            "init" => crate::support::send(
+                island.init_of(&id).expect("an init"),
+                rustix::process::Signal::KILL,
+            ),
+            "rm" => {
+                island.holm(&["rm", "x", "--force"]).ok();
+                island.holm(&["restore", "x"]).ok();
+            }
+            verb => {
+                island.holm(&[verb, "x"]).ok();
+            }
+        }
+        eventually("nothing of it lives", || {
+            earlier.iter().all(|one| is_gone(*one))
+        });
+        island.holm(&["start", "x"]).ok();
+        island.python("x", BIND).ok();
+        island.sh("x", "rm ~/listens").ok();
     }
 }
