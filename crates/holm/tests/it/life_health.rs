@@ -1,7 +1,7 @@
 //! Keepers and inits that are killed or stand still, a machine that was started anew, a daemon that
 //! is replaced, a damaged store: what is shown is true, and nothing stays behind or is lost.
 
-use crate::support::{Island, Process, Ran, Running, eventually, is_gone, program, send};
+use crate::support::{Island, Process, Ran, Running, eventually, is_gone, noise, program, send};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::fs;
@@ -365,28 +365,40 @@ fn attack_152_a_damaged_store_loses_no_files_and_ends_no_process() {
 }
 
 #[test]
-fn attack_152_a_full_disk_is_said_and_nothing_is_left() {
+fn attack_152_and_158_a_full_disk_is_said_and_nothing_is_left() {
     let island = Island::new();
     let repository = island.repository("shop");
+    for number in 0..40 {
+        repository.write(&format!("large/{number}"), noise(100_000));
+    }
+    repository.commit("several megabytes");
     // The disk is as large as the program, which is kept beside the data, and a little more.
-    let size = fs::metadata(program()).unwrap().len() / 1024 + 24 * 1024;
+    let size = fs::metadata(program()).unwrap().len() / 1024 + 40 * 1024;
+    // Full at once, or somewhere on the way: each time another write is the first that fails. Each
+    // time another commit, so that the whole tree has to be written.
     let script = format!(
         r#"mkdir -p "$HOLM_HOME" && mount -t tmpfs -o size={size}k none "$HOLM_HOME" || exit 99
         holm up a >/dev/null || exit 98
         holm exec a -- sh -c 'echo work > file' || exit 97
-        head -c 1000000000 /dev/zero > "$HOLM_HOME/fill" 2>/dev/null
-        holm up b --json >/dev/null; echo "up $?" >&2
-        ls "$HOLM_HOME/data/workspaces" | wc -l
-        rm "$HOLM_HOME/fill"
+        for room in 0 4 8 12 16 24 32 64; do
+            git -c user.name=a -c user.email=a@example.org commit -q --allow-empty -m $room
+            head -c 1000000000 /dev/zero > "$HOLM_HOME/fill" 2>/dev/null
+            truncate -s "-${{room}}K" "$HOLM_HOME/fill"
+            holm up b --json >/dev/null; echo "up $?" >&2
+            ls "$HOLM_HOME/data/workspaces" | wc -l
+            rm "$HOLM_HOME/fill"
+            holm ls --json | grep -c '"label"'
+        done
         holm exec a -- cat file
         holm up b >/dev/null && holm exec b -- cat README.md
         holm daemon stop --all >/dev/null"#
     );
     let ran = island.elsewhere(&repository.path, &script).ok();
-    assert_eq!(ran.out(), "1\nwork\n# hello", "{ran:?}");
-    assert!(
-        ran.stderr.contains("disk_full") && ran.stderr.contains("up "),
-        "{ran:?}"
-    );
+    let expect = format!("{}work\n# hello", "1\n1\n".repeat(8));
+    assert_eq!(ran.out(), expect, "{ran:?}");
     assert!(!ran.stderr.contains("up 0"), "{ran:?}");
+    // Of a ref git says only that it could not be written.
+    let told = |line: &&str| line.contains("disk_full") || line.contains("couldn't write");
+    assert_eq!(ran.stderr.lines().filter(told).count(), 8, "{ran:?}");
+    assert!(ran.stderr.matches("disk_full").count() > 5, "{ran:?}");
 }
