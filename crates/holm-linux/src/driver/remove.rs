@@ -8,7 +8,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 /// Directories that are open at a time; what is deeper is moved up first.
@@ -164,7 +164,10 @@ fn open(parent: impl AsFd, name: impl rustix::path::Arg + Copy) -> Result<OwnedF
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let opened = match openat(&parent, name, flags, Mode::empty()) {
         Err(Errno::ACCESS) => {
-            chmodat(&parent, name, Mode::RWXU, AtFlags::empty())?;
+            // By its descriptor: meanwhile the name may be a link's.
+            let closed = openat(&parent, name, flags | OFlags::PATH, Mode::empty())?;
+            let place = format!("/proc/self/fd/{}", closed.as_raw_fd());
+            chmodat(CWD, place, Mode::RWXU, AtFlags::empty())?;
             openat(&parent, name, flags, Mode::empty())?
         }
         other => other?,
