@@ -45,7 +45,13 @@ pub fn unpack_at(archive: impl Read, top: &OwnedFd, git: GitDirectory) -> io::Re
     let mut directories = Vec::new();
     for entry in archive.entries()? {
         let mut entry = entry?;
-        let path = entry.path()?.into_owned();
+        // `tar -c .` writes `./` and `./name`, which every reader takes for the same.
+        let path = entry.path()?;
+        let parts = path.components();
+        let path: PathBuf = parts.filter(|part| *part != Component::CurDir).collect();
+        if path.as_os_str().is_empty() && entry.header().entry_type() == EntryType::Directory {
+            continue;
+        }
         let given = Given {
             mode: Mode::from_raw_mode(entry.header().mode()? & 0o777),
             times: times(&mut entry)?,
@@ -284,6 +290,9 @@ mod tests {
         refused(&|builder| raw(builder, EntryType::Regular, "../outside/x", ""));
         refused(&|builder| raw(builder, EntryType::Regular, "/tmp/holm-outside-x", ""));
         refused(&|builder| raw(builder, EntryType::Regular, ".git/hooks/post-checkout", ""));
+        refused(&|builder| raw(builder, EntryType::Regular, "./.git/config", ""));
+        refused(&|builder| raw(builder, EntryType::Regular, "./../outside/x", ""));
+        refused(&|builder| raw(builder, EntryType::Regular, ".", ""));
         refused(&|builder| raw(builder, EntryType::Link, "hard", "/etc/passwd"));
         refused(&|builder| raw(builder, EntryType::Fifo, "fifo", ""));
         refused(&|builder| {

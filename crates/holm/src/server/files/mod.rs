@@ -28,7 +28,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 
 /// The most that is written as one file: it is kept in memory until all of it has come.
-const MOST_WRITTEN: usize = 64 << 20;
+const MOST_WRITTEN: u64 = 64 << 20;
 
 const ORDINARY_PAGE: usize = 1000;
 const MOST_ENTRIES: usize = 5000;
@@ -225,18 +225,24 @@ async fn feed(body: Body, to: mpsc::Sender<Piece>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A body that is taken only when all of it has come.
+/// A body that is taken only when all of it has come. What is too much is still read, within reason, so
+/// that the client gets to hear why.
 async fn whole(body: Body) -> Result<Vec<u8>, Failure> {
-    let mut bytes = Vec::new();
+    let (mut bytes, mut length) = (Vec::new(), 0);
     let mut chunks = body.into_data_stream();
     while let Some(chunk) = chunks.next().await {
         let chunk = chunk.map_err(|error| bad_request(&error.to_string()))?;
-        if bytes.len() + chunk.len() > MOST_WRITTEN {
-            return Err(too_large("what is to be written", MOST_WRITTEN as u64));
+        length += chunk.len() as u64;
+        match length {
+            ..=MOST_WRITTEN => bytes.extend_from_slice(&chunk),
+            ..=MOST_ARCHIVE => bytes = Vec::new(),
+            _ => break,
         }
-        bytes.extend_from_slice(&chunk);
     }
-    Ok(bytes)
+    match length {
+        ..=MOST_WRITTEN => Ok(bytes),
+        _ => Err(too_large("what is to be written", MOST_WRITTEN)),
+    }
 }
 
 /// Whoever reads it hears by a broken body that it is not whole.
