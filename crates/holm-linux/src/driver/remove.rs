@@ -164,10 +164,14 @@ fn open(parent: impl AsFd, name: impl rustix::path::Arg + Copy) -> Result<OwnedF
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let opened = match openat(&parent, name, flags, Mode::empty()) {
         Err(Errno::ACCESS) => {
-            // By its descriptor: meanwhile the name may be a link's.
             let closed = openat(&parent, name, flags | OFlags::PATH, Mode::empty())?;
+            // By its descriptor: meanwhile the name may be a link's.
             let place = format!("/proc/self/fd/{}", closed.as_raw_fd());
-            chmodat(CWD, place, Mode::RWXU, AtFlags::empty())?;
+            match chmodat(CWD, place, Mode::RWXU, AtFlags::empty()) {
+                // The mover is not in the process namespace that `/proc` shows.
+                Err(Errno::NOENT) => chmodat(&parent, name, Mode::RWXU, AtFlags::empty())?,
+                changed => changed?,
+            }
             openat(&parent, name, flags, Mode::empty())?
         }
         other => other?,

@@ -7,6 +7,7 @@
 
 mod archive;
 mod content;
+mod delete;
 mod list;
 mod root;
 mod search;
@@ -20,7 +21,7 @@ pub use root::Root;
 
 use content::Opened;
 use holm_core::TreePath;
-use holm_engine::files::wire::{Depth, Failure, Head, MOST_ARCHIVE, Operation, Request};
+use holm_engine::files::wire::{Failure, Head, MOST_ARCHIVE, Operation, Request};
 use holm_engine::files::wire::{Page, Range};
 use std::ffi::OsStr;
 use std::fs::File;
@@ -51,26 +52,18 @@ pub fn main(request: &[u8]) -> ! {
 
 /// Answers one request. An error means that the answer is not whole.
 fn serve(request: &[u8], input: &mut impl Read, answer: &mut impl Write) -> io::Result<()> {
-    let operated = understood(request).and_then(|(root, path, operation)| {
-        // What needs the answer's end for itself is done here.
-        match operation {
-            Operation::Pack => Ok(Done::Pack(root, path)),
-            other => operate(&root, &path, other, input),
-        }
-    });
+    let operated = understood(request)
+        .and_then(|(root, path, operation)| operate(root, path, operation, input));
     match operated {
         Ok(Done::Said(head)) => say(answer, &head),
         Ok(Done::Opened(opened)) => {
             say(answer, &opened.head())?;
             opened.copy(answer)
         }
-        Ok(Done::Pack(root, path)) => match root.directory(&path) {
-            Ok(_) => {
-                say(answer, &Head::Archive)?;
-                archive::pack(&root, &path, answer)
-            }
-            Err(failure) => say(answer, &Head::Failed(failure)),
-        },
+        Ok(Done::Pack(root, path)) => {
+            say(answer, &Head::Archive)?;
+            archive::pack(&root, &path, answer)
+        }
         Err(failure) => say(answer, &Head::Failed(failure)),
     }
 }
@@ -78,7 +71,9 @@ fn serve(request: &[u8], input: &mut impl Read, answer: &mut impl Write) -> io::
 /// What an operation came to.
 enum Done {
     Said(Head),
+    /// A file, to be copied behind the head.
     Opened(Opened),
+    /// A directory, to be packed behind the head.
     Pack(Root, TreePath),
 }
 
@@ -95,8 +90,8 @@ fn understood(request: &[u8]) -> Result<(Root, TreePath, Operation), Failure> {
 }
 
 fn operate(
-    root: &Root,
-    path: &TreePath,
+    root: Root,
+    path: TreePath,
     operation: Operation,
     input: &mut impl Read,
 ) -> Result<Done, Failure> {
@@ -106,25 +101,28 @@ fn operate(
                 after: None,
                 limit: ORDINARY_PAGE,
             };
-            match root.read(path, Range::default()) {
-                Err(Failure::IsADirectory) => root.list(path, &page)?,
+            match root.read(&path, Range::default()) {
+                Err(Failure::IsADirectory) => root.list(&path, &page)?,
                 opened => return Ok(Done::Opened(opened?)),
             }
         }
-        Operation::List(page) => root.list(path, &page)?,
-        Operation::Read(range) => return Ok(Done::Opened(root.read(path, range)?)),
-        Operation::Stat => Head::Entry(root.stat(path)?),
-        Operation::Write(write) => Head::Entry(root.write(path, write, input)?),
+        Operation::List(page) => root.list(&path, &page)?,
+        Operation::Read(range) => return Ok(Done::Opened(root.read(&path, range)?)),
+        Operation::Stat => Head::Entry(root.stat(&path)?),
+        Operation::Write(write) => Head::Entry(root.write(&path, write, input)?),
         Operation::Delete(depth) => {
-            root.delete(path, depth)?;
+            root.delete(&path, depth)?;
             Head::Done
         }
-        Operation::Search(search) => Head::Found(search::search(root, path, &search)?),
+        Operation::Search(search) => Head::Found(search::search(&root, &path, &search)?),
         Operation::Unpack => {
-            archive::unpack(root, path, input.take(MOST_ARCHIVE))?;
+            archive::unpack(&root, &path, input.take(MOST_ARCHIVE))?;
             Head::Done
         }
-        Operation::Pack => return Err(Failure::BadRequest("pack".to_owned())),
+        Operation::Pack => {
+            drop(root.directory(&path)?);
+            return Ok(Done::Pack(root, path));
+        }
     };
     Ok(Done::Said(said))
 }
@@ -132,32 +130,4 @@ fn operate(
 fn say(answer: &mut impl Write, head: &Head) -> io::Result<()> {
     serde_json::to_writer(&mut *answer, head)?;
     answer.write_all(b"\n")
-}
-
-// === impl Root ===
-
-impl Root {
-    /// Deletes a file, a link or a directory; never what a link leads to.
-    pub fn delete(&self, path: &TreePath, depth: Depth) -> Result<(), Failure> {
-        use rustix::fs::{AtFlags, FileType, statat, unlinkat};
-        let (parent, name) = self.parent(path)?;
-        let stat = statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW).map_err(root::failure)?;
-        let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
-        match (is_directory, depth) {
-            (true, Depth::Whole) => {
-                use std::os::fd::AsFd;
-                let name = Path::new(OsStr::from_bytes(name));
-                let removed = crate::driver::remove_at(parent.as_fd(), name);
-                removed.map_err(|error| match error.raw_os_error() {
-                    Some(number) => root::failure(rustix::io::Errno::from_raw_os_error(number)),
-                    // A protected path is a mount.
-                    None => Failure::ReadOnly,
-                })
-            }
-            (true, Depth::One) => {
-                unlinkat(&parent, name, AtFlags::REMOVEDIR).map_err(root::failure)
-            }
-            (false, _) => unlinkat(&parent, name, AtFlags::empty()).map_err(root::failure),
-        }
-    }
 }

@@ -233,15 +233,17 @@ async fn whole(body: Body) -> Result<Vec<u8>, Failure> {
     while let Some(chunk) = chunks.next().await {
         let chunk = chunk.map_err(|error| bad_request(&error.to_string()))?;
         length += chunk.len() as u64;
-        match length {
-            ..=MOST_WRITTEN => bytes.extend_from_slice(&chunk),
-            ..=MOST_ARCHIVE => bytes = Vec::new(),
-            _ => break,
+        if length > MOST_ARCHIVE {
+            break;
+        }
+        match length > MOST_WRITTEN {
+            true => bytes = Vec::new(),
+            false => bytes.extend_from_slice(&chunk),
         }
     }
-    match length {
-        ..=MOST_WRITTEN => Ok(bytes),
-        _ => Err(too_large("what is to be written", MOST_WRITTEN)),
+    match length > MOST_WRITTEN {
+        true => Err(too_large("what is to be written", MOST_WRITTEN)),
+        false => Ok(bytes),
     }
 }
 
