@@ -83,7 +83,7 @@ pub(super) async fn converse(
                 Some(ExecOutput::StdinTaken(bytes)) => under_way -= bytes.min(under_way),
                 Some(ExecOutput::Exit(code)) => return Err(fault::ended(&path, code, &complaints)),
                 Some(ExecOutput::Failed(fault)) => return Err(fault),
-                Some(ExecOutput::Started) => {}
+                Some(ExecOutput::Started | ExecOutput::Kept | ExecOutput::Resumed { .. }) => {}
                 None => return Err(fault::vanished(&path)),
             },
             piece = content.next(), if !is_fed && under_way < STDIN_WINDOW => {
@@ -206,7 +206,12 @@ impl FileBody {
                         return Err(fault::ended(&self.path, code, &self.complaints));
                     }
                     Some(ExecOutput::Failed(fault)) => return Err(fault),
-                    Some(ExecOutput::Started | ExecOutput::StdinTaken(_)) => continue,
+                    Some(
+                        ExecOutput::Started
+                        | ExecOutput::Kept
+                        | ExecOutput::Resumed { .. }
+                        | ExecOutput::StdinTaken(_),
+                    ) => continue,
                     None => return Err(fault::vanished(&self.path)),
                 },
             };
