@@ -51,13 +51,13 @@ pub fn run(context: &Context, arguments: ApplyArgs) -> Outcome {
         let subject = Subject::find(&arguments.workspace).await?;
         let workspace = subject.client.workspace(&subject.id).await?;
         let checkout = subject.checkout_here(&workspace).await?;
-        let captured = subject.capture(context, None).await?;
+        let (captured, state) = subject.state(context).await?;
         remark_left_out(context, &captured);
         let work = Work {
             upload_pack: subject.upload_pack()?,
             start: captured.start,
             dirty_start: captured.dirty_start,
-            state: captured.state,
+            state,
         };
         let place = tempfile::Builder::new().prefix("holm-apply-").tempdir();
         let place = place.map_err(|error| {

@@ -51,7 +51,7 @@ pub fn run(context: &Context, arguments: MergeArgs) -> Outcome {
         if !edited.is_empty() {
             return Err(dirty(&edited));
         }
-        let captured = subject.capture(context, None).await?;
+        let captured = subject.head(context, None).await?;
         let fetched = fetch(context, &subject, &workspace, &checkout, &captured).await?;
         let commit = fetched.commit.clone();
         let arrivals = checkout

@@ -9,7 +9,7 @@ use super::sync::quoted;
 use super::{Context, connect, resolve};
 use holm_api::Workspace;
 use holm_api::client::Client;
-use holm_api::work::{Capture, Captured};
+use holm_api::work::{Capture, Captured, Depth};
 use holm_core::concern::{Arrival, concerns};
 use holm_core::{Code, Fault, WorkspaceId};
 use serde::Serialize;
@@ -45,15 +45,35 @@ impl Subject {
         Ok(Self { client, id })
     }
 
-    /// Captures the working tree; with a message, commits it inside first.
-    pub async fn capture(
+    /// What HEAD is and what is not committed; with a message, commits it inside first.
+    pub async fn head(
         &self,
         context: &Context,
         commit: Option<String>,
     ) -> Result<Captured, Fault> {
+        let depth = Depth::Head;
+        self.capture(context, Capture { commit, depth }).await
+    }
+
+    /// Captures the working tree.
+    pub async fn tree(&self, context: &Context) -> Result<(Captured, String), Fault> {
+        let capture = Capture::default();
+        let mut captured = self.capture(context, capture).await?;
+        let tree = captured.tree.take().ok_or_else(incomplete)?;
+        Ok((captured, tree))
+    }
+
+    /// Captures the working tree as a commit that can be fetched.
+    pub async fn state(&self, context: &Context) -> Result<(Captured, String), Fault> {
+        let (commit, depth) = (None, Depth::State);
+        let mut captured = self.capture(context, Capture { commit, depth }).await?;
+        let state = captured.state.take().ok_or_else(incomplete)?;
+        Ok((captured, state))
+    }
+
+    async fn capture(&self, context: &Context, capture: Capture) -> Result<Captured, Fault> {
         let mut progress = Progress::new(context);
         let tell = |step: &str, done: u64, total: u64| progress.tell(step, done, total);
-        let capture = Capture { commit };
         self.client.capture(&self.id, &capture, tell).await
     }
 
@@ -120,6 +140,14 @@ impl Subject {
             Fault::new(Code::ProjectNotFound, message, "`holm project ls`")
         })
     }
+}
+
+fn incomplete() -> Fault {
+    Fault::new(
+        Code::Internal,
+        "the daemon did not say what the workspace's tree is",
+        "is the daemon of another version? `holm daemon stop`, then try again",
+    )
 }
 
 /// Tells what a capture left out.
