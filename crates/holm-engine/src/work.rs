@@ -67,7 +67,8 @@ pub enum Depth {
 /// byte, which no name has: head, tree, state, `n` + nested repositories, `u` + uncommitted paths.
 ///
 /// `git status` is the one scan of the tree; what it names is recorded by name. Git is asked to look
-/// at everything again only where that fails: at files that cannot be read.
+/// at everything again only where that fails: at files that cannot be read. Reading files may take
+/// long and be cut off, so the index inside is locked only while a commit is made of what was read.
 const CAPTURE: &str = r#"
 set -eu
 umask 077
@@ -75,7 +76,8 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 git() {
     command git --no-pager -c core.safecrlf=false -c core.fsmonitor=false -c core.untrackedCache=false \
-        -c core.splitIndex=false -c advice.addEmbeddedRepo=false -c commit.gpgSign=false "$@"
+        -c core.splitIndex=false -c advice.addEmbeddedRepo=false -c commit.gpgSign=false \
+        -c core.hooksPath=/dev/null "$@"
 }
 look() {
     git --no-optional-locks status --porcelain=v2 -z --branch --untracked-files=all --no-renames \
@@ -89,12 +91,24 @@ record() {
     { printf '.\0'; sed -z 's/^/:(exclude,literal)/' "$scratch/nested"; } > "$scratch/everything"
     git add -A -v --ignore-errors --pathspec-from-file="$scratch/everything" --pathspec-file-nul || [ $? -eq 1 ]
 }
+copy_index() {
+    index=$(git rev-parse --git-path index)
+    if [ -f "$index" ]; then cp -p "$index" "$scratch/index"; fi
+    export GIT_INDEX_FILE="$scratch/index"
+}
 look
 if [ -n "$2" ] && [ -s "$scratch/paths" ]; then
+    copy_index
     record
     if ! git diff --cached --quiet --ignore-submodules=none; then
+        (set -C; : > "$index.lock")
+        trap 'rm -rf "$scratch" "$index.lock"' EXIT
         git commit -q --no-verify -m "$2" >&2
+        cp -p "$scratch/index" "$index.lock"
+        mv "$index.lock" "$index"
+        trap 'rm -rf "$scratch"' EXIT
     fi
+    unset GIT_INDEX_FILE
     look
 fi
 head=$(sed -zn 's/^# branch.oid \([0-9a-f]*\)$/\1/p;2q' "$scratch/status" | tr -d '\0')
@@ -104,9 +118,7 @@ if [ "$3" = head ]; then
 elif [ -n "$head" ] && ! [ -s "$scratch/paths" ]; then
     tree=$(git rev-parse "$head^{tree}")
 else
-    index=$(git rev-parse --git-path index)
-    if [ -f "$index" ]; then cp -p "$index" "$scratch/index"; fi
-    export GIT_INDEX_FILE="$scratch/index"
+    copy_index
     record
     tree=$(git write-tree)
 fi
@@ -355,7 +367,10 @@ mod tests {
         let (one, two, three) = ("1".repeat(40), "2".repeat(40), "3".repeat(40));
         let said = format!("\0{one}\0{two}\0{three}\0nsub/\0ua\nb\0uc\0");
         let found = captured(said.as_bytes(), Depth::State).unwrap();
-        assert_eq!((found.head, found.tree), (Some(one.clone()), Some(two.clone())));
+        assert_eq!(
+            (found.head, found.tree),
+            (Some(one.clone()), Some(two.clone()))
+        );
         assert_eq!(found.nested, [b"sub/".to_vec()]);
         assert_eq!(found.uncommitted, [b"a\nb".to_vec(), b"c".to_vec()]);
         let unborn = captured(format!("\0\0{two}\0\0").as_bytes(), Depth::Tree).unwrap();

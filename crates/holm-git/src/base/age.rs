@@ -77,9 +77,8 @@ fn aged<'a>(
     let mut begin = HEADER;
     for _ in 0..word(8)? {
         let flags = begin + flags_at;
-        let is_extended = u16::from_be_bytes(index.get(flags..flags + 2)?.try_into().ok()?)
-            & IS_EXTENDED
-            != 0;
+        let is_extended =
+            u16::from_be_bytes(index.get(flags..flags + 2)?.try_into().ok()?) & IS_EXTENDED != 0;
         let name = flags + if is_extended { 4 } else { 2 };
         let length = index.get(name..)?.iter().position(|byte| *byte == 0)?;
         let is_file = matches!(word(begin + MODE)? >> 12, 0o10 | 0o12);
@@ -100,7 +99,12 @@ fn aged<'a>(
 }
 
 fn set_times(tree: &Path, files: &[Aged<'_>]) -> rustix::io::Result<()> {
-    let tree = openat(CWD, tree, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let tree = openat(
+        CWD,
+        tree,
+        OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
     let threads = files.len().div_ceil(PER_THREAD).clamp(1, MOST_THREADS);
     let each = |files: &[Aged<'_>]| {
         for file in files {

@@ -12,6 +12,7 @@ use holm_api::client::Client;
 use holm_api::work::{Capture, Captured, Depth};
 use holm_core::concern::{Arrival, concerns};
 use holm_core::{Code, Fault, WorkspaceId};
+use holm_git::Recovered;
 use serde::Serialize;
 
 /// A workspace whose work is asked for.
@@ -46,11 +47,7 @@ impl Subject {
     }
 
     /// What HEAD is and what is not committed; with a message, commits it inside first.
-    pub async fn head(
-        &self,
-        context: &Context,
-        commit: Option<String>,
-    ) -> Result<Captured, Fault> {
+    pub async fn head(&self, context: &Context, commit: Option<String>) -> Result<Captured, Fault> {
         let depth = Depth::Head;
         self.capture(context, Capture { commit, depth }).await
     }
@@ -140,6 +137,42 @@ impl Subject {
             Fault::new(Code::ProjectNotFound, message, "`holm project ls`")
         })
     }
+}
+
+/// Finishes or undoes an apply that was cut off in this checkout, and says so.
+pub async fn recover(context: &Context, checkout: &Checkout) -> Result<(), Fault> {
+    let recovered = checkout.git(|repository| repository.recover_apply());
+    if let Some(recovered) = recovered.await? {
+        let text = told(&recovered);
+        context
+            .output
+            .remark(&format!("{WARNING}note:{WARNING:#} {text}"));
+    }
+    Ok(())
+}
+
+/// What became of an apply that was cut off.
+pub fn told(recovered: &Recovered) -> String {
+    let changed = match recovered {
+        Recovered::Finished => {
+            return "an apply that was cut off here had every file in place; it is done".to_owned();
+        }
+        Recovered::Undone => {
+            return "an apply that was cut off here is undone; your files are as before".to_owned();
+        }
+        Recovered::UndoneBut { changed } => changed,
+    };
+    let mut text = "an apply that was cut off here is undone, but for files that were changed \
+                    since, which stay as they are:"
+        .to_owned();
+    for (path, earlier) in changed {
+        let path = printable(&path.to_string_lossy());
+        text.push_str(&match earlier {
+            Some(earlier) => format!("\n  {path}, whose earlier content is {}", earlier.display()),
+            None => format!("\n  {path}, which the apply had made"),
+        });
+    }
+    text
 }
 
 fn incomplete() -> Fault {
