@@ -17,6 +17,7 @@ pub mod side;
 pub mod state;
 pub mod toolchain;
 pub mod trash;
+pub mod tree_path;
 pub mod trust;
 
 pub use fault::{Code, Fault, Kind};
@@ -24,3 +25,4 @@ pub use id::{ProjectId, WorkspaceId};
 pub use label::{Label, ProjectName};
 pub use reference::WorkspaceRef;
 pub use side::{Guest, Host};
+pub use tree_path::TreePath;

@@ -13,7 +13,7 @@ mod observe;
 mod program;
 mod reap;
 mod remove;
-mod unpack;
+pub(crate) mod unpack;
 #[cfg(test)]
 mod unpack_tests;
 

@@ -8,7 +8,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 /// Directories that are open at a time; what is deeper is moved up first.
@@ -164,7 +164,14 @@ fn open(parent: impl AsFd, name: impl rustix::path::Arg + Copy) -> Result<OwnedF
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let opened = match openat(&parent, name, flags, Mode::empty()) {
         Err(Errno::ACCESS) => {
-            chmodat(&parent, name, Mode::RWXU, AtFlags::empty())?;
+            let closed = openat(&parent, name, flags | OFlags::PATH, Mode::empty())?;
+            // By its descriptor: meanwhile the name may be a link's.
+            let place = format!("/proc/self/fd/{}", closed.as_raw_fd());
+            match chmodat(CWD, place, Mode::RWXU, AtFlags::empty()) {
+                // The mover is not in the process namespace that `/proc` shows.
+                Err(Errno::NOENT) => chmodat(&parent, name, Mode::RWXU, AtFlags::empty())?,
+                changed => changed?,
+            }
             openat(&parent, name, flags, Mode::empty())?
         }
         other => other?,

@@ -209,7 +209,7 @@ fn change(change: work::Change) -> Change {
 }
 
 /// A name as text; bytes that are not UTF-8 as `\xNN`.
-fn escaped(name: &[u8]) -> String {
+pub fn escaped(name: &[u8]) -> String {
     let mut text = String::with_capacity(name.len());
     for chunk in name.utf8_chunks() {
         text.push_str(chunk.valid());
