@@ -63,6 +63,9 @@ fn answer(mut stream: UnixStream, registry: &Registry) -> io::Result<()> {
             say(&stream, &Answer::Done)
         }
         Op::Exec(exec) => exec::run(stream, registry, exec),
+        Op::Dial { .. } | Op::WatchPorts | Op::SetEgress(_) | Op::DialOut { .. } => {
+            say(&stream, &Answer::Refused("no network yet".to_owned()))
+        }
     }
 }
 
