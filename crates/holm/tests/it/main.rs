@@ -29,6 +29,7 @@ mod completions;
 mod container;
 mod daemon;
 mod dirty;
+mod egress;
 mod exec;
 mod feel;
 mod git_inside;
