@@ -93,6 +93,11 @@ impl LinuxDriver {
         blocking(move || measure::trash(&layout)).await
     }
 
+    /// The files in which is written what left a workspace, the oldest first.
+    pub fn egress_record(&self, id: &WorkspaceId) -> Vec<PathBuf> {
+        crate::keeper::record::files(&self.layout.workspace(id).egress())
+    }
+
     /// What is free on the data directory's file system, and its size.
     pub fn room(&self) -> Result<(u64, u64), Fault> {
         measure::room(&self.layout)

@@ -168,8 +168,14 @@ fn rotate(path: &Path) -> io::Result<()> {
     std::fs::rename(path, older(path, 1))
 }
 
+/// All files of a record, the oldest first, whether they are there or not.
+pub fn files(path: &Path) -> Vec<PathBuf> {
+    let older = (1..FILES).rev().map(|number| older(path, number));
+    older.chain([path.to_owned()]).collect()
+}
+
 /// The name of the file that was full so many files ago.
-pub fn older(path: &Path, number: u32) -> PathBuf {
+fn older(path: &Path, number: u32) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{number}"));
     PathBuf::from(name)

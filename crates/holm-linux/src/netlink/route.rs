@@ -8,6 +8,8 @@ use std::os::fd::AsFd;
 /// The loopback interface is the first of every namespace.
 const LOOPBACK: u32 = 1;
 const NEW_ADDRESS: u16 = 20;
+/// An IPv6 address is usable at once: nobody else can have it.
+const NO_DUPLICATES: u8 = libc::IFA_F_NODAD as u8;
 const NEW_ROUTE: u16 = 24;
 
 fn family(address: IpAddr) -> u8 {
@@ -41,7 +43,7 @@ pub fn lead_all_to(socket: impl AsFd, address: IpAddr) -> io::Result<()> {
         &[
             family(address),
             bits,
-            0,
+            NO_DUPLICATES,
             libc::RT_SCOPE_UNIVERSE,
             a,
             b,

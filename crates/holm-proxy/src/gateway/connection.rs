@@ -25,6 +25,8 @@ pub enum Target {
 pub struct Open {
     pub target: Target,
     pub port: u16,
+    /// What the program inside dialled, whose kind of address it prefers.
+    pub asked: Option<IpAddr>,
     address: OnceLock<IpAddr>,
     reason: OnceLock<Reason>,
     cut: Notify,
@@ -108,7 +110,7 @@ impl<S: Surroundings> Gateway<S> {
         if is_here || asked.ip().is_loopback() {
             return reset(&stream);
         }
-        let Some(registered) = self.register(target, asked.port()) else {
+        let Some(registered) = self.register(target, asked.port(), Some(asked.ip())) else {
             let kind = EntryKind::Refuse(Reason::TooMuch);
             self.record(Entry {
                 kind,
@@ -192,7 +194,7 @@ impl<S: Surroundings> Gateway<S> {
                 }
             },
         };
-        let Some(registered) = self.register(target, port) else {
+        let Some(registered) = self.register(target, port, None) else {
             return Err(io::ErrorKind::ConnectionRefused.into());
         };
         match self.dial(&registered.open).await {
@@ -211,11 +213,12 @@ impl<S: Surroundings> Gateway<S> {
         }
     }
 
-    fn register(&self, target: Target, port: u16) -> Option<Registered<S>> {
+    fn register(&self, target: Target, port: u16, asked: Option<IpAddr>) -> Option<Registered<S>> {
         let slot = Arc::clone(&self.0.slots).try_acquire_owned().ok()?;
         let open = Arc::new(Open {
             target,
             port,
+            asked,
             address: OnceLock::new(),
             reason: OnceLock::new(),
             cut: Notify::new(),
@@ -249,6 +252,7 @@ impl<S: Surroundings> Gateway<S> {
         let open = Open {
             target: Target::Name(service.name.clone()),
             port: service.port,
+            asked: None,
             address: OnceLock::new(),
             reason: OnceLock::new(),
             cut: Notify::new(),

@@ -45,7 +45,14 @@ impl<S: Surroundings> Gateway<S> {
                     reason,
                     address: None,
                 })?;
-                self.places_of(name, open.port).await?
+                {
+                    let mut places = self.places_of(name, open.port).await?;
+                    let prefers_v4 = open.asked.is_some_and(|asked| asked.is_ipv4());
+                    if prefers_v4 {
+                        places.sort_by_key(|place| place.is_ipv6());
+                    }
+                    places
+                }
             }
         };
         let stream = connect(places).await.map_err(NotDialled::Failed)?;

@@ -189,6 +189,11 @@ fn what_changes_is_one_field(store: &impl Store) {
         expect.desired = desired;
         is(&expect);
     }
+    let mut spec = (*expect.spec).clone();
+    spec.network.egress.mode = "allow".to_owned();
+    store.set_spec(&id, &spec).unwrap();
+    expect.spec = spec.into();
+    is(&expect);
     expect.label = Label::parse("two").unwrap();
     store.set_label(&id, &expect.label).unwrap();
     is(&expect);
@@ -362,6 +367,7 @@ fn what_is_not_there_is_said(store: &impl Store) {
         assert!(matches!(error, StoreError::NoSuchWorkspace(_)), "{error}");
     };
     missing(store.set_desired(&nobody, Desired::Running));
+    missing(store.set_spec(&nobody, &workspace("nobody", 1).spec));
     missing(store.set_label(&nobody, &Label::parse("x").unwrap()));
     missing(store.acknowledge(&nobody));
     missing(store.set_removed(&nobody, at(0)));

@@ -9,6 +9,7 @@
 )]
 
 mod api;
+mod attacks_egress;
 mod attacks_files;
 mod attacks_git;
 mod attacks_git_objects;

@@ -28,6 +28,7 @@ pub struct World {
     machine: Child,
     internet: Child,
     log: PathBuf,
+    served: PathBuf,
 }
 
 // === impl World ===
@@ -82,11 +83,17 @@ impl World {
             machine,
             internet,
             log,
+            served,
         })
     }
 
     pub fn island(&self) -> &Island {
         &self.island
+    }
+
+    /// What the web servers serve below `/repo`.
+    pub fn served(&self) -> PathBuf {
+        self.served.clone()
     }
 
     /// What the servers of the internet saw, line by line.
