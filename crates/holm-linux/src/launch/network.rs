@@ -95,6 +95,9 @@ impl Doorways {
     }
 
     fn gateway(&mut self, plan: &LaunchPlan) -> Result<(), LaunchFailure> {
+        // First: where they cannot be had, there is no way that they would have to hold.
+        self.rules(plan)
+            .step(Part::Egress, "set up packet rules (nf_tables)")?;
         let routes = netlink::open(None).step(Part::Network, "open routing")?;
         route::lead_all_to(&routes, ADDRESS.into())
             .step(Part::Network, "lead what leaves to the gateway")?;
@@ -107,8 +110,7 @@ impl Doorways {
             self.listen(address)
                 .step(Part::Network, "listen for what leaves")?;
         }
-        self.rules(plan)
-            .step(Part::Egress, "set up packet rules (nf_tables)")
+        Ok(())
     }
 
     fn listen(&mut self, address: IpAddr) -> io::Result<()> {

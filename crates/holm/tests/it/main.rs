@@ -31,6 +31,7 @@ mod container;
 mod daemon;
 mod dirty;
 mod egress;
+mod egress_missing;
 mod exec;
 mod feel;
 mod git_inside;
