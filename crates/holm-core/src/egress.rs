@@ -37,6 +37,8 @@ pub enum Reason {
     NotAName,
     /// Only TCP leaves.
     NotTcp,
+    /// It stood for a name that is no longer known.
+    Forgotten,
     /// Too much at once.
     TooMuch,
 }
@@ -235,7 +237,7 @@ pub fn line_that_allows(reason: &Reason, target: &str, port: Option<u16>) -> Opt
         Reason::NotListed | Reason::OtherPort | Reason::Closed(_) => {
             Some(format!("[egress] allow = [\"{entry}\"]"))
         }
-        Reason::NotAName | Reason::NotTcp | Reason::TooMuch => None,
+        Reason::NotAName | Reason::NotTcp | Reason::Forgotten | Reason::TooMuch => None,
     }
 }
 
@@ -250,6 +252,9 @@ impl std::fmt::Display for Reason {
             Reason::Closed(what) => write!(f, "closed: {what}"),
             Reason::NotAName => f.write_str("not a host name"),
             Reason::NotTcp => f.write_str("only TCP leaves"),
+            Reason::Forgotten => {
+                f.write_str("it stands for no name any more; look the name up again")
+            }
             Reason::TooMuch => f.write_str("too much at once"),
         }
     }

@@ -96,15 +96,17 @@ pub fn write_etc(dirs: &WorkspaceDirs, spec: &WorkspaceSpec) -> io::Result<()> {
 
 /// Services and shared services are found by name, on the workspace's own loopback.
 fn hosts(spec: &WorkspaceSpec) -> String {
-    let mut names = vec!["localhost".to_owned(), spec.label.clone()];
+    let mut names = vec!["localhost".to_owned()];
     let shared = spec.network.shared.iter().map(|shared| &shared.name);
     for name in spec.network.names.iter().chain(shared) {
-        if !names.contains(name) {
+        if !names.contains(name) && *name != spec.label {
             names.push(name.clone());
         }
     }
     let names = names.join(" ");
-    format!("127.0.0.1 {names}\n::1 {names} ip6-localhost ip6-loopback\n")
+    let label = &spec.label;
+    // As elsewhere, a host's own name is an IPv4 address first of all.
+    format!("127.0.0.1 {names} {label}\n::1 {names} ip6-localhost ip6-loopback\n")
 }
 
 fn resolver() -> String {

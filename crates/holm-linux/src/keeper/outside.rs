@@ -17,6 +17,7 @@ use holm_proxy::gateway::{
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{RecvFlags, recv};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
@@ -28,6 +29,10 @@ use tokio::runtime::{Builder, Handle};
 
 /// Names that are looked up at the same time; each takes a thread while it waits.
 const MOST_THREADS: usize = 24;
+/// Connections at a time; each takes two descriptors.
+const MOST_CONNECTIONS: usize = 4096;
+const RESERVED: u64 = 512;
+
 const STACK: usize = 512 * 1024;
 
 pub struct Outside {
@@ -80,7 +85,7 @@ impl Outside {
         };
         let policy = policy(&plan, &plan.network.egress, Defence::Gateway);
         Self {
-            gateway: Gateway::new(ground, policy, names),
+            gateway: Gateway::new(ground, policy, names, most_connections()),
             plan,
             state: Mutex::new(State::Idle(idle)),
         }
@@ -155,6 +160,7 @@ impl Outside {
     }
 
     fn start(&self, sockets: Vec<(Doorway, OwnedFd)>) -> io::Result<Handle> {
+        raise_descriptors();
         let (tell, told) = mpsc::channel();
         let gateway = self.gateway.clone();
         let services = services(&self.plan)?;
@@ -184,6 +190,31 @@ impl Outside {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Two descriptors each, and some are left for the keeper itself.
+fn most_connections() -> usize {
+    let spare = descriptors().saturating_sub(RESERVED) / 2;
+    usize::try_from(spare)
+        .unwrap_or(MOST_CONNECTIONS)
+        .clamp(1, MOST_CONNECTIONS)
+}
+
+/// The most descriptors that this process may have.
+fn descriptors() -> u64 {
+    let most = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
+    most.min(RESERVED + 2 * MOST_CONNECTIONS as u64)
+}
+
+/// The limit that was inherited is for programs that use `select`; init has been started with it.
+fn raise_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: Some(descriptors()),
+        ..limit
+    };
+    // Without it there are fewer connections at a time, and the others wait.
+    let _ = setrlimit(Resource::Nofile, raised);
 }
 
 /// Serves the sockets on the runtime that was entered.

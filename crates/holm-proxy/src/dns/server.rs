@@ -31,7 +31,7 @@ pub async fn serve_datagrams<S: Surroundings>(gateway: Gateway<S>, socket: UdpSo
             Ok(received) => received,
             // Told by the kernel of an earlier answer that nobody wanted.
             Err(_) => {
-                tokio::task::yield_now().await;
+                tokio::time::sleep(Duration::from_millis(5)).await;
                 continue;
             }
         };

@@ -28,9 +28,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::net::{TcpListener, UdpSocket};
 use tokio::sync::Semaphore;
 
-/// Connections of one workspace at a time.
-const MOST_CONNECTIONS: usize = 4096;
-
 /// What the gateway asks of the machine. Calls may block for as long as they say.
 pub trait Surroundings: Send + Sync + 'static {
     /// The addresses of a name, as the host's own resolver knows them. Blocks as long as that does.
@@ -106,7 +103,8 @@ impl<S> Clone for Gateway<S> {
 }
 
 impl<S: Surroundings> Gateway<S> {
-    pub fn new(surroundings: S, policy: Policy, own_names: Vec<String>) -> Self {
+    /// `most` connections are carried at a time.
+    pub fn new(surroundings: S, policy: Policy, own_names: Vec<String>, most: usize) -> Self {
         let names = Names::default();
         Self(Arc::new(State {
             surroundings,
@@ -118,7 +116,7 @@ impl<S: Surroundings> Gateway<S> {
             lookups: Lookups::default(),
             open: Mutex::default(),
             sequence: AtomicU64::new(0),
-            slots: Arc::new(Semaphore::new(MOST_CONNECTIONS)),
+            slots: Arc::new(Semaphore::new(most)),
             buffers: Buffers::default(),
         }))
     }
@@ -173,7 +171,10 @@ impl<S: Surroundings> Gateway<S> {
             (Tcp::Yes, None, Some(port)) => standing.policy.address(address, port),
         };
         drop(standing);
-        let reason = judged.err().unwrap_or(Reason::NotListed);
+        let reason = match judged {
+            _ if name.is_none() && names::is_ours(address) => Reason::Forgotten,
+            judged => judged.err().unwrap_or(Reason::NotListed),
+        };
         self.record(Entry {
             kind: EntryKind::Refuse(reason),
             address: name.is_none().then_some(address),

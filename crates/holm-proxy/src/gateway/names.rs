@@ -43,6 +43,11 @@ fn addresses(number: u32) -> [IpAddr; 2] {
     ]
 }
 
+/// Whether an address stands for names and nothing else.
+pub fn is_ours(address: IpAddr) -> bool {
+    number(address).is_some()
+}
+
 /// The number of an address that stands, or once stood, or could stand for a name.
 fn number(address: IpAddr) -> Option<u32> {
     let number = match address {

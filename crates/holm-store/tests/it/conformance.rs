@@ -367,7 +367,7 @@ fn what_is_not_there_is_said(store: &impl Store) {
         assert!(matches!(error, StoreError::NoSuchWorkspace(_)), "{error}");
     };
     missing(store.set_desired(&nobody, Desired::Running));
-    missing(store.set_spec(&nobody, &workspace("nobody", 1).spec));
+    missing(store.set_spec(&nobody, &workspace(&nowhere, "nobody").spec));
     missing(store.set_label(&nobody, &Label::parse("x").unwrap()));
     missing(store.acknowledge(&nobody));
     missing(store.set_removed(&nobody, at(0)));

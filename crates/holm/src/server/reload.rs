@@ -11,7 +11,7 @@ use axum::Json;
 use axum::extract::State;
 use holm_api::project::Ask;
 use holm_api::reload::{Reload, Reloaded};
-use holm_core::config::{EgressMode, ProjectConfig, Word};
+use holm_core::config::{EgressMode, ProjectConfig, Word, display_size};
 use holm_core::{Code, Fault, ProjectId, WorkspaceId, trust};
 use holm_engine::Stopped;
 use holm_engine::exec::{ExecOutput, ExecRequest};
@@ -146,7 +146,12 @@ fn is_wider(ask: &trust::Ask, spec: &WorkspaceSpec) -> bool {
     let network = &spec.network;
     let mode = EgressMode::parse_word(&network.egress.mode).unwrap_or(EgressMode::None);
     match (section, key) {
-        ("egress", "mode") => !ask.canonical.ends_with(&format!("{:?}", mode.as_str())),
+        ("egress", "mode") => {
+            let is_asked =
+                |(word, _): &&(&str, EgressMode)| ask.canonical.ends_with(&format!("{word:?}"));
+            let asked = EgressMode::ALL.iter().find(is_asked);
+            asked.is_none_or(|(_, asked)| *asked > mode)
+        }
         ("egress", _) => {
             let has = |entry: &String| ask.canonical.ends_with(&format!("= {entry:?}"));
             mode == EgressMode::None || !network.egress.allow.iter().any(has)
@@ -157,9 +162,22 @@ fn is_wider(ask: &trust::Ask, spec: &WorkspaceSpec) -> bool {
         }),
         ("project", "nested") => !spec.nested,
         ("project", "protected_paths") => true,
-        // Higher than the user's own setting: asked for again unless exactly that was approved.
-        ("limits", _) => true,
+        ("limits", key) => {
+            !limit_of(spec, key).is_some_and(|has| ask.canonical.ends_with(&format!("= {has}")))
+        }
         _ => false,
+    }
+}
+
+/// A limit that is in force, as an ask writes it.
+fn limit_of(spec: &WorkspaceSpec, key: &str) -> Option<String> {
+    let limits = &spec.limits;
+    match key {
+        "memory" => limits.memory_bytes.map(display_size),
+        "disk" => limits.disk_bytes.map(display_size),
+        "cpus" => limits.cpus.map(|cpus| cpus.to_string()),
+        "processes" => limits.processes.map(|processes| processes.to_string()),
+        _ => None,
     }
 }
 

@@ -310,3 +310,41 @@ fn a_changed_file_changes_nothing_until_it_is_taken_over() {
     island.holm(&["reload", "x"]).exits(2);
     assert_eq!(code("http://web.test/"), Some(0));
 }
+
+#[test]
+fn a_workspace_has_so_many_connections_and_its_keeper_stays_reachable() {
+    let Some(world) = World::new() else { return };
+    let island = world.island();
+    let repository = island.repository("many");
+    // 600 descriptors: 512 are kept for the keeper, so 44 connections are carried.
+    let line = format!(
+        "ulimit -n 600; exec {} up x",
+        crate::support::program().display()
+    );
+    island.run(&repository.path, "sh", &["-c", &line]).ok();
+    let many = "import socket\n\
+        kept = []\n\
+        for _ in range(60):\n\
+        \x20 s = socket.create_connection(('192.0.2.10', 443), 20); s.settimeout(20); kept.append(s)\n\
+        open_ = 0\n\
+        for s in kept:\n\
+        \x20 try: s.sendall(b'x'); open_ += len(s.recv(1))\n\
+        \x20 except ConnectionResetError: pass\n\
+        print(open_)";
+    assert_eq!(island.python("x", many).ok().out(), "44");
+    assert_eq!(island.sh("x", "echo here").ok().out(), "here");
+    let record = world.record("x");
+    let refused = entries(&record, "refuse", "192.0.2.10");
+    assert!(
+        refused
+            .iter()
+            .any(|entry| entry["reason"] == "too much at once"),
+        "{record:?}"
+    );
+    assert_eq!(
+        island
+            .sh("x", "curl -sS --max-time 20 http://192.0.2.10/")
+            .code,
+        Some(0)
+    );
+}
