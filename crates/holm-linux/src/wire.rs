@@ -7,6 +7,7 @@
 
 use crate::cgroup;
 use holm_engine::Isolation;
+use holm_engine::spec::{Egress, Network};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::PathBuf;
@@ -60,6 +61,9 @@ pub struct LaunchPlan {
     pub required: Vec<String>,
     /// Names of limits that the project wrote down and that the user goes without if need be.
     pub forgone: Vec<String>,
+    /// What leads in and out.
+    #[serde(default)]
+    pub network: Network,
     /// What `holm here` says, but for what changes.
     pub here: serde_json::Value,
     /// Defences that a test switched off to show what they hold back.
@@ -146,6 +150,18 @@ pub enum Op {
     Exec(Exec),
     /// Of a client whose daemon died: the rest of a command that has a key.
     Resume(Resume),
+    /// Answered with `Dialled` and a connected socket of the workspace's network.
+    Dial {
+        port: u16,
+    },
+    /// Answered with `Listening` at once and at every change.
+    WatchPorts,
+    SetEgress(Egress),
+    /// Answered with `Dialled`; then the connection itself carries the bytes.
+    DialOut {
+        host: String,
+        port: u16,
+    },
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -216,6 +232,13 @@ pub enum Answer {
         cause: String,
     },
     Refused(String),
+    /// Where a connection was asked for: it is there, or why not.
+    Dialled,
+    NotDialled {
+        errno: i32,
+    },
+    /// The ports that are listened on inside, sorted.
+    Listening(Vec<u16>),
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -191,6 +191,7 @@ fn plan(
         groups: driver.groups.clone(),
         required,
         forgone,
+        network: spec.network.clone(),
         here: here(spec),
         without: switched_off(),
     })

@@ -80,6 +80,9 @@ fn answer(mut stream: UnixStream, registry: &Registry) -> io::Result<()> {
                 say(&stream, &Answer::Refused(why))
             }
         },
+        Op::Dial { .. } | Op::WatchPorts | Op::SetEgress(_) | Op::DialOut { .. } => {
+            say(&stream, &Answer::Refused("no network yet".to_owned()))
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 use holm_core::plan::{Action, Desired};
 use holm_core::state::Birth;
 use holm_core::{Label, ProjectId, ProjectName, WorkspaceId};
-use holm_engine::spec::{Brought, Code, Environment, Limits, WorkspaceSpec};
+use holm_engine::spec::{Brought, Code, Environment, Limits, Network, WorkspaceSpec};
 use holm_engine::store::{
     Outcome, ProjectRecord, ProjectRemoval, Store, StoreError, WorkspaceRecord,
 };
@@ -75,6 +75,7 @@ pub fn workspace(project: &ProjectRecord, label: &str) -> WorkspaceRecord {
             cpus: Some(1.5),
             ..Limits::default()
         },
+        network: Network::default(),
         allow_degraded: Vec::new(),
         brought: Brought::default(),
     };
