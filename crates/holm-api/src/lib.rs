@@ -9,6 +9,7 @@ pub mod disk;
 pub mod egress;
 pub mod error;
 pub mod exec;
+pub mod files;
 pub mod project;
 pub mod reload;
 pub mod work;
