@@ -212,9 +212,12 @@ proptest! {
     /// Whatever is asked: a name is allowed exactly if it is an entry or ends in one behind a dot.
     #[test]
     fn the_matcher_agrees_with_its_definition(
-        text in "[a-cA-C.*@: \\\\\\-]{0,12}",
+        before in "[a-cA-C.*@: \\\\\\-]{0,3}",
+        after in "(\\.|[a-cA-C.@\\-]{0,2})",
         entry in "(\\*\\.)?[a-c]{1,2}(\\.[a-c]{1,2})?",
     ) {
+        // Names that are nearly the entry, which is where a matcher goes wrong.
+        let text = format!("{before}{}{after}", entry.trim_start_matches("*."));
         let policy = policy("allow", &[&entry]);
         let allowed = parse_query(&text).and_then(|name| policy.name(&name, 80)).is_ok();
         let plain = text.to_ascii_lowercase();
