@@ -6,10 +6,12 @@
 pub mod client;
 pub mod daemon;
 pub mod disk;
+pub mod egress;
 pub mod error;
 pub mod exec;
 pub mod files;
 pub mod project;
+pub mod reload;
 pub mod work;
 pub mod workspace;
 

@@ -2,15 +2,17 @@
 
 use crate::exec::{ExecRequest, ExecStream, Resume};
 use crate::isolation::Isolation;
-use crate::spec::WorkspaceSpec;
+use crate::spec::{Egress, WorkspaceSpec};
 use holm_core::plan::{Action, Observed};
 use holm_core::trash::BaseKey;
 use holm_core::{Fault, ProjectId, WorkspaceId};
 use std::collections::HashSet;
 use std::future::Future;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::mpsc;
 
 /// One action that was written to the journal. Only the engine makes these.
@@ -118,6 +120,35 @@ pub trait Driver: Send + Sync + 'static {
         id: &WorkspaceId,
         resume: Resume,
     ) -> impl Future<Output = Result<ExecStream, Fault>> + Send;
+
+    /// Connects to a port of a running workspace's own loopback.
+    fn dial(
+        &self,
+        id: &WorkspaceId,
+        port: u16,
+    ) -> impl Future<Output = io::Result<TcpStream>> + Send;
+
+    /// Tells what listens inside: at once, and whenever it changes. The stream ends with the
+    /// workspace's processes.
+    fn watch_ports(
+        &self,
+        id: &WorkspaceId,
+    ) -> impl Future<Output = Result<mpsc::Receiver<Vec<u16>>, Fault>> + Send;
+
+    /// Changes where a running workspace's gateway may go; what is no longer allowed is cut.
+    fn set_egress(
+        &self,
+        id: &WorkspaceId,
+        egress: &Egress,
+    ) -> impl Future<Output = Result<(), Fault>> + Send;
+
+    /// Connects outward as the workspace may, through its gateway.
+    fn dial_out(
+        &self,
+        id: &WorkspaceId,
+        host: &str,
+        port: u16,
+    ) -> impl Future<Output = io::Result<UnixStream>> + Send;
 
     /// Tells a running workspace its new label (display only).
     fn relabel(

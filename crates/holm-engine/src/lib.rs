@@ -17,6 +17,7 @@ pub mod isolation;
 mod locks;
 mod projects;
 mod recover;
+mod reload;
 mod remove;
 mod restore;
 pub mod spec;

@@ -3,6 +3,7 @@
 //! Everything a driver needs to make the workspace real, again and again, without asking the
 //! user's checkout, the user's configuration or the clock.
 
+use holm_core::config::EgressMode;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -28,6 +29,9 @@ pub struct WorkspaceSpec {
     /// Files of the user's home to copy at creation (`[home] copy`), absolute.
     pub home_copies: Vec<PathBuf>,
     pub limits: Limits,
+    /// A workspace that was made before there was a network has none.
+    #[serde(default)]
+    pub network: Network,
     /// Parts that the user allowed to be missing (`--allow-degraded`).
     pub allow_degraded: Vec<String>,
     /// What the client sent along, as files that the daemon received.
@@ -81,6 +85,45 @@ pub struct Limits {
     pub required: Vec<String>,
 }
 
+/// What leads in and out.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Network {
+    /// Declared in `[ports]`.
+    pub ports: Vec<DeclaredPort>,
+    pub egress: Egress,
+    pub shared: Vec<Shared>,
+    /// Names that mean the workspace itself: its services.
+    pub names: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeclaredPort {
+    pub name: String,
+    pub port: u16,
+}
+
+/// Where the gateway may go.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Egress {
+    /// A word of [`EgressMode`](holm_core::config::EgressMode).
+    pub mode: String,
+    /// Each a [`Destination`](holm_core::config::Destination).
+    pub allow: Vec<String>,
+}
+
+/// A service of the host, and where it appears inside.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shared {
+    pub name: String,
+    /// An [`Address`](holm_core::config::Address).
+    pub address: String,
+    pub port: u16,
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Brought {
@@ -101,4 +144,15 @@ pub struct Dirty {
     /// Paths of the index that have no content yet, which a tree cannot say.
     #[serde(default)]
     pub intended: Vec<String>,
+}
+
+// === impl Egress ===
+
+impl Default for Egress {
+    fn default() -> Self {
+        Self {
+            mode: EgressMode::None.as_str().to_owned(),
+            allow: Vec::new(),
+        }
+    }
 }

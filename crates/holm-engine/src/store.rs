@@ -109,6 +109,9 @@ pub trait Store: Send + Sync + 'static {
     /// Changes the label of a live workspace and nothing else. Durable. `LabelTaken`.
     fn set_label(&self, id: &WorkspaceId, label: &Label) -> Result<(), StoreError>;
 
+    /// Stores another spec of a live workspace; id, project and label in it stay as they are.
+    fn set_spec(&self, id: &WorkspaceId, spec: &WorkspaceSpec) -> Result<(), StoreError>;
+
     /// Durable.
     fn set_desired(&self, id: &WorkspaceId, desired: Desired) -> Result<(), StoreError>;
 

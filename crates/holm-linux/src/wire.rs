@@ -7,8 +7,10 @@
 
 use crate::cgroup;
 use holm_engine::Isolation;
+use holm_engine::spec::{Egress, Network};
 use serde::{Deserialize, Serialize};
 use std::io;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 /// The version of everything in this file. Whatever the versions, a keeper answers `status`, `stop`
@@ -60,6 +62,12 @@ pub struct LaunchPlan {
     pub required: Vec<String>,
     /// Names of limits that the project wrote down and that the user goes without if need be.
     pub forgone: Vec<String>,
+    /// What leads in and out.
+    #[serde(default)]
+    pub network: Network,
+    /// The machine's own addresses; the keeper looks.
+    #[serde(default)]
+    pub machine: Vec<IpAddr>,
     /// What `holm here` says, but for what changes.
     pub here: serde_json::Value,
     /// Defences that a test switched off to show what they hold back.
@@ -89,6 +97,10 @@ pub enum Defence {
     NoHostSockets,
     /// Renames that overlayfs refuses are done by copying.
     Mover,
+    /// The kernel refuses connections that may not leave.
+    EgressRules,
+    /// The gateway asks again before it dials, and the resolver before it answers.
+    Gateway,
 }
 
 /// The keeper's one answer on its stdout.
@@ -115,6 +127,8 @@ pub struct LaunchFailure {
 pub enum Part {
     User,
     Network,
+    /// The rules that hold what leaves.
+    Egress,
     Mount,
     Overlay,
     Proc,
@@ -146,6 +160,18 @@ pub enum Op {
     Exec(Exec),
     /// Of a client whose daemon died: the rest of a command that has a key.
     Resume(Resume),
+    /// Answered with `Dialled` and a connected socket of the workspace's network.
+    Dial {
+        port: u16,
+    },
+    /// Answered with `Listening` at once and at every change.
+    WatchPorts,
+    SetEgress(Egress),
+    /// Answered with `Dialled`; then the connection itself carries the bytes.
+    DialOut {
+        host: String,
+        port: u16,
+    },
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -216,6 +242,13 @@ pub enum Answer {
         cause: String,
     },
     Refused(String),
+    /// Where a connection was asked for: it is there, or why not.
+    Dialled,
+    NotDialled {
+        errno: i32,
+    },
+    /// The ports that are listened on inside, sorted.
+    Listening(Vec<u16>),
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -284,6 +317,8 @@ pub struct Spawn {
 pub enum FromInit {
     /// Said by the launcher before init is there. Descriptor: where renames are told.
     Renames,
+    /// Said by the launcher before init is there. Descriptor: a socket of the workspace's network.
+    Doorway(Doorway),
     Hello {
         version: u32,
     },
@@ -302,6 +337,35 @@ pub enum FromInit {
         code: u8,
     },
     Empty,
+}
+
+/// A socket of the workspace's network that the keeper holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Doorway {
+    /// Tells what listens inside (NETLINK_SOCK_DIAG).
+    Diagnosis,
+    /// Takes every connection that leaves.
+    Gateway,
+    /// Takes questions for names, by UDP.
+    Questions,
+    /// And by TCP.
+    LongQuestions,
+    /// Changes the kernel's rules.
+    Rules,
+    /// Tells what the kernel refused.
+    Refusals,
+    /// Listens for a service of `[shared]`, by its place in the list.
+    Shared(u32),
+}
+
+// === impl Doorway ===
+
+impl Doorway {
+    /// Whether it is of the gateway, which a machine may have to go without.
+    pub fn is_outward(self) -> bool {
+        !matches!(self, Doorway::Diagnosis | Doorway::Shared(_))
+    }
 }
 
 // === impl LaunchPlan ===

@@ -5,6 +5,7 @@ use crate::database::{Database, Durability::Durable, Durability::Light};
 use crate::{journal, projects, rows, workspaces};
 use holm_core::plan::{Action, Desired};
 use holm_core::{Label, ProjectId, WorkspaceId};
+use holm_engine::WorkspaceSpec;
 use holm_engine::store::{
     EntryId, Outcome, ProjectRecord, ProjectRemoval, Store, StoreError, WorkspaceRecord,
 };
@@ -85,6 +86,13 @@ impl Store for SqliteStore {
         let database = &self.database;
         database.write(Durable, |transaction| {
             workspaces::set_label(transaction, id, label)
+        })
+    }
+
+    fn set_spec(&self, id: &WorkspaceId, spec: &WorkspaceSpec) -> Result<(), StoreError> {
+        let database = &self.database;
+        database.write(Durable, |transaction| {
+            workspaces::set_spec(transaction, id, spec)
         })
     }
 

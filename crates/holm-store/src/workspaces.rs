@@ -5,6 +5,7 @@ use crate::rows;
 use holm_core::plan::{Action, Desired};
 use holm_core::state::Birth;
 use holm_core::{Label, ProjectId, WorkspaceId};
+use holm_engine::WorkspaceSpec;
 use holm_engine::store::{StoreError, WorkspaceRecord};
 use jiff::Timestamp;
 use rusqlite::{Connection, Params, Transaction, params};
@@ -17,8 +18,7 @@ pub(crate) fn insert(
         return Err(StoreError::NoSuchProject(workspace.project_id.clone()).into());
     }
     refuse_taken(transaction, &workspace.project_id, &workspace.label, None)?;
-    let spec = serde_json::to_string(&*workspace.spec)
-        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+    let spec = spec_text(&workspace.spec)?;
     transaction
         .prepare(
             "INSERT INTO workspaces (id, project_id, label, owner, desired, acknowledged, spec,
@@ -39,6 +39,11 @@ pub(crate) fn insert(
             workspace.removed_at.map(rows::text),
         ])?;
     Ok(())
+}
+
+fn spec_text(spec: &WorkspaceSpec) -> Result<String, rusqlite::Error> {
+    let unwritable = |error| rusqlite::Error::ToSqlConversionFailure(Box::new(error));
+    serde_json::to_string(spec).map_err(unwritable)
 }
 
 pub(crate) fn one(
@@ -106,6 +111,16 @@ pub(crate) fn set_label(
         change,
         params![id.as_str(), label.as_str()],
     )
+}
+
+pub(crate) fn set_spec(
+    transaction: &Transaction<'_>,
+    id: &WorkspaceId,
+    spec: &WorkspaceSpec,
+) -> Result<(), Trouble> {
+    let spec = spec_text(spec)?;
+    let change = "UPDATE workspaces SET spec = ?2 WHERE id = ?1 AND removed_at IS NULL";
+    update(transaction, id, change, params![id.as_str(), spec])
 }
 
 pub(crate) fn set_desired(

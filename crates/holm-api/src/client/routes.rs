@@ -10,6 +10,7 @@ use crate::disk::{Collected, Disk, Gc, GcEvent};
 use crate::project::{
     Project, ProjectList, Refs, Sync, SyncAnswer, TrustApprove, TrustCheck, TrustReport,
 };
+use crate::reload::{Reload, Reloaded};
 use crate::workspace::{CreateWorkspace, NameList, Rename, Upload, Workspace, WorkspaceList};
 use bytes::Bytes;
 use futures_util::stream;
@@ -144,6 +145,12 @@ impl Client {
     pub async fn restart(&self, id: &WorkspaceId) -> Result<Workspace, Fault> {
         let route = format!("/workspaces/{id}/restart");
         self.transport.plain(Method::POST, &route).await
+    }
+
+    /// Takes over the `holm.toml` of the workspace's tree, or says what that would change.
+    pub async fn reload(&self, id: &WorkspaceId, reload: &Reload) -> Result<Reloaded, Fault> {
+        let route = format!("/workspaces/{id}/reload");
+        self.transport.json(Method::POST, &route, reload).await
     }
 
     /// Brings a workspace back from the trash.

@@ -8,7 +8,9 @@ use holm_engine::driver::{
     Condemn, Condemned, Driver, Ended, Journaled, Known, Progress, Sighting, Survey,
 };
 use holm_engine::exec::{ExecOutput, ExecRequest, ExecStream, Resume};
-use holm_engine::spec::{Brought, Code as CodeSpec, Environment, Limits, WorkspaceSpec};
+use holm_engine::spec::{
+    Brought, Code as CodeSpec, Egress, Environment, Limits, Network, WorkspaceSpec,
+};
 use holm_engine::store::ProjectRecord;
 use holm_engine::{
     Admission, Created, EarlierPlace, Engine, Isolation, NewWorkspace, Progress as Told,
@@ -16,8 +18,10 @@ use holm_engine::{
 };
 use holm_store::SqliteStore;
 use std::collections::{HashMap, HashSet};
+use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{mpsc, watch};
 
 pub type TestEngine = Engine<FakeDriver, SqliteStore>;
@@ -227,6 +231,22 @@ impl Driver for FakeDriver {
         Err(Fault::new(Code::ExecFailed, "no such command", "none"))
     }
 
+    async fn dial(&self, _: &WorkspaceId, _: u16) -> io::Result<TcpStream> {
+        Err(io::ErrorKind::ConnectionRefused.into())
+    }
+
+    async fn watch_ports(&self, _: &WorkspaceId) -> Result<mpsc::Receiver<Vec<u16>>, Fault> {
+        Ok(mpsc::channel(1).1)
+    }
+
+    async fn set_egress(&self, _: &WorkspaceId, _: &Egress) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    async fn dial_out(&self, _: &WorkspaceId, _: &str, _: u16) -> io::Result<UnixStream> {
+        Err(io::ErrorKind::ConnectionRefused.into())
+    }
+
     async fn relabel(&self, id: &WorkspaceId, label: &str) -> Result<(), Fault> {
         self.0
             .with(|state| state.labels.insert(id.to_string(), label.to_owned()));
@@ -369,6 +389,7 @@ pub fn new(project: &ProjectRecord, label: Option<&str>) -> NewWorkspace {
             toolchains: Vec::new(),
             home_copies: Vec::new(),
             limits: Limits::default(),
+            network: Network::default(),
             allow_degraded: Vec::new(),
             brought: Brought::default(),
         },

@@ -129,7 +129,7 @@ fn understand(kind: u8, payload: Vec<u8>) -> Vec<ExecOutput> {
             ];
         }
         Ok(Answer::Refused(why)) => ExecOutput::Failed(refused(&why)),
-        Ok(Answer::Done | Answer::Status(_)) => ExecOutput::Failed(keeper_fault("a wrong answer")),
+        Ok(_) => ExecOutput::Failed(keeper_fault("a wrong answer")),
         Err(error) => ExecOutput::Failed(keeper_fault(&error.to_string())),
     };
     vec![one]

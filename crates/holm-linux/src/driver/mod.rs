@@ -9,6 +9,7 @@ mod halt;
 mod keeper;
 mod launch;
 mod measure;
+mod network;
 mod observe;
 mod program;
 mod reap;
@@ -25,11 +26,13 @@ use holm_engine::driver::{
     Condemn, Condemned, Driver, Journaled, Known, Progress, Sighting, Survey,
 };
 use holm_engine::exec::{ExecRequest, ExecStream, Resume};
-use holm_engine::spec::WorkspaceSpec;
+use holm_engine::spec::{Egress, WorkspaceSpec};
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::mpsc;
 
 pub use disk::{DiskUsage, RepositoryUsage, WorkspaceUsage};
 pub(crate) use files::make_directories;
@@ -90,6 +93,11 @@ impl LinuxDriver {
         blocking(move || measure::trash(&layout)).await
     }
 
+    /// The files in which is written what left a workspace, the oldest first.
+    pub fn egress_record(&self, id: &WorkspaceId) -> Vec<PathBuf> {
+        crate::keeper::record::files(&self.layout.workspace(id).egress())
+    }
+
     /// What is free on the data directory's file system, and its size.
     pub fn room(&self) -> Result<(u64, u64), Fault> {
         measure::room(&self.layout)
@@ -142,6 +150,23 @@ impl Driver for LinuxDriver {
 
     async fn resume(&self, id: &WorkspaceId, resume: Resume) -> Result<ExecStream, Fault> {
         exec::resume(&self.layout.workspace(id), resume).await
+    }
+
+    async fn dial(&self, id: &WorkspaceId, port: u16) -> io::Result<TcpStream> {
+        network::dial(&self.layout.workspace(id), port).await
+    }
+
+    async fn watch_ports(&self, id: &WorkspaceId) -> Result<mpsc::Receiver<Vec<u16>>, Fault> {
+        network::watch_ports(&self.layout.workspace(id)).await
+    }
+
+    async fn set_egress(&self, id: &WorkspaceId, egress: &Egress) -> Result<(), Fault> {
+        let op = crate::wire::Op::SetEgress(egress.clone());
+        keeper::ask(&self.layout.workspace(id), op).await.map(drop)
+    }
+
+    async fn dial_out(&self, id: &WorkspaceId, host: &str, port: u16) -> io::Result<UnixStream> {
+        network::dial_out(&self.layout.workspace(id), host, port).await
     }
 
     async fn relabel(&self, id: &WorkspaceId, label: &str) -> Result<(), Fault> {

@@ -80,6 +80,27 @@ fn answer(mut stream: UnixStream, registry: &Registry) -> io::Result<()> {
                 say(&stream, &Answer::Refused(why))
             }
         },
+        Op::SetEgress(egress) => {
+            let answer = match registry.outside().set_egress(&egress) {
+                Ok(()) => Answer::Done,
+                Err(error) => Answer::Refused(format!("the rules cannot be changed: {error}")),
+            };
+            say(&stream, &answer)
+        }
+        Op::DialOut { host, port } => {
+            let ready = || {
+                say(&stream, &Answer::Dialled)?;
+                stream.try_clone()
+            };
+            let dialled = registry.outside().dial_out(&host, port, ready);
+            dialled.or_else(|error| {
+                let errno = error.raw_os_error().unwrap_or(libc::ECONNREFUSED);
+                say(&stream, &Answer::NotDialled { errno })
+            })
+        }
+        Op::Dial { .. } | Op::WatchPorts => {
+            say(&stream, &Answer::Refused("no network yet".to_owned()))
+        }
     }
 }
 

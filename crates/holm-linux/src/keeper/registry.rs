@@ -2,6 +2,7 @@
 
 use super::kept::Doors;
 use super::limits::Limits;
+use super::outside::Outside;
 use crate::launch::descriptors::send;
 use crate::process;
 use crate::wire::{FromInit, LaunchPlan, Spawn, Status, ToInit};
@@ -22,6 +23,7 @@ pub struct Registry {
     isolation: Isolation,
     limits: Limits,
     init: Init,
+    outside: Outside,
     writer: Mutex<UnixStream>,
     state: Mutex<State>,
     changed: Condvar,
@@ -74,6 +76,7 @@ impl Registry {
         isolation: Isolation,
         limits: Limits,
         init: Init,
+        outside: Outside,
         writer: UnixStream,
     ) -> Self {
         Self {
@@ -82,6 +85,7 @@ impl Registry {
             isolation,
             limits,
             init,
+            outside,
             writer: Mutex::new(writer),
             state: Mutex::default(),
             changed: Condvar::new(),
@@ -93,6 +97,11 @@ impl Registry {
 
     pub fn init(&self) -> BorrowedFd<'_> {
         self.init.pidfd.as_fd()
+    }
+
+    /// The way out.
+    pub fn outside(&self) -> &Outside {
+        &self.outside
     }
 
     pub fn status(&self) -> Status {
@@ -166,7 +175,7 @@ impl Registry {
     pub fn hear(&self, message: FromInit, descriptors: Vec<OwnedFd>) {
         let mut state = self.state();
         match message {
-            FromInit::Hello { .. } | FromInit::Renames => {}
+            FromInit::Hello { .. } | FromInit::Renames | FromInit::Doorway(_) => {}
             FromInit::Spawned { sequence, pid } => {
                 if let Some(starting) = state.starting.remove(&sequence) {
                     state.running.insert(pid, starting.exit);

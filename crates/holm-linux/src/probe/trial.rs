@@ -77,6 +77,8 @@ fn launch(dirs: &WorkspaceDirs, id: &WorkspaceId) -> Result<Isolation, LaunchFai
         groups: cgroup::find().ok(),
         required: Vec::new(),
         forgone: Vec::new(),
+        network: Default::default(),
+        machine: Vec::new(),
         here: serde_json::Value::Null,
         without: Vec::new(),
     };

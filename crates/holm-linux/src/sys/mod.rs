@@ -10,6 +10,7 @@ pub mod capability;
 pub mod clone;
 pub mod command;
 pub mod lock;
+pub mod lookup;
 pub mod mount;
 pub mod network;
 pub mod notify;

@@ -4,7 +4,7 @@
 use holm_core::plan::{Action, Desired};
 use holm_core::state::Birth;
 use holm_core::{Label, ProjectId, ProjectName, WorkspaceId};
-use holm_engine::spec::{Brought, Code, Environment, Limits, WorkspaceSpec};
+use holm_engine::spec::{Brought, Code, Environment, Limits, Network, WorkspaceSpec};
 use holm_engine::store::{
     Outcome, ProjectRecord, ProjectRemoval, Store, StoreError, WorkspaceRecord,
 };
@@ -75,6 +75,7 @@ pub fn workspace(project: &ProjectRecord, label: &str) -> WorkspaceRecord {
             cpus: Some(1.5),
             ..Limits::default()
         },
+        network: Network::default(),
         allow_degraded: Vec::new(),
         brought: Brought::default(),
     };
@@ -188,6 +189,11 @@ fn what_changes_is_one_field(store: &impl Store) {
         expect.desired = desired;
         is(&expect);
     }
+    let mut spec = (*expect.spec).clone();
+    spec.network.egress.mode = "allow".to_owned();
+    store.set_spec(&id, &spec).unwrap();
+    expect.spec = spec.into();
+    is(&expect);
     expect.label = Label::parse("two").unwrap();
     store.set_label(&id, &expect.label).unwrap();
     is(&expect);
@@ -361,6 +367,7 @@ fn what_is_not_there_is_said(store: &impl Store) {
         assert!(matches!(error, StoreError::NoSuchWorkspace(_)), "{error}");
     };
     missing(store.set_desired(&nobody, Desired::Running));
+    missing(store.set_spec(&nobody, &workspace(&nowhere, "nobody").spec));
     missing(store.set_label(&nobody, &Label::parse("x").unwrap()));
     missing(store.acknowledge(&nobody));
     missing(store.set_removed(&nobody, at(0)));

@@ -15,6 +15,7 @@ mod daemon_unit;
 mod df;
 mod diff;
 mod doctor;
+mod egress;
 mod enter;
 mod exec;
 mod fetch;
@@ -32,6 +33,7 @@ mod project;
 mod receive_pack;
 #[cfg(test)]
 mod reference;
+mod reload;
 mod rename;
 mod resolve;
 mod restart;
@@ -105,6 +107,8 @@ enum Verb {
     Fetch(fetch::FetchArgs),
     Apply(apply::ApplyArgs),
     Merge(merge::MergeArgs),
+    Reload(reload::ReloadArgs),
+    Egress(egress::EgressArgs),
     Here(here::HereArgs),
     Project(project::ProjectArgs),
     Trust(trust::TrustArgs),
@@ -174,6 +178,8 @@ fn run(context: &Context, verb: Verb) -> Outcome {
         Verb::Fetch(arguments) => fetch::run(context, arguments),
         Verb::Apply(arguments) => apply::run(context, arguments),
         Verb::Merge(arguments) => merge::run(context, arguments),
+        Verb::Reload(arguments) => reload::run(context, arguments),
+        Verb::Egress(arguments) => egress::run(context, arguments),
         Verb::Here(arguments) => here::run(context, arguments),
         Verb::Project(arguments) => project::run(context, arguments),
         Verb::Trust(arguments) => trust::run(context, arguments),

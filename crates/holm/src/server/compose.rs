@@ -6,11 +6,17 @@ use super::trust::{Judged, Untrusted};
 use super::uploads::Received;
 use super::{App, blocking};
 use holm_api::workspace::CreateWorkspace;
-use holm_core::config::{DriverName, Limits as ConfigLimits, Root, Scope};
+use holm_core::config::{
+    DriverName, Egress as ConfigEgress, EgressMode, Limits as ConfigLimits, Name, ProjectConfig,
+    Root, Scope,
+};
 use holm_core::toolchain::{Client, Look, Visible, visible};
 use holm_core::{Code, Fault};
 use holm_engine::WorkspaceSpec;
-use holm_engine::spec::{Brought, Code as CodeSpec, Dirty, Environment, Limits, Remote};
+use holm_engine::spec::{
+    Brought, Code as CodeSpec, DeclaredPort, Dirty, Egress, Environment, Limits, Network, Remote,
+    Shared,
+};
 use holm_engine::store::ProjectRecord;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -83,6 +89,7 @@ impl App {
             toolchains: found.shown,
             home_copies: judged.user.home_copies.clone(),
             limits: limits(&judged.config.limits, &judged.user.limits),
+            network: network(&judged.config, &judged.user.egress),
             allow_degraded: create.allow_degraded.clone(),
             brought,
         };
@@ -191,7 +198,7 @@ fn code(create: &CreateWorkspace, project: &ProjectRecord) -> CodeSpec {
 }
 
 /// The project's limits before the user's. What the project wrote down is enforced or refused.
-fn limits(project: &ConfigLimits, user: &ConfigLimits) -> Limits {
+pub fn limits(project: &ConfigLimits, user: &ConfigLimits) -> Limits {
     let written = [
         ("memory", project.memory.is_some()),
         ("cpus", project.cpus.is_some()),
@@ -205,6 +212,36 @@ fn limits(project: &ConfigLimits, user: &ConfigLimits) -> Limits {
         processes: project.processes.or(user.processes),
         disk_bytes: project.disk.or(user.disk),
         required: required.map(|(name, _)| (*name).to_owned()).collect(),
+    }
+}
+
+/// The project's egress before the user's; what either lists may be reached.
+pub fn network(config: &ProjectConfig, user: &ConfigEgress) -> Network {
+    let mode = config.egress.mode.or(user.mode).unwrap_or(EgressMode::Open);
+    let mut allow: Vec<String> = Vec::new();
+    for destination in config.egress.allow.iter().chain(&user.allow) {
+        let text = destination.to_string();
+        if !allow.contains(&text) {
+            allow.push(text);
+        }
+    }
+    let ports = config.ports.iter().map(|(name, port)| DeclaredPort {
+        name: name.to_string(),
+        port: port.get(),
+    });
+    let shared = config.shared.iter().map(|(name, shared)| Shared {
+        name: name.to_string(),
+        address: shared.address.to_string(),
+        port: shared.port.get(),
+    });
+    Network {
+        ports: ports.collect(),
+        egress: Egress {
+            mode: mode.as_str().to_owned(),
+            allow,
+        },
+        shared: shared.collect(),
+        names: config.services.keys().map(Name::to_string).collect(),
     }
 }
 

@@ -8,6 +8,7 @@ mod compose;
 mod create;
 mod daemon;
 mod disk;
+mod egress;
 mod exec;
 mod failure;
 mod files;
@@ -16,6 +17,7 @@ mod housekeeping;
 mod listen;
 mod projects;
 mod receive_pack;
+mod reload;
 mod repositories;
 mod startup;
 mod trust;
@@ -167,6 +169,8 @@ fn routes(app: Arc<App>) -> Router {
         .route("/workspaces/{id}/restart", post(workspaces::restart))
         .route("/workspaces/{id}/restore", post(workspaces::restore))
         .route("/workspaces/{id}/cancel", post(workspaces::cancel))
+        .route("/workspaces/{id}/egress", get(egress::egress))
+        .route("/workspaces/{id}/reload", post(reload::reload))
         .route("/workspaces/{id}/exec", get(exec::exec))
         .route("/workspaces/{id}/capture", post(work::capture))
         .route("/workspaces/{id}/changes", get(work::changes))

@@ -9,6 +9,7 @@
 )]
 
 mod api;
+mod attacks_egress;
 mod attacks_file_api;
 mod attacks_files;
 mod attacks_git;
@@ -30,6 +31,8 @@ mod completions;
 mod container;
 mod daemon;
 mod dirty;
+mod egress;
+mod egress_missing;
 mod exec;
 mod feel;
 mod files;

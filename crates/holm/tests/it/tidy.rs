@@ -7,13 +7,17 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Which crates of ours each may use.
-const EDGES: [(&str, &[&str]); 7] = [
+const EDGES: [(&str, &[&str]); 8] = [
     ("holm-core", &[]),
     ("holm-api", &["holm-core"]),
     ("holm-engine", &["holm-core", "holm-git"]),
     ("holm-git", &["holm-core"]),
     ("holm-store", &["holm-core", "holm-engine"]),
-    ("holm-linux", &["holm-core", "holm-engine", "holm-git"]),
+    ("holm-proxy", &["holm-core"]),
+    (
+        "holm-linux",
+        &["holm-core", "holm-engine", "holm-git", "holm-proxy"],
+    ),
     (
         "holm",
         &[
@@ -23,6 +27,7 @@ const EDGES: [(&str, &[&str]); 7] = [
             "holm-git",
             "holm-store",
             "holm-linux",
+            "holm-proxy",
         ],
     ),
 ];

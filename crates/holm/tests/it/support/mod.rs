@@ -11,6 +11,7 @@ mod repository;
 mod running;
 mod terminal;
 mod user;
+mod world;
 
 pub use census::{Census, Process, is_gone, state_of};
 pub use island::Island;
@@ -20,6 +21,7 @@ pub use repository::Repository;
 pub use running::{Running, send};
 pub use terminal::{Act, play};
 pub use user::program;
+pub use world::World;
 
 use std::time::{Duration, Instant};
 

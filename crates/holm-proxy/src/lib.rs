@@ -1,0 +1,11 @@
+//! The data plane: everything that carries bytes between the host, the network and a workspace.
+//!
+//! The daemon uses it for what leads inward (previews, host ports, canonical ports, browsers), the
+//! keeper for the gateway. It knows what leads where from a [`Table`] that others fill, and reaches
+//! a workspace through [`Inside`]; it stores nothing.
+
+mod dns;
+pub mod gateway;
+pub mod table;
+
+pub use table::{Inside, Island, Port, Source, Table};
