@@ -131,7 +131,9 @@ fn read_answer(mut rest: &[u8], ports: &mut BTreeSet<u16>) -> io::Result<Answere
         match kind {
             NLMSG_DONE => return Ok(Answered::Wholly),
             NLMSG_ERROR => {
-                let number = body.first_chunk().map_or(0, |code| i32::from_ne_bytes(*code));
+                let number = body
+                    .first_chunk()
+                    .map_or(0, |code| i32::from_ne_bytes(*code));
                 return match number {
                     // A machine without IPv6 has nothing to tell of it.
                     0 => Ok(Answered::Wholly),

@@ -50,7 +50,9 @@ pub fn sockets(of: BorrowedFd<'_>, wanted: Wanted, count: usize) -> io::Result<V
             match status.and_then(|status| status.exit_status()) {
                 Some(0) => received,
                 Some(errno) => Err(io::Error::from_raw_os_error(errno)),
-                None => Err(io::Error::other("the process that makes sockets was killed")),
+                None => Err(io::Error::other(
+                    "the process that makes sockets was killed",
+                )),
             }
         }
     }
@@ -86,7 +88,12 @@ fn enter_and_make(
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     ancillary.push(SendAncillaryMessage::ScmRights(&borrowed[..count]));
-    rustix::net::sendmsg(link, &[IoSlice::new(b"s")], &mut ancillary, SendFlags::NOSIGNAL)?;
+    rustix::net::sendmsg(
+        link,
+        &[IoSlice::new(b"s")],
+        &mut ancillary,
+        SendFlags::NOSIGNAL,
+    )?;
     Ok(())
 }
 
