@@ -5,6 +5,7 @@
 //! cheap to clone; clones share their open connections.
 
 mod create;
+mod events;
 mod exec;
 mod lines;
 mod receive_pack;
@@ -14,6 +15,7 @@ mod transport;
 mod work;
 
 pub use create::CreateStream;
+pub use events::{EventLine, EventStream, Until};
 pub use exec::{ExecEvent, ExecReceiver, ExecSender, ExecSocket};
 pub use receive_pack::PackSocket;
 pub use routes::Removal;

@@ -7,6 +7,7 @@ use super::transport::{Body, full, good, not_json, whole};
 use crate::ErrorBody;
 use crate::daemon::{Doctor, Status, Stop};
 use crate::disk::{Collected, Disk, Gc, GcEvent};
+use crate::port::{Checkout, CheckoutList, PortList};
 use crate::project::{
     Project, ProjectList, Refs, Sync, SyncAnswer, TrustApprove, TrustCheck, TrustReport,
 };
@@ -111,6 +112,31 @@ impl Client {
     /// is looked at.
     pub async fn names(&self) -> Result<NameList, Fault> {
         self.transport.plain(Method::GET, "/names").await
+    }
+
+    pub async fn ports(&self) -> Result<PortList, Fault> {
+        self.transport.plain(Method::GET, "/ports").await
+    }
+
+    pub async fn ports_of(&self, id: &WorkspaceId) -> Result<PortList, Fault> {
+        let route = format!("/workspaces/{id}/ports");
+        self.transport.plain(Method::GET, &route).await
+    }
+
+    /// Who has which canonical port.
+    pub async fn checked_out(&self) -> Result<CheckoutList, Fault> {
+        self.transport.plain(Method::GET, "/checkout").await
+    }
+
+    /// Gives a workspace canonical ports.
+    pub async fn check_out(&self, checkout: &Checkout) -> Result<CheckoutList, Fault> {
+        let transport = &self.transport;
+        transport.json(Method::POST, "/checkout", checkout).await
+    }
+
+    /// Frees all canonical ports.
+    pub async fn release_ports(&self) -> Result<CheckoutList, Fault> {
+        self.transport.plain(Method::DELETE, "/checkout").await
     }
 
     pub async fn workspace(&self, id: &WorkspaceId) -> Result<Workspace, Fault> {

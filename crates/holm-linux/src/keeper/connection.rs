@@ -65,6 +65,10 @@ fn answer(mut stream: UnixStream, registry: &Registry) -> io::Result<()> {
         Op::Exec(exec) => exec::run(stream, registry, exec),
         Op::Dial { port } => inward::dial(&stream, registry, port),
         Op::WatchPorts => listening::watch(&stream, registry),
+        Op::TellPorts(ports) => {
+            registry.tell_ports(ports);
+            say(&stream, &Answer::Done)
+        }
         Op::SetEgress(_) | Op::DialOut { .. } => {
             say(&stream, &Answer::Refused("no network yet".to_owned()))
         }

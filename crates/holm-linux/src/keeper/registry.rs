@@ -6,6 +6,7 @@ use crate::launch::descriptors::send;
 use crate::process;
 use crate::wire::{FromInit, LaunchPlan, Spawn, Status, ToInit, VERSION};
 use holm_engine::Isolation;
+use holm_engine::driver::ToldPort;
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use std::collections::HashMap;
 use std::io::{self, PipeWriter, Write};
@@ -39,6 +40,7 @@ pub struct Init {
 #[derive(Default)]
 struct State {
     label: Option<String>,
+    ports: Vec<ToldPort>,
     starting: HashMap<u64, Starting>,
     running: HashMap<i32, PipeWriter>,
     /// Nobody inside is left but init.
@@ -130,6 +132,15 @@ impl Registry {
 
     pub fn relabel(&self, label: String) {
         self.state().label = Some(label);
+    }
+
+    /// How the ports are reached from outside, as the daemon told it last.
+    pub fn ports(&self) -> Vec<ToldPort> {
+        self.state().ports.clone()
+    }
+
+    pub fn tell_ports(&self, ports: Vec<ToldPort>) {
+        self.state().ports = ports;
     }
 
     pub fn isolation(&self) -> &Isolation {

@@ -1,8 +1,8 @@
 //! `holm apply`: the whole difference of a workspace in your checkout, uncommitted.
 
-use super::checkout::blocking;
 use super::completions::labels;
 use super::output::GOOD;
+use super::user_checkout::blocking;
 use super::work::{Consent, Flagged, Subject, flagged, remark_left_out, settle};
 use super::{Context, Outcome, connect};
 use clap::Args;

@@ -15,6 +15,7 @@ mod df;
 mod diff;
 mod doctor;
 mod enter;
+mod events;
 mod exec;
 mod fetch;
 mod find;
@@ -25,6 +26,7 @@ mod ls;
 mod merge;
 mod origin;
 mod output;
+mod ports;
 mod progress;
 mod project;
 mod receive_pack;
@@ -48,6 +50,7 @@ mod trust;
 mod up;
 mod upload_pack;
 mod user;
+mod user_checkout;
 mod work;
 
 use clap::error::ErrorKind;
@@ -97,6 +100,9 @@ enum Verb {
     Df(df::DfArgs),
     Exec(exec::ExecArgs),
     Enter(enter::EnterArgs),
+    Ports(ports::PortsArgs),
+    Checkout(checkout::CheckoutArgs),
+    Events(events::EventsArgs),
     Diff(diff::DiffArgs),
     Changes(changes::ChangesArgs),
     Fetch(fetch::FetchArgs),
@@ -164,6 +170,9 @@ fn run(context: &Context, verb: Verb) -> Outcome {
         Verb::Df(arguments) => df::run(context, arguments),
         Verb::Exec(arguments) => exec::run(context, arguments),
         Verb::Enter(arguments) => enter::run(context, arguments),
+        Verb::Ports(arguments) => ports::run(context, arguments),
+        Verb::Checkout(arguments) => checkout::run(context, arguments),
+        Verb::Events(arguments) => events::run(context, arguments),
         Verb::Diff(arguments) => diff::run(context, arguments),
         Verb::Changes(arguments) => changes::run(context, arguments),
         Verb::Fetch(arguments) => fetch::run(context, arguments),

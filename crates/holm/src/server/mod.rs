@@ -261,7 +261,9 @@ impl App {
     /// As [`Self::workspace`], with what is known of its ports at this moment.
     fn with_ports(&self, view: View) -> Workspace {
         let ports = self.routes.ports(&view.record.id);
+        let notes = self.routes.notes(&view.record.id);
         let mut workspace = view::workspace(view);
+        workspace.notes.extend(notes);
         if !ports.is_empty() {
             workspace.ports = ports;
         }

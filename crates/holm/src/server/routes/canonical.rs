@@ -29,6 +29,18 @@ struct Held {
 // === impl Canonicals ===
 
 impl Canonicals {
+    /// What the user should know, by whom it concerns.
+    pub fn notes(&self) -> HashMap<WorkspaceId, Vec<String>> {
+        let mut notes: HashMap<WorkspaceId, Vec<String>> = HashMap::new();
+        for held in self.0.values() {
+            if let Err(problem) = &held.forward {
+                let note = format!("checked out, but {problem}");
+                notes.entry(held.workspace.clone()).or_default().push(note);
+            }
+        }
+        notes
+    }
+
     /// To whom each port really leads.
     pub fn holders(&self) -> HashMap<u16, WorkspaceId> {
         let leading = self.0.iter().filter(|(_, held)| held.forward.is_ok());

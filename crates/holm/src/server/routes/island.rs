@@ -2,10 +2,11 @@
 
 use holm_core::route::sites;
 use holm_core::{ProjectName, WorkspaceId};
+use holm_engine::driver::ToldPort;
 use holm_engine::spec::DeclaredPort;
 use holm_engine::store::WorkspaceRecord;
 use holm_proxy::{Forward, Island, Port, Source};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tokio::task::AbortHandle;
 
 pub struct Kept {
@@ -17,6 +18,10 @@ pub struct Kept {
     /// By the port inside.
     pub hosted: HashMap<u16, Hosted>,
     pub watch: Option<Watch>,
+    /// What the user should know, by the port inside.
+    pub notes: BTreeMap<u16, String>,
+    /// What its keeper was told last.
+    pub told: Vec<ToldPort>,
 }
 
 /// A host port that is held.
@@ -42,6 +47,8 @@ impl Kept {
             listening: BTreeSet::new(),
             hosted: HashMap::new(),
             watch: None,
+            notes: BTreeMap::new(),
+            told: Vec::new(),
         }
     }
 

@@ -3,17 +3,19 @@
 
 use super::canonical::{Canonicals, CheckedOut};
 use super::island::{Hosted, Kept, Watch, islands};
-use super::{FrontDoor, Inward, Routes, hosting};
+use super::{FrontDoor, Inward, Notes, Routes, hosting};
 use crate::server::LinuxEngine;
 use crate::server::events::Events;
 use holm_core::plan::State;
 use holm_core::state::Birth;
 use holm_core::{Fault, WorkspaceId};
+use holm_engine::driver::ToldPort;
 use holm_engine::store::Claim;
 use holm_engine::{Driver, Notice};
 use holm_proxy::{Table, Traffic};
 use serde_json::{Value, json};
 use std::collections::{BTreeSet, HashMap};
+use std::sync::PoisonError;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
@@ -49,6 +51,7 @@ pub struct Keep {
     pub(super) traffic: Traffic,
     pub(super) events: Events,
     pub(super) front_door: FrontDoor,
+    notes: Notes,
     table: Table,
     commands: mpsc::WeakUnboundedSender<Command>,
     pub(super) kept: HashMap<WorkspaceId, Kept>,
@@ -74,6 +77,7 @@ impl Keep {
             traffic: routes.traffic.clone(),
             events,
             front_door: routes.front_door.clone(),
+            notes: routes.notes.clone(),
             table: routes.table.clone(),
             commands: routes.commands.downgrade(),
             kept: HashMap::new(),
@@ -105,6 +109,9 @@ impl Keep {
         }
         self.load_canonical().await?;
         self.publish();
+        for telling in self.tellings() {
+            tokio::spawn(telling);
+        }
         Ok(())
     }
 
@@ -124,6 +131,9 @@ impl Keep {
                 }
             }
             self.publish();
+            for telling in self.tellings() {
+                tokio::spawn(telling);
+            }
         }
     }
 
@@ -166,11 +176,11 @@ impl Keep {
             Notice::Created => {
                 self.take_up(id).await;
                 self.tell(id, "workspace.created", json!({})).await;
-                self.started(id);
+                self.started(id).await;
             }
             Notice::Started => {
                 self.tell(id, "workspace.started", json!({})).await;
-                self.started(id);
+                self.started(id).await;
             }
             Notice::Stopped => {
                 self.stopped(id).await;
@@ -216,11 +226,39 @@ impl Keep {
         }
     }
 
-    fn started(&mut self, id: &WorkspaceId) {
-        if let Some(kept) = self.kept.get_mut(id) {
-            kept.is_running = true;
-            self.watch(id, Duration::ZERO);
+    async fn started(&mut self, id: &WorkspaceId) {
+        let Some(kept) = self.kept.get_mut(id) else {
+            return;
+        };
+        kept.is_running = true;
+        kept.told.clear();
+        self.watch(id, Duration::ZERO);
+        // The first command inside finds its URLs, so this is waited for.
+        self.publish();
+        for telling in self.tellings() {
+            telling.await;
         }
+    }
+
+    /// What running workspaces have to be told of their ports.
+    fn tellings(&mut self) -> Vec<impl Future<Output = ()> + Send + 'static> {
+        let mut tellings = Vec::new();
+        for island in self
+            .table
+            .snapshot()
+            .iter()
+            .filter(|island| island.is_running)
+        {
+            let ports = self.front_door.told_inside(island);
+            let Some(kept) = self.kept.get_mut(&island.id) else {
+                continue;
+            };
+            if kept.told != ports {
+                kept.told = ports.clone();
+                tellings.push(tell_keeper(self.engine.clone(), island.id.clone(), ports));
+            }
+        }
+        tellings
     }
 
     /// Nothing runs inside, so nothing listens. The host ports are held all the same.
@@ -271,6 +309,12 @@ impl Keep {
         }
         if let Some(earlier) = earlier {
             tracing::warn!(%id, port, earlier, host_port, "another program holds the host port");
+            if let Some(kept) = self.kept.get_mut(id) {
+                let note = format!(
+                    "port {port} is at 127.0.0.1:{host_port} now, because another program holds {earlier}"
+                );
+                kept.notes.insert(port, note);
+            }
             let mut detail = self.described(id, port);
             detail["earlier_host_port"] = json!(earlier);
             self.tell(id, "port.moved", detail).await;
@@ -361,9 +405,29 @@ impl Keep {
         self.events.tell(id, kind, detail).await;
     }
 
+    /// What `show` says of a workspace's ports.
+    fn notes(&self) -> HashMap<WorkspaceId, Vec<String>> {
+        let mut notes = self.canonical.notes();
+        for (id, kept) in &self.kept {
+            if !kept.notes.is_empty() {
+                let noted = kept.notes.values().cloned();
+                notes.entry(id.clone()).or_default().extend(noted);
+            }
+        }
+        notes
+    }
+
     pub(super) fn publish(&self) {
+        *self.notes.lock().unwrap_or_else(PoisonError::into_inner) = self.notes();
         self.table
             .replace(islands(&self.kept, &self.canonical.holders()));
+    }
+}
+
+async fn tell_keeper(engine: LinuxEngine, id: WorkspaceId, ports: Vec<ToldPort>) {
+    if let Err(fault) = engine.driver().tell_ports(&id, ports).await {
+        // It may just have ended, or be of an earlier holm.
+        tracing::debug!(%id, %fault, "a workspace was not told its ports");
     }
 }
 

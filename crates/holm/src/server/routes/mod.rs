@@ -17,12 +17,14 @@ use super::LinuxEngine;
 use super::events::Events;
 use holm_api::workspace::Port as WirePort;
 use holm_core::{Code, Fault, WorkspaceId};
+use holm_engine::driver::ToldPort;
 use holm_engine::{Driver, Notice};
 use holm_proxy::{Inside, Island, Port, Table, Traffic};
 use keep::{Command, Keep};
+use std::collections::HashMap;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 
@@ -35,7 +37,11 @@ pub struct Routes {
     engine: LinuxEngine,
     commands: mpsc::UnboundedSender<Command>,
     front_door: FrontDoor,
+    notes: Notes,
 }
+
+/// What the user should know of the ports of each workspace. Clones share it.
+type Notes = Arc<Mutex<HashMap<WorkspaceId, Vec<String>>>>;
 
 /// What has happened until the task begins.
 pub struct Unheard(mpsc::UnboundedReceiver<Command>);
@@ -73,6 +79,7 @@ impl Routes {
             engine: engine.clone(),
             commands,
             front_door: FrontDoor::default(),
+            notes: Notes::default(),
         };
         (routes, Unheard(unheard))
     }
@@ -95,9 +102,11 @@ impl Routes {
         &self.inward
     }
 
-    /// Where the port of previews is told.
-    pub fn front_door(&self) -> &FrontDoor {
-        &self.front_door
+    /// Previews are at this port from now on.
+    pub fn set_front_door(&self, port: u16) {
+        self.front_door.0.store(port, Ordering::Relaxed);
+        // Workspaces hear of their new addresses.
+        let _ = self.commands.send(Command::Settle(oneshot::channel().0));
     }
 
     /// Returns when everything that happened before is in the table.
@@ -140,11 +149,17 @@ impl Routes {
         })
     }
 
-    /// The ports of a workspace in the shapes of the wire, with what the user should know of them.
+    /// The ports of a workspace in the shapes of the wire.
     pub fn ports(&self, id: &WorkspaceId) -> Vec<WirePort> {
         let islands = self.table.snapshot();
         let island = islands.iter().find(|island| island.id == *id);
         island.map_or_else(Vec::new, |island| self.told(island))
+    }
+
+    /// What the user should know of the ports of a workspace.
+    pub fn notes(&self, id: &WorkspaceId) -> Vec<String> {
+        let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        notes.get(id).cloned().unwrap_or_default()
     }
 
     fn told(&self, island: &Island) -> Vec<WirePort> {
@@ -169,11 +184,7 @@ impl Routes {
 // === impl FrontDoor ===
 
 impl FrontDoor {
-    pub fn set(&self, port: u16) {
-        self.0.store(port, Ordering::Relaxed);
-    }
-
-    pub fn port(&self) -> Option<u16> {
+    fn port(&self) -> Option<u16> {
         Some(self.0.load(Ordering::Relaxed)).filter(|port| *port != 0)
     }
 
@@ -181,6 +192,19 @@ impl FrontDoor {
     pub fn url(&self, site: &str, name: &str) -> Option<String> {
         let port = self.port()?;
         Some(format!("http://{name}.{site}.localhost:{port}"))
+    }
+
+    /// The ports of a workspace as it is told itself.
+    fn told_inside(&self, island: &Island) -> Vec<ToldPort> {
+        let ports = island.ports.iter().map(|port| ToldPort {
+            name: port.name.clone(),
+            port: port.port,
+            host_port: port.host_port,
+            url: self.url(&island.site, &port.name),
+            canonical: port.is_canonical,
+            source: port.source.as_str().to_owned(),
+        });
+        ports.collect()
     }
 
     fn told(&self, island: &Island, port: &Port) -> WirePort {
