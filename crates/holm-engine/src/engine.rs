@@ -147,6 +147,12 @@ impl<D: Driver, S: Store> Engine<D, S> {
         self.inner.view(record).await
     }
 
+    /// As [`show`](Self::show), after what is just being done to the workspace.
+    pub async fn show_in_turn(&self, id: &WorkspaceId) -> Result<View, Fault> {
+        let _turn = self.inner.workspaces.lock(id).await;
+        self.show(id).await
+    }
+
     /// Changes what the workspace is called, and nothing else.
     pub async fn rename(&self, id: &WorkspaceId, label: Label) -> Result<View, Fault> {
         let (inner, id) = (Arc::clone(&self.inner), id.clone());

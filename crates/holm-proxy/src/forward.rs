@@ -13,7 +13,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::io::copy_bidirectional_with_sizes;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::task::AbortHandle;
+use tokio::task::JoinHandle;
 
 /// A port of both loopback addresses, held.
 pub struct Bound {
@@ -32,7 +32,7 @@ pub struct Target {
 /// A port of the host that leads inside. Dropping it closes the port; connections under way go on.
 pub struct Forward {
     target: Arc<RwLock<Target>>,
-    listening: Vec<AbortHandle>,
+    listening: Vec<JoinHandle<()>>,
 }
 
 const WAITING: u32 = 1024;
@@ -77,7 +77,7 @@ impl Forward {
         let listening = listeners.map(|listener| {
             let (target, inside) = (Arc::clone(&target), inside.clone());
             let serving = accept(listener, target, inside, traffic.clone());
-            tokio::spawn(serving).abort_handle()
+            tokio::spawn(serving)
         });
         Self {
             listening: listening.collect(),
@@ -90,8 +90,13 @@ impl Forward {
         *self.target.write().unwrap_or_else(PoisonError::into_inner) = target;
     }
 
-    pub fn target(&self) -> Target {
-        current(&self.target)
+    /// Closes the port; it is free when this returns.
+    pub async fn close(mut self) {
+        for task in std::mem::take(&mut self.listening) {
+            task.abort();
+            // It was told to end, which is not worth a word.
+            let _ = task.await;
+        }
     }
 }
 
@@ -226,6 +231,9 @@ mod tests {
         forward.lead_to(to(two));
         let mut late = TcpStream::connect(("127.0.0.1", outside)).await.unwrap();
         assert_eq!(hear(&mut late, 3).await, "two");
+        forward.close().await;
+        let refused = TcpStream::connect(("127.0.0.1", outside)).await.unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
         early.write_all(b"still").await.unwrap();
         assert_eq!(hear(&mut early, 5).await, "still");
     }

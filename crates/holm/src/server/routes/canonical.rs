@@ -179,6 +179,9 @@ impl Keep {
         self.store(&BTreeMap::new()).await?;
         let held = std::mem::take(&mut self.canonical.0);
         for (port, held) in held {
+            if let Ok(forward) = held.forward {
+                forward.close().await;
+            }
             let mut detail = self.described(&held.workspace, port);
             detail["released"] = json!(true);
             self.tell(&held.workspace, "checkout.changed", detail).await;
@@ -195,7 +198,9 @@ impl Keep {
             return;
         }
         for port in &ports {
-            self.canonical.0.remove(port);
+            if let Some(Held { forward: Ok(forward), .. }) = self.canonical.0.remove(port) {
+                forward.close().await;
+            }
             let mut detail = self.described(id, *port);
             detail["released"] = json!(true);
             self.tell(id, "checkout.changed", detail).await;

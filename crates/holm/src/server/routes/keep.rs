@@ -208,7 +208,11 @@ impl Keep {
                 self.give_up_canonical(id).await;
                 self.tell(id, "workspace.removed", json!({})).await;
                 // Its host ports stay claimed: it may come back.
-                self.kept.remove(id);
+                if let Some(kept) = self.kept.remove(id) {
+                    for hosted in kept.hosted.into_values() {
+                        hosted.forward.close().await;
+                    }
+                }
             }
             Notice::Forgotten => self.claims.retain(|_, claim| claim.workspace != *id),
         }
@@ -453,7 +457,7 @@ async fn follow(
             });
         }
     }
-    let (state, reason) = match engine.show(&id).await {
+    let (state, reason) = match engine.show_in_turn(&id).await {
         Ok(view) => (view.state, view.reason),
         Err(_) => (State::Removed, None),
     };
