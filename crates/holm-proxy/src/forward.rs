@@ -232,7 +232,9 @@ mod tests {
         let mut late = TcpStream::connect(("127.0.0.1", outside)).await.unwrap();
         assert_eq!(hear(&mut late, 3).await, "two");
         forward.close().await;
-        let refused = TcpStream::connect(("127.0.0.1", outside)).await.unwrap_err();
+        let refused = TcpStream::connect(("127.0.0.1", outside))
+            .await
+            .unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
         early.write_all(b"still").await.unwrap();
         assert_eq!(hear(&mut early, 5).await, "still");

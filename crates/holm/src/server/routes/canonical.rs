@@ -198,7 +198,11 @@ impl Keep {
             return;
         }
         for port in &ports {
-            if let Some(Held { forward: Ok(forward), .. }) = self.canonical.0.remove(port) {
+            if let Some(Held {
+                forward: Ok(forward),
+                ..
+            }) = self.canonical.0.remove(port)
+            {
                 forward.close().await;
             }
             let mut detail = self.described(id, *port);
