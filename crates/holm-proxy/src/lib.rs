@@ -4,6 +4,8 @@
 //! keeper for the gateway. It knows what leads where from a [`Table`] that others fill, and reaches
 //! a workspace through [`Inside`]; it stores nothing.
 
+pub mod front;
+pub mod socks;
 pub mod table;
 
 pub use table::{Inside, Island, Port, Source, Table};
