@@ -89,7 +89,7 @@ async fn every_other_host_leads_nowhere() {
             405,
         ),
         (
-            format!("CONNECT example.org:80 HTTP/1.1\r\nHost: example.org:80\r\n"),
+            "CONNECT example.org:80 HTTP/1.1\r\nHost: example.org:80\r\n".to_owned(),
             421,
         ),
     ] {
