@@ -4,8 +4,12 @@
 //! keeper for the gateway. It knows what leads where from a [`Table`] that others fill, and reaches
 //! a workspace through [`Inside`]; it stores nothing.
 
+pub mod forward;
 pub mod front;
 pub mod socks;
 pub mod table;
+pub mod traffic;
 
+pub use forward::{Forward, Target};
 pub use table::{Inside, Island, Port, Source, Table};
+pub use traffic::Traffic;

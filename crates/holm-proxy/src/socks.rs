@@ -4,6 +4,7 @@
 //! own loopback is never dialled. The daemon listens and calls [`serve`] per connection.
 
 use crate::table::Inside;
+use crate::traffic::{Counted, Traffic};
 use holm_core::WorkspaceId;
 use std::future::Future;
 use std::io;
@@ -44,6 +45,9 @@ pub enum Reply {
     NoAddressType,
 }
 
+/// A client whose bytes count as traffic of the workspace.
+type Client = Counted<TcpStream>;
+
 const VERSION: u8 = 5;
 const NO_AUTHENTICATION: u8 = 0;
 const NO_METHOD: u8 = 0xff;
@@ -56,8 +60,19 @@ const LONGEST_NAME: usize = 253;
 const LONGEST_LABEL: usize = 63;
 
 /// Serves one client until both sides have ended.
-pub async fn serve<D: Inside + Outside>(mut client: TcpStream, dial: D, workspace: WorkspaceId) {
+pub async fn serve<D: Inside + Outside>(
+    client: TcpStream,
+    dial: D,
+    workspace: WorkspaceId,
+    traffic: Traffic,
+) {
+    // Slow without it, not wrong.
     let _ = client.set_nodelay(true);
+    // Over the limit it is closed, as a full host port is.
+    let Some(connection) = traffic.connect(&workspace) else {
+        return;
+    };
+    let mut client = connection.counting(client);
     let destination = match tokio::time::timeout(PATIENCE, negotiate(&mut client)).await {
         Ok(Ok(Ok(destination))) => destination,
         Ok(Ok(Err(reply))) => return answer(&mut client, reply).await,
@@ -81,7 +96,7 @@ pub async fn serve<D: Inside + Outside>(mut client: TcpStream, dial: D, workspac
 
 /// Says yes and carries bytes. How that ends is known to both ends.
 async fn join(
-    client: &mut TcpStream,
+    client: &mut Client,
     mut other: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
 ) -> io::Result<()> {
     answer(client, Reply::Succeeded).await;
@@ -89,7 +104,7 @@ async fn join(
     Ok(())
 }
 
-async fn answer(client: &mut TcpStream, reply: Reply) {
+async fn answer(client: &mut Client, reply: Reply) {
     // The address of our side means nothing to a client, so it is none.
     let bytes = [VERSION, reply.code(), 0, 1, 0, 0, 0, 0, 0, 0];
     // A client that went away needs no answer.
@@ -97,7 +112,7 @@ async fn answer(client: &mut TcpStream, reply: Reply) {
 }
 
 /// Reads what the client wants. The outer error is one of the connection.
-async fn negotiate(client: &mut TcpStream) -> io::Result<Result<Destination, Reply>> {
+async fn negotiate(client: &mut Client) -> io::Result<Result<Destination, Reply>> {
     let [version, count] = read(client).await?;
     if version != VERSION {
         return Err(io::ErrorKind::InvalidData.into());
@@ -196,7 +211,7 @@ fn is_localhost(name: &str) -> bool {
     name == "localhost" || name.ends_with(".localhost")
 }
 
-async fn read<const N: usize>(client: &mut TcpStream) -> io::Result<[u8; N]> {
+async fn read<const N: usize>(client: &mut Client) -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
     client.read_exact(&mut bytes).await?;
     Ok(bytes)

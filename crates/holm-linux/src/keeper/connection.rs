@@ -1,6 +1,6 @@
 //! One request on the control socket. The daemon's user and root may ask, nobody else.
 
-use super::{exec, registry::Registry};
+use super::{exec, inward, listening, registry::Registry};
 use crate::wire::{Answer, Op, Request, VERSION, control_frame, read_control};
 use rustix::net::sockopt::socket_peercred;
 use std::io::{self, Write};
@@ -63,7 +63,9 @@ fn answer(mut stream: UnixStream, registry: &Registry) -> io::Result<()> {
             say(&stream, &Answer::Done)
         }
         Op::Exec(exec) => exec::run(stream, registry, exec),
-        Op::Dial { .. } | Op::WatchPorts | Op::SetEgress(_) | Op::DialOut { .. } => {
+        Op::Dial { port } => inward::dial(&stream, registry, port),
+        Op::WatchPorts => listening::watch(&stream, registry),
+        Op::SetEgress(_) | Op::DialOut { .. } => {
             say(&stream, &Answer::Refused("no network yet".to_owned()))
         }
     }

@@ -7,8 +7,10 @@
 mod connection;
 mod exec;
 mod guest;
+mod inward;
 mod isolation;
 mod limits;
+mod listening;
 mod moving;
 mod registry;
 

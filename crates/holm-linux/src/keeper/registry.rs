@@ -1,5 +1,6 @@
 //! What the keeper knows: the plan, the link to init, who waits for which program to start or end.
 
+use super::inward::Stock;
 use super::limits::Limits;
 use crate::launch::descriptors::send;
 use crate::process;
@@ -19,6 +20,7 @@ pub struct Registry {
     isolation: Isolation,
     limits: Limits,
     init: Init,
+    stock: Stock,
     writer: Mutex<UnixStream>,
     state: Mutex<State>,
     changed: Condvar,
@@ -78,6 +80,7 @@ impl Registry {
             isolation,
             limits,
             init,
+            stock: Stock::default(),
             writer: Mutex::new(writer),
             state: Mutex::default(),
             changed: Condvar::new(),
@@ -89,6 +92,10 @@ impl Registry {
 
     pub fn init(&self) -> BorrowedFd<'_> {
         self.init.pidfd.as_fd()
+    }
+
+    pub fn stock(&self) -> &Stock {
+        &self.stock
     }
 
     pub fn status(&self) -> Status {

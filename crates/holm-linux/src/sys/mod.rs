@@ -9,6 +9,7 @@
 pub mod capability;
 pub mod clone;
 pub mod command;
+pub mod enter;
 pub mod lock;
 pub mod mount;
 pub mod network;

@@ -380,7 +380,7 @@ impl<I> Shared<I> {
                 );
                 self.waiting(format!("Waiting for {site}"), text)
             }
-            Failed::TooMany => {
+            Failed::TooMany(_) => {
                 let status = StatusCode::SERVICE_UNAVAILABLE;
                 self.page(status, "busy", format!("{site} is busy"), sentence(failed))
             }

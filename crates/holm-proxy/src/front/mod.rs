@@ -47,6 +47,15 @@ pub struct Hooks {
     pub generations: Generations,
 }
 
+/// How much at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Clients; more wait until one has gone.
+    pub clients: usize,
+    /// Requests and tunnels of one workspace.
+    pub per_workspace: usize,
+}
+
 /// One front door; clones share everything.
 pub struct Front<I>(Arc<Shared<I>>);
 
@@ -56,10 +65,8 @@ struct Shared<I> {
     hooks: Hooks,
     /// The port on which it listens, and which its addresses have.
     door: u16,
+    limits: Limits,
 }
-
-/// Clients at the same time. More wait until one has gone.
-const MOST_CLIENTS: usize = 4096;
 
 /// How long a client may take to say what it wants, and how long a connection may be idle.
 const HEAD_LIMIT: Duration = Duration::from_secs(30);
@@ -76,6 +83,20 @@ enum Version {
     Http2,
 }
 
+// === impl Limits ===
+
+impl Limits {
+    /// What fits into a number of open files: most of them stay free for everything else, and one
+    /// workspace never takes what others need.
+    pub fn for_files(files: u64) -> Self {
+        let files = usize::try_from(files).unwrap_or(usize::MAX);
+        Self {
+            clients: (files / 3).clamp(64, 4096),
+            per_workspace: (files / 8).clamp(32, 1024),
+        }
+    }
+}
+
 // === impl Front ===
 
 impl<I> Clone for Front<I> {
@@ -85,19 +106,21 @@ impl<I> Clone for Front<I> {
 }
 
 impl<I: Inside> Front<I> {
-    pub fn new(inside: I, table: Table, hooks: Hooks, door: u16) -> Self {
-        let pool = Pool::new(inside, Arc::clone(&hooks.used));
+    /// For a door that listens on the port `door`.
+    pub fn new(inside: I, table: Table, hooks: Hooks, door: u16, limits: Limits) -> Self {
+        let pool = Pool::new(inside, Arc::clone(&hooks.used), limits.per_workspace);
         Self(Arc::new(Shared {
             table,
             pool,
             hooks,
             door,
+            limits,
         }))
     }
 
     /// Serves for as long as it is polled; everything under way ends with it.
     pub async fn serve(self, listeners: Vec<TcpListener>) {
-        let clients = Arc::new(Semaphore::new(MOST_CLIENTS));
+        let clients = Arc::new(Semaphore::new(self.0.limits.clients));
         let mut tasks = JoinSet::new();
         tasks.spawn(self.0.pool.sweeping());
         for listener in listeners {

@@ -25,6 +25,7 @@ pub struct Pool<I> {
     inside: I,
     used: Used,
     shelves: Arc<Shelves>,
+    most_active: usize,
 }
 
 /// What is open and not in use, of all workspaces.
@@ -70,12 +71,9 @@ pub enum Failed {
     NoAnswer(#[from] NoAnswer),
     #[error("the server changed to a protocol that nobody asked for")]
     WrongProtocol,
-    #[error("the workspace has {MOST_ACTIVE} requests under way, more than it may")]
-    TooMany,
+    #[error("the workspace has {0} requests under way, which is as many as it may")]
+    TooMany(usize),
 }
-
-/// Requests and tunnels of one workspace at the same time.
-pub const MOST_ACTIVE: usize = 1024;
 
 /// Kept per port.
 const MOST_IDLE: usize = 32;
@@ -89,12 +87,13 @@ const FRESH: Duration = Duration::from_millis(500);
 // === impl Pool ===
 
 impl<I: Inside> Pool<I> {
-    pub fn new(inside: I, used: Used) -> Self {
+    pub fn new(inside: I, used: Used, most_active: usize) -> Self {
         let shelves = Arc::new(Shelves::default());
         Self {
             inside,
             used,
             shelves,
+            most_active,
         }
     }
 
@@ -120,9 +119,9 @@ impl<I: Inside> Pool<I> {
             }
         };
         let permit = Permit(active);
-        match permit.0.fetch_add(1, Ordering::Relaxed) < MOST_ACTIVE {
+        match permit.0.fetch_add(1, Ordering::Relaxed) < self.most_active {
             true => Ok(permit),
-            false => Err(Failed::TooMany),
+            false => Err(Failed::TooMany(self.most_active)),
         }
     }
 

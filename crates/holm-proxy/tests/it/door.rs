@@ -1,7 +1,7 @@
 //! A front door whose workspaces are servers of the test.
 
 use holm_core::{Label, ProjectName, WorkspaceId};
-use holm_proxy::front::{Front, Generation, Hooks};
+use holm_proxy::front::{Front, Generation, Hooks, Limits};
 use holm_proxy::socks::Outside;
 use holm_proxy::{Inside, Island, Port, Source, Table};
 use std::future::Future;
@@ -71,7 +71,13 @@ impl Door {
             }),
             generations: Arc::new(move |_, _| generation),
         };
-        let front = Front::new(here.clone(), table.clone(), hooks, port);
+        let front = Front::new(
+            here.clone(),
+            table.clone(),
+            hooks,
+            port,
+            Limits::for_files(20_000),
+        );
         tokio::spawn(front.serve(vec![listener]));
         Self {
             port,

@@ -2,7 +2,7 @@
 
 use crate::door::{Here, answers, server, within};
 use holm_core::WorkspaceId;
-use holm_proxy::socks;
+use holm_proxy::{Traffic, socks};
 use std::sync::atomic::Ordering;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -11,7 +11,9 @@ async fn endpoint() -> (u16, Here) {
     let here = Here::default();
     let dial = here.clone();
     let id = WorkspaceId::random();
-    let port = server(move |stream| socks::serve(stream, dial.clone(), id.clone())).await;
+    let port =
+        server(move |stream| socks::serve(stream, dial.clone(), id.clone(), Traffic::default()))
+            .await;
     (port, here)
 }
 

@@ -46,6 +46,7 @@ mod lifecycle;
 mod limits;
 mod limits_attacks;
 mod on_a_terminal;
+mod ports;
 mod renames;
 mod root;
 mod software;
