@@ -3,6 +3,7 @@
 //! Domain types live in `holm-core`; here are their shapes in JSON. The typed [`Client`] is the
 //! only way that the CLI (and later MCP and the dashboard's server side) reaches the engine.
 
+pub mod browser;
 pub mod client;
 pub mod daemon;
 pub mod disk;

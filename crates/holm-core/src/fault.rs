@@ -87,6 +87,7 @@ codes! {
     Busy, "busy", Refused, "another operation on this workspace is under way";
     Refused, "refused", Refused, "the request is not allowed here";
     PortTaken, "port_taken", Refused, "another program holds the port";
+    NoBrowser, "no_browser", Failed, "no browser can be started on this machine";
     InsideWorkspace, "inside_workspace", Refused, "this command does not work inside a workspace";
     IsolationMissing, "isolation_missing", Refused, "a required part of the isolation is not available on this machine";
     LimitUnavailable, "limit_unavailable", Refused, "a limit of holm.toml cannot be enforced on this machine";

@@ -68,13 +68,21 @@ fn is_without_ipv6(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::AddrNotAvailable || error.raw_os_error() == Some(EAFNOSUPPORT)
 }
 
+// === impl Bound ===
+
+impl Bound {
+    /// The listeners of both addresses.
+    pub fn into_listeners(self) -> Vec<TcpListener> {
+        std::iter::once(self.four).chain(self.six).collect()
+    }
+}
+
 // === impl Forward ===
 
 impl Forward {
     pub fn begin<I: Inside>(bound: Bound, target: Target, inside: &I, traffic: &Traffic) -> Self {
         let target = Arc::new(RwLock::new(target));
-        let listeners = std::iter::once(bound.four).chain(bound.six);
-        let listening = listeners.map(|listener| {
+        let listening = bound.into_listeners().into_iter().map(|listener| {
             let (target, inside) = (Arc::clone(&target), inside.clone());
             let serving = accept(listener, target, inside, traffic.clone());
             tokio::spawn(serving)

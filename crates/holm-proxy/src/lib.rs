@@ -5,6 +5,8 @@
 //! a workspace through [`Inside`]; it stores nothing.
 
 pub mod forward;
+pub mod front;
+pub mod socks;
 pub mod table;
 pub mod traffic;
 

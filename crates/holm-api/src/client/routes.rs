@@ -5,6 +5,7 @@ use super::create::CreateStream;
 use super::lines::Lines;
 use super::transport::{Body, full, good, not_json, whole};
 use crate::ErrorBody;
+use crate::browser::Browser;
 use crate::daemon::{Doctor, Status, Stop};
 use crate::disk::{Collected, Disk, Gc, GcEvent};
 use crate::port::{Checkout, CheckoutList, PortList};
@@ -155,6 +156,12 @@ impl Client {
         let force = removal == Removal::Force;
         let route = format!("/workspaces/{id}?force={force}");
         self.transport.plain(Method::DELETE, &route).await
+    }
+
+    /// Where a browser of the workspace finds it.
+    pub async fn browser(&self, id: &WorkspaceId) -> Result<Browser, Fault> {
+        let route = format!("/workspaces/{id}/browser");
+        self.transport.plain(Method::POST, &route).await
     }
 
     pub async fn start(&self, id: &WorkspaceId) -> Result<Workspace, Fault> {

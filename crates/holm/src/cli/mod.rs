@@ -5,6 +5,7 @@
 
 mod apply;
 mod attach;
+mod browser;
 mod changes;
 mod checkout;
 mod completions;
@@ -24,6 +25,7 @@ mod here;
 mod launch;
 mod ls;
 mod merge;
+mod open;
 mod origin;
 mod output;
 mod ports;
@@ -98,6 +100,7 @@ enum Verb {
     Restore(restore::RestoreArgs),
     Gc(gc::GcArgs),
     Df(df::DfArgs),
+    Open(open::OpenArgs),
     Exec(exec::ExecArgs),
     Enter(enter::EnterArgs),
     Ports(ports::PortsArgs),
@@ -168,6 +171,7 @@ fn run(context: &Context, verb: Verb) -> Outcome {
         Verb::Restore(arguments) => restore::run(context, arguments),
         Verb::Gc(arguments) => gc::run(context, arguments),
         Verb::Df(arguments) => df::run(context, arguments),
+        Verb::Open(arguments) => open::run(context, arguments),
         Verb::Exec(arguments) => exec::run(context, arguments),
         Verb::Enter(arguments) => enter::run(context, arguments),
         Verb::Ports(arguments) => ports::run(context, arguments),

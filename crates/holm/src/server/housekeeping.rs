@@ -23,6 +23,7 @@ pub fn begin(app: &Arc<App>) {
         let work = async {
             loop {
                 collecting.collect_expired().await;
+                collecting.sweep_browsers().await;
                 tokio::time::sleep(EVERY).await;
             }
         };

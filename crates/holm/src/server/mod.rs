@@ -4,10 +4,12 @@
 //! means, workspaces go on, and the next one finds them. One file per group of routes; every route
 //! is documented in `holm-api`.
 
+mod browsers;
 mod compose;
 mod create;
 mod daemon;
 mod disk;
+mod door;
 mod events;
 mod exec;
 mod failure;
@@ -29,6 +31,8 @@ use crate::paths::Paths;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::routing::{delete, get, post};
+use browsers::Browsers;
+use door::Door;
 use events::Events;
 use holm_api::workspace::Workspace;
 use holm_core::{Code, Fault};
@@ -54,6 +58,7 @@ pub type LinuxEngine = Engine<LinuxDriver, SqliteStore>;
 pub struct App {
     engine: LinuxEngine,
     routes: Routes,
+    browsers: Browsers,
     events: Events,
     repositories: Repositories,
     uploads: Uploads,
@@ -103,6 +108,8 @@ async fn serve(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
     let socket = socket(&paths);
     let (app, unheard) = App::open(paths)?;
     let app = Arc::new(app);
+    let door = Door::open(&app.paths, &app.home())?;
+    app.routes.front_door().set(door.port());
     app.repositories.sweep();
     let recovery = app.engine.recover().await?;
     tracing::info!(
@@ -111,6 +118,9 @@ async fn serve(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
         "the daemon starts"
     );
     app.routes.begin(unheard, app.events.clone()).await?;
+    app.resume_browsers().await?;
+    let previews = door.serve(app.routes.clone(), app.paths.data_dir.clone());
+    tokio::spawn(until_stopped(Arc::clone(&app), previews));
     let listener = PeerListener::bind(&socket)?;
     let mut stops = [SignalKind::terminate(), SignalKind::interrupt()]
         .map(signal)
@@ -155,6 +165,14 @@ async fn stopped(app: Arc<App>) {
     let _ = stop.wait_for(|is_stopping| *is_stopping).await;
 }
 
+/// Does something for as long as the daemon serves.
+async fn until_stopped(app: Arc<App>, work: impl Future<Output = ()>) {
+    tokio::select! {
+        () = work => {}
+        () = stopped(app) => {}
+    }
+}
+
 fn routes(app: Arc<App>) -> Router {
     let api = Router::new()
         .route("/ping", get(daemon::ping))
@@ -194,6 +212,7 @@ fn routes(app: Arc<App>) -> Router {
         .route("/workspaces/{id}/restart", post(workspaces::restart))
         .route("/workspaces/{id}/restore", post(workspaces::restore))
         .route("/workspaces/{id}/cancel", post(workspaces::cancel))
+        .route("/workspaces/{id}/browser", post(browsers::open))
         .route("/workspaces/{id}/exec", get(exec::exec))
         .route("/workspaces/{id}/ports", get(routes::of_workspace))
         .route("/workspaces/{id}/capture", post(work::capture))
@@ -243,6 +262,7 @@ impl App {
             events: Events::new(engine.clone()),
             routes,
             engine,
+            browsers: Browsers::new(&paths.data_dir),
             repositories,
             uploads: Uploads::open(paths.data_dir.join("incoming"))?,
             paths,

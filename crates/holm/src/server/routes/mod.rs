@@ -4,7 +4,7 @@
 //! rest of the server reads the [`Table`] that it fills, and asks it through [`Routes`].
 
 mod canonical;
-mod holder;
+pub mod holder;
 mod hosting;
 mod island;
 mod keep;
@@ -19,13 +19,14 @@ use holm_api::workspace::Port as WirePort;
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::driver::ToldPort;
 use holm_engine::{Driver, Notice};
+use holm_proxy::socks::Outside;
 use holm_proxy::{Inside, Island, Port, Table, Traffic};
 use keep::{Command, Keep};
 use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{mpsc, oneshot};
 
 /// A handle; clones share everything.
@@ -102,11 +103,9 @@ impl Routes {
         &self.inward
     }
 
-    /// Previews are at this port from now on.
-    pub fn set_front_door(&self, port: u16) {
-        self.front_door.0.store(port, Ordering::Relaxed);
-        // Workspaces hear of their new addresses.
-        let _ = self.commands.send(Command::Settle(oneshot::channel().0));
+    /// Where the port of previews is told.
+    pub fn front_door(&self) -> &FrontDoor {
+        &self.front_door
     }
 
     /// Returns when everything that happened before is in the table.
@@ -184,7 +183,12 @@ impl Routes {
 // === impl FrontDoor ===
 
 impl FrontDoor {
-    fn port(&self) -> Option<u16> {
+    /// To be said before workspaces are followed: they are told where they are.
+    pub fn set(&self, port: u16) {
+        self.0.store(port, Ordering::Relaxed);
+    }
+
+    pub fn port(&self) -> Option<u16> {
         Some(self.0.load(Ordering::Relaxed)).filter(|port| *port != 0)
     }
 
@@ -221,6 +225,24 @@ impl FrontDoor {
 }
 
 // === impl Inward ===
+
+impl Inward {
+    pub fn traffic(&self) -> &Traffic {
+        &self.traffic
+    }
+}
+
+impl Outside for Inward {
+    async fn dial_out(
+        &self,
+        workspace: &WorkspaceId,
+        host: &str,
+        port: u16,
+    ) -> io::Result<UnixStream> {
+        let driver = self.engine.driver();
+        driver.dial_out(workspace, host, port).await
+    }
+}
 
 impl Inside for Inward {
     async fn dial(&self, workspace: &WorkspaceId, port: u16) -> io::Result<TcpStream> {
