@@ -26,7 +26,7 @@ fn git_clones_through_a_preview() {
     repository.write("code.txt", "some code\n".repeat(10_000));
     let commit = repository.commit("code");
     repository.up("one");
-    let serve = "git clone -q --bare . /tmp/repositories/shop.git && cd /tmp/repositories/shop.git \
+    let serve = "git clone -q --bare file://$PWD /tmp/repositories/shop.git && cd /tmp/repositories/shop.git \
         && git update-server-info && cd .. && exec python3 -m http.server 3000";
     background(&island, "one", &format!("sh -c '{serve}'"));
     let url = format!("http://3000.one.localhost:{}/shop.git", door(&island));
