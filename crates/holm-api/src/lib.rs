@@ -10,6 +10,7 @@ pub mod disk;
 pub mod error;
 pub mod event;
 pub mod exec;
+pub mod files;
 pub mod port;
 pub mod project;
 pub mod work;

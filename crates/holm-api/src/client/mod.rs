@@ -7,6 +7,7 @@
 mod create;
 mod events;
 mod exec;
+mod files;
 mod lines;
 mod receive_pack;
 mod routes;
@@ -17,6 +18,7 @@ mod work;
 pub use create::CreateStream;
 pub use events::{EventLine, EventStream, Until};
 pub use exec::{ExecEvent, ExecReceiver, ExecSender, ExecSocket};
+pub use files::{FileDeletion, FileRange, FileSearch, FileWrite};
 pub use receive_pack::PackSocket;
 pub use routes::Removal;
 

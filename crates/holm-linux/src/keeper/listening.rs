@@ -32,7 +32,8 @@ const PATIENCE: Timespec = Timespec {
     tv_nsec: 0,
 };
 
-const SOCK_DIAG_BY_FAMILY: u16 = 20;
+/// Asks for TCP sockets of both families at once; the newer question names one.
+const TCPDIAG_GETSOCK: u16 = 18;
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
 /// Request, and all there are.
@@ -74,14 +75,7 @@ pub fn watch(stream: &UnixStream, registry: &Registry) -> io::Result<()> {
 /// The ports that `127.0.0.1` and `::1` of the workspace answer on.
 fn listening(diagnosis: &OwnedFd) -> io::Result<BTreeSet<u16>> {
     let mut ports = BTreeSet::new();
-    for family in [libc::AF_INET, libc::AF_INET6] {
-        ask(diagnosis, family as u8, &mut ports)?;
-    }
-    Ok(ports)
-}
-
-fn ask(diagnosis: &OwnedFd, family: u8, ports: &mut BTreeSet<u16>) -> io::Result<()> {
-    send(diagnosis, &question(family), SendFlags::empty())?;
+    send(diagnosis, &question(), SendFlags::empty())?;
     let mut buffer = [0u8; 32 * 1024];
     loop {
         let length = match recv(diagnosis, &mut buffer[..], RecvFlags::empty()) {
@@ -96,8 +90,8 @@ fn ask(diagnosis: &OwnedFd, family: u8, ports: &mut BTreeSet<u16>) -> io::Result
             }
             Err(error) => return Err(error.into()),
         };
-        if read_answer(&buffer[..length], ports)? == Answered::Wholly {
-            return Ok(());
+        if read_answer(&buffer[..length], &mut ports)? == Answered::Wholly {
+            return Ok(ports);
         }
     }
 }
@@ -108,15 +102,15 @@ enum Answered {
     Wholly,
 }
 
-/// `nlmsghdr` and `inet_diag_req_v2`: listening TCP sockets of one family.
-fn question(family: u8) -> [u8; HEADER + 56] {
-    let mut message = [0u8; HEADER + 56];
-    message[0..4].copy_from_slice(&((HEADER + 56) as u32).to_ne_bytes());
-    message[4..6].copy_from_slice(&SOCK_DIAG_BY_FAMILY.to_ne_bytes());
+/// `nlmsghdr` and `inet_diag_req`: the TCP sockets that listen.
+fn question() -> [u8; HEADER + 60] {
+    const STATES: usize = HEADER + 52;
+    let mut message = [0u8; HEADER + 60];
+    message[0..4].copy_from_slice(&((HEADER + 60) as u32).to_ne_bytes());
+    message[4..6].copy_from_slice(&TCPDIAG_GETSOCK.to_ne_bytes());
     message[6..8].copy_from_slice(&DUMP.to_ne_bytes());
-    message[HEADER] = family;
-    message[HEADER + 1] = libc::IPPROTO_TCP as u8;
-    message[HEADER + 4..HEADER + 8].copy_from_slice(&(1u32 << TCP_LISTEN).to_ne_bytes());
+    message[HEADER] = libc::AF_INET as u8;
+    message[STATES..STATES + 4].copy_from_slice(&(1u32 << TCP_LISTEN).to_ne_bytes());
     message
 }
 
@@ -134,12 +128,7 @@ fn read_answer(mut rest: &[u8], ports: &mut BTreeSet<u16>) -> io::Result<Answere
                 let number = body
                     .first_chunk()
                     .map_or(0, |code| i32::from_ne_bytes(*code));
-                return match number {
-                    // A machine without IPv6 has nothing to tell of it.
-                    0 => Ok(Answered::Wholly),
-                    _ if number == -libc::ENOENT => Ok(Answered::Wholly),
-                    number => Err(io::Error::from_raw_os_error(-number)),
-                };
+                return Err(io::Error::from_raw_os_error(-number));
             }
             _ => ports.extend(port(body)),
         }

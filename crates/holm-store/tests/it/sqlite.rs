@@ -1,6 +1,7 @@
 //! The SQLite file: reopening, damage, newer files, directories that cannot be written.
 
 use crate::conformance::{self, project, workspace};
+use crate::schema_1;
 use holm_core::{Code, Fault};
 use holm_engine::store::{ProjectRecord, Store, StoreError, WorkspaceRecord};
 use holm_store::SqliteStore;
@@ -84,13 +85,10 @@ fn a_newer_file_is_refused_and_not_changed() {
     assert_eq!(std::fs::read(&path).unwrap(), before);
 }
 
-/// The tables as the first version made them.
-const SCHEMA_1: &str = include_str!("schema_1.sql");
-
 /// A file of the first version, with a workspace and what belongs to it.
 fn file_of_version_1(path: &Path, workspace: &WorkspaceRecord, project: &ProjectRecord) {
     let connection = rusqlite::Connection::open(path).unwrap();
-    connection.execute_batch(SCHEMA_1).unwrap();
+    connection.execute_batch(schema_1::TABLES).unwrap();
     connection.pragma_update(None, "user_version", 1).unwrap();
     let time = "2026-11-15T20:00:00.000Z";
     let (id, owner) = (workspace.id.as_str(), project.id.as_str());

@@ -6,6 +6,7 @@
 mod apply;
 mod attach;
 mod browser;
+mod carry_out;
 mod changes;
 mod checkout;
 mod completions;
@@ -23,6 +24,7 @@ mod find;
 mod gc;
 mod here;
 mod launch;
+mod lines;
 mod ls;
 mod merge;
 mod open;
@@ -42,6 +44,7 @@ mod rm;
 mod schema;
 mod several;
 mod show;
+mod signals;
 mod start;
 mod stop;
 mod stream;
@@ -122,6 +125,8 @@ enum Verb {
     ReceivePack(receive_pack::ReceivePackArgs),
     #[command(hide = true)]
     UploadPack(upload_pack::UploadPackArgs),
+    #[command(hide = true)]
+    CarryOut(carry_out::CarryOutArgs),
 }
 
 /// What every verb is given besides its arguments.
@@ -191,6 +196,7 @@ fn run(context: &Context, verb: Verb) -> Outcome {
         Verb::Schema(arguments) => schema::run(context, arguments),
         Verb::ReceivePack(arguments) => receive_pack::run(context, arguments),
         Verb::UploadPack(arguments) => upload_pack::run(context, arguments),
+        Verb::CarryOut(arguments) => carry_out::run(context, arguments),
     }
 }
 

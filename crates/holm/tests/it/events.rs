@@ -91,7 +91,7 @@ fn ports_and_deaths_are_told_as_they_happen() {
     assert_eq!(opened["name"], "3000");
     assert_eq!(opened["host_port"], host_port(&island, "one", 3000));
     assert!(opened.get("url").is_some());
-    island.sh("one", "pkill -f http.server").ok();
+    island.sh("one", "pkill -x python3").ok();
     let closed = parse(&following.line());
     assert_eq!(closed["type"], "port.closed");
     assert_eq!(closed["port"], 3000);

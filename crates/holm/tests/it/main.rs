@@ -9,6 +9,7 @@
 )]
 
 mod api;
+mod attacks_file_api;
 mod attacks_files;
 mod attacks_git;
 mod attacks_git_objects;
@@ -36,6 +37,7 @@ mod dirty;
 mod events;
 mod exec;
 mod feel;
+mod files;
 mod front_door;
 mod git_inside;
 mod identity;
@@ -48,6 +50,8 @@ mod life_health;
 mod life_inject;
 mod life_many;
 mod life_model;
+mod life_resume;
+mod life_stuck;
 mod lifecycle;
 mod limits;
 mod limits_attacks;
@@ -65,3 +69,4 @@ mod trash;
 mod trust;
 mod truth;
 mod work_comes_back;
+mod work_crash;

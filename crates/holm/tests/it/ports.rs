@@ -32,7 +32,10 @@ fn two_workspaces_run_the_same_server_on_the_same_port() {
     let island = Island::new();
     let repository = shop(&island);
     let made = repository.holm(&["up", "one", "--json"]).json();
-    repository.up("two");
+    let said = repository.holm(&["up", "two"]).ok().stderr;
+    let line = said.lines().find(|line| line.contains("→ :3000")).unwrap();
+    assert!(line.contains("http://web.two.localhost:"), "{line}");
+    assert!(line.contains("http://127.0.0.1:2"), "{line}");
     let declared = made["ports"].as_array().unwrap();
     let names: Vec<_> = declared.iter().map(|port| port["name"].as_str()).collect();
     assert_eq!(names, [Some("api"), Some("web")]);
@@ -111,6 +114,20 @@ fn the_list_has_every_port_and_inside_knows_its_own() {
             assert!(port.get(field).is_some(), "{field} of {port}");
         }
     }
+    let url = |name: &str| {
+        let port = ports.iter().find(|port| port["name"] == name).unwrap();
+        port["url"].as_str().unwrap().to_owned()
+    };
+    assert!(
+        url("web").starts_with("http://web.one.localhost:"),
+        "{}",
+        url("web")
+    );
+    assert!(url("9999").starts_with("http://9999.one.localhost:"));
+    let inside = island.sh("one", "echo $HOLM_URL_WEB $HOLM_URL_API").ok();
+    assert_eq!(inside.out(), format!("{} {}", url("web"), url("api")));
+    island.holm(&["rename", "one", "two"]).ok();
+    island.holm(&["rename", "two", "one"]).ok();
     let table = island.holm(&["ports"]).ok().out();
     assert!(table.contains(&format!("127.0.0.1:{found}")), "{table}");
     assert!(table.contains("discovered"), "{table}");
@@ -303,4 +320,43 @@ fn events(island: &Island) -> Vec<Value> {
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect()
+}
+
+#[test]
+fn of_two_projects_with_one_label_the_first_has_it_as_its_address() {
+    let island = Island::new();
+    let config = "[ports]\nweb = 3000\n";
+    let repositories = ["shop", "blog"].map(|name| {
+        let repository = island.repository(name);
+        repository.write("holm.toml", config);
+        repository.commit("ports");
+        repository
+    });
+    let site = |id: &str| {
+        let url = port_of(&island, id, 3000).unwrap()["url"].clone();
+        let url = url.as_str().unwrap().strip_prefix("http://web.").unwrap();
+        url.split(".localhost").next().unwrap().to_owned()
+    };
+    let [shop, blog] = repositories
+        .each_ref()
+        .map(|repository| repository.up("fix"));
+    assert_eq!(
+        (site(&shop), site(&blog)),
+        ("fix".into(), "fix--blog".into())
+    );
+    // Who comes by a label later, by whatever way, does not take the address of who has it.
+    let other = repositories[1].up("other");
+    island.holm(&["rename", &shop, "old"]).ok();
+    island.holm(&["rename", &other, "fix-2"]).ok();
+    assert_eq!(site(&blog), "fix");
+    island.holm(&["rename", &shop, "fix"]).ok();
+    assert_eq!(
+        (site(&shop), site(&blog)),
+        ("fix--shop".into(), "fix".into())
+    );
+    island.kill_daemon();
+    assert_eq!(
+        (site(&shop), site(&blog)),
+        ("fix--shop".into(), "fix".into())
+    );
 }

@@ -18,6 +18,8 @@ pub struct Kept {
     /// By the port inside.
     pub hosted: HashMap<u16, Hosted>,
     pub watch: Option<Watch>,
+    /// Watches in a row that ended without a word.
+    pub failures: u32,
     /// What the user should know, by the port inside.
     pub notes: BTreeMap<u16, String>,
     /// What its keeper was told last.
@@ -47,6 +49,7 @@ impl Kept {
             listening: BTreeSet::new(),
             hosted: HashMap::new(),
             watch: None,
+            failures: 0,
             notes: BTreeMap::new(),
             told: Vec::new(),
         }

@@ -61,8 +61,10 @@ pub struct Keep {
     generation: u64,
 }
 
-/// Until a watch that ended although the workspace runs is begun again.
+/// Until a watch that ended although the workspace runs is begun again. Twice as long each time
+/// that nothing came: the keeper may be of an earlier holm.
 const PAUSE: Duration = Duration::from_secs(1);
+const MOST_FAILURES: u32 = 7;
 
 /// How often a port that somebody else holds is tried again.
 const RETRY: Duration = Duration::from_secs(5);
@@ -332,6 +334,7 @@ impl Keep {
         if kept.watch.as_ref().map(|watch| watch.generation) != Some(generation) {
             return;
         }
+        kept.failures = 0;
         let found: BTreeSet<u16> = ports.into_iter().collect();
         let before = std::mem::replace(&mut kept.listening, found.clone());
         for port in before.difference(&found) {
@@ -357,7 +360,13 @@ impl Keep {
             return;
         }
         match state {
-            State::Running => self.watch(id, PAUSE),
+            State::Running => {
+                let failures = self.kept.get_mut(id).map_or(0, |kept| {
+                    kept.failures = (kept.failures + 1).min(MOST_FAILURES);
+                    kept.failures
+                });
+                self.watch(id, PAUSE * 2u32.pow(failures.saturating_sub(1)));
+            }
             State::Failed => {
                 self.stopped(id).await;
                 let detail = json!({ "reason": reason });

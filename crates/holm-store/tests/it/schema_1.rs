@@ -1,3 +1,6 @@
+//! The tables as the first version made them, for the test that such a file is brought up to date.
+
+pub const TABLES: &str = "
 CREATE TABLE projects (
     id            TEXT    NOT NULL PRIMARY KEY,
     name          TEXT    NOT NULL,
@@ -48,3 +51,4 @@ CREATE TABLE approvals (
     approved_at TEXT NOT NULL,
     PRIMARY KEY (project_id, digest)
 ) STRICT;
+";
