@@ -112,6 +112,8 @@ impl<I: Inside> Shared<I> {
             }
         };
         let mut answer = sent.await.map_err(|failed| self.failed(target, &failed))?;
+        // What an old server speaks does not keep the client from using its connection again.
+        *answer.version_mut() = Version::HTTP_11;
         if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
             response::clean(answer.headers_mut(), &target.site);
         }
@@ -378,7 +380,9 @@ impl<I> Shared<I> {
                 let text = format!(
                     "Nothing listens on port {port} yet. This page reloads when something does."
                 );
-                self.waiting(format!("Waiting for {site}"), text)
+                let mut page = self.waiting(format!("Waiting for {site}"), text);
+                page.islands = std::slice::from_ref(target.island);
+                page
             }
             Failed::TooMany(_) => {
                 let status = StatusCode::SERVICE_UNAVAILABLE;

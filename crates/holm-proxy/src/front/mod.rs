@@ -77,6 +77,9 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// After a connection could not be taken (no descriptor is left), before the next is tried.
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// Until the rest of the first bytes is looked for.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Version {
     Http1,
@@ -200,6 +203,6 @@ async fn version(stream: &TcpStream) -> io::Result<Version> {
             return Ok(Version::Http2);
         }
         // A part of the preface: the rest is on its way, or the time limit ends this.
-        tokio::time::sleep(Duration::from_millis(1)).await;
+        tokio::time::sleep(LOOK_AGAIN).await;
     }
 }

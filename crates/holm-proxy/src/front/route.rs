@@ -39,10 +39,15 @@ pub fn find<'a>(islands: &'a [Island], port: Option<&str>, site: &str) -> Route<
     }
 }
 
-/// The first declared port, or the only one that listens.
+/// The declared port `web`, or else the first declared, or else the only one that listens.
 pub fn default_port(ports: &[Port]) -> Option<u16> {
-    if let Some(first) = ports.iter().find(|port| port.source == Source::Declared) {
-        return Some(first.port);
+    let declared = |port: &&Port| port.source == Source::Declared;
+    let web = ports
+        .iter()
+        .filter(declared)
+        .find(|port| port.name == "web");
+    if let Some(port) = web.or_else(|| ports.iter().find(declared)) {
+        return Some(port.port);
     }
     let mut listening = ports.iter().filter(|port| port.is_listening);
     match (listening.next(), listening.next()) {

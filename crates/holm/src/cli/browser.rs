@@ -182,12 +182,17 @@ pub fn shell_line(program: &Path, words: &[String]) -> String {
     quoted.join(" ")
 }
 
+/// Of an option only the value is quoted.
 fn shell_word(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,+@%".contains(c);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
     }
+    let (option, value) = match word.split_once('=') {
+        Some((option, value)) if option.chars().all(is_plain) => (format!("{option}="), value),
+        _ => (String::new(), word),
+    };
+    format!("{option}'{}'", value.replace('\'', "'\\''"))
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ pub struct OpenArgs {
     /// A label, project/label, an id or the beginning of an id
     #[arg(value_name = "WS", add = labels())]
     workspace: String,
-    /// A port by name or number [default: the first declared, or the only one that listens]
+    /// A port by name or number [default: the declared `web`, the first declared, or the only one that listens]
     #[arg(value_name = "NAME")]
     port: Option<String>,
     /// Print the command line and start nothing
@@ -168,7 +168,9 @@ fn chosen_port(workspace: &Workspace, name: Option<&str>) -> Result<u16, Fault> 
             )
         });
     }
-    let declared = ports.iter().find(|port| port.source == "declared");
+    let mut all = ports.iter().filter(|port| port.source == "declared");
+    let declared = all.clone().find(|port| port.name == "web");
+    let declared = declared.or_else(|| all.next());
     let mut listening = ports.iter().filter(|port| port.listening);
     let only = match (listening.next(), listening.next()) {
         (Some(only), None) => Some(only),

@@ -16,6 +16,7 @@ use rustix::process::{Resource, getrlimit};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -29,7 +30,10 @@ pub struct Door {
 const USUAL: u16 = 7070;
 
 /// Tried when the usual one is taken.
-const LAST: u16 = 7099;
+const NEXT: RangeInclusive<u16> = USUAL..=7099;
+
+/// Tried when so many daemons run that all of these are taken too.
+const BEYOND: RangeInclusive<u16> = 7100..=7999;
 
 /// Which workspace a site had last.
 struct Sites {
@@ -64,7 +68,7 @@ impl Door {
         let file = paths.data_dir.join("front-door");
         let remembered = std::fs::read_to_string(&file).ok();
         let remembered = remembered.and_then(|text| text.trim().parse::<u16>().ok());
-        for port in remembered.into_iter().chain(USUAL..=LAST) {
+        for port in remembered.into_iter().chain(NEXT).chain(BEYOND) {
             let Ok(bound) = bind(port) else {
                 continue;
             };
@@ -76,7 +80,7 @@ impl Door {
         }
         let error = io::Error::from(ErrorKind::AddrInUse);
         let Fault { code, message, .. } = taken(USUAL, &error);
-        let message = format!("{message}, and all others up to {LAST} are taken too");
+        let message = format!("{message}, and all others up to {} are taken too", BEYOND.end());
         let hint = "name a port that is free: `export HOLM_PORT=8070`";
         Err(Fault::new(code, message, hint))
     }

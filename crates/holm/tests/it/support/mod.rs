@@ -1,6 +1,7 @@
 //! What every test needs: an [`Island`] of its own, git repositories in it, and holm run in it.
 
 mod api;
+mod browser;
 mod census;
 mod elsewhere;
 mod island;
@@ -13,6 +14,7 @@ mod running;
 mod terminal;
 mod user;
 
+pub use browser::{Chromium, Tab};
 pub use census::{Census, Process, is_gone, state_of};
 pub use island::Island;
 pub use place::Place;
