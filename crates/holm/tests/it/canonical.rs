@@ -2,7 +2,7 @@
 //!
 //! Ports are chosen by the kernel for each test: tests share a machine's loopback.
 
-use crate::support::{Island, Repository, background, eventually, fetch, host_port};
+use crate::support::{Island, Repository, background, eventually, fetch, host_port, take};
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::net::{TcpListener, TcpStream};
 
@@ -220,7 +220,7 @@ fn a_port_that_was_taken_while_there_was_no_daemon_is_said_and_taken_back() {
     serve(&island, "one", web);
     island.holm(&["checkout", "one", "--ports", "web"]).ok();
     island.kill_daemon();
-    let taken = TcpListener::bind(("127.0.0.1", web)).unwrap();
+    let taken = take("127.0.0.1", web);
     let shown = island.holm(&["show", "one", "--json"]).json();
     let notes = shown["notes"].to_string();
     assert!(notes.contains(&web.to_string()), "{notes}");

@@ -1,9 +1,8 @@
 //! Every port is the workspace's own, and the host reaches each by a port that stays.
 
-use crate::support::{Island, Repository, background, eventually, fetch, host_port, port_of};
+use crate::support::{Island, Repository, background, eventually, fetch, host_port, port_of, take};
 use serde_json::Value;
 use std::io::ErrorKind;
-use std::net::TcpListener;
 
 /// A repository that declares two ports.
 fn shop(island: &Island) -> Repository<'_> {
@@ -171,7 +170,9 @@ fn host_ports_stay_until_the_workspace_is_gone_for_good() {
     assert_eq!(both(&island), (web, found));
 
     island.kill_daemon();
-    assert_eq!(kind_of_failure(web), ErrorKind::ConnectionRefused);
+    eventually("its ports are closed", || {
+        kind_of_failure(web) == ErrorKind::ConnectionRefused
+    });
     // A new daemon finds what runs, and leads to it by the same ports.
     island.holm(&["ls"]).ok();
     assert_eq!(
@@ -201,7 +202,7 @@ fn a_host_port_that_another_program_took_meanwhile_is_exchanged() {
     background(&island, "one", PYTHON);
     let before = host_port(&island, "one", 3000);
     island.kill_daemon();
-    let taken = TcpListener::bind(("::1", before)).unwrap();
+    let taken = take("::1", before);
     let after = host_port(&island, "one", 3000);
     assert_ne!(after, before);
     assert!(fetch("127.0.0.1", after).unwrap().contains("one"));

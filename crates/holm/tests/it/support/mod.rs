@@ -18,7 +18,7 @@ pub use browser::{Chromium, Tab};
 pub use census::{Census, Process, is_gone, state_of};
 pub use island::Island;
 pub use place::Place;
-pub use port::{background, fetch, host_port, port_of};
+pub use port::{background, fetch, host_port, port_of, take};
 pub use ran::Ran;
 pub use repository::Repository;
 pub use running::{Running, send};

@@ -3,7 +3,7 @@
 use super::{Island, eventually};
 use serde_json::Value;
 use std::io::{Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 /// The port of this number in what `show` says of a workspace.
@@ -45,4 +45,14 @@ pub fn fetch(address: &str, port: u16) -> std::io::Result<String> {
 pub fn background(island: &Island, workspace: &str, command: &str) {
     let script = format!("{command} >/tmp/background.log 2>&1 &");
     island.sh(workspace, &script).ok();
+}
+
+/// Takes a port of the host as soon as it is free: the threads of a killed daemon end one by one.
+pub fn take(address: &str, port: u16) -> TcpListener {
+    let mut taken = None;
+    eventually("the port is free", || {
+        taken = TcpListener::bind((address, port)).ok();
+        taken.is_some()
+    });
+    taken.expect("the port")
 }
