@@ -14,6 +14,7 @@ pub mod idle;
 pub mod label;
 pub mod plan;
 pub mod reference;
+pub mod route;
 pub mod side;
 pub mod state;
 pub mod toolchain;

@@ -7,6 +7,7 @@
 
 use crate::cgroup;
 use holm_engine::Isolation;
+use holm_engine::driver::ToldPort;
 use holm_engine::spec::{Egress, Network};
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -166,6 +167,8 @@ pub enum Op {
     },
     /// Answered with `Listening` at once and at every change.
     WatchPorts,
+    /// How the ports are reached, for whoever asks inside.
+    TellPorts(Vec<ToldPort>),
     SetEgress(Egress),
     /// Answered with `Dialled`; then the connection itself carries the bytes.
     DialOut {

@@ -5,7 +5,13 @@
 //! a workspace through [`Inside`]; it stores nothing.
 
 mod dns;
+pub mod forward;
+pub mod front;
 pub mod gateway;
+pub mod socks;
 pub mod table;
+pub mod traffic;
 
+pub use forward::{Forward, Target};
 pub use table::{Inside, Island, Port, Source, Table};
+pub use traffic::Traffic;

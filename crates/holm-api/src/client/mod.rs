@@ -6,6 +6,7 @@
 
 mod create;
 mod egress;
+mod events;
 mod exec;
 mod files;
 mod lines;
@@ -17,6 +18,7 @@ mod work;
 
 pub use create::CreateStream;
 pub use egress::EgressStream;
+pub use events::{EventLine, EventStream, Until};
 pub use exec::{ExecEvent, ExecReceiver, ExecSender, ExecSocket};
 pub use files::{FileDeletion, FileRange, FileSearch, FileWrite};
 pub use receive_pack::PackSocket;

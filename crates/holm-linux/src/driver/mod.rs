@@ -23,7 +23,7 @@ use crate::cgroup;
 use holm_core::plan::Action;
 use holm_core::{Code, Fault, ProjectId, WorkspaceId};
 use holm_engine::driver::{
-    Condemn, Condemned, Driver, Journaled, Known, Progress, Sighting, Survey,
+    Condemn, Condemned, Driver, Journaled, Known, Progress, Sighting, Survey, ToldPort,
 };
 use holm_engine::exec::{ExecRequest, ExecStream, Resume};
 use holm_engine::spec::{Egress, WorkspaceSpec};
@@ -158,6 +158,11 @@ impl Driver for LinuxDriver {
 
     async fn watch_ports(&self, id: &WorkspaceId) -> Result<mpsc::Receiver<Vec<u16>>, Fault> {
         network::watch_ports(&self.layout.workspace(id)).await
+    }
+
+    async fn tell_ports(&self, id: &WorkspaceId, ports: Vec<ToldPort>) -> Result<(), Fault> {
+        let op = crate::wire::Op::TellPorts(ports);
+        keeper::ask(&self.layout.workspace(id), op).await.map(drop)
     }
 
     async fn set_egress(&self, id: &WorkspaceId, egress: &Egress) -> Result<(), Fault> {

@@ -1,5 +1,6 @@
 //! What the keeper knows: the plan, the link to init, who waits for which program to start or end.
 
+use super::inward::Stock;
 use super::kept::Doors;
 use super::limits::Limits;
 use super::outside::Outside;
@@ -7,6 +8,7 @@ use crate::launch::descriptors::send;
 use crate::process;
 use crate::wire::{FromInit, LaunchPlan, Spawn, Status, ToInit};
 use holm_engine::Isolation;
+use holm_engine::driver::ToldPort;
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use std::collections::HashMap;
 use std::io::{self, PipeWriter, Write};
@@ -24,6 +26,7 @@ pub struct Registry {
     limits: Limits,
     init: Init,
     outside: Outside,
+    stock: Stock,
     writer: Mutex<UnixStream>,
     state: Mutex<State>,
     changed: Condvar,
@@ -42,6 +45,7 @@ pub struct Init {
 #[derive(Default)]
 struct State {
     label: Option<String>,
+    ports: Vec<ToldPort>,
     starting: HashMap<u64, Starting>,
     running: HashMap<i32, PipeWriter>,
     /// Nobody inside is left but init.
@@ -86,6 +90,7 @@ impl Registry {
             limits,
             init,
             outside,
+            stock: Stock::default(),
             writer: Mutex::new(writer),
             state: Mutex::default(),
             changed: Condvar::new(),
@@ -102,6 +107,10 @@ impl Registry {
     /// The way out.
     pub fn outside(&self) -> &Outside {
         &self.outside
+    }
+
+    pub fn stock(&self) -> &Stock {
+        &self.stock
     }
 
     pub fn status(&self) -> Status {
@@ -136,6 +145,15 @@ impl Registry {
 
     pub fn relabel(&self, label: String) {
         self.state().label = Some(label);
+    }
+
+    /// How the ports are reached from outside, as the daemon told it last.
+    pub fn ports(&self) -> Vec<ToldPort> {
+        self.state().ports.clone()
+    }
+
+    pub fn tell_ports(&self, ports: Vec<ToldPort>) {
+        self.state().ports = ports;
     }
 
     pub fn isolation(&self) -> &Isolation {

@@ -9,6 +9,7 @@
 pub mod capability;
 pub mod clone;
 pub mod command;
+pub mod enter;
 pub mod lock;
 pub mod lookup;
 pub mod mount;

@@ -1,9 +1,9 @@
 //! `holm reload`: takes over the `holm.toml` that is in a workspace's tree, after showing what that
 //! changes.
 
-use super::checkout::blocking;
 use super::completions::labels;
 use super::output::{self, FAINT, GOOD, STRONG, printable};
+use super::user_checkout::blocking;
 use super::{Context, Outcome, connect, resolve};
 use clap::Args;
 use holm_api::reload::{Reload, Reloaded};
