@@ -159,7 +159,7 @@ mod tests {
         let traffic = Traffic::default();
         let one = WorkspaceId::random();
         let connection = traffic.connect(&one).unwrap();
-        assert_eq!(traffic.take_moved(), [one.clone()]);
+        assert_eq!(traffic.take_moved(), std::slice::from_ref(&one));
         assert!(traffic.take_moved().is_empty());
         connection.note();
         assert_eq!(traffic.take_moved(), [one]);

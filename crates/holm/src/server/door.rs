@@ -80,7 +80,10 @@ impl Door {
         }
         let error = io::Error::from(ErrorKind::AddrInUse);
         let Fault { code, message, .. } = taken(USUAL, &error);
-        let message = format!("{message}, and all others up to {} are taken too", BEYOND.end());
+        let message = format!(
+            "{message}, and all others up to {} are taken too",
+            BEYOND.end()
+        );
         let hint = "name a port that is free: `export HOLM_PORT=8070`";
         Err(Fault::new(code, message, hint))
     }
