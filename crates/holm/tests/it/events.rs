@@ -114,3 +114,30 @@ fn cursors_that_were_never_given_and_nonsense() {
     island.holm(&["events", "--after", "x"]).exits(2);
     island.holm(&["events", "--after", "-1"]).exits(2);
 }
+
+#[test]
+fn who_is_so_slow_that_events_are_gone_is_told_and_let_go() {
+    let island = Island::new();
+    island.repository("shop").up("one");
+    assert_eq!(
+        types(&all(&island, &["--after", "0"])),
+        ["workspace.created"]
+    );
+    // As if ten thousand others had come and the oldest had gone.
+    let add = "import sqlite3, sys
+store = sqlite3.connect(sys.argv[1])
+store.execute('''insert into events select 20000, at, 'port.opened', workspace_id, detail from events''')
+store.commit()";
+    let database = island.data().join("holm.db");
+    let arguments = ["-c", add, database.to_str().unwrap()];
+    island
+        .run(&island.home(), "/usr/bin/python3", &arguments)
+        .ok();
+    let told = all(&island, &["--after", "1"]);
+    assert_eq!(types(&told), ["events.missed"]);
+    assert_eq!(told[0]["missed"], 19_998);
+    let cursor = told[0]["cursor"].to_string();
+    assert_eq!(types(&all(&island, &["--after", &cursor])), ["port.opened"]);
+    let said = island.holm(&["events", "--after", "1"]).ok().out();
+    assert!(said.contains("19998 events are gone"), "{said}");
+}
