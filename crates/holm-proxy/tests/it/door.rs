@@ -200,3 +200,30 @@ pub fn status(answer: &str) -> u16 {
     let status = status.and_then(|status| status.parse().ok());
     status.unwrap_or_else(|| panic!("not an answer: {answer:?}"))
 }
+
+/// Numbers that are the same in every run.
+pub struct Dice(u64);
+
+impl Dice {
+    pub fn new() -> Self {
+        Self(0x2545_f491_4f6c_dd1d)
+    }
+
+    pub fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % limit as u64) as usize
+    }
+}
+
+/// Connects, says these bytes and nothing more, and waits until the other side closes.
+pub async fn say(port: u16, bytes: &[u8]) -> Vec<u8> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    // It may be closed before everything was said.
+    let _ = stream.write_all(bytes).await;
+    let _ = stream.shutdown().await;
+    let mut answer = Vec::new();
+    let _ = within(stream.read_to_end(&mut answer)).await;
+    answer
+}

@@ -1,7 +1,8 @@
 //! Which `Host` leads where (attacks 93, 94, 100, 103, 107).
 
-use crate::door::{Door, answers, echo, status};
+use crate::door::{Dice, Door, answers, echo, status};
 use holm_proxy::front::Generation;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const A: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nI am A\r\n\r";
 const B: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nI am B\r\n\r";
@@ -223,4 +224,41 @@ async fn a_name_that_is_used_again_is_cleared_first() {
         .get("web.a.localhost", "Service-Worker: script\r\n")
         .await;
     assert!(worker.contains("unregister"), "{worker}");
+}
+
+/// A real request with a few bytes changed: it is answered or cut, and only an exact name leads in.
+#[tokio::test]
+async fn nonsense_never_leads_to_another_workspace() {
+    let door = Door::new(&[("a", answers(A).await), ("b", answers(B).await)]).await;
+    let (mut dice, mut answered) = (Dice::new(), 0);
+    let request =
+        b"GET / HTTP/1.1\r\nHost: web.a.localhost\r\nAccept: */*\r\nConnection: close\r\n\r\n";
+    for _ in 0..500 {
+        let mut bytes = request.to_vec();
+        for _ in 0..1 + dice.below(3) {
+            let index = dice.below(bytes.len());
+            let bit = 1 << dice.below(8);
+            bytes[index] ^= bit;
+        }
+        let mut stream = door.connect().await;
+        let _ = stream.write_all(&bytes).await;
+        let mut answer = Vec::new();
+        // A head that does not end any more has no answer; nothing depends on how long is waited.
+        let patience = std::time::Duration::from_millis(200);
+        let _ = tokio::time::timeout(patience, stream.read_to_end(&mut answer)).await;
+        let answer = String::from_utf8_lossy(&answer).into_owned();
+        answered += usize::from(!answer.is_empty());
+        let text = String::from_utf8_lossy(&bytes).to_ascii_lowercase();
+        let is_exact = |name: &str| text.contains(&format!("{name}.localhost\r\n"));
+        assert!(
+            !answer.contains("I am B") || is_exact(".b"),
+            "{text}: {answer}"
+        );
+        assert!(
+            !answer.contains("I am A") || is_exact("a"),
+            "{text}: {answer}"
+        );
+    }
+    assert!(answered > 0);
+    assert!(door.get("web.a.localhost", "").await.contains("I am A"));
 }

@@ -1,6 +1,6 @@
 //! The endpoint of a browser, spoken to byte by byte (attacks 75, 77).
 
-use crate::door::{Here, answers, server, within};
+use crate::door::{Dice, Here, answers, say, server, within};
 use holm_core::WorkspaceId;
 use holm_proxy::{Traffic, socks};
 use std::sync::atomic::Ordering;
@@ -110,4 +110,22 @@ async fn only_connect_is_served() {
         let _ = within(stream.read_to_end(&mut answer)).await;
         assert!(answer.is_empty() || answer == [5, 0xff], "{answer:?}");
     }
+}
+
+/// A real request with a few bytes changed, or cut: it ends, and the next one is served.
+#[tokio::test]
+async fn nonsense_ends_and_harms_nobody() {
+    let (endpoint, _) = endpoint().await;
+    let web = answers(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").await;
+    let mut dice = Dice::new();
+    for _ in 0..500 {
+        let mut bytes = [&[5, 1, 0, 5, 1, 0, 3][..], &name(b"localhost"), &[0, 80]].concat();
+        for _ in 0..dice.below(4) {
+            let index = dice.below(bytes.len());
+            bytes[index] = dice.below(256) as u8;
+        }
+        bytes.truncate(dice.below(bytes.len() + 1));
+        say(endpoint, &bytes).await;
+    }
+    assert_eq!(ask(endpoint, 1, 3, &name(b"localhost"), web).await.0, 0);
 }

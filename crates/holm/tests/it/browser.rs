@@ -1,6 +1,6 @@
 //! `holm open`: a browser in which localhost is the workspace.
 
-use crate::support::{Island, Repository, Tab, background, eventually, host_port, send};
+use crate::support::{Island, Place, Repository, Tab, background, eventually, host_port, send};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::io::{Read, Write};
@@ -219,4 +219,23 @@ fn a_profile_goes_with_its_workspace() {
     assert!(profile.exists(), "it can still be restored");
     island.holm(&["gc", "--all"]).ok();
     eventually("the profile is gone", || !profile.exists());
+}
+
+/// The daemon is the user `holm`'s, the browser is not.
+#[test]
+fn roots_browser_is_roots_own() {
+    let Some(place) = Place::new() else {
+        return;
+    };
+    let repository = place.configured("[ports]\nweb = 3000\n");
+    place.holm(&repository, &["up", "one"]).ok();
+    let opened = place.holm(&repository, &["open", "one", "--print", "--json"]);
+    let opened = opened.json();
+    let profile = opened["profile"].as_str().unwrap();
+    assert!(
+        profile.starts_with(place.home().to_str().unwrap()),
+        "{opened}"
+    );
+    let words = opened["command"].as_array().unwrap();
+    assert!(words.iter().any(|word| word == "--no-sandbox"), "{opened}");
 }

@@ -47,7 +47,7 @@ fn a_port_that_was_asked_for_and_is_taken_names_its_holder() {
     let six = TcpListener::bind(format!("[::1]:{number}")).unwrap();
     assert_eq!(start(&[]).error(4)["code"], "port_taken");
     drop(six);
-    // HOLM_PORT comes before the settings.
+    // Free again, it is had, on both addresses.
     start(&[]).ok();
     assert_eq!(port(&island).to_string(), number);
     for address in [format!("127.0.0.1:{number}"), format!("[::1]:{number}")] {
