@@ -35,6 +35,7 @@ mod git_inside;
 mod identity;
 mod idle;
 mod include;
+mod init;
 mod inside;
 mod jsonshape;
 mod life_crash;
