@@ -66,6 +66,14 @@ const COMPOSE: [&str; 4] = [
     "docker-compose.yml",
 ];
 
+/// Files that Compose reads besides, and that are only named.
+const COMPOSE_OVERRIDES: [&str; 4] = [
+    "compose.override.yaml",
+    "compose.override.yml",
+    "docker-compose.override.yaml",
+    "docker-compose.override.yml",
+];
+
 /// What runs in development, and what runs in general.
 const PROCFILES: [&str; 2] = ["Procfile.dev", "Procfile"];
 
@@ -254,8 +262,13 @@ fn take_over(proposal: &mut Proposal, programs: Vec<Program>, composed: Composed
     proposal.settle();
 }
 
-/// Known files that could not be used are named: what they say is missing here.
+/// Files that could not be used, or are not read, are named: what they say is missing here.
 fn unusable(found: &Found, proposal: &mut Proposal) {
+    for name in COMPOSE_OVERRIDES {
+        if found.listing.contains(name) {
+            proposal.remarks.push(format!("{name} was not read"));
+        }
+    }
     for (path, content) in &found.contents {
         if let Content::Unusable(why) = content {
             proposal.remarks.push(format!("{path} was not used: {why}"));

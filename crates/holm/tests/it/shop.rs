@@ -40,6 +40,7 @@ fn two_shops_on_the_same_ports_share_nothing() {
     // Without its holm.toml nobody but this test starts anything.
     std::fs::remove_file(repository.path.join("holm.toml")).unwrap();
     repository.commit("A shop");
+    let probe = config["services"]["db"]["ready"]["log"].as_str().unwrap();
     let health = "curl -sf http://127.0.0.1:3000/api/health";
     for workspace in ["ada", "bob"] {
         repository.up(workspace);
@@ -48,6 +49,10 @@ fn two_shops_on_the_same_ports_share_nothing() {
             let script = format!("({run}) >~/{service}.log 2>&1 &");
             island.sh(workspace, &script).ok();
         }
+        let ready = format!("grep -q '{probe}' ~/db.log");
+        eventually("the database answers", || {
+            island.sh(workspace, &ready).code == Some(0)
+        });
         eventually("the shop answers", || {
             island.sh(workspace, health).out().contains(workspace)
         });
@@ -58,8 +63,4 @@ fn two_shops_on_the_same_ports_share_nothing() {
     assert_eq!(check("bob"), "kettle:9 lantern:9 rope:9");
     // What it makes is ignored, and it leaves its own files as they were.
     assert_eq!(island.sh("ada", "git status --porcelain").ok().out(), "");
-    let probe = config["services"]["db"]["ready"]["log"].as_str().unwrap();
-    island
-        .sh("ada", &format!("grep -q '{probe}' ~/db.log"))
-        .ok();
 }

@@ -38,6 +38,10 @@ fn a_compose_file() {
         ("compose.yaml", COMPOSE),
         ("package.json", r#"{"scripts":{"dev":"next dev"}}"#),
         (".env", "A=1"),
+        (
+            "compose.override.yaml",
+            "services: {evil: {image: postgres}}",
+        ),
     ];
     check(
         &files,
@@ -56,6 +60,7 @@ fn a_compose_file() {
             "maybe search:9200 = ?",
             "maybe debug-db = exec postgres -D ~/debug-db/data -k /tmp -c listen_addresses=127.0.0.1",
             "maybe include .env",
+            "note compose.override.yaml was not read",
         ],
     );
     let directory = checkout(&files);
