@@ -1,6 +1,6 @@
 //! How a workspace is made real. The engine decides and writes down; a driver acts.
 
-use crate::exec::{ExecRequest, ExecStream};
+use crate::exec::{ExecRequest, ExecStream, Resume};
 use crate::isolation::Isolation;
 use crate::spec::{Egress, WorkspaceSpec};
 use holm_core::plan::{Action, Observed};
@@ -142,6 +142,13 @@ pub trait Driver: Send + Sync + 'static {
         host: &str,
         port: u16,
     ) -> impl Future<Output = io::Result<UnixStream>> + Send;
+
+    /// Goes on with a command whose client lost its daemon.
+    fn resume(
+        &self,
+        id: &WorkspaceId,
+        resume: Resume,
+    ) -> impl Future<Output = Result<ExecStream, Fault>> + Send;
 
     /// Tells a running workspace its new label (display only).
     fn relabel(

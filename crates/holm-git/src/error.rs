@@ -55,6 +55,8 @@ pub enum GitError {
     InTheWay { paths: Vec<String> },
     #[error("the change does not fit your checkout: {}", paths.join(", "))]
     DoesNotApply { paths: Vec<String> },
+    #[error("another `holm apply` is at work in this checkout (`{}`)", directory.display())]
+    ApplyUnderWay { directory: PathBuf },
     #[error("`{branch}` is merged but for conflicts: {}", conflicts.join("; "))]
     MergeConflict {
         branch: String,
@@ -113,13 +115,13 @@ impl GitError {
             GitError::NotARepository { .. } => Code::NotARepository,
             GitError::RefNotFound { .. } => Code::RefNotFound,
             GitError::InvalidRef { .. } | GitError::InvalidObjectId { .. } => Code::BadRequest,
-            GitError::BranchCheckedOut { .. } | GitError::BranchTaken { .. } => Code::Refused,
+            GitError::BranchCheckedOut { .. }
+            | GitError::BranchTaken { .. }
+            | GitError::ApplyUnderWay { .. } => Code::Refused,
             GitError::InTheWay { .. } => Code::DirtyCheckout,
             GitError::DoesNotApply { .. } => Code::DoesNotApply,
             GitError::Cancelled => Code::Cancelled,
-            GitError::Failed { detail, .. } if detail.contains("No space left on device") => {
-                Code::DiskFull
-            }
+            GitError::Failed { detail, .. } if is_for_want_of_room(detail) => Code::DiskFull,
             GitError::Failed { detail, .. } if detail.contains("Read-only file system") => {
                 Code::ReadOnly
             }
@@ -178,6 +180,7 @@ impl GitError {
                  conflicts"
                     .to_owned()
             }
+            GitError::ApplyUnderWay { .. } => "wait for it, then try again".to_owned(),
             GitError::MergeConflict { .. } => {
                 "resolve them and `git commit`, or go back with `git merge --abort`".to_owned()
             }
@@ -191,6 +194,12 @@ impl GitError {
             _ => "`git fsck` checks the repository; `holm doctor` checks this machine".to_owned(),
         }
     }
+}
+
+/// In the kernel's words, or in git's own.
+fn is_for_want_of_room(detail: &str) -> bool {
+    let words = ["No space left on device", "Out of diskspace"];
+    words.iter().any(|word| detail.contains(word))
 }
 
 impl From<GitError> for Fault {

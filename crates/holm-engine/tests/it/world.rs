@@ -7,7 +7,7 @@ use holm_core::{Code, Fault, Label, ProjectId, WorkspaceId};
 use holm_engine::driver::{
     Condemn, Condemned, Driver, Ended, Journaled, Known, Progress, Sighting, Survey,
 };
-use holm_engine::exec::{ExecOutput, ExecRequest, ExecStream};
+use holm_engine::exec::{ExecOutput, ExecRequest, ExecStream, Resume};
 use holm_engine::spec::{
     Brought, Code as CodeSpec, Egress, Environment, Limits, Network, WorkspaceSpec,
 };
@@ -241,6 +241,10 @@ impl Driver for FakeDriver {
 
     async fn dial_out(&self, _: &WorkspaceId, _: &str, _: u16) -> io::Result<UnixStream> {
         Err(io::ErrorKind::ConnectionRefused.into())
+    }
+
+    async fn resume(&self, _: &WorkspaceId, _: Resume) -> Result<ExecStream, Fault> {
+        Err(Fault::new(Code::ExecFailed, "no such command", "none"))
     }
 
     async fn relabel(&self, id: &WorkspaceId, label: &str) -> Result<(), Fault> {

@@ -9,6 +9,7 @@
 //! modification time, so build tools see exactly what changed. Git replaces files (unlink, create)
 //! and never writes into them, so the base that was started from stays as it is.
 
+mod age;
 mod link_tree;
 
 use crate::GitError;
@@ -146,6 +147,11 @@ impl Building {
             check_out(bare, &tree, commit, (cancel, progress))?;
             if linked == Some(Linked::SomeCopied) {
                 refresh_index(bare, &tree, cancel)?;
+            }
+            // Only a whole checkout is worth it. What changed since the nearest base stays as new as
+            // it is, so that build tools see that it is newer than what they made of that one.
+            if linked.is_none() {
+                age::age(&tree, bare.object_format())?;
             }
         } else {
             write_git_dir(&tree, bare, None)?;

@@ -14,7 +14,7 @@ mod observe;
 mod program;
 mod reap;
 mod remove;
-mod unpack;
+pub(crate) mod unpack;
 #[cfg(test)]
 mod unpack_tests;
 
@@ -25,7 +25,7 @@ use holm_core::{Code, Fault, ProjectId, WorkspaceId};
 use holm_engine::driver::{
     Condemn, Condemned, Driver, Journaled, Known, Progress, Sighting, Survey,
 };
-use holm_engine::exec::{ExecRequest, ExecStream};
+use holm_engine::exec::{ExecRequest, ExecStream, Resume};
 use holm_engine::spec::{Egress, WorkspaceSpec};
 use std::collections::HashMap;
 use std::io;
@@ -158,6 +158,10 @@ impl Driver for LinuxDriver {
 
     async fn dial_out(&self, id: &WorkspaceId, host: &str, port: u16) -> io::Result<UnixStream> {
         network::dial_out(&self.layout.workspace(id), host, port).await
+    }
+
+    async fn resume(&self, id: &WorkspaceId, resume: Resume) -> Result<ExecStream, Fault> {
+        exec::resume(&self.layout.workspace(id), resume).await
     }
 
     async fn relabel(&self, id: &WorkspaceId, label: &str) -> Result<(), Fault> {

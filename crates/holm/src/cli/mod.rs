@@ -5,6 +5,7 @@
 
 mod apply;
 mod attach;
+mod carry_out;
 mod changes;
 mod checkout;
 mod completions;
@@ -22,6 +23,7 @@ mod gc;
 mod here;
 mod init;
 mod launch;
+mod lines;
 mod look;
 mod ls;
 mod merge;
@@ -40,6 +42,7 @@ mod rm;
 mod schema;
 mod several;
 mod show;
+mod signals;
 mod start;
 mod stop;
 mod stream;
@@ -116,6 +119,8 @@ enum Verb {
     ReceivePack(receive_pack::ReceivePackArgs),
     #[command(hide = true)]
     UploadPack(upload_pack::UploadPackArgs),
+    #[command(hide = true)]
+    CarryOut(carry_out::CarryOutArgs),
 }
 
 /// What every verb is given besides its arguments.
@@ -182,6 +187,7 @@ fn run(context: &Context, verb: Verb) -> Outcome {
         Verb::Schema(arguments) => schema::run(context, arguments),
         Verb::ReceivePack(arguments) => receive_pack::run(context, arguments),
         Verb::UploadPack(arguments) => upload_pack::run(context, arguments),
+        Verb::CarryOut(arguments) => carry_out::run(context, arguments),
     }
 }
 
