@@ -22,7 +22,7 @@ const LARGEST_FILE: u64 = 512 << 10;
 /// person lays out, and the same work in every other one.
 const DEEPEST: usize = 3;
 const MOST_DIRECTORIES: usize = 150;
-const MOST_ENTRIES: usize = 1_000;
+const MOST_ENTRIES: usize = 20_000;
 
 const OPEN: OFlags = OFlags::RDONLY
     .union(OFlags::CLOEXEC)
@@ -66,15 +66,17 @@ fn list(root: &File) -> BTreeSet<String> {
     let mut listing = BTreeSet::new();
     let mut waiting = VecDeque::from([(String::new(), 0)]);
     let mut looked_into = 0;
+    let mut room = MOST_ENTRIES;
     while let Some((at, depth)) = waiting.pop_front() {
         if looked_into == MOST_DIRECTORIES {
             break;
         }
         looked_into += 1;
         // A directory that cannot be opened has nothing to show.
-        let Ok(entries) = entries(root, &at) else {
+        let Ok(entries) = entries(root, &at, room) else {
             continue;
         };
+        room -= entries.len();
         for (name, kind) in entries {
             match kind {
                 FileType::RegularFile => {
@@ -94,13 +96,13 @@ fn list(root: &File) -> BTreeSet<String> {
     listing
 }
 
-/// The entries of a directory in the order of their names. Names that are not plain text cannot
+/// The entries of a directory in the order of their names, at most so many. Names that are not plain text cannot
 /// be written into a file that people read, and are passed over.
-fn entries(root: &File, at: &str) -> Result<Vec<(String, FileType)>, Errno> {
+fn entries(root: &File, at: &str, most: usize) -> Result<Vec<(String, FileType)>, Errno> {
     let path = if at.is_empty() { "." } else { at };
     let directory = open(root, path, OFlags::DIRECTORY)?;
     let mut entries = Vec::new();
-    for entry in Dir::read_from(&directory)?.take(MOST_ENTRIES) {
+    for entry in Dir::read_from(&directory)?.take(most) {
         let entry = entry?;
         let Ok(name) = entry.file_name().to_str() else {
             continue;
