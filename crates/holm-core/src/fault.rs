@@ -77,6 +77,7 @@ codes! {
     Ambiguous, "ambiguous", Refused, "the name stands for more than one workspace";
     LabelTaken, "label_taken", Refused, "another live workspace of the project has this label";
     AlreadyExists, "already_exists", Refused, "the workspace exists, and the options would make another one";
+    ConfigExists, "config_exists", Refused, "the repository has a holm.toml, and it was not to be replaced";
     ProjectInUse, "project_in_use", Refused, "the project still has workspaces";
     ProjectElsewhere, "project_elsewhere", Refused, "the project's id belongs to a repository at another path";
     UnsavedWork, "unsaved_work", Refused, "the workspace has work that your repository does not have";

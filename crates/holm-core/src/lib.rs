@@ -7,6 +7,7 @@
 pub mod admission;
 pub mod concern;
 pub mod config;
+pub mod detect;
 pub mod egress;
 pub mod fault;
 pub mod id;

@@ -24,8 +24,10 @@ mod fetch;
 mod find;
 mod gc;
 mod here;
+mod init;
 mod launch;
 mod lines;
+mod look;
 mod ls;
 mod merge;
 mod open;
@@ -95,6 +97,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Up(up::UpArgs),
+    Init(init::InitArgs),
     Ls(ls::LsArgs),
     Show(show::ShowArgs),
     Rename(rename::RenameArgs),
@@ -170,6 +173,7 @@ pub fn main(started: Instant) -> ExitCode {
 fn run(context: &Context, verb: Verb) -> Outcome {
     match verb {
         Verb::Up(arguments) => up::run(context, arguments),
+        Verb::Init(arguments) => init::run(context, arguments),
         Verb::Ls(arguments) => ls::run(context, arguments),
         Verb::Show(arguments) => show::run(context, arguments),
         Verb::Rename(arguments) => rename::run(context, arguments),

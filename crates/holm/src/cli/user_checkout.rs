@@ -29,7 +29,7 @@ pub struct Files {
 }
 
 pub const AGENTS_MD: &str = "AGENTS.md";
-const HOLM_TOML: &str = "holm.toml";
+pub const HOLM_TOML: &str = "holm.toml";
 const WORKTREE_INCLUDE: &str = ".worktreeinclude";
 
 // === impl Checkout ===

@@ -18,6 +18,8 @@ pub struct LeftBehind {
     pub setup: Vec<String>,
     /// Names and commands.
     pub services: Vec<(String, String)>,
+    /// What is said about a holm.toml that is not there.
+    pub without_config: Option<String>,
 }
 
 /// Settings that programs read from the checkout.
@@ -111,6 +113,7 @@ impl LeftBehind {
                 self.installer(label)
             ));
         }
+        notes.extend(self.without_config.clone());
         for command in &self.setup {
             let typed = inside(label, command);
             notes.push(format!("set-up was not run; `{typed}` runs it"));
@@ -187,6 +190,7 @@ mod tests {
             submodules: vec!["lib/a".to_owned()],
             setup: vec!["npm ci".to_owned()],
             services: vec![("web".to_owned(), "PORT=$P npm 'x'".to_owned())],
+            without_config: Some("looks like Node; `holm init` would".to_owned()),
             ..left()
         };
         let notes = more.notes("fix");
@@ -196,7 +200,7 @@ mod tests {
         let service = r"service web was not started; `holm exec fix -- sh -c 'PORT=$P npm '\''x'\'''` runs it";
         assert!(notes.contains(&service.to_owned()), "{notes:?}");
         assert!(notes.iter().all(|note| note.contains("`holm ")));
-        assert_eq!(notes.len(), 5);
+        assert_eq!(notes.len(), 6);
     }
 
     #[test]

@@ -3,11 +3,12 @@
 use super::UpArgs;
 use super::include::Included;
 use super::notes::{LeftBehind, has_notable};
+use crate::cli::look;
 use crate::cli::origin::Origin;
 use crate::cli::sync::{self, SharedRefs, Wanted};
 use crate::cli::trust::{self, Granted, Unapproved};
 use crate::cli::user::DaemonUser;
-use crate::cli::user_checkout::{AGENTS_MD, Checkout, path_text};
+use crate::cli::user_checkout::{AGENTS_MD, Checkout, HOLM_TOML, blocking, path_text};
 use crate::cli::work::recover;
 use crate::cli::{Context, connect};
 use holm_api::client::Client;
@@ -136,6 +137,7 @@ async fn left_behind(checkout: &Checkout, origin: &Origin) -> Result<LeftBehind,
     let mut left = LeftBehind::look(toplevel, &origin.config);
     left.submodules.clone_from(&origin.files.submodules);
     left.has_lfs = origin.files.has_lfs;
+    left.without_config = without_config(checkout, origin).await;
     if has_notable(toplevel) {
         let notable = checkout
             .git(|repository| repository.ignored_notable())
@@ -146,6 +148,22 @@ async fn left_behind(checkout: &Checkout, origin: &Origin) -> Result<LeftBehind,
             .collect();
     }
     Ok(left)
+}
+
+/// What could be done about a missing holm.toml.
+async fn without_config(checkout: &Checkout, origin: &Origin) -> Option<String> {
+    if origin.files.holm_toml.is_some() {
+        return None;
+    }
+    if checkout.has(HOLM_TOML) {
+        let note = "the holm.toml of the checkout is not in the commit; commit it, or \
+                    `holm up NEW-LABEL --dirty` follows it";
+        return Some(note.to_owned());
+    }
+    let toplevel = checkout.repository.toplevel.clone();
+    // What cannot be looked at is not worth a note; that the directory is there was seen before.
+    let proposal = blocking(move || Ok(look::propose(&toplevel, Vec::new()).ok()));
+    proposal.await.ok()??.in_one_line()
 }
 
 fn request(

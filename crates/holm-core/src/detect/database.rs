@@ -1,0 +1,207 @@
+//! Database servers that are installed as programs: what runs instead of an image of a compose file.
+//!
+//! Each makes its files when there are none, under another name until they are whole, so that a
+//! start that was cut off begins again. Everybody inside the workspace may connect, with any
+//! password: nobody outside can, and no password has to be written down.
+
+use super::compose::Entry;
+use super::environment::command_looks_secret;
+use super::proposal::{Database, Port, Ready, Service, Volume};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Server {
+    Postgres,
+    Redis,
+    MariaDb,
+    MySql,
+}
+
+// === impl Server ===
+
+impl Server {
+    /// The server of an official image; others may hold anything.
+    pub fn of_image(image: &str) -> Option<Self> {
+        let name = image.split(['@', ':']).next()?;
+        let name = name.strip_prefix("docker.io/").unwrap_or(name);
+        match name.strip_prefix("library/").unwrap_or(name) {
+            "postgres" => Some(Server::Postgres),
+            "redis" => Some(Server::Redis),
+            "mariadb" => Some(Server::MariaDb),
+            "mysql" => Some(Server::MySql),
+            _ => None,
+        }
+    }
+
+    fn port(self) -> u16 {
+        match self {
+            Server::Postgres => 5432,
+            Server::Redis => 6379,
+            Server::MariaDb | Server::MySql => 3306,
+        }
+    }
+
+    /// The program that has to be installed.
+    fn program(self) -> &'static str {
+        match self {
+            Server::Postgres => "postgres",
+            Server::Redis => "redis-server",
+            Server::MariaDb | Server::MySql => "mariadbd",
+        }
+    }
+}
+
+/// The database that does what this service of a compose file did.
+pub fn database(server: Server, name: &str, entry: &Entry, file: &str) -> Database {
+    let mut remarks = vec![format!(
+        "Runs the installed `{}` in place of the image `{}`.",
+        server.program(),
+        entry.image.as_deref().unwrap_or_default()
+    )];
+    if server != Server::Redis {
+        remarks.push("It takes any password: only this workspace can reach it.".to_owned());
+    }
+    if server == Server::MySql {
+        remarks.push("MariaDB stands in for MySQL, which Debian does not have.".to_owned());
+    }
+    let run = match server {
+        Server::Postgres => postgres(name, entry, &mut remarks),
+        Server::Redis => redis(name),
+        Server::MariaDb | Server::MySql => mariadb(name, entry, &mut remarks),
+    };
+    note_rest(server, name, entry, file, &mut remarks);
+    let ready = match server {
+        // It takes connections before it takes questions.
+        Server::Postgres => Ready::Log("database system is ready to accept connections"),
+        Server::Redis | Server::MariaDb | Server::MySql => Ready::Port(name.to_owned()),
+    };
+    Database {
+        service: Service {
+            name: name.to_owned(),
+            run,
+            ready: Some(ready),
+            depends_on: Vec::new(),
+            env: Vec::new(),
+            outlasts_assign: true,
+            reason: format!("{file}: {}", entry.name),
+            remarks,
+        },
+        port: Port {
+            name: name.to_owned(),
+            number: server.port(),
+            reason: port_reason(server, entry, file),
+        },
+        volume: Volume {
+            name: name.to_owned(),
+            path: format!("~/{name}"),
+            reason: "begins empty in every workspace".to_owned(),
+        },
+    }
+}
+
+/// Where programs find it inside, and where Compose showed it outside.
+fn port_reason(server: Server, entry: &Entry, file: &str) -> String {
+    let published = entry
+        .ports
+        .iter()
+        .filter(|port| port.inside == server.port())
+        .find_map(|port| port.published.as_deref())
+        .filter(|published| *published != server.port().to_string());
+    match published {
+        Some(published) => format!("{file} shows it as {published} outside"),
+        None => file.to_owned(),
+    }
+}
+
+/// What the image would have done besides, and this does not.
+fn note_rest(server: Server, name: &str, entry: &Entry, file: &str, remarks: &mut Vec<String>) {
+    if entry.name != name {
+        remarks.push(format!("It is called `{}` in {file}.", entry.name));
+    }
+    if let Some(command) = &entry.command {
+        remarks.push(match command_looks_secret(command) {
+            true => format!("{file} gives it arguments, which were not taken over."),
+            false => format!("{file} gives it arguments, which were not taken over: {command}"),
+        });
+    }
+    for path in &entry.first_start {
+        remarks.push(format!(
+            "The image would run {path} when the database is new; this does not."
+        ));
+    }
+    if server != Server::Redis && !entry.env_files.is_empty() {
+        remarks.push(format!(
+            "Settings in {} were not read: user and database may differ.",
+            entry.env_files.join(", ")
+        ));
+    }
+}
+
+fn postgres(name: &str, entry: &Entry, remarks: &mut Vec<String>) -> String {
+    let user = word(entry, &["POSTGRES_USER"], remarks).unwrap_or("postgres");
+    let database = word(entry, &["POSTGRES_DB"], remarks).unwrap_or(user);
+    let create = match database {
+        "postgres" => String::new(),
+        database => format!(
+            "    echo 'CREATE DATABASE \"{database}\"' | postgres --single -D ~/{name}/new postgres\n"
+        ),
+    };
+    format!(
+        "set -e
+for bin in /usr/lib/postgresql/*/bin; do PATH=\"$bin:$PATH\"; done
+if [ ! -d ~/{name}/data ]; then
+    rm -rf ~/{name}/new
+    initdb -D ~/{name}/new -U {user} -E UTF8 --locale=C.UTF-8 --auth=trust
+{create}    mv ~/{name}/new ~/{name}/data
+fi
+exec postgres -D ~/{name}/data -k /tmp -c listen_addresses=127.0.0.1
+"
+    )
+}
+
+fn redis(name: &str) -> String {
+    format!("mkdir -p ~/{name} && exec redis-server --bind 127.0.0.1 --port 6379 --dir ~/{name}")
+}
+
+fn mariadb(name: &str, entry: &Entry, remarks: &mut Vec<String>) -> String {
+    let wish = word(entry, &["MARIADB_DATABASE", "MYSQL_DATABASE"], remarks);
+    let (create, begin) = match wish {
+        Some(database) => (
+            format!("echo 'CREATE DATABASE IF NOT EXISTS `{database}`;' > ~/{name}/begin.sql\n"),
+            format!(" --init-file=\"$HOME/{name}/begin.sql\""),
+        ),
+        None => (String::new(), String::new()),
+    };
+    format!(
+        "set -e
+PATH=\"$PATH:/usr/sbin\"
+if [ ! -d ~/{name}/data ]; then
+    rm -rf ~/{name}/new
+    mkdir -p ~/{name}
+    mariadb-install-db --no-defaults --datadir=\"$HOME/{name}/new\" --skip-test-db
+    mv ~/{name}/new ~/{name}/data
+fi
+{create}exec mariadbd --no-defaults --datadir=\"$HOME/{name}/data\" --socket=/tmp/{name}.sock \\
+    --bind-address=127.0.0.1 --port=3306 --skip-grant-tables{begin}
+"
+    )
+}
+
+/// The value of one of these variables, when it is a plain word.
+fn word<'a>(entry: &'a Entry, names: &[&str], remarks: &mut Vec<String>) -> Option<&'a str> {
+    let variable = entry
+        .environment
+        .iter()
+        .find(|it| names.contains(&it.name.as_str()))?;
+    let is_plain = |value: &&str| {
+        let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        !value.is_empty() && value.len() <= 63 && value.chars().all(fits)
+    };
+    let value = variable.value.as_deref().filter(is_plain);
+    if value.is_none() {
+        remarks.push(format!(
+            "{} has no plain value there; the image's default was taken.",
+            variable.name
+        ));
+    }
+    value
+}

@@ -1,0 +1,107 @@
+//! One directory of a checkout, as the detectors see it: what is in it, and how a command is run there.
+
+use super::{Content, Document, Found, is_looked_into};
+
+#[derive(Clone, Copy)]
+pub struct Directory<'a> {
+    found: &'a Found,
+    /// Empty for the root; otherwise the path without a `/` at its end.
+    at: &'a str,
+}
+
+// === impl Directory ===
+
+impl<'a> Directory<'a> {
+    pub fn root(found: &'a Found) -> Self {
+        Self { found, at: "" }
+    }
+
+    pub fn is_root(&self) -> bool {
+        self.at.is_empty()
+    }
+
+    pub fn to_root(self) -> Self {
+        Self::root(self.found)
+    }
+
+    /// The last part of its path; empty for the root.
+    pub fn name(&self) -> &'a str {
+        self.at.rsplit('/').next().unwrap_or_default()
+    }
+
+    pub fn at(&self) -> &'a str {
+        self.at
+    }
+
+    /// The path from the root of something in here.
+    pub fn path(&self, name: &str) -> String {
+        match self.at {
+            "" => name.to_owned(),
+            at => format!("{at}/{name}"),
+        }
+    }
+
+    /// Whether there is such a file; a directory when the name ends with `/`.
+    pub fn has(&self, name: &str) -> bool {
+        self.found.listing.contains(&self.path(name))
+    }
+
+    /// The first of these files that is here.
+    pub fn first<'n>(&self, names: &[&'n str]) -> Option<&'n str> {
+        names.iter().copied().find(|name| self.has(name))
+    }
+
+    pub fn text(&self, name: &str) -> Option<&'a str> {
+        match self.found.contents.get(&self.path(name))? {
+            Content::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    pub fn document(&self, name: &str) -> Option<&'a Document> {
+        match self.found.contents.get(&self.path(name))? {
+            Content::Document(document) => Some(document),
+            _ => None,
+        }
+    }
+
+    /// A directory below this one, which is in the listing.
+    pub fn below(&self, path: &str) -> Option<Directory<'a>> {
+        let wanted = format!("{}/", self.path(path));
+        let listed = self.found.listing.get(&wanted)?;
+        Some(Directory {
+            found: self.found,
+            at: listed.strip_suffix('/')?,
+        })
+    }
+
+    /// The directories in here that may hold a part of the product.
+    pub fn directories(self) -> impl Iterator<Item = Directory<'a>> {
+        let prefix = self.path("");
+        let found = self.found;
+        let listing = found.listing.iter();
+        listing.filter_map(move |path| {
+            let at = path.strip_suffix('/')?;
+            let name = at.strip_prefix(prefix.as_str())?;
+            let is_direct = !name.is_empty() && !name.contains('/');
+            (is_direct && is_looked_into(name)).then_some(Directory { found, at })
+        })
+    }
+
+    /// The line that runs a command in here; commands of `holm.toml` begin in the root.
+    pub fn run(&self, command: &str) -> String {
+        match self.at {
+            "" => command.to_owned(),
+            at => format!("cd {} && {command}", quoted(at)),
+        }
+    }
+}
+
+/// A word for a shell.
+pub fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@,+".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}

@@ -1,0 +1,200 @@
+//! Variables: the ones of a compose file, with Compose's `${…}`; which of them look like secrets;
+//! and the `.env` files of the checkout, of which only the names matter.
+
+use super::Found;
+use super::command::words;
+use super::proposal::Proposal;
+
+/// Files with settings that programs read, next to the ones that show what belongs in them.
+const SETTINGS: [&str; 4] = [
+    ".env",
+    ".env.local",
+    ".env.development",
+    ".env.development.local",
+];
+const SAMPLES: [&str; 4] = [".env.example", ".env.sample", ".env.template", ".env.dist"];
+
+/// Parts of the names of variables that hold secrets.
+const SECRET_WORDS: [&str; 12] = [
+    "SECRET",
+    "PASSWORD",
+    "PASSWD",
+    "PASSPHRASE",
+    "TOKEN",
+    "APIKEY",
+    "CREDENTIAL",
+    "PRIVATE",
+    "SALT",
+    "DSN",
+    "AUTH",
+    "COOKIE",
+];
+
+/// `${A:-${B:-x}}` and the like are followed this far.
+const DEEPEST: usize = 8;
+
+/// A text without a break that is longer than this, and mixed, is not meant for people.
+const LONGEST_WORD: usize = 24;
+
+/// Whether the value of a variable may not be repeated in a file that is committed.
+pub fn is_secret(name: &str, value: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    let is_key = name == "KEY" || name.ends_with("_KEY") || name.ends_with("_KEYS");
+    let has_word = SECRET_WORDS.iter().any(|word| name.contains(word));
+    is_key || has_word || looks_secret(value)
+}
+
+/// Whether a command line has a secret among its words: `--password x`, `TOKEN=x`.
+pub fn command_looks_secret(line: &str) -> bool {
+    let names = words(line).into_iter().filter_map(|word| {
+        let option = word.starts_with('-').then(|| word.trim_start_matches('-'));
+        let name = word.split_once('=').map(|(name, _)| name);
+        let name = name.map(|name| name.trim_start_matches('-')).or(option)?;
+        Some(name.replace('-', "_"))
+    });
+    let mut names = names;
+    looks_secret(line) || names.any(|name| is_secret(&name, "") || name.contains("pass"))
+}
+
+/// A password in a URL, a private key, or a long random text.
+fn looks_secret(text: &str) -> bool {
+    let has_password = text.match_indices("://").any(|(at, found)| {
+        let rest = &text[at + found.len()..];
+        let authority = rest.split(['/', '?', '#', ' ']).next().unwrap_or_default();
+        let user = authority.rsplit_once('@').map(|(user, _)| user);
+        user.and_then(|user| user.split_once(':'))
+            .is_some_and(|(_, password)| !password.is_empty())
+    });
+    let is_random = |word: &str| {
+        let is_one = word
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "+_-=".contains(c));
+        let has = |kind: fn(&char) -> bool| word.chars().any(|c| kind(&c));
+        word.len() >= LONGEST_WORD
+            && is_one
+            && has(char::is_ascii_digit)
+            && has(char::is_ascii_alphabetic)
+    };
+    let words = || text.split(|c: char| c.is_whitespace() || "=,;:/\"'".contains(c));
+    has_password || text.contains("-----BEGIN") || words().any(is_random)
+}
+
+/// A text with Compose's `${NAME:-default}` filled in; `None` when a value comes from elsewhere.
+pub fn interpolate(text: &str) -> Option<String> {
+    interpolate_below(text, DEEPEST)
+}
+
+fn interpolate_below(text: &str, depth: usize) -> Option<String> {
+    let mut filled = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find('$') {
+        filled.push_str(&rest[..at]);
+        rest = &rest[at + 1..];
+        if let Some(behind) = rest.strip_prefix('$') {
+            filled.push('$');
+            rest = behind;
+        } else if let Some(inside) = rest.strip_prefix('{') {
+            let end = closing(inside)?;
+            let (expression, behind) = (&inside[..end], &inside[end + 1..]);
+            let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            let default = expression.trim_start_matches(is_name);
+            let default = default.strip_prefix(":-").or(default.strip_prefix('-'))?;
+            filled.push_str(&interpolate_below(default, depth.checked_sub(1)?)?);
+            rest = behind;
+        } else {
+            return None;
+        }
+    }
+    filled.push_str(rest);
+    Some(filled)
+}
+
+/// Where the brace that is open at the beginning is closed.
+fn closing(text: &str) -> Option<usize> {
+    let mut open = 1_usize;
+    for (at, character) in text.char_indices() {
+        match character {
+            '{' => open += 1,
+            '}' => open -= 1,
+            _ => {}
+        }
+        if open == 0 {
+            return Some(at);
+        }
+    }
+    None
+}
+
+/// What the checkout has besides code: settings that git ignores.
+pub fn settings(found: &Found, proposal: &mut Proposal) {
+    let ignored = SETTINGS
+        .iter()
+        .filter(|name| found.ignored.iter().any(|it| it == *name));
+    proposal
+        .include
+        .extend(ignored.map(|name| (*name).to_owned()));
+    let sample = SAMPLES.iter().find(|name| found.listing.contains(**name));
+    if let (Some(sample), true) = (sample, proposal.include.is_empty()) {
+        proposal.remarks.push(format!(
+            "{sample} shows settings; the checkout has no ignored .env made from it"
+        ));
+    }
+    if found.listing.contains(".worktreeinclude") {
+        proposal
+            .remarks
+            .push(".worktreeinclude is read as it is: what it names needs no `include`".to_owned());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_known_by_name_and_by_look() {
+        let check = |name, value, expect| assert_eq!(is_secret(name, value), expect, "{name}");
+        check("NODE_ENV", "development", false);
+        check("LOG_LEVEL", "debug", false);
+        check("PUBLIC_URL", "http://localhost:3000/a", false);
+        check("KEYBOARD", "us", false);
+        check("STRIPE_KEY", "x", true);
+        check("db_password", "x", true);
+        check("GITHUB_TOKEN", "", true);
+        check("DATABASE_URL", "postgres://shop:hunter2@db:5432/shop", true);
+        check("DATABASE_URL", "postgres://shop@db:5432/shop", false);
+        check("A", "sk_live_51HabcdefGHIJ0123456789", true);
+        check("A", "-----BEGIN RSA-----", true);
+        check("A", "a-long-name-without-any-number-in-it", false);
+    }
+
+    #[test]
+    fn secrets_in_command_lines() {
+        let check = |line, expect| assert_eq!(command_looks_secret(line), expect, "{line}");
+        check("redis-server --appendonly yes", false);
+        check("postgres -c max_connections=200", false);
+        check("redis-server --requirepass x", true);
+        check("app --api-key x", true);
+        check("app --api-key=x", true);
+        check("env API_TOKEN=x app", true);
+        check("app postgres://a:b@db/x", true);
+    }
+
+    #[test]
+    fn compose_values_with_defaults() {
+        let check = |text: &str, expect: Option<&str>| {
+            assert_eq!(interpolate(text).as_deref(), expect, "{text}");
+        };
+        check("plain", Some("plain"));
+        check("${A:-shop}", Some("shop"));
+        check("${A-shop}/${B:-x}", Some("shop/x"));
+        check("${A:-${B:-x}}", Some("x"));
+        check("$$A", Some("$A"));
+        check("${A}", None);
+        check("$A", None);
+        check("${A:?it is needed}", None);
+        check("${A:-x", None);
+        check("$", None);
+        check(&"${A:-".repeat(5000), None);
+        check(&format!("{}x{}", "${A:-".repeat(50), "}".repeat(50)), None);
+    }
+}

@@ -1,0 +1,98 @@
+//! Rust projects: a package with one program that depends on a web framework is started.
+
+use super::directory::Directory;
+use super::document::Document;
+use super::proposal::{Part, Program, Suggestion, valid_name};
+use super::source::address_port;
+
+/// Libraries whose programs answer on a port, with the port they take by default.
+const FRAMEWORKS: [(&str, Option<u16>); 9] = [
+    ("axum", None),
+    ("actix-web", None),
+    ("rocket", Some(8000)),
+    ("warp", None),
+    ("poem", None),
+    ("salvo", None),
+    ("tide", None),
+    ("loco-rs", Some(5150)),
+    ("tonic", None),
+];
+
+/// Whether the workspace in the root has this directory as a member.
+pub fn is_member(directory: Directory<'_>) -> bool {
+    let root = directory.to_root().document("Cargo.toml");
+    let members = root.and_then(|root| root.at(&["workspace", "members"]));
+    members.is_some_and(|members| {
+        let mut members = members.texts().into_iter();
+        members.any(|member| member.split('/').next() == Some(directory.at()))
+    })
+}
+
+pub fn look(directory: Directory<'_>) -> Option<Part> {
+    let manifest = directory.document("Cargo.toml")?;
+    let mut part = Part::new("Rust", directory.path("Cargo.toml"));
+    if directory.has("Cargo.lock") {
+        part.set_up(
+            directory.run("cargo fetch --locked"),
+            directory.path("Cargo.lock"),
+        );
+        if !directory.is_root() {
+            part.setup_inputs.push(directory.path("Cargo.lock"));
+        }
+    }
+    let members = manifest.at(&["workspace", "members"]).map(Document::texts);
+    if let Some(members) = members {
+        part.remarks.push(format!(
+            "{} is a workspace of {}; which program to run was not decided",
+            directory.path("Cargo.toml"),
+            members.join(", ")
+        ));
+    }
+    let Some(package) = manifest.at(&["package", "name"]).and_then(Document::text) else {
+        return Some(part);
+    };
+    let declared = manifest.get("bin").map_or(&[][..], Document::items);
+    let has_main = directory.has("src/main.rs");
+    let programs = declared.len().max(usize::from(has_main));
+    if programs == 0 {
+        return Some(part);
+    }
+    let framework = FRAMEWORKS
+        .iter()
+        .find(|(name, _)| manifest.at(&["dependencies", name]).is_some());
+    let file = directory.path("Cargo.toml");
+    let text = directory.text("src/main.rs").unwrap_or_default();
+    let written = address_port(text);
+    match framework {
+        Some((framework, default)) if programs == 1 => {
+            let port = match written {
+                Some(port) => Some((
+                    port,
+                    format!("written in {}", directory.path("src/main.rs")),
+                )),
+                None => default.map(|port| (port, format!("{framework}'s default"))),
+            };
+            part.programs.push(Program {
+                name: match directory.is_root() {
+                    true => "web".to_owned(),
+                    false => directory.name().to_owned(),
+                },
+                run: directory.run("cargo run"),
+                port,
+                reason: format!("{file}: one program, with {framework}"),
+                ..Program::default()
+            });
+        }
+        _ => part.suggestions.push(Suggestion {
+            name: valid_name(package),
+            run: Some(directory.run("cargo run")),
+            port: written,
+            reason: match framework {
+                Some(_) => format!("{file}: it has several programs"),
+                None => format!("{file}: nothing shows that it is a server"),
+            },
+            ..Suggestion::default()
+        }),
+    }
+    Some(part)
+}

@@ -1,0 +1,237 @@
+//! A proposal as the text of a `holm.toml`, with comments that say where each line comes from.
+//!
+//! What comes from the repository's files is nobody's friend: every text is quoted, and every
+//! comment stays on its line, so that nothing which was read can add a line of its own.
+
+use super::proposal::{Port, Proposal, Ready, Service, Suggestion};
+
+/// Comments begin here, where lines are short enough.
+const COMMENT_COLUMN: usize = 36;
+
+/// Longer comments are cut.
+const LONGEST_COMMENT: usize = 140;
+
+const HEAD: &str = "\
+# Written by `holm init`. Workspaces follow the file of the commit they start from: commit it.
+# `holm schema` says everything that may be written; `holm up` works without the file, too.
+";
+
+const NOTHING: &str = "
+# Nothing was found that sets the project up or that keeps running. For example:
+#
+# [project]
+# setup = [\"make deps\"]
+#
+# [ports]
+# web = 3000
+#
+# [services.web]
+# run = \"./serve\"
+# ready = { tcp = \"web\" }
+";
+
+pub fn toml(proposal: &Proposal) -> String {
+    let mut lines = Vec::new();
+    if !proposal.remarks.is_empty() {
+        lines.push(String::new());
+        lines.push("# Seen, and not written:".to_owned());
+        lines.extend(
+            proposal
+                .remarks
+                .iter()
+                .map(|remark| comment(&format!("- {remark}"))),
+        );
+    }
+    project(proposal, &mut lines);
+    if !proposal.ports.is_empty() {
+        lines.extend([String::new(), "[ports]".to_owned()]);
+        lines.extend(proposal.ports.iter().map(port));
+    }
+    for it in &proposal.services {
+        lines.push(String::new());
+        service(it, &mut lines);
+    }
+    for volume in &proposal.volumes {
+        lines.push(String::new());
+        lines.push(format!("[volumes.{}]", volume.name));
+        lines.push(format!("path = {}", line(&volume.path)));
+        lines.push(beside("policy = \"isolated\"", &volume.reason));
+    }
+    for it in &proposal.suggestions {
+        lines.push(String::new());
+        suggestion(it, &mut lines);
+    }
+    let mut written = HEAD.to_owned();
+    for line in lines {
+        written.push_str(&line);
+        written.push('\n');
+    }
+    if proposal.is_empty() {
+        written.push_str(NOTHING);
+    }
+    written
+}
+
+fn project(proposal: &Proposal, lines: &mut Vec<String>) {
+    if proposal.setup.is_empty() && proposal.include.is_empty() {
+        return;
+    }
+    lines.extend([String::new(), "[project]".to_owned()]);
+    if !proposal.setup.is_empty() {
+        lines.push("setup = [".to_owned());
+        for step in &proposal.setup {
+            let command = format!("    {},", text(&step.command));
+            lines.push(beside(&command, &step.reason));
+        }
+        lines.push("]".to_owned());
+    }
+    if !proposal.setup_inputs.is_empty() {
+        lines.push(format!("setup_inputs = {}", list(&proposal.setup_inputs)));
+    }
+    if !proposal.include.is_empty() {
+        let include = format!("# include = {}", list(&proposal.include));
+        lines.push(beside(
+            &include,
+            "git ignores it; to bring it needs `holm trust`",
+        ));
+    }
+}
+
+fn port(port: &Port) -> String {
+    beside(&format!("{} = {}", port.name, port.number), &port.reason)
+}
+
+fn service(service: &Service, lines: &mut Vec<String>) {
+    lines.extend(service.remarks.iter().map(|remark| comment(remark)));
+    lines.push(beside(
+        &format!("[services.{}]", service.name),
+        &service.reason,
+    ));
+    lines.push(format!("run = {}", text(&service.run)));
+    match &service.ready {
+        Some(Ready::Port(name)) => lines.push(format!("ready = {{ tcp = {} }}", line(name))),
+        Some(Ready::Log(words)) => lines.push(format!("ready = {{ log = {} }}", line(words))),
+        None => {}
+    }
+    if !service.depends_on.is_empty() {
+        lines.push(format!("depends_on = {}", list(&service.depends_on)));
+    }
+    if !service.env.is_empty() {
+        lines.push(format!("env = {}", table(&service.env)));
+    }
+    if service.outlasts_assign {
+        lines.push("on_assign = \"none\"".to_owned());
+    }
+}
+
+fn suggestion(suggestion: &Suggestion, lines: &mut Vec<String>) {
+    let name = &suggestion.name;
+    lines.push(comment(&suggestion.reason));
+    lines.push(format!("# [services.{name}]"));
+    match &suggestion.run {
+        // A script of several lines stays one when the marks are taken away.
+        Some(run) => lines.extend(format!("run = {}", text(run)).lines().map(hidden)),
+        None => lines.push("# run = \"\"                        # what runs here?".to_owned()),
+    }
+    if !suggestion.depends_on.is_empty() {
+        lines.push(format!("# depends_on = {}", list(&suggestion.depends_on)));
+    }
+    if !suggestion.env.is_empty() {
+        lines.push(format!("# env = {}", table(&suggestion.env)));
+    }
+    if let Some(number) = suggestion.port {
+        lines.push(format!("# and in [ports]: {name} = {number}"));
+    }
+    for secret in &suggestion.secrets {
+        lines.push(format!("# [secrets.{secret}]"));
+        lines.push(format!("# from = {{ env = {} }}", line(secret)));
+        lines.push(format!("# to = [{}]", line(name)));
+    }
+}
+
+fn hidden(line: &str) -> String {
+    match line {
+        "" => "#".to_owned(),
+        line => format!("# {line}"),
+    }
+}
+
+/// A line with a comment behind it.
+fn beside(written: &str, reason: &str) -> String {
+    let comment = comment(reason);
+    let gap = if written.len() < COMMENT_COLUMN {
+        ""
+    } else {
+        "  "
+    };
+    match comment.is_empty() {
+        true => written.to_owned(),
+        false => format!("{written:<COMMENT_COLUMN$}{gap}{comment}"),
+    }
+}
+
+/// A comment on one line, whatever the text holds.
+fn comment(text: &str) -> String {
+    let mut safe = String::from("# ");
+    for character in text.trim().chars().take(LONGEST_COMMENT) {
+        match steers(character) {
+            true => safe.extend(character.escape_default()),
+            false => safe.push(character),
+        }
+    }
+    if text.trim().chars().count() > LONGEST_COMMENT {
+        safe.push('…');
+    }
+    match text.trim().is_empty() {
+        true => String::new(),
+        false => safe,
+    }
+}
+
+/// Whether a character ends a line, acts on a terminal, or changes the order of reading.
+fn steers(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+}
+
+/// A command: a script of several lines as it is, everything else on one line.
+fn text(value: &str) -> String {
+    let body = value.trim_end_matches('\n');
+    let is_script = body.contains('\n')
+        && !body.contains("'''")
+        && !body.chars().any(|c| steers(c) && c != '\n');
+    match is_script {
+        true => format!("'''\n{body}\n'''"),
+        false => line(body),
+    }
+}
+
+/// A TOML text on one line.
+fn line(value: &str) -> String {
+    let mut quoted = String::from("\"");
+    for character in value.chars() {
+        match character {
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
+            '\n' => quoted.push_str("\\n"),
+            '\t' => quoted.push_str("\\t"),
+            other if steers(other) => quoted.push_str(&format!("\\u{:04X}", u32::from(other))),
+            other => quoted.push(other),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+fn list(items: &[String]) -> String {
+    let items: Vec<String> = items.iter().map(|item| line(item)).collect();
+    format!("[{}]", items.join(", "))
+}
+
+/// On one line, which an inline table needs; keys are names of variables.
+fn table(entries: &[(String, String)]) -> String {
+    let entries = entries
+        .iter()
+        .map(|(name, value)| format!("{name} = {}", line(value)));
+    format!("{{ {} }}", entries.collect::<Vec<_>>().join(", "))
+}

@@ -1,0 +1,217 @@
+//! `holm init`: finds out what a repository runs, shows it as a `holm.toml`, and writes that.
+//!
+//! Only files are read; nothing of the repository is run, and no daemon is needed. What is written
+//! has been read back by our own parser, and an existing file is never replaced unasked.
+
+use super::look;
+use super::output::{self, FAINT, GOOD, STRONG, printable_lines};
+use super::user_checkout::{Checkout, HOLM_TOML, blocking};
+use super::{Context, Outcome, connect};
+use crate::config;
+use clap::Args;
+use holm_core::detect::Proposal;
+use holm_core::{Code, Fault};
+use serde::Serialize;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Find out what this repository runs, and write it as holm.toml
+///
+/// Looks at package.json, Procfile, Cargo.toml, Django, Rails, Go and compose files, shows the
+/// file that it would write to the repository's root, and writes it: after a question on a
+/// terminal, at once with --yes or where nobody can be asked. Each line says where it comes from;
+/// what is not certain is a comment. An existing holm.toml is left alone (exit code 4) unless
+/// --force is given. Nothing of the repository is run.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  holm init\n  holm init --print\n  holm init --yes --force")]
+pub struct InitArgs {
+    /// Replace an existing holm.toml
+    #[arg(long)]
+    force: bool,
+    /// Write without asking
+    #[arg(long, conflicts_with = "print")]
+    yes: bool,
+    /// Print it on stdout and write nothing
+    #[arg(long)]
+    print: bool,
+}
+
+/// What was found, and whether it was written.
+#[derive(Serialize)]
+struct Initialized {
+    path: String,
+    written: bool,
+    /// Kinds of projects, such as `Node`, each with the file that shows it.
+    found: Vec<Sign>,
+    setup: Vec<String>,
+    services: Vec<String>,
+    /// Services that are in the file as comments.
+    suggestions: Vec<String>,
+    notes: Vec<String>,
+    text: String,
+}
+
+#[derive(Serialize)]
+struct Sign {
+    kind: &'static str,
+    file: String,
+}
+
+/// What had the name of the file before.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Before {
+    Nothing,
+    Something,
+}
+
+pub fn run(context: &Context, arguments: InitArgs) -> Outcome {
+    connect::block_on(init(context, &arguments))
+}
+
+async fn init(context: &Context, arguments: &InitArgs) -> Outcome {
+    let checkout = Checkout::find().await?;
+    let path = checkout.repository.toplevel.join(HOLM_TOML);
+    let before = match path.symlink_metadata() {
+        Ok(_) => Before::Something,
+        Err(_) => Before::Nothing,
+    };
+    if before == Before::Something && !arguments.force && !arguments.print {
+        return Err(already_there(&path));
+    }
+    let proposal = propose(&checkout).await?;
+    let text = proposal.to_toml();
+    // A file that we could not read ourselves is a defect of ours, and is not left to anybody.
+    config::project::parse(&text, HOLM_TOML).map_err(|errors| {
+        let message = format!("what was found does not make a valid holm.toml:\n{errors}");
+        Fault::new(Code::Internal, message, "this is a bug; please report it")
+    })?;
+    let mut initialized = Initialized::new(&path, &proposal, text);
+    if arguments.print {
+        context
+            .output
+            .result(&initialized, || initialized.text.clone());
+        return Ok(ExitCode::SUCCESS);
+    }
+    context.output.remark(&shown(&path, &initialized.text));
+    let may_ask = !arguments.yes && !context.output.is_json() && output::can_ask();
+    if may_ask && !agreed(&path, before).await? {
+        let hint = "`holm init` shows it again; `holm init --print > FILE` writes it elsewhere";
+        return Err(Fault::new(
+            Code::Cancelled,
+            "holm.toml was not written",
+            hint,
+        ));
+    }
+    write(&path, &initialized.text, before)?;
+    initialized.written = true;
+    context.output.done(&initialized, || {
+        let next = "commit it, or try it with `holm up --dirty`";
+        format!("{GOOD}✓{GOOD:#} wrote {HOLM_TOML}; {next}")
+    });
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn propose(checkout: &Checkout) -> Result<Proposal, Fault> {
+    let notable = checkout.git(|repository| repository.ignored_notable());
+    let ignored = notable.await?;
+    let toplevel = checkout.repository.toplevel.clone();
+    blocking(move || {
+        look::propose(&toplevel, ignored).map_err(|error| {
+            Fault::new(
+                Code::PathNotFound,
+                format!("cannot look at {}: {error}", toplevel.display()),
+                "make the directory readable",
+            )
+        })
+    })
+    .await
+}
+
+fn shown(path: &Path, text: &str) -> String {
+    let place = output::printable(&path.display().to_string());
+    let lines: Vec<String> = printable_lines(text)
+        .lines()
+        .map(|line| match line.starts_with('#') {
+            true => format!("{FAINT}{line}{FAINT:#}"),
+            false => line.to_owned(),
+        })
+        .collect();
+    format!("{STRONG}{place}{STRONG:#}\n\n{}\n", lines.join("\n"))
+}
+
+/// Asks on a thread of its own, so that ctrl-C is heard meanwhile.
+async fn agreed(path: &Path, before: Before) -> Result<bool, Fault> {
+    let place = output::printable(&path.display().to_string());
+    let question = match before {
+        Before::Something => format!("Replace {place}?"),
+        Before::Nothing => format!("Write {place}?"),
+    };
+    blocking(move || Ok(output::ask(&question))).await
+}
+
+fn already_there(path: &Path) -> Fault {
+    Fault::new(
+        Code::ConfigExists,
+        format!("there is a holm.toml: {}", path.display()),
+        "`holm init --print` shows what would be written; `holm init --force` replaces the file",
+    )
+}
+
+/// Writes the file whole or not at all, under its name only at the end.
+fn write(path: &Path, text: &str, before: Before) -> Result<(), Fault> {
+    let failed = |error: &std::io::Error| {
+        Fault::new(
+            Code::ReadOnly,
+            format!("cannot write {}: {error}", path.display()),
+            "`holm init --print > FILE` writes it elsewhere",
+        )
+    };
+    let directory: PathBuf = path.parent().unwrap_or(Path::new(".")).to_owned();
+    let mut file = tempfile::Builder::new()
+        .prefix(".holm.toml-")
+        .permissions(std::fs::Permissions::from_mode(0o666))
+        .tempfile_in(directory)
+        .map_err(|error| failed(&error))?;
+    file.write_all(text.as_bytes())
+        .map_err(|error| failed(&error))?;
+    let persisted = match before {
+        Before::Something => file.persist(path),
+        Before::Nothing => file.persist_noclobber(path),
+    };
+    match persisted {
+        Ok(_) => Ok(()),
+        Err(error) if error.error.kind() == std::io::ErrorKind::AlreadyExists => {
+            Err(already_there(path))
+        }
+        Err(error) => Err(failed(&error.error)),
+    }
+}
+
+// === impl Initialized ===
+
+impl Initialized {
+    fn new(path: &Path, proposal: &Proposal, text: String) -> Self {
+        let signs = proposal.looks_like.iter().map(|sign| Sign {
+            kind: sign.kind,
+            file: sign.file.clone(),
+        });
+        let services = proposal.services.iter();
+        let suggestions = proposal.suggestions.iter();
+        Self {
+            path: path.display().to_string(),
+            written: false,
+            found: signs.collect(),
+            setup: proposal
+                .setup
+                .iter()
+                .map(|step| step.command.clone())
+                .collect(),
+            services: services.map(|service| service.name.clone()).collect(),
+            suggestions: suggestions.map(|service| service.name.clone()).collect(),
+            notes: proposal.remarks.clone(),
+            text,
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! JSON, TOML and YAML as one kind of value. Called by the reader of this module with the text of a
+//! file that nobody trusts: what is too deep, too large or not of its format is unusable, and
+//! the reason names the place.
+
+use holm_core::detect::{Content, Document, Form};
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_saphyr::options::DuplicateKeyPolicy;
+use std::fmt;
+
+/// The longest reason that is shown.
+const LONGEST_REASON: usize = 160;
+
+/// A file that a person wrote has fewer values, and aliases do not make more of them.
+const MOST_VALUES: usize = 20_000;
+const DEEPEST: usize = 32;
+
+pub fn parse(text: &str, form: Form) -> Content {
+    let parsed = match form {
+        Form::Text => return Content::Text(text.to_owned()),
+        // Its own limit of depth is 128.
+        Form::Json => serde_json::from_str(text).map_err(|error| error.to_string()),
+        Form::Toml => toml::from_str(text).map_err(|error| error.message().to_owned()),
+        Form::Yaml => yaml(text),
+    };
+    match parsed {
+        Ok(Value(document)) => Content::Document(document),
+        Err(why) => {
+            let first = why.lines().next().unwrap_or_default();
+            Content::Unusable(first.chars().take(LONGEST_REASON).collect())
+        }
+    }
+}
+
+fn yaml(text: &str) -> Result<Value, String> {
+    let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_nodes: MOST_VALUES,
+            max_events: 4 * MOST_VALUES,
+            max_depth: DEEPEST,
+            max_documents: 1,
+        },
+        alias_limits: serde_saphyr::alias_limits! {
+            max_total_replayed_events: 4 * MOST_VALUES,
+            max_alias_expansions_per_anchor: 1_000,
+        },
+        duplicate_keys: DuplicateKeyPolicy::LastWins,
+        with_snippet: false,
+    };
+    serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())
+}
+
+/// A document on its way out of a parser.
+struct Value(Document);
+
+struct ValueVisitor;
+
+// === impl Value ===
+
+impl<'de> Deserialize<'de> for Value {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ValueVisitor).map(Value)
+    }
+}
+
+impl<'de> Visitor<'de> for ValueVisitor {
+    type Value = Document;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a value")
+    }
+
+    fn visit_bool<E: Error>(self, flag: bool) -> Result<Document, E> {
+        Ok(Document::Flag(flag))
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<Document, E> {
+        Ok(Document::Number(number.to_string()))
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Document, E> {
+        Ok(Document::Number(number.to_string()))
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<Document, E> {
+        Ok(Document::Number(number.to_string()))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Document, E> {
+        Ok(Document::Text(text.to_owned()))
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Document, E> {
+        Ok(Document::Nothing)
+    }
+
+    fn visit_none<E: Error>(self) -> Result<Document, E> {
+        Ok(Document::Nothing)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Document, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, inner: D) -> Result<Document, D::Error> {
+        inner.deserialize_any(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Document, A::Error> {
+        let mut items = Vec::new();
+        while let Some(Value(item)) = access.next_element()? {
+            items.push(item);
+        }
+        Ok(Document::List(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Document, A::Error> {
+        let mut entries = Vec::new();
+        // Keys that are numbers or flags (`3000:`, `on:`) are names here.
+        while let Some((Value(key), Value(value))) = access.next_entry()? {
+            entries.push((key.written().unwrap_or_default(), value));
+        }
+        Ok(Document::Table(entries))
+    }
+}

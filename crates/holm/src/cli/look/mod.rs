@@ -1,0 +1,153 @@
+//! Looks at a checkout for `holm init` and the notes of `holm up`: names near the root, and the
+//! contents of the files that holm-core wants to see.
+//!
+//! The repository is not trusted: no link is followed, nothing outside of it is opened, nothing is
+//! run, and how much is read has a limit. What cannot be read is said, and is no error.
+
+mod format;
+
+use holm_core::detect::{self, Content, Found, Proposal};
+use rustix::fd::OwnedFd;
+use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, fstat, openat2};
+use rustix::io::Errno;
+use std::collections::{BTreeSet, VecDeque};
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+/// Larger files are not what they are called.
+const LARGEST_FILE: u64 = 512 << 10;
+
+/// How far a listing goes: enough for `packages/*/src/server.js` in every repository that a
+/// person lays out, and the same work in every other one.
+const DEEPEST: usize = 3;
+const MOST_DIRECTORIES: usize = 150;
+const MOST_ENTRIES: usize = 20_000;
+
+const OPEN: OFlags = OFlags::RDONLY
+    .union(OFlags::CLOEXEC)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY);
+
+/// Stay below the checkout, and follow nothing.
+const BENEATH: ResolveFlags = ResolveFlags::BENEATH
+    .union(ResolveFlags::NO_SYMLINKS)
+    .union(ResolveFlags::NO_MAGICLINKS)
+    .union(ResolveFlags::NO_XDEV);
+
+/// What could be written about the checkout at `toplevel`, of whose root git ignores `ignored`.
+pub fn propose(toplevel: &Path, ignored: Vec<String>) -> std::io::Result<Proposal> {
+    let mut found = look(toplevel)?;
+    found.ignored = ignored;
+    Ok(detect::propose(&found))
+}
+
+fn look(toplevel: &Path) -> std::io::Result<Found> {
+    let root = File::open(toplevel)?;
+    let listing = list(&root);
+    let wanted = detect::wanted(&listing).into_iter();
+    let contents = wanted.map(|(path, form)| {
+        let content = match read(&root, &path) {
+            Ok(text) => format::parse(&text, form),
+            Err(why) => Content::Unusable(why),
+        };
+        (path, content)
+    });
+    Ok(Found {
+        contents: contents.collect(),
+        listing,
+        ignored: Vec::new(),
+    })
+}
+
+/// Files and directories near the root, nearest first as far as the limits go.
+fn list(root: &File) -> BTreeSet<String> {
+    let mut listing = BTreeSet::new();
+    let mut waiting = VecDeque::from([(String::new(), 0)]);
+    let mut looked_into = 0;
+    let mut room = MOST_ENTRIES;
+    while let Some((at, depth)) = waiting.pop_front() {
+        if looked_into == MOST_DIRECTORIES {
+            break;
+        }
+        looked_into += 1;
+        // A directory that cannot be opened has nothing to show.
+        let Ok(entries) = entries(root, &at, room) else {
+            continue;
+        };
+        room -= entries.len();
+        for (name, kind) in entries {
+            match kind {
+                FileType::RegularFile => {
+                    listing.insert(format!("{at}{name}"));
+                }
+                FileType::Directory => {
+                    let path = format!("{at}{name}/");
+                    if depth < DEEPEST && detect::is_looked_into(&name) {
+                        waiting.push_back((path.clone(), depth + 1));
+                    }
+                    listing.insert(path);
+                }
+                _ => {}
+            }
+        }
+    }
+    listing
+}
+
+/// The entries of a directory in the order of their names, at most so many. Names that are not plain text cannot
+/// be written into a file that people read, and are passed over.
+fn entries(root: &File, at: &str, most: usize) -> Result<Vec<(String, FileType)>, Errno> {
+    let path = if at.is_empty() { "." } else { at };
+    let directory = open(root, path, OFlags::DIRECTORY)?;
+    let mut entries = Vec::new();
+    for entry in Dir::read_from(&directory)?.take(most) {
+        let entry = entry?;
+        let Ok(name) = entry.file_name().to_str() else {
+            continue;
+        };
+        if name == "." || name == ".." || name.chars().any(char::is_control) {
+            continue;
+        }
+        let kind = match entry.file_type() {
+            FileType::Unknown => {
+                let place = open(root, &format!("{at}{name}"), OFlags::PATH);
+                let status = place.and_then(|place| fstat(&place));
+                status.map_or(FileType::Unknown, |it| FileType::from_raw_mode(it.st_mode))
+            }
+            kind => kind,
+        };
+        entries.push((name.to_owned(), kind));
+    }
+    entries.sort_by(|(one, _), (other, _)| one.cmp(other));
+    Ok(entries)
+}
+
+fn open(root: &File, path: &str, more: OFlags) -> Result<OwnedFd, Errno> {
+    openat2(root, path, OPEN | more, Mode::empty(), BENEATH)
+}
+
+/// The text of an ordinary file, or why there is none.
+fn read(root: &File, path: &str) -> Result<String, String> {
+    let file = open(root, path, OFlags::empty()).map_err(|error| {
+        let error = std::io::Error::from(error);
+        format!("it cannot be opened: {error}")
+    })?;
+    let file = File::from(file);
+    let metadata = file.metadata().map_err(|error| error.to_string())?;
+    if !metadata.is_file() {
+        return Err("it is not an ordinary file".to_owned());
+    }
+    let mut bytes = Vec::new();
+    // One byte more than allowed shows that there is more, also while somebody writes.
+    let limited = file.take(LARGEST_FILE + 1).read_to_end(&mut bytes);
+    limited.map_err(|error| format!("it cannot be read: {error}"))?;
+    if bytes.len() as u64 > LARGEST_FILE {
+        return Err(format!("it is larger than {} KiB", LARGEST_FILE >> 10));
+    }
+    String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_owned())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,243 @@
+//! `holm init`: shows what it found and writes it, never over something, never running anything.
+
+use crate::support::{Act, Island, Repository, eventually};
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+const VITE: &str = r#"{"scripts":{"dev":"vite","preinstall":"touch /tmp/holm-init-ran"},"devDependencies":{"vite":"5"}}"#;
+
+fn node<'a>(island: &'a Island, name: &str) -> Repository<'a> {
+    let repository = island.repository(name);
+    repository.write("package.json", VITE);
+    repository.write("package-lock.json", "{}");
+    repository.commit("a project");
+    repository
+}
+
+fn config(repository: &Repository<'_>) -> toml::Table {
+    let text = std::fs::read_to_string(repository.path.join("holm.toml")).unwrap();
+    toml::from_str(&text).unwrap()
+}
+
+#[test]
+fn it_is_shown_written_and_never_written_over() {
+    let island = Island::new();
+    let repository = node(&island, "shop");
+    repository.write("sub/dir/x", "");
+    // From anywhere below, to the root.
+    let ran = repository.holm_in("sub/dir", &["init"]).ok();
+    assert!(ran.stdout.is_empty());
+    let path = repository.path.join("holm.toml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    for shown in [
+        "[services.web]",
+        "run = \"npm run dev\"",
+        "✓ wrote holm.toml",
+    ] {
+        assert!(ran.stderr.contains(shown), "{}", ran.stderr);
+    }
+    assert_eq!(
+        config(&repository)["services"]["web"]["run"].as_str(),
+        Some("npm run dev")
+    );
+    let mode = path.metadata().unwrap().permissions().mode();
+    assert_eq!(
+        mode & 0o444,
+        0o444,
+        "everybody who reads the code reads this"
+    );
+    let left: Vec<_> = std::fs::read_dir(&repository.path)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.contains("holm.toml"))
+        .collect();
+    assert_eq!(left, ["holm.toml"]);
+    // Again: refused, and nothing changes, unless it is said.
+    repository.write("holm.toml", "# mine\n");
+    for arguments in [&["init", "--json"][..], &["init", "--yes", "--json"]] {
+        let refused = repository.holm(arguments).error(4);
+        assert_eq!(refused["code"], "config_exists");
+        assert!(
+            refused["hint"]
+                .as_str()
+                .unwrap()
+                .contains("holm init --force")
+        );
+    }
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "# mine\n");
+    let printed = repository.holm(&["init", "--print"]).ok();
+    assert_eq!(printed.out() + "\n", text);
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "# mine\n");
+    repository.holm(&["init", "--force"]).ok();
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+    assert!(!std::path::Path::new("/tmp/holm-init-ran").exists());
+    // No daemon was needed.
+    assert!(!island.data().exists());
+}
+
+#[test]
+fn machines_are_told_the_same() {
+    let island = Island::new();
+    let repository = node(&island, "shop");
+    repository.write("compose.yaml", "services: {mail: {image: mailhog}}");
+    let printed = repository.holm(&["init", "--print", "--json"]).json();
+    assert_eq!(printed["written"], false);
+    assert!(!repository.path.join("holm.toml").exists());
+    let written = repository.holm(&["init", "--json"]).json();
+    assert_eq!(written["written"], true);
+    assert_eq!(written["text"], printed["text"]);
+    assert_eq!(written["found"][0]["kind"], "Node");
+    assert_eq!(written["found"][1]["file"], "compose.yaml");
+    assert_eq!(written["setup"], serde_json::json!(["npm ci"]));
+    assert_eq!(written["services"], serde_json::json!(["web"]));
+    assert_eq!(written["suggestions"], serde_json::json!(["mail"]));
+    assert_eq!(
+        written["path"].as_str().unwrap(),
+        repository.path.join("holm.toml").to_str().unwrap()
+    );
+    let outside = island.holm(&["init", "--json"]).error(2);
+    assert_eq!(outside["code"], "not_a_repository");
+    island.holm(&["init", "--yes", "--print"]).exits(2);
+}
+
+#[test]
+fn on_a_terminal_a_person_is_asked() {
+    let island = Island::new();
+    let repository = node(&island, "shop");
+    let path = repository.path.join("holm.toml");
+    let answer = |arguments: &[&str], question: &str, typed: &str| {
+        let acts = [
+            Act::See("[services.web]"),
+            Act::See(question),
+            Act::Type(typed),
+        ];
+        island.play(&repository.path, arguments, &acts)
+    };
+    for no in ["n\r", "\r", "\u{4}"] {
+        let played = answer(&["init"], "Write ", no);
+        assert_eq!(played.code, 130, "{played:?}");
+        assert!(
+            played.screen.contains("holm.toml was not written"),
+            "{played:?}"
+        );
+        assert!(!path.exists());
+    }
+    assert_eq!(answer(&["init"], "Write ", "y\r").code, 0);
+    assert!(path.exists());
+    repository.write("holm.toml", "# mine\n");
+    assert_eq!(answer(&["init", "--force"], "Replace ", "n\r").code, 130);
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "# mine\n");
+    let played = island.play(&repository.path, &["init", "--force", "--yes"], &[]);
+    assert_eq!(played.code, 0);
+    assert!(!played.screen.contains("[y/N]"), "{played:?}");
+    assert!(path.metadata().unwrap().len() > 100);
+}
+
+#[test]
+fn a_link_in_the_place_of_the_file_leads_nowhere() {
+    let island = Island::new();
+    let repository = node(&island, "shop");
+    let outside = island.write("home/precious", "precious");
+    let path = repository.path.join("holm.toml");
+    symlink(&outside, &path).unwrap();
+    repository.holm(&["init", "--json"]).error(4);
+    // What a plain write would have done.
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
+    repository.holm(&["init", "--force"]).ok();
+    assert_eq!(std::fs::read_to_string(&outside).unwrap(), "precious");
+    assert!(path.symlink_metadata().unwrap().is_file());
+    // Also where it leads to nothing yet.
+    std::fs::remove_file(&path).unwrap();
+    symlink(island.home().join("new"), &path).unwrap();
+    repository.holm(&["init", "--json"]).error(4);
+    assert!(!island.home().join("new").exists());
+}
+
+#[test]
+fn what_cannot_be_written_is_an_error_and_an_empty_repository_is_none() {
+    let island = Island::new();
+    let repository = Repository::empty(&island, island.home().join("src/empty"));
+    repository.holm(&["init"]).ok();
+    assert!(config(&repository).is_empty());
+    std::fs::remove_file(repository.path.join("holm.toml")).unwrap();
+    std::fs::set_permissions(&repository.path, PermissionsExt::from_mode(0o555)).unwrap();
+    let failed = repository.holm(&["init", "--json"]).error(1);
+    assert_eq!(failed["code"], "read_only");
+    assert!(failed["message"].as_str().unwrap().contains("holm.toml"));
+}
+
+#[test]
+fn up_names_what_init_would_write() {
+    let island = Island::new();
+    let repository = node(&island, "shop");
+    let notes = |label: &str| {
+        let workspace = repository.holm(&["up", label, "--json"]).json();
+        workspace["notes"].as_array().unwrap().clone()
+    };
+    assert_eq!(
+        notes("one"),
+        [
+            "looks like Node (package.json); `holm init` would write a holm.toml with set-up `npm ci`; services web"
+        ]
+    );
+    // It is written and not committed: nothing follows it yet, and that is said.
+    repository.holm(&["init"]).ok();
+    let found = notes("two");
+    assert!(
+        found[0].as_str().unwrap().contains("is not in the commit"),
+        "{found:?}"
+    );
+    assert_eq!(found.len(), 1);
+    // Nothing to say about a repository that runs nothing.
+    let plain = island.repository("plain");
+    let workspace = plain.holm(&["up", "x", "--json"]).json();
+    assert!(workspace.get("notes").is_none(), "{workspace}");
+    // Inside, the file is somebody else's to write.
+    let refused = island.sh("one", "holm init --json").error(4);
+    assert_eq!(refused["code"], "inside_workspace");
+}
+
+const DATABASES: &str = r#"
+services:
+  db:
+    image: postgres:16
+    environment: { POSTGRES_USER: shop, POSTGRES_PASSWORD: x, POSTGRES_DB: shop_dev }
+  cache: { image: redis:7 }
+  old_db: { image: "mysql:8", environment: { MYSQL_DATABASE: shop, MYSQL_USER: shop, MYSQL_PASSWORD: x } }
+"#;
+
+#[test]
+fn the_databases_of_a_compose_file_really_run() {
+    let island = Island::new();
+    let repository = island.repository("shop");
+    // The file stays uncommitted, so that the commands are started by this test and nobody else.
+    repository.up("x");
+    repository.write("compose.yaml", DATABASES);
+    repository.holm(&["init"]).ok();
+    let config = config(&repository);
+    let ask = [
+        (
+            "db",
+            "psql -h 127.0.0.1 -U shop -d shop_dev -Atc 'select 40 + 2'",
+            "42",
+        ),
+        ("cache", "redis-cli ping", "PONG"),
+        (
+            "old-db",
+            "mariadb --no-defaults -h 127.0.0.1 -u shop -px shop -Nse 'select 40 + 2'",
+            "42",
+        ),
+    ];
+    // Twice: a new database, and one that is there.
+    for _ in 0..2 {
+        for (name, question, answer) in ask {
+            let run = config["services"][name]["run"].as_str().unwrap();
+            let script = format!("({run}\n) >~/{name}.log 2>&1 &");
+            island.sh("x", &script).ok();
+            eventually(name, || island.sh("x", question).out() == answer);
+        }
+        island.holm(&["stop", "x"]).ok();
+    }
+    // The probe that says when PostgreSQL answers is a line that it really prints.
+    let probe = config["services"]["db"]["ready"]["log"].as_str().unwrap();
+    island.sh("x", &format!("grep -q '{probe}' ~/db.log")).ok();
+}

@@ -1,0 +1,66 @@
+//! The bundled example, whole: the four programs of `examples/shop` in two workspaces at once, on the same ports.
+//!
+//! The commands are the ones of its `holm.toml`, started one after the other as `depends_on` says.
+
+use crate::support::{Island, Repository, eventually};
+use std::path::Path;
+
+/// The example as a repository of the user.
+fn shop(island: &Island) -> Repository<'_> {
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/shop");
+    let repository = Repository::empty(island, island.home().join("src/shop"));
+    let mut directories = vec![example.clone()];
+    while let Some(directory) = directories.pop() {
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path
+                .strip_prefix(&example)
+                .unwrap()
+                .to_str()
+                .unwrap()
+                .to_owned();
+            if path.is_dir() {
+                directories.push(path);
+            } else {
+                repository.write(&name, std::fs::read(&path).unwrap());
+                let mode = path.metadata().unwrap().permissions();
+                std::fs::set_permissions(repository.path.join(name), mode).unwrap();
+            }
+        }
+    }
+    repository
+}
+
+#[test]
+fn two_shops_on_the_same_ports_share_nothing() {
+    let island = Island::new();
+    let repository = shop(&island);
+    let text = std::fs::read_to_string(repository.path.join("holm.toml")).unwrap();
+    let config: toml::Table = toml::from_str(&text).unwrap();
+    // Without its holm.toml nobody but this test starts anything.
+    std::fs::remove_file(repository.path.join("holm.toml")).unwrap();
+    repository.commit("A shop");
+    let probe = config["services"]["db"]["ready"]["log"].as_str().unwrap();
+    let health = "curl -sf http://127.0.0.1:3000/api/health";
+    for workspace in ["ada", "bob"] {
+        repository.up(workspace);
+        for service in ["db", "cache", "api", "web"] {
+            let run = config["services"][service]["run"].as_str().unwrap();
+            let script = format!("({run}) >~/{service}.log 2>&1 &");
+            island.sh(workspace, &script).ok();
+        }
+        let ready = format!("grep -q '{probe}' ~/db.log");
+        eventually("the database answers", || {
+            island.sh(workspace, &ready).code == Some(0)
+        });
+        eventually("the shop answers", || {
+            island.sh(workspace, health).out().contains(workspace)
+        });
+    }
+    let check = |workspace: &str| island.inside(workspace, &["./check"]).ok().out();
+    assert_eq!(check("ada"), "kettle:9 lantern:9 rope:9");
+    assert_eq!(check("ada"), "kettle:8 lantern:8 rope:8");
+    assert_eq!(check("bob"), "kettle:9 lantern:9 rope:9");
+    // What it makes is ignored, and it leaves its own files as they were.
+    assert_eq!(island.sh("ada", "git status --porcelain").ok().out(), "");
+}
