@@ -69,6 +69,7 @@ codes! {
     NotARepository, "not_a_repository", Usage, "the directory is not inside a git work tree";
     WorkspaceNotFound, "workspace_not_found", NotFound, "no workspace has this name";
     ProjectNotFound, "project_not_found", NotFound, "no project has this name";
+    ServiceNotFound, "service_not_found", NotFound, "the workspace has no service of this name";
     RefNotFound, "ref_not_found", NotFound, "the repository has no such ref";
     PathNotFound, "path_not_found", NotFound, "the file or directory does not exist";
     NotFound, "not_found", NotFound, "the API has no such route";
@@ -102,6 +103,7 @@ codes! {
     CorruptState, "corrupt_state", Failed, "stored state is not understood";
     NewerState, "newer_state", Failed, "the state was written by a newer holm";
     StartFailed, "start_failed", Failed, "the workspace could not be started";
+    ServiceNotReady, "service_not_ready", Failed, "a service is not ready; the workspace runs";
     ExecFailed, "exec_failed", Failed, "the command could not be run inside";
     Cancelled, "cancelled", Failed, "the operation was cancelled and undone";
     DaemonUnreachable, "daemon_unreachable", Unreachable, "the daemon cannot be reached or started";

@@ -13,6 +13,7 @@ pub mod idle;
 pub mod label;
 pub mod plan;
 pub mod reference;
+pub mod service;
 pub mod side;
 pub mod state;
 pub mod toolchain;

@@ -18,6 +18,7 @@ mod projects;
 mod recover;
 mod remove;
 mod restore;
+pub mod service;
 pub mod spec;
 pub mod store;
 mod unsaved;

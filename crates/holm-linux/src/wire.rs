@@ -7,7 +7,8 @@
 
 use crate::cgroup;
 use holm_engine::Isolation;
-use holm_engine::spec::{Egress, Network};
+use holm_engine::service::{ServiceStatus, Services};
+use holm_engine::spec::{Egress, Network, Service};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::PathBuf;
@@ -63,6 +64,9 @@ pub struct LaunchPlan {
     /// What leads in and out.
     #[serde(default)]
     pub network: Network,
+    /// Started by the keeper as soon as the workspace runs.
+    #[serde(default)]
+    pub services: Vec<Service>,
     /// What `holm here` says, but for what changes.
     pub here: serde_json::Value,
     /// Defences that a test switched off to show what they hold back.
@@ -154,11 +158,26 @@ pub enum Op {
     /// Answered with `Listening` at once and at every change.
     WatchPorts,
     SetEgress(Egress),
+    /// Answered with `Services` at once and at every change.
+    WatchServices,
+    /// Answered with `Done` when it is under way.
+    Service {
+        name: String,
+        wish: ServiceWish,
+    },
     /// Answered with `Dialled`; then the connection itself carries the bytes.
     DialOut {
         host: String,
         port: u16,
     },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ServiceWish {
+    Start,
+    Stop,
+    Restart,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -209,6 +228,7 @@ pub enum Answer {
     },
     /// The ports that are listened on inside, sorted.
     Listening(Vec<u16>),
+    Services(Services),
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -225,6 +245,8 @@ pub struct Status {
     /// Commands that are under way.
     #[serde(default)]
     pub commands: usize,
+    #[serde(default)]
+    pub services: Vec<ServiceStatus>,
     /// The copy of holm that it runs; an older keeper does not say.
     #[serde(default)]
     pub program: Option<PathBuf>,

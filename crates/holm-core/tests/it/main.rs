@@ -5,4 +5,5 @@
 mod concern;
 mod names;
 mod plan;
+mod service;
 mod toolchain;

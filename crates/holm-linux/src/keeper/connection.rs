@@ -2,6 +2,7 @@
 
 use super::{exec, registry::Registry};
 use crate::wire::{Answer, Op, Request, VERSION, control_frame, read_control};
+use holm_engine::service::Services;
 use rustix::net::sockopt::socket_peercred;
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
@@ -63,6 +64,18 @@ fn answer(mut stream: UnixStream, registry: &Registry) -> io::Result<()> {
             say(&stream, &Answer::Done)
         }
         Op::Exec(exec) => exec::run(stream, registry, exec),
+        Op::WatchServices => match registry.services() {
+            Some(services) => services.watch(&stream),
+            None => say(&stream, &Answer::Services(Services::default())),
+        },
+        Op::Service { name, wish } => {
+            let none = || Answer::Refused("it is not started yet".to_owned());
+            let services = registry.services();
+            say(
+                &stream,
+                &services.map_or_else(none, |services| services.wish(&name, wish)),
+            )
+        }
         Op::Dial { .. } | Op::WatchPorts | Op::SetEgress(_) | Op::DialOut { .. } => {
             say(&stream, &Answer::Refused("no network yet".to_owned()))
         }

@@ -425,7 +425,7 @@ impl Session<'_> {
 }
 
 /// The workspace's own environment, then what the request adds.
-fn environment(
+pub(super) fn environment(
     registry: &Registry,
     term: Option<&str>,
     added: Vec<(Vec<u8>, Vec<u8>)>,

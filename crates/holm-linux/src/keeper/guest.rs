@@ -47,6 +47,9 @@ fn here(registry: &Registry) -> serde_json::Value {
     let mut here = registry.plan.here.clone();
     here["label"] = json!(registry.label());
     here["state"] = json!("running");
+    if let Some(services) = registry.services() {
+        here["services"] = serde_json::to_value(services.told().services).unwrap_or_default();
+    }
     here["isolation"] = serde_json::to_value(registry.isolation()).unwrap_or_default();
     here
 }

@@ -11,6 +11,7 @@ mod isolation;
 mod limits;
 mod moving;
 mod registry;
+mod services;
 
 use crate::cgroup::{self, Group};
 use crate::launch::{self, Launched, descriptors};
@@ -158,6 +159,7 @@ fn start(
     let moving = Moving::new(renames, directories, &registry)
         .step(Part::Other, "finish interrupted moves")?;
     limits::watch_disk(&registry, directories).step(Part::Other, "watch the disk")?;
+    services::start(&registry, directories).step(Part::Other, "start the services")?;
     Ok(Keeper {
         directories: directories.clone(),
         registry,
@@ -291,7 +293,13 @@ impl Keeper {
             eprintln!("cannot write down the end: {error}");
         }
         limits.remove(&self.directories);
+        if let Some(services) = self.registry.services() {
+            services.finish(Duration::ZERO);
+        }
         self.registry.end(Duration::from_secs(2));
+        if let Some(services) = self.registry.services() {
+            services.finish(Duration::from_secs(2));
+        }
         let _ = std::fs::remove_file(&self.directories.socket);
         i32::from(!stopped)
     }

@@ -7,6 +7,7 @@
 mod compose;
 mod create;
 mod daemon;
+mod declared;
 mod disk;
 mod exec;
 mod failure;
