@@ -9,6 +9,7 @@ pub mod disk;
 pub mod error;
 pub mod exec;
 pub mod project;
+pub mod service;
 pub mod work;
 pub mod workspace;
 

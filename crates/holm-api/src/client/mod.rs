@@ -9,6 +9,7 @@ mod exec;
 mod lines;
 mod receive_pack;
 mod routes;
+mod service;
 mod socket;
 mod transport;
 mod work;
@@ -17,6 +18,7 @@ pub use create::CreateStream;
 pub use exec::{ExecEvent, ExecReceiver, ExecSender, ExecSocket};
 pub use receive_pack::PackSocket;
 pub use routes::Removal;
+pub use service::{Follow, Following, LogQuery};
 
 use holm_core::Fault;
 use std::path::{Path, PathBuf};

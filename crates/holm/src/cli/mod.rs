@@ -21,12 +21,14 @@ mod find;
 mod gc;
 mod here;
 mod launch;
+mod logs;
 mod ls;
 mod merge;
 mod origin;
 mod output;
 mod progress;
 mod project;
+mod ready;
 mod receive_pack;
 #[cfg(test)]
 mod reference;
@@ -36,6 +38,7 @@ mod restart;
 mod restore;
 mod rm;
 mod schema;
+mod service;
 mod several;
 mod show;
 mod start;
@@ -97,6 +100,8 @@ enum Verb {
     Df(df::DfArgs),
     Exec(exec::ExecArgs),
     Enter(enter::EnterArgs),
+    Service(service::ServiceArgs),
+    Logs(logs::LogsArgs),
     Diff(diff::DiffArgs),
     Changes(changes::ChangesArgs),
     Fetch(fetch::FetchArgs),
@@ -164,6 +169,8 @@ fn run(context: &Context, verb: Verb) -> Outcome {
         Verb::Df(arguments) => df::run(context, arguments),
         Verb::Exec(arguments) => exec::run(context, arguments),
         Verb::Enter(arguments) => enter::run(context, arguments),
+        Verb::Service(arguments) => service::run(context, arguments),
+        Verb::Logs(arguments) => logs::run(context, arguments),
         Verb::Diff(arguments) => diff::run(context, arguments),
         Verb::Changes(arguments) => changes::run(context, arguments),
         Verb::Fetch(arguments) => fetch::run(context, arguments),

@@ -17,6 +17,7 @@ mod listen;
 mod projects;
 mod receive_pack;
 mod repositories;
+mod services;
 mod startup;
 mod trust;
 mod uploads;
@@ -176,6 +177,11 @@ fn routes(app: Arc<App>) -> Router {
         .route("/workspaces/{id}/restore", post(workspaces::restore))
         .route("/workspaces/{id}/cancel", post(workspaces::cancel))
         .route("/workspaces/{id}/exec", get(exec::exec))
+        .route(
+            "/workspaces/{id}/services",
+            get(services::list).post(services::act),
+        )
+        .route("/workspaces/{id}/logs", get(services::logs))
         .route("/workspaces/{id}/capture", post(work::capture))
         .route("/workspaces/{id}/changes", get(work::changes))
         .route("/workspaces/{id}/diff", get(work::diff))

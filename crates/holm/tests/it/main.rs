@@ -48,6 +48,8 @@ mod limits_attacks;
 mod on_a_terminal;
 mod renames;
 mod root;
+mod service_logs;
+mod services;
 mod software;
 mod support;
 mod tidy;

@@ -16,8 +16,6 @@ pub struct LeftBehind {
     pub submodules: Vec<String>,
     pub has_lfs: bool,
     pub setup: Vec<String>,
-    /// Names and commands.
-    pub services: Vec<(String, String)>,
 }
 
 /// Settings that programs read from the checkout.
@@ -62,15 +60,9 @@ impl LeftBehind {
             .filter(|(file, _)| checkout.join(file).is_file())
             .map(|(file, _)| *file)
             .collect();
-        let services = config
-            .services
-            .iter()
-            .map(|(name, service)| (name.to_string(), service.run.clone()))
-            .collect();
         Self {
             lock_files,
             setup: config.project.setup.clone(),
-            services,
             ..Self::default()
         }
     }
@@ -114,10 +106,6 @@ impl LeftBehind {
         for command in &self.setup {
             let typed = inside(label, command);
             notes.push(format!("set-up was not run; `{typed}` runs it"));
-        }
-        for (name, command) in &self.services {
-            let typed = inside(label, command);
-            notes.push(format!("service {name} was not started; `{typed}` runs it"));
         }
         if self.has_lfs {
             notes.push(
@@ -185,16 +173,16 @@ mod tests {
         let more = LeftBehind {
             has_lfs: true,
             submodules: vec!["lib/a".to_owned()],
-            setup: vec!["npm ci".to_owned()],
-            services: vec![("web".to_owned(), "PORT=$P npm 'x'".to_owned())],
+            setup: vec!["npm ci".to_owned(), "PORT=$P npm 'x'".to_owned()],
             ..left()
         };
         let notes = more.notes("fix");
         assert!(
             notes.contains(&"set-up was not run; `holm exec fix -- npm ci` runs it".to_owned())
         );
-        let service = r"service web was not started; `holm exec fix -- sh -c 'PORT=$P npm '\''x'\'''` runs it";
-        assert!(notes.contains(&service.to_owned()), "{notes:?}");
+        let quoted =
+            r"set-up was not run; `holm exec fix -- sh -c 'PORT=$P npm '\''x'\'''` runs it";
+        assert!(notes.contains(&quoted.to_owned()), "{notes:?}");
         assert!(notes.iter().all(|note| note.contains("`holm ")));
         assert_eq!(notes.len(), 5);
     }
