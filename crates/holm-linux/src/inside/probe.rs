@@ -34,7 +34,7 @@ pub fn command(text: &str) -> bool {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        command.spawn().is_ok_and(|child| succeeds(child))
+        command.spawn().is_ok_and(succeeds)
     })
 }
 

@@ -89,14 +89,14 @@ pub fn run(context: &Context, arguments: LogsArgs) -> Outcome {
             match context.output.is_json() {
                 true => context.output.document(&line),
                 false => {
-                    let text = line.text.trim_end_matches('\r');
-                    let text = match is_terminal {
-                        true => safe(text),
-                        false => text.to_owned(),
-                    };
-                    context
-                        .output
-                        .asked_for(&format!("{}{text}", names.before(&line)));
+                    let (before, text) = (names.before(&line), line.text.trim_end_matches('\r'));
+                    match is_terminal {
+                        true => context.output.asked_for(&(before + &safe(text))),
+                        false => {
+                            let before = anstream::adapter::strip_str(&before);
+                            context.output.verbatim(&format!("{before}{text}"));
+                        }
+                    }
                 }
             }
         }

@@ -97,23 +97,21 @@ fn act(context: &Context, workspace: &str, one: One, action: Action) -> Outcome 
     });
     context
         .output
-        .done(&list, || said(service, &list, one.no_wait || is_well));
+        .done(&list, || match service.filter(|_| one.no_wait || is_well) {
+            Some(service) => done(service),
+            None => every(&list),
+        });
     ready::outcome(context, trouble.as_ref().filter(|_| !is_well))
 }
 
-fn said(service: Option<&Service>, list: &ServiceList, is_well: bool) -> String {
-    match service {
-        Some(service) if is_well => {
-            let (name, state) = (printable(&service.name), &service.state);
-            format!("{GOOD}✓{GOOD:#} {name}  {state}")
-        }
-        _ => list
-            .services
-            .iter()
-            .map(ready::line)
-            .collect::<Vec<_>>()
-            .join("\n"),
-    }
+fn done(service: &Service) -> String {
+    let (name, state) = (printable(&service.name), &service.state);
+    format!("{GOOD}✓{GOOD:#} {name}  {state}")
+}
+
+fn every(list: &ServiceList) -> String {
+    let lines: Vec<_> = list.services.iter().map(ready::line).collect();
+    lines.join("\n")
 }
 
 fn render(services: &[Service]) -> String {

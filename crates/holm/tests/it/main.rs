@@ -48,6 +48,7 @@ mod limits_attacks;
 mod on_a_terminal;
 mod renames;
 mod root;
+mod service_feel;
 mod service_logs;
 mod services;
 mod software;

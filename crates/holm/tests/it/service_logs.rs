@@ -2,7 +2,7 @@
 //! (attacks 139, 143, 145, 164).
 
 use crate::services::{service, with_services};
-use crate::support::{Island, Running, eventually};
+use crate::support::{Island, Running, eventually, program};
 use serde_json::Value;
 use std::path::PathBuf;
 
@@ -119,7 +119,7 @@ fn attack_164_the_last_lines_before_a_crash_are_kept_and_whole() {
     );
     repository.write("crash.py", script);
     repository.commit("crash");
-    repository.holm(&["up", "x"]).exits(1);
+    repository.holm(&["up", "x", "--no-wait"]).ok();
     eventually("it ended", || {
         let shown = island.holm(&["show", "x", "--json"]).json();
         service(&shown, "web")["state"] == "exited"
@@ -214,23 +214,56 @@ fn attack_145_a_follower_that_does_not_read_holds_up_nobody_and_is_told() {
 }
 
 #[test]
-fn attack_139_a_full_disk_inside_is_the_workspaces_own() {
+fn attack_139_lines_that_a_full_disk_has_no_room_for_are_counted_and_said() {
     let island = Island::new();
-    let repository = with_services(
-        &island,
-        "[services.full]\nrun = \"dd if=/dev/zero of=/dev/shm/fill bs=1M 2>&1 | tail -1; echo full; sleep 1000\"\n\
-         ready = { log = \"full\", timeout = \"60s\" }\n[limits]\nmemory = \"256MiB\"\n",
+    let repository = with_services(&island, "[services.web]\nrun = \"python3 count.py\"\n");
+    repository.write("count.py", COUNT);
+    repository.commit("count");
+    let size = std::fs::metadata(program()).unwrap().len() / 1024 + 40 * 1024;
+    let script = format!(
+        r#"mkdir -p "$HOLM_HOME" && mount -t tmpfs -o size={size}k none "$HOLM_HOME" || exit 99
+        holm up a >/dev/null || exit 98
+        count() {{ holm exec a -- cat /dev/shm/count; }}
+        holm exec a -- sh -c 'head -c 1000000000 /dev/zero > ~/fill' 2>/dev/null
+        before=$(count); until [ "$(count)" -gt $((before + 50)) ]; do :; done
+        holm service a ls --json
+        holm exec a -- sh -c 'rm ~/fill'
+        until holm logs a --json | grep -q 'lines were lost'; do :; done
+        holm logs a --json
+        holm daemon stop --all >/dev/null"#
     );
-    let up = repository.holm(&[
-        "up",
-        "x",
-        "--json",
-        "--allow-degraded=memory",
-        "--untrusted",
-    ]);
-    // Where memory is limited its file system is, too: one of both says no.
-    assert!(matches!(up.code, Some(0 | 1)), "{up:?}");
-    assert_eq!(island.states()["x"], "running");
-    island.holm(&["stop", "x"]).ok();
-    assert!(!lines(&island, &["full"]).is_empty() || up.code == Some(1));
+    let ran = island.elsewhere(&repository.path, &script).ok();
+    let out = ran.out();
+    let mut documents = out.lines().map(|line| serde_json::from_str(line).unwrap());
+    let services: Value = documents.next().unwrap();
+    assert_eq!(service(&services, "web")["state"], "ready", "it goes on");
+    let (mut next, mut lost) = (0, 0);
+    for line in documents {
+        let text = line["text"].as_str().unwrap();
+        if line["stream"] == "holm" {
+            let count: u64 = text[1..].split(' ').next().unwrap().parse().unwrap();
+            assert!(text.contains("lines were lost: No space left"), "{text}");
+            (next, lost) = (next + count, lost + count);
+            continue;
+        }
+        assert_eq!(
+            text,
+            format!("{next:05000}"),
+            "every line is there or counted"
+        );
+        next += 1;
+    }
+    assert!(lost > 10, "{lost}");
 }
+
+/// Prints numbers of a page's length, and notes the last where no disk is needed.
+const COUNT: &str = r#"
+import time
+number = 0
+while True:
+    print("%05000d" % number, flush=True)
+    number += 1
+    with open("/dev/shm/count", "w") as note:
+        note.write(str(number))
+    time.sleep(0.005)
+"#;

@@ -66,14 +66,29 @@ impl Run {
         if let Some(earlier) = self.earlier {
             end_all(&self.registry, &self.service.name, earlier, LEFTOVER_GRACE);
         }
-        match self.start() {
-            Ok(Ok((pump, pid))) => {
-                pump.run.mailbox.tell(Event::Started { pid });
-                pump.work();
-            }
-            Ok(Err((run, code, cause))) => run.not_started(code, cause),
-            Err((run, error)) => run.not_started(126, error.to_string()),
-        }
+        let memory_kills = self.registry.limits().memory_kills();
+        let (pid, [out, err], exit) = match self.spawn() {
+            Ok((Started::Running { pid, .. }, outputs, exit)) => (pid, outputs, exit),
+            Ok((Started::Not { code, cause }, ..)) => return self.not_started(code, cause),
+            Err(error) => return self.not_started(126, error.to_string()),
+        };
+        self.mailbox.tell(Event::Started {
+            pid: pid.unsigned_abs(),
+        });
+        let output = |pipe: OwnedFd, stream| Output {
+            pipe: Some(pipe),
+            stream,
+            lines: Lines::default(),
+        };
+        let pump = Pump {
+            probing: Probing::of(&self.service),
+            run: self,
+            outputs: [output(out, Stream::Stdout), output(err, Stream::Stderr)],
+            exit: Some(exit),
+            not_before: None,
+            memory_kills,
+        };
+        pump.work();
     }
 
     fn not_started(self, code: u8, cause: String) {
@@ -82,33 +97,6 @@ impl Run {
         append(&mut records, now(), Stream::Holm, text.as_bytes());
         lock(&self.log).write(&records, 1);
         self.mailbox.tell(Event::NotStarted { code, cause });
-    }
-
-    #[expect(clippy::type_complexity, reason = "used once, two lines above")]
-    #[expect(clippy::result_large_err, reason = "the run is given back")]
-    fn start(self) -> Result<Result<(Pump, u32), (Self, u8, String)>, (Self, io::Error)> {
-        let memory_kills = self.registry.limits().memory_kills();
-        match self.spawn() {
-            Err(error) => Err((self, error)),
-            Ok((Started::Not { code, cause }, ..)) => Ok(Err((self, code, cause))),
-            Ok((Started::Running { pid, .. }, [out, err], exit)) => {
-                let probing = Probing::of(&self.service);
-                let output = |pipe: OwnedFd, stream| Output {
-                    pipe: Some(pipe),
-                    stream,
-                    lines: Lines::default(),
-                };
-                let pump = Pump {
-                    run: self,
-                    outputs: [output(out, Stream::Stdout), output(err, Stream::Stderr)],
-                    exit: Some(exit),
-                    probing,
-                    not_before: None,
-                    memory_kills,
-                };
-                Ok(Ok((pump, pid.unsigned_abs())))
-            }
-        }
     }
 
     fn spawn(&self) -> io::Result<(Started, [OwnedFd; 2], PipeReader)> {
