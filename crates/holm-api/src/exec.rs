@@ -3,6 +3,11 @@
 //! Every message is binary: one byte of channel, then the payload. On [`CONTROL`] the payload is
 //! JSON: the client says [`ToServer`] (first of all `start`), the server [`ToClient`] (last of all
 //! `exit` or `error`). Of stdin at most [`STDIN_WINDOW`] bytes may be unacknowledged.
+//!
+//! With `?key=` and a secret of its own the client can come back when it loses the daemon: it opens
+//! the same route again and says `resume` instead of `start`, and hears [`ToClient::Resumed`] first.
+//! Where it heard [`ToClient::Kept`] it says what it has ([`ToServer::Taken`]) at least whenever
+//! that is [`OUTPUT_STEP`] more than it said before.
 
 use crate::error::ErrorDetail;
 use serde::{Deserialize, Serialize};
@@ -14,6 +19,9 @@ pub const STDERR: u8 = 3;
 
 pub const STDIN_WINDOW: u64 = 256 * 1024;
 
+/// Output is kept until it is said to be there, and not much more than this at a time.
+pub const OUTPUT_STEP: u64 = 64 * 1024;
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToServer {
@@ -21,6 +29,15 @@ pub enum ToServer {
     StdinEof,
     Resize { rows: u16, cols: u16 },
     Signal(i32),
+    Resume(Heard),
+    Taken(Heard),
+}
+
+/// How many bytes of a command's output a client has, since the beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Heard {
+    pub stdout: u64,
+    pub stderr: u64,
 }
 
 /// Bytes are sent as text where they are UTF-8 and as arrays of numbers otherwise.
@@ -53,8 +70,17 @@ pub struct Terminal {
 #[serde(rename_all = "snake_case")]
 pub enum ToClient {
     Started,
+    /// The command can be come back to.
+    Kept,
+    /// So many bytes of stdin have arrived, and so many of them were taken.
+    Resumed {
+        received: u64,
+        taken: u64,
+    },
     StdinTaken(u64),
-    Exit { code: u8 },
+    Exit {
+        code: u8,
+    },
     Error(ErrorDetail),
 }
 

@@ -8,6 +8,7 @@ pub mod daemon;
 pub mod disk;
 pub mod error;
 pub mod exec;
+pub mod files;
 pub mod project;
 pub mod service;
 pub mod work;

@@ -67,6 +67,7 @@ codes! {
     InvalidLabel, "invalid_label", Usage, "the label is not 1 to 40 of a-z, 0-9 and -";
     InvalidConfig, "invalid_config", Usage, "holm.toml or config.toml has errors";
     NotARepository, "not_a_repository", Usage, "the directory is not inside a git work tree";
+    InvalidPath, "invalid_path", Usage, "the path is not one below the project's root";
     WorkspaceNotFound, "workspace_not_found", NotFound, "no workspace has this name";
     ProjectNotFound, "project_not_found", NotFound, "no project has this name";
     ServiceNotFound, "service_not_found", NotFound, "the workspace has no service of this name";
@@ -83,6 +84,11 @@ codes! {
     DoesNotApply, "does_not_apply", Refused, "the change does not fit your checkout";
     NeedsYes, "needs_yes", Refused, "the change has parts that tools execute by themselves, and nobody said yes";
     NotTrusted, "not_trusted", Refused, "holm.toml asks for something of the host that nobody approved";
+    NotAFile, "not_a_file", Refused, "it is a directory, a link, a pipe, a socket or a device, and the request needs a file";
+    NotADirectory, "not_a_directory", Refused, "it is not a directory, and the request needs one";
+    NotEmpty, "not_empty", Refused, "the directory is not empty, and the request is not recursive";
+    PermissionDenied, "permission_denied", Refused, "the workspace's own user may not do this to the file";
+    TooLarge, "too_large", Refused, "it is more than one request may carry";
     NotRunning, "not_running", Refused, "the workspace is stopped and may not be started";
     Busy, "busy", Refused, "another operation on this workspace is under way";
     Refused, "refused", Refused, "the request is not allowed here";

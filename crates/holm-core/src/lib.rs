@@ -18,6 +18,7 @@ pub mod side;
 pub mod state;
 pub mod toolchain;
 pub mod trash;
+pub mod tree_path;
 pub mod trust;
 
 pub use fault::{Code, Fault, Kind};
@@ -25,3 +26,4 @@ pub use id::{ProjectId, WorkspaceId};
 pub use label::{Label, ProjectName};
 pub use reference::WorkspaceRef;
 pub use side::{Guest, Host};
+pub use tree_path::TreePath;

@@ -3,7 +3,7 @@
 use crate::converge::Goal;
 use crate::driver::Driver;
 use crate::engine::{Engine, Inner, detached, now};
-use crate::exec::{ExecRequest, ExecStream};
+use crate::exec::{ExecRequest, ExecStream, Resume};
 use crate::store::Store;
 use holm_core::plan::{Desired, Keeper};
 use holm_core::{Code, Fault, WorkspaceId};
@@ -37,6 +37,13 @@ impl<D: Driver, S: Store> Engine<D, S> {
             }
         });
         self.inner.driver.exec(id, request).await
+    }
+
+    /// Goes on with a command that a daemon before this one began. Starts nothing.
+    pub async fn resume(&self, id: &WorkspaceId, resume: Resume) -> Result<ExecStream, Fault> {
+        self.inner.note_use(id, now());
+        self.inner.awaken(id, Stopped::Refuse).await?;
+        self.inner.driver.resume(id, resume).await
     }
 }
 

@@ -1,6 +1,6 @@
 //! How a workspace is made real. The engine decides and writes down; a driver acts.
 
-use crate::exec::{ExecRequest, ExecStream};
+use crate::exec::{ExecRequest, ExecStream, Resume};
 use crate::isolation::Isolation;
 use crate::service::{ServiceStatus, Services};
 use crate::spec::{Egress, WorkspaceSpec};
@@ -116,6 +116,13 @@ pub trait Driver: Send + Sync + 'static {
         &self,
         id: &WorkspaceId,
         request: ExecRequest,
+    ) -> impl Future<Output = Result<ExecStream, Fault>> + Send;
+
+    /// Goes on with a command whose client lost its daemon.
+    fn resume(
+        &self,
+        id: &WorkspaceId,
+        resume: Resume,
     ) -> impl Future<Output = Result<ExecStream, Fault>> + Send;
 
     /// Connects to a port of a running workspace's own loopback.

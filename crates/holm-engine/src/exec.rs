@@ -13,6 +13,16 @@ pub struct ExecRequest {
     pub cwd: Option<Vec<u8>>,
     pub terminal: Option<Terminal>,
     pub timeout: Option<Duration>,
+    /// A secret of the client's, by which it finds the command again when it lost its daemon.
+    pub key: Option<String>,
+}
+
+/// A client that lost its daemon: its command's key, and how much of the output it has.
+#[derive(Clone, Debug)]
+pub struct Resume {
+    pub key: String,
+    pub stdout: u64,
+    pub stderr: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -33,6 +43,11 @@ pub enum ExecInput {
     },
     /// A signal number, to the command's process group.
     Signal(i32),
+    /// How many bytes of the output the client has; said only after [`ExecOutput::Kept`].
+    Taken {
+        stdout: u64,
+        stderr: u64,
+    },
     /// The client went away on purpose: SIGHUP to the command's process group.
     Hangup,
 }
@@ -41,6 +56,14 @@ pub enum ExecInput {
 #[derive(Debug)]
 pub enum ExecOutput {
     Started,
+    /// The command can be come back to by its key.
+    Kept,
+    /// The first answer to who came back: so many bytes of stdin have arrived, and so many of them
+    /// were taken.
+    Resumed {
+        received: u64,
+        taken: u64,
+    },
     Stdout(Vec<u8>),
     Stderr(Vec<u8>),
     /// So many more bytes of stdin were taken; the sender keeps at most [`STDIN_WINDOW`] in flight.

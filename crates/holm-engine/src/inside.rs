@@ -66,7 +66,10 @@ pub(crate) async fn ask<D: Driver>(
                 });
             }
             ExecOutput::Failed(fault) => return Err(fault),
-            ExecOutput::Started | ExecOutput::StdinTaken(_) => {}
+            ExecOutput::Started
+            | ExecOutput::Kept
+            | ExecOutput::Resumed { .. }
+            | ExecOutput::StdinTaken(_) => {}
         }
     }
     Err(failed(what, "it ended without saying how"))

@@ -9,6 +9,7 @@ pub mod driver;
 mod engine;
 pub mod exec;
 mod failpoint;
+pub mod files;
 mod gc;
 mod idle;
 mod inside;

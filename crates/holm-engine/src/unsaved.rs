@@ -148,7 +148,11 @@ async fn git<D: Driver>(
             ExecOutput::Stdout(bytes) => stdout.extend_from_slice(&bytes),
             ExecOutput::Exit(code) => return Ok(Answer { stdout, code }),
             ExecOutput::Failed(fault) => return Err(fault.into()),
-            ExecOutput::Started | ExecOutput::Stderr(_) | ExecOutput::StdinTaken(_) => {}
+            ExecOutput::Started
+            | ExecOutput::Kept
+            | ExecOutput::Resumed { .. }
+            | ExecOutput::Stderr(_)
+            | ExecOutput::StdinTaken(_) => {}
         }
     }
     Err(Unexamined::Unknown(what))

@@ -117,9 +117,7 @@ impl GitError {
             GitError::InTheWay { .. } => Code::DirtyCheckout,
             GitError::DoesNotApply { .. } => Code::DoesNotApply,
             GitError::Cancelled => Code::Cancelled,
-            GitError::Failed { detail, .. } if detail.contains("No space left on device") => {
-                Code::DiskFull
-            }
+            GitError::Failed { detail, .. } if is_for_want_of_room(detail) => Code::DiskFull,
             GitError::Failed { detail, .. } if detail.contains("Read-only file system") => {
                 Code::ReadOnly
             }
@@ -191,6 +189,12 @@ impl GitError {
             _ => "`git fsck` checks the repository; `holm doctor` checks this machine".to_owned(),
         }
     }
+}
+
+/// In the kernel's words, or in git's own.
+fn is_for_want_of_room(detail: &str) -> bool {
+    let words = ["No space left on device", "Out of diskspace"];
+    words.iter().any(|word| detail.contains(word))
 }
 
 impl From<GitError> for Fault {

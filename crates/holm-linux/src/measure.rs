@@ -3,16 +3,18 @@
 //! A role of its own ([`command`]), because directories that somebody inside closed can be read only
 //! by who has rights over them, which takes a user namespace, and those are for fresh processes. One
 //! line on stdout: the number of bytes. Called by keepers now and then, and by the driver before a
-//! launch.
+//! launch. The driver adds up the whole data directory with the same [`Meter`].
 
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, fstat, openat, statat};
-use rustix::io::Errno;
 use std::collections::HashSet;
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::process::{Command, Stdio};
+
+/// The unit of `st_blocks`, whatever the file system's own is.
+pub const BLOCK: u64 = 512;
 
 /// The role.
 pub fn main() -> ! {
@@ -63,6 +65,23 @@ pub fn understand(stdout: &[u8]) -> io::Result<u64> {
         .map_err(|_| io::Error::other("the measuring process did not say"))
 }
 
+/// Adds up trees; a file with several names counts the first time only. Changes no mode, follows no
+/// link, and goes past what it may not read.
+#[derive(Default)]
+pub struct Meter {
+    seen: HashSet<(u64, u64)>,
+    /// Directories that could not be read.
+    pub unread: u64,
+}
+
+/// The size of one tree.
+#[derive(Clone, Copy, Default)]
+pub struct Measured {
+    pub bytes: u64,
+    /// Of it, in files that have further names.
+    pub linked: u64,
+}
+
 /// Where the walk is: directories that are still to be entered, level by level. Only the one that is
 /// being read is open, so that no depth is too deep.
 struct Level {
@@ -73,83 +92,112 @@ struct Level {
 
 /// The bytes of everything in a directory. What changes meanwhile may be missed.
 pub fn disk_usage(directory: &Path) -> io::Result<u64> {
-    let mut here = open(CWD, directory)?;
-    let top = fstat(&here)?;
-    let mut count = Count {
-        device: top.st_dev,
-        seen: HashSet::new(),
-        blocks: top.st_blocks as u64,
-    };
-    let mut levels = vec![Level {
-        identity: (top.st_dev, top.st_ino),
-        to_enter: count.read(&here)?,
-    }];
-    while let Some(level) = levels.last_mut() {
-        if let Some(name) = level.to_enter.pop() {
-            // It may be gone, or be something else by now.
-            if let Ok(child) = open(here.as_fd(), name.as_c_str()) {
-                let status = fstat(&child)?;
-                if status.st_dev == count.device {
-                    let to_enter = count.read(&child)?;
-                    levels.push(Level {
-                        identity: (status.st_dev, status.st_ino),
-                        to_enter,
-                    });
-                    here = child;
-                }
+    open(CWD, directory)?;
+    Ok(Meter::default().tree(directory).bytes)
+}
+
+// === impl Meter ===
+
+impl Meter {
+    /// What a path takes, with everything below it on the same file system.
+    pub fn tree(&mut self, path: &Path) -> Measured {
+        let mut measured = Measured::default();
+        let Ok(top) = statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW) else {
+            return measured;
+        };
+        self.add(&top, &mut measured);
+        if !is_directory(&top) {
+            return measured;
+        }
+        let Ok(mut here) = open(CWD, path) else {
+            self.unread += 1;
+            return measured;
+        };
+        let mut levels = vec![Level {
+            identity: (top.st_dev, top.st_ino),
+            to_enter: self.directory(&here, top.st_dev, &mut measured),
+        }];
+        while let Some(level) = levels.last_mut() {
+            let Some(name) = level.to_enter.pop() else {
+                levels.pop();
+                let Some(above) = levels.last() else { break };
+                // Moved away under the walk: the rest of it is not found.
+                let Some(back) = parent(&here, above.identity) else {
+                    self.unread += 1;
+                    break;
+                };
+                here = back;
+                continue;
+            };
+            let opened = open(here.as_fd(), name.as_c_str());
+            let Ok((stat, child)) = opened.and_then(|child| Ok((fstat(&child)?, child))) else {
+                self.unread += 1;
+                continue;
+            };
+            if stat.st_dev == top.st_dev {
+                levels.push(Level {
+                    identity: (stat.st_dev, stat.st_ino),
+                    to_enter: self.directory(&child, top.st_dev, &mut measured),
+                });
+                here = child;
             }
-            continue;
         }
-        levels.pop();
-        let Some(above) = levels.last() else { break };
-        here = open(here.as_fd(), c"..")?;
-        let status = fstat(&here)?;
-        if (status.st_dev, status.st_ino) != above.identity {
-            // Moved away under the walk. The next one starts from the top.
-            break;
-        }
+        measured
     }
-    Ok(count.blocks * 512)
-}
 
-struct Count {
-    device: u64,
-    /// Files with several names.
-    seen: HashSet<u64>,
-    blocks: u64,
-}
-
-// === impl Count ===
-
-impl Count {
-    /// Counts everything in one directory and returns the directories in it.
-    fn read(&mut self, directory: &OwnedFd) -> io::Result<Vec<CString>> {
-        let mut directories = Vec::new();
-        for entry in Dir::read_from(directory)? {
-            let entry = entry?;
+    /// Adds what is in a directory; returns the directories in it.
+    fn directory(
+        &mut self,
+        directory: &OwnedFd,
+        device: u64,
+        measured: &mut Measured,
+    ) -> Vec<CString> {
+        let mut inner = Vec::new();
+        let Ok(entries) = Dir::read_from(directory) else {
+            self.unread += 1;
+            return inner;
+        };
+        for entry in entries.flatten() {
             let name = entry.file_name();
             if matches!(name.to_bytes(), b"." | b"..") {
                 continue;
             }
-            let status = match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
-                Ok(status) => status,
-                Err(Errno::NOENT) => continue,
-                Err(error) => return Err(error.into()),
+            // What is gone meanwhile takes nothing.
+            let Ok(stat) = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) else {
+                continue;
             };
-            self.add(name, &status, &mut directories);
+            if stat.st_dev != device {
+                continue;
+            }
+            self.add(&stat, measured);
+            if is_directory(&stat) {
+                inner.push(name.to_owned());
+            }
         }
-        Ok(directories)
+        inner
     }
 
-    fn add(&mut self, name: &CStr, status: &Stat, directories: &mut Vec<CString>) {
-        let is_directory = FileType::from_raw_mode(status.st_mode) == FileType::Directory;
-        if is_directory {
-            directories.push(name.to_owned());
-        } else if status.st_nlink > 1 && !self.seen.insert(status.st_ino) {
-            return;
+    fn add(&mut self, stat: &Stat, measured: &mut Measured) {
+        let bytes = stat.st_blocks.cast_unsigned() * BLOCK;
+        if stat.st_nlink > 1 && !is_directory(stat) {
+            if !self.seen.insert((stat.st_dev, stat.st_ino)) {
+                return;
+            }
+            measured.linked += bytes;
         }
-        self.blocks += status.st_blocks as u64;
+        measured.bytes += bytes;
     }
+}
+
+fn is_directory(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::Directory
+}
+
+/// The directory above, if it is still the one that was come from.
+fn parent(directory: &OwnedFd, identity: (u64, u64)) -> Option<OwnedFd> {
+    let above = open(directory.as_fd(), c"..").ok()?;
+    let stat = fstat(&above).ok()?;
+    ((stat.st_dev, stat.st_ino) == identity).then_some(above)
 }
 
 fn open(parent: impl AsFd, name: impl rustix::path::Arg) -> io::Result<OwnedFd> {
@@ -161,7 +209,7 @@ fn open(parent: impl AsFd, name: impl rustix::path::Arg) -> io::Result<OwnedFd> 
 mod tests {
     use super::*;
     use std::fs;
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     const MIB: u64 = 1 << 20;
 
@@ -201,5 +249,45 @@ mod tests {
         assert!(disk_usage(place.path()).unwrap() >= 2 * MIB);
         crate::driver::remove_tree(place.path()).unwrap();
         fs::create_dir(place.path()).unwrap();
+    }
+
+    #[test]
+    fn links_count_once_and_holes_not_at_all() {
+        let place = tempfile::tempdir().unwrap();
+        let (one, two) = (place.path().join("one"), place.path().join("two"));
+        fs::create_dir(&one).unwrap();
+        fs::create_dir(&two).unwrap();
+        fs::write(one.join("file"), vec![1; 1 << 20]).unwrap();
+        fs::File::open(one.join("file"))
+            .unwrap()
+            .sync_all()
+            .unwrap();
+        fs::hard_link(one.join("file"), two.join("file")).unwrap();
+        fs::File::create(two.join("hole"))
+            .unwrap()
+            .set_len(1 << 40)
+            .unwrap();
+        symlink("/usr", two.join("out")).unwrap();
+        let mut meter = Meter::default();
+        let first = meter.tree(&one);
+        assert!(first.bytes >= 1 << 20 && first.linked >= 1 << 20);
+        assert!(meter.tree(&two).bytes < 1 << 20);
+        assert!(Meter::default().tree(&two).bytes >= 1 << 20);
+    }
+
+    #[test]
+    fn closed_directories_are_passed_by_and_stay_closed() {
+        let place = tempfile::tempdir().unwrap();
+        let closed = place.path().join("closed");
+        fs::create_dir(&closed).unwrap();
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
+        let mut meter = Meter::default();
+        meter.tree(place.path());
+        let mode = fs::metadata(&closed).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0);
+        if !rustix::process::geteuid().is_root() {
+            assert_eq!(meter.unread, 1);
+        }
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).unwrap();
     }
 }

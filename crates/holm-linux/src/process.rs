@@ -1,6 +1,7 @@
 //! What `/proc` says of one process: whether it is the one that was meant, and whether it can act.
 //! The driver asks it of keepers, keepers of their init.
 
+use crate::cgroup;
 use crate::wire::Incarnation;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
@@ -26,8 +27,12 @@ fn stat(pid: i32) -> Option<Stat> {
     Some(Stat { state, started })
 }
 
-/// Why a process cannot answer, if it is stopped, or hangs in the kernel. Blocks when it seems to.
+/// Why a process cannot answer, if it is stopped or frozen, or hangs in the kernel. Blocks when it
+/// seems to hang.
 pub fn standstill(pid: i32) -> Option<&'static str> {
+    if cgroup::is_frozen(pid) {
+        return Some("is frozen");
+    }
     let mut waited = Duration::ZERO;
     let pause = Duration::from_millis(20);
     loop {

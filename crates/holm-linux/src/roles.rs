@@ -1,6 +1,6 @@
 //! Which part this process plays. Asked first of all in `main`, before any runtime or thread.
 
-use crate::{init, inside, keeper, launch, measure, mover};
+use crate::{files, init, inside, keeper, launch, measure, mover};
 use std::os::unix::ffi::OsStrExt;
 
 /// The hidden first argument of a keeper.
@@ -32,6 +32,9 @@ pub fn dispatch() {
     }
     if first == MOVER {
         mover::main();
+    }
+    if first == holm_engine::files::wire::ROLE {
+        files::main(arguments.next().unwrap_or_default().as_bytes());
     }
     if first == INSIDE {
         inside::main(&arguments.collect::<Vec<_>>());

@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::PathBuf;
 
-/// The version of everything in this file.
+/// The version of everything in this file. Whatever the versions, a keeper answers `status`, `stop`
+/// and `relabel`, whose form never changes; a command needs the same one.
 pub const VERSION: u32 = 1;
 
 /// The longest payload of one frame; arguments and environment of a command fit.
@@ -151,6 +152,8 @@ pub enum Op {
         label: String,
     },
     Exec(Exec),
+    /// Of a client whose daemon died: the rest of a command that has a key.
+    Resume(Resume),
     /// Answered with `Dialled` and a connected socket of the workspace's network.
     Dial {
         port: u16,
@@ -187,6 +190,18 @@ pub struct Exec {
     pub cwd: Option<Vec<u8>>,
     pub terminal: Option<Terminal>,
     pub timeout_ms: Option<u64>,
+    /// A secret of the client's, by which it can come back. What it has of the output it says
+    /// ([`ExecControl::Taken`]), after the keeper said that it listens to that ([`Answer::Kept`]).
+    #[serde(default)]
+    pub key: Option<String>,
+}
+
+/// The key of a command, and how many bytes of its output the client has.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Resume {
+    pub key: String,
+    pub stdout: u64,
+    pub stderr: u64,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -201,9 +216,17 @@ pub struct Terminal {
 #[serde(rename_all = "snake_case")]
 pub enum ExecControl {
     StdinEof,
-    Resize { rows: u16, cols: u16 },
+    Resize {
+        rows: u16,
+        cols: u16,
+    },
     Signal(i32),
     Hangup,
+    /// How many bytes of the output the client has, since the beginning.
+    Taken {
+        stdout: u64,
+        stderr: u64,
+    },
 }
 
 /// What the keeper answers.
@@ -213,6 +236,13 @@ pub enum Answer {
     Status(Box<Status>),
     Done,
     Started,
+    /// The command can be come back to.
+    Kept,
+    /// The client is back: so many bytes of stdin have arrived, and so many of them were taken.
+    Resumed {
+        received: u64,
+        taken: u64,
+    },
     StdinTaken(u64),
     Exit(u8),
     /// The command could not be started; the code is what a shell would exit with.
@@ -326,6 +356,15 @@ impl LaunchPlan {
     pub fn has(&self, defence: Defence) -> bool {
         !cfg!(debug_assertions) || !self.without.contains(&defence)
     }
+}
+
+/// The version that the daemon speaks. Tests have it be another one (`HOLM_TEST_WIRE=2`).
+pub fn spoken_version() -> u32 {
+    if !cfg!(debug_assertions) {
+        return VERSION;
+    }
+    let asked = std::env::var("HOLM_TEST_WIRE").ok();
+    asked.and_then(|text| text.parse().ok()).unwrap_or(VERSION)
 }
 
 /// The defences that the environment of a test switches off (`HOLM_TEST_WITHOUT=seccomp,pins`).

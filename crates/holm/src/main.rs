@@ -10,6 +10,8 @@ mod config;
 #[cfg(target_os = "linux")]
 mod paths;
 #[cfg(target_os = "linux")]
+mod runtime;
+#[cfg(target_os = "linux")]
 mod server;
 
 #[cfg(target_os = "linux")]

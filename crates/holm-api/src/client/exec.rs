@@ -2,7 +2,7 @@
 
 use super::Client;
 use super::transport::{Transport, fault_of, not_json, went_away};
-use crate::exec::{CONTROL, STDERR, STDIN, STDOUT, Start, ToClient, ToServer};
+use crate::exec::{CONTROL, Heard, STDERR, STDIN, STDOUT, Start, ToClient, ToServer};
 use crate::{ErrorBody, PREFIX};
 use bytes::{Bytes, BytesMut};
 use futures_util::stream::{SplitSink, SplitStream};
@@ -34,6 +34,13 @@ pub struct ExecReceiver(SplitStream<Socket>);
 #[derive(Clone, Debug, PartialEq)]
 pub enum ExecEvent {
     Started,
+    /// The command can be come back to by its key.
+    Kept,
+    /// The first to who came back; see [`Client::resume`].
+    Resumed {
+        received: u64,
+        taken: u64,
+    },
     Stdout(Bytes),
     Stderr(Bytes),
     /// So many more bytes of stdin were taken; see [`crate::exec::STDIN_WINDOW`].
@@ -47,10 +54,39 @@ impl Client {
     /// Runs a command inside a workspace.
     pub async fn exec(&self, id: &WorkspaceId, start: Start) -> Result<ExecSocket, Fault> {
         let route = format!("/workspaces/{id}/exec");
-        let socket = open(&self.transport, &route).await?;
+        self.converse(&route, &ToServer::Start(start)).await
+    }
+
+    /// Like [`Client::exec`], and the client can come back to the command if it loses the daemon:
+    /// `key` is a secret that it never used before. A daemon or a workspace of an older version
+    /// does not say [`ExecEvent::Kept`]; then it cannot.
+    pub async fn exec_kept(
+        &self,
+        id: &WorkspaceId,
+        key: &str,
+        start: Start,
+    ) -> Result<ExecSocket, Fault> {
+        let route = format!("/workspaces/{id}/exec?key={key}");
+        self.converse(&route, &ToServer::Start(start)).await
+    }
+
+    /// Comes back to a command, which goes on after what was heard. The first event is
+    /// [`ExecEvent::Resumed`]: stdin has to go on after what was received.
+    pub async fn resume(
+        &self,
+        id: &WorkspaceId,
+        key: &str,
+        heard: Heard,
+    ) -> Result<ExecSocket, Fault> {
+        let route = format!("/workspaces/{id}/exec?key={key}");
+        self.converse(&route, &ToServer::Resume(heard)).await
+    }
+
+    async fn converse(&self, route: &str, first: &ToServer) -> Result<ExecSocket, Fault> {
+        let socket = open(&self.transport, route).await?;
         let (sink, stream) = socket.split();
         let mut sender = ExecSender(sink);
-        sender.control(&ToServer::Start(start)).await?;
+        sender.control(first).await?;
         Ok(ExecSocket {
             sender,
             receiver: ExecReceiver(stream),
@@ -77,6 +113,11 @@ impl ExecSender {
     /// Sends a signal to the command's process group.
     pub async fn signal(&mut self, number: i32) -> Result<(), Fault> {
         self.control(&ToServer::Signal(number)).await
+    }
+
+    /// Says what was heard; only after [`ExecEvent::Kept`].
+    pub async fn taken(&mut self, heard: Heard) -> Result<(), Fault> {
+        self.control(&ToServer::Taken(heard)).await
     }
 
     async fn control(&mut self, message: &ToServer) -> Result<(), Fault> {
@@ -122,6 +163,8 @@ impl ExecReceiver {
 fn controlled(payload: &[u8]) -> Result<ExecEvent, Fault> {
     match serde_json::from_slice(payload).map_err(not_json)? {
         ToClient::Started => Ok(ExecEvent::Started),
+        ToClient::Kept => Ok(ExecEvent::Kept),
+        ToClient::Resumed { received, taken } => Ok(ExecEvent::Resumed { received, taken }),
         ToClient::StdinTaken(bytes) => Ok(ExecEvent::StdinTaken(bytes)),
         ToClient::Exit { code } => Ok(ExecEvent::Exit(code)),
         ToClient::Error(error) => Err(ErrorBody { error }.into()),

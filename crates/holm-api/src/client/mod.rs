@@ -6,6 +6,7 @@
 
 mod create;
 mod exec;
+mod files;
 mod lines;
 mod receive_pack;
 mod routes;
@@ -16,6 +17,7 @@ mod work;
 
 pub use create::CreateStream;
 pub use exec::{ExecEvent, ExecReceiver, ExecSender, ExecSocket};
+pub use files::{FileDeletion, FileRange, FileSearch, FileWrite};
 pub use receive_pack::PackSocket;
 pub use routes::Removal;
 pub use service::{Follow, Following, LogQuery};

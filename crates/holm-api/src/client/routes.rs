@@ -157,14 +157,7 @@ impl Client {
     where
         R: AsyncRead + Send + Unpin + 'static,
     {
-        let chunks = stream::try_unfold(content, |mut content| async move {
-            let mut chunk = vec![0; CHUNK];
-            let length = content.read(&mut chunk).await?;
-            chunk.truncate(length);
-            let frame = Frame::data(Bytes::from(chunk));
-            Ok((length > 0).then_some((frame, content)))
-        });
-        let body: Body = StreamBody::new(chunks).boxed_unsync();
+        let body = chunks_of(content);
         let sent = self.transport.send(Method::POST, "/uploads", body).await;
         let (response, connection) = sent?;
         let answer = whole(response).await?;
@@ -191,4 +184,16 @@ impl Client {
         let route = format!("/workspaces/{id}/cancel");
         self.transport.plain(Method::POST, &route).await
     }
+}
+
+/// A body that is read as it is sent.
+pub(super) fn chunks_of(content: impl AsyncRead + Send + Unpin + 'static) -> Body {
+    let chunks = stream::try_unfold(content, |mut content| async move {
+        let mut chunk = vec![0; CHUNK];
+        let length = content.read(&mut chunk).await?;
+        chunk.truncate(length);
+        let frame = Frame::data(Bytes::from(chunk));
+        Ok((length > 0).then_some((frame, content)))
+    });
+    StreamBody::new(chunks).boxed_unsync()
 }

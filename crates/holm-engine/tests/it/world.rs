@@ -8,7 +8,7 @@ use holm_core::{Code, Fault, Label, ProjectId, WorkspaceId};
 use holm_engine::driver::{
     Condemn, Condemned, Driver, Ended, Journaled, Known, Progress, Sighting, Survey,
 };
-use holm_engine::exec::{ExecOutput, ExecRequest, ExecStream};
+use holm_engine::exec::{ExecOutput, ExecRequest, ExecStream, Resume};
 use holm_engine::service::Services;
 use holm_engine::spec::{
     Brought, Code as CodeSpec, Egress, Environment, Limits, Network, WorkspaceSpec,
@@ -230,6 +230,10 @@ impl Driver for FakeDriver {
             let _ = said.send(ExecOutput::Exit(code)).await;
         });
         Ok(ExecStream { input, output })
+    }
+
+    async fn resume(&self, _: &WorkspaceId, _: Resume) -> Result<ExecStream, Fault> {
+        Err(Fault::new(Code::ExecFailed, "no such command", "none"))
     }
 
     async fn dial(&self, _: &WorkspaceId, _: u16) -> io::Result<TcpStream> {

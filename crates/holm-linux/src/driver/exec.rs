@@ -1,13 +1,14 @@
 //! One command inside, as channels: frames of the keeper's control socket on one side, the
 //! engine's values on the other.
 
-use super::keeper::{connect, keeper_fault, read_frame};
+use super::keeper::{connect, keeper_fault, read_frame, refused};
 use crate::layout::WorkspaceDirs;
 use crate::wire::{
-    Answer, Exec, ExecControl, Op, Request, Terminal, VERSION, channel, control_frame, frame,
+    self, Answer, Exec, ExecControl, Op, Request, Terminal, channel, control_frame, frame,
+    spoken_version,
 };
 use holm_core::Fault;
-use holm_engine::exec::{ExecInput, ExecOutput, ExecRequest, ExecStream};
+use holm_engine::exec::{ExecInput, ExecOutput, ExecRequest, ExecStream, Resume};
 use std::io;
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -27,13 +28,28 @@ pub async fn exec(dirs: &WorkspaceDirs, request: ExecRequest) -> Result<ExecStre
             cols: terminal.cols,
         }),
         timeout_ms: request.timeout.map(|limit| limit.as_millis() as u64),
+        key: request.key,
     });
+    converse(dirs, op).await
+}
+
+/// The rest of a command whose client lost its daemon.
+pub async fn resume(dirs: &WorkspaceDirs, resume: Resume) -> Result<ExecStream, Fault> {
+    let op = Op::Resume(wire::Resume {
+        key: resume.key,
+        stdout: resume.stdout,
+        stderr: resume.stderr,
+    });
+    converse(dirs, op).await
+}
+
+async fn converse(dirs: &WorkspaceDirs, op: Op) -> Result<ExecStream, Fault> {
     let asked = async {
         let stream = connect(dirs).await?;
         let (reader, mut writer) = stream.into_split();
         writer
             .write_all(&control_frame(&Request {
-                version: VERSION,
+                version: spoken_version(),
                 op,
             })?)
             .await?;
@@ -59,6 +75,9 @@ async fn write_input(mut writer: OwnedWriteHalf, mut input: mpsc::Receiver<ExecI
                 (control_frame(&ExecControl::Resize { rows, cols }), false)
             }
             Some(ExecInput::Signal(signal)) => (control_frame(&ExecControl::Signal(signal)), false),
+            Some(ExecInput::Taken { stdout, stderr }) => {
+                (control_frame(&ExecControl::Taken { stdout, stderr }), false)
+            }
             Some(ExecInput::Hangup) | None => (control_frame(&ExecControl::Hangup), true),
         };
         let written = match message {
@@ -96,6 +115,8 @@ fn understand(kind: u8, payload: Vec<u8>) -> Vec<ExecOutput> {
     }
     let one = match serde_json::from_slice(&payload) {
         Ok(Answer::Started) => ExecOutput::Started,
+        Ok(Answer::Kept) => ExecOutput::Kept,
+        Ok(Answer::Resumed { received, taken }) => ExecOutput::Resumed { received, taken },
         Ok(Answer::StdinTaken(bytes)) => ExecOutput::StdinTaken(bytes),
         Ok(Answer::Exit(code)) => ExecOutput::Exit(code),
         // As a shell does it: a word on stderr, and the code.
@@ -107,7 +128,7 @@ fn understand(kind: u8, payload: Vec<u8>) -> Vec<ExecOutput> {
                 ExecOutput::Exit(code),
             ];
         }
-        Ok(Answer::Refused(why)) => ExecOutput::Failed(keeper_fault(&why)),
+        Ok(Answer::Refused(why)) => ExecOutput::Failed(refused(&why)),
         Ok(_) => ExecOutput::Failed(keeper_fault("a wrong answer")),
         Err(error) => ExecOutput::Failed(keeper_fault(&error.to_string())),
     };

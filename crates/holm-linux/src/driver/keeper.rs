@@ -2,7 +2,7 @@
 
 use crate::launch::{descriptor_path, open_directory};
 use crate::layout::WorkspaceDirs;
-use crate::wire::{Answer, MAX_FRAME, Op, Request, VERSION, channel, control_frame};
+use crate::wire::{Answer, MAX_FRAME, Op, Request, channel, control_frame, spoken_version};
 use holm_core::{Code, Fault};
 use std::io;
 use std::time::Duration;
@@ -30,7 +30,7 @@ pub async fn ask_within(dirs: &WorkspaceDirs, op: Op, limit: Duration) -> Result
         let mut stream = connect(dirs).await?;
         stream
             .write_all(&control_frame(&Request {
-                version: VERSION,
+                version: spoken_version(),
                 op,
             })?)
             .await?;
@@ -42,7 +42,7 @@ pub async fn ask_within(dirs: &WorkspaceDirs, op: Op, limit: Duration) -> Result
         Err(_) => return Err(keeper_fault("it does not answer")),
     };
     match answer {
-        Answer::Refused(why) => Err(keeper_fault(&why)),
+        Answer::Refused(why) => Err(refused(&why)),
         other => Ok(other),
     }
 }
@@ -68,6 +68,15 @@ async fn read_answer(stream: &mut UnixStream) -> io::Result<Answer> {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "not an answer"));
     }
     Ok(serde_json::from_slice(&payload)?)
+}
+
+/// A keeper that answers, and says no.
+pub fn refused(why: &str) -> Fault {
+    Fault::new(
+        Code::ExecFailed,
+        format!("the workspace's keeper refuses: {why}"),
+        "`holm show` says what is known of it; `holm restart` starts it anew",
+    )
 }
 
 pub fn keeper_fault(why: &str) -> Fault {

@@ -9,7 +9,7 @@ use crate::cgroup::{self, Limits};
 use crate::keeper;
 use crate::layout::WorkspaceDirs;
 use crate::measure;
-use crate::wire::{LaunchAnswer, LaunchFailure, LaunchPlan, Part, VERSION, switched_off};
+use crate::wire::{LaunchAnswer, LaunchFailure, LaunchPlan, Part, spoken_version, switched_off};
 use holm_core::config::display_size;
 use holm_core::{Code, Fault};
 use holm_engine::driver::Ended;
@@ -138,16 +138,21 @@ async fn start_keeper(
         tokio::spawn(async move { child.wait().await });
         io::Result::Ok(answer)
     };
-    let answer = match tokio::time::timeout(PATIENCE, started).await {
-        Ok(Ok(answer)) => answer,
-        Ok(Err(error)) => return Err(start_fault(&spec.id, &error.to_string())),
-        Err(_) => return Err(start_fault(&spec.id, "its keeper does not answer")),
+    let why = match tokio::time::timeout(PATIENCE, started).await {
+        Ok(Ok(answer)) => match serde_json::from_slice(&answer) {
+            Ok(LaunchAnswer::Ready) => return Ok(()),
+            // It has written down itself why.
+            Ok(LaunchAnswer::Failed(failure)) => return Err(explain(&spec.id, &failure)),
+            Err(_) => "its keeper ended without a word".to_owned(),
+        },
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => "its keeper does not answer".to_owned(),
     };
-    match serde_json::from_slice(&answer) {
-        Ok(LaunchAnswer::Ready) => Ok(()),
-        Ok(LaunchAnswer::Failed(failure)) => Err(explain(&spec.id, &failure)),
-        Err(_) => Err(start_fault(&spec.id, "its keeper ended without a word")),
+    if matches!(observe::keeper_pid(dirs), Ok(None)) {
+        // That it did not start matters more than that this could not be written down.
+        let _ = keeper::write_not_started(dirs, &why);
     }
+    Err(start_fault(&spec.id, &why))
 }
 
 fn plan(
@@ -160,7 +165,7 @@ fn plan(
     let visible = toolchains(spec);
     let (required, forgone) = required_and_forgone(spec);
     Ok(LaunchPlan {
-        version: VERSION,
+        version: spoken_version(),
         id: spec.id.clone(),
         label: spec.label.clone(),
         root: spec.root.clone(),

@@ -15,7 +15,7 @@ mod program;
 mod reap;
 mod remove;
 mod services;
-mod unpack;
+pub(crate) mod unpack;
 #[cfg(test)]
 mod unpack_tests;
 
@@ -27,7 +27,7 @@ use holm_core::{Code, Fault, ProjectId, WorkspaceId};
 use holm_engine::driver::{
     Condemn, Condemned, Driver, Journaled, Known, Progress, Sighting, Survey,
 };
-use holm_engine::exec::{ExecRequest, ExecStream};
+use holm_engine::exec::{ExecRequest, ExecStream, Resume};
 use holm_engine::service::Services;
 use holm_engine::spec::{Egress, WorkspaceSpec};
 use std::collections::HashMap;
@@ -153,6 +153,10 @@ impl Driver for LinuxDriver {
 
     async fn exec(&self, id: &WorkspaceId, request: ExecRequest) -> Result<ExecStream, Fault> {
         exec::exec(&self.layout.workspace(id), request).await
+    }
+
+    async fn resume(&self, id: &WorkspaceId, resume: Resume) -> Result<ExecStream, Fault> {
+        exec::resume(&self.layout.workspace(id), resume).await
     }
 
     async fn dial(&self, id: &WorkspaceId, port: u16) -> io::Result<TcpStream> {

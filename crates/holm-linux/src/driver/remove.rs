@@ -1,6 +1,7 @@
 //! Deleting a tree that a workspace wrote: without following links, however deep it is, whatever
 //! modes its directories have, and never across a mount.
 
+use crate::measure::BLOCK;
 use rustix::fs::{
     AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, Stat, StatxAttributes, StatxFlags,
     chmodat, fstat, openat, renameat_with, statat, statx, unlinkat,
@@ -8,7 +9,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 /// Directories that are open at a time; what is deeper is moved up first.
@@ -137,9 +138,6 @@ impl Removal<'_> {
     }
 }
 
-/// The unit of `st_blocks`, whatever the file system's own is.
-pub const BLOCK: u64 = 512;
-
 /// A file with further names stays on the disk.
 fn freed_by(stat: &Stat) -> u64 {
     match stat.st_nlink {
@@ -164,7 +162,14 @@ fn open(parent: impl AsFd, name: impl rustix::path::Arg + Copy) -> Result<OwnedF
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let opened = match openat(&parent, name, flags, Mode::empty()) {
         Err(Errno::ACCESS) => {
-            chmodat(&parent, name, Mode::RWXU, AtFlags::empty())?;
+            let closed = openat(&parent, name, flags | OFlags::PATH, Mode::empty())?;
+            // By its descriptor: meanwhile the name may be a link's.
+            let place = format!("/proc/self/fd/{}", closed.as_raw_fd());
+            match chmodat(CWD, place, Mode::RWXU, AtFlags::empty()) {
+                // The mover is not in the process namespace that `/proc` shows.
+                Err(Errno::NOENT) => chmodat(&parent, name, Mode::RWXU, AtFlags::empty())?,
+                changed => changed?,
+            }
             openat(&parent, name, flags, Mode::empty())?
         }
         other => other?,

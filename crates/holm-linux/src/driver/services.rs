@@ -2,7 +2,7 @@
 
 use super::keeper::{self, keeper_fault, read_frame};
 use crate::layout::WorkspaceDirs;
-use crate::wire::{Answer, Op, Request, ServiceWish, VERSION, channel, control_frame};
+use crate::wire::{Answer, Op, Request, ServiceWish, channel, control_frame, spoken_version};
 use holm_core::Fault;
 use holm_core::service::Wish;
 use holm_engine::service::{ServiceStatus, Services};
@@ -22,7 +22,7 @@ pub async fn watch(dirs: &WorkspaceDirs) -> Result<mpsc::Receiver<Services>, Fau
     let fault = |error: io::Error| keeper_fault(&error.to_string());
     let mut stream = keeper::connect(dirs).await.map_err(fault)?;
     let request = Request {
-        version: VERSION,
+        version: spoken_version(),
         op: Op::WatchServices,
     };
     let request = control_frame(&request).map_err(fault)?;

@@ -1,4 +1,6 @@
-//! Laying out the files that a client sent along, into an upper layer that nothing has mounted yet.
+//! Laying out the files that a client sent along: into an upper layer that nothing has mounted yet,
+//! and by the file API ([`crate::files`]) into a tree that others change meanwhile. So every step is
+//! relative to a descriptor and follows no link.
 //!
 //! Modes and modification times arrive as they were, to the nanosecond: what is brought may be build
 //! output, and build tools compare times.
@@ -24,13 +26,32 @@ const DIRECTORY: OFlags = OFlags::PATH
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
+/// What to do with a repository's own directory at the top of an archive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GitDirectory {
+    Take,
+    Refuse,
+}
+
+/// The files that a client sent along with a new workspace.
 pub fn unpack(archive: &Path, into: &Path) -> io::Result<()> {
     let top = crate::launch::open_directory(into)?;
-    let mut archive = Archive::new(File::open(archive)?);
+    unpack_at(File::open(archive)?, &top, GitDirectory::Refuse)
+}
+
+/// The same from any reader, into an open directory.
+pub fn unpack_at(archive: impl Read, top: &OwnedFd, git: GitDirectory) -> io::Result<()> {
+    let mut archive = Archive::new(archive);
     let mut directories = Vec::new();
     for entry in archive.entries()? {
         let mut entry = entry?;
-        let path = entry.path()?.into_owned();
+        // `tar -c .` writes `./` and `./name`, which every reader takes for the same.
+        let path = entry.path()?;
+        let parts = path.components();
+        let path: PathBuf = parts.filter(|part| *part != Component::CurDir).collect();
+        if path.as_os_str().is_empty() && entry.header().entry_type() == EntryType::Directory {
+            continue;
+        }
         let given = Given {
             mode: Mode::from_raw_mode(entry.header().mode()? & 0o777),
             times: times(&mut entry)?,
@@ -45,7 +66,7 @@ pub fn unpack(archive: &Path, into: &Path) -> io::Result<()> {
         if !plain || path.as_os_str().is_empty() {
             return refuse("not a plain relative path");
         }
-        if path.starts_with(".git") {
+        if git == GitDirectory::Refuse && path.starts_with(".git") {
             return refuse("the repository's own directory is not taken along");
         }
         // Readers of archives do not agree on these, so they are not taken.
@@ -55,12 +76,12 @@ pub fn unpack(archive: &Path, into: &Path) -> io::Result<()> {
         }
         match entry.header().entry_type() {
             EntryType::Directory => {
-                directory(&top, &path)?;
+                directory(top, &path)?;
                 directories.push((path, given));
             }
             EntryType::Regular => {
                 let size = entry.size();
-                if write_file(&top, &path, &given, &mut entry)? != size {
+                if write_file(top, &path, &given, &mut entry)? != size {
                     return refuse("the archive ends in the middle of it");
                 }
             }
@@ -68,7 +89,7 @@ pub fn unpack(archive: &Path, into: &Path) -> io::Result<()> {
                 let Some(target) = entry.link_name()? else {
                     return refuse("a link to nothing");
                 };
-                let (parent, name) = parent(&top, &path)?;
+                let (parent, name) = parent(top, &path)?;
                 remove_existing(&parent, name)?;
                 symlinkat(target.as_ref(), &parent, name)?;
                 utimensat(&parent, name, &given.times, AtFlags::SYMLINK_NOFOLLOW)?;
@@ -76,7 +97,7 @@ pub fn unpack(archive: &Path, into: &Path) -> io::Result<()> {
             _ => return refuse("neither a file nor a directory nor a link"),
         }
     }
-    finish_directories(&top, directories)
+    finish_directories(top, directories)
 }
 
 /// What an entry says of itself besides its content.
@@ -87,7 +108,7 @@ struct Given {
 
 /// Whether an extended header says something twice, of which readers take the first or the last, or
 /// that the content is a map of a file with holes, which can be larger than any disk.
-fn is_ambiguous(entry: &mut Entry<'_, File>) -> io::Result<bool> {
+fn is_ambiguous(entry: &mut Entry<'_, impl Read>) -> io::Result<bool> {
     let mut keys = BTreeSet::new();
     let Some(extensions) = entry.pax_extensions()? else {
         return Ok(false);
@@ -103,7 +124,7 @@ fn is_ambiguous(entry: &mut Entry<'_, File>) -> io::Result<bool> {
 }
 
 /// The modification time; the time of the last access is not brought.
-fn times(entry: &mut Entry<'_, File>) -> io::Result<Timestamps> {
+fn times(entry: &mut Entry<'_, impl Read>) -> io::Result<Timestamps> {
     let mut seconds = i64::try_from(entry.header().mtime()?).unwrap_or(0);
     let mut nanoseconds = 0;
     if let Some(extensions) = entry.pax_extensions()? {
@@ -171,7 +192,7 @@ fn parent<'a>(top: &OwnedFd, path: &'a Path) -> io::Result<(OwnedFd, &'a Path)> 
 }
 
 /// Opens a directory, made with its parents where missing; a link on the way is an error.
-fn directory(top: &OwnedFd, path: &Path) -> io::Result<OwnedFd> {
+pub fn directory(top: &OwnedFd, path: &Path) -> io::Result<OwnedFd> {
     let mut here = rustix::io::dup(top)?;
     for name in path.iter() {
         match mkdirat(&here, name.as_bytes(), Mode::from_raw_mode(0o755)) {
@@ -269,6 +290,9 @@ mod tests {
         refused(&|builder| raw(builder, EntryType::Regular, "../outside/x", ""));
         refused(&|builder| raw(builder, EntryType::Regular, "/tmp/holm-outside-x", ""));
         refused(&|builder| raw(builder, EntryType::Regular, ".git/hooks/post-checkout", ""));
+        refused(&|builder| raw(builder, EntryType::Regular, "./.git/config", ""));
+        refused(&|builder| raw(builder, EntryType::Regular, "./../outside/x", ""));
+        refused(&|builder| raw(builder, EntryType::Regular, ".", ""));
         refused(&|builder| raw(builder, EntryType::Link, "hard", "/etc/passwd"));
         refused(&|builder| raw(builder, EntryType::Fifo, "fifo", ""));
         refused(&|builder| {

@@ -1,7 +1,8 @@
 //! One request on the control socket. The daemon's user and root may ask, nobody else.
 
+use super::kept::Return;
 use super::{exec, registry::Registry};
-use crate::wire::{Answer, Op, Request, VERSION, control_frame, read_control};
+use crate::wire::{Answer, Op, Request, control_frame, read_control};
 use holm_engine::service::Services;
 use rustix::net::sockopt::socket_peercred;
 use std::io::{self, Write};
@@ -43,12 +44,21 @@ fn answer(mut stream: UnixStream, registry: &Registry) -> io::Result<()> {
         Ok(request) => request,
         // Somebody only looked whether anyone is there.
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+            let text = format!("it does not know what to make of this: {error}");
+            return say(&stream, &Answer::Refused(text));
+        }
         Err(error) => return Err(error),
     };
     stream.set_read_timeout(None)?;
-    if request.version != VERSION {
+    let ours = registry.plan.version;
+    let is_simple = matches!(
+        request.op,
+        Op::Status | Op::Stop { .. } | Op::Relabel { .. }
+    );
+    if request.version != ours && !is_simple {
         let text = format!(
-            "this keeper speaks protocol {VERSION}, not {}",
+            "it was started by another version of holm, which speaks protocol {ours}, not {}",
             request.version
         );
         return say(&stream, &Answer::Refused(text));
@@ -64,6 +74,13 @@ fn answer(mut stream: UnixStream, registry: &Registry) -> io::Result<()> {
             say(&stream, &Answer::Done)
         }
         Op::Exec(exec) => exec::run(stream, registry, exec),
+        Op::Resume(resume) => match registry.doors.bring(Return { stream, resume }) {
+            Ok(()) => Ok(()),
+            Err(Return { stream, .. }) => {
+                let why = "it knows nothing of this command".to_owned();
+                say(&stream, &Answer::Refused(why))
+            }
+        },
         Op::WatchServices => match registry.services() {
             Some(services) => services.watch(&stream),
             None => say(&stream, &Answer::Services(Services::default())),

@@ -8,10 +8,12 @@ mod connection;
 mod exec;
 mod guest;
 mod isolation;
+mod kept;
 mod limits;
 mod moving;
 mod registry;
 mod services;
+mod session;
 
 use crate::cgroup::{self, Group};
 use crate::launch::{self, Launched, descriptors};
@@ -112,12 +114,13 @@ fn set_up() -> Result<Keeper, LaunchFailure> {
     let guest = listen(&directories.guest().join("guest.sock"))
         .step(Part::Other, "open the guest socket")?;
     write_last_run(&directories, None, None).step(Part::Other, "write down the start")?;
-    let group = limits::make(&plan, &directories)?;
     let sockets = Sockets { control, guest };
-    let started = start(plan, &directories, group, sockets, lock);
-    if started.is_err() {
+    let started = limits::make(&plan, &directories)
+        .and_then(|group| start(plan, &directories, group, sockets, lock));
+    if let Err(failure) = &started {
         // What was begun must not stay; the failure itself is told.
         let _ = cgroup::sweep(&directories, limits::PATIENCE);
+        let _ = write_not_started(&directories, &failure.to_string());
     }
     started
 }
@@ -195,6 +198,15 @@ fn listen(path: &Path) -> io::Result<UnixListener> {
     }
     let directory = launch::open_directory(parent)?;
     UnixListener::bind(launch::descriptor_path(&directory).join(name))
+}
+
+/// The last run is one that did not come about, so nobody is told how an earlier one ended.
+pub fn write_not_started(directories: &WorkspaceDirs, why: &str) -> io::Result<()> {
+    write_last_run(
+        directories,
+        Some(format!("could not be started: {why}")),
+        None,
+    )
 }
 
 fn write_last_run(

@@ -3,7 +3,7 @@
 
 use super::registry::Registry;
 use crate::layout::WorkspaceDirs;
-use crate::mover;
+use crate::mover::{self, TakenUp};
 use crate::sys::notify::{self, Verdict};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::io::{self, Read, Write};
@@ -18,6 +18,8 @@ pub struct Moving {
     listener: Option<OwnedFd>,
     mover: Option<Mover>,
     failures: u32,
+    /// What the mover is doing; it stays when the mover is killed.
+    taken_up: TakenUp,
     /// What is waited for when there is nothing to wait for.
     never: OwnedFd,
 }
@@ -46,6 +48,7 @@ impl Moving {
             listener,
             mover: None,
             failures: 0,
+            taken_up: TakenUp::new()?,
             never,
         };
         let interrupted = directories
@@ -77,13 +80,20 @@ impl Moving {
             // Its own words are in the log already.
             let _ = mover.child.wait();
             self.failures += 1;
-            return;
+            // Nothing new has come, but somebody may still wait for the one that is gone.
+            if !self.is_waited_for() {
+                return;
+            }
+            if self.failures >= MOST_FAILURES {
+                return self.fail_all();
+            }
         }
         if self.failures >= MOST_FAILURES {
             self.let_through();
         } else if let Err(error) = self.start(registry) {
             eprintln!("cannot start the mover: {error}");
             self.failures += 1;
+            self.fail_all();
         }
     }
 
@@ -93,7 +103,8 @@ impl Moving {
             return Ok(None);
         };
         let plan = &registry.plan;
-        let mut child = mover::command(&plan.program, listener, registry.init())?.spawn()?;
+        let init = registry.init();
+        let mut child = mover::command(&plan.program, listener, init, &self.taken_up)?.spawn()?;
         // It waits for the plan, so it does nothing before it counts as the workspace's.
         if let Some(group) = registry.limits().group() {
             group.take_in(child.id())?;
@@ -108,13 +119,30 @@ impl Moving {
         Ok(word)
     }
 
+    fn is_waited_for(&self) -> bool {
+        let (Some(listener), Ok(all)) = (&self.listener, self.taken_up.all()) else {
+            return false;
+        };
+        all.iter()
+            .any(|id| notify::is_waiting(listener.as_fd(), *id))
+    }
+
+    /// No mover is left to do it.
+    fn fail_all(&self) {
+        if let Some(listener) = &self.listener
+            && let Err(error) = mover::fail_all(listener.as_fd(), &self.taken_up)
+        {
+            eprintln!("cannot answer for the mover: {error}");
+        }
+    }
+
     /// One rename as the kernel does it.
     fn let_through(&self) {
         let Some(listener) = &self.listener else {
             return;
         };
         if let Ok(Some(notification)) = notify::receive(listener.as_fd()) {
-            let _ = notify::answer(listener.as_fd(), &notification, Verdict::Continue);
+            let _ = notify::answer(listener.as_fd(), notification.id, Verdict::Continue);
         }
     }
 }

@@ -1,10 +1,11 @@
 //! What the keeper knows: the plan, the link to init, who waits for which program to start or end.
 
+use super::kept::Doors;
 use super::limits::Limits;
 use super::services::Services;
 use crate::launch::descriptors::send;
 use crate::process;
-use crate::wire::{FromInit, LaunchPlan, Spawn, Status, ToInit, VERSION};
+use crate::wire::{FromInit, LaunchPlan, Spawn, Status, ToInit};
 use holm_engine::Isolation;
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use std::collections::HashMap;
@@ -13,10 +14,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub struct Registry {
     pub plan: LaunchPlan,
+    /// Where clients that lost their daemon find their commands.
+    pub doors: Doors,
     isolation: Isolation,
     limits: Limits,
     init: Init,
@@ -91,6 +94,7 @@ impl Registry {
     ) -> Self {
         Self {
             plan,
+            doors: Doors::default(),
             isolation,
             limits,
             init,
@@ -119,7 +123,7 @@ impl Registry {
                 .count()
         };
         Status {
-            version: VERSION,
+            version: self.plan.version,
             id: self.plan.id.clone(),
             isolation: Isolation {
                 oom_kills: self.limits.memory_kills(),
@@ -269,19 +273,7 @@ impl Registry {
             services.close(grace * 2);
         }
         if hears && self.tell_init(&ToInit::Terminate, &[]).is_ok() {
-            let deadline = Instant::now() + grace;
-            let mut state = self.state();
-            while !state.empty {
-                let left = deadline.saturating_duration_since(Instant::now());
-                if left.is_zero() {
-                    break;
-                }
-                state = self
-                    .changed
-                    .wait_timeout(state, left)
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .0;
-            }
+            self.wait_while(grace, |state| !state.empty);
         }
         self.kill();
     }
@@ -336,18 +328,20 @@ impl Registry {
             let _ = running.exit.write_all(&[KILLED]);
         }
         state.starting.clear();
-        let deadline = Instant::now() + patience;
-        while state.talking > 0 {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            state = self
-                .changed
-                .wait_timeout(state, left)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
-        }
+        drop(state);
+        // After the codes, so that who hears of the one has the other.
+        self.doors.close();
+        self.wait_while(patience, |state| state.talking > 0);
+    }
+
+    /// Waits for a change of what is so now, until `limit`.
+    fn wait_while(&self, limit: Duration, is_so: impl Fn(&State) -> bool) {
+        let state = self.state();
+        // Whoever waits goes on in any case, so neither a poisoned lock nor the time matters.
+        drop(
+            self.changed
+                .wait_timeout_while(state, limit, |state| is_so(state)),
+        );
     }
 
     /// Counts a thread that talks to a client; `None` when there are too many.

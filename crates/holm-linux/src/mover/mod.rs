@@ -11,6 +11,7 @@ mod copy;
 mod journal;
 mod paths;
 mod relocate;
+mod taken_up;
 
 use crate::launch;
 use crate::layout::WorkspaceDirs;
@@ -29,17 +30,21 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+pub use taken_up::TakenUp;
 
 /// The role: the plan comes on stdin, stderr is the keeper's log. The arguments are the numbers of
-/// the descriptors that the keeper left open: where renames are told, and init.
+/// the descriptors that the keeper left open: where renames are told, init, and the renames that the
+/// mover before this one had taken up.
 pub fn main() -> ! {
     let mut numbers = std::env::args()
         .skip(2)
         .filter_map(|text| text.parse().ok());
-    let (Some(listener), Some(init)) = (numbers.next(), numbers.next()) else {
+    let (Some(listener), Some(init), Some(taken_up)) =
+        (numbers.next(), numbers.next(), numbers.next())
+    else {
         std::process::exit(2)
     };
-    let code = match set_up(listener, init).and_then(|mover| mover.serve()) {
+    let code = match set_up(listener, init, taken_up).and_then(|mover| mover.serve()) {
         Ok(()) => 0,
         Err(error) => {
             eprintln!("the mover ended: {error}");
@@ -50,9 +55,18 @@ pub fn main() -> ! {
 }
 
 /// How the keeper starts this role; the plan goes to its stdin.
-pub fn command(program: &Path, listener: &OwnedFd, init: BorrowedFd<'_>) -> io::Result<Command> {
+pub fn command(
+    program: &Path,
+    listener: &OwnedFd,
+    init: BorrowedFd<'_>,
+    taken_up: &TakenUp,
+) -> io::Result<Command> {
     let mut command = Command::new(program);
-    let passed = vec![listener.try_clone()?, init.try_clone_to_owned()?];
+    let passed = vec![
+        listener.try_clone()?,
+        init.try_clone_to_owned()?,
+        taken_up.as_fd().try_clone_to_owned()?,
+    ];
     command.arg(crate::roles::MOVER);
     for descriptor in &passed {
         command.arg(descriptor.as_raw_fd().to_string());
@@ -73,12 +87,14 @@ struct Mover {
     /// The host's `/proc`: this process is not in the one that is mounted inside.
     processes: Arc<OwnedFd>,
     journal: Arc<Journal>,
+    taken_up: Arc<TakenUp>,
 }
 
-fn set_up(listener: i32, init: i32) -> io::Result<Mover> {
+fn set_up(listener: i32, init: i32, taken_up: i32) -> io::Result<Mover> {
     let listener = sys::process::inherited(listener);
     let init = sys::process::inherited(init);
-    for descriptor in [&listener, &init] {
+    let taken_up = sys::process::inherited(taken_up);
+    for descriptor in [&listener, &init, &taken_up] {
         rustix::io::fcntl_setfd(descriptor, rustix::io::FdFlags::CLOEXEC)?;
     }
     sys::process::die_with_parent()?;
@@ -114,6 +130,8 @@ fn set_up(listener: i32, init: i32) -> io::Result<Mover> {
     sys::capability::drop_all_but_looking().map_err(cannot("give up capabilities"))?;
     sys::process::die_with_parent()?;
     relocate::finish_interrupted(&journal).map_err(cannot("finish interrupted moves"))?;
+    let taken_up = TakenUp::from(taken_up);
+    fail_all(listener.as_fd(), &taken_up).map_err(cannot("answer for the mover before"))?;
     // The keeper waits for this word when a move had been interrupted; otherwise nobody reads it.
     let _ = io::stdout().write_all(READY);
     let _ = io::stdout().flush();
@@ -126,7 +144,17 @@ fn set_up(listener: i32, init: i32) -> io::Result<Mover> {
         listener: Arc::new(listener),
         processes,
         journal,
+        taken_up: Arc::new(taken_up),
     })
+}
+
+/// Whoever still waits for a mover that is gone hears that something went wrong: what it wanted has
+/// happened or has not.
+pub fn fail_all(listener: BorrowedFd<'_>, taken_up: &TakenUp) -> io::Result<()> {
+    for id in taken_up.all()? {
+        notify::answer(listener, id, fail(Errno::IO))?;
+    }
+    taken_up.clear()
 }
 
 /// Says what was tried.
@@ -156,26 +184,27 @@ impl Mover {
             let Some(notification) = notify::receive(listener.as_fd())? else {
                 continue;
             };
+            self.taken_up.look_at(notification.id)?;
             let call = match self.understand(&notification) {
                 Ok(Some(call)) => call,
                 Ok(None) => {
-                    notify::answer(listener.as_fd(), &notification, Verdict::Continue)?;
+                    notify::answer(listener.as_fd(), notification.id, Verdict::Continue)?;
                     continue;
                 }
                 Err(errno) => {
-                    notify::answer(listener.as_fd(), &notification, fail(errno))?;
+                    notify::answer(listener.as_fd(), notification.id, fail(errno))?;
                     continue;
                 }
             };
             // The caller's memory and descriptors were reached by its number: they were its own
             // only if it still waits.
-            if !notify::is_waiting(listener.as_fd(), &notification) {
+            if !notify::is_waiting(listener.as_fd(), notification.id) {
                 continue;
             }
             match call.rename() {
-                Ok(()) => notify::answer(listener.as_fd(), &notification, Verdict::Done)?,
-                Err(Errno::XDEV) => self.relocate(notification, call),
-                Err(errno) => notify::answer(listener.as_fd(), &notification, fail(errno))?,
+                Ok(()) => notify::answer(listener.as_fd(), notification.id, Verdict::Done)?,
+                Err(Errno::XDEV) => self.relocate(notification.id, call)?,
+                Err(errno) => notify::answer(listener.as_fd(), notification.id, fail(errno))?,
             }
         }
     }
@@ -190,20 +219,23 @@ impl Mover {
     }
 
     /// Copying takes its time; other renames go on meanwhile.
-    fn relocate(&self, notification: Notification, call: Call) {
+    fn relocate(&self, id: u64, call: Call) -> io::Result<()> {
         let (listener, journal, processes) = (
             Arc::clone(&self.listener),
             Arc::clone(&self.journal),
             Arc::clone(&self.processes),
         );
+        let noted = self.taken_up.note(id)?;
         std::thread::spawn(move || {
             let verdict = match relocate::relocate(&call, &journal, &processes) {
                 Ok(()) => Verdict::Done,
                 Err(errno) => fail(errno),
             };
             // A caller that died has moved or has not; either way nobody waits.
-            let _ = notify::answer(listener.as_fd(), &notification, verdict);
+            let _ = notify::answer(listener.as_fd(), id, verdict);
+            drop(noted);
         });
+        Ok(())
     }
 }
 

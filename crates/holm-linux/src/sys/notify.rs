@@ -9,7 +9,8 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 /// A call that waits for an answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Notification {
-    id: u64,
+    /// Which one it is, to answer it.
+    pub id: u64,
     /// The calling thread, as this process sees it.
     pub thread: i32,
     pub number: libc::c_long,
@@ -90,25 +91,15 @@ pub fn receive(listener: BorrowedFd<'_>) -> io::Result<Option<Notification>> {
 }
 
 /// Whether the call still waits, and so the thread's number still means that thread.
-pub fn is_waiting(listener: BorrowedFd<'_>, notification: &Notification) -> bool {
+pub fn is_waiting(listener: BorrowedFd<'_>, id: u64) -> bool {
     // SAFETY: the request reads one u64, which lives until the call returns.
-    let answer = unsafe {
-        libc::ioctl(
-            listener.as_raw_fd(),
-            request_valid(),
-            &raw const notification.id,
-        )
-    };
+    let answer = unsafe { libc::ioctl(listener.as_raw_fd(), request_valid(), &raw const id) };
     answer == 0
 }
 
-pub fn answer(
-    listener: BorrowedFd<'_>,
-    notification: &Notification,
-    verdict: Verdict,
-) -> io::Result<()> {
+pub fn answer(listener: BorrowedFd<'_>, id: u64, verdict: Verdict) -> io::Result<()> {
     let response = libc::seccomp_notif_resp {
-        id: notification.id,
+        id,
         val: 0,
         error: match verdict {
             Verdict::Fail(errno) => -errno,

@@ -3,19 +3,28 @@
 //!
 //! Three parts run side by side: the daemon's events go to the writing thread, stdin and signals go
 //! to the daemon, and neither waits for the other. Of stdin never more than the protocol's window
-//! is under way.
+//! is under way. When the daemon dies, another one is started and both directions go on where they
+//! were: what was heard is counted, what was sent is kept until it was taken.
 
+use super::connect;
+use super::lines::Lines;
 use super::output::BROKEN_PIPE_EXIT;
+use super::signals::{Heard as Signalled, Signals};
 use super::stream::{Stream, Writer, read_stdin};
 use super::terminal::{self, RawMode};
 use bytes::Bytes;
 use holm_api::client::{Client, ExecEvent, ExecReceiver, ExecSender, ExecSocket};
-use holm_api::exec::{STDIN_WINDOW, Start};
+use holm_api::exec::{Heard, OUTPUT_STEP, STDIN_WINDOW, Start};
 use holm_core::{Code, Fault, WorkspaceId};
 use rustix::io::Errno;
-use serde_json::json;
-use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+use tokio::sync::{Notify, mpsc};
+
+/// How long another daemon is tried to be reached. The command waits a little longer than that.
+const COMES_BACK: Duration = Duration::from_secs(30);
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// How the command's input and output reach the person or program outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +35,45 @@ pub enum Attachment {
     Pipes,
     /// JSON Lines on stdout.
     Lines,
+}
+
+/// What both directions know, whichever daemon is between.
+#[derive(Default)]
+struct Shared {
+    started: Cell<bool>,
+    /// Whether the command can be come back to.
+    kept: Cell<bool>,
+    heard: Cell<Heard>,
+    /// What was sent of stdin and not taken yet, and how much that was in all.
+    untaken: RefCell<VecDeque<u8>>,
+    sent: Cell<u64>,
+    /// Something of this has changed.
+    news: Notify,
+}
+
+/// From the daemon to us.
+struct Hearing {
+    attachment: Attachment,
+    writer: Writer,
+    lines: Lines,
+}
+
+/// From us to the daemon.
+struct Feeding {
+    signals: Signals,
+    input: Option<mpsc::Receiver<Bytes>>,
+    waiting: Option<Bytes>,
+    is_over: bool,
+    /// What the daemon was told that we have.
+    told: Heard,
+}
+
+/// Why one daemon is no longer between.
+enum Ended {
+    Code(u8),
+    /// The output cannot be written any more.
+    Unwritten,
+    Lost(Fault),
 }
 
 /// Runs the command and returns its exit code.
@@ -40,241 +88,273 @@ pub async fn attach(
         Attachment::Terminal => Some(RawMode::enter()?),
         Attachment::Pipes | Attachment::Lines => None,
     };
-    let ExecSocket { sender, receiver } = client.exec(id, start).await?;
-    let credit = Semaphore::new(STDIN_WINDOW as usize);
-    let (started, has_started) = oneshot::channel();
-    let feed = feed(sender, signals, &credit, has_started);
-    let hear = hear(receiver, &credit, started, attachment);
-    tokio::pin!(feed, hear);
-    let result = tokio::select! {
-        code = &mut hear => code,
-        ended = &mut feed => match ended {
-            Some(number) => Ok(128 + number),
-            // The daemon went away, and the other direction knows how and why.
-            None => hear.await,
-        },
+    let key = secret()?;
+    let mut socket = client.exec_kept(id, &key, start).await?;
+    let shared = Shared::default();
+    let mut hearing = Hearing {
+        attachment,
+        writer: Writer::start(),
+        lines: Lines::default(),
+    };
+    let mut feeding = Feeding {
+        signals,
+        input: None,
+        waiting: None,
+        is_over: false,
+        told: Heard::default(),
+    };
+    let result = loop {
+        let ExecSocket { sender, receiver } = socket;
+        let ended = {
+            let feed = feeding.feed(sender, &shared);
+            let hear = hearing.hear(receiver, &shared);
+            tokio::pin!(feed, hear);
+            tokio::select! {
+                ended = &mut hear => ended?,
+                signalled = &mut feed => match signalled {
+                    Some(number) => break Ok(128 + number),
+                    // The daemon went away, and the other direction knows how and why.
+                    None => hear.await?,
+                },
+            }
+        };
+        socket = match ended {
+            Ended::Code(code) => break hearing.finish(Some(code)).await,
+            Ended::Unwritten => break hearing.finish(None).await,
+            Ended::Lost(fault) if !shared.kept.get() => break Err(fault),
+            Ended::Lost(_) => come_back(id, &key, &shared, &mut feeding).await?,
+        };
     };
     drop(raw);
     result
 }
 
-/// Moves events of the daemon to the writing thread until the command has ended.
-async fn hear(
-    mut receiver: ExecReceiver,
-    credit: &Semaphore,
-    started: oneshot::Sender<()>,
-    attachment: Attachment,
-) -> Result<u8, Fault> {
-    let writer = Writer::start();
-    let mut lines = Lines::default();
-    let mut started = Some(started);
-    let code = loop {
-        let (stream, piece) = match receiver.next().await? {
-            ExecEvent::Started => {
-                if let Some(started) = started.take() {
-                    // Nobody waits for it when the feeding side has ended.
-                    let _ = started.send(());
-                }
-                continue;
-            }
-            ExecEvent::StdinTaken(bytes) => {
-                let room = (STDIN_WINDOW as usize).saturating_sub(credit.available_permits());
-                credit.add_permits(room.min(bytes as usize));
-                continue;
-            }
-            ExecEvent::Stdout(piece) => (Stream::Stdout, piece),
-            ExecEvent::Stderr(piece) => (Stream::Stderr, piece),
-            ExecEvent::Exit(code) => break code,
-        };
-        let is_written = match attachment {
-            Attachment::Lines => {
-                let line = lines.piece(stream, &piece);
-                writer.write(Stream::Stdout, line).await
-            }
-            Attachment::Terminal | Attachment::Pipes => writer.write(stream, piece).await,
-        };
-        if !is_written {
-            return written(writer.finish().await).map(|()| BROKEN_PIPE_EXIT);
-        }
-    };
-    if attachment == Attachment::Lines {
-        let last = lines.end(code);
-        writer.write(Stream::Stdout, last).await;
-    }
-    match writer.finish().await {
-        Err(Errno::PIPE) => Ok(BROKEN_PIPE_EXIT),
-        result => written(result).map(|()| code),
-    }
+/// Nobody else can name the command by it.
+fn secret() -> Result<String, Fault> {
+    let mut bytes = [0_u8; 16];
+    let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
+    filled.map_err(|error| {
+        let message = format!("the kernel gives no random numbers: {error}");
+        Fault::new(Code::Internal, message, "try again")
+    })?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-fn written(result: Result<(), Errno>) -> Result<(), Fault> {
-    match result {
-        Ok(()) | Err(Errno::PIPE) => Ok(()),
-        Err(error) => Err(Fault::new(
-            Code::Internal,
-            format!("cannot write the command's output: {error}"),
-            "is the disk full that stdout leads to?",
-        )),
-    }
-}
-
-/// Moves stdin and signals to the daemon. Ends only when the daemon no longer listens, or with the
-/// number of a signal that ends this process although a terminal is attached.
-async fn feed(
-    mut sender: ExecSender,
-    mut signals: Signals,
-    credit: &Semaphore,
-    has_started: oneshot::Receiver<()>,
-) -> Option<u8> {
-    let mut input: Option<mpsc::Receiver<Bytes>> = None;
-    let mut waiting: Option<Bytes> = None;
-    let mut is_over = false;
-    tokio::pin!(has_started);
+/// Another daemon, and by it the same command.
+async fn come_back(
+    id: &WorkspaceId,
+    key: &str,
+    shared: &Shared,
+    feeding: &mut Feeding,
+) -> Result<ExecSocket, Fault> {
+    let begun = Instant::now();
     loop {
-        let length = waiting.as_ref().map_or(0, Bytes::len) as u32;
-        let sent = tokio::select! {
-            // What the command does not get is not read: input stays with us until it runs.
-            begun = &mut has_started, if input.is_none() && !is_over => {
-                match begun {
-                    Ok(()) => input = Some(read_stdin()),
-                    Err(_) => is_over = true,
-                }
-                Ok(())
-            }
-            piece = next(&mut input), if waiting.is_none() && !is_over && input.is_some() => {
-                match piece {
-                    Some(piece) => { waiting = Some(piece); Ok(()) }
-                    None => { is_over = true; sender.stdin_eof().await }
-                }
-            }
-            permit = credit.acquire_many(length), if waiting.is_some() => {
-                if let Ok(permit) = permit {
-                    permit.forget();
-                }
-                let piece = waiting.take().unwrap_or_default();
-                sender.stdin(&piece).await
-            }
-            signal = signals.next() => match signal {
-                Heard::Forward(number) => sender.signal(number).await,
-                Heard::Resized => {
-                    let size = terminal::size();
-                    sender.resize(size.rows, size.cols).await
-                }
-                Heard::End(number) => return Some(number),
-            },
+        let tried = async {
+            let client = connect::started().await?;
+            let mut socket = client.resume(id, key, shared.heard.get()).await?;
+            let first = socket.receiver.next().await?;
+            Ok((socket, first))
         };
-        if sent.is_err() {
-            return None;
+        let fault = match tried.await {
+            Ok((mut socket, ExecEvent::Resumed { received, taken })) => {
+                shared.started.set(true);
+                feeding.told = shared.heard.get();
+                let missed = shared.resumed(received, taken);
+                match feeding.catch_up(&mut socket.sender, &missed).await {
+                    Ok(()) => return Ok(socket),
+                    Err(fault) => fault,
+                }
+            }
+            Ok(_) => not_found_again("the daemon does not know how"),
+            Err(fault) => fault,
+        };
+        if fault.code != Code::DaemonUnreachable {
+            return Err(not_found_again(&fault.message));
+        }
+        if begun.elapsed() > COMES_BACK {
+            return Err(fault);
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+}
+
+fn not_found_again(why: &str) -> Fault {
+    Fault::new(
+        Code::DaemonUnreachable,
+        format!(
+            "the daemon died while the command ran, and the command was not found again: {why}"
+        ),
+        "`holm show` says whether the workspace still runs; the command may, too",
+    )
+}
+
+// === impl Shared ===
+
+impl Shared {
+    fn taken(&self, bytes: u64) {
+        let mut untaken = self.untaken.borrow_mut();
+        let bytes = untaken.len().min(bytes as usize);
+        untaken.drain(..bytes);
+        self.news.notify_one();
+    }
+
+    fn has_room(&self, length: usize) -> bool {
+        self.untaken.borrow().len() + length <= STDIN_WINDOW as usize
+    }
+
+    fn sending(&self, piece: &[u8]) {
+        self.untaken.borrow_mut().extend(piece);
+        self.sent.set(self.sent.get() + piece.len() as u64);
+    }
+
+    fn hears(&self, stream: Stream, length: usize) {
+        let mut heard = self.heard.get();
+        match stream {
+            Stream::Stdout => heard.stdout += length as u64,
+            Stream::Stderr => heard.stderr += length as u64,
+        }
+        self.heard.set(heard);
+        self.news.notify_one();
+    }
+
+    /// Since the beginning so much of stdin was taken; returns what was sent and did not arrive.
+    fn resumed(&self, received: u64, taken: u64) -> Vec<u8> {
+        let mut untaken = self.untaken.borrow_mut();
+        let before = self.sent.get() - untaken.len() as u64;
+        let newly = (taken.saturating_sub(before) as usize).min(untaken.len());
+        untaken.drain(..newly);
+        let missing = self.sent.get().saturating_sub(received) as usize;
+        let arrived = untaken.len().saturating_sub(missing);
+        untaken.iter().skip(arrived).copied().collect()
+    }
+}
+
+// === impl Hearing ===
+
+impl Hearing {
+    /// Moves events of the daemon to the writing thread until the command has ended, or the daemon.
+    async fn hear(&mut self, mut receiver: ExecReceiver, shared: &Shared) -> Result<Ended, Fault> {
+        loop {
+            let event = match receiver.next().await {
+                Ok(event) => event,
+                Err(fault) if fault.code == Code::DaemonUnreachable => {
+                    return Ok(Ended::Lost(fault));
+                }
+                Err(fault) => return Err(fault),
+            };
+            let (stream, piece) = match event {
+                ExecEvent::Started => {
+                    shared.started.set(true);
+                    shared.news.notify_one();
+                    continue;
+                }
+                ExecEvent::Kept => {
+                    shared.kept.set(true);
+                    continue;
+                }
+                // Heard where the client came back.
+                ExecEvent::Resumed { .. } => continue,
+                ExecEvent::StdinTaken(bytes) => {
+                    shared.taken(bytes);
+                    continue;
+                }
+                ExecEvent::Stdout(piece) => (Stream::Stdout, piece),
+                ExecEvent::Stderr(piece) => (Stream::Stderr, piece),
+                ExecEvent::Exit(code) => return Ok(Ended::Code(code)),
+            };
+            let length = piece.len();
+            let is_written = match self.attachment {
+                Attachment::Lines => {
+                    let line = self.lines.piece(stream, &piece);
+                    self.writer.write(Stream::Stdout, line).await
+                }
+                Attachment::Terminal | Attachment::Pipes => self.writer.write(stream, piece).await,
+            };
+            if !is_written {
+                return Ok(Ended::Unwritten);
+            }
+            shared.hears(stream, length);
         }
     }
+
+    /// Waits until everything is written. `None`: something could not be.
+    async fn finish(self, code: Option<u8>) -> Result<u8, Fault> {
+        if let (Attachment::Lines, Some(code)) = (self.attachment, code) {
+            let last = self.lines.end(code);
+            self.writer.write(Stream::Stdout, last).await;
+        }
+        match self.writer.finish().await {
+            Ok(()) => Ok(code.unwrap_or(BROKEN_PIPE_EXIT)),
+            Err(Errno::PIPE) => Ok(BROKEN_PIPE_EXIT),
+            Err(error) => Err(Fault::new(
+                Code::Internal,
+                format!("cannot write the command's output: {error}"),
+                "is the disk full that stdout leads to?",
+            )),
+        }
+    }
+}
+
+// === impl Feeding ===
+
+impl Feeding {
+    /// Moves stdin and signals to the daemon. Ends only when the daemon no longer listens, or with
+    /// the number of a signal that ends this process although a terminal is attached.
+    async fn feed(&mut self, mut sender: ExecSender, shared: &Shared) -> Option<u8> {
+        loop {
+            if let Some(piece) = self.waiting.take_if(|piece| shared.has_room(piece.len())) {
+                shared.sending(&piece);
+                sender.stdin(&piece).await.ok()?;
+            }
+            let heard = shared.heard.get();
+            let more = heard.stdout - self.told.stdout + heard.stderr - self.told.stderr;
+            if shared.kept.get() && more >= OUTPUT_STEP {
+                self.told = heard;
+                sender.taken(heard).await.ok()?;
+            }
+            // What the command does not get is not read: input stays with us until it runs.
+            if shared.started.get() && self.input.is_none() && !self.is_over {
+                self.input = Some(read_stdin());
+            }
+            let wants_input = self.waiting.is_none() && !self.is_over && self.input.is_some();
+            let sent = tokio::select! {
+                () = shared.news.notified() => Ok(()),
+                piece = next(&mut self.input), if wants_input => match piece {
+                    Some(piece) => { self.waiting = Some(piece); Ok(()) }
+                    None => { self.is_over = true; sender.stdin_eof().await }
+                },
+                signal = self.signals.next() => match signal {
+                    Signalled::Forward(number) => sender.signal(number).await,
+                    Signalled::Resized => resize(&mut sender).await,
+                    Signalled::End(number) => return Some(number),
+                },
+            };
+            sent.ok()?;
+        }
+    }
+
+    /// Says again what the daemon that died may not have passed on.
+    async fn catch_up(&self, sender: &mut ExecSender, missed: &[u8]) -> Result<(), Fault> {
+        for piece in missed.chunks(STDIN_WINDOW as usize / 4) {
+            sender.stdin(piece).await?;
+        }
+        if self.is_over && self.waiting.is_none() {
+            sender.stdin_eof().await?;
+        }
+        match self.signals.attachment() {
+            Attachment::Terminal => resize(sender).await,
+            Attachment::Pipes | Attachment::Lines => Ok(()),
+        }
+    }
+}
+
+async fn resize(sender: &mut ExecSender) -> Result<(), Fault> {
+    let size = terminal::size();
+    sender.resize(size.rows, size.cols).await
 }
 
 async fn next(input: &mut Option<mpsc::Receiver<Bytes>>) -> Option<Bytes> {
     input.as_mut()?.recv().await
-}
-
-/// The signals that mean something while a command runs inside.
-struct Signals {
-    attachment: Attachment,
-    interrupt: Signal,
-    terminate: Signal,
-    hangup: Signal,
-    quit: Signal,
-    resized: Signal,
-}
-
-enum Heard {
-    /// The command inside gets it.
-    Forward(i32),
-    Resized,
-    /// This process was told to end.
-    End(u8),
-}
-
-// === impl Signals ===
-
-impl Signals {
-    fn listen(attachment: Attachment) -> Result<Self, Fault> {
-        let listen = |kind: SignalKind| {
-            signal(kind).map_err(|error| {
-                let message = format!("cannot listen for signals: {error}");
-                Fault::new(Code::Internal, message, "try again")
-            })
-        };
-        Ok(Self {
-            attachment,
-            interrupt: listen(SignalKind::interrupt())?,
-            terminate: listen(SignalKind::terminate())?,
-            hangup: listen(SignalKind::hangup())?,
-            quit: listen(SignalKind::quit())?,
-            resized: listen(SignalKind::window_change())?,
-        })
-    }
-
-    async fn next(&mut self) -> Heard {
-        loop {
-            let kind = tokio::select! {
-                _ = self.interrupt.recv() => SignalKind::interrupt(),
-                _ = self.terminate.recv() => SignalKind::terminate(),
-                _ = self.hangup.recv() => SignalKind::hangup(),
-                _ = self.quit.recv() => SignalKind::quit(),
-                _ = self.resized.recv() => SignalKind::window_change(),
-            };
-            let number = kind.as_raw_value();
-            let is_resize = kind == SignalKind::window_change();
-            match self.attachment {
-                Attachment::Terminal if is_resize => return Heard::Resized,
-                _ if is_resize => {}
-                // Keys reach the command through its terminal; a signal is meant for this process.
-                Attachment::Terminal => return Heard::End(number as u8),
-                Attachment::Pipes | Attachment::Lines => return Heard::Forward(number),
-            }
-        }
-    }
-}
-
-/// Output as JSON Lines. A character that was cut between two pieces waits for its other half;
-/// what is not UTF-8 is sent as an array of bytes.
-#[derive(Default)]
-struct Lines {
-    stdout: Vec<u8>,
-    stderr: Vec<u8>,
-}
-
-// === impl Lines ===
-
-impl Lines {
-    fn piece(&mut self, stream: Stream, piece: &[u8]) -> Bytes {
-        let (name, kept) = match stream {
-            Stream::Stdout => ("stdout", &mut self.stdout),
-            Stream::Stderr => ("stderr", &mut self.stderr),
-        };
-        kept.extend_from_slice(piece);
-        let whole = match std::str::from_utf8(kept) {
-            Ok(_) => kept.len(),
-            Err(error) if error.error_len().is_none() => error.valid_up_to(),
-            Err(_) => kept.len(),
-        };
-        let rest = kept.split_off(whole);
-        let ready = std::mem::replace(kept, rest);
-        line(name, ready)
-    }
-
-    fn end(self, code: u8) -> Bytes {
-        let mut text = Vec::new();
-        text.extend_from_slice(&line("stdout", self.stdout));
-        text.extend_from_slice(&line("stderr", self.stderr));
-        text.extend_from_slice(format!("{}\n", json!({ "exit_code": code })).as_bytes());
-        Bytes::from(text)
-    }
-}
-
-fn line(name: &str, bytes: Vec<u8>) -> Bytes {
-    if bytes.is_empty() {
-        return Bytes::new();
-    }
-    let content = holm_api::exec::Bytes::from(bytes);
-    Bytes::from(format!("{}\n", json!({ name: content })))
 }
 
 #[cfg(test)]
@@ -282,18 +362,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn characters_that_were_cut_are_joined_and_other_bytes_kept() {
-        let mut lines = Lines::default();
-        let mut text = Vec::new();
-        text.extend(lines.piece(Stream::Stdout, b"gr\xc3"));
-        text.extend(lines.piece(Stream::Stderr, b"x"));
-        text.extend(lines.piece(Stream::Stdout, b"\xbc\xffn"));
-        text.extend(lines.piece(Stream::Stdout, b"\xe6\x97"));
-        text.extend(lines.end(3));
-        assert_eq!(
-            String::from_utf8(text).unwrap(),
-            "{\"stdout\":\"gr\"}\n{\"stderr\":\"x\"}\n{\"stdout\":[195,188,255,110]}\n\
-             {\"stdout\":[230,151]}\n{\"exit_code\":3}\n"
-        );
+    fn what_of_stdin_did_not_arrive_is_sent_again_and_nothing_else() {
+        let shared = Shared::default();
+        shared.sending(b"abc");
+        shared.sending(b"defgh");
+        shared.taken(2);
+        // Two more were taken than was heard of, and two have not arrived.
+        assert_eq!(shared.resumed(6, 4), b"gh");
+        assert_eq!(shared.untaken.borrow().len(), 4);
+        shared.taken(4);
+        assert_eq!(shared.resumed(8, 8), b"");
+        assert!(shared.has_room(STDIN_WINDOW as usize));
     }
 }

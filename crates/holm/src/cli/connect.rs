@@ -2,10 +2,12 @@
 
 use super::launch;
 use super::user::DaemonUser;
+use crate::runtime;
 use holm_api::client::Client;
 use holm_core::{Code, Fault};
 use std::future::Future;
 use std::time::{Duration, Instant};
+use tokio::runtime::Builder;
 
 /// How long a daemon may take to get ready.
 const START_LIMIT: Duration = Duration::from_secs(10);
@@ -22,17 +24,7 @@ pub enum Origin {
 
 /// Runs a verb's asynchronous part on this thread.
 pub fn block_on<T>(work: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| {
-            let message = format!("cannot wait for events: {error}");
-            Fault::new(
-                Code::Internal,
-                message,
-                "is the limit of open files reached?",
-            )
-        })?;
+    let runtime = runtime::build(&mut Builder::new_current_thread())?;
     let result = runtime.block_on(work);
     // Threads that still wait for input must not keep the program from ending.
     runtime.shutdown_background();

@@ -3,7 +3,7 @@
 //! `service`.
 
 use super::output::{BAD, FAINT, GOOD, WARNING, printable};
-use super::{Context, Outcome, exit_code};
+use super::{Context, Outcome, connect, exit_code};
 use futures_util::future::join_all;
 use holm_api::Workspace;
 use holm_api::client::{Client, LogQuery};
@@ -20,6 +20,9 @@ use std::time::Duration;
 
 /// How much of a log is shown with a failure.
 const LAST_LINES: usize = 10;
+
+/// How many daemons that go away while somebody waits are replaced.
+const DAEMONS: usize = 5;
 
 /// How often the time is drawn anew.
 const TICK: Duration = Duration::from_millis(100);
@@ -80,8 +83,27 @@ pub async fn wait(
     Ok(Readied { workspace, trouble })
 }
 
-/// Follows the services until nothing is on its way any more.
+/// Follows the services until nothing is on its way any more, with another daemon should this one
+/// go: services outlive it.
 async fn settle(
+    client: &Client,
+    id: &WorkspaceId,
+    display: &mut Display<'_>,
+) -> Result<ServiceList, Fault> {
+    let mut found = settle_with(client, id, display).await;
+    for _ in 0..DAEMONS {
+        match found {
+            Err(fault) if fault.code == Code::DaemonUnreachable => {
+                let client = connect::started().await?;
+                found = settle_with(&client, id, display).await;
+            }
+            settled => return settled,
+        }
+    }
+    found
+}
+
+async fn settle_with(
     client: &Client,
     id: &WorkspaceId,
     display: &mut Display<'_>,

@@ -2,36 +2,59 @@
 
 use super::App;
 use super::failure::{Failure, WorkspaceKey, bad_request, told};
-use axum::extract::State;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
+use axum::extract::{Query, State};
 use axum::response::Response;
 use bytes::{Bytes, BytesMut};
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
-use holm_api::exec::{CONTROL, STDERR, STDIN, STDOUT, Start, ToClient, ToServer};
+use holm_api::exec::{CONTROL, Heard, STDERR, STDIN, STDOUT, Start, ToClient, ToServer};
 use holm_core::{Fault, WorkspaceId};
 use holm_engine::Stopped;
-use holm_engine::exec::{ExecInput, ExecOutput, ExecRequest, Terminal};
+use holm_engine::exec::{ExecInput, ExecOutput, ExecRequest, ExecStream, Resume, Terminal};
+use serde::Deserialize;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
 type Sink = SplitSink<WebSocket, Message>;
 
+#[derive(Deserialize)]
+pub struct Named {
+    /// By which the client comes back to the command.
+    key: Option<String>,
+}
+
+/// The first message: a new command, or one that the client lost.
+enum First {
+    Start(Start),
+    Resume(Heard),
+}
+
 pub async fn exec(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
+    Query(Named { key }): Query<Named>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Failure> {
     let upgrade = upgrade.map_err(|error| bad_request(&error.body_text()))?;
-    Ok(upgrade.on_upgrade(move |socket| converse(app, id, socket)))
+    let is_key = |key: &str| {
+        (16..=64).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    };
+    if !key.as_deref().is_none_or(is_key) {
+        return Err(bad_request("`key` is not 16 to 64 letters and digits"));
+    }
+    Ok(upgrade.on_upgrade(move |socket| converse(app, id, key, socket)))
 }
 
-async fn converse(app: Arc<App>, id: WorkspaceId, socket: WebSocket) {
+async fn converse(app: Arc<App>, id: WorkspaceId, key: Option<String>, socket: WebSocket) {
     let (mut sink, mut stream) = socket.split();
     let result = match first(&mut stream).await {
-        Some(Ok(start)) => run(&app, &id, start, &mut sink, stream).await,
+        Some(Ok(first)) => match begin(&app, &id, key, first).await {
+            Ok(command) => run(command, &mut sink, stream).await,
+            Err(fault) => Err(fault),
+        },
         Some(Err(fault)) => Err(fault),
         // The client went away before it said anything.
         None => return,
@@ -43,13 +66,14 @@ async fn converse(app: Arc<App>, id: WorkspaceId, socket: WebSocket) {
     let _ = sink.close().await;
 }
 
-/// The first message has to say what to run.
-async fn first(stream: &mut SplitStream<WebSocket>) -> Option<Result<Start, Fault>> {
+/// The first message has to say what to run, or to go on with.
+async fn first(stream: &mut SplitStream<WebSocket>) -> Option<Result<First, Fault>> {
     loop {
         match stream.next().await?.ok()? {
             Message::Binary(bytes) => {
                 return Some(match understood(&bytes) {
-                    Ok(Said::Control(ToServer::Start(start))) => Ok(start),
+                    Ok(Said::Control(ToServer::Start(start))) => Ok(First::Start(start)),
+                    Ok(Said::Control(ToServer::Resume(heard))) => Ok(First::Resume(heard)),
                     Ok(_) => Err(bad_request("the first message is not `start`").0),
                     Err(failure) => Err(failure.0),
                 });
@@ -61,18 +85,40 @@ async fn first(stream: &mut SplitStream<WebSocket>) -> Option<Result<Start, Faul
     }
 }
 
-async fn run(
+async fn begin(
     app: &App,
     id: &WorkspaceId,
-    start: Start,
-    sink: &mut Sink,
-    stream: SplitStream<WebSocket>,
-) -> Result<(), Fault> {
+    key: Option<String>,
+    first: First,
+) -> Result<ExecStream, Fault> {
+    let (start, key) = match (first, key) {
+        (First::Start(start), key) => (start, key),
+        (First::Resume(Heard { stdout, stderr }), Some(key)) => {
+            let resume = Resume {
+                key,
+                stdout,
+                stderr,
+            };
+            return app.engine.resume(id, resume).await;
+        }
+        (First::Resume(_), None) => return Err(bad_request("`resume` without a key").0),
+    };
     let stopped = match start.no_start {
         true => Stopped::Refuse,
         false => Stopped::Start,
     };
-    let command = app.engine.exec(id, request(start)?, stopped).await?;
+    let request = ExecRequest {
+        key,
+        ..request(start)?
+    };
+    app.engine.exec(id, request, stopped).await
+}
+
+async fn run(
+    command: ExecStream,
+    sink: &mut Sink,
+    stream: SplitStream<WebSocket>,
+) -> Result<(), Fault> {
     let feeding = feed(stream, command.input.clone());
     let hearing = hear(command.output, sink);
     tokio::pin!(feeding, hearing);
@@ -102,6 +148,7 @@ fn request(start: Start) -> Result<ExecRequest, Fault> {
             cols: terminal.cols,
         }),
         timeout: start.timeout_ms.map(Duration::from_millis),
+        key: None,
     };
     if request.argv.is_empty() {
         return Err(bad_request("`argv` is empty").0);
@@ -155,8 +202,11 @@ async fn feed(
             Said::Control(ToServer::StdinEof) => ExecInput::StdinEof,
             Said::Control(ToServer::Resize { rows, cols }) => ExecInput::Resize { rows, cols },
             Said::Control(ToServer::Signal(number)) => ExecInput::Signal(number),
-            Said::Control(ToServer::Start(_)) => {
-                return Err(bad_request("`start` was said twice").0);
+            Said::Control(ToServer::Taken(Heard { stdout, stderr })) => {
+                ExecInput::Taken { stdout, stderr }
+            }
+            Said::Control(ToServer::Start(_) | ToServer::Resume(_)) => {
+                return Err(bad_request("a command was asked for twice").0);
             }
         };
         // A command that has ended takes nothing; its exit is on its way.
@@ -172,6 +222,10 @@ async fn hear(mut output: mpsc::Receiver<ExecOutput>, sink: &mut Sink) -> Result
     while let Some(said) = output.recv().await {
         match said {
             ExecOutput::Started => tell(sink, &ToClient::Started).await,
+            ExecOutput::Kept => tell(sink, &ToClient::Kept).await,
+            ExecOutput::Resumed { received, taken } => {
+                tell(sink, &ToClient::Resumed { received, taken }).await;
+            }
             ExecOutput::Stdout(bytes) => send(sink, STDOUT, &bytes).await,
             ExecOutput::Stderr(bytes) => send(sink, STDERR, &bytes).await,
             ExecOutput::StdinTaken(bytes) => tell(sink, &ToClient::StdinTaken(bytes)).await,

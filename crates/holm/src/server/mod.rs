@@ -11,6 +11,7 @@ mod declared;
 mod disk;
 mod exec;
 mod failure;
+mod files;
 mod gc;
 mod housekeeping;
 mod listen;
@@ -26,6 +27,7 @@ mod work;
 mod workspaces;
 
 use crate::paths::Paths;
+use crate::runtime;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::routing::{delete, get, post};
@@ -39,6 +41,7 @@ use repositories::Repositories;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tracing_subscriber::EnvFilter;
@@ -70,17 +73,7 @@ pub fn run(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
         startup::private_dir(&paths.data_dir.join(name))?;
     }
     log_to(&paths.data_dir.join("daemon.log"))?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| {
-            let message = format!("cannot wait for events: {error}");
-            Fault::new(
-                Code::Internal,
-                message,
-                "is the limit of open files reached?",
-            )
-        })?;
+    let runtime = runtime::build(&mut Builder::new_multi_thread())?;
     let served = runtime.block_on(serve(paths, ready));
     if let Err(fault) = &served {
         tracing::error!(code = %fault.code, "{fault}");
@@ -185,6 +178,16 @@ fn routes(app: Arc<App>) -> Router {
         .route("/workspaces/{id}/capture", post(work::capture))
         .route("/workspaces/{id}/changes", get(work::changes))
         .route("/workspaces/{id}/diff", get(work::diff))
+        .route(
+            "/workspaces/{id}/files",
+            get(files::get).put(files::put).delete(files::delete),
+        )
+        .route("/workspaces/{id}/files/stat", get(files::stat))
+        .route("/workspaces/{id}/files/search", get(files::search))
+        .route(
+            "/workspaces/{id}/files/archive",
+            get(files::download).put(files::upload),
+        )
         .layer(DefaultBodyLimit::max(LARGEST_BODY))
         // What is uploaded goes to the disk as it comes, so its size is limited by that.
         .route(

@@ -133,7 +133,11 @@ async fn next_piece(patch: &mut ExecStream) -> io::Result<Option<Bytes>> {
                 return Err(io::Error::other(format!("git diff-tree said {code}")));
             }
             ExecOutput::Failed(fault) => return Err(io::Error::other(fault.message)),
-            ExecOutput::Started | ExecOutput::Stderr(_) | ExecOutput::StdinTaken(_) => {}
+            ExecOutput::Started
+            | ExecOutput::Kept
+            | ExecOutput::Resumed { .. }
+            | ExecOutput::Stderr(_)
+            | ExecOutput::StdinTaken(_) => {}
         }
     }
     Err(io::Error::other("git diff-tree ended without saying how"))
@@ -196,7 +200,7 @@ fn change(change: work::Change) -> Change {
 }
 
 /// A name as text; bytes that are not UTF-8 as `\xNN`.
-fn escaped(name: &[u8]) -> String {
+pub fn escaped(name: &[u8]) -> String {
     let mut text = String::with_capacity(name.len());
     for chunk in name.utf8_chunks() {
         text.push_str(chunk.valid());

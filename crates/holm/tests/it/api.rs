@@ -4,29 +4,12 @@
 use crate::support::Island;
 use serde_json::Value;
 use std::fs::File;
-use std::io::{Read, Write};
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, PermissionsExt};
-use std::os::unix::net::UnixStream;
 
 /// Asks the daemon; the status and the JSON of the answer.
 fn ask(island: &Island, method: &str, path: &str, body: &[u8]) -> (u16, Value) {
-    // Through the directory's descriptor: the path may be too long for a socket address.
-    let directory = File::open(island.holm_home().join("run")).unwrap();
-    let socket = format!("/proc/self/fd/{}/daemon.sock", directory.as_raw_fd());
-    let mut stream = UnixStream::connect(socket).unwrap();
-    let head = format!(
-        "{method} {path} HTTP/1.1\r\nhost: holm.localhost\r\nconnection: close\r\n\
-         content-length: {}\r\n\r\n",
-        body.len()
-    );
-    stream.write_all(head.as_bytes()).unwrap();
-    stream.write_all(body).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    (status, serde_json::from_str(body).unwrap())
+    let (status, body) = island.ask(method, path, body);
+    (status, serde_json::from_slice(&body).unwrap())
 }
 
 #[test]

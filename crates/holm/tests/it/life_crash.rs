@@ -1,7 +1,7 @@
 //! The daemon, a keeper or an init dies before or after each step that is written down: the next
 //! command finds everything finished or undone, and nothing left over (attacks 148 and 149).
 
-use crate::support::{Census, Island, Repository, Running, eventually, is_gone, send, state_of};
+use crate::support::{Island, Repository, Running, eventually, is_gone, send, state_of};
 use rustix::process::Signal;
 
 const MOMENTS: [&str; 2] = ["before", "after"];
@@ -28,17 +28,6 @@ fn goes_on(island: &Island, init: i32) {
     assert_eq!(island.sh("neighbour", script).ok().out(), "alive");
 }
 
-/// Equal to what was before, as soon as what has ended is gone.
-#[track_caller]
-fn is_back_to(island: &Island, before: &Census) {
-    let start = std::time::Instant::now();
-    let mut now = island.census();
-    while now != *before && start.elapsed() < std::time::Duration::from_secs(5) {
-        now = island.census();
-    }
-    assert_eq!(now, *before);
-}
-
 #[test]
 fn attack_148_a_daemon_that_dies_while_it_creates_leaves_nothing() {
     let island = Island::new();
@@ -61,7 +50,7 @@ fn attack_148_a_daemon_that_dies_while_it_creates_leaves_nothing() {
                 assert_eq!(states["x"], "running");
             } else {
                 assert!(!states.contains_key("x"), "{at}: {states:?}");
-                is_back_to(&island, &before);
+                island.is_back_to(&before);
             }
             for process in seen {
                 assert!(!is_gone(process), "{at}: the neighbour's live on");
@@ -69,7 +58,7 @@ fn attack_148_a_daemon_that_dies_while_it_creates_leaves_nothing() {
             repository.up("x");
             assert_eq!(island.sh("x", "cat step").ok().out(), at);
             island.holm(&["rm", "x"]).ok();
-            is_back_to(&island, &before);
+            island.is_back_to(&before);
         }
     }
 }
@@ -92,7 +81,7 @@ fn attack_148_a_step_of_a_creation_that_fails_undoes_it() {
             let error = failed.error(1);
             assert!(error["message"].as_str().unwrap().contains(&at), "{error}");
             // The same daemon goes on, and the second time it works.
-            is_back_to(&island, &before);
+            island.is_back_to(&before);
             repository.up("x");
             island.holm(&["rm", "x"]).ok();
         }
@@ -176,7 +165,7 @@ fn attack_148_a_daemon_that_dies_on_the_way_is_followed_by_one_that_arrives() {
         has_come_to(&island, to, at);
         goes_on(&island, neighbour);
         if to == "removed" {
-            is_back_to(&island, &before);
+            island.is_back_to(&before);
         }
         if to != "running" {
             let left = earlier.iter().filter(|process| !is_gone(**process));
@@ -274,7 +263,7 @@ fn attack_148_keepers_and_inits_that_die_on_the_way_do_not_stand_in_it() {
     if island.states().contains_key("x") {
         island.holm(&["rm", "x", "--force"]).ok();
     }
-    is_back_to(&island, &before);
+    island.is_back_to(&before);
     goes_on(&island, neighbour);
 }
 
@@ -299,7 +288,7 @@ fn attack_148_a_return_from_the_trash_that_is_cut_short_arrives_or_can_be_done_a
             assert_eq!(island.states()[&label], "stopped", "{point}");
             assert_eq!(island.sh(&label, "cat file").ok().out(), "work", "{point}");
             island.holm(&["rm", &label, "--force"]).ok();
-            is_back_to(&island, &before);
+            island.is_back_to(&before);
         }
     }
     goes_on(&island, neighbour);

@@ -1,11 +1,10 @@
 //! Keepers and inits that are killed or stand still, a machine that was started anew, a daemon that
 //! is replaced, a damaged store: what is shown is true, and nothing stays behind or is lost.
 
-use crate::support::{Island, Process, Ran, Running, eventually, is_gone, program, send};
+use crate::support::{Island, Process, Ran, Running, eventually, is_gone, noise, program, send};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::fs;
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 fn show(island: &Island, label: &str) -> Value {
@@ -216,29 +215,6 @@ fn attack_156_after_a_reboot_nothing_is_signalled_and_start_brings_it_back() {
 }
 
 #[test]
-fn attack_149_a_command_goes_on_without_the_daemon() {
-    let island = Island::new();
-    let id = at_work(&island);
-    let script = "echo begun; until [ -e ~/go ]; do sleep 0.02; done; exit 7";
-    let script = format!("({script}); echo $? > ~/code");
-    let mut command =
-        island.holm_command(&island.home(), &["exec", "x", "--", "sh", "-c", &script]);
-    let mut running = Running::new(command.stderr(Stdio::null()));
-    running.says("begun");
-    let init = island.init_of(&id);
-    island.kill_daemon();
-    assert_eq!(
-        running.code(),
-        Some(5),
-        "the client says that the daemon is gone"
-    );
-    // The next command finds it all, and how the first one ended.
-    island.sh("x", "touch ~/go").ok();
-    eventually("it ended", || island.sh("x", "cat ~/code").out() == "7");
-    assert_eq!(island.init_of(&id), init, "no second init");
-}
-
-#[test]
 fn attack_150_the_daemon_is_replaced_and_replaced_back() {
     let island = Island::new();
     let id = at_work(&island);
@@ -289,6 +265,62 @@ fn attack_150_the_daemon_is_replaced_and_replaced_back() {
     work_is_there(&island);
 }
 
+/// holm of a version that speaks another protocol with keepers.
+fn speaking(island: &Island, version: &str, arguments: &[&str]) -> Ran {
+    let mut command = island.holm_command(&island.home().join("src/shop"), arguments);
+    Ran::new(command.env("HOLM_TEST_WIRE", version))
+}
+
+#[test]
+fn attack_150_another_protocol_old_new_old_with_workspaces_running() {
+    let island = Island::new();
+    let old = at_work(&island);
+    let (mut inits, mut ids) = (vec![island.init_of(&old)], vec![old]);
+    for (version, label) in [("2", "newer"), ("0", "older")] {
+        island.kill_daemon();
+        let holm = |arguments: &[&str]| speaking(&island, version, arguments);
+        // What another version started is there and runs on.
+        let shown = holm(&["show", "x", "--json"]).json();
+        assert_eq!(shown["state"], "running", "{shown}");
+        let refused = holm(&["exec", "x", "--json", "--", "true"]).error(1);
+        let message = refused["message"].as_str().unwrap();
+        assert!(message.contains("another version of holm"), "{refused}");
+        assert!(refused["hint"].as_str().unwrap().contains("holm restart"));
+        holm(&["rename", "x", "y"]).ok();
+        holm(&["rename", "y", "x"]).ok();
+        // Its own go as ever.
+        let made = holm(&["up", label, "--json"]).json();
+        holm(&[
+            "exec",
+            label,
+            "--",
+            "sh",
+            "-c",
+            "echo work > file; sleep 1000 &",
+        ])
+        .ok();
+        ids.push(made["id"].as_str().unwrap().to_owned());
+        inits.push(island.init_of(ids.last().unwrap()));
+    }
+    // Back to the first one: nothing was ended, and a restart makes it our own, with its work.
+    island.kill_daemon();
+    work_is_there(&island);
+    let states = island.states();
+    assert_eq!(states.len(), 3);
+    assert!(
+        states.values().all(|state| state == "running"),
+        "{states:?}"
+    );
+    let now: Vec<_> = ids.iter().map(|id| island.init_of(id)).collect();
+    assert_eq!(now, inits, "no second init");
+    island.sh("older", "true").exits(1);
+    for (label, verb) in [("newer", "restart"), ("older", "stop")] {
+        island.holm(&[verb, label]).ok();
+        assert_eq!(island.sh(label, "cat file").ok().out(), "work");
+        island.holm(&["rm", label, "--force"]).ok();
+    }
+}
+
 #[test]
 fn attack_152_a_damaged_store_loses_no_files_and_ends_no_process() {
     let island = Island::new();
@@ -333,28 +365,40 @@ fn attack_152_a_damaged_store_loses_no_files_and_ends_no_process() {
 }
 
 #[test]
-fn attack_152_a_full_disk_is_said_and_nothing_is_left() {
+fn attack_152_and_158_a_full_disk_is_said_and_nothing_is_left() {
     let island = Island::new();
     let repository = island.repository("shop");
+    for number in 0..40 {
+        repository.write(&format!("large/{number}"), noise(100_000));
+    }
+    repository.commit("several megabytes");
     // The disk is as large as the program, which is kept beside the data, and a little more.
-    let size = fs::metadata(program()).unwrap().len() / 1024 + 24 * 1024;
+    let size = fs::metadata(program()).unwrap().len() / 1024 + 40 * 1024;
+    // Full at once, or somewhere on the way: each time another write is the first that fails. Each
+    // time another commit, so that the whole tree has to be written.
     let script = format!(
         r#"mkdir -p "$HOLM_HOME" && mount -t tmpfs -o size={size}k none "$HOLM_HOME" || exit 99
         holm up a >/dev/null || exit 98
         holm exec a -- sh -c 'echo work > file' || exit 97
-        head -c 1000000000 /dev/zero > "$HOLM_HOME/fill" 2>/dev/null
-        holm up b --json >/dev/null; echo "up $?" >&2
-        ls "$HOLM_HOME/data/workspaces" | wc -l
-        rm "$HOLM_HOME/fill"
+        for room in 0 4 8 12 16 24 32 64; do
+            git -c user.name=a -c user.email=a@example.org commit -q --allow-empty -m $room
+            head -c 1000000000 /dev/zero > "$HOLM_HOME/fill" 2>/dev/null
+            truncate -s "-${{room}}K" "$HOLM_HOME/fill"
+            holm up b --json >/dev/null; echo "up $?" >&2
+            ls "$HOLM_HOME/data/workspaces" | wc -l
+            rm "$HOLM_HOME/fill"
+            holm ls --json | grep -c '"label"'
+        done
         holm exec a -- cat file
         holm up b >/dev/null && holm exec b -- cat README.md
         holm daemon stop --all >/dev/null"#
     );
     let ran = island.elsewhere(&repository.path, &script).ok();
-    assert_eq!(ran.out(), "1\nwork\n# hello", "{ran:?}");
-    assert!(
-        ran.stderr.contains("disk_full") && ran.stderr.contains("up "),
-        "{ran:?}"
-    );
+    let expect = format!("{}work\n# hello", "1\n1\n".repeat(8));
+    assert_eq!(ran.out(), expect, "{ran:?}");
     assert!(!ran.stderr.contains("up 0"), "{ran:?}");
+    // Of a ref git says only that it could not be written.
+    let told = |line: &&str| line.contains("disk_full") || line.contains("couldn't write");
+    assert_eq!(ran.stderr.lines().filter(told).count(), 8, "{ran:?}");
+    assert!(ran.stderr.matches("disk_full").count() > 5, "{ran:?}");
 }

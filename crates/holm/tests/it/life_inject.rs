@@ -1,5 +1,6 @@
 //! Calls of the kernel that fail while a workspace is made: it is said, nothing is left, and the
-//! daemon goes on (attack 158).
+//! daemon goes on (attack 158). Writes are made to fail by disks that are really full, in
+//! `life_health.rs`: to a tracer a pipe is written to as a file is.
 
 use crate::support::{Census, Island, Repository, Running, eventually};
 use rustix::process::Signal;
@@ -8,9 +9,11 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A call, how it fails, and at which of its occurrences in one thread.
-const FAILURES: [(&str, &str, &[u32]); 9] = [
+const FAILURES: [(&str, &str, &[u32]); 11] = [
     ("openat", "ENOSPC", &[2, 9, 25]),
     ("openat", "EMFILE", &[3, 14, 40]),
+    ("openat", "ENOMEM", &[5, 20]),
+    ("pipe,pipe2,socketpair", "EMFILE", &[1, 2]),
     ("mkdir,mkdirat", "ENOSPC", &[1, 4]),
     ("rename,renameat,renameat2", "EIO", &[1, 2]),
     ("link,linkat", "EIO", &[1]),

@@ -94,14 +94,15 @@ fn attack_146_two_hundred_at_once_run_or_are_refused_and_all_go_again() {
     island
         .holm(&[&["rm", "--force"][..], &labels].concat())
         .ok();
-    assert_eq!(island.census(), before);
+    island.is_back_to(&before);
     holds_no_more_than(&island, &at_rest);
 }
 
 #[test]
 fn attack_146_cycles_of_creation_and_removal_leave_nothing() {
+    const TOGETHER: usize = 5;
     let wanted = std::env::var("HOLM_TEST_CYCLES").ok();
-    let wanted: usize = wanted.and_then(|text| text.parse().ok()).unwrap_or(300);
+    let wanted: usize = wanted.and_then(|text| text.parse().ok()).unwrap_or(1000);
     let island = Island::new();
     let repository = island.repository("shop");
     repository.up("first");
@@ -110,28 +111,33 @@ fn attack_146_cycles_of_creation_and_removal_leave_nothing() {
     let begun = Instant::now();
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
-        for _ in 0..4 {
+        for _ in 0..8 {
             scope.spawn(|| {
                 loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= wanted {
+                    // Several go at once, now and then.
+                    let first = next.fetch_add(TOGETHER, Ordering::Relaxed);
+                    let numbers = first..(first + TOGETHER).min(wanted);
+                    let labels: Vec<_> = numbers.map(|number| format!("w{number}")).collect();
+                    if labels.is_empty() {
                         return;
                     }
-                    let label = format!("w{number}");
-                    repository.up(&label);
-                    if number.is_multiple_of(10) {
-                        island.sh(&label, "sleep 1000 & echo work > file").ok();
+                    for label in &labels {
+                        repository.up(label);
                     }
-                    if number.is_multiple_of(3) {
-                        island.holm(&["stop", &label]).ok();
+                    if first.is_multiple_of(2 * TOGETHER) {
+                        let work = "sleep 1000 & echo work > file";
+                        island.sh(&labels[0], work).ok();
+                        island.holm(&["stop", &labels[0]]).ok();
                     }
-                    island.holm(&["rm", &label, "--force"]).ok();
+                    let labels = labels.iter().map(String::as_str);
+                    let arguments: Vec<_> = ["rm", "--force"].into_iter().chain(labels).collect();
+                    island.holm(&arguments).ok();
                 }
             });
         }
     });
     println!("{wanted} cycles in {:?}", begun.elapsed());
-    assert_eq!(island.census(), before);
+    island.is_back_to(&before);
     holds_no_more_than(&island, &at_rest);
     let pid = island
         .daemon_of_the_lock()

@@ -9,6 +9,7 @@
 )]
 
 mod api;
+mod attacks_file_api;
 mod attacks_files;
 mod attacks_git;
 mod attacks_git_objects;
@@ -31,6 +32,7 @@ mod daemon;
 mod dirty;
 mod exec;
 mod feel;
+mod files;
 mod git_inside;
 mod identity;
 mod idle;
@@ -42,6 +44,8 @@ mod life_health;
 mod life_inject;
 mod life_many;
 mod life_model;
+mod life_resume;
+mod life_stuck;
 mod lifecycle;
 mod limits;
 mod limits_attacks;

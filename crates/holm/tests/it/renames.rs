@@ -1,9 +1,9 @@
 //! Renames that overlayfs cannot do without root: directories of the base, and moves across the
 //! mount points that hold protected paths.
 
-use crate::support::{Island, Repository, eventually};
-use std::fs::File;
-use std::path::PathBuf;
+use crate::support::{Island, Repository, Running, eventually, send};
+use rustix::process::Signal;
+use std::process::Stdio;
 
 /// A repository with a directory of `files` files, of all kinds.
 fn repository_with(island: &Island, files: usize) -> Repository<'_> {
@@ -223,69 +223,88 @@ fn nobody_inside_sees_or_ends_the_mover() {
         .ok();
 }
 
-/// Where the keeper of a workspace is.
-fn keeper(island: &Island, id: &str) -> i32 {
-    let lock: PathBuf = island.data().join("workspaces").join(id).join("lock");
-    let file = File::options().read(true).write(true).open(lock).unwrap();
-    holm_linux::sys::lock::holder(&file)
-        .unwrap()
-        .expect("a keeper")
+/// Whoever can be killed while a move is under way.
+fn victim(island: &Island, id: &str, whom: &str) -> Option<i32> {
+    let command = |pid: i32| std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let has = |pid: i32, word: &str| {
+        let command = command(pid);
+        let mut words = command.split(|byte| *byte == 0);
+        words.any(|one| one == word.as_bytes())
+    };
+    match whom {
+        "keeper" => island.keeper_of(id),
+        "init" => island.init_of(id),
+        "mover" => find(island, |pid| has(pid, "__mover")),
+        _ => find(island, |pid| has(pid, "moved") && has(pid, "mv")),
+    }
+}
+
+fn find(island: &Island, is_it: impl Fn(i32) -> bool) -> Option<i32> {
+    let all = island.inhabitants().into_iter().map(|(pid, _)| pid);
+    all.into_iter().find(|pid| is_it(*pid))
+}
+
+/// Moves a directory of the base, kills somebody at a moment, and says what is there afterwards:
+/// how many files under the old name, and how many under the new one.
+fn move_and_kill(island: &Island, id: &str, whom: &str, moment: &str) -> (usize, usize) {
+    let journal = island.data().join("workspaces").join(id).join("moves");
+    let text = || std::fs::read_to_string(&journal).unwrap_or_default();
+    let arguments = ["exec", "a", "--", "mv", "-T", "lib", "moved"];
+    let mut command = island.holm_command(&island.home(), &arguments);
+    let mut mv = Running::new(command.stderr(Stdio::null()));
+    eventually("the move is under way", || {
+        text().contains(moment) || mv.has_ended()
+    });
+    match victim(island, id, whom) {
+        Some(pid) => send(pid, Signal::KILL),
+        None => assert_eq!(
+            (whom, moment),
+            ("mv", "arrived"),
+            "it may have ended by then"
+        ),
+    }
+    // Whoever made it never waits for ever.
+    mv.code();
+    if matches!(whom, "keeper" | "init") {
+        eventually("the workspace is noticed as failed", || {
+            island.states()["a"] == "failed"
+        });
+        island.holm(&["start", "a"]).ok();
+    }
+    // A move whose caller is gone comes to its end.
+    eventually("nothing is under way", || text().is_empty());
+    let count = |name: &str| {
+        let script = format!("find {name} -type f 2>/dev/null | wc -l");
+        island.sh("a", &script).ok().out().parse().unwrap()
+    };
+    let left = island.sh("a", "find . -name '*holm-move*' | wc -l");
+    assert_eq!(left.ok().out(), "0", "{whom} {moment}");
+    (count("lib"), count("moved"))
 }
 
 #[test]
-fn a_move_that_is_killed_is_old_or_new_never_mixed() {
+fn a_move_of_ten_thousand_files_that_is_killed_is_old_or_new_never_mixed() {
+    const FILES: usize = 10_000;
     let island = Island::new();
-    let repository = repository_with(&island, 3_000);
-    let id = repository.up("a");
-    let journal = island.data().join("workspaces").join(&id).join("moves");
-    let size = || {
-        journal
-            .metadata()
-            .map(|metadata| metadata.len())
-            .unwrap_or(0)
-    };
-    // Once as soon as the copy begins, once when it is likely to be under removal.
-    for waited_for in ["begin", "arrived"] {
-        let mut mv = island
-            .holm_command(
-                &repository.path,
-                &["exec", "a", "--", "mv", "-T", "lib", "moved"],
-            )
-            .spawn()
-            .unwrap();
-        eventually("the move to be under way", || {
-            let text = std::fs::read_to_string(&journal).unwrap_or_default();
-            text.contains(waited_for) || mv.try_wait().unwrap().is_some()
-        });
-        let pid = rustix::process::Pid::from_raw(keeper(&island, &id)).unwrap();
-        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-        mv.wait().unwrap();
-        eventually("the workspace to be noticed as failed", || {
-            island.holm(&["show", "a", "--json"]).json()["state"] == "failed"
-        });
-        island.holm(&["start", "a"]).ok();
-        let count = |name: &str| {
-            let found = island
-                .sh("a", &format!("find {name} -type f 2>/dev/null | wc -l"))
-                .ok()
-                .out();
-            found.trim().parse::<usize>().unwrap()
-        };
-        let counts = (count("lib"), count("moved"));
-        assert!(
-            counts == (3_001, 0) || counts == (0, 3_001),
-            "{waited_for}: {counts:?}"
-        );
-        assert_eq!(size(), 0);
-        assert_eq!(
-            island
-                .sh("a", "ls -A | grep -c holm-move || true")
-                .ok()
-                .out(),
-            "0"
-        );
-        if counts.0 == 0 {
-            island.sh("a", "mv -T moved lib").ok();
+    let repository = repository_with(&island, FILES);
+    for whom in ["mover", "keeper", "init", "mv"] {
+        // Once as soon as the copy begins, once when it is likely to be under removal.
+        for moment in ["begin", "arrived"] {
+            let id = repository.up("a");
+            let counts = move_and_kill(&island, &id, whom, moment);
+            assert!(
+                counts == (FILES + 1, 0) || counts == (0, FILES + 1),
+                "{whom} {moment}: {counts:?}"
+            );
+            // Every file is what it was, under its one name.
+            let name = if counts.0 == 0 { "moved" } else { "lib" };
+            let sum = format!("cd {name} && cat sub/file* | sort -n | md5sum && ./run");
+            let expect = format!("seq 0 {} | md5sum && echo ran", FILES - 1);
+            assert_eq!(
+                island.sh("a", &sum).ok().out(),
+                island.sh("a", &expect).ok().out()
+            );
+            island.holm(&["rm", "a", "--force"]).ok();
         }
     }
 }

@@ -203,3 +203,141 @@ fn what_is_degraded_is_said_everywhere() {
         "{shown}"
     );
 }
+
+/// Runs a command on a kernel that has not got some system calls: they fail with an error. Takes
+/// their numbers, the error, `--` and the command.
+const LACKING: &str = r#"
+import ctypes, os, struct, sys
+numbers, error = [int(n) for n in sys.argv[1].split(",")], int(sys.argv[2])
+def op(code, jt, jf, k):
+    return struct.pack("HBBI", code, jt, jf, k)
+program = op(0x20, 0, 0, 0)
+for number in numbers:
+    program += op(0x15, 0, 1, number) + op(0x06, 0, 0, 0x50000 | error)
+program += op(0x06, 0, 0, 0x7fff0000)
+memory = ctypes.create_string_buffer(program)
+filter = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(memory))
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.prctl(38, 1, 0, 0, 0) == 0
+assert libc.prctl(22, 2, ctypes.c_char_p(filter), 0, 0) == 0, os.strerror(ctypes.get_errno())
+os.execvp(sys.argv[4], sys.argv[4:])
+"#;
+
+/// What a script does on such a kernel; the daemon in it is ended afterwards.
+fn lacking(island: &Island, calls: &[i64], error: i32, script: &str) -> Ran {
+    let numbers: Vec<_> = calls.iter().map(i64::to_string).collect();
+    let script = format!(
+        "holm() {{ \"$HOLM_PROGRAM\" \"$@\"; }}\n{script}\ncode=$?; \
+         holm daemon stop --all >/dev/null 2>&1; exit $code"
+    );
+    let mut command = island.command("/usr/bin/python3", &island.home().join("src/shop"));
+    command.args(["-c", LACKING, &numbers.join(","), &error.to_string()]);
+    command.args(["--", "sh", "-c", &script]);
+    Ran::new(command.env("HOLM_PROGRAM", crate::support::program()))
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn attack_159_without_seccomp_nothing_runs() {
+    let island = Island::new();
+    let repository = island.repository("shop");
+    // The call and its older form.
+    let without = |script: &str| {
+        let (seccomp, unknown) = ([317], 38);
+        lacking(&island, &seccomp, unknown, script)
+    };
+    let (code, document) = doctor(without("holm doctor --json"));
+    assert_eq!(code, Some(4), "{document}");
+    let missing = missing(&document);
+    assert_eq!(missing[0]["name"], "seccomp", "{document}");
+    assert!(missing[0]["fix"].is_string(), "{document}");
+    let refused = without("holm up x --json").error(4);
+    assert_eq!(refused["code"], "isolation_missing", "{refused}");
+    assert!(
+        refused["message"].to_string().contains("seccomp"),
+        "{refused}"
+    );
+    assert!(island.states().is_empty());
+    island.holm(&["daemon", "stop"]).ok();
+    // With the call it runs, so it was the call that was missing.
+    lacking(&island, &[9999], 38, "holm up x").ok();
+    assert_eq!(
+        repository.holm(&["show", "x", "--json"]).json()["state"],
+        "stopped"
+    );
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn attack_159_without_landlock_it_is_said_and_the_other_walls_stand() {
+    let island = Island::new();
+    let _repository = island.repository("shop");
+    let landlock = [444, 445, 446];
+    let ran = lacking(
+        &island,
+        &landlock,
+        38,
+        "holm up x --json && holm show x --json >&2",
+    );
+    assert!(ran.stderr.contains("landlock"), "{ran:?}");
+    let made = ran.json();
+    let degraded = made["isolation"]["degraded"].to_string();
+    assert!(degraded.contains("landlock"), "{made}");
+    assert_eq!(made["isolation"]["seccomp"], true, "{made}");
+    let with = lacking(&island, &[9999], 38, "holm start x --json").json();
+    let degraded = with["isolation"]["degraded"].to_string();
+    assert!(!degraded.contains("landlock"), "{with}");
+}
+
+#[test]
+fn attack_159_a_run_directory_that_cannot_be_written_is_named() {
+    use std::os::unix::fs::PermissionsExt;
+    let island = Island::new();
+    let repository = island.repository("shop");
+    repository.up("x");
+    island.holm(&["daemon", "stop", "--all"]).ok();
+    let run = island.holm_home().join("run");
+    let mode = |bits| std::fs::set_permissions(&run, PermissionsExt::from_mode(bits)).unwrap();
+    std::fs::remove_dir_all(&run).unwrap();
+    // Something else is where it should be: also for who may write everywhere.
+    std::fs::write(&run, "").unwrap();
+    let refused = repository.holm(&["up", "y", "--json"]);
+    assert_ne!(refused.code, Some(0));
+    let place = run.display().to_string();
+    assert!(refused.stderr.contains(&place), "{refused:?}");
+    assert!(refused.stderr.contains("\"hint\""), "{refused:?}");
+    std::fs::remove_file(&run).unwrap();
+    island.make_dir("holm/run");
+    mode(0o500);
+    let refused = repository.holm(&["up", "y", "--json"]);
+    assert!(refused.stderr.contains(&place), "{refused:?}");
+    mode(0o700);
+    assert_eq!(island.sh("x", "cat README.md").ok().out(), "# hello");
+    repository.up("y");
+}
+
+#[test]
+fn a_start_that_failed_is_told_by_its_own_reason() {
+    let island = Island::new();
+    let repository = island.repository("shop");
+    let id = repository.up("x");
+    crate::support::send(
+        island.keeper_of(&id).unwrap(),
+        rustix::process::Signal::KILL,
+    );
+    let reason = || {
+        let shown = island.holm(&["show", "x", "--json"]).json();
+        shown["reason"].as_str().unwrap_or_default().to_owned()
+    };
+    crate::support::eventually("it has failed", || reason() == "its keeper was killed");
+    island.holm(&["daemon", "stop"]).ok();
+    let script = "echo 0 > /proc/sys/user/max_user_namespaces
+        holm start x >/dev/null 2>&1; holm show x --json; holm daemon stop >/dev/null";
+    let shown = island.elsewhere(&repository.path, script).json();
+    assert_eq!(shown["state"], "failed", "{shown}");
+    let told = shown["reason"].as_str().unwrap();
+    assert!(told.starts_with("could not be started: "), "{told}");
+    assert!(reason().starts_with("could not be started: "));
+    island.holm(&["start", "x"]).ok();
+    assert_eq!(reason(), "");
+}

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// Comparable; says what differs when printed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +20,10 @@ pub struct Census {
     pub rows: String,
     /// On the host.
     pub mounts: usize,
+    /// Those that our processes are in or hold open, without those that the test is in.
+    pub namespaces: BTreeSet<String>,
+    /// Of the daemon, by what they lead to.
+    pub descriptors: BTreeMap<String, usize>,
 }
 
 /// A process by number and start, so that another one with its number is not taken for it.
@@ -55,6 +60,12 @@ fn names(directory: &Path) -> BTreeSet<String> {
     names.collect()
 }
 
+fn links(directory: &str) -> impl Iterator<Item = String> + use<> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let links = entries.filter_map(|entry| fs::read_link(entry.path()).ok());
+    links.map(|link| link.to_string_lossy().into_owned())
+}
+
 // === impl Island ===
 
 impl Island {
@@ -68,7 +79,58 @@ impl Island {
             sockets: names(&self.holm_home().join("run/w")),
             rows: self.rows(),
             mounts: mounts.lines().filter(|line| line.contains(&place)).count(),
+            namespaces: self.namespaces(),
+            descriptors: self.descriptors(),
         }
+    }
+
+    /// Equal to what was before, as soon as what has ended is gone.
+    #[track_caller]
+    pub fn is_back_to(&self, before: &Census) {
+        let start = Instant::now();
+        let mut now = self.census();
+        while now != *before && start.elapsed() < Duration::from_secs(10) {
+            now = self.census();
+        }
+        assert_eq!(now, *before);
+    }
+
+    /// Like `lsns` for the daemon, the keepers and everything below them.
+    fn namespaces(&self) -> BTreeSet<String> {
+        let of = |pid: &str| {
+            let kept = links(&format!("/proc/{pid}/fd")).filter(|link| link.contains(":["));
+            let is_one = |link: &String| {
+                let kinds = ["user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time"];
+                let kind = link.split(':').next().unwrap_or_default();
+                kinds.contains(&kind)
+            };
+            links(&format!("/proc/{pid}/ns"))
+                .chain(kept)
+                .filter(is_one)
+                .collect::<BTreeSet<_>>()
+        };
+        let all = self.inhabitants().into_iter().map(|(pid, _)| pid);
+        let found = all.chain(self.daemon_of_the_lock());
+        let found: BTreeSet<_> = found.flat_map(|pid| of(&pid.to_string())).collect();
+        found.difference(&of("self")).cloned().collect()
+    }
+
+    fn descriptors(&self) -> BTreeMap<String, usize> {
+        let mut found = BTreeMap::new();
+        if let Some(pid) = self.daemon_of_the_lock() {
+            for link in links(&format!("/proc/{pid}/fd")) {
+                // By these a daemon waits for the keepers that it started itself, another one not.
+                if link == "anon_inode:[pidfd]" {
+                    continue;
+                }
+                let numbered = link
+                    .split_once(":[")
+                    .filter(|(kind, _)| *kind != "anon_inode");
+                let kind = numbered.map_or(link.as_str(), |(kind, _)| kind).to_owned();
+                *found.entry(kind).or_insert(0) += 1;
+            }
+        }
+        found
     }
 
     fn rows(&self) -> String {

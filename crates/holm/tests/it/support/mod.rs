@@ -1,5 +1,6 @@
 //! What every test needs: an [`Island`] of its own, git repositories in it, and holm run in it.
 
+mod api;
 mod census;
 mod elsewhere;
 mod island;

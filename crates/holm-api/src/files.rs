@@ -1,0 +1,69 @@
+//! Files of a workspace's tree, on the wire. Every route takes `?path=` below the project's root,
+//! percent-encoded byte by byte (`%ff` is a byte that is not UTF-8); without it the root is meant
+//! where a directory can be.
+//!
+//! - `GET /workspaces/{id}/files` → a directory as [`FileList`] (`after`, `limit`), a file as its bytes
+//!   (`offset`, `length`); a parameter of one of the two refuses the other
+//! - `PUT /workspaces/{id}/files` (the bytes; `mode`, `parents`) → [`FileEntry`]
+//! - `DELETE /workspaces/{id}/files` (`recursive`) → [`FileDone`]
+//! - `GET /workspaces/{id}/files/stat` → [`FileEntry`]
+//! - `GET /workspaces/{id}/files/search` (`pattern`, `regex`, `limit`) → [`FileMatches`]
+//! - `GET /workspaces/{id}/files/archive` → a directory as tar
+//! - `PUT /workspaces/{id}/files/archive` (a tar archive) → [`FileDone`]
+
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FileList {
+    /// In the order of their names' bytes.
+    pub entries: Vec<FileEntry>,
+    /// There are more; `after` with the last name of these asks for them.
+    pub more: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FileEntry {
+    /// Bytes that are not UTF-8 are written `\xNN`; then `name_bytes` has the exact name.
+    pub name: String,
+    /// file directory link other
+    pub kind: String,
+    pub size: u64,
+    /// In octal (`0644`).
+    pub mode: String,
+    pub modified: String,
+    /// What a link says. It is not followed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name_bytes: Option<Vec<u8>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_bytes: Option<Vec<u8>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FileMatches {
+    pub matches: Vec<FileMatch>,
+    /// There are more than were asked for.
+    pub more: bool,
+    /// Files and directories that could not be looked into or are too large.
+    pub skipped: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FileMatch {
+    /// Below the project's root, written as [`FileEntry::name`] is.
+    pub path: String,
+    /// From 1.
+    pub line: u64,
+    /// The line, or the beginning of a long one.
+    pub text: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path_bytes: Option<Vec<u8>>,
+}
+
+/// It was done.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FileDone {
+    /// Written as [`FileEntry::name`] is.
+    pub path: String,
+}

@@ -1,0 +1,71 @@
+//! Files of a workspace's tree, which is visible only inside: a program of ours is run there, does one
+//! operation below `project.root`, and answers. Called by the server; the program is the driver's
+//! (`holm_linux::files`).
+//!
+//! What comes back is what a hostile program could say as well: it is bounded, read strictly, and
+//! shown or passed on, never acted on.
+
+mod ask;
+mod fault;
+pub mod wire;
+
+pub use ask::{Content, FileAnswer, FileBody, Piece};
+
+use crate::command::Stopped;
+use crate::driver::Driver;
+use crate::engine::{Engine, detached};
+use crate::exec::ExecRequest;
+use crate::store::Store;
+use holm_core::{Code, Fault, TreePath, WorkspaceId};
+use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
+use wire::{Operation, Request};
+
+/// Where the program is inside.
+const PROGRAM: &str = "/run/holm/bin/holm";
+
+/// How long an answer may take that is not a stream.
+const SHORT: Duration = Duration::from_secs(60);
+
+/// How long content may be on its way.
+const LONG: Duration = Duration::from_secs(3600);
+
+// === impl Engine ===
+
+impl<D: Driver, S: Store> Engine<D, S> {
+    /// Does one operation on the tree. Starts a stopped workspace and counts as use of it. What has
+    /// begun is done up to its answer, whatever becomes of the caller.
+    pub async fn file(
+        &self,
+        id: &WorkspaceId,
+        path: TreePath,
+        operation: Operation,
+        content: Content,
+    ) -> Result<FileAnswer, Fault> {
+        let (engine, id) = (self.clone(), id.clone());
+        detached(async move {
+            let root = engine.inner.live(&id).await?.spec.root.clone();
+            let timeout = match operation {
+                Operation::List(_) | Operation::Stat | Operation::Search(_) => SHORT,
+                _ => LONG,
+            };
+            let asked = Request {
+                root: root.as_os_str().as_bytes().to_vec(),
+                path: path.as_bytes().to_vec(),
+                operation,
+            };
+            let asked = serde_json::to_vec(&asked).map_err(|error| {
+                let message = format!("cannot ask for `{path}`: {error}");
+                Fault::new(Code::Internal, message, "see the daemon's log")
+            })?;
+            let request = ExecRequest {
+                argv: vec![PROGRAM.into(), wire::ROLE.into(), asked],
+                timeout: Some(timeout),
+                ..ExecRequest::default()
+            };
+            let stream = engine.exec(&id, request, Stopped::Start).await?;
+            ask::converse(stream, content, path).await
+        })
+        .await
+    }
+}

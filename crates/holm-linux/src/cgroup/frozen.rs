@@ -1,0 +1,39 @@
+//! Whether a process stands still because its control group does. `/proc` tells it of v1 only, as a
+//! wait that nothing interrupts, and of v2 not at all.
+
+use super::kernel::{directory, memberships, mount_of, mounts, unified};
+use super::{Controller, Version};
+use std::fs::read_to_string;
+
+/// Whether the group of a process, or one above it, is frozen. Where the kernel does not say, it is
+/// not.
+pub fn is_frozen(pid: i32) -> bool {
+    let (Ok(mountinfo), Ok(groups)) = (
+        read_to_string("/proc/self/mountinfo"),
+        read_to_string(format!("/proc/{pid}/cgroup")),
+    ) else {
+        return false;
+    };
+    let mounts = mounts(&mountinfo);
+    memberships(&groups).iter().any(|group| {
+        let freezer = Controller::Freezer.as_str();
+        let mount = match group.controllers.as_slice() {
+            [] => unified(&mounts),
+            some if some.iter().any(|name| name == freezer) => {
+                mount_of(&mounts, Controller::Freezer)
+            }
+            _ => None,
+        };
+        let Some((mount, place)) =
+            mount.and_then(|mount| Some((mount, directory(mount, &group.path)?)))
+        else {
+            return false;
+        };
+        let (file, word) = match mount.version {
+            Version::V1 => ("freezer.state", "FROZEN"),
+            Version::V2 => ("cgroup.events", "frozen 1"),
+        };
+        let told = read_to_string(place.join(file)).unwrap_or_default();
+        told.lines().any(|line| line == word)
+    })
+}

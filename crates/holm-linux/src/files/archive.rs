@@ -1,0 +1,116 @@
+//! A directory as a tar archive, and back. Coming in, the rules are those of
+//! [`crate::driver::unpack`], whatever is in the archive and whatever changes in the tree meanwhile.
+
+use super::root::{READ, Root, failure};
+use super::walk::{Go, Seen, walk};
+use crate::driver::unpack::{GitDirectory, unpack_at};
+use holm_core::TreePath;
+use holm_engine::files::wire::{Entry, Failure, Kind, MOST_ARCHIVE};
+use rustix::fs::{FileType, Mode, fstat, openat};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::ops::ControlFlow;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// How much a header can say of where a link leads.
+const LONGEST_LINK: usize = 100;
+
+/// Lays an archive out in a directory that is there.
+pub fn unpack(root: &Root, path: &TreePath, archive: impl Read) -> Result<(), Failure> {
+    let top = root.passage(path)?;
+    unpack_at(archive, &top, GitDirectory::Take).map_err(|error| match error.raw_os_error() {
+        Some(number) => failure(Errno::from_raw_os_error(number)),
+        None => Failure::BadArchive(error.to_string()),
+    })
+}
+
+/// Writes files, directories and links as they are; pipes, sockets and devices are left out. An error
+/// means that the archive is not whole.
+pub fn pack(root: &Root, path: &TreePath, to: &mut impl Write) -> io::Result<()> {
+    let mut builder = tar::Builder::new(to);
+    let mut left = MOST_ARCHIVE;
+    let above = match path.is_root() {
+        true => 0,
+        false => path.as_bytes().len() + 1,
+    };
+    walk(root, path, |seen| {
+        let (directory, path, entry) = match seen {
+            Seen::Entry(directory, path, entry) => (directory, path, entry),
+            Seen::Closed(failure) => return Err(io::Error::other(failure)),
+        };
+        let name = Path::new(OsStr::from_bytes(&path.as_bytes()[above..]));
+        append(&mut builder, directory, name, entry, &mut left)?;
+        Ok(ControlFlow::Continue(Go::Below))
+    })?;
+    builder.finish()
+}
+
+fn append(
+    builder: &mut tar::Builder<&mut impl Write>,
+    directory: &OwnedFd,
+    name: &Path,
+    entry: &Entry,
+    left: &mut u64,
+) -> io::Result<()> {
+    match (entry.kind, &entry.target) {
+        (Kind::Directory, _) => {
+            let mut header = header(builder, entry)?;
+            header.set_entry_type(tar::EntryType::Directory);
+            builder.append_data(&mut header, name, io::empty())
+        }
+        (Kind::Link, Some(target)) => {
+            let mut header = header(builder, entry)?;
+            header.set_entry_type(tar::EntryType::Symlink);
+            if target.len() <= LONGEST_LINK {
+                // Exactly what the link says: the library's other way would tidy it up.
+                header.set_link_name_literal(target)?;
+            }
+            builder.append_data(&mut header, name, io::empty())
+        }
+        (Kind::File, _) => {
+            // What was looked at is what is read: no link and no pipe in its place.
+            let file = match openat(directory, entry.name.as_slice(), READ, Mode::empty()) {
+                Ok(file) => File::from(file),
+                Err(Errno::NOENT | Errno::LOOP | Errno::NXIO) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            };
+            let stat = fstat(&file)?;
+            if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+                return Ok(());
+            }
+            let size = stat.st_size.max(0).cast_unsigned();
+            *left = left.checked_sub(size).ok_or_else(|| {
+                io::Error::other(format!("more than {MOST_ARCHIVE} bytes, or a sparse file"))
+            })?;
+            let mut header = header(builder, entry)?;
+            header.set_entry_type(tar::EntryType::Regular);
+            header.set_size(size);
+            // A file that grows or shrinks meanwhile (a log) must not break the tar around it.
+            let content = file.take(size).chain(io::repeat(0)).take(size);
+            builder.append_data(&mut header, name, content)
+        }
+        (Kind::Link | Kind::Other, _) => Ok(()),
+    }
+}
+
+/// The header, and before it in the archive what a header has no room for: the exact time, and what a
+/// long link says.
+fn header(builder: &mut tar::Builder<&mut impl Write>, entry: &Entry) -> io::Result<tar::Header> {
+    let (seconds, nanoseconds) = (entry.seconds.max(0), entry.nanoseconds);
+    let time = format!("{seconds}.{nanoseconds:09}");
+    let long = entry.target.as_deref();
+    let long = long.filter(|target| target.len() > LONGEST_LINK);
+    let extensions = [("mtime", time.as_bytes())].into_iter();
+    builder.append_pax_extensions(extensions.chain(long.map(|target| ("linkpath", target))))?;
+    let mut header = tar::Header::new_gnu();
+    header.set_mode(entry.mode & 0o777);
+    header.set_mtime(seconds.cast_unsigned());
+    header.set_size(0);
+    header.set_uid(0);
+    header.set_gid(0);
+    Ok(header)
+}

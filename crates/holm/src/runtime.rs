@@ -1,0 +1,12 @@
+//! What waits for events: on one thread for a verb, on several for the daemon.
+
+use holm_core::{Code, Fault};
+use tokio::runtime::{Builder, Runtime};
+
+pub fn build(builder: &mut Builder) -> Result<Runtime, Fault> {
+    builder.enable_all().build().map_err(|error| {
+        let message = format!("cannot wait for events: {error}");
+        let hint = "is the limit of open files reached?";
+        Fault::new(Code::Internal, message, hint)
+    })
+}

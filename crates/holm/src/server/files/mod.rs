@@ -1,0 +1,322 @@
+//! `/workspaces/{id}/files`: files of a workspace's tree, reached by a program of ours inside.
+//!
+//! Content passes through as it comes, but for what is written, which has to be whole before
+//! anything is touched. What comes from inside is passed on as bytes or shown as JSON.
+
+mod query;
+
+use super::App;
+use super::failure::{Answer, Failure, WorkspaceKey, bad_request};
+use super::work::escaped;
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use futures_util::{StreamExt, stream};
+use holm_api::files::{FileDone, FileEntry, FileList, FileMatch, FileMatches};
+use holm_core::{Code, Fault, TreePath};
+use holm_engine::files::wire::{
+    Depth, Entry, Head, Kind, MOST_ARCHIVE, Match, Operation, Page, Parents, Range, Search, Syntax,
+    Write,
+};
+use holm_engine::files::{Content, FileAnswer, FileBody, Piece};
+use jiff::Timestamp;
+use query::FileQuery;
+use std::io;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+
+/// The most that is written as one file: it is kept in memory until all of it has come.
+const MOST_WRITTEN: u64 = 64 << 20;
+
+const ORDINARY_PAGE: usize = 1000;
+const MOST_ENTRIES: usize = 5000;
+const ORDINARY_MATCHES: usize = 200;
+const MOST_MATCHES: usize = 2000;
+const MOST_PATTERN: usize = 1000;
+
+pub async fn get(
+    State(app): State<Arc<App>>,
+    WorkspaceKey(id): WorkspaceKey,
+    mut query: FileQuery,
+) -> Result<Response, Failure> {
+    let path = query.path()?;
+    let is_list = query.has("after") || query.has("limit");
+    let is_read = query.has("offset") || query.has("length");
+    let operation = match (is_list, is_read) {
+        (false, false) => Operation::Get,
+        (true, false) => Operation::List(Page {
+            after: query.bytes("after"),
+            limit: query.limit(ORDINARY_PAGE, MOST_ENTRIES)?,
+        }),
+        (false, true) => Operation::Read(Range {
+            offset: query.number("offset")?.unwrap_or(0),
+            length: query.number("length")?,
+        }),
+        (true, true) => {
+            let why = "`after` and `limit` are of directories, `offset` and `length` of files";
+            return Err(bad_request(why));
+        }
+    };
+    query.end()?;
+    let content = Content::nothing();
+    let FileAnswer { head, body } = app.engine.file(&id, path, operation, content).await?;
+    match head {
+        Head::Listed { entries, more } => {
+            let entries = entries.into_iter().map(entry).collect();
+            Ok(Json(FileList { entries, more }).into_response())
+        }
+        Head::Content { length, .. } => {
+            let kind = (header::CONTENT_TYPE, "application/octet-stream".to_owned());
+            let length = (header::CONTENT_LENGTH, length.to_string());
+            Ok(([kind, length], passed_on(body)).into_response())
+        }
+        _ => Err(wrong_answer()),
+    }
+}
+
+pub async fn stat(
+    State(app): State<Arc<App>>,
+    WorkspaceKey(id): WorkspaceKey,
+    mut query: FileQuery,
+) -> Answer<FileEntry> {
+    let path = query.path()?;
+    query.end()?;
+    let content = Content::nothing();
+    let answer = app.engine.file(&id, path, Operation::Stat, content).await?;
+    match answer.head {
+        Head::Entry(found) => Ok(Json(entry(found))),
+        _ => Err(wrong_answer()),
+    }
+}
+
+pub async fn put(
+    State(app): State<Arc<App>>,
+    WorkspaceKey(id): WorkspaceKey,
+    mut query: FileQuery,
+    body: Body,
+) -> Answer<FileEntry> {
+    let path = query.path()?;
+    let mode = query.mode()?;
+    let parents = match query.flag("parents")? {
+        true => Parents::Make,
+        false => Parents::Require,
+    };
+    query.end()?;
+    let bytes = whole(body).await?;
+    let operation = Operation::Write(Write {
+        length: bytes.len() as u64,
+        mode,
+        parents,
+    });
+    let content = Content::whole(bytes);
+    let answer = app.engine.file(&id, path, operation, content).await?;
+    match answer.head {
+        Head::Entry(written) => Ok(Json(entry(written))),
+        _ => Err(wrong_answer()),
+    }
+}
+
+pub async fn delete(
+    State(app): State<Arc<App>>,
+    WorkspaceKey(id): WorkspaceKey,
+    mut query: FileQuery,
+) -> Answer<FileDone> {
+    let path = query.path()?;
+    let depth = match query.flag("recursive")? {
+        true => Depth::Whole,
+        false => Depth::One,
+    };
+    query.end()?;
+    if path.is_root() {
+        let message = "the project's root is not deleted";
+        let hint = "`holm rm` removes the workspace; `path=` names what is in it";
+        return Err(Failure(Fault::new(Code::Refused, message, hint)));
+    }
+    let (operation, content) = (Operation::Delete(depth), Content::nothing());
+    let answer = app.engine.file(&id, path.clone(), operation, content);
+    done(answer.await?, &path)
+}
+
+pub async fn search(
+    State(app): State<Arc<App>>,
+    WorkspaceKey(id): WorkspaceKey,
+    mut query: FileQuery,
+) -> Answer<FileMatches> {
+    let path = query.path()?;
+    let pattern = query.text("pattern")?.unwrap_or_default();
+    if pattern.is_empty() || pattern.len() > MOST_PATTERN {
+        let why = format!("`pattern` is not of 1 to {MOST_PATTERN} bytes");
+        return Err(bad_request(&why));
+    }
+    let syntax = match query.flag("regex")? {
+        true => Syntax::Regex,
+        false => Syntax::Literal,
+    };
+    let limit = query.limit(ORDINARY_MATCHES, MOST_MATCHES)?;
+    query.end()?;
+    let operation = Operation::Search(Search {
+        pattern,
+        syntax,
+        limit,
+    });
+    let content = Content::nothing();
+    let answer = app.engine.file(&id, path, operation, content).await?;
+    match answer.head {
+        Head::Found(found) => Ok(Json(FileMatches {
+            matches: found.matches.into_iter().map(matched).collect(),
+            more: found.more,
+            skipped: found.skipped,
+        })),
+        _ => Err(wrong_answer()),
+    }
+}
+
+pub async fn download(
+    State(app): State<Arc<App>>,
+    WorkspaceKey(id): WorkspaceKey,
+    mut query: FileQuery,
+) -> Result<Response, Failure> {
+    let path = query.path()?;
+    query.end()?;
+    let content = Content::nothing();
+    let answer = app.engine.file(&id, path, Operation::Pack, content).await?;
+    match answer.head {
+        Head::Archive => {
+            let kind = [(header::CONTENT_TYPE, "application/x-tar")];
+            Ok((kind, passed_on(answer.body)).into_response())
+        }
+        _ => Err(wrong_answer()),
+    }
+}
+
+pub async fn upload(
+    State(app): State<Arc<App>>,
+    WorkspaceKey(id): WorkspaceKey,
+    mut query: FileQuery,
+    body: Body,
+) -> Answer<FileDone> {
+    let path = query.path()?;
+    query.end()?;
+    let (sender, pieces) = mpsc::channel(1);
+    let content = Content::stream(pieces);
+    let unpacking = app
+        .engine
+        .file(&id, path.clone(), Operation::Unpack, content);
+    let (unpacked, fed) = tokio::join!(unpacking, feed(body, sender));
+    fed?;
+    done(unpacked?, &path)
+}
+
+/// Passes a body on. What nobody takes any more is still read, so that the client gets to hear why.
+async fn feed(body: Body, to: mpsc::Sender<Piece>) -> Result<(), Failure> {
+    let mut chunks = body.into_data_stream();
+    let mut length = 0;
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.map_err(|error| bad_request(&error.to_string()))?;
+        length += chunk.len() as u64;
+        if length > MOST_ARCHIVE {
+            return Err(too_large("the archive", MOST_ARCHIVE));
+        }
+        let _ = to.send(Piece::Bytes(chunk.to_vec())).await;
+    }
+    let _ = to.send(Piece::End).await;
+    Ok(())
+}
+
+/// A body that is taken only when all of it has come. What is too much is still read, within reason, so
+/// that the client gets to hear why.
+async fn whole(body: Body) -> Result<Vec<u8>, Failure> {
+    let (mut bytes, mut length) = (Vec::new(), 0);
+    let mut chunks = body.into_data_stream();
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.map_err(|error| bad_request(&error.to_string()))?;
+        length += chunk.len() as u64;
+        if length > MOST_ARCHIVE {
+            break;
+        }
+        match length > MOST_WRITTEN {
+            true => bytes = Vec::new(),
+            false => bytes.extend_from_slice(&chunk),
+        }
+    }
+    match length > MOST_WRITTEN {
+        true => Err(too_large("what is to be written", MOST_WRITTEN)),
+        false => Ok(bytes),
+    }
+}
+
+/// Whoever reads it hears by a broken body that it is not whole.
+fn passed_on(body: FileBody) -> Body {
+    let pieces = stream::try_unfold(body, |mut body| async move {
+        match body.next().await {
+            Ok(piece) => Ok(piece.map(|bytes| (bytes, body))),
+            Err(fault) => Err(io::Error::other(fault.message)),
+        }
+    });
+    Body::from_stream(pieces)
+}
+
+fn done(answer: FileAnswer, path: &TreePath) -> Answer<FileDone> {
+    match answer.head {
+        Head::Done => Ok(Json(FileDone {
+            path: escaped(path.as_bytes()),
+        })),
+        _ => Err(wrong_answer()),
+    }
+}
+
+fn entry(entry: Entry) -> FileEntry {
+    let kind = match entry.kind {
+        Kind::File => "file",
+        Kind::Directory => "directory",
+        Kind::Link => "link",
+        Kind::Other => "other",
+    };
+    FileEntry {
+        name: escaped(&entry.name),
+        kind: kind.to_owned(),
+        size: entry.size,
+        mode: format!("{:04o}", entry.mode),
+        modified: time(entry.seconds, entry.nanoseconds).to_string(),
+        target: entry.target.as_deref().map(escaped),
+        name_bytes: raw(&entry.name),
+        target_bytes: entry.target.as_deref().and_then(raw),
+    }
+}
+
+fn matched(found: Match) -> FileMatch {
+    FileMatch {
+        path: escaped(&found.path),
+        line: found.line,
+        text: escaped(&found.text),
+        path_bytes: raw(&found.path),
+    }
+}
+
+/// Only where the text does not say it.
+fn raw(name: &[u8]) -> Option<Vec<u8>> {
+    std::str::from_utf8(name).is_err().then(|| name.to_vec())
+}
+
+/// A file can have times that no calendar has; those become the first or the last that it has.
+fn time(seconds: i64, nanoseconds: u32) -> Timestamp {
+    let nanoseconds = i32::try_from(nanoseconds).unwrap_or(0);
+    Timestamp::new(seconds, nanoseconds).unwrap_or(match seconds {
+        ..0 => Timestamp::MIN,
+        _ => Timestamp::MAX,
+    })
+}
+
+fn too_large(what: &str, most: u64) -> Failure {
+    let message = format!("{what} is more than {} MiB", most >> 20);
+    let hint = "send less at a time; larger files go in by `holm exec WS -- sh -c 'cat > FILE'`";
+    Failure(Fault::new(Code::TooLarge, message, hint))
+}
+
+fn wrong_answer() -> Failure {
+    let message = "the program inside answered something else than was asked";
+    let hint = "try again; `holm restart` renews the workspace's processes";
+    Failure(Fault::new(Code::ExecFailed, message, hint))
+}
