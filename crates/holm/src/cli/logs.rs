@@ -5,10 +5,10 @@ use super::output::{FAINT, printable};
 use super::{Context, Outcome, connect, resolve};
 use clap::Args;
 use clap::builder::styling::{AnsiColor, Style};
-use holm_api::client::{Follow, LogQuery};
+use holm_api::client::{Client, Follow, LogQuery};
 use holm_api::service::LogLine;
 use holm_core::config::parse_duration;
-use holm_core::{Code, Fault};
+use holm_core::{Code, Fault, WorkspaceId};
 use jiff::{SignedDuration, Timestamp};
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -83,26 +83,70 @@ pub fn run(context: &Context, arguments: LogsArgs) -> Outcome {
         if names.seen.is_empty() && query.services.is_empty() {
             context.output.remark("No services, so there are no logs.");
         }
-        let mut lines = client.logs(&id, &query).await?;
-        let is_terminal = std::io::stdout().is_terminal();
-        while let Some(line) = lines.next().await? {
-            match context.output.is_json() {
-                true => context.output.document(&line),
-                false => {
-                    let (before, text) = (names.before(&line), line.text.trim_end_matches('\r'));
-                    match is_terminal {
-                        true => context.output.asked_for(&(before + &safe(text))),
-                        false => {
-                            let before = anstream::adapter::strip_str(&before);
-                            context.output.verbatim(&format!("{before}{text}"));
-                        }
-                    }
-                }
-            }
+        let mut progress = Told::default();
+        let mut result = read(context, &client, (&id, &query), &mut names, &mut progress).await;
+        // Logs outlive daemons: another one goes on where this one was.
+        while query.follow == Follow::Yes
+            && let Err(fault) = &result
+            && fault.code == Code::DaemonUnreachable
+        {
+            let client = connect::started().await?;
+            let rest = LogQuery {
+                since: progress.time.clone().or(query.since.clone()),
+                last: query.last.filter(|_| progress.time.is_none()),
+                ..query.clone()
+            };
+            progress.skip = progress.count;
+            result = read(context, &client, (&id, &rest), &mut names, &mut progress).await;
         }
-        Ok(())
+        result
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// How far the reader is: the time of the last line, and how many had it.
+#[derive(Default)]
+struct Told {
+    time: Option<String>,
+    count: usize,
+    /// Lines of that time which were told before.
+    skip: usize,
+}
+
+async fn read(
+    context: &Context,
+    client: &Client,
+    (id, query): (&WorkspaceId, &LogQuery),
+    names: &mut Names,
+    told: &mut Told,
+) -> Result<(), Fault> {
+    let mut lines = client.logs(id, query).await?;
+    while let Some(line) = lines.next().await? {
+        if told.skip > 0 && told.time.as_ref() == Some(&line.time) {
+            told.skip -= 1;
+            continue;
+        }
+        print(context, &line, names);
+        if told.time.as_ref() != Some(&line.time) {
+            told.time = Some(line.time);
+            told.count = 0;
+        }
+        told.count += 1;
+    }
+    Ok(())
+}
+
+fn print(context: &Context, line: &LogLine, names: &mut Names) {
+    if context.output.is_json() {
+        return context.output.document(line);
+    }
+    let (before, text) = (names.before(line), line.text.trim_end_matches('\r'));
+    if std::io::stdout().is_terminal() {
+        context.output.asked_for(&(before + &safe(text)));
+    } else {
+        let before = anstream::adapter::strip_str(&before);
+        context.output.verbatim(&format!("{before}{text}"));
+    }
 }
 
 /// Nothing of a log steers a terminal; tabs only align.

@@ -5,7 +5,7 @@
 //! client that reads slowly holds up nobody.
 
 use super::failure::{Answer, Body, Failure, Parameters, WorkspaceKey, bad_request};
-use super::{App, blocking, view};
+use super::{App, view};
 use axum::Json;
 use axum::body::Body as HttpBody;
 use axum::extract::State;
@@ -16,14 +16,13 @@ use futures_util::stream;
 use holm_api::service::{Action, LogLine, ServiceAct, ServiceList};
 use holm_core::plan::Desired;
 use holm_core::service::Wish;
-use holm_core::{Code, Fault, WorkspaceId};
+use holm_core::{Fault, WorkspaceId};
 use holm_engine::service::Services;
 use holm_linux::logs::Record;
 use holm_linux::logs::follow::Follower;
 use holm_linux::logs::read::{Merged, Wanted};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use std::convert::Infallible;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -61,8 +60,18 @@ struct Reading {
     services: Vec<String>,
     wanted: Wanted,
     /// Whether it may still grow; `None`: what is there is enough.
-    lives: Option<watch::Receiver<bool>>,
+    growth: Option<watch::Receiver<Growth>>,
 }
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Growth {
+    Possible,
+    Over,
+    /// The daemon ends, not the log: an answer that is cut off says so.
+    CutOff,
+}
+
+type Lines = mpsc::Sender<io::Result<LogLine>>;
 
 pub async fn list(
     State(app): State<Arc<App>>,
@@ -71,9 +80,13 @@ pub async fn list(
 ) -> Result<Response, Failure> {
     if parameters.watch {
         let changes = app.engine.watch_services(&id).await?;
-        let lines = stream::unfold(changes, |mut changes| async move {
-            let services = changes.recv().await?;
-            Some((line(&listed(services)), changes))
+        let state = (changes, app.stop.subscribe());
+        let lines = stream::unfold(state, |(mut changes, mut stop)| async move {
+            let line = tokio::select! {
+                services = changes.recv() => line(&listed(services?)),
+                _ = stop.wait_for(|is_stopping| *is_stopping) => Err(cut_off()),
+            };
+            Some((line, (changes, stop)))
         });
         return Ok(jsonl(HttpBody::from_stream(lines)));
     }
@@ -112,30 +125,26 @@ pub async fn logs(
     };
     let logs = app.engine.driver().logs(&id);
     let (sender, receiver) = mpsc::channel(QUEUE);
-    let lives = match parameters.follow {
-        true => Some(watch_life(Arc::clone(&app), id)),
+    let growth = match parameters.follow {
+        true => Some(watch_growth(Arc::clone(&app), id)),
         false => None,
     };
     let reading = Reading {
         logs,
         services,
         wanted,
-        lives,
+        growth,
     };
-    tokio::spawn(async move {
-        let read = blocking(move || {
-            reading.run(&sender).map_err(|error| {
-                let message = format!("a log cannot be read: {error}");
-                Fault::new(Code::Internal, message, "is the disk well?")
-            })
-        });
-        if let Err(fault) = read.await {
-            tracing::error!("{}", fault.message);
+    tokio::task::spawn_blocking(move || {
+        if let Err(error) = reading.run(&sender) {
+            tracing::warn!(%error, "a log was not read to its end");
+            // Nobody may be left to hear it.
+            let _ = sender.blocking_send(Err(error));
         }
     });
-    let lines = stream::unfold(receiver, |mut receiver| async move {
-        let line: LogLine = receiver.recv().await?;
-        Some((self::line(&line), receiver))
+    let lines = stream::unfold(receiver, |mut receiver: mpsc::Receiver<_>| async move {
+        let read: io::Result<LogLine> = receiver.recv().await?;
+        Some((read.and_then(|read| line(&read)), receiver))
     });
     Ok(jsonl(HttpBody::from_stream(lines)))
 }
@@ -160,42 +169,46 @@ fn listed(services: Services) -> ServiceList {
     }
 }
 
-/// Says `false` when the workspace is stopped for good, or the daemon is.
-fn watch_life(app: Arc<App>, id: WorkspaceId) -> watch::Receiver<bool> {
-    let (tell, lives) = watch::channel(true);
+/// Tells when the workspace is stopped for good, or the daemon is.
+fn watch_growth(app: Arc<App>, id: WorkspaceId) -> watch::Receiver<Growth> {
+    let (tell, growth) = watch::channel(Growth::Possible);
     tokio::spawn(async move {
         let mut stop = app.stop.subscribe();
-        loop {
+        let last = loop {
             tokio::select! {
                 () = tokio::time::sleep(ASK_AGAIN) => {}
-                _ = stop.wait_for(|is_stopping| *is_stopping) => break,
-                () = tell.closed() => break,
+                _ = stop.wait_for(|is_stopping| *is_stopping) => break Growth::CutOff,
+                () = tell.closed() => return,
             }
             let found = app.engine.show(&id).await;
             let is_wanted = |found: &holm_engine::View| {
                 found.record.desired == Desired::Running && found.record.removed_at.is_none()
             };
             if !found.as_ref().is_ok_and(is_wanted) {
-                break;
+                break Growth::Over;
             }
-        }
-        tell.send_replace(false);
+        };
+        tell.send_replace(last);
     });
-    lives
+    growth
+}
+
+fn cut_off() -> io::Error {
+    io::Error::other("the daemon ends")
 }
 
 // === impl Reading ===
 
 impl Reading {
     /// Until everything is told, or nobody listens any more. Blocks.
-    fn run(self, lines: &mpsc::Sender<LogLine>) -> io::Result<()> {
+    fn run(self, lines: &Lines) -> io::Result<()> {
         let mut merged = Merged::open(&self.logs, &self.services, self.wanted)?;
         while let Some((service, record)) = merged.read()? {
-            if lines.blocking_send(on_wire(&service, record)).is_err() {
+            if lines.blocking_send(Ok(on_wire(&service, record))).is_err() {
                 return Ok(());
             }
         }
-        let Some(lives) = self.lives else {
+        let Some(growth) = self.growth else {
             return Ok(());
         };
         let positions = merged.into_positions().into_iter();
@@ -204,7 +217,7 @@ impl Reading {
             .collect();
         loop {
             // Asked before it is read: what came last is told.
-            let is_last = !*lives.borrow();
+            let growth = *growth.borrow();
             let mut records = Vec::new();
             for follower in &mut followers {
                 let service = follower.service().to_owned();
@@ -214,15 +227,16 @@ impl Reading {
             let is_quiet = records.is_empty();
             records.sort_by_key(|(_, record)| record.time);
             for (service, record) in records {
-                if lines.blocking_send(on_wire(&service, record)).is_err() {
+                if lines.blocking_send(Ok(on_wire(&service, record))).is_err() {
                     return Ok(());
                 }
             }
-            if is_quiet && (is_last || lines.is_closed()) {
-                return Ok(());
-            }
-            if is_quiet {
-                std::thread::sleep(LOOK_AGAIN);
+            match growth {
+                Growth::CutOff => return Err(cut_off()),
+                _ if !is_quiet => {}
+                Growth::Over => return Ok(()),
+                Growth::Possible if lines.is_closed() => return Ok(()),
+                Growth::Possible => std::thread::sleep(LOOK_AGAIN),
             }
         }
     }
@@ -247,8 +261,8 @@ fn since(text: &str) -> Result<Duration, Failure> {
     Ok(Duration::try_from(time.as_duration()).unwrap_or_default())
 }
 
-fn line<T: Serialize>(item: &T) -> Result<Bytes, Infallible> {
-    let mut json = serde_json::to_vec(item).unwrap_or_default();
+fn line<T: Serialize>(item: &T) -> io::Result<Bytes> {
+    let mut json = serde_json::to_vec(item)?;
     json.push(b'\n');
     Ok(Bytes::from(json))
 }

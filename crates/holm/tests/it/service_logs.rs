@@ -101,6 +101,8 @@ fn following_goes_on_until_the_workspace_stops() {
         Running::new(&mut island.holm_command(&island.home(), &["logs", "x", "-f", "--json"]));
     let text = |line: &str| serde_json::from_str::<Value>(line).unwrap()["text"].clone();
     assert_eq!(text(&follow.line()), "first");
+    // Daemons come and go, and nothing is lost or told twice.
+    island.kill_daemon();
     island.sh("x", "touch ~/go").ok();
     assert_eq!(text(&follow.line()), "second");
     island.holm(&["stop", "x"]).ok();

@@ -234,6 +234,10 @@ fn waiting_can_be_interrupted_and_the_workspace_stays() {
         island.holm(&["show", "x", "--json"]).code == Some(0) && state(&island, "web") == "starting"
     });
     eventually("it runs", || service(&show(&island), "web")["pid"].is_u64());
+    // Who waits goes on waiting with another daemon.
+    island.kill_daemon();
+    assert_eq!(state(&island, "web"), "starting");
+    assert!(!up.has_ended());
     up.signal(Signal::INT);
     assert_eq!(up.code(), Some(130));
     assert_eq!(island.states()["x"], "running");
