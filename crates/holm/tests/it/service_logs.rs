@@ -148,6 +148,39 @@ fn attack_164_the_last_lines_before_a_crash_are_kept_and_whole() {
 }
 
 #[test]
+fn attack_164_turning_files_under_load_loses_and_mixes_nothing() {
+    let island = Island::new();
+    let repository = with_services(
+        &island,
+        "[services.web]\nrun = \"exec python3 load.py\"\nrestart = \"no\"\n",
+    );
+    // More than may be written at once, so the last of it waits in the pipe when the end comes.
+    let script = "import os\nfor i in range(900):\n    \
+        os.write(1, b''.join(b'%d %d \\n' % (i, j) + b'x' * 1000 + b'\\n' for j in range(100)))\n\
+        os.kill(os.getpid(), 9)\n";
+    repository.write("load.py", script);
+    repository.commit("load");
+    repository.holm(&["up", "x", "--no-wait"]).ok();
+    eventually("it ended", || {
+        let shown = island.holm(&["show", "x", "--json"]).json();
+        service(&shown, "web")["state"] == "exited"
+    });
+    // Everything is there at the moment at which its end is told.
+    let texts = texts(&lines(&island, &[]));
+    let numbers: Vec<&String> = texts.iter().filter(|text| !text.starts_with('x')).collect();
+    let expect = (0..900).flat_map(|i| (0..100).map(move |j| format!("{i} {j} ")));
+    let expect: Vec<String> = expect.collect();
+    let kept = &expect[expect.len() - numbers.len()..];
+    assert!(numbers.len() > 30_000, "{}", numbers.len());
+    assert!(numbers.iter().copied().eq(kept), "the end is whole");
+    let noise = texts.iter().filter(|text| text.starts_with('x'));
+    assert!(
+        noise.clone().all(|text| text.len() == 1000),
+        "no line is mixed"
+    );
+}
+
+#[test]
 fn attack_143_printing_without_end_hurts_nobody() {
     let island = Island::new();
     let repository = with_services(
