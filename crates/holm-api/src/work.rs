@@ -17,6 +17,21 @@ pub struct Capture {
     /// Commit everything inside first, with this message.
     #[serde(default)]
     pub commit: Option<String>,
+    #[serde(default)]
+    pub depth: Depth,
+}
+
+/// How much is made objects of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Depth {
+    /// Nothing: what HEAD leads to, and which files are not committed.
+    Head,
+    /// The tree.
+    #[default]
+    Tree,
+    /// The tree, and a commit of it that can be fetched.
+    State,
 }
 
 /// The state of a workspace's tree.
@@ -28,11 +43,11 @@ pub struct Captured {
     pub dirty_start: Option<String>,
     /// What HEAD inside leads to; `None` before the first commit.
     pub head: Option<String>,
-    /// The tree of everything that is not ignored.
-    pub tree: String,
-    /// A commit of that tree on top of `start`, so that it can be fetched.
-    pub state: String,
-    /// How many files differ from `head`, and the first few.
+    /// The tree of everything that is not ignored; from [`Depth::Tree`] on.
+    pub tree: Option<String>,
+    /// A commit of that tree on top of `start`, with [`Depth::State`].
+    pub state: Option<String>,
+    /// How many files are not as in `head`, and the first few.
     pub uncommitted: u64,
     pub uncommitted_names: Vec<String>,
     /// Repositories in the tree that git does not know as submodules; they are not in `tree`.

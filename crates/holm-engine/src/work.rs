@@ -20,10 +20,11 @@ pub struct Captured {
     pub start: Option<String>,
     pub dirty_start: Option<String>,
     pub head: Option<String>,
-    pub tree: String,
-    /// A commit of `tree` on top of `start`.
-    pub state: String,
-    /// Paths that differ between `head` and `tree`.
+    /// From [`Depth::Tree`] on.
+    pub tree: Option<String>,
+    /// A commit of `tree` on top of `start`, with [`Depth::State`].
+    pub state: Option<String>,
+    /// Paths whose state is not that of `head`.
     pub uncommitted: Vec<Vec<u8>>,
     /// Repositories in the tree that are not submodules, and not in `tree`.
     pub nested: Vec<Vec<u8>>,
@@ -49,9 +50,25 @@ pub enum Operation {
     Rename,
 }
 
+/// How much of a workspace's state is made objects of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Depth {
+    /// Nothing: HEAD, and which files are not committed.
+    Head,
+    /// The tree.
+    #[default]
+    Tree,
+    /// The tree, and a commit of it that can be fetched.
+    State,
+}
+
 /// `$1` is the commit that the workspace started from, or empty; `$2` a message to commit with, or
-/// empty. Prints a line per added file, and then fields that end with a zero byte, which no name
-/// has: tree, head, state, `n` + nested repositories, `u` + uncommitted paths.
+/// empty; `$3` a [`Depth`]. Prints a line per recorded file, and then fields that end with a zero
+/// byte, which no name has: head, tree, state, `n` + nested repositories, `u` + uncommitted paths.
+///
+/// `git status` is the one scan of the tree; what it names is recorded by name. Git is asked to look
+/// at everything again only where that fails: at files that cannot be read. Reading files may take
+/// long and be cut off, so the index inside is locked only while a commit is made of what was read.
 const CAPTURE: &str = r#"
 set -eu
 umask 077
@@ -59,35 +76,60 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 git() {
     command git --no-pager -c core.safecrlf=false -c core.fsmonitor=false -c core.untrackedCache=false \
-        -c core.splitIndex=false -c advice.addEmbeddedRepo=false -c commit.gpgSign=false "$@"
+        -c core.splitIndex=false -c advice.addEmbeddedRepo=false -c commit.gpgSign=false \
+        -c core.hooksPath=/dev/null "$@"
 }
-git ls-files -z --others --exclude-standard | { grep -az '/$' || true; } > "$scratch/nested"
-{ printf '.\0'; sed -z 's/^/:(exclude,literal)/' "$scratch/nested"; } > "$scratch/paths"
-add() {
-    git add -A -v --ignore-errors --pathspec-from-file="$scratch/paths" --pathspec-file-nul || [ $? -eq 1 ]
+look() {
+    git --no-optional-locks status --porcelain=v2 -z --branch --untracked-files=all --no-renames \
+        --ignore-submodules=dirty > "$scratch/status"
+    sed -zn 's/^? \(.*\/\)$/\1/p' "$scratch/status" > "$scratch/nested"
+    sed -znE '/^\? .*\/$/d;s/^1 ([^ ]+ ){7}//p;t;s/^u ([^ ]+ ){9}//p;t;s/^\? //p' \
+        "$scratch/status" > "$scratch/paths"
 }
-if [ -n "$2" ]; then
-    add
+record() {
+    git update-index --add --remove --replace --verbose -z --stdin < "$scratch/paths" 2> /dev/null && return
+    { printf '.\0'; sed -z 's/^/:(exclude,literal)/' "$scratch/nested"; } > "$scratch/everything"
+    git add -A -v --ignore-errors --pathspec-from-file="$scratch/everything" --pathspec-file-nul || [ $? -eq 1 ]
+}
+copy_index() {
+    index=$(git rev-parse --git-path index)
+    if [ -f "$index" ]; then cp -p "$index" "$scratch/index"; fi
+    export GIT_INDEX_FILE="$scratch/index"
+}
+look
+if [ -n "$2" ] && [ -s "$scratch/paths" ]; then
+    copy_index
+    record
     if ! git diff --cached --quiet --ignore-submodules=none; then
+        (set -C; : > "$index.lock")
+        trap 'rm -rf "$scratch" "$index.lock"' EXIT
         git commit -q --no-verify -m "$2" >&2
+        cp -p "$scratch/index" "$index.lock"
+        mv "$index.lock" "$index"
+        trap 'rm -rf "$scratch"' EXIT
     fi
+    unset GIT_INDEX_FILE
+    look
 fi
-index=$(git rev-parse --git-path index)
-if [ -f "$index" ]; then cp -p "$index" "$scratch/index"; fi
-export GIT_INDEX_FILE="$scratch/index"
-add
-tree=$(git write-tree)
-head=$(git rev-parse -q --verify 'HEAD^{commit}' || true)
-state=$(GIT_AUTHOR_NAME=holm GIT_AUTHOR_EMAIL=holm GIT_AUTHOR_DATE='@0 +0000' \
-    GIT_COMMITTER_NAME=holm GIT_COMMITTER_EMAIL=holm GIT_COMMITTER_DATE='@0 +0000' \
-    git commit-tree "$tree" ${1:+-p "$1"} -m 'the state of a workspace')
-printf '\0%s\0%s\0%s\0' "$tree" "$head" "$state"
-sed -z 's/^/n/' "$scratch/nested"
-if [ -n "$head" ]; then
-    git diff-tree -r -z --name-only --no-renames "$head" "$tree" | sed -z 's/^/u/'
+head=$(sed -zn 's/^# branch.oid \([0-9a-f]*\)$/\1/p;2q' "$scratch/status" | tr -d '\0')
+tree= state=
+if [ "$3" = head ]; then
+    :
+elif [ -n "$head" ] && ! [ -s "$scratch/paths" ]; then
+    tree=$(git rev-parse "$head^{tree}")
 else
-    git ls-files -z | sed -z 's/^/u/'
+    copy_index
+    record
+    tree=$(git write-tree)
 fi
+if [ "$3" = state ]; then
+    state=$(GIT_AUTHOR_NAME=holm GIT_AUTHOR_EMAIL=holm GIT_AUTHOR_DATE='@0 +0000' \
+        GIT_COMMITTER_NAME=holm GIT_COMMITTER_EMAIL=holm GIT_COMMITTER_DATE='@0 +0000' \
+        git commit-tree "$tree" ${1:+-p "$1"} -m 'the state of a workspace')
+fi
+printf '\0%s\0%s\0%s\0' "$head" "$tree" "$state"
+sed -z 's/^/n/' "$scratch/nested"
+sed -z 's/^/u/' "$scratch/paths"
 "#;
 
 /// The trees of nothing, which git knows without having them.
@@ -100,12 +142,12 @@ const TELL_EVERY: u64 = 100;
 // === impl Engine ===
 
 impl<D: Driver, S: Store> Engine<D, S> {
-    /// Makes objects of everything in the tree that is not ignored; with a message, commits it
-    /// first. Starts a stopped workspace.
+    /// Makes objects of everything in the tree that is not ignored, as far as `depth` says; with a
+    /// message, commits it first. Starts a stopped workspace.
     pub async fn capture(
         &self,
         id: &WorkspaceId,
-        message: Option<String>,
+        (message, depth): (Option<String>, Depth),
         progress: Progress,
     ) -> Result<Captured, Fault> {
         let spec = self.work_of(id).await?;
@@ -115,7 +157,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
             .iter()
             .map(|word| word.as_bytes().to_vec())
             .collect();
-        argv.extend([start.into_bytes(), message]);
+        argv.extend([start.into_bytes(), message, depth.word().to_vec()]);
         let question = Question {
             what: "add",
             argv,
@@ -141,7 +183,8 @@ impl<D: Driver, S: Store> Engine<D, S> {
         let mut unread = complaints(&answer.stderr);
         unread.retain(|line| line.starts_with("error:"));
         let fields = answer.good("add")?;
-        let mut captured = captured(&fields).ok_or_else(|| failed("add", "unknown answer"))?;
+        let captured = captured(&fields, depth);
+        let mut captured = captured.ok_or_else(|| failed("add", "unknown answer"))?;
         captured.start = spec.code.commit.clone();
         let dirty = spec.brought.dirty.as_ref();
         captured.dirty_start = dirty.map(|dirty| dirty.worktree_tree.clone());
@@ -231,19 +274,37 @@ fn diff_tree(spec: &WorkspaceSpec, flags: &[&str], tree: &str) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Reads what [`CAPTURE`] prints behind the names.
-fn captured(said: &[u8]) -> Option<Captured> {
+// === impl Depth ===
+
+impl Depth {
+    fn word(self) -> &'static [u8] {
+        match self {
+            Depth::Head => b"head",
+            Depth::Tree => b"tree",
+            Depth::State => b"state",
+        }
+    }
+}
+
+/// Reads what [`CAPTURE`] prints behind the names. What was asked for must be there.
+fn captured(said: &[u8], depth: Depth) -> Option<Captured> {
     let said = said.strip_prefix(b"\0")?.strip_suffix(b"\0")?;
     let mut fields = said.split(|byte| *byte == 0);
+    let mut object = || match fields.next()? {
+        b"" => Some(None),
+        word => Some(Some(object_id(word)?)),
+    };
     let mut captured = Captured {
-        tree: object_id(fields.next()?)?,
-        head: match fields.next()? {
-            b"" => None,
-            head => Some(object_id(head)?),
-        },
-        state: object_id(fields.next()?)?,
+        head: object()?,
+        tree: object()?,
+        state: object()?,
         ..Captured::default()
     };
+    if captured.tree.is_some() != (depth != Depth::Head)
+        || captured.state.is_some() != (depth == Depth::State)
+    {
+        return None;
+    }
     for field in fields {
         match field.split_first()? {
             (b'n', name) => captured.nested.push(name.to_vec()),
@@ -305,21 +366,28 @@ mod tests {
     fn what_a_capture_says() {
         let (one, two, three) = ("1".repeat(40), "2".repeat(40), "3".repeat(40));
         let said = format!("\0{one}\0{two}\0{three}\0nsub/\0ua\nb\0uc\0");
-        let found = captured(said.as_bytes()).unwrap();
-        assert_eq!((found.tree, found.head), (one.clone(), Some(two)));
+        let found = captured(said.as_bytes(), Depth::State).unwrap();
+        assert_eq!(
+            (found.head, found.tree),
+            (Some(one.clone()), Some(two.clone()))
+        );
         assert_eq!(found.nested, [b"sub/".to_vec()]);
         assert_eq!(found.uncommitted, [b"a\nb".to_vec(), b"c".to_vec()]);
-        let unborn = captured(format!("\0{one}\0\0{three}\0").as_bytes()).unwrap();
+        let unborn = captured(format!("\0\0{two}\0\0").as_bytes(), Depth::Tree).unwrap();
         assert_eq!(unborn.head, None);
+        let only_head = format!("\0{one}\0\0\0");
+        assert!(captured(only_head.as_bytes(), Depth::Head).is_some());
         for wrong in [
             "",
             "\0",
             "\0x\0y\0z\0",
-            &format!("\0{one}\0--exec=sh\0{three}\0"),
-            &format!("\0{one}\0\0{three}\0x\0"),
-            &format!("\0{one}\0\0{three}"),
+            &only_head,
+            &format!("\0--exec=sh\0{two}\0{three}\0"),
+            &format!("\0{one}\0{two}\0{three}\0x\0"),
+            &format!("\0{one}\0{two}\0\0"),
+            &format!("\0{one}\0{two}\0{three}"),
         ] {
-            assert_eq!(captured(wrong.as_bytes()), None, "{wrong:?}");
+            assert_eq!(captured(wrong.as_bytes(), Depth::State), None, "{wrong:?}");
         }
     }
 

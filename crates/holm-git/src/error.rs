@@ -55,6 +55,8 @@ pub enum GitError {
     InTheWay { paths: Vec<String> },
     #[error("the change does not fit your checkout: {}", paths.join(", "))]
     DoesNotApply { paths: Vec<String> },
+    #[error("another `holm apply` is at work in this checkout (`{}`)", directory.display())]
+    ApplyUnderWay { directory: PathBuf },
     #[error("`{branch}` is merged but for conflicts: {}", conflicts.join("; "))]
     MergeConflict {
         branch: String,
@@ -113,7 +115,9 @@ impl GitError {
             GitError::NotARepository { .. } => Code::NotARepository,
             GitError::RefNotFound { .. } => Code::RefNotFound,
             GitError::InvalidRef { .. } | GitError::InvalidObjectId { .. } => Code::BadRequest,
-            GitError::BranchCheckedOut { .. } | GitError::BranchTaken { .. } => Code::Refused,
+            GitError::BranchCheckedOut { .. }
+            | GitError::BranchTaken { .. }
+            | GitError::ApplyUnderWay { .. } => Code::Refused,
             GitError::InTheWay { .. } => Code::DirtyCheckout,
             GitError::DoesNotApply { .. } => Code::DoesNotApply,
             GitError::Cancelled => Code::Cancelled,
@@ -176,6 +180,7 @@ impl GitError {
                  conflicts"
                     .to_owned()
             }
+            GitError::ApplyUnderWay { .. } => "wait for it, then try again".to_owned(),
             GitError::MergeConflict { .. } => {
                 "resolve them and `git commit`, or go back with `git merge --abort`".to_owned()
             }

@@ -28,6 +28,7 @@ pub use remote::{Remote, without_credentials};
 pub use repository::adopt::{Staged, Work};
 pub use repository::dirty::Dirty;
 pub use repository::fetch::Branch;
+pub use repository::journal::Recovered;
 pub use repository::refs::{Resolved, refs_digest};
 pub use repository::{Repository, project_id_of};
 pub use seed::{OBJECTS_INSIDE, Seed, seed_excluded, seed_git_dir};

@@ -9,6 +9,7 @@
 //! modification time, so build tools see exactly what changed. Git replaces files (unlink, create)
 //! and never writes into them, so the base that was started from stays as it is.
 
+mod age;
 mod link_tree;
 
 use crate::GitError;
@@ -30,6 +31,9 @@ const CANDIDATES: usize = 5;
 
 /// How often a build that waits for the same build of another looks again.
 const LOCK_POLL: Duration = Duration::from_millis(10);
+
+/// How often what was half made is removed before that is left to the next build.
+const REMOVALS: usize = 200;
 
 /// Whether the base of `commit` (`None`: of a repository without commits) is there, whole.
 pub fn base_is_present(bases_dir: &Path, commit: Option<&str>) -> bool {
@@ -69,9 +73,22 @@ pub fn build_base(
     match built {
         Ok(()) => building.publish(&base_dir(bases_dir, commit)),
         Err(error) => {
-            // The first error is the one to tell; what is left is removed by the next build.
-            let _ = std::fs::remove_dir_all(&building.path);
+            discard(&building.path);
             Err(error)
+        }
+    }
+}
+
+/// Removes what was half made. Git's helpers were killed with git, but each ends only when its last
+/// system call is done, and may make one more file until then.
+fn discard(path: &Path) {
+    for _ in 0..REMOVALS {
+        // The first error is the one to tell; what is left is removed by the next build.
+        match std::fs::remove_dir_all(path) {
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
+                std::thread::sleep(LOCK_POLL);
+            }
+            _ => return,
         }
     }
 }
@@ -146,6 +163,11 @@ impl Building {
             check_out(bare, &tree, commit, (cancel, progress))?;
             if linked == Some(Linked::SomeCopied) {
                 refresh_index(bare, &tree, cancel)?;
+            }
+            // Only a whole checkout is worth it. What changed since the nearest base stays as new as
+            // it is, so that build tools see that it is newer than what they made of that one.
+            if linked.is_none() {
+                age::age(&tree, bare.object_format())?;
             }
         } else {
             write_git_dir(&tree, bare, None)?;

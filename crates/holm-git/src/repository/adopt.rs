@@ -3,20 +3,24 @@
 //! Everything is put together in a quarantine first: a bare repository of ours that sees the user's
 //! objects and into which the workspace's objects are fetched and checked. There the state of the
 //! checkout and that of the workspace are merged over the commit that the workspace started from.
-//! Only a merge without conflicts that touches no uncommitted edit becomes a patch, and `git apply`
-//! checks all of it before it writes the first file.
+//! Only a merge without conflicts that touches no uncommitted edit becomes a plan of moves
+//! ([`super::journal`]), which is carried out whole or undone.
 
 use super::Repository;
 use super::dirty::Scratch;
 use super::fetch::{
     FETCH_CONFIG, FETCH_FLAGS, NOWHERE, arrivals, differing, empty_tree, os_path, shown,
 };
-use crate::command::{Cancel, Finished, Git};
+use super::journal::{Journal, Plan, Recovered};
+use super::moves::{Identity, Move};
+use crate::command::{Cancel, Git};
 use crate::{GitError, quote};
 use holm_core::concern::Arrival;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::fs::File;
-use std::os::unix::ffi::OsStrExt;
+use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// What to take over, as it was captured inside.
@@ -36,11 +40,20 @@ pub struct Work {
 pub struct Staged {
     repository: Repository,
     quarantine: Quarantine,
-    // Holds objects of the checkout until the patch is made.
-    _scratch: Scratch,
-    patch: PathBuf,
+    /// Holds objects of the checkout, and the index that `ours` was made of.
+    scratch: Scratch,
     ours: String,
     merged: String,
+    // Last, because everything else is in its directory.
+    journal: Journal,
+}
+
+/// A file that is made, replaced or deleted.
+struct Change {
+    path: Vec<u8>,
+    is_old: bool,
+    /// What `git update-index --index-info` reads about the new file.
+    line: Option<Vec<u8>>,
 }
 
 #[derive(Debug)]
@@ -50,16 +63,25 @@ struct Quarantine {
 
 const MOST_NAMES: usize = 10;
 
+/// Modes as git prints them.
+const POINTER: &str = "160000";
+const ABSENT: &str = "000000";
+
+/// Where files wait on a file system that the git directory is not on.
+const ELSEWHERE: &str = ".holm-apply";
+
 // === impl Repository ===
 
 impl Repository {
-    /// Fetches, checks and merges in `out_dir`, an empty directory of the caller's. The checkout and
-    /// the repository stay as they are.
-    pub fn stage(&self, out_dir: &Path, work: &Work, cancel: &Cancel) -> Result<Staged, GitError> {
+    /// Fetches, checks and merges in a directory of its own. The checkout and the repository stay as
+    /// they are.
+    pub fn stage(&self, work: &Work, cancel: &Cancel) -> Result<Staged, GitError> {
         let objects = work.start.iter().chain(&work.dirty_start);
         for object in objects.chain([&work.state]) {
             self.check_object(object)?;
         }
+        let journal = Journal::begin(self)?;
+        let out_dir = &journal.directory;
         let scratch = Scratch::make(self, out_dir)?;
         self.add_everything(&scratch, cancel)?;
         let ours = self.write_tree(&scratch)?;
@@ -76,11 +98,11 @@ impl Repository {
         let merged = merged.map_err(|paths| GitError::DoesNotApply { paths })?;
         let staged = Staged {
             repository: self.clone(),
-            patch: out_dir.join("patch"),
             quarantine,
-            _scratch: scratch,
+            scratch,
             ours,
             merged,
+            journal,
         };
         staged.refuse_overlap(work.dirty_start.as_deref())?;
         Ok(staged)
@@ -106,57 +128,185 @@ impl Staged {
         self.ours == self.merged
     }
 
-    /// Puts the change into the checkout: all of it, or an error and nothing. git goes on by itself
-    /// when this process is killed.
-    pub fn apply(&self) -> Result<(), GitError> {
-        let file = File::create_new(&self.patch).map_err(GitError::file("make", &self.patch))?;
-        self.quarantine
-            .git("diff-tree")?
-            .args(["-r", "-p", "--binary", "--full-index", "--no-renames"])
-            .more(["--no-ext-diff", "--no-textconv", "--ignore-submodules=all"])
-            .more([&self.ours, &self.merged])
-            .stdout_to(file)
-            .output()?;
-        let size = self.patch.metadata().map(|metadata| metadata.len());
-        if size.map_err(GitError::file("look at", &self.patch))? > 0 {
-            let finished = self
-                .repository
-                .git("apply")?
-                .args(["--whitespace=nowarn", "--binary", "-p1"])
-                .more([&self.patch])
-                .detached()
-                .run()?;
-            if !finished.status.success() {
-                return Err(refused(finished));
-            }
+    /// Writes down what is to be moved, so that it can be carried out or undone whatever happens.
+    /// `None`: there is nothing to do. The checkout stays as it is.
+    pub fn plan(&self) -> Result<Option<File>, GitError> {
+        let (changes, pointers) = self.changes()?;
+        if changes.is_empty() && pointers.is_empty() {
+            return Ok(None);
         }
-        self.point_submodules()
+        let moves = self.moves(&changes)?;
+        self.refuse_edited(&changes)?;
+        Plan { moves, pointers }.write(&self.journal.directory)?;
+        self.journal.share().map(Some)
     }
 
-    /// A pointer to a submodule's commit has no file; it is noted in the index.
-    fn point_submodules(&self) -> Result<(), GitError> {
-        let mut lines = Vec::new();
-        for arrival in self.arrivals()? {
-            if arrival.mode != 0o160_000 {
-                continue;
+    /// What became of a plan whose process did not say how it ended.
+    pub fn recover(&self) -> Result<Option<Recovered>, GitError> {
+        self.journal.recover(&self.repository)
+    }
+
+    /// Every file that changes, and the pointers to submodules' commits, which have no file.
+    fn changes(&self) -> Result<(Vec<Change>, Vec<u8>), GitError> {
+        let listed = self
+            .quarantine
+            .git("diff-tree")?
+            .args(["-r", "-z", "--raw", "--no-renames", "--no-abbrev"])
+            .more([&self.ours, &self.merged])
+            .output()?;
+        let unexpected = || GitError::unexpected("diff-tree", &listed);
+        let mut fields = listed.split(|byte| *byte == 0);
+        let (mut changes, mut pointers) = (Vec::new(), Vec::new());
+        while let Some(entry) = fields.next().filter(|entry| !entry.is_empty()) {
+            let text = std::str::from_utf8(entry).map_err(|_| unexpected())?;
+            let [old, new, _, object, _] = text.split(' ').collect::<Vec<_>>()[..] else {
+                return Err(unexpected());
+            };
+            let path = fields.next().ok_or_else(unexpected)?.to_vec();
+            let mut line = format!("{new} {object}\t").into_bytes();
+            line.extend_from_slice(&path);
+            line.push(0);
+            if new == POINTER {
+                pointers.extend_from_slice(&line);
             }
-            let listed = self
-                .quarantine
-                .git("ls-tree")?
-                .args(["-z", &self.merged, "--"])
-                .more([os_path(&arrival.path)])
-                .output()?;
-            lines.extend_from_slice(&listed);
+            let is_file = |mode: &str| mode != POINTER && mode != ABSENT;
+            let (is_old, line) = (
+                is_file(old.trim_start_matches(':')),
+                is_file(new).then_some(line),
+            );
+            if is_old || line.is_some() {
+                changes.push(Change { path, is_old, line });
+            }
         }
-        if lines.is_empty() {
+        Ok((changes, pointers))
+    }
+
+    /// Makes the new files beside the plan, as git checks them out in this repository, and looks at
+    /// the old ones.
+    fn moves(&self, changes: &[Change]) -> Result<Vec<Move>, GitError> {
+        let directory = &self.journal.directory;
+        let staged = directory.join("staged");
+        self.check_out(changes, &staged)?;
+        let (slots, root) = (directory.join("slots"), &self.repository.toplevel);
+        std::fs::create_dir(&slots).map_err(GitError::file("make", &slots))?;
+        let device = slots
+            .metadata()
+            .map_err(GitError::file("look at", &slots))?
+            .dev();
+        let mut moves = Vec::with_capacity(changes.len());
+        for (number, change) in changes.iter().enumerate() {
+            let path = os_path(&change.path).to_owned();
+            let target = root.join(&path);
+            let old = match (change.is_old, target.symlink_metadata()) {
+                (true, _) => Some(Identity::of(&target).ok_or_else(|| in_the_way(&change.path))?),
+                // A directory may be empty by then.
+                (false, Ok(found)) if !found.is_dir() => {
+                    let paths = vec![shown(&change.path)];
+                    return Err(GitError::DoesNotApply { paths });
+                }
+                (false, _) => None,
+            };
+            let mut one = Move {
+                place: self.place_for(&path, &slots, device)?,
+                path,
+                number,
+                old,
+                new: None,
+            };
+            if change.line.is_some() {
+                let (made, slot) = (staged.join(&one.path), one.new_slot());
+                move_or_copy(&made, &slot).map_err(GitError::file("make", &slot))?;
+                one.new = Identity::of(&slot);
+            }
+            moves.push(one);
+        }
+        Ok(moves)
+    }
+
+    /// Where the file waits that goes to `path`: with the plan, or on the path's own file system.
+    fn place_for(&self, path: &Path, slots: &Path, device: u64) -> Result<PathBuf, GitError> {
+        let root = &self.repository.toplevel;
+        let mut above = path.ancestors().skip(1).map(|parent| root.join(parent));
+        let nearest = above.find_map(|parent| Some((parent.metadata().ok()?.dev(), parent)));
+        let (found, nearest) = nearest.unwrap_or_else(|| (device, root.clone()));
+        if found == device {
+            return Ok(slots.to_owned());
+        }
+        let mut top = nearest.as_path();
+        while let Some(parent) = top.parent().filter(|parent| parent.starts_with(root)) {
+            if parent.metadata().map(|parent| parent.dev()).ok() != Some(found) {
+                break;
+            }
+            top = parent;
+        }
+        let place = top.join(ELSEWHERE);
+        if !place.is_dir() {
+            self.journal.note_place(&place)?;
+            std::fs::create_dir(&place).map_err(GitError::file("make", &place))?;
+        }
+        Ok(place)
+    }
+
+    /// Lets git write the new files below `staged`, with the line ends and filters that the user has.
+    fn check_out(&self, changes: &[Change], staged: &Path) -> Result<(), GitError> {
+        let coming = changes.iter().filter_map(|change| {
+            let line = change.line.as_ref()?;
+            Some((line, &change.path))
+        });
+        let (mut lines, mut paths) = (Vec::new(), Vec::new());
+        for (line, path) in coming {
+            lines.extend_from_slice(line);
+            paths.extend_from_slice(path);
+            paths.push(0);
+        }
+        if paths.is_empty() {
             return Ok(());
         }
-        self.repository
-            .git("update-index")?
+        let index = self.journal.directory.join("index");
+        let mut objects = quote::alternate(&self.quarantine.git_dir.join("objects"));
+        objects.push(":");
+        objects.push(quote::alternate(self.scratch.objects()));
+        let git = |name: &str| {
+            let git = self.repository.git(name)?;
+            let git = git.env("GIT_ALTERNATE_OBJECT_DIRECTORIES", &objects);
+            Ok::<_, GitError>(git.env("GIT_INDEX_FILE", &index))
+        };
+        git("update-index")?
+            .config("core.splitIndex=false")
             .args(["-z", "--add", "--index-info"])
             .stdin(lines)
             .output()?;
+        let mut prefix = OsString::from("--prefix=");
+        prefix.push(staged);
+        prefix.push("/");
+        git("checkout-index")?
+            .args(["-z", "--stdin"])
+            .more([prefix])
+            .stdin(paths)
+            .output()?;
         Ok(())
+    }
+
+    /// Refuses when a file is no longer what it was when the change was merged with it.
+    fn refuse_edited(&self, changes: &[Change]) -> Result<(), GitError> {
+        let listed = self
+            .repository
+            .in_scratch(&self.scratch, "diff-files")?
+            .args([
+                "-z",
+                "--name-only",
+                "--no-renames",
+                "--ignore-submodules=all",
+            ])
+            .output()?;
+        let edited: BTreeSet<&[u8]> = listed.split(|byte| *byte == 0).collect();
+        match changes
+            .iter()
+            .find(|change| edited.contains(&change.path[..]))
+        {
+            Some(change) => Err(in_the_way(&change.path)),
+            None => Ok(()),
+        }
     }
 
     /// Refuses when a path that would change has uncommitted edits, unless the workspace began with
@@ -217,7 +367,7 @@ impl Quarantine {
         let bare = crate::Bare::open_or_init(&git_dir, &repository.object_format)?;
         let mut alternates = Vec::new();
         for objects in [repository.objects_dir(), scratch_objects.to_owned()] {
-            alternates.extend_from_slice(quote::alternate(&objects).as_bytes());
+            alternates.extend_from_slice(quote::alternate(&objects).as_encoded_bytes());
             alternates.push(b'\n');
         }
         let write = |path: PathBuf, content: &[u8]| {
@@ -335,27 +485,20 @@ impl Quarantine {
     }
 }
 
-/// What `git apply` says before it has written anything.
-fn refused(finished: Finished) -> GitError {
-    let text = String::from_utf8_lossy(&finished.stderr);
-    let paths: Vec<String> = text
-        .lines()
-        .filter_map(|line| line.strip_prefix("error: "))
-        .filter_map(|line| {
-            let known = [
-                ": already exists in working directory",
-                ": patch does not apply",
-                ": does not exist in index",
-                ": No such file or directory",
-                ": beyond a symbolic link",
-            ];
-            known.iter().find_map(|end| line.strip_suffix(end))
-        })
-        .take(MOST_NAMES)
-        .map(|path| shown(path.as_bytes()))
-        .collect();
-    match paths.is_empty() {
-        true => finished.into_error(),
-        false => GitError::DoesNotApply { paths },
+fn in_the_way(path: &[u8]) -> GitError {
+    GitError::InTheWay {
+        paths: vec![shown(path)],
+    }
+}
+
+fn move_or_copy(from: &Path, to: &Path) -> io::Result<()> {
+    match std::fs::rename(from, to) {
+        Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
+            match std::fs::read_link(from) {
+                Ok(target) => std::os::unix::fs::symlink(target, to),
+                Err(_) => std::fs::copy(from, to).map(|_| ()),
+            }
+        }
+        moved => moved,
     }
 }

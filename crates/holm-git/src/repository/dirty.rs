@@ -127,7 +127,7 @@ impl Repository {
             .collect())
     }
 
-    fn in_scratch(&self, scratch: &Scratch, name: &str) -> Result<Git, GitError> {
+    pub(super) fn in_scratch(&self, scratch: &Scratch, name: &str) -> Result<Git, GitError> {
         Ok(self
             .git(name)?
             .env("GIT_INDEX_FILE", &scratch.index)

@@ -8,7 +8,9 @@ pub(crate) mod adopt;
 pub(crate) mod dirty;
 pub(crate) mod fetch;
 mod ignored;
+pub(crate) mod journal;
 mod link;
+mod moves;
 mod push;
 pub(crate) mod refs;
 

@@ -139,6 +139,43 @@ sealed_test! {
     }
 }
 
+/// Git need not read a file of a new base, and sees an edit of the same second and length.
+fn is_older_than_its_index(sandbox: &Sandbox, format: &str) {
+    let path = sandbox.directory("work");
+    git(
+        &path,
+        ["init", "--quiet", &format!("--object-format={format}")],
+    );
+    write(&path.join("deep/er/file"), "same");
+    std::os::unix::fs::symlink("file", path.join("deep/er/link")).unwrap();
+    let commit = commit_all(&path, "first");
+    let bare = bare(sandbox, format);
+    sync(&path, &bare);
+    let tree = build(sandbox, &bare, Some(&commit));
+    let index = std::fs::metadata(tree.join(".git/index")).unwrap();
+    for name in ["deep/er/file", "deep/er/link"] {
+        let modified = tree.join(name).symlink_metadata().unwrap().mtime();
+        assert!(modified < index.mtime(), "{name}");
+    }
+    assert_eq!(files_not_up_to_date(&tree, &bare), 0);
+    let fsck = git_inside(&tree, &bare).arg("fsck").output().unwrap();
+    assert!(fsck.status.success(), "{}", text(&fsck.stderr));
+    write(&tree.join("deep/er/file"), "edit");
+    assert_eq!(status(&tree, &bare), " M deep/er/file\n");
+}
+
+sealed_test! {
+    fn a_new_base_is_older_than_its_index(sandbox: &Sandbox) {
+        is_older_than_its_index(sandbox, "sha1");
+    }
+}
+
+sealed_test! {
+    fn a_new_base_is_older_than_its_index_with_sha256(sandbox: &Sandbox) {
+        is_older_than_its_index(sandbox, "sha256");
+    }
+}
+
 sealed_test! {
     fn the_nearest_base_is_the_one_to_start_from(sandbox: &Sandbox) {
         let path = sandbox.repository("work");

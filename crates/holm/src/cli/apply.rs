@@ -1,14 +1,17 @@
 //! `holm apply`: the whole difference of a workspace in your checkout, uncommitted.
 
-use super::checkout::blocking;
+use super::carry_out::carry_out;
+use super::checkout::{Checkout, blocking};
 use super::completions::labels;
 use super::output::GOOD;
-use super::work::{Consent, Flagged, Subject, flagged, remark_left_out, settle};
+use super::work::{Consent, Flagged, Subject, flagged, recover, remark_left_out, settle, told};
 use super::{Context, Outcome, connect};
 use clap::Args;
+use holm_api::Workspace;
 use holm_core::{Code, Fault};
-use holm_git::{Cancel, Work};
+use holm_git::{Cancel, Recovered, Staged, Work};
 use serde::Serialize;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -17,7 +20,8 @@ use std::sync::Arc;
 /// Committed or not inside makes no difference: what `holm diff` shows appears in your checkout,
 /// unstaged; new files are untracked, as if you had written them. What you committed meanwhile is
 /// kept by a three-way merge. When the change does not fit, or touches files that you have edited
-/// and not committed, this is refused and nothing is changed. Files that tools execute by themselves
+/// and not committed, this is refused and nothing is changed. It is done wholly or not at all: one
+/// that was killed on the way is finished or undone by the next command here, which says so. Files that tools execute by themselves
 /// (git hooks, editor tasks, .envrc, agent settings, CI workflows, .gitattributes, .gitmodules) and
 /// links that leave the tree are named first and need a yes.
 #[derive(Debug, Args)]
@@ -47,45 +51,103 @@ pub fn run(context: &Context, arguments: ApplyArgs) -> Outcome {
         true => Consent::Given,
         false => Consent::Ask,
     };
-    let applied = connect::block_on(async {
-        let subject = Subject::find(&arguments.workspace).await?;
-        let workspace = subject.client.workspace(&subject.id).await?;
-        let checkout = subject.checkout_here(&workspace).await?;
-        let captured = subject.capture(context, None).await?;
-        remark_left_out(context, &captured);
-        let work = Work {
-            upload_pack: subject.upload_pack()?,
-            start: captured.start,
-            dirty_start: captured.dirty_start,
-            state: captured.state,
-        };
-        let place = tempfile::Builder::new().prefix("holm-apply-").tempdir();
-        let place = place.map_err(|error| {
-            let message = format!("cannot make a directory for the change: {error}");
-            Fault::new(Code::Internal, message, "is there room in $TMPDIR or /tmp?")
-        })?;
-        let (repository, directory) = (Arc::clone(&checkout.repository), place.path().to_owned());
-        let (staged, changed, arrivals) = blocking(move || {
-            let staged = repository.stage(&directory, &work, &Cancel::default())?;
-            let (changed, arrivals) = (staged.len()?, staged.arrivals()?);
-            Ok((staged, changed, arrivals))
-        })
-        .await?;
-        let flagged = flagged(&arrivals);
-        let verb = format!("holm apply {}", arguments.workspace);
-        settle(context, &flagged, consent, &verb).await?;
-        blocking(move || Ok(staged.apply()?)).await?;
-        Ok(Applied {
-            id: workspace.id,
-            label: workspace.label,
-            changed,
-            flagged,
-        })
-    })?;
+    let applied = connect::block_on(apply(context, &arguments, consent))?;
     context.output.done(&applied, || match applied.changed {
         0 => "Your checkout has everything already.".to_owned(),
         1 => format!("{GOOD}✓{GOOD:#} 1 file of your checkout is changed"),
         more => format!("{GOOD}✓{GOOD:#} {more} files of your checkout are changed"),
     });
     Ok(ExitCode::SUCCESS)
+}
+
+async fn apply(
+    context: &Context,
+    arguments: &ApplyArgs,
+    consent: Consent,
+) -> Result<Applied, Fault> {
+    let cancel = Cancel::default();
+    let (workspace, checkout, work) =
+        or_interrupted(prepare(context, &arguments.workspace)).await?;
+    let (repository, flag) = (Arc::clone(&checkout.repository), cancel.clone());
+    let stage = blocking(move || {
+        let staged = repository.stage(&work, &flag)?;
+        let (changed, arrivals) = (staged.len()?, staged.arrivals()?);
+        Ok((staged, changed, arrivals))
+    });
+    tokio::pin!(stage);
+    let staged = tokio::select! {
+        staged = &mut stage => staged,
+        // It ends soon, and takes away what it made.
+        _ = tokio::signal::ctrl_c() => {
+            cancel.raise();
+            stage.await.and(Err(cancelled()))
+        }
+    };
+    let (staged, changed, arrivals) = staged?;
+    let flagged = flagged(&arrivals);
+    let verb = format!("holm apply {}", arguments.workspace);
+    or_interrupted(settle(context, &flagged, consent, &verb)).await?;
+    // From here on it is done or undone, whoever is interrupted or killed.
+    let place = checkout.repository.toplevel.clone();
+    blocking(move || put_in_place(&staged, &place)).await?;
+    Ok(Applied {
+        id: workspace.id,
+        label: workspace.label,
+        changed,
+        flagged,
+    })
+}
+
+/// What is to be applied, and where. Nothing is changed by it.
+async fn prepare(context: &Context, typed: &str) -> Result<(Workspace, Checkout, Work), Fault> {
+    let subject = Subject::find(typed).await?;
+    let workspace = subject.client.workspace(&subject.id).await?;
+    let checkout = subject.checkout_here(&workspace).await?;
+    recover(context, &checkout).await?;
+    let (captured, state) = subject.state(context).await?;
+    remark_left_out(context, &captured);
+    let work = Work {
+        upload_pack: subject.upload_pack()?,
+        start: captured.start,
+        dirty_start: captured.dirty_start,
+        state,
+    };
+    Ok((workspace, checkout, work))
+}
+
+fn put_in_place(staged: &Staged, checkout: &Path) -> Result<(), Fault> {
+    let Some(lock) = staged.plan()? else {
+        return Ok(());
+    };
+    let failed = match carry_out(checkout, lock) {
+        Some(Ok(())) => return Ok(()),
+        Some(Err(fault)) => fault,
+        None => Fault::new(
+            Code::Cancelled,
+            "the process that changes your checkout was killed",
+            "type the command again to start over",
+        ),
+    };
+    // One that failed has undone it; one that was killed has not.
+    match staged.recover()? {
+        Some(Recovered::Finished) => Ok(()),
+        Some(recovered) => Err(Fault {
+            message: format!("{}; {}", failed.message, told(&recovered)),
+            ..failed
+        }),
+        None => Err(failed),
+    }
+}
+
+/// Waits, unless Ctrl-C is typed. Only around what needs no tidying up.
+async fn or_interrupted<T>(work: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
+    tokio::select! {
+        done = work => done,
+        _ = tokio::signal::ctrl_c() => Err(cancelled()),
+    }
+}
+
+fn cancelled() -> Fault {
+    let hint = "type the command again to start over";
+    Fault::new(Code::Cancelled, "nothing was changed", hint)
 }

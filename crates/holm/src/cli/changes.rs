@@ -27,9 +27,9 @@ pub struct ChangesArgs {
 pub fn run(context: &Context, arguments: ChangesArgs) -> Outcome {
     let list = connect::block_on(async {
         let subject = Subject::find(&arguments.workspace).await?;
-        let captured = subject.capture(context, None).await?;
+        let (captured, tree) = subject.tree(context).await?;
         remark_left_out(context, &captured);
-        subject.client.changes(&subject.id, &captured.tree).await
+        subject.client.changes(&subject.id, &tree).await
     })?;
     if list.changes.is_empty() {
         context

@@ -33,13 +33,13 @@ pub fn run(context: &Context, arguments: DiffArgs) -> Outcome {
     let mut written = Ok(());
     connect::block_on(async {
         let subject = Subject::find(&arguments.workspace).await?;
-        let captured = subject.capture(context, None).await?;
+        let (captured, tree) = subject.tree(context).await?;
         remark_left_out(context, &captured);
         let take = |piece: &[u8]| {
             written = sink.take(piece);
             written.is_ok()
         };
-        subject.client.diff(&subject.id, &captured.tree, take).await
+        subject.client.diff(&subject.id, &tree, take).await
     })?;
     match written.and_then(|()| sink.finish(context)) {
         Ok(()) => Ok(ExitCode::SUCCESS),

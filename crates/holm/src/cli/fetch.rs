@@ -65,7 +65,7 @@ pub fn run(context: &Context, arguments: FetchArgs) -> Outcome {
         let subject = Subject::find(&arguments.workspace).await?;
         let workspace = subject.client.workspace(&subject.id).await?;
         let checkout = subject.repository(&workspace).await?;
-        let captured = subject.capture(context, arguments.commit).await?;
+        let captured = subject.head(context, arguments.commit).await?;
         fetch(context, &subject, &workspace, &checkout, &captured).await
     })?;
     context.output.done(&fetched, || text(&fetched));

@@ -3,7 +3,7 @@
 use super::completions::labels;
 use super::fetch::{Fetched, fetch, text};
 use super::output::{GOOD, printable};
-use super::work::{Consent, Flagged, Subject, flagged, settle};
+use super::work::{Consent, Flagged, Subject, flagged, recover, settle};
 use super::{Context, Outcome, connect};
 use clap::Args;
 use holm_core::{Code, Fault};
@@ -47,11 +47,12 @@ pub fn run(context: &Context, arguments: MergeArgs) -> Outcome {
         let subject = Subject::find(&arguments.workspace).await?;
         let workspace = subject.client.workspace(&subject.id).await?;
         let checkout = subject.checkout_here(&workspace).await?;
+        recover(context, &checkout).await?;
         let edited = checkout.git(|repository| repository.uncommitted()).await?;
         if !edited.is_empty() {
             return Err(dirty(&edited));
         }
-        let captured = subject.capture(context, None).await?;
+        let captured = subject.head(context, None).await?;
         let fetched = fetch(context, &subject, &workspace, &checkout, &captured).await?;
         let commit = fetched.commit.clone();
         let arrivals = checkout

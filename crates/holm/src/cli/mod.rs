@@ -5,6 +5,7 @@
 
 mod apply;
 mod attach;
+mod carry_out;
 mod changes;
 mod checkout;
 mod completions;
@@ -120,6 +121,8 @@ enum Verb {
     ReceivePack(receive_pack::ReceivePackArgs),
     #[command(hide = true)]
     UploadPack(upload_pack::UploadPackArgs),
+    #[command(hide = true)]
+    CarryOut(carry_out::CarryOutArgs),
 }
 
 /// What every verb is given besides its arguments.
@@ -187,6 +190,7 @@ fn run(context: &Context, verb: Verb) -> Outcome {
         Verb::Schema(arguments) => schema::run(context, arguments),
         Verb::ReceivePack(arguments) => receive_pack::run(context, arguments),
         Verb::UploadPack(arguments) => upload_pack::run(context, arguments),
+        Verb::CarryOut(arguments) => carry_out::run(context, arguments),
     }
 }
 

@@ -9,9 +9,10 @@ use super::sync::quoted;
 use super::{Context, connect, resolve};
 use holm_api::Workspace;
 use holm_api::client::Client;
-use holm_api::work::{Capture, Captured};
+use holm_api::work::{Capture, Captured, Depth};
 use holm_core::concern::{Arrival, concerns};
 use holm_core::{Code, Fault, WorkspaceId};
+use holm_git::Recovered;
 use serde::Serialize;
 
 /// A workspace whose work is asked for.
@@ -45,15 +46,31 @@ impl Subject {
         Ok(Self { client, id })
     }
 
-    /// Captures the working tree; with a message, commits it inside first.
-    pub async fn capture(
-        &self,
-        context: &Context,
-        commit: Option<String>,
-    ) -> Result<Captured, Fault> {
+    /// What HEAD is and what is not committed; with a message, commits it inside first.
+    pub async fn head(&self, context: &Context, commit: Option<String>) -> Result<Captured, Fault> {
+        let depth = Depth::Head;
+        self.capture(context, Capture { commit, depth }).await
+    }
+
+    /// Captures the working tree.
+    pub async fn tree(&self, context: &Context) -> Result<(Captured, String), Fault> {
+        let capture = Capture::default();
+        let mut captured = self.capture(context, capture).await?;
+        let tree = captured.tree.take().ok_or_else(incomplete)?;
+        Ok((captured, tree))
+    }
+
+    /// Captures the working tree as a commit that can be fetched.
+    pub async fn state(&self, context: &Context) -> Result<(Captured, String), Fault> {
+        let (commit, depth) = (None, Depth::State);
+        let mut captured = self.capture(context, Capture { commit, depth }).await?;
+        let state = captured.state.take().ok_or_else(incomplete)?;
+        Ok((captured, state))
+    }
+
+    async fn capture(&self, context: &Context, capture: Capture) -> Result<Captured, Fault> {
         let mut progress = Progress::new(context);
         let tell = |step: &str, done: u64, total: u64| progress.tell(step, done, total);
-        let capture = Capture { commit };
         self.client.capture(&self.id, &capture, tell).await
     }
 
@@ -120,6 +137,50 @@ impl Subject {
             Fault::new(Code::ProjectNotFound, message, "`holm project ls`")
         })
     }
+}
+
+/// Finishes or undoes an apply that was cut off in this checkout, and says so.
+pub async fn recover(context: &Context, checkout: &Checkout) -> Result<(), Fault> {
+    let recovered = checkout.git(|repository| repository.recover_apply());
+    if let Some(recovered) = recovered.await? {
+        let text = told(&recovered);
+        context
+            .output
+            .remark(&format!("{WARNING}note:{WARNING:#} {text}"));
+    }
+    Ok(())
+}
+
+/// What became of an apply that was cut off.
+pub fn told(recovered: &Recovered) -> String {
+    let changed = match recovered {
+        Recovered::Finished => {
+            return "an apply that was cut off here had every file in place; it is done".to_owned();
+        }
+        Recovered::Undone => {
+            return "an apply that was cut off here is undone; your files are as before".to_owned();
+        }
+        Recovered::UndoneBut { changed } => changed,
+    };
+    let mut text = "an apply that was cut off here is undone, but for files that were changed \
+                    since, which stay as they are:"
+        .to_owned();
+    for (path, earlier) in changed {
+        let path = printable(&path.to_string_lossy());
+        text.push_str(&match earlier {
+            Some(earlier) => format!("\n  {path}, whose earlier content is {}", earlier.display()),
+            None => format!("\n  {path}, which the apply had made"),
+        });
+    }
+    text
+}
+
+fn incomplete() -> Fault {
+    Fault::new(
+        Code::Internal,
+        "the daemon did not say what the workspace's tree is",
+        "is the daemon of another version? `holm daemon stop`, then try again",
+    )
 }
 
 /// Tells what a capture left out.

@@ -9,7 +9,7 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
-use holm_api::work::{Capture, CaptureEvent, Captured, Change, ChangeList};
+use holm_api::work::{Capture, CaptureEvent, Captured, Change, ChangeList, Depth};
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::Progress;
 use holm_engine::exec::{ExecInput, ExecOutput, ExecStream};
@@ -53,7 +53,8 @@ pub async fn capture(
     let (progress, heard) = mpsc::unbounded_channel();
     let capturing: Capturing = Box::pin(async move {
         let progress = Progress::to(progress);
-        app.engine.capture(&id, capture.commit, progress).await
+        let how = (capture.commit, depth(capture.depth));
+        app.engine.capture(&id, how, progress).await
     });
     let state = (Some(capturing), heard, Instant::now());
     let events = stream::unfold(state, |(mut capturing, mut heard, mut last)| async move {
@@ -154,10 +155,22 @@ impl App {
                 Fault::new(Code::BadRequest, message, "leave it out")
             }),
             None => {
-                let captured = self.engine.capture(id, None, Progress::default());
-                Ok(captured.await?.tree)
+                let how = (None, work::Depth::Tree);
+                let captured = self.engine.capture(id, how, Progress::default()).await?;
+                captured.tree.ok_or_else(|| {
+                    let message = "a capture has no tree";
+                    Fault::new(Code::Internal, message, "this is a bug; please report it")
+                })
             }
         }
+    }
+}
+
+fn depth(depth: Depth) -> work::Depth {
+    match depth {
+        Depth::Head => work::Depth::Head,
+        Depth::Tree => work::Depth::Tree,
+        Depth::State => work::Depth::State,
     }
 }
 

@@ -301,7 +301,7 @@ fn attack_161_an_apply_that_is_killed_leaves_the_checkout_old_or_new() {
 }
 
 /// Whether a process is at work in a directory.
-fn is_at_work_in(directory: &std::path::Path) -> bool {
+pub fn is_at_work_in(directory: &std::path::Path) -> bool {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     processes
         .filter_map(|process| std::fs::read_link(process.path().join("cwd")).ok())

@@ -1,7 +1,7 @@
 //! Attacks on what is removed: unsaved work outlives everything but force, and what is removed
 //! takes nothing with it.
 
-use crate::support::{Island, Ran, Running, eventually, send};
+use crate::support::{Island, Place, Ran, Running, eventually, program, send};
 use crate::trash::{is_empty, text, trash};
 use rustix::process::Signal;
 
@@ -176,4 +176,72 @@ fn a_mount_below_what_is_deleted_stops_it_and_stays_whole() {
         "kept"
     );
     is_empty(&island);
+}
+
+#[test]
+fn attack_153_unsaved_work_outlives_an_upgrade_and_a_way_back() {
+    let island = Island::new();
+    let repository = island.repository("shop");
+    for (label, script, _) in KINDS {
+        repository.up(label);
+        island.sh(label, script).ok();
+    }
+    // Another file with other content, as a new version is.
+    let newer = island.make_dir("newer").join("holm");
+    std::fs::copy(program(), &newer).unwrap();
+    let mut file = std::fs::File::options().append(true).open(&newer).unwrap();
+    std::io::Write::write_all(&mut file, b"newer").unwrap();
+    drop(file);
+    let refuses = |program: &std::path::Path| {
+        island.kill_daemon();
+        let holm =
+            |arguments: &[&str]| Ran::new(island.command(program, &island.home()).args(arguments));
+        holm(&["gc", "--all"]).ok();
+        let pid = island.daemon_of_the_lock().expect("a daemon");
+        let runs = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap();
+        assert_eq!(runs, program);
+        for (label, _, look) in KINDS {
+            let refused = holm(&["rm", label, "--json"]).error(4);
+            assert_eq!(refused["code"], "unsaved_work", "{label}");
+            let found = holm(&["exec", label, "--", "sh", "-c", look]).ok().out();
+            assert!(found.contains("work"), "{label}");
+        }
+    };
+    refuses(&newer);
+    refuses(program());
+    // By force, with one version; brought back with the other.
+    for (label, _, _) in KINDS {
+        island.holm(&["rm", label, "--force"]).ok();
+    }
+    island.kill_daemon();
+    for (label, _, look) in KINDS {
+        let holm =
+            |arguments: &[&str]| Ran::new(island.command(&newer, &island.home()).args(arguments));
+        holm(&["restore", label]).ok();
+        let found = holm(&["exec", label, "--", "sh", "-c", look]).ok().out();
+        assert!(found.contains("work"), "{label}");
+    }
+}
+
+#[test]
+fn attack_153_unsaved_work_outlives_a_workspace_without_memory() {
+    let Some(place) = Place::new() else { return };
+    let repository = place.configured("[limits]\nmemory = \"96MiB\"\n");
+    for (label, script, _) in KINDS {
+        place.holm(&repository, &["up", label]).ok();
+        place.sh(label, script).ok();
+        // Files in memory belong to nobody who could be killed for them, so in the end init goes.
+        let fill = "head -c 160M /dev/zero > /dev/shm/full; sleep 1000";
+        place.sh(label, fill).exits(137);
+    }
+    for (label, _, look) in KINDS {
+        eventually("it is told", || place.show(label)["state"] == "failed");
+        place.holm(&repository, &["gc", "--all"]).ok();
+        let refused = place.holm(&repository, &["rm", label, "--json"]).error(4);
+        assert_eq!(refused["code"], "unsaved_work", "{label}");
+        place.holm(&repository, &["rm", label, "--force"]).ok();
+        place.holm(&repository, &["restore", label]).ok();
+        let found = place.sh(label, look).ok().out();
+        assert!(found.contains("work"), "{label}");
+    }
 }

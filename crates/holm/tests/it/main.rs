@@ -63,3 +63,4 @@ mod trash;
 mod trust;
 mod truth;
 mod work_comes_back;
+mod work_crash;

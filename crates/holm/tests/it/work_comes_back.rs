@@ -535,3 +535,47 @@ fn with_an_older_git_changes_are_merged_by_whole_files() {
     // A newer one merges the lines.
     repository.holm(&["apply", "y"]).ok();
 }
+
+#[test]
+fn what_becomes_something_else_and_what_cannot_be_read() {
+    let island = Island::new();
+    let repository = island.repository("shop");
+    for name in ["file", "folder/a", "folder/deep/b", "linked/c", "secret"] {
+        repository.write(name, "x\n");
+    }
+    repository.commit("more");
+    repository.up("x");
+    let script = "rm file; mkdir -p file/in; echo y > file/in/it; rm -r folder; echo y > folder;
+        rm -r linked; ln -s file linked; printf 'new\\n' > 'line
+feed'; echo y > staged; git add staged; echo z > staged; git rm -q --cached README.md;
+        echo intended > intended; git add -N intended";
+    island.sh("x", script).ok();
+    let expected = [
+        change("file", "delete", None, false),
+        change("file/in/it", "create", None, false),
+        change("folder", "create", None, false),
+        change("folder/a", "delete", None, false),
+        change("folder/deep/b", "delete", None, false),
+        change("intended", "create", None, false),
+        change("line\nfeed", "create", None, false),
+        change("linked", "create", None, false),
+        change("linked/c", "delete", None, false),
+        change("staged", "create", None, false),
+    ];
+    let by_path = |mut list: Vec<Value>| {
+        list.sort_by_key(|one| one["path"].to_string());
+        list
+    };
+    let index = "git diff --cached --name-status; git diff --name-status";
+    let before = island.sh("x", index).ok().out();
+    assert_eq!(by_path(changes(&island, "x")), by_path(expected.to_vec()));
+    // The index inside is as it was.
+    assert_eq!(island.sh("x", index).ok().out(), before);
+    // What cannot be read is named, and everything else is there.
+    island
+        .sh("x", "echo longer >> secret; chmod 000 secret")
+        .ok();
+    let ran = repository.holm(&["changes", "x"]).ok();
+    assert!(ran.stderr.contains("secret"), "{ran:?}");
+    assert_eq!(by_path(changes(&island, "x")), by_path(expected.to_vec()));
+}

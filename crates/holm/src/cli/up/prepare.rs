@@ -8,6 +8,7 @@ use crate::cli::origin::Origin;
 use crate::cli::sync::{self, SharedRefs, Wanted};
 use crate::cli::trust::{self, Granted, Unapproved};
 use crate::cli::user::DaemonUser;
+use crate::cli::work::recover;
 use crate::cli::{Context, connect};
 use holm_api::client::Client;
 use holm_api::project::TrustCheck;
@@ -33,6 +34,9 @@ pub async fn prepare(
 ) -> Result<Prepared, Fault> {
     let local = async {
         let checkout = Checkout::find().await?;
+        if arguments.start.dirty {
+            recover(context, &checkout).await?;
+        }
         let origin = Origin::find(&checkout, &arguments.start);
         let (origin, refs) = tokio::try_join!(origin, SharedRefs::of(&checkout))?;
         Ok::<_, Fault>((checkout, origin, refs))

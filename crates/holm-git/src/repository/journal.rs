@@ -1,0 +1,290 @@
+//! The place where an `apply` is put together, and what is known about one that did not get to its
+//! end. Called by [`super::adopt`] and by whoever is about to use the checkout.
+//!
+//! It is `holm-apply` in the git directory of the work tree, locked by whoever works in it. While
+//! there is no `plan` in it the checkout was not touched, and the directory is only rubbish. From
+//! then on the plan says what is taken out and what is put in ([`super::moves`]). When everything is
+//! in place the plan is renamed to `done`. A plan without a lock holder is that of a killed apply: it
+//! is finished when every file is in place, and undone otherwise.
+
+use super::Repository;
+use super::fetch::os_path;
+use super::moves::{Move, Undone, carry_out, is_in_place, is_untouched, undo};
+use crate::GitError;
+use rustix::fs::{FlockOperation, flock};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+const DIRECTORY: &str = "holm-apply";
+const KEPT: &str = "holm-kept";
+const PLAN: &str = "plan";
+const DONE: &str = "done";
+const POINTERS: &str = "pointers";
+const PLACES: &str = "places";
+
+/// What became of an apply that was cut off.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Recovered {
+    /// Every file was in place already.
+    Finished,
+    /// The checkout is what it was before.
+    Undone,
+    /// The same, but for files that were changed since: they stay as they are now, and what they
+    /// were before the apply is kept.
+    UndoneBut {
+        /// The file, and where its earlier content is; `None`: there was none.
+        changed: Vec<(PathBuf, Option<PathBuf>)>,
+    },
+}
+
+/// A locked place. Removed with everything in it, unless a plan says that the checkout was touched.
+#[derive(Debug)]
+pub(super) struct Journal {
+    pub directory: PathBuf,
+    lock: File,
+}
+
+/// The moves of an apply, as they were written down.
+pub(super) struct Plan {
+    pub moves: Vec<Move>,
+    /// What `git update-index --index-info` reads, for pointers of submodules.
+    pub pointers: Vec<u8>,
+}
+
+// === impl Repository ===
+
+impl Repository {
+    /// Finishes or undoes an apply that was cut off in this work tree.
+    pub fn recover_apply(&self) -> Result<Option<Recovered>, GitError> {
+        match Journal::open(&self.git_dir)? {
+            Some(journal) => journal.recover(self),
+            None => Ok(None),
+        }
+    }
+
+    /// Does what the plan in this work tree says: all of it, or an error and nothing. Called by a
+    /// process of its own, which has the lock from the one that made the plan.
+    pub fn carry_out_apply(&self) -> Result<(), GitError> {
+        let directory = self.git_dir.join(DIRECTORY);
+        let plan = Plan::read(&directory)?;
+        if let Err(error) = carry_out(&self.toplevel, &plan.moves) {
+            settle_undone(self, &directory, undo(&self.toplevel, &plan.moves)?)?;
+            return Err(error);
+        }
+        self.finish_apply(&directory, &plan)
+    }
+
+    /// The last part, when every file is in place. May be repeated.
+    fn finish_apply(&self, directory: &Path, plan: &Plan) -> Result<(), GitError> {
+        if !plan.pointers.is_empty() {
+            self.git("update-index")?
+                .args(["-z", "--add", "--index-info"])
+                .stdin(plan.pointers.clone())
+                .output()?;
+        }
+        let (from, to) = (directory.join(PLAN), directory.join(DONE));
+        std::fs::rename(&from, &to).map_err(GitError::file("rename", &from))?;
+        remove(directory)
+    }
+}
+
+// === impl Journal ===
+
+impl Journal {
+    /// A new one. Callers recover an earlier one first; one that comes in between is somebody's who
+    /// works here at the same time.
+    pub fn begin(repository: &Repository) -> Result<Journal, GitError> {
+        let directory = repository.git_dir.join(DIRECTORY);
+        match std::fs::create_dir(&directory) {
+            // Somebody else was quicker, and has the lock or is about to.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                return Err(GitError::ApplyUnderWay { directory });
+            }
+            made => made.map_err(GitError::file("make", &directory))?,
+        }
+        match Journal::open(&repository.git_dir)? {
+            Some(journal) => Ok(journal),
+            None => Err(GitError::ApplyUnderWay { directory }),
+        }
+    }
+
+    /// Locks the one that is there.
+    fn open(git_dir: &Path) -> Result<Option<Journal>, GitError> {
+        loop {
+            let directory = git_dir.join(DIRECTORY);
+            let lock = match File::open(&directory) {
+                Ok(lock) => lock,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+                Err(error) => return Err(GitError::file("open", &directory)(error)),
+            };
+            match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => {}
+                Err(rustix::io::Errno::WOULDBLOCK) => {
+                    return Err(GitError::ApplyUnderWay { directory });
+                }
+                Err(errno) => return Err(GitError::file("lock", &directory)(errno.into())),
+            }
+            let journal = Journal { directory, lock };
+            if journal.is_in_force() {
+                return Ok(Some(journal));
+            }
+        }
+    }
+
+    /// Whether the locked directory is the one of that name: others may have ended it meanwhile and
+    /// begun another.
+    fn is_in_force(&self) -> bool {
+        match (self.lock.metadata(), self.directory.symlink_metadata()) {
+            (Ok(open), Ok(named)) => (open.dev(), open.ino()) == (named.dev(), named.ino()),
+            _ => false,
+        }
+    }
+
+    /// The lock, for a process that goes on with the work.
+    pub fn share(&self) -> Result<File, GitError> {
+        let shared = self.lock.try_clone();
+        shared.map_err(GitError::file("share", &self.directory))
+    }
+
+    /// Notes a directory outside that is about to be made and goes with this one.
+    pub fn note_place(&self, place: &Path) -> Result<(), GitError> {
+        let file = self.directory.join(PLACES);
+        let mut line = place.as_os_str().as_bytes().to_vec();
+        line.push(0);
+        let append = || {
+            let mut options = OpenOptions::new();
+            let mut file = options.append(true).create(true).open(&file)?;
+            file.write_all(&line)
+        };
+        append().map_err(GitError::file("write", &file))
+    }
+
+    fn has_plan(&self) -> bool {
+        self.directory.join(PLAN).exists()
+    }
+
+    pub fn recover(&self, repository: &Repository) -> Result<Option<Recovered>, GitError> {
+        if !self.has_plan() {
+            remove(&self.directory)?;
+            return Ok(None);
+        }
+        let plan = Plan::read(&self.directory)?;
+        if is_untouched(&plan.moves) {
+            settle_undone(repository, &self.directory, Undone::default())?;
+            return Ok(None);
+        }
+        if is_in_place(&plan.moves) {
+            repository.finish_apply(&self.directory, &plan)?;
+            return Ok(Some(Recovered::Finished));
+        }
+        let undone = undo(&repository.toplevel, &plan.moves)?;
+        settle_undone(repository, &self.directory, undone).map(Some)
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        // Whoever went on with it may have removed it. What stays is removed by the next apply.
+        if self.is_in_force() && !self.has_plan() {
+            let _ = remove(&self.directory);
+        }
+    }
+}
+
+// === impl Plan ===
+
+impl Plan {
+    /// Writes it down; it counts from then on.
+    pub fn write(&self, directory: &Path) -> Result<(), GitError> {
+        let save = |name: &str, content: &[u8]| -> io::Result<()> {
+            let mut file = File::create(directory.join(name))?;
+            file.write_all(content)?;
+            file.sync_all()
+        };
+        let mut content = Vec::new();
+        for one in &self.moves {
+            one.write(&mut content);
+        }
+        let write = || -> io::Result<()> {
+            save(POINTERS, &self.pointers)?;
+            save("plan.next", &content)?;
+            std::fs::rename(directory.join("plan.next"), directory.join(PLAN))?;
+            File::open(directory)?.sync_all()
+        };
+        write().map_err(GitError::file("write", directory))
+    }
+
+    fn read(directory: &Path) -> Result<Plan, GitError> {
+        let (file, pointers) = (directory.join(PLAN), directory.join(POINTERS));
+        let content = std::fs::read(&file).map_err(GitError::file("read", &file))?;
+        let broken = || io::Error::new(io::ErrorKind::InvalidData, "not a plan of holm's");
+        Ok(Plan {
+            moves: Move::read_all(&content)
+                .ok_or_else(|| GitError::file("read", &file)(broken()))?,
+            pointers: std::fs::read(&pointers).map_err(GitError::file("read", &pointers))?,
+        })
+    }
+}
+
+/// Ends a plan that was undone. Earlier content that could not be put back is kept.
+fn settle_undone(
+    repository: &Repository,
+    directory: &Path,
+    undone: Undone,
+) -> Result<Recovered, GitError> {
+    if undone.changed.is_empty() {
+        let file = directory.join(PLAN);
+        std::fs::remove_file(&file).map_err(GitError::file("remove", &file))?;
+        remove(directory)?;
+        return Ok(Recovered::Undone);
+    }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let seconds = now.map(|since| since.as_secs()).unwrap_or_default();
+    let kept = (0..)
+        .map(|number| {
+            repository
+                .git_dir
+                .join(format!("{KEPT}-{seconds}-{number}"))
+        })
+        .find(|path| !path.exists())
+        .unwrap_or_else(|| repository.git_dir.join(KEPT));
+    std::fs::rename(directory, &kept).map_err(GitError::file("rename", directory))?;
+    let mut changed = undone.changed;
+    for (_, place) in &mut changed {
+        // What is not in the directory stays where it is.
+        if let Some(rest) = place
+            .as_ref()
+            .and_then(|place| place.strip_prefix(directory).ok())
+        {
+            *place = Some(kept.join(rest));
+        }
+    }
+    for rubbish in ["quarantine", "scratch", "staged", "index"] {
+        // It only takes room.
+        let path = kept.join(rubbish);
+        let _ = std::fs::remove_dir_all(&path).or_else(|_| std::fs::remove_file(&path));
+    }
+    Ok(Recovered::UndoneBut { changed })
+}
+
+/// Removes the directory, and those that had to be made on other file systems.
+fn remove(directory: &Path) -> Result<(), GitError> {
+    let places = std::fs::read(directory.join(PLACES)).unwrap_or_default();
+    let places = places.split(|byte| *byte == 0).map(os_path);
+    for place in places
+        .filter(|place| place.is_absolute())
+        .chain([directory])
+    {
+        match std::fs::remove_dir_all(place) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(GitError::file("remove", place)(error));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
