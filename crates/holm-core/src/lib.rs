@@ -7,12 +7,14 @@
 pub mod admission;
 pub mod concern;
 pub mod config;
+pub mod egress;
 pub mod fault;
 pub mod id;
 pub mod idle;
 pub mod label;
 pub mod plan;
 pub mod reference;
+pub mod route;
 pub mod service;
 pub mod side;
 pub mod state;

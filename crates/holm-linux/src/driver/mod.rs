@@ -25,7 +25,7 @@ use holm_core::plan::Action;
 use holm_core::service::Wish;
 use holm_core::{Code, Fault, ProjectId, WorkspaceId};
 use holm_engine::driver::{
-    Condemn, Condemned, Driver, Journaled, Known, Progress, Sighting, Survey,
+    Condemn, Condemned, Driver, Journaled, Known, Progress, Sighting, Survey, ToldPort,
 };
 use holm_engine::exec::{ExecRequest, ExecStream, Resume};
 use holm_engine::service::Services;
@@ -94,6 +94,11 @@ impl LinuxDriver {
     pub async fn trash_usage(&self) -> Result<HashMap<WorkspaceId, u64>, Fault> {
         let layout = Arc::clone(&self.layout);
         blocking(move || measure::trash(&layout)).await
+    }
+
+    /// The files in which is written what left a workspace, the oldest first.
+    pub fn egress_record(&self, id: &WorkspaceId) -> Vec<PathBuf> {
+        crate::keeper::record::files(&self.layout.workspace(id).egress())
     }
 
     /// What is free on the data directory's file system, and its size.
@@ -165,6 +170,11 @@ impl Driver for LinuxDriver {
 
     async fn watch_ports(&self, id: &WorkspaceId) -> Result<mpsc::Receiver<Vec<u16>>, Fault> {
         network::watch_ports(&self.layout.workspace(id)).await
+    }
+
+    async fn tell_ports(&self, id: &WorkspaceId, ports: Vec<ToldPort>) -> Result<(), Fault> {
+        let op = crate::wire::Op::TellPorts(ports);
+        keeper::ask(&self.layout.workspace(id), op).await.map(drop)
     }
 
     async fn set_egress(&self, id: &WorkspaceId, egress: &Egress) -> Result<(), Fault> {

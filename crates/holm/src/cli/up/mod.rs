@@ -12,7 +12,7 @@ use super::origin::StartArgs;
 use super::output::{FAINT, GOOD, WARNING, printable};
 use super::ready::{self, Readied};
 use super::rename::parse_label;
-use super::{Context, Outcome, connect, exit_code};
+use super::{Context, Outcome, connect, exit_code, ports};
 use clap::Args;
 use create::Wish;
 use holm_api::workspace::{Service, Workspace, WorkspaceList};
@@ -161,6 +161,9 @@ fn head(Readied { workspace, trouble }: &Readied) -> String {
         "{mark} {label}  {}  {how} {ms} ms\n  root  {root}",
         workspace.id
     );
+    for line in ports::lines(&workspace.ports) {
+        text.push_str(&format!("\n  {}", printable(&line)));
+    }
     for service in &workspace.services {
         text.push_str(&format!("\n{}", ready::line(service)));
     }

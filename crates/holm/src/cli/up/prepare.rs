@@ -3,11 +3,11 @@
 use super::UpArgs;
 use super::include::Included;
 use super::notes::{LeftBehind, has_notable};
-use crate::cli::checkout::{AGENTS_MD, Checkout, path_text};
 use crate::cli::origin::Origin;
 use crate::cli::sync::{self, SharedRefs, Wanted};
 use crate::cli::trust::{self, Granted, Unapproved};
 use crate::cli::user::DaemonUser;
+use crate::cli::user_checkout::{AGENTS_MD, Checkout, path_text};
 use crate::cli::work::recover;
 use crate::cli::{Context, connect};
 use holm_api::client::Client;
