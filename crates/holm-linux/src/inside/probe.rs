@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 const CONNECT_WITHIN: Duration = Duration::from_secs(1);
+/// As much as is read of an answer whose beginning is enough.
+const LONGEST_ANSWER: u64 = 1 << 20;
 /// A development server may build before its first answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
@@ -85,6 +87,9 @@ fn status(to: &SocketAddr, request: &str) -> io::Result<u16> {
     // `HTTP/1.1 200`
     let mut head = [0; 12];
     stream.read_exact(&mut head)?;
+    // To its end, so that the service does not complain in its log about a reader that went away.
+    stream.set_read_timeout(Some(CONNECT_WITHIN))?;
+    let _ = io::copy(&mut (&stream).take(LONGEST_ANSWER), &mut io::sink());
     let text = std::str::from_utf8(&head).unwrap_or_default();
     let status = text
         .split_once(' ')
