@@ -15,6 +15,7 @@ pub mod files;
 pub mod port;
 pub mod project;
 pub mod reload;
+pub mod service;
 pub mod work;
 pub mod workspace;
 

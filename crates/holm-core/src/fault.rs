@@ -70,6 +70,7 @@ codes! {
     InvalidPath, "invalid_path", Usage, "the path is not one below the project's root";
     WorkspaceNotFound, "workspace_not_found", NotFound, "no workspace has this name";
     ProjectNotFound, "project_not_found", NotFound, "no project has this name";
+    ServiceNotFound, "service_not_found", NotFound, "the workspace has no service of this name";
     RefNotFound, "ref_not_found", NotFound, "the repository has no such ref";
     PathNotFound, "path_not_found", NotFound, "the file or directory does not exist";
     PortNotFound, "port_not_found", NotFound, "the workspace has no port of this name";
@@ -112,6 +113,7 @@ codes! {
     CorruptState, "corrupt_state", Failed, "stored state is not understood";
     NewerState, "newer_state", Failed, "the state was written by a newer holm";
     StartFailed, "start_failed", Failed, "the workspace could not be started";
+    ServiceNotReady, "service_not_ready", Failed, "a service is not ready; the workspace runs";
     ExecFailed, "exec_failed", Failed, "the command could not be run inside";
     Cancelled, "cancelled", Failed, "the operation was cancelled and undone";
     DaemonUnreachable, "daemon_unreachable", Unreachable, "the daemon cannot be reached or started";

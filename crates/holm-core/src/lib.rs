@@ -16,6 +16,7 @@ pub mod label;
 pub mod plan;
 pub mod reference;
 pub mod route;
+pub mod service;
 pub mod side;
 pub mod state;
 pub mod toolchain;

@@ -175,6 +175,7 @@ pub(crate) fn nothing() -> Sighting {
         },
         isolation: None,
         reason: None,
+        services: Vec::new(),
         commands: 0,
     }
 }

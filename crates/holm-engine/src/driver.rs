@@ -2,8 +2,10 @@
 
 use crate::exec::{ExecRequest, ExecStream, Resume};
 use crate::isolation::Isolation;
+use crate::service::{ServiceStatus, Services};
 use crate::spec::{Egress, WorkspaceSpec};
 use holm_core::plan::{Action, Observed};
+use holm_core::service::Wish;
 use holm_core::trash::BaseKey;
 use holm_core::{Fault, ProjectId, WorkspaceId};
 use serde::{Deserialize, Serialize};
@@ -45,6 +47,8 @@ pub struct Sighting {
     pub reason: Option<Ended>,
     /// Commands that are under way inside.
     pub commands: usize,
+    /// The services; of one that does not run, how they were when it ended.
+    pub services: Vec<ServiceStatus>,
 }
 
 /// What is to be renamed away, so that nobody finds it any more, and then deleted.
@@ -170,6 +174,21 @@ pub trait Driver: Send + Sync + 'static {
         host: &str,
         port: u16,
     ) -> impl Future<Output = io::Result<UnixStream>> + Send;
+
+    /// Tells how the services are: at once, and whenever it changes. The stream ends with the
+    /// workspace's processes.
+    fn watch_services(
+        &self,
+        id: &WorkspaceId,
+    ) -> impl Future<Output = Result<mpsc::Receiver<Services>, Fault>> + Send;
+
+    /// Starts, stops or restarts one service of a running workspace; does not wait for it.
+    fn service(
+        &self,
+        id: &WorkspaceId,
+        name: &str,
+        wish: Wish,
+    ) -> impl Future<Output = Result<(), Fault>> + Send;
 
     /// Tells a running workspace its new label (display only).
     fn relabel(

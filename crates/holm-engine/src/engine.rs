@@ -12,6 +12,7 @@ use crate::idle::Uses;
 use crate::isolation::Isolation;
 use crate::locks::Locks;
 use crate::notice::{Notice, Notices};
+use crate::service::{self, ServiceStatus};
 use crate::store::{Store, WorkspaceRecord};
 use holm_core::plan::{Desired, Keeper, State};
 use holm_core::state::{Birth, LastRun, state};
@@ -60,6 +61,8 @@ pub struct View {
     pub reason: Option<String>,
     /// What is in force; `None` when nothing runs.
     pub isolation: Option<Isolation>,
+    /// All that are declared.
+    pub services: Vec<ServiceStatus>,
     /// What was done or not done because it was idle.
     pub note: Option<String>,
 }
@@ -279,7 +282,8 @@ impl<D: Driver, S: Store> Inner<D, S> {
         project: ProjectName,
         sighting: Result<Sighting, Fault>,
     ) -> View {
-        let (state, reason, isolation) = match sighting {
+        let declared = &record.spec.services;
+        let (state, reason, isolation, services) = match sighting {
             Ok(sighting) => {
                 let last_run = match &sighting.reason {
                     None => LastRun::Unknown,
@@ -293,11 +297,17 @@ impl<D: Driver, S: Store> Inner<D, S> {
                 let isolation = sighting.isolation.filter(|_| runs);
                 // It runs, but not everything in it does.
                 let is_short = isolation.as_ref().is_some_and(|found| found.oom_kills > 0);
-                let reason = reason.or(is_short.then(|| "memory_limit".to_owned()));
-                (word, reason, isolation)
+                let services = service::all(declared, sighting.services, word);
+                let reason = reason
+                    .or(is_short.then(|| "memory_limit".to_owned()))
+                    .or_else(|| service::trouble(&services).filter(|_| word == State::Running));
+                (word, reason, isolation, services)
             }
             // What cannot be seen is not called well.
-            Err(fault) => (State::Failed, Some(fault.message), None),
+            Err(fault) => {
+                let services = service::all(declared, Vec::new(), State::Failed);
+                (State::Failed, Some(fault.message), None, services)
+            }
         };
         let note = self.idle_note(&record.id, state);
         View {
@@ -308,6 +318,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
             state,
             reason,
             isolation,
+            services,
         }
     }
 

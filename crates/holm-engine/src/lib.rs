@@ -22,6 +22,7 @@ mod recover;
 mod reload;
 mod remove;
 mod restore;
+pub mod service;
 pub mod spec;
 pub mod store;
 mod unsaved;

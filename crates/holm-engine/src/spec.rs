@@ -32,6 +32,9 @@ pub struct WorkspaceSpec {
     /// A workspace that was made before there was a network has none.
     #[serde(default)]
     pub network: Network,
+    /// Long-running programs of the workspace, by name.
+    #[serde(default)]
+    pub services: Vec<Service>,
     /// Parts that the user allowed to be missing (`--allow-degraded`).
     pub allow_degraded: Vec<String>,
     /// What the client sent along, as files that the daemon received.
@@ -122,6 +125,44 @@ pub struct Shared {
     /// An [`Address`](holm_core::config::Address).
     pub address: String,
     pub port: u16,
+}
+
+/// One of `[services]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Service {
+    pub name: String,
+    /// A shell command.
+    pub run: String,
+    /// `None`: ready as soon as it runs.
+    pub ready: Option<Ready>,
+    pub depends_on: Vec<String>,
+    /// A word of [`Restart`](holm_core::config::Restart).
+    pub restart: String,
+    /// A word of [`OnAssign`](holm_core::config::OnAssign).
+    pub on_assign: String,
+    pub build: Option<String>,
+    pub rebuild_when: Vec<String>,
+    pub env: Vec<(String, String)>,
+    /// Where it listens, as far as the configuration says.
+    pub port: Option<u16>,
+}
+
+/// When a service counts as ready.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ready {
+    pub probe: Probe,
+    pub timeout_ms: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Probe {
+    Http { path: String, port: u16 },
+    Tcp { port: u16 },
+    Log { text: String },
+    Command { command: String },
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

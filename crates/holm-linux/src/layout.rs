@@ -122,6 +122,16 @@ impl WorkspaceDirs {
         self.dir.join("group.json")
     }
 
+    /// What the services said, a few files for each.
+    pub fn logs(&self) -> PathBuf {
+        self.dir.join("logs")
+    }
+
+    /// How the services are, or were when the keeper ended.
+    pub fn services(&self) -> PathBuf {
+        self.dir.join("services.json")
+    }
+
     /// The record of what left and what was refused; older ones have a number behind it.
     pub fn egress(&self) -> PathBuf {
         self.dir.join("egress.jsonl")

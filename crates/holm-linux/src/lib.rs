@@ -16,10 +16,13 @@ pub mod guest;
 #[cfg(target_os = "linux")]
 pub mod init;
 #[cfg(target_os = "linux")]
+pub mod inside;
+#[cfg(target_os = "linux")]
 pub mod keeper;
 #[cfg(target_os = "linux")]
 pub mod launch;
 pub mod layout;
+pub mod logs;
 #[cfg(target_os = "linux")]
 pub mod machine;
 #[cfg(target_os = "linux")]

@@ -1,6 +1,6 @@
 //! Which part this process plays. Asked first of all in `main`, before any runtime or thread.
 
-use crate::{files, init, keeper, launch, measure, mover};
+use crate::{files, init, inside, keeper, launch, measure, mover};
 use std::os::unix::ffi::OsStrExt;
 
 /// The hidden first argument of a keeper.
@@ -11,6 +11,9 @@ pub const MEASURE: &str = "__measure";
 
 /// The hidden first argument of a mover.
 pub const MOVER: &str = "__mover";
+
+/// The hidden first argument of a helper of the keeper that runs inside.
+pub const INSIDE: &str = "__inside";
 
 /// Plays the part that the command line asks for and does not return, or returns at once when it
 /// is the ordinary program.
@@ -32,5 +35,8 @@ pub fn dispatch() {
     }
     if first == holm_engine::files::wire::ROLE {
         files::main(arguments.next().unwrap_or_default().as_bytes());
+    }
+    if first == INSIDE {
+        inside::main(&arguments.collect::<Vec<_>>());
     }
 }

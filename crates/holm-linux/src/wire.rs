@@ -8,7 +8,8 @@
 use crate::cgroup;
 use holm_engine::Isolation;
 use holm_engine::driver::ToldPort;
-use holm_engine::spec::{Egress, Network};
+use holm_engine::service::{ServiceStatus, Services};
+use holm_engine::spec::{Egress, Network, Service};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::net::IpAddr;
@@ -66,6 +67,9 @@ pub struct LaunchPlan {
     /// What leads in and out.
     #[serde(default)]
     pub network: Network,
+    /// Started by the keeper as soon as the workspace runs.
+    #[serde(default)]
+    pub services: Vec<Service>,
     /// The machine's own addresses; the keeper looks.
     #[serde(default)]
     pub machine: Vec<IpAddr>,
@@ -170,11 +174,26 @@ pub enum Op {
     /// How the ports are reached, for whoever asks inside.
     TellPorts(Vec<ToldPort>),
     SetEgress(Egress),
+    /// Answered with `Services` at once and at every change.
+    WatchServices,
+    /// Answered with `Done` when it is under way.
+    Service {
+        name: String,
+        wish: ServiceWish,
+    },
     /// Answered with `Dialled`; then the connection itself carries the bytes.
     DialOut {
         host: String,
         port: u16,
     },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ServiceWish {
+    Start,
+    Stop,
+    Restart,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -252,6 +271,7 @@ pub enum Answer {
     },
     /// The ports that are listened on inside, sorted.
     Listening(Vec<u16>),
+    Services(Services),
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -268,6 +288,8 @@ pub struct Status {
     /// Commands that are under way.
     #[serde(default)]
     pub commands: usize,
+    #[serde(default)]
+    pub services: Vec<ServiceStatus>,
     /// The copy of holm that it runs; an older keeper does not say.
     #[serde(default)]
     pub program: Option<PathBuf>,

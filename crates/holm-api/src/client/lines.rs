@@ -28,7 +28,7 @@ impl Lines {
         self.next_if_any().await?.ok_or_else(cut_off)
     }
 
-    /// The next line, or `None` at the end.
+    /// The next line; `None`: the answer ended behind the last one.
     pub(super) async fn next_if_any<T: DeserializeOwned>(&mut self) -> Result<Option<T>, Fault> {
         loop {
             if let Some(end) = self.unread.iter().position(|byte| *byte == b'\n') {

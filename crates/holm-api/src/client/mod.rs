@@ -12,6 +12,7 @@ mod files;
 mod lines;
 mod receive_pack;
 mod routes;
+mod service;
 mod socket;
 mod transport;
 mod work;
@@ -23,6 +24,7 @@ pub use exec::{ExecEvent, ExecReceiver, ExecSender, ExecSocket};
 pub use files::{FileDeletion, FileRange, FileSearch, FileWrite};
 pub use receive_pack::PackSocket;
 pub use routes::Removal;
+pub use service::{Follow, Following, LogQuery};
 
 use holm_core::Fault;
 use std::path::{Path, PathBuf};

@@ -6,4 +6,5 @@ mod concern;
 mod egress;
 mod names;
 mod plan;
+mod service;
 mod toolchain;

@@ -12,6 +12,7 @@ mod create;
 mod idle;
 mod lifecycle;
 mod projects;
+mod service;
 mod trash;
 mod unsaved;
 mod world;

@@ -2,12 +2,14 @@
 //! it for one test.
 
 use holm_core::plan::{Action, Base, Files, Keeper, Observed};
+use holm_core::service::Wish;
 use holm_core::trash::BaseKey;
 use holm_core::{Code, Fault, Label, ProjectId, WorkspaceId};
 use holm_engine::driver::{
     Condemn, Condemned, Driver, Ended, Journaled, Known, Progress, Sighting, Survey, ToldPort,
 };
 use holm_engine::exec::{ExecOutput, ExecRequest, ExecStream, Resume};
+use holm_engine::service::Services;
 use holm_engine::spec::{
     Brought, Code as CodeSpec, Egress, Environment, Limits, Network, WorkspaceSpec,
 };
@@ -52,6 +54,8 @@ pub struct State {
     /// What is under way inside.
     pub commands: HashMap<String, usize>,
     pub labels: HashMap<String, String>,
+    /// What was asked of services.
+    pub wishes: Vec<(String, String, Wish)>,
     pub applied: Vec<Action>,
     pub discarded: usize,
     /// How often the machine was started anew.
@@ -153,6 +157,7 @@ impl Driver for FakeDriver {
                     ..Isolation::default()
                 }),
                 reason: state.has_rebooted.then_some(Ended::Reboot),
+                services: Vec::new(),
                 commands: *state.commands.get(&spec.id).unwrap_or(&0),
             }
         }))
@@ -249,6 +254,16 @@ impl Driver for FakeDriver {
 
     async fn dial_out(&self, _: &WorkspaceId, _: &str, _: u16) -> io::Result<UnixStream> {
         Err(io::ErrorKind::ConnectionRefused.into())
+    }
+
+    async fn watch_services(&self, _: &WorkspaceId) -> Result<mpsc::Receiver<Services>, Fault> {
+        Ok(mpsc::channel(1).1)
+    }
+
+    async fn service(&self, id: &WorkspaceId, name: &str, wish: Wish) -> Result<(), Fault> {
+        let asked = (id.to_string(), name.to_owned(), wish);
+        self.0.with(|state| state.wishes.push(asked));
+        Ok(())
     }
 
     async fn relabel(&self, id: &WorkspaceId, label: &str) -> Result<(), Fault> {
@@ -394,6 +409,7 @@ pub fn new(project: &ProjectRecord, label: Option<&str>) -> NewWorkspace {
             home_copies: Vec::new(),
             limits: Limits::default(),
             network: Network::default(),
+            services: Vec::new(),
             allow_degraded: Vec::new(),
             brought: Brought::default(),
         },

@@ -13,7 +13,7 @@ use std::fs::File;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Between SIGTERM and SIGKILL.
+/// Between SIGTERM and SIGKILL; services get twice that before.
 const GRACE: Duration = Duration::from_secs(5);
 /// For the kernel to take the namespaces down.
 const TEARDOWN: Duration = Duration::from_secs(10);
@@ -45,7 +45,7 @@ async fn end_keeper(dirs: &WorkspaceDirs, id: &WorkspaceId) -> Result<(), Fault>
     let stands = tokio::task::spawn_blocking(move || process::standstill(pid));
     let asked = match stands.await {
         Ok(Some(_)) => false,
-        _ => keeper::ask_within(dirs, op, GRACE + Duration::from_secs(2))
+        _ => keeper::ask_within(dirs, op, GRACE * 3 + Duration::from_secs(2))
             .await
             .is_ok(),
     };

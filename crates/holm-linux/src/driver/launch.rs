@@ -53,7 +53,7 @@ pub async fn launch(driver: &LinuxDriver, spec: &WorkspaceSpec) -> Result<(), Fa
         tokio::fs::write(dirs.prepared(), "")
             .await
             .map_err(|error| disk_fault(&error, format!("cannot write for {id}")))?;
-        if spec.protected_paths.is_empty() {
+        if spec.protected_paths.is_empty() && spec.services.is_empty() {
             return Ok(());
         }
         halt::halt(&driver.layout, &id).await?;
@@ -200,6 +200,11 @@ fn plan(
         forgone,
         network: spec.network.clone(),
         machine: Vec::new(),
+        // Not before the tree is what it should be.
+        services: match protection {
+            Protection::On => spec.services.clone(),
+            Protection::Off => Vec::new(),
+        },
         here: here(spec),
         without: switched_off(),
     })

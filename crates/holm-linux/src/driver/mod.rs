@@ -14,6 +14,7 @@ mod observe;
 mod program;
 mod reap;
 mod remove;
+mod services;
 pub(crate) mod unpack;
 #[cfg(test)]
 mod unpack_tests;
@@ -21,11 +22,13 @@ mod unpack_tests;
 use crate::Layout;
 use crate::cgroup;
 use holm_core::plan::Action;
+use holm_core::service::Wish;
 use holm_core::{Code, Fault, ProjectId, WorkspaceId};
 use holm_engine::driver::{
     Condemn, Condemned, Driver, Journaled, Known, Progress, Sighting, Survey, ToldPort,
 };
 use holm_engine::exec::{ExecRequest, ExecStream, Resume};
+use holm_engine::service::Services;
 use holm_engine::spec::{Egress, WorkspaceSpec};
 use std::collections::HashMap;
 use std::io;
@@ -103,6 +106,15 @@ impl LinuxDriver {
         measure::room(&self.layout)
     }
 
+    /// Where the logs of a workspace's services are, also of one in the trash.
+    pub fn logs(&self, id: &WorkspaceId) -> PathBuf {
+        let logs = self.layout.workspace(id).logs();
+        match logs.exists() {
+            true => logs,
+            false => self.layout.trash(id).join("logs"),
+        }
+    }
+
     async fn set_aside(&self, spec: &WorkspaceSpec) -> Result<(), Fault> {
         let id = workspace_id(spec)?;
         let (from, to) = (self.layout.workspace(&id).dir, self.layout.trash(&id));
@@ -172,6 +184,14 @@ impl Driver for LinuxDriver {
 
     async fn dial_out(&self, id: &WorkspaceId, host: &str, port: u16) -> io::Result<UnixStream> {
         network::dial_out(&self.layout.workspace(id), host, port).await
+    }
+
+    async fn watch_services(&self, id: &WorkspaceId) -> Result<mpsc::Receiver<Services>, Fault> {
+        services::watch(&self.layout.workspace(id)).await
+    }
+
+    async fn service(&self, id: &WorkspaceId, name: &str, wish: Wish) -> Result<(), Fault> {
+        services::wish(&self.layout.workspace(id), name, wish).await
     }
 
     async fn relabel(&self, id: &WorkspaceId, label: &str) -> Result<(), Fault> {

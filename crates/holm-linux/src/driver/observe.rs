@@ -1,7 +1,7 @@
 //! What there is of a workspace. Looks, and changes nothing but that what nobody keeps any more is
 //! let die.
 
-use super::{base, disk_fault, keeper, project_id, workspace_id};
+use super::{base, disk_fault, keeper, project_id, services, workspace_id};
 use crate::Layout;
 use crate::cgroup;
 use crate::keeper::DISK;
@@ -46,6 +46,10 @@ pub async fn observe(layout: &Layout, spec: &WorkspaceSpec) -> Result<Sighting, 
             keeper,
         },
         commands: status.as_ref().map_or(0, |status| status.commands),
+        services: match &status {
+            Some(status) => status.services.clone(),
+            None => services::last_known(&dirs),
+        },
         isolation: status.map(|status| status.isolation),
         reason,
     })

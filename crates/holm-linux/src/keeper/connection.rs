@@ -2,7 +2,8 @@
 
 use super::kept::Return;
 use super::{exec, inward, listening, registry::Registry};
-use crate::wire::{Answer, Op, Request, control_frame, read_control};
+use crate::wire::{Answer, Op, Request, ServiceWish, control_frame, read_control};
+use holm_engine::service::Services;
 use rustix::net::sockopt::socket_peercred;
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
@@ -86,6 +87,11 @@ fn answer(mut stream: UnixStream, registry: &Registry) -> io::Result<()> {
                 say(&stream, &Answer::Refused(why))
             }
         },
+        Op::WatchServices => match registry.services() {
+            Some(services) => services.watch(&stream),
+            None => say(&stream, &Answer::Services(Services::default())),
+        },
+        Op::Service { name, wish } => say(&stream, &wished(registry, &name, wish)),
         Op::SetEgress(egress) => {
             let answer = match registry.outside().set_egress(&egress) {
                 Ok(()) => Answer::Done,
@@ -104,6 +110,13 @@ fn answer(mut stream: UnixStream, registry: &Registry) -> io::Result<()> {
                 say(&stream, &Answer::NotDialled { errno })
             })
         }
+    }
+}
+
+fn wished(registry: &Registry, name: &str, wish: ServiceWish) -> Answer {
+    match registry.services() {
+        Some(services) => services.wish(name, wish),
+        None => Answer::Refused("it is not started yet".to_owned()),
     }
 }
 

@@ -63,7 +63,7 @@ pub fn run(stream: UnixStream, registry: &Registry, exec: Exec) -> io::Result<()
 }
 
 /// The workspace's own environment, then what the request adds.
-fn environment(
+pub(super) fn environment(
     registry: &Registry,
     term: Option<&str>,
     added: Vec<(Vec<u8>, Vec<u8>)>,

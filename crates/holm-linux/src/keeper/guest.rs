@@ -48,6 +48,9 @@ fn here(registry: &Registry) -> serde_json::Value {
     here["label"] = json!(registry.label());
     here["ports"] = serde_json::to_value(registry.ports()).unwrap_or_default();
     here["state"] = json!("running");
+    if let Some(services) = registry.services() {
+        here["services"] = serde_json::to_value(services.told().services).unwrap_or_default();
+    }
     here["isolation"] = serde_json::to_value(registry.isolation()).unwrap_or_default();
     here
 }

@@ -17,6 +17,7 @@ mod moving;
 mod outside;
 pub mod record;
 mod registry;
+mod services;
 mod session;
 
 use crate::cgroup::{self, Group};
@@ -179,6 +180,7 @@ fn start(
     let moving = Moving::new(renames, directories, &registry)
         .step(Part::Other, "finish interrupted moves")?;
     limits::watch_disk(&registry, directories).step(Part::Other, "watch the disk")?;
+    services::start(&registry, directories).step(Part::Other, "start the services")?;
     Ok(Keeper {
         directories: directories.clone(),
         registry,
@@ -344,7 +346,13 @@ impl Keeper {
             eprintln!("cannot write down the end: {error}");
         }
         limits.remove(&self.directories);
+        if let Some(services) = self.registry.services() {
+            services.finish(Duration::ZERO);
+        }
         self.registry.end(Duration::from_secs(2));
+        if let Some(services) = self.registry.services() {
+            services.finish(Duration::from_secs(2));
+        }
         let _ = std::fs::remove_file(&self.directories.socket);
         i32::from(!stopped)
     }

@@ -4,6 +4,7 @@ use super::inward::Stock;
 use super::kept::Doors;
 use super::limits::Limits;
 use super::outside::Outside;
+use super::services::Services;
 use crate::launch::descriptors::send;
 use crate::process;
 use crate::wire::{FromInit, LaunchPlan, Spawn, Status, ToInit};
@@ -15,7 +16,7 @@ use std::io::{self, PipeWriter, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
 use std::time::Duration;
 
 pub struct Registry {
@@ -34,6 +35,7 @@ pub struct Registry {
     stop_asked: AtomicBool,
     /// Why the keeper itself ends the workspace.
     ending: OnceLock<&'static str>,
+    services: OnceLock<Arc<Services>>,
 }
 
 /// The first process inside. It is not waited for before its end is reported, so both mean it.
@@ -47,7 +49,7 @@ struct State {
     label: Option<String>,
     ports: Vec<ToldPort>,
     starting: HashMap<u64, Starting>,
-    running: HashMap<i32, PipeWriter>,
+    running: HashMap<i32, Running>,
     /// Nobody inside is left but init.
     empty: bool,
     /// Threads that still have something to say to a client.
@@ -58,6 +60,20 @@ struct Starting {
     reply: mpsc::Sender<Started>,
     /// Gets one byte, the exit code.
     exit: PipeWriter,
+    purpose: Purpose,
+}
+
+struct Running {
+    exit: PipeWriter,
+    purpose: Purpose,
+}
+
+/// Whether somebody waits for the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    Command,
+    /// A service, or what the keeper needs for one.
+    Background,
 }
 
 /// How init answered a request to start something.
@@ -97,6 +113,7 @@ impl Registry {
             sequence: AtomicU64::new(1),
             stop_asked: AtomicBool::new(false),
             ending: OnceLock::new(),
+            services: OnceLock::new(),
         }
     }
 
@@ -116,7 +133,12 @@ impl Registry {
     pub fn status(&self) -> Status {
         let commands = {
             let state = self.state();
-            state.starting.len() + state.running.len()
+            let starting = state.starting.values().map(|starting| starting.purpose);
+            let running = state.running.values().map(|running| running.purpose);
+            starting
+                .chain(running)
+                .filter(|purpose| *purpose == Purpose::Command)
+                .count()
         };
         Status {
             version: self.plan.version,
@@ -128,8 +150,22 @@ impl Registry {
             ending: self.why_ended().map(str::to_owned),
             trouble: process::standstill(self.init.pid).map(|how| format!("init {how}")),
             commands,
+            services: self
+                .services()
+                .map(|services| services.told().services)
+                .unwrap_or_default(),
             program: Some(self.plan.program.clone()),
         }
+    }
+
+    /// Said once, when they are about to be started.
+    pub fn set_services(&self, services: Arc<Services>) {
+        // A second time would be another workspace.
+        let _ = self.services.set(services);
+    }
+
+    pub fn services(&self) -> Option<&Arc<Services>> {
+        self.services.get()
     }
 
     pub fn limits(&self) -> &Limits {
@@ -163,6 +199,26 @@ impl Registry {
     /// Asks init to start a program and waits for its word. `exit` gets the exit code later.
     pub fn start(
         &self,
+        spawn: Spawn,
+        descriptors: &[BorrowedFd<'_>],
+        exit: PipeWriter,
+    ) -> io::Result<Started> {
+        self.start_as(Purpose::Command, spawn, descriptors, exit)
+    }
+
+    /// The same, of what nobody outside waits for.
+    pub fn start_in_background(
+        &self,
+        spawn: Spawn,
+        descriptors: &[BorrowedFd<'_>],
+        exit: PipeWriter,
+    ) -> io::Result<Started> {
+        self.start_as(Purpose::Background, spawn, descriptors, exit)
+    }
+
+    fn start_as(
+        &self,
+        purpose: Purpose,
         mut spawn: Spawn,
         descriptors: &[BorrowedFd<'_>],
         exit: PipeWriter,
@@ -170,9 +226,12 @@ impl Registry {
         spawn.sequence = self.sequence.fetch_add(1, Ordering::Relaxed);
         let sequence = spawn.sequence;
         let (reply, answer) = mpsc::channel();
-        self.state()
-            .starting
-            .insert(sequence, Starting { reply, exit });
+        let starting = Starting {
+            reply,
+            exit,
+            purpose,
+        };
+        self.state().starting.insert(sequence, starting);
         let sent = self.tell_init(&ToInit::Spawn(spawn), descriptors);
         let answer = sent.and_then(|()| {
             let limit = Duration::from_secs(30);
@@ -196,7 +255,11 @@ impl Registry {
             FromInit::Hello { .. } | FromInit::Renames | FromInit::Doorway(_) => {}
             FromInit::Spawned { sequence, pid } => {
                 if let Some(starting) = state.starting.remove(&sequence) {
-                    state.running.insert(pid, starting.exit);
+                    let running = Running {
+                        exit: starting.exit,
+                        purpose: starting.purpose,
+                    };
+                    state.running.insert(pid, running);
                     let terminal = descriptors.into_iter().next();
                     let _ = starting.reply.send(Started::Running { pid, terminal });
                 }
@@ -215,8 +278,8 @@ impl Registry {
                     // Perhaps for want of memory, which goes to the log.
                     self.limits.memory_kills();
                 }
-                if let Some(mut exit) = state.running.remove(&pid) {
-                    let _ = exit.write_all(&[code]);
+                if let Some(mut running) = state.running.remove(&pid) {
+                    let _ = running.exit.write_all(&[code]);
                 }
             }
             FromInit::Empty => {
@@ -233,6 +296,9 @@ impl Registry {
         self.thaw();
         // One that stands still would not hear it, and nothing inside would learn of the grace.
         let hears = process::standstill(self.init.pid).is_none();
+        if let Some(services) = self.services().filter(|_| hears) {
+            services.close(grace * 2);
+        }
         if hears && self.tell_init(&ToInit::Terminate, &[]).is_ok() {
             self.wait_while(grace, |state| !state.empty);
         }
@@ -285,8 +351,8 @@ impl Registry {
     /// Tells everyone who waits that it is over, and lets them tell their clients.
     pub fn end(&self, patience: Duration) {
         let mut state = self.state();
-        for (_, mut exit) in state.running.drain() {
-            let _ = exit.write_all(&[KILLED]);
+        for (_, mut running) in state.running.drain() {
+            let _ = running.exit.write_all(&[KILLED]);
         }
         state.starting.clear();
         drop(state);

@@ -79,6 +79,7 @@ fn launch(dirs: &WorkspaceDirs, id: &WorkspaceId) -> Result<Isolation, LaunchFai
         forgone: Vec::new(),
         network: Default::default(),
         machine: Vec::new(),
+        services: Vec::new(),
         here: serde_json::Value::Null,
         without: Vec::new(),
     };

@@ -81,6 +81,7 @@ pub fn workspace(project: &ProjectRecord, label: &str) -> WorkspaceRecord {
             ..Limits::default()
         },
         network: Network::default(),
+        services: Vec::new(),
         allow_degraded: Vec::new(),
         brought: Brought::default(),
     };

@@ -84,6 +84,10 @@ fn plain(value: &Value) -> String {
         Value::String(text) => printable(text),
         Value::Array(items) if items.is_empty() => "-".to_owned(),
         Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(", "),
+        Value::Object(fields) => match (fields.get("name"), fields.get("state")) {
+            (Some(name), Some(state)) => format!("{} {}", plain(name), plain(state)),
+            _ => printable(&value.to_string()),
+        },
         other => printable(&other.to_string()),
     }
 }
@@ -101,6 +105,7 @@ mod tests {
             "limits": { "memory": 4294967296u64, "cpus": null },
             "home": "/home/me",
             "ports": [],
+            "services": [{ "name": "db", "state": "ready" }, { "name": "web", "state": "failed" }],
         });
         let text = anstream::adapter::strip_str(&render(&here)).to_string();
         assert_eq!(
@@ -109,6 +114,7 @@ mod tests {
              label      fix\\u{1b}\n\
              home       /home/me\n\
              ports      -\n\
+             services   db ready, web failed\n\
              isolation\n  degraded  landlock\n  seccomp   yes\n\
              limits\n  cpus    -\n  memory  4GiB\n"
         );

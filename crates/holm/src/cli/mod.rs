@@ -27,6 +27,7 @@ mod here;
 mod init;
 mod launch;
 mod lines;
+mod logs;
 mod look;
 mod ls;
 mod merge;
@@ -36,6 +37,7 @@ mod output;
 mod ports;
 mod progress;
 mod project;
+mod ready;
 mod receive_pack;
 #[cfg(test)]
 mod reference;
@@ -46,6 +48,7 @@ mod restart;
 mod restore;
 mod rm;
 mod schema;
+mod service;
 mod several;
 mod show;
 mod signals;
@@ -114,6 +117,8 @@ enum Verb {
     Ports(ports::PortsArgs),
     Checkout(checkout::CheckoutArgs),
     Events(events::EventsArgs),
+    Service(service::ServiceArgs),
+    Logs(logs::LogsArgs),
     Diff(diff::DiffArgs),
     Changes(changes::ChangesArgs),
     Fetch(fetch::FetchArgs),
@@ -190,6 +195,8 @@ fn run(context: &Context, verb: Verb) -> Outcome {
         Verb::Ports(arguments) => ports::run(context, arguments),
         Verb::Checkout(arguments) => checkout::run(context, arguments),
         Verb::Events(arguments) => events::run(context, arguments),
+        Verb::Service(arguments) => service::run(context, arguments),
+        Verb::Logs(arguments) => logs::run(context, arguments),
         Verb::Diff(arguments) => diff::run(context, arguments),
         Verb::Changes(arguments) => changes::run(context, arguments),
         Verb::Fetch(arguments) => fetch::run(context, arguments),

@@ -72,6 +72,11 @@ impl Output {
         finish(write_line(&mut anstream::stdout().lock(), text));
     }
 
+    /// The same, with everything in it that terminals would take for orders.
+    pub fn verbatim(&self, text: &str) {
+        finish(write_line(&mut std::io::stdout().lock(), text));
+    }
+
     /// Tells people something on stderr; machines hear nothing.
     pub fn remark(&self, text: &str) {
         if self.format == Format::Human {

@@ -1,25 +1,34 @@
 //! `holm restart`: stop, then start.
 
 use super::completions::labels;
-use super::{Context, Outcome, several};
+use super::several::{self, Patience};
+use super::{Context, Outcome};
 use clap::Args;
 
 /// Stop workspaces and start them again
 ///
-/// Every process inside ends and begins anew; code and data stay.
+/// Every process inside ends and begins anew; code and data stay. Returns
+/// when all services are ready.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  holm restart fix-login\n  holm restart api-1 api-2")]
 pub struct RestartArgs {
     /// Labels, project/label, ids or beginnings of ids
     #[arg(value_name = "WS", required = true, add = labels())]
     workspaces: Vec<String>,
+    /// Do not wait for services to become ready
+    #[arg(long)]
+    no_wait: bool,
 }
 
 pub fn run(context: &Context, arguments: RestartArgs) -> Outcome {
-    several::each(
+    let patience = match arguments.no_wait {
+        true => Patience::None,
+        false => Patience::Wait,
+    };
+    several::start_each(
         context,
-        (&arguments.workspaces, several::Among::Live),
+        &arguments.workspaces,
+        patience,
         |client, id| async move { client.restart(&id).await },
-        |workspace| workspace.state.clone(),
     )
 }

@@ -4,6 +4,7 @@
 //! several were named; failures are told one by one, and the first decides the exit code.
 
 use super::output::{FAINT, GOOD, printable};
+use super::ready::{self, Readied};
 use super::{Context, Outcome, connect, exit_code, resolve};
 use futures_util::future::join_all;
 use holm_api::client::Client;
@@ -17,6 +18,13 @@ use std::process::ExitCode;
 pub enum Among {
     Live,
     Trashed,
+}
+
+/// Whether to wait for services.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patience {
+    Wait,
+    None,
 }
 
 /// Does `operation` to every workspace in `typed` and says `done` of each.
@@ -40,17 +48,68 @@ where
         Ok(join_all(operations).await)
     })?;
     let (workspaces, faults) = split(results);
+    tell(context, typed, (&workspaces, &faults), done)
+}
+
+/// Starts every workspace in `typed`, and waits until its services are ready unless nobody wants to.
+pub fn start_each<Operation, Answer>(
+    context: &Context,
+    typed: &[String],
+    patience: Patience,
+    operation: Operation,
+) -> Outcome
+where
+    Operation: Fn(Client, WorkspaceId) -> Answer,
+    Answer: Future<Output = Result<Workspace, Fault>>,
+{
+    let results = connect::block_on(async {
+        let client = connect::started().await?;
+        let ids = resolve::all(&client, typed).await?;
+        let operations = ids.into_iter().map(|id| operation(client.clone(), id));
+        let started = join_all(operations).await;
+        match patience {
+            Patience::Wait => Ok(ready::all(context, &client, started).await),
+            Patience::None => {
+                let started = started.into_iter();
+                Ok(started.map(|found| found.map(Readied::from)).collect())
+            }
+        }
+    })?;
+    let (mut workspaces, mut faults) = (Vec::new(), Vec::new());
+    for result in results {
+        match result {
+            Ok(Readied { workspace, trouble }) => {
+                workspaces.push(workspace);
+                faults.extend(trouble);
+            }
+            Err(fault) => faults.push(fault),
+        }
+    }
+    tell(context, typed, (&workspaces, &faults), |workspace| {
+        let services = workspace.services.iter();
+        let lines = services.map(|service| format!("\n{}", ready::line(service)));
+        workspace.state.clone() + &lines.collect::<String>()
+    })
+}
+
+/// What was done to each, and what failed.
+fn tell(
+    context: &Context,
+    typed: &[String],
+    (workspaces, faults): (&[Workspace], &[Fault]),
+    done: impl Fn(&Workspace) -> String,
+) -> Outcome {
     if context.output.is_json() {
-        match (workspaces.as_slice(), typed) {
+        match (workspaces, typed) {
             ([], _) => {}
             ([workspace], [_]) => context.output.document(workspace),
             _ => context.output.document(&WorkspaceList {
-                workspaces: workspaces.clone(),
+                workspaces: workspaces.to_vec(),
                 notes: Vec::new(),
             }),
         }
     }
-    for workspace in &workspaces {
+    for workspace in workspaces {
         let label = printable(&workspace.label);
         let done = done(workspace);
         context.output.remark(&format!(
@@ -64,7 +123,7 @@ where
                 .remark(&format!("  {FAINT}note{FAINT:#}  {note}"));
         }
     }
-    for fault in &faults {
+    for fault in faults {
         context.output.fault(fault);
     }
     Ok(faults.first().map_or(ExitCode::SUCCESS, exit_code))

@@ -87,7 +87,9 @@ fn services(text: &mut String, workspace: &Workspace) {
         heading(text, "Services");
     }
     for service in &workspace.services {
-        line(text, &service.name, &service.state);
+        let reason = service.reason.as_deref();
+        let reason = reason.map_or_else(String::new, |reason| format!("  {reason}"));
+        line(text, &service.name, &format!("{}{reason}", service.state));
     }
     if !workspace.volumes.is_empty() {
         heading(text, "Volumes");

@@ -1,25 +1,34 @@
 //! `holm start`: processes of stopped workspaces begin again.
 
 use super::completions::labels;
-use super::{Context, Outcome, several};
+use super::several::{self, Patience};
+use super::{Context, Outcome};
 use clap::Args;
 
 /// Start the processes of stopped workspaces
 ///
 /// Code and data are as they were when it was stopped. Starting a running workspace changes nothing.
+/// Returns when all services are ready.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  holm start fix-login\n  holm start api-1 api-2")]
 pub struct StartArgs {
     /// Labels, project/label, ids or beginnings of ids
     #[arg(value_name = "WS", required = true, add = labels())]
     workspaces: Vec<String>,
+    /// Do not wait for services to become ready
+    #[arg(long)]
+    no_wait: bool,
 }
 
 pub fn run(context: &Context, arguments: StartArgs) -> Outcome {
-    several::each(
+    let patience = match arguments.no_wait {
+        true => Patience::None,
+        false => Patience::Wait,
+    };
+    several::start_each(
         context,
-        (&arguments.workspaces, several::Among::Live),
+        &arguments.workspaces,
+        patience,
         |client, id| async move { client.start(&id).await },
-        |workspace| workspace.state.clone(),
     )
 }

@@ -4,7 +4,7 @@
 use super::failure::{Failure, bad_request};
 use super::trust::{Judged, Untrusted};
 use super::uploads::Received;
-use super::{App, blocking};
+use super::{App, blocking, declared};
 use holm_api::workspace::CreateWorkspace;
 use holm_core::config::{
     DriverName, Egress as ConfigEgress, EgressMode, Limits as ConfigLimits, Name, ProjectConfig,
@@ -90,6 +90,7 @@ impl App {
             home_copies: judged.user.home_copies.clone(),
             limits: limits(&judged.config.limits, &judged.user.limits),
             network: network(&judged.config, &judged.user.egress),
+            services: declared::services(&judged.config),
             allow_degraded: create.allow_degraded.clone(),
             brought,
         };

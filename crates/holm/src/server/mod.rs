@@ -8,6 +8,7 @@ mod browsers;
 mod compose;
 mod create;
 mod daemon;
+mod declared;
 mod disk;
 mod door;
 mod egress;
@@ -23,6 +24,7 @@ mod receive_pack;
 mod reload;
 mod repositories;
 mod routes;
+mod services;
 mod startup;
 mod trust;
 mod uploads;
@@ -212,6 +214,11 @@ fn routes(app: Arc<App>) -> Router {
         .route("/workspaces/{id}/reload", post(reload::reload))
         .route("/workspaces/{id}/exec", get(exec::exec))
         .route("/workspaces/{id}/ports", get(routes::of_workspace))
+        .route(
+            "/workspaces/{id}/services",
+            get(services::list).post(services::act),
+        )
+        .route("/workspaces/{id}/logs", get(services::logs))
         .route("/workspaces/{id}/capture", post(work::capture))
         .route("/workspaces/{id}/changes", get(work::changes))
         .route("/workspaces/{id}/diff", get(work::diff))

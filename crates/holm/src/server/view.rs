@@ -1,8 +1,9 @@
 //! What the engine says about a workspace or a project, in the shapes of the wire.
 
 use holm_api::project::Project;
-use holm_api::workspace::{Isolation, Limits, LimitsInForce, Port, Workspace};
+use holm_api::workspace::{Isolation, Limits, LimitsInForce, Port, Service, Workspace};
 use holm_engine::View;
+use holm_engine::service::ServiceStatus;
 use holm_engine::spec::DeclaredPort;
 use holm_engine::store::ProjectRecord;
 use holm_proxy::Source;
@@ -16,6 +17,7 @@ pub fn workspace(view: View) -> Workspace {
         state,
         reason,
         isolation,
+        services,
         note,
     } = view;
     let spec = &record.spec;
@@ -35,7 +37,7 @@ pub fn workspace(view: View) -> Workspace {
         root: spec.root.display().to_string(),
         dirty: record.dirty,
         ports: ports(&spec.network.ports),
-        services: Vec::new(),
+        services: services.into_iter().map(service).collect(),
         volumes: Vec::new(),
         limits: Limits {
             memory: spec.limits.memory_bytes,
@@ -50,6 +52,17 @@ pub fn workspace(view: View) -> Workspace {
         expires_at: None,
         bytes: None,
         notes: note.into_iter().collect(),
+    }
+}
+
+pub fn service(status: ServiceStatus) -> Service {
+    Service {
+        name: status.name,
+        state: status.state,
+        pid: status.pid,
+        restarts: status.restarts,
+        port: status.port,
+        reason: status.reason,
     }
 }
 

@@ -6,6 +6,7 @@ use super::include;
 use super::prepare::{Prepared, prepare};
 use crate::cli::Context;
 use crate::cli::progress::Progress;
+use crate::cli::ready::{self, Display, Readied};
 use crate::cli::user_checkout::Checkout;
 use futures_util::future::join_all;
 use holm_api::client::Client;
@@ -46,7 +47,7 @@ pub async fn all(
     context: &Context,
     arguments: &UpArgs,
     wishes: &[Wish],
-) -> Result<Vec<Result<Workspace, Fault>>, Fault> {
+) -> Result<Vec<Result<Readied, Fault>>, Fault> {
     let (tell, interrupted) = watch::channel(false);
     let watching = watch_for_signals(tell)?;
     let work = async {
@@ -57,9 +58,26 @@ pub async fn all(
         let progress = RefCell::new(Progress::new(context));
         let creations = wishes.iter().map(|wish| {
             let interrupted = interrupted.clone();
-            one(context, arguments, &prepared, wish, &progress, interrupted)
+            one(arguments, &prepared, wish, &progress, interrupted)
         });
-        Ok(join_all(creations).await)
+        let made = join_all(creations).await;
+        drop(progress);
+        let display = |context| match wishes.len() {
+            1 => Display::live(context),
+            _ => Display::none(context),
+        };
+        let readied = made.into_iter().map(|made| {
+            let (interrupted, prepared) = (interrupted.clone(), &prepared);
+            async move {
+                let (workspace, display) = (made?, display(context));
+                readied(arguments, prepared, workspace, (display, interrupted)).await
+            }
+        });
+        let mut all = join_all(readied).await;
+        for readied in all.iter_mut().flatten() {
+            readied.workspace.ms = Some(context.started.elapsed().as_millis() as u64);
+        }
+        Ok(all)
     };
     tokio::select! {
         results = work => results,
@@ -134,7 +152,6 @@ async fn prepare_unless(
 }
 
 async fn one(
-    context: &Context,
     arguments: &UpArgs,
     prepared: &Prepared,
     wish: &Wish,
@@ -147,8 +164,24 @@ async fn one(
         let notes = prepared.left_behind.notes(&workspace.label);
         workspace.notes.extend(notes);
     }
-    workspace.ms = Some(context.started.elapsed().as_millis() as u64);
     Ok(workspace)
+}
+
+/// Waits for the services, unless nobody wants to. An interruption ends the waiting only.
+async fn readied(
+    arguments: &UpArgs,
+    prepared: &Prepared,
+    workspace: Workspace,
+    (display, mut interrupted): (Display<'_>, watch::Receiver<bool>),
+) -> Result<Readied, Fault> {
+    if arguments.no_wait {
+        return Ok(Readied::from(workspace));
+    }
+    let interruption = async move {
+        // The sender lives as long as all of this.
+        let _ = interrupted.wait_for(|is| *is).await;
+    };
+    ready::wait(&prepared.client, workspace, display, interruption).await
 }
 
 /// The request of one workspace, with uploads of its own: the daemon takes each once.

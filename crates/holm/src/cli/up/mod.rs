@@ -10,11 +10,12 @@ mod prepare;
 
 use super::origin::StartArgs;
 use super::output::{FAINT, GOOD, WARNING, printable};
+use super::ready::{self, Readied};
 use super::rename::parse_label;
 use super::{Context, Outcome, connect, exit_code, ports};
 use clap::Args;
 use create::Wish;
-use holm_api::workspace::{Workspace, WorkspaceList};
+use holm_api::workspace::{Service, Workspace, WorkspaceList};
 use holm_core::{Fault, Kind, Label};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -63,9 +64,9 @@ pub fn run(context: &Context, arguments: UpArgs) -> Outcome {
         return several(context, results);
     }
     match results.into_iter().next() {
-        Some(Ok(workspace)) => {
-            context.output.done(&workspace, || render(&workspace));
-            Ok(ExitCode::SUCCESS)
+        Some(Ok(readied)) => {
+            context.output.done(&readied.workspace, || render(&readied));
+            ready::outcome(context, readied.trouble.as_ref())
         }
         Some(Err(fault)) => Err(fault),
         None => Ok(ExitCode::SUCCESS),
@@ -97,12 +98,15 @@ fn numbered(label: &Label, count: u16) -> Result<Vec<Label>, Fault> {
         .collect()
 }
 
-fn several(context: &Context, results: Vec<Result<Workspace, Fault>>) -> Outcome {
-    let mut workspaces = Vec::new();
-    let mut faults = Vec::new();
+fn several(context: &Context, results: Vec<Result<Readied, Fault>>) -> Outcome {
+    let (mut workspaces, mut heads, mut faults) = (Vec::new(), Vec::new(), Vec::new());
     for result in results {
         match result {
-            Ok(workspace) => workspaces.push(workspace),
+            Ok(readied) => {
+                heads.push(head(&readied));
+                workspaces.push(readied.workspace);
+                faults.extend(readied.trouble);
+            }
             Err(fault) => faults.push(fault),
         }
     }
@@ -112,10 +116,9 @@ fn several(context: &Context, results: Vec<Result<Workspace, Fault>>) -> Outcome
     };
     if !list.workspaces.is_empty() || faults.is_empty() {
         context.output.done(&list, || {
-            let heads = list.workspaces.iter().map(head);
             // What was not brought is the same for all, so it is said once.
             let notes = list.workspaces.first().map(notes).unwrap_or_default();
-            heads.collect::<Vec<_>>().join("\n") + &notes
+            heads.join("\n") + &notes
         });
     }
     for fault in &faults {
@@ -133,25 +136,36 @@ fn several(context: &Context, results: Vec<Result<Workspace, Fault>>) -> Outcome
     })
 }
 
-fn render(workspace: &Workspace) -> String {
-    head(workspace) + &notes(workspace)
+fn render(readied: &Readied) -> String {
+    head(readied) + &notes(&readied.workspace)
 }
 
-/// What was made, and where its code is.
-fn head(workspace: &Workspace) -> String {
+/// What was made, how its services are, and where its code is.
+fn head(Readied { workspace, trouble }: &Readied) -> String {
     let label = printable(&workspace.label);
-    let how = match workspace.created {
-        Some(false) => "was there; ready in",
-        _ => "ready in",
+    let is_ready = |service: &Service| service.state != "starting";
+    let is_well = trouble.is_none() && workspace.services.iter().all(is_ready);
+    let how = match (workspace.created, is_well) {
+        (Some(false), true) => "was there; ready in",
+        (_, true) => "ready in",
+        (Some(false), false) => "was there; runs, but not all of it is ready, after",
+        (_, false) => "runs, but not all of it is ready, after",
+    };
+    let mark = match trouble {
+        None => format!("{GOOD}✓{GOOD:#}"),
+        Some(_) => format!("{WARNING}!{WARNING:#}"),
     };
     let ms = workspace.ms.unwrap_or_default();
     let root = printable(&workspace.root);
     let mut text = format!(
-        "{GOOD}✓{GOOD:#} {label}  {}  {how} {ms} ms\n  root  {root}",
+        "{mark} {label}  {}  {how} {ms} ms\n  root  {root}",
         workspace.id
     );
     for line in ports::lines(&workspace.ports) {
         text.push_str(&format!("\n  {}", printable(&line)));
+    }
+    for service in &workspace.services {
+        text.push_str(&format!("\n{}", ready::line(service)));
     }
     if !workspace.isolation.degraded.is_empty() {
         let degraded = printable(&workspace.isolation.degraded.join(", "));
@@ -226,6 +240,10 @@ mod tests {
         made.created = Some(true);
         made.ms = Some(31);
         made.notes = vec!["not brought: .env".to_owned()];
+        let made = Readied {
+            workspace: made,
+            trouble: None,
+        };
         let text = anstream::adapter::strip_str(&render(&made)).to_string();
         assert_eq!(
             text,

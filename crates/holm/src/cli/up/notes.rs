@@ -16,8 +16,6 @@ pub struct LeftBehind {
     pub submodules: Vec<String>,
     pub has_lfs: bool,
     pub setup: Vec<String>,
-    /// Names and commands.
-    pub services: Vec<(String, String)>,
     /// What is said about a holm.toml that is not there.
     pub without_config: Option<String>,
 }
@@ -64,15 +62,9 @@ impl LeftBehind {
             .filter(|(file, _)| checkout.join(file).is_file())
             .map(|(file, _)| *file)
             .collect();
-        let services = config
-            .services
-            .iter()
-            .map(|(name, service)| (name.to_string(), service.run.clone()))
-            .collect();
         Self {
             lock_files,
             setup: config.project.setup.clone(),
-            services,
             ..Self::default()
         }
     }
@@ -117,10 +109,6 @@ impl LeftBehind {
         for command in &self.setup {
             let typed = inside(label, command);
             notes.push(format!("set-up was not run; `{typed}` runs it"));
-        }
-        for (name, command) in &self.services {
-            let typed = inside(label, command);
-            notes.push(format!("service {name} was not started; `{typed}` runs it"));
         }
         if self.has_lfs {
             notes.push(
@@ -188,8 +176,7 @@ mod tests {
         let more = LeftBehind {
             has_lfs: true,
             submodules: vec!["lib/a".to_owned()],
-            setup: vec!["npm ci".to_owned()],
-            services: vec![("web".to_owned(), "PORT=$P npm 'x'".to_owned())],
+            setup: vec!["npm ci".to_owned(), "PORT=$P npm 'x'".to_owned()],
             without_config: Some("looks like Node; `holm init` would".to_owned()),
             ..left()
         };
@@ -197,8 +184,9 @@ mod tests {
         assert!(
             notes.contains(&"set-up was not run; `holm exec fix -- npm ci` runs it".to_owned())
         );
-        let service = r"service web was not started; `holm exec fix -- sh -c 'PORT=$P npm '\''x'\'''` runs it";
-        assert!(notes.contains(&service.to_owned()), "{notes:?}");
+        let quoted =
+            r"set-up was not run; `holm exec fix -- sh -c 'PORT=$P npm '\''x'\'''` runs it";
+        assert!(notes.contains(&quoted.to_owned()), "{notes:?}");
         assert!(notes.iter().all(|note| note.contains("`holm ")));
         assert_eq!(notes.len(), 6);
     }

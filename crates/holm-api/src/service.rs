@@ -1,0 +1,43 @@
+//! Services and their logs on the wire.
+//!
+//! - `GET  /workspaces/{id}/services` → [`ServiceList`]; `?watch=true`: JSON Lines of it, at once and
+//!   at every change, until the workspace stops
+//! - `POST /workspaces/{id}/services` ([`ServiceAct`]) → [`ServiceList`], when it is under way
+//! - `GET  /workspaces/{id}/logs?services=a,b&since=TIME&last=N&follow=true` → JSON Lines of
+//!   [`LogLine`], merged by time. All services when none is named; `last` counts for each.
+
+use crate::workspace::Service;
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ServiceList {
+    pub services: Vec<Service>,
+    /// pending: something is on its way. ready: all that should run are ready. failing: something
+    /// is not ready and will not be by itself. Null when the workspace does not run.
+    pub verdict: Option<String>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServiceAct {
+    pub service: String,
+    pub action: Action,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    Start,
+    Stop,
+    Restart,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LogLine {
+    pub time: String,
+    pub service: String,
+    /// stdout, stderr, or holm: about the log itself.
+    pub stream: String,
+    /// What is not UTF-8 is replaced.
+    pub text: String,
+}

@@ -1,0 +1,562 @@
+//! The life of one service, as values: what it was told, what was heard of it, what is to be done.
+//! The keeper's supervisor acts on it by way of [`graph`]; nothing here knows the time, it is told.
+//!
+//! A service is started only when nothing of it runs, and never again by itself once it is in a
+//! crash loop.
+
+pub mod graph;
+
+use crate::config::Restart;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// What users see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum State {
+    Starting,
+    Ready,
+    Stopped,
+    /// It ended, and its policy does not start it again.
+    Exited,
+    /// It ended and will be started again.
+    Backoff,
+    Failed,
+}
+
+/// What holds for one service at all times.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rules {
+    pub restart: Restart,
+    pub readiness: Readiness,
+    /// Between SIGTERM and SIGKILL.
+    pub grace: Duration,
+}
+
+/// When a running service counts as ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readiness {
+    /// When it has not ended at once.
+    Running,
+    /// When a probe says so, which should be within this time.
+    Probed { within: Duration },
+}
+
+/// What somebody asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    Start,
+    Stop,
+    Restart,
+}
+
+/// What was heard of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    Started {
+        pid: u32,
+    },
+    NotStarted {
+        code: u8,
+        cause: String,
+    },
+    Probed,
+    Exited {
+        code: u8,
+        cause: Option<String>,
+    },
+    /// After an order to end: none of its processes is left.
+    Gone,
+}
+
+/// Whether what a service depends on is ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dependencies {
+    Ready,
+    Missing,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Ends what an earlier run left behind, then starts it.
+    Start,
+    /// SIGTERM to all of its processes.
+    Terminate,
+    /// SIGKILL to all of its processes.
+    Kill,
+}
+
+/// What ends sooner never ran: a command that is not there, a wrong option.
+const SETTLED_AFTER: Duration = Duration::from_millis(200);
+/// A run of this length forgives what was before.
+const STABLE_AFTER: Duration = Duration::from_secs(60);
+const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// So many ends within [`STABLE_AFTER`] are a crash loop.
+const LOOP: usize = 5;
+/// After SIGKILL; what is still there then hangs in the kernel.
+const GIVE_UP_AFTER: Duration = Duration::from_secs(5);
+
+#[derive(Clone, Debug)]
+pub struct Life {
+    rules: Rules,
+    phase: Phase,
+    pid: Option<u32>,
+    /// How often it was started.
+    starts: u32,
+    /// How the last run ended.
+    exit: Option<u8>,
+    was_ready: bool,
+    /// When the last runs ended.
+    ends: VecDeque<Duration>,
+    /// Ends in a row, for the pause.
+    streak: u32,
+    reason: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Phase {
+    Down,
+    /// Wants to start.
+    Waiting,
+    /// The order was given.
+    Launching {
+        then: Then,
+    },
+    Running {
+        since: Duration,
+        progress: Progress,
+    },
+    Ending(Ending),
+    Backoff {
+        until: Duration,
+    },
+    Exited,
+    Failed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    Settling {
+        until: Duration,
+    },
+    Probing {
+        until: Duration,
+    },
+    /// The time is up; it may still become ready.
+    Late,
+    Ready,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Ending {
+    asked: Asked,
+    /// What is left: the program that was started, and others that it started.
+    program_runs: bool,
+    others_run: bool,
+    then: Then,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    NotYet,
+    Terminated { until: Duration },
+    Killed { until: Duration },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Then {
+    Run,
+    Stay,
+}
+
+// === impl Life ===
+
+impl Life {
+    /// Of a service that is to be started.
+    pub fn new(rules: Rules) -> Self {
+        Self {
+            rules,
+            phase: Phase::Waiting,
+            pid: None,
+            starts: 0,
+            exit: None,
+            was_ready: false,
+            ends: VecDeque::new(),
+            streak: 0,
+            reason: None,
+        }
+    }
+
+    pub fn state(&self) -> State {
+        match &self.phase {
+            Phase::Down => State::Stopped,
+            Phase::Waiting | Phase::Launching { .. } => State::Starting,
+            Phase::Running { progress, .. } => match progress {
+                Progress::Settling { .. } | Progress::Probing { .. } => State::Starting,
+                Progress::Late => State::Failed,
+                Progress::Ready => State::Ready,
+            },
+            Phase::Ending(ending) => match ending.then {
+                Then::Run => State::Starting,
+                Then::Stay => State::Stopped,
+            },
+            Phase::Backoff { .. } => State::Backoff,
+            Phase::Exited => State::Exited,
+            Phase::Failed => State::Failed,
+        }
+    }
+
+    pub fn reason(&self) -> Option<&str> {
+        self.reason.as_deref()
+    }
+
+    /// The program that runs, by its number inside.
+    pub fn pid(&self) -> Option<u32> {
+        self.pid
+    }
+
+    pub fn restarts(&self) -> u32 {
+        self.starts.saturating_sub(1)
+    }
+
+    /// How the last run ended.
+    pub fn exit(&self) -> Option<u8> {
+        self.exit
+    }
+
+    /// Whether what depends on it may start: it is ready, or it has done its work.
+    pub fn is_satisfied(&self) -> bool {
+        match &self.phase {
+            Phase::Running { progress, .. } => *progress == Progress::Ready,
+            Phase::Exited => self.was_ready && self.exit == Some(0),
+            _ => false,
+        }
+    }
+
+    pub fn is_waiting(&self) -> bool {
+        self.phase == Phase::Waiting
+    }
+
+    /// Stopped on purpose.
+    pub fn is_down(&self) -> bool {
+        self.phase == Phase::Down
+    }
+
+    /// Whether it changes without anybody doing anything.
+    pub fn is_moving(&self) -> bool {
+        match &self.phase {
+            Phase::Launching { .. } | Phase::Ending(_) | Phase::Backoff { .. } => true,
+            Phase::Running { progress, .. } => {
+                matches!(
+                    progress,
+                    Progress::Settling { .. } | Progress::Probing { .. }
+                )
+            }
+            Phase::Down | Phase::Waiting | Phase::Exited | Phase::Failed => false,
+        }
+    }
+
+    pub fn want(&mut self, wish: Wish) {
+        match (wish, &mut self.phase) {
+            (Wish::Start, Phase::Running { .. }) => {}
+            (Wish::Start, Phase::Launching { then }) => *then = Then::Run,
+            (Wish::Stop, Phase::Launching { then }) => *then = Then::Stay,
+            // It is just being started anew.
+            (Wish::Restart, Phase::Launching { .. }) => {}
+            (Wish::Start | Wish::Restart, Phase::Ending(ending)) => ending.then = Then::Run,
+            (Wish::Stop, Phase::Ending(ending)) => ending.then = Then::Stay,
+            (Wish::Stop, Phase::Running { .. }) => self.end(Then::Stay),
+            (Wish::Restart, Phase::Running { .. }) => self.end(Then::Run),
+            (Wish::Stop, Phase::Down) => {}
+            // An earlier run may have left something.
+            (Wish::Stop, _) if self.starts > 0 => self.end(Then::Stay),
+            (Wish::Stop, _) => self.phase = Phase::Down,
+            (Wish::Start | Wish::Restart, _) => {
+                self.forgive();
+                self.phase = Phase::Waiting;
+            }
+        }
+    }
+
+    /// Takes in what happened. What does not fit any more is dropped.
+    pub fn hear(&mut self, event: Event, now: Duration) {
+        match event {
+            Event::Started { pid } => self.started(pid, now),
+            Event::NotStarted { code, cause } => {
+                if let Phase::Launching { then } = self.phase {
+                    self.ended(code, Some(cause), Duration::ZERO, (then, now));
+                }
+            }
+            Event::Probed => {
+                if let Phase::Running { progress, .. } = &mut self.phase {
+                    *progress = Progress::Ready;
+                    self.was_ready = true;
+                    self.reason = None;
+                }
+            }
+            Event::Exited { code, cause } => self.exited(code, cause, now),
+            Event::Gone => {
+                if let Phase::Ending(ending) = &mut self.phase {
+                    ending.others_run = false;
+                }
+                self.finish_ending();
+            }
+        }
+    }
+
+    /// What is to be done now; ask again until there is nothing.
+    pub fn due(&mut self, now: Duration, dependencies: Dependencies) -> Option<Order> {
+        match &mut self.phase {
+            Phase::Backoff { until } if *until <= now => {
+                self.phase = Phase::Waiting;
+                self.due(now, dependencies)
+            }
+            Phase::Waiting if dependencies == Dependencies::Ready => {
+                self.phase = Phase::Launching { then: Then::Run };
+                self.starts = self.starts.saturating_add(1);
+                Some(Order::Start)
+            }
+            Phase::Running { progress, .. } => {
+                match *progress {
+                    Progress::Settling { until } if until <= now => {
+                        *progress = Progress::Ready;
+                        self.was_ready = true;
+                        self.reason = None;
+                    }
+                    Progress::Probing { until } if until <= now => {
+                        *progress = Progress::Late;
+                        let limit = self.rules.readiness.limit();
+                        self.reason = Some(format!("not ready within {}", in_words(limit)));
+                    }
+                    _ => {}
+                }
+                None
+            }
+            Phase::Ending(ending) => {
+                let (asked, order) = match ending.asked {
+                    Asked::NotYet => (
+                        Asked::Terminated {
+                            until: now + self.rules.grace,
+                        },
+                        Order::Terminate,
+                    ),
+                    Asked::Terminated { until } if until <= now => (
+                        Asked::Killed {
+                            until: now + GIVE_UP_AFTER,
+                        },
+                        Order::Kill,
+                    ),
+                    Asked::Killed { until } if until <= now => {
+                        ending.program_runs = false;
+                        ending.others_run = false;
+                        self.finish_ending();
+                        return self.due(now, dependencies);
+                    }
+                    _ => return None,
+                };
+                ending.asked = asked;
+                Some(order)
+            }
+            _ => None,
+        }
+    }
+
+    /// When time alone changes something.
+    pub fn wake_at(&self) -> Option<Duration> {
+        match &self.phase {
+            Phase::Backoff { until } => Some(*until),
+            Phase::Running { progress, .. } => match progress {
+                Progress::Settling { until } | Progress::Probing { until } => Some(*until),
+                Progress::Late | Progress::Ready => None,
+            },
+            Phase::Ending(ending) => match ending.asked {
+                Asked::NotYet => Some(Duration::ZERO),
+                Asked::Terminated { until } | Asked::Killed { until } => Some(until),
+            },
+            _ => None,
+        }
+    }
+
+    fn started(&mut self, pid: u32, now: Duration) {
+        let Phase::Launching { then } = self.phase else {
+            return;
+        };
+        self.pid = Some(pid);
+        self.was_ready = false;
+        self.reason = None;
+        let progress = match self.rules.readiness {
+            Readiness::Running => Progress::Settling {
+                until: now + SETTLED_AFTER,
+            },
+            Readiness::Probed { within } => Progress::Probing {
+                until: now + within,
+            },
+        };
+        self.phase = Phase::Running {
+            since: now,
+            progress,
+        };
+        if then == Then::Stay {
+            self.end(Then::Stay);
+        }
+    }
+
+    fn exited(&mut self, code: u8, cause: Option<String>, now: Duration) {
+        match &mut self.phase {
+            Phase::Running { since, .. } => {
+                let ran = now.saturating_sub(*since);
+                self.ended(code, cause, ran, (Then::Run, now));
+            }
+            Phase::Ending(ending) => {
+                ending.program_runs = false;
+                self.pid = None;
+                self.exit = Some(code);
+                self.finish_ending();
+            }
+            _ => {}
+        }
+    }
+
+    /// A run ended by itself.
+    fn ended(
+        &mut self,
+        code: u8,
+        cause: Option<String>,
+        ran: Duration,
+        (then, now): (Then, Duration),
+    ) {
+        self.pid = None;
+        self.exit = Some(code);
+        if then == Then::Stay {
+            self.phase = Phase::Down;
+            return;
+        }
+        if ran >= STABLE_AFTER {
+            self.forgive();
+        }
+        self.ends.push_back(now);
+        while let Some(first) = self.ends.front()
+            && now.saturating_sub(*first) > STABLE_AFTER
+        {
+            self.ends.pop_front();
+        }
+        let how = match cause {
+            Some(cause) => format!("{}: {cause}", exit_in_words(code)),
+            None => exit_in_words(code),
+        };
+        let again = match self.rules.restart {
+            Restart::No => false,
+            Restart::OnFailure => code != 0,
+            Restart::Always => true,
+        };
+        if !again {
+            self.phase = Phase::Exited;
+            let is_early = !self.was_ready && self.rules.readiness != Readiness::Running;
+            self.reason = Some(match is_early && code == 0 {
+                true => format!("{how} before it was ready; does it run in the background?"),
+                false => how,
+            });
+            return;
+        }
+        if self.ends.len() >= LOOP {
+            let first = self.ends.front().copied().unwrap_or(now);
+            let seconds = now.saturating_sub(first).as_secs();
+            let times = self.ends.len();
+            self.phase = Phase::Failed;
+            self.reason = Some(format!("crash loop: {how}, {times} times in {seconds} s"));
+            return;
+        }
+        let pause = SHORTEST_PAUSE * 2u32.saturating_pow(self.streak.min(8));
+        let pause = pause.min(LONGEST_PAUSE);
+        self.streak += 1;
+        self.phase = Phase::Backoff { until: now + pause };
+        self.reason = Some(format!("{how}; starts again after {}", in_words(pause)));
+    }
+
+    fn end(&mut self, then: Then) {
+        self.reason = None;
+        self.phase = Phase::Ending(Ending {
+            asked: Asked::NotYet,
+            program_runs: self.pid.is_some(),
+            others_run: true,
+            then,
+        });
+    }
+
+    fn finish_ending(&mut self) {
+        let Phase::Ending(ending) = &self.phase else {
+            return;
+        };
+        if ending.program_runs || ending.others_run {
+            return;
+        }
+        self.pid = None;
+        self.phase = match ending.then {
+            Then::Stay => Phase::Down,
+            Then::Run => {
+                self.forgive();
+                Phase::Waiting
+            }
+        };
+    }
+
+    fn forgive(&mut self) {
+        self.ends.clear();
+        self.streak = 0;
+        self.reason = None;
+    }
+}
+
+// === impl Readiness ===
+
+impl Readiness {
+    fn limit(self) -> Duration {
+        match self {
+            Readiness::Running => SETTLED_AFTER,
+            Readiness::Probed { within } => within,
+        }
+    }
+}
+
+// === impl State ===
+
+impl State {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            State::Starting => "starting",
+            State::Ready => "ready",
+            State::Stopped => "stopped",
+            State::Exited => "exited",
+            State::Backoff => "backoff",
+            State::Failed => "failed",
+        }
+    }
+}
+
+/// `exited with 1`, and what a code above 128 usually means.
+pub fn exit_in_words(code: u8) -> String {
+    let signal = match code.wrapping_sub(128) {
+        1 => "SIGHUP",
+        2 => "SIGINT",
+        3 => "SIGQUIT",
+        4 => "SIGILL",
+        6 => "SIGABRT",
+        7 => "SIGBUS",
+        8 => "SIGFPE",
+        9 => "SIGKILL",
+        11 => "SIGSEGV",
+        13 => "SIGPIPE",
+        15 => "SIGTERM",
+        31 => "SIGSYS",
+        _ => return format!("exited with {code}"),
+    };
+    format!("exited with {code} ({signal})")
+}
+
+fn in_words(time: Duration) -> String {
+    match time.subsec_millis() {
+        0 => format!("{}s", time.as_secs()),
+        _ => format!("{}ms", time.as_millis()),
+    }
+}

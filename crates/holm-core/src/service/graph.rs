@@ -1,0 +1,221 @@
+//! All services of a workspace: who waits for whom, in which order they start and end.
+//!
+//! A service starts when everything that it depends on is ready. When the workspace stops, it ends
+//! when everything that depends on it has ended.
+
+use super::{Dependencies, Event, Life, Order, Rules, State, Wish};
+use std::time::Duration;
+
+pub struct Graph {
+    members: Vec<Member>,
+    is_closing: bool,
+}
+
+struct Member {
+    name: String,
+    depends_on: Vec<usize>,
+    needed_by: Vec<usize>,
+    life: Life,
+}
+
+/// What is said of one service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    pub name: String,
+    pub state: State,
+    pub pid: Option<u32>,
+    pub restarts: u32,
+    pub exit: Option<u8>,
+    pub reason: Option<String>,
+}
+
+/// What is said of all of them together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// Something is still on its way.
+    Pending,
+    /// All that should run are ready.
+    Ready,
+    /// One or more are not ready and will not be by themselves.
+    Failing,
+}
+
+// === impl Graph ===
+
+impl Graph {
+    /// Names with what they depend on and their rules. A name that is not there is not waited for;
+    /// the configuration does not have such.
+    pub fn new(services: Vec<(String, Vec<String>, Rules)>) -> Self {
+        let position = |name: &String| services.iter().position(|(other, ..)| other == name);
+        let edges: Vec<Vec<usize>> = services
+            .iter()
+            .map(|(_, depends_on, _)| depends_on.iter().filter_map(position).collect())
+            .collect();
+        let members = services
+            .into_iter()
+            .enumerate()
+            .map(|(index, (name, _, rules))| Member {
+                name,
+                depends_on: edges[index].clone(),
+                needed_by: (0..edges.len())
+                    .filter(|other| edges[*other].contains(&index))
+                    .collect(),
+                life: Life::new(rules),
+            })
+            .collect();
+        Self {
+            members,
+            is_closing: false,
+        }
+    }
+
+    pub fn find(&self, name: &str) -> Option<usize> {
+        self.members.iter().position(|member| member.name == name)
+    }
+
+    pub fn life(&self, index: usize) -> &Life {
+        &self.members[index].life
+    }
+
+    /// What somebody wants of one service. To start it, what it depends on is started too.
+    pub fn want(&mut self, index: usize, wish: Wish) {
+        if self.is_closing {
+            return;
+        }
+        if wish != Wish::Stop {
+            let mut needed = self.members[index].depends_on.clone();
+            let mut seen = vec![index];
+            while let Some(other) = needed.pop() {
+                if seen.contains(&other) {
+                    continue;
+                }
+                seen.push(other);
+                needed.extend(&self.members[other].depends_on);
+                let life = &mut self.members[other].life;
+                if !life.is_satisfied() && !life.is_moving() {
+                    life.want(Wish::Start);
+                }
+            }
+        }
+        self.members[index].life.want(wish);
+    }
+
+    pub fn hear(&mut self, index: usize, event: Event, now: Duration) {
+        self.members[index].life.hear(event, now);
+    }
+
+    /// All are to end, and none is started any more.
+    pub fn close(&mut self) {
+        self.is_closing = true;
+    }
+
+    pub fn is_down(&self) -> bool {
+        self.members.iter().all(|member| member.life.is_down())
+    }
+
+    /// Everything that is to be done now.
+    pub fn due(&mut self, now: Duration) -> Vec<(usize, Order)> {
+        let mut orders = Vec::new();
+        for index in 0..self.members.len() {
+            let member = &self.members[index];
+            if self.is_closing {
+                let is_needed = member
+                    .needed_by
+                    .iter()
+                    .any(|other| !self.members[*other].life.is_down());
+                let is_idle = member.life.pid().is_none() && !member.life.is_moving();
+                if !is_needed || is_idle {
+                    self.members[index].life.want(Wish::Stop);
+                }
+            }
+            let dependencies = match !self.is_closing && self.missing(index).is_empty() {
+                true => Dependencies::Ready,
+                false => Dependencies::Missing,
+            };
+            while let Some(order) = self.members[index].life.due(now, dependencies) {
+                orders.push((index, order));
+            }
+        }
+        orders
+    }
+
+    /// When [`Graph::due`] has to be asked again if nothing is heard.
+    pub fn wake_at(&self) -> Option<Duration> {
+        let times = self.members.iter().map(|member| member.life.wake_at());
+        times.flatten().min()
+    }
+
+    pub fn reports(&self) -> Vec<Report> {
+        let reports = self.members.iter().enumerate().map(|(index, member)| {
+            let life = &member.life;
+            let (state, reason) = match life.is_waiting() {
+                true => self.waiting(index),
+                false => (life.state(), life.reason().map(str::to_owned)),
+            };
+            Report {
+                name: member.name.clone(),
+                state,
+                pid: life.pid(),
+                restarts: life.restarts(),
+                exit: life.exit(),
+                reason,
+            }
+        });
+        reports.collect()
+    }
+
+    pub fn verdict(&self) -> Verdict {
+        let lives = || self.members.iter().map(|member| &member.life);
+        if lives().any(Life::is_moving) {
+            Verdict::Pending
+        } else if lives().all(|life| life.is_satisfied() || life.is_down()) {
+            Verdict::Ready
+        } else {
+            Verdict::Failing
+        }
+    }
+
+    /// What it depends on that is not ready.
+    fn missing(&self, index: usize) -> Vec<usize> {
+        let needed = self.members[index].depends_on.iter().copied();
+        needed
+            .filter(|other| !self.members[*other].life.is_satisfied())
+            .collect()
+    }
+
+    /// One that waits is only on its way if what it waits for is.
+    fn waiting(&self, index: usize) -> (State, Option<String>) {
+        let missing = self.missing(index);
+        let is_hopeful = |other: &usize| {
+            let life = &self.members[*other].life;
+            life.is_moving() || (life.is_waiting() && self.waiting(*other).0 == State::Starting)
+        };
+        let state = match missing.iter().all(is_hopeful) {
+            true => State::Starting,
+            false => State::Stopped,
+        };
+        let names: Vec<_> = missing
+            .iter()
+            .map(|other| self.members[*other].name.as_str())
+            .collect();
+        let reason = (!names.is_empty()).then(|| format!("waits for {}", names.join(", ")));
+        (state, reason)
+    }
+}
+
+// === impl Verdict ===
+
+impl Verdict {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Verdict::Pending => "pending",
+            Verdict::Ready => "ready",
+            Verdict::Failing => "failing",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        let all = [Verdict::Pending, Verdict::Ready, Verdict::Failing];
+        all.into_iter().find(|verdict| verdict.as_str() == text)
+    }
+}

@@ -1,0 +1,309 @@
+//! Services live as their rules say: orders in dependency order, pauses that grow, loops that end.
+//! Time is an argument, so none passes.
+
+use holm_core::config::Restart;
+use holm_core::service::graph::{Graph, Verdict};
+use holm_core::service::{Event, Order, Readiness, Rules, State, Wish};
+use proptest::prelude::*;
+use std::time::Duration;
+
+fn rules(restart: Restart) -> Rules {
+    Rules {
+        restart,
+        readiness: Readiness::Probed {
+            within: Duration::from_secs(60),
+        },
+        grace: Duration::from_secs(10),
+    }
+}
+
+fn one(restart: Restart) -> Graph {
+    Graph::new(vec![("web".to_owned(), vec![], rules(restart))])
+}
+
+/// `db` ← `api` ← `web`, and `cache` on its own.
+fn stack() -> Graph {
+    let entry = |name: &str, needs: &[&str]| {
+        let needs = needs.iter().map(|name| (*name).to_owned()).collect();
+        (name.to_owned(), needs, rules(Restart::OnFailure))
+    };
+    Graph::new(vec![
+        entry("api", &["db"]),
+        entry("cache", &[]),
+        entry("db", &[]),
+        entry("web", &["api", "cache"]),
+    ])
+}
+
+fn at(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn exited(code: u8) -> Event {
+    Event::Exited { code, cause: None }
+}
+
+fn state(graph: &Graph, index: usize) -> (State, Option<String>) {
+    let report = graph.reports().swap_remove(index);
+    (report.state, report.reason)
+}
+
+#[test]
+fn each_starts_when_what_it_needs_is_ready_and_ends_before_it() {
+    let mut graph = stack();
+    let (api, cache, db, web) = (0, 1, 2, 3);
+    assert_eq!(
+        graph.due(at(0)),
+        [(cache, Order::Start), (db, Order::Start)]
+    );
+    let waits = |text: &str| (State::Starting, Some(text.to_owned()));
+    assert_eq!(state(&graph, web), waits("waits for api, cache"));
+    for (index, pid) in [(cache, 7), (db, 8)] {
+        graph.hear(index, Event::Started { pid }, at(0));
+    }
+    assert_eq!(graph.due(at(0)), [], "running is not ready");
+    graph.hear(db, Event::Probed, at(1));
+    assert_eq!(graph.due(at(1)), [(api, Order::Start)]);
+    graph.hear(api, Event::Started { pid: 9 }, at(1));
+    graph.hear(api, Event::Probed, at(2));
+    assert_eq!(graph.due(at(2)), [], "one of two is not enough");
+    graph.hear(cache, Event::Probed, at(3));
+    assert_eq!(graph.due(at(3)), [(web, Order::Start)]);
+    assert_eq!(graph.verdict(), Verdict::Pending);
+    graph.hear(web, Event::Started { pid: 10 }, at(3));
+    graph.hear(web, Event::Probed, at(4));
+    assert_eq!(graph.verdict(), Verdict::Ready);
+
+    graph.close();
+    assert_eq!(graph.due(at(5)), [(web, Order::Terminate)]);
+    graph.hear(web, exited(143), at(5));
+    assert_eq!(graph.due(at(5)), [], "what it started still runs");
+    graph.hear(web, Event::Gone, at(5));
+    assert_eq!(
+        graph.due(at(5)),
+        [(api, Order::Terminate), (cache, Order::Terminate)]
+    );
+    graph.hear(api, exited(0), at(5));
+    graph.hear(api, Event::Gone, at(5));
+    assert_eq!(graph.due(at(5)), [(db, Order::Terminate)]);
+    assert_eq!(graph.due(at(15)), [(cache, Order::Kill), (db, Order::Kill)]);
+    assert!(!graph.is_down());
+    for index in [cache, db] {
+        graph.hear(index, exited(137), at(15));
+        graph.hear(index, Event::Gone, at(15));
+    }
+    assert_eq!(graph.due(at(15)), []);
+    assert!(graph.is_down());
+}
+
+#[test]
+fn pauses_grow_and_a_loop_is_given_up_and_said() {
+    let mut graph = one(Restart::OnFailure);
+    let mut now = Duration::ZERO;
+    for pause in [1, 2, 4, 8] {
+        assert_eq!(graph.due(now), [(0, Order::Start)]);
+        graph.hear(0, Event::Started { pid: 5 }, now);
+        graph.hear(0, exited(1), now);
+        let said = format!("exited with 1; starts again after {pause}s");
+        assert_eq!(state(&graph, 0), (State::Backoff, Some(said)));
+        assert_eq!(graph.wake_at(), Some(now + at(pause)));
+        assert_eq!(graph.due(now + at(pause) - Duration::from_millis(1)), []);
+        now += at(pause);
+    }
+    assert_eq!(graph.due(now), [(0, Order::Start)]);
+    graph.hear(0, Event::Started { pid: 5 }, now);
+    graph.hear(0, exited(1), now);
+    let said = "crash loop: exited with 1, 5 times in 15 s".to_owned();
+    assert_eq!(state(&graph, 0), (State::Failed, Some(said)));
+    assert_eq!(graph.verdict(), Verdict::Failing);
+    assert_eq!(graph.due(at(100_000)), [], "nobody starts it again");
+    graph.want(0, Wish::Restart);
+    assert_eq!(graph.due(at(100_000)), [(0, Order::Start)]);
+    graph.hear(0, Event::Started { pid: 6 }, at(100_000));
+    graph.hear(0, exited(1), at(100_000));
+    assert_eq!(state(&graph, 0).0, State::Backoff, "it begins anew");
+    assert_eq!(graph.reports()[0].restarts, 5);
+}
+
+#[test]
+fn a_minute_of_running_forgives() {
+    let mut graph = one(Restart::Always);
+    let mut now = Duration::ZERO;
+    for _ in 0..20 {
+        assert_eq!(graph.due(now), [(0, Order::Start)]);
+        graph.hear(0, Event::Started { pid: 5 }, now);
+        graph.hear(0, Event::Probed, now);
+        now += at(60);
+        graph.hear(0, exited(0), now);
+        now += at(1);
+    }
+    assert_eq!(graph.reports()[0].restarts, 19);
+}
+
+#[test]
+fn what_the_policy_says_of_an_end() {
+    let check = |restart, code, expect| {
+        let mut graph = one(restart);
+        graph.due(at(0));
+        graph.hear(0, Event::Started { pid: 5 }, at(0));
+        graph.hear(0, Event::Probed, at(0));
+        graph.hear(0, exited(code), at(1));
+        assert_eq!(state(&graph, 0).0, expect, "{restart:?} {code}");
+        assert_eq!(graph.reports()[0].exit, Some(code));
+    };
+    check(Restart::No, 0, State::Exited);
+    check(Restart::No, 1, State::Exited);
+    check(Restart::OnFailure, 0, State::Exited);
+    check(Restart::OnFailure, 1, State::Backoff);
+    check(Restart::Always, 0, State::Backoff);
+}
+
+#[test]
+fn late_is_failed_until_it_is_ready_after_all() {
+    let mut graph = one(Restart::OnFailure);
+    graph.due(at(0));
+    graph.hear(0, Event::Started { pid: 5 }, at(0));
+    graph.due(at(59));
+    assert_eq!(state(&graph, 0), (State::Starting, None));
+    assert_eq!(graph.due(at(60)), [], "it is left alone");
+    let said = Some("not ready within 60s".to_owned());
+    assert_eq!(state(&graph, 0), (State::Failed, said));
+    assert_eq!(graph.verdict(), Verdict::Failing);
+    graph.hear(0, Event::Probed, at(70));
+    assert_eq!(state(&graph, 0), (State::Ready, None));
+}
+
+#[test]
+fn without_a_probe_it_is_ready_when_it_did_not_end_at_once() {
+    let mut graph = Graph::new(vec![(
+        "job".to_owned(),
+        vec![],
+        Rules {
+            readiness: Readiness::Running,
+            ..rules(Restart::No)
+        },
+    )]);
+    graph.due(at(0));
+    graph.hear(0, Event::Started { pid: 5 }, at(0));
+    graph.due(at(0));
+    assert_eq!(state(&graph, 0).0, State::Starting);
+    graph.due(at(1));
+    assert_eq!(state(&graph, 0).0, State::Ready);
+    graph.hear(0, exited(0), at(2));
+    assert_eq!(graph.verdict(), Verdict::Ready, "its work is done");
+}
+
+#[test]
+fn what_waits_for_a_failed_one_says_so_and_starts_when_that_is_mended() {
+    let mut graph = stack();
+    let (api, db) = (0, 2);
+    graph.due(at(0));
+    graph.hear(1, Event::Started { pid: 7 }, at(0));
+    graph.hear(1, Event::Probed, at(0));
+    graph.hear(db, Event::Started { pid: 8 }, at(0));
+    graph.due(at(60));
+    let waits = (State::Stopped, Some("waits for db".to_owned()));
+    assert_eq!(state(&graph, api), waits);
+    assert_eq!(graph.verdict(), Verdict::Failing);
+    graph.want(db, Wish::Restart);
+    assert_eq!(graph.due(at(61)), [(db, Order::Terminate)]);
+    assert_eq!(state(&graph, api).0, State::Starting);
+    graph.hear(db, exited(0), at(61));
+    graph.hear(db, Event::Gone, at(61));
+    assert_eq!(graph.due(at(61)), [(db, Order::Start)]);
+    graph.hear(db, Event::Started { pid: 9 }, at(61));
+    graph.hear(db, Event::Probed, at(61));
+    assert_eq!(graph.due(at(61)), [(api, Order::Start)]);
+}
+
+#[test]
+fn stopping_while_it_is_being_started_and_what_hangs_in_the_kernel() {
+    let mut graph = one(Restart::Always);
+    graph.due(at(0));
+    graph.want(0, Wish::Stop);
+    assert_eq!(graph.due(at(0)), []);
+    graph.hear(0, Event::Started { pid: 5 }, at(0));
+    assert_eq!(graph.due(at(0)), [(0, Order::Terminate)]);
+    assert_eq!(graph.due(at(10)), [(0, Order::Kill)]);
+    assert_eq!(graph.due(at(14)), []);
+    assert!(!graph.is_down());
+    assert_eq!(graph.due(at(15)), []);
+    assert!(graph.is_down(), "it is not waited for for ever");
+}
+
+/// What can happen next in a random life.
+#[derive(Clone, Debug)]
+enum Step {
+    Hear(usize, Event),
+    Want(usize, Wish),
+    Pass(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let index = 0usize..4;
+    let event = prop_oneof![
+        Just(Event::Started { pid: 5 }),
+        Just(Event::Probed),
+        Just(Event::Gone),
+        (0u8..3).prop_map(exited),
+        Just(Event::NotStarted {
+            code: 127,
+            cause: "gone".to_owned()
+        }),
+    ];
+    let wish = prop_oneof![Just(Wish::Start), Just(Wish::Stop), Just(Wish::Restart)];
+    prop_oneof![
+        6 => (index.clone(), event).prop_map(|(index, event)| Step::Hear(index, event)),
+        1 => (index, wish).prop_map(|(index, wish)| Step::Want(index, wish)),
+        2 => (0u64..20_000).prop_map(Step::Pass),
+    ]
+}
+
+proptest! {
+    /// Whatever happens: none is started twice, or before what it needs is ready, and when it is
+    /// over all end.
+    #[test]
+    fn no_order_is_wrong_whatever_happens(steps in prop::collection::vec(step(), 0..200)) {
+        let needs: [&[usize]; 4] = [&[2], &[], &[], &[0, 1]];
+        let mut graph = stack();
+        let mut now = Duration::ZERO;
+        for step in steps {
+            match step {
+                Step::Pass(milliseconds) => now += Duration::from_millis(milliseconds),
+                Step::Want(index, wish) => graph.want(index, wish),
+                Step::Hear(index, event) => {
+                    // What does not run cannot end and does not start.
+                    let fits = match event {
+                        Event::Started { .. } | Event::NotStarted { .. } => graph.life(index).pid().is_none(),
+                        _ => true,
+                    };
+                    if fits {
+                        graph.hear(index, event, now);
+                    }
+                }
+            }
+            let ready: Vec<bool> = (0..4).map(|index| graph.life(index).is_satisfied()).collect();
+            for (index, order) in graph.due(now) {
+                if order == Order::Start {
+                    prop_assert!(graph.life(index).pid().is_none());
+                    for need in needs[index] {
+                        prop_assert!(ready[*need] || graph.life(*need).is_satisfied());
+                    }
+                }
+            }
+        }
+        graph.close();
+        for _ in 0..20 {
+            for (_, order) in graph.due(now) {
+                prop_assert!(order != Order::Start);
+            }
+            for index in 0..4 {
+                graph.hear(index, Event::Started { pid: 5 }, now);
+                graph.hear(index, exited(0), now);
+                graph.hear(index, Event::Gone, now);
+            }
+            now += at(20);
+        }
+        prop_assert!(graph.is_down());
+    }
+}

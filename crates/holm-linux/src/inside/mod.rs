@@ -1,0 +1,42 @@
+//! What the keeper has done inside by a process of its own program: waiting until a service answers,
+//! and ending all processes of one. Started by init like any program, with no rights of its own.
+//!
+//! `holm __inside http PORT PATH | tcp PORT | command TEXT` ends with 0 when it succeeded once.
+//! `holm __inside end NAME PID GRACE_MS` ends with 0 when nothing is left.
+
+mod probe;
+mod tree;
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+pub const HTTP: &str = "http";
+pub const TCP: &str = "tcp";
+pub const COMMAND: &str = "command";
+pub const END: &str = "end";
+
+/// What the processes of a service have in their environment, unless they took it out.
+pub const MARK: &str = "HOLM_SERVICE";
+
+/// The role.
+pub fn main(arguments: &[OsString]) -> ! {
+    let arguments: Option<Vec<&str>> = arguments.iter().map(|text| text.to_str()).collect();
+    let done = match arguments.as_deref() {
+        Some([HTTP, port, path]) => parsed(port).map(|port| probe::http(port, path)),
+        Some([TCP, port]) => parsed(port).map(probe::tcp),
+        Some([COMMAND, text]) => Some(probe::command(text)),
+        Some([END, name, pid, grace]) => parsed(pid)
+            .zip(parsed(grace))
+            .map(|(pid, grace)| tree::end(name, pid, Duration::from_millis(grace))),
+        _ => None,
+    };
+    std::process::exit(match done {
+        Some(true) => 0,
+        Some(false) => 1,
+        None => 2,
+    })
+}
+
+fn parsed<T: std::str::FromStr>(text: &str) -> Option<T> {
+    text.parse().ok()
+}

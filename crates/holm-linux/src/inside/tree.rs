@@ -1,0 +1,167 @@
+//! Ending a service with everything it started: its session and process group, their children and
+//! children's children, and what left all of these but still has the service's name in its
+//! environment. What took even that away lives until the workspace stops.
+
+use super::MARK;
+use rustix::process::{Pid, Signal, kill_process};
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+/// After SIGKILL, for the kernel.
+const PATIENCE: Duration = Duration::from_secs(4);
+const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
+
+/// A process as `/proc` tells of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Process {
+    pid: i32,
+    parent: i32,
+    group: i32,
+    session: i32,
+    has_ended: bool,
+}
+
+/// SIGTERM to all, SIGKILL to what is left after the grace. Whether nothing is left.
+pub fn end(name: &str, leader: i32, grace: Duration) -> bool {
+    let mut told = HashSet::new();
+    let begun = Instant::now();
+    let mut pause = SHORTEST_PAUSE;
+    loop {
+        let left = find(name, leader);
+        if left.is_empty() {
+            return true;
+        }
+        let elapsed = begun.elapsed();
+        if elapsed > grace + PATIENCE {
+            return false;
+        }
+        for pid in left {
+            if elapsed >= grace {
+                send(pid, Signal::KILL);
+            } else if told.insert(pid) {
+                send(pid, Signal::TERM);
+                // One that is stopped hears it only when it goes on.
+                send(pid, Signal::CONT);
+            }
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+fn send(pid: i32, signal: Signal) {
+    if let Some(pid) = Pid::from_raw(pid) {
+        // It may have ended meanwhile.
+        let _ = kill_process(pid, signal);
+    }
+}
+
+fn find(name: &str, leader: i32) -> Vec<i32> {
+    let mark = format!("{MARK}={name}");
+    let is_marked = |pid: i32| {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment
+            .split(|byte| *byte == 0)
+            .any(|variable| variable == mark.as_bytes())
+    };
+    belonging(&processes(), leader, is_marked)
+}
+
+/// All that are of the service, but for init and the caller.
+fn belonging(all: &[Process], leader: i32, is_marked: impl Fn(i32) -> bool) -> Vec<i32> {
+    let own = rustix::process::getpid().as_raw_nonzero().get();
+    let is_foreign = |process: &&Process| process.pid != own && process.pid > 1;
+    let others: Vec<&Process> = all.iter().filter(is_foreign).collect();
+    let mut found: HashSet<i32> = HashSet::new();
+    for process in &others {
+        let is_its = |number: i32| leader > 1 && number == leader;
+        if is_its(process.pid)
+            || is_its(process.group)
+            || is_its(process.session)
+            || is_marked(process.pid)
+        {
+            found.insert(process.pid);
+        }
+    }
+    loop {
+        let before = found.len();
+        for process in &others {
+            if found.contains(&process.parent) {
+                found.insert(process.pid);
+            }
+        }
+        if found.len() == before {
+            break;
+        }
+    }
+    let living = others
+        .iter()
+        .filter(|process| found.contains(&process.pid) && !process.has_ended);
+    living.map(|process| process.pid).collect()
+}
+
+fn processes() -> Vec<Process> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    numbers.filter_map(look).collect()
+}
+
+fn look(pid: i32) -> Option<Process> {
+    let text = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let text = String::from_utf8_lossy(&text);
+    // The name is between the first and the last parenthesis and may have any byte in it.
+    let mut fields = text.rsplit_once(')')?.1.split_ascii_whitespace();
+    let has_ended = matches!(fields.next()?, "Z" | "X");
+    let mut number = || fields.next()?.parse().ok();
+    Some(Process {
+        pid,
+        parent: number()?,
+        group: number()?,
+        session: number()?,
+        has_ended,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process(pid: i32, parent: i32, group: i32, session: i32) -> Process {
+        Process {
+            pid,
+            parent,
+            group,
+            session,
+            has_ended: false,
+        }
+    }
+
+    #[test]
+    fn who_belongs_to_a_service() {
+        let mut all = vec![
+            process(1, 0, 0, 0),
+            process(50, 1, 50, 50),
+            process(51, 50, 50, 50),
+            // In a group of its own, but of the session.
+            process(52, 50, 52, 50),
+            // A session of its own, but a child of a child.
+            process(53, 52, 53, 53),
+            // Left everything but its environment, and its child, which left that too.
+            process(60, 1, 60, 60),
+            process(61, 60, 61, 61),
+            // Somebody else's.
+            process(70, 1, 70, 70),
+        ];
+        let marked = |pid| pid == 60;
+        let mut found = belonging(&all, 50, marked);
+        found.sort_unstable();
+        assert_eq!(found, [50, 51, 52, 53, 60, 61]);
+        all[1].has_ended = true;
+        assert!(
+            !belonging(&all, 50, marked).contains(&50),
+            "a zombie is gone"
+        );
+        assert!(belonging(&all, 0, |_| false).is_empty(), "no group 0");
+    }
+}

@@ -1,0 +1,121 @@
+//! From pieces of output to whole lines. A line that is too long is cut, however long it gets: no
+//! more than [`LONGEST`] of it is ever kept.
+
+/// More of a line than this is not kept.
+pub const LONGEST: usize = 64 * 1024;
+
+/// What stands at the end of a line that was cut.
+pub const CUT: &[u8] = b" [cut by holm: the line is longer than 64 KiB]";
+
+/// One stream of a service.
+#[derive(Default)]
+pub struct Lines {
+    partial: Vec<u8>,
+    /// The rest of a line that was cut is dropped.
+    is_dropping: bool,
+}
+
+// === impl Lines ===
+
+impl Lines {
+    /// Takes in a piece and tells of every line that is whole now.
+    pub fn take(&mut self, mut piece: &[u8], mut tell: impl FnMut(&[u8])) {
+        while let Some(end) = piece.iter().position(|byte| *byte == b'\n') {
+            let (line, rest) = (&piece[..end], &piece[end + 1..]);
+            piece = rest;
+            match self.partial.is_empty() && line.len() <= LONGEST && !self.is_dropping {
+                true => tell(line),
+                false => {
+                    self.add(line, &mut tell);
+                    self.finish(&mut tell);
+                }
+            }
+            self.is_dropping = false;
+        }
+        self.add(piece, &mut tell);
+    }
+
+    /// Tells of what has no end yet.
+    pub fn finish(&mut self, mut tell: impl FnMut(&[u8])) {
+        if !self.is_dropping && !self.partial.is_empty() {
+            tell(&self.partial);
+        }
+        self.partial.clear();
+    }
+
+    /// What has no end yet.
+    pub fn partial(&self) -> &[u8] {
+        &self.partial
+    }
+
+    fn add(&mut self, piece: &[u8], tell: &mut impl FnMut(&[u8])) {
+        if self.is_dropping {
+            return;
+        }
+        let room = LONGEST - self.partial.len();
+        if piece.len() <= room {
+            self.partial.extend(piece);
+            return;
+        }
+        self.partial.extend(&piece[..room]);
+        self.partial.extend(CUT);
+        tell(&self.partial);
+        self.partial = Vec::new();
+        self.is_dropping = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(pieces: &[&[u8]]) -> Vec<Vec<u8>> {
+        let (mut lines, mut found) = (Lines::default(), Vec::new());
+        for piece in pieces {
+            lines.take(piece, |line| found.push(line.to_vec()));
+        }
+        lines.finish(|line| found.push(line.to_vec()));
+        found
+    }
+
+    #[test]
+    fn lines_come_out_whole_however_they_are_cut() {
+        let text = b"one\n\ntwo\xff\nlast without end";
+        let expect = [&b"one"[..], b"", b"two\xff", b"last without end"];
+        for size in 1..text.len() {
+            let pieces: Vec<&[u8]> = text.chunks(size).collect();
+            assert_eq!(lines(&pieces), expect, "{size}");
+        }
+        assert_eq!(lines(&[b"a\n"]), [b"a"]);
+        assert!(lines(&[b""]).is_empty());
+    }
+
+    #[test]
+    fn a_line_without_end_is_cut_once_and_costs_no_more_than_its_limit() {
+        let (mut lines, mut found) = (Lines::default(), Vec::new());
+        let mut most = 0;
+        for _ in 0..1000 {
+            lines.take(&[b'x'; 5000], |line| found.push(line.to_vec()));
+            most = most.max(lines.partial.capacity());
+        }
+        lines.take(b"\nnext\n", |line| found.push(line.to_vec()));
+        lines.finish(|line| found.push(line.to_vec()));
+        assert_eq!(found.len(), 2);
+        assert_eq!(found[0].len(), LONGEST + CUT.len());
+        assert!(found[0].ends_with(CUT) && found[0].starts_with(b"xxx"));
+        assert_eq!(found[1], b"next");
+        assert!(most <= 2 * (LONGEST + CUT.len()), "{most}");
+    }
+
+    #[test]
+    fn a_line_of_exactly_the_limit_is_whole() {
+        let line = vec![b'x'; LONGEST];
+        let ended = [line.as_slice(), b"\n"].concat();
+        assert_eq!(lines(&[&ended]), std::slice::from_ref(&line));
+        assert_eq!(lines(&[&line, b"\n"]), [line]);
+        let longer = [vec![b'x'; LONGEST + 1].as_slice(), b"\nb\n"].concat();
+        let found = lines(&[&longer]);
+        assert_eq!(found.len(), 2);
+        assert!(found[0].ends_with(CUT));
+    }
+}

@@ -1,0 +1,491 @@
+//! The services of a workspace. One thread decides ([`holm_core::service`] tells it what), one
+//! thread per run carries output to the log; whoever asks reads what was last told.
+//!
+//! Services live as long as the keeper and survive any daemon. How they are is also written to a
+//! file beside the workspace at every change, so that it is known when the keeper is gone.
+
+mod lines;
+mod log;
+mod probe;
+mod run;
+
+use super::exec;
+use super::registry::{Registry, Started};
+use crate::inside::MARK;
+use crate::launch::PROGRAM;
+use crate::layout::WorkspaceDirs;
+use crate::roles;
+use crate::wire::{Answer, ServiceWish, Spawn};
+use holm_core::config::{Restart, Word};
+use holm_core::service::graph::{Graph, Verdict};
+use holm_core::service::{Event, Order, Readiness, Rules, Wish};
+use holm_engine::service::{ServiceStatus, Services as Told};
+use holm_engine::spec::Service;
+use log::Log;
+use run::Run;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::fs::File;
+use std::io::{self, PipeReader, PipeWriter};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::{Duration, Instant};
+
+/// Between SIGTERM and SIGKILL of one service.
+const GRACE: Duration = Duration::from_secs(10);
+/// How long a wish may take to be heard.
+const HEARD_WITHIN: Duration = Duration::from_secs(2);
+/// How often somebody who watches is looked at.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+const STACK: usize = 256 * 1024;
+
+/// What the keeper has of its services.
+pub struct Services {
+    declared: Vec<Arc<Service>>,
+    messages: mpsc::Sender<Message>,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    told: Told,
+    /// Grows with every change.
+    version: u64,
+    all_down: bool,
+    /// Runs that may still write to a log.
+    runs: usize,
+    is_over: bool,
+}
+
+enum Message {
+    Event {
+        index: usize,
+        run: u64,
+        event: Event,
+    },
+    Wish {
+        index: usize,
+        wish: Wish,
+        heard: mpsc::Sender<()>,
+    },
+    Close,
+}
+
+/// Where one run tells what happens to it.
+pub struct Mailbox {
+    services: Arc<Services>,
+    index: usize,
+    run: u64,
+}
+
+/// The one that decides.
+struct Supervisor {
+    registry: Arc<Registry>,
+    services: Arc<Services>,
+    messages: mpsc::Receiver<Message>,
+    graph: Graph,
+    runs: Vec<Current>,
+    begun: Instant,
+    file: PathBuf,
+}
+
+/// The run of one service that counts.
+struct Current {
+    number: u64,
+    pid: Option<u32>,
+    log: Arc<Mutex<Log>>,
+    /// Dropped when the next begins.
+    stay: Option<PipeWriter>,
+}
+
+/// Starts the workspace's services, in order.
+pub fn start(registry: &Arc<Registry>, directories: &WorkspaceDirs) -> io::Result<()> {
+    let declared: Vec<_> = registry
+        .plan
+        .services
+        .iter()
+        .cloned()
+        .map(Arc::new)
+        .collect();
+    let (messages, heard) = mpsc::channel();
+    let is_empty = declared.is_empty();
+    let services = Arc::new(Services {
+        declared,
+        messages,
+        state: Mutex::new(State {
+            told: Told {
+                services: Vec::new(),
+                verdict: Verdict::Ready.as_str().to_owned(),
+            },
+            version: 0,
+            all_down: true,
+            runs: 0,
+            is_over: false,
+        }),
+        changed: Condvar::new(),
+    });
+    registry.set_services(Arc::clone(&services));
+    if is_empty {
+        return Ok(());
+    }
+    let logs = directories.logs();
+    std::fs::create_dir_all(&logs)?;
+    let entries = services.declared.iter().map(|service| {
+        let (name, needs) = (service.name.clone(), service.depends_on.clone());
+        (name, needs, rules(service))
+    });
+    let runs = services.declared.iter().map(|service| Current {
+        number: 0,
+        pid: None,
+        log: Arc::new(Mutex::new(Log::new(logs.clone(), &service.name))),
+        stay: None,
+    });
+    let mut supervisor = Supervisor {
+        registry: Arc::clone(registry),
+        graph: Graph::new(entries.collect()),
+        runs: runs.collect(),
+        services: Arc::clone(&services),
+        messages: heard,
+        begun: Instant::now(),
+        file: directories.services(),
+    };
+    // Whoever asks from now on hears that they are on their way.
+    supervisor.act();
+    let thread = std::thread::Builder::new().stack_size(STACK);
+    thread.spawn(move || supervisor.supervise())?;
+    Ok(())
+}
+
+fn rules(service: &Service) -> Rules {
+    Rules {
+        // The daemon writes words that it has read as such.
+        restart: Restart::parse_word(&service.restart).unwrap_or_default(),
+        readiness: match &service.ready {
+            Some(ready) => Readiness::Probed {
+                within: Duration::from_millis(ready.timeout_ms),
+            },
+            None => Readiness::Running,
+        },
+        grace: GRACE,
+    }
+}
+
+// === impl Services ===
+
+impl Services {
+    pub fn told(&self) -> Told {
+        self.state().told.clone()
+    }
+
+    /// Does what is wanted of one service; returns when it is under way.
+    pub fn wish(&self, name: &str, wish: ServiceWish) -> Answer {
+        let index = self.declared.iter().position(|found| found.name == name);
+        let Some(index) = index else {
+            return Answer::Refused(format!("no service {name}"));
+        };
+        let wish = match wish {
+            ServiceWish::Start => Wish::Start,
+            ServiceWish::Stop => Wish::Stop,
+            ServiceWish::Restart => Wish::Restart,
+        };
+        let (heard, hears) = mpsc::channel();
+        let message = Message::Wish { index, wish, heard };
+        let is_sent = self.messages.send(message).is_ok();
+        match is_sent && hears.recv_timeout(HEARD_WITHIN).is_ok() {
+            true => Answer::Done,
+            false => Answer::Refused("the services are being stopped".to_owned()),
+        }
+    }
+
+    /// Tells how they are, at once and at every change, until the client goes or it is over.
+    pub fn watch(&self, stream: &UnixStream) -> io::Result<()> {
+        let mut told = None;
+        loop {
+            let (version, services, is_over) = {
+                let state = self.state();
+                let since = |state: &mut State| told == Some(state.version) && !state.is_over;
+                let waited = self.changed.wait_timeout_while(state, LOOK_AGAIN, since);
+                let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+                (state.version, state.told.clone(), state.is_over)
+            };
+            if told != Some(version) {
+                super::connection::say(stream, &Answer::Services(services))?;
+                told = Some(version);
+            }
+            if is_over || has_hung_up(stream) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Ends all services, those first that others do not need. Returns when they have ended or the
+    /// time is up.
+    pub fn close(&self, limit: Duration) {
+        // Without a supervisor there are none.
+        let _ = self.messages.send(Message::Close);
+        let state = self.state();
+        let is_up = |state: &mut State| !state.all_down;
+        drop(self.changed.wait_timeout_while(state, limit, is_up));
+    }
+
+    /// Everything inside has ended: whoever watches is let go, and what was said last is written.
+    pub fn finish(&self, limit: Duration) {
+        let mut state = self.state();
+        state.is_over = true;
+        self.changed.notify_all();
+        let is_writing = |state: &mut State| state.runs > 0;
+        drop(self.changed.wait_timeout_while(state, limit, is_writing));
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.state());
+        self.changed.notify_all();
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Nobody says anything on this connection but that they are gone.
+fn has_hung_up(stream: &UnixStream) -> bool {
+    let mut sources = [PollFd::new(stream, PollFlags::IN)];
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    matches!(poll(&mut sources, Some(&now)), Ok(1..))
+}
+
+// === impl Mailbox ===
+
+impl Mailbox {
+    pub fn tell(&self, event: Event) {
+        let (index, run) = (self.index, self.run);
+        // Without a supervisor it is over.
+        let _ = self
+            .services
+            .messages
+            .send(Message::Event { index, run, event });
+    }
+}
+
+// === impl Supervisor ===
+
+impl Supervisor {
+    fn supervise(mut self) {
+        loop {
+            let wake = self.graph.wake_at();
+            let message = match wake {
+                Some(time) => {
+                    let left = time.saturating_sub(self.begun.elapsed());
+                    self.messages.recv_timeout(left)
+                }
+                None => self
+                    .messages
+                    .recv()
+                    .map_err(|_| mpsc::RecvTimeoutError::Disconnected),
+            };
+            let heard = match message {
+                Ok(message) => self.take(message),
+                Err(mpsc::RecvTimeoutError::Timeout) => None,
+                Err(mpsc::RecvTimeoutError::Disconnected) => return,
+            };
+            self.act();
+            if let Some(heard) = heard {
+                // Whoever asked may have gone.
+                let _ = heard.send(());
+            }
+        }
+    }
+
+    fn take(&mut self, message: Message) -> Option<mpsc::Sender<()>> {
+        let now = self.begun.elapsed();
+        match message {
+            Message::Event { index, run, event } => {
+                let current = &mut self.runs[index];
+                // What is heard of an earlier run does not matter any more.
+                if current.number == run {
+                    if let Event::Started { pid } = event {
+                        current.pid = Some(pid);
+                    }
+                    self.graph.hear(index, event, now);
+                }
+                None
+            }
+            Message::Wish { index, wish, heard } => {
+                self.graph.want(index, wish);
+                Some(heard)
+            }
+            Message::Close => {
+                self.graph.close();
+                None
+            }
+        }
+    }
+
+    /// Does what is due, and tells how it is now.
+    fn act(&mut self) {
+        for (index, order) in self.graph.due(self.begun.elapsed()) {
+            match order {
+                Order::Start => self.start(index),
+                Order::Terminate => self.end(index, libc::SIGTERM, GRACE),
+                Order::Kill => self.end(index, libc::SIGKILL, Duration::ZERO),
+            }
+        }
+        let told = Told {
+            services: self.statuses(),
+            verdict: self.graph.verdict().as_str().to_owned(),
+        };
+        let all_down = self.graph.is_down();
+        let mut is_new = false;
+        self.services.change(|state| {
+            is_new = state.told != told;
+            if is_new {
+                state.version += 1;
+                state.told = told.clone();
+            }
+            state.all_down = all_down;
+        });
+        if is_new && let Err(error) = self.write_down(&told) {
+            eprintln!("cannot write down how the services are: {error}");
+        }
+    }
+
+    fn start(&mut self, index: usize) {
+        let current = &mut self.runs[index];
+        current.number += 1;
+        let mailbox = Mailbox {
+            services: Arc::clone(&self.services),
+            index,
+            run: current.number,
+        };
+        let failed = |mailbox: &Mailbox, error: &io::Error| {
+            let cause = error.to_string();
+            mailbox.tell(Event::NotStarted { code: 126, cause });
+        };
+        let (leave, stay) = match io::pipe() {
+            Ok(pipe) => pipe,
+            Err(error) => return failed(&mailbox, &error),
+        };
+        current.stay = Some(stay);
+        let run = Run {
+            registry: Arc::clone(&self.registry),
+            service: Arc::clone(&self.services.declared[index]),
+            log: Arc::clone(&current.log),
+            mailbox,
+            earlier: current.pid,
+            leave,
+        };
+        let services = Arc::clone(&self.services);
+        services.change(|state| state.runs += 1);
+        let thread = std::thread::Builder::new().stack_size(STACK);
+        let spawned = thread.spawn(move || {
+            let services = Arc::clone(&run.mailbox.services);
+            run.live();
+            services.change(|state| state.runs -= 1);
+        });
+        if let Err(error) = spawned {
+            services.change(|state| state.runs -= 1);
+            let (index, run) = (index, self.runs[index].number);
+            let services = Arc::clone(&services);
+            failed(
+                &Mailbox {
+                    services,
+                    index,
+                    run,
+                },
+                &error,
+            );
+        }
+    }
+
+    /// To the group at once, and to everything else of the service by a process inside.
+    fn end(&mut self, index: usize, signal: i32, grace: Duration) {
+        let current = &self.runs[index];
+        let name = self.services.declared[index].name.clone();
+        let leader = current.pid.unwrap_or_default();
+        if self.graph.life(index).pid().is_some() {
+            self.registry.signal(leader.cast_signed(), signal);
+        }
+        let mailbox = Mailbox {
+            services: Arc::clone(&self.services),
+            index,
+            run: current.number,
+        };
+        let registry = Arc::clone(&self.registry);
+        let thread = std::thread::Builder::new().stack_size(STACK);
+        let spawned = thread.spawn(move || {
+            run::end_all(&registry, &name, leader, grace);
+            mailbox.tell(Event::Gone);
+        });
+        if let Err(error) = spawned {
+            // The group has heard it; the rest is told that it is gone when the time is up.
+            eprintln!("a service cannot be ended: {error}");
+        }
+    }
+
+    fn statuses(&self) -> Vec<ServiceStatus> {
+        let reports = self.graph.reports().into_iter();
+        let statuses = reports
+            .zip(&self.services.declared)
+            .map(|(report, service)| ServiceStatus {
+                name: report.name,
+                state: report.state.as_str().to_owned(),
+                pid: report.pid,
+                restarts: report.restarts,
+                port: service.port,
+                reason: report.reason,
+                exit_code: report.exit,
+            });
+        statuses.collect()
+    }
+
+    fn write_down(&self, told: &Told) -> io::Result<()> {
+        let fresh = self.file.with_extension("json.new");
+        std::fs::write(&fresh, serde_json::to_vec(told)?)?;
+        std::fs::rename(fresh, &self.file)
+    }
+}
+
+/// The workspace's environment, what the service adds, and its name, by which its processes are
+/// known.
+fn environment(registry: &Registry, service: &Service) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let bytes = |(name, value): &(String, String)| (name.clone().into(), value.clone().into());
+    let mut added: Vec<(Vec<u8>, Vec<u8>)> = service.env.iter().map(bytes).collect();
+    added.push((MARK.into(), service.name.clone().into()));
+    exec::environment(registry, None, added)
+}
+
+fn plain_environment(registry: &Registry) -> Vec<(Vec<u8>, Vec<u8>)> {
+    exec::environment(registry, None, Vec::new())
+}
+
+/// Starts our own program inside; its exit code comes on the pipe.
+fn helper(
+    registry: &Registry,
+    arguments: Vec<String>,
+    env: Vec<(Vec<u8>, Vec<u8>)>,
+) -> io::Result<(i32, PipeReader)> {
+    use std::os::unix::ffi::OsStrExt;
+    let (exit, exit_inside) = io::pipe()?;
+    let nothing = File::options().read(true).write(true).open("/dev/null")?;
+    let ours = [PROGRAM.to_owned(), roles::INSIDE.to_owned()];
+    let spawn = Spawn {
+        sequence: 0,
+        argv: ours
+            .into_iter()
+            .chain(arguments)
+            .map(String::into_bytes)
+            .collect(),
+        env,
+        cwd: registry.plan.root.as_os_str().as_bytes().to_vec(),
+        terminal: None,
+    };
+    let theirs = [nothing.as_fd(), nothing.as_fd(), nothing.as_fd()];
+    match registry.start_in_background(spawn, &theirs, exit_inside)? {
+        Started::Running { pid, .. } => Ok((pid, exit)),
+        Started::Not { cause, .. } => Err(io::Error::other(cause)),
+    }
+}

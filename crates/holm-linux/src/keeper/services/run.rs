@@ -1,0 +1,351 @@
+//! One run of a service, in a thread of its own: ends what the run before left, starts the program,
+//! and carries what it prints to the log until nobody can print any more.
+//!
+//! What the program printed before its end is in the log before its end is told. Nothing is kept
+//! that grows: what is not read waits in the pipe, and the service with it.
+
+use super::lines::Lines;
+use super::log::Log;
+use super::probe::{Asking, Probing};
+use super::{Mailbox, environment, helper};
+use crate::inside::END;
+use crate::keeper::registry::{KILLED, Registry, Started};
+use crate::logs::{Stream, append, now};
+use crate::wire::Spawn;
+use holm_core::service::Event;
+use holm_engine::spec::Service;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::{self, PipeReader};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+const CHUNK: usize = 64 * 1024;
+/// What a pipe can hold at most: all that was printed before the end is in it.
+const MOST_LEFT_BEHIND: usize = 1024 * 1024;
+/// For what an earlier run left, to end by itself.
+const LEFTOVER_GRACE: Duration = Duration::from_secs(2);
+
+/// What one run is made of.
+pub struct Run {
+    pub registry: Arc<Registry>,
+    pub service: Arc<Service>,
+    pub log: Arc<Mutex<Log>>,
+    pub mailbox: Mailbox,
+    /// The program of the run before, if there was one.
+    pub earlier: Option<u32>,
+    /// Closed when the next run begins.
+    pub leave: PipeReader,
+}
+
+/// A program that runs, and its two outputs.
+struct Pump {
+    run: Run,
+    outputs: [Output; 2],
+    /// `None`: it has ended.
+    exit: Option<PipeReader>,
+    probing: Option<Probing>,
+    /// The log is not written to before.
+    not_before: Option<Instant>,
+    memory_kills: u64,
+}
+
+struct Output {
+    pipe: Option<OwnedFd>,
+    stream: Stream,
+    lines: Lines,
+}
+
+// === impl Run ===
+
+impl Run {
+    pub fn live(self) {
+        if let Some(earlier) = self.earlier {
+            end_all(&self.registry, &self.service.name, earlier, LEFTOVER_GRACE);
+        }
+        let memory_kills = self.registry.limits().memory_kills();
+        let (pid, [out, err], exit) = match self.spawn() {
+            Ok((Started::Running { pid, .. }, outputs, exit)) => (pid, outputs, exit),
+            Ok((Started::Not { code, cause }, ..)) => return self.not_started(code, cause),
+            Err(error) => return self.not_started(126, error.to_string()),
+        };
+        self.mailbox.tell(Event::Started {
+            pid: pid.unsigned_abs(),
+        });
+        let output = |pipe: OwnedFd, stream| Output {
+            pipe: Some(pipe),
+            stream,
+            lines: Lines::default(),
+        };
+        let pump = Pump {
+            probing: Probing::of(&self.service),
+            run: self,
+            outputs: [output(out, Stream::Stdout), output(err, Stream::Stderr)],
+            exit: Some(exit),
+            not_before: None,
+            memory_kills,
+        };
+        pump.work();
+    }
+
+    fn not_started(self, code: u8, cause: String) {
+        let mut records = Vec::new();
+        let text = format!("[cannot be started: {cause}]");
+        append(&mut records, now(), Stream::Holm, text.as_bytes());
+        lock(&self.log).write(&records, 1);
+        self.mailbox.tell(Event::NotStarted { code, cause });
+    }
+
+    fn spawn(&self) -> io::Result<(Started, [OwnedFd; 2], PipeReader)> {
+        let (exit, exit_inside) = io::pipe()?;
+        let (out, out_inside) = io::pipe()?;
+        let (err, err_inside) = io::pipe()?;
+        let nothing = File::open("/dev/null")?;
+        let spawn = Spawn {
+            sequence: 0,
+            argv: ["sh", "-c", self.service.run.as_str()]
+                .map(|text| text.as_bytes().to_vec())
+                .to_vec(),
+            env: environment(&self.registry, &self.service),
+            cwd: self.registry.plan.root.as_os_str().as_bytes().to_vec(),
+            terminal: None,
+        };
+        let theirs = [nothing.as_fd(), out_inside.as_fd(), err_inside.as_fd()];
+        let started = self
+            .registry
+            .start_in_background(spawn, &theirs, exit_inside)?;
+        let outputs = [OwnedFd::from(out), OwnedFd::from(err)];
+        for output in &outputs {
+            rustix::io::ioctl_fionbio(output, true)?;
+        }
+        Ok((started, outputs, exit))
+    }
+}
+
+// === impl Pump ===
+
+/// What the wait found.
+#[derive(Default)]
+struct Ready {
+    outputs: [bool; 2],
+    has_exited: bool,
+    is_asked_to_leave: bool,
+    has_probed: bool,
+}
+
+impl Pump {
+    /// Until the program has ended and nobody has its outputs any more.
+    fn work(mut self) {
+        self.ask();
+        while self.exit.is_some() || self.outputs.iter().any(|output| output.pipe.is_some()) {
+            let ready = match self.wait() {
+                Ok(ready) => ready,
+                Err(error) => {
+                    eprintln!("service {}: cannot wait: {error}", self.run.service.name);
+                    return;
+                }
+            };
+            for index in 0..self.outputs.len() {
+                if ready.outputs[index] {
+                    self.read(index);
+                }
+            }
+            if ready.has_probed {
+                self.probed();
+            }
+            if ready.has_exited {
+                self.exited();
+            }
+            if ready.is_asked_to_leave && self.exit.is_none() {
+                break;
+            }
+        }
+        self.finish_lines();
+    }
+
+    /// Begins to ask whether it is ready, where that is done by asking.
+    fn ask(&mut self) {
+        let Some(probing) = &mut self.probing else {
+            return;
+        };
+        let argv = probing.question();
+        let environment = environment(&self.run.registry, &self.run.service);
+        match argv.map(|argv| helper(&self.run.registry, argv, environment)) {
+            Some(Ok((pid, exit))) => probing.asking = Some(Asking::Now { pid, exit }),
+            Some(Err(error)) => {
+                eprintln!("service {}: cannot ask: {error}", self.run.service.name);
+                probing.ask_later();
+            }
+            None => {}
+        }
+    }
+
+    fn wait(&mut self) -> io::Result<Ready> {
+        if self.probing.as_mut().is_some_and(Probing::is_due) {
+            self.ask();
+        }
+        let now = Instant::now();
+        let paused = self.not_before.filter(|time| *time > now);
+        let mut sources = Vec::new();
+        let mut roles: Vec<fn(&mut Ready)> = Vec::new();
+        let mut add = |source, role| {
+            sources.push(PollFd::from_borrowed_fd(source, PollFlags::IN));
+            roles.push(role);
+        };
+        if let Some(exit) = &self.exit {
+            add(exit.as_fd(), |ready: &mut Ready| ready.has_exited = true);
+        } else {
+            add(self.run.leave.as_fd(), |ready| {
+                ready.is_asked_to_leave = true;
+            });
+        }
+        if paused.is_none() {
+            if let Some(pipe) = &self.outputs[0].pipe {
+                add(pipe.as_fd(), |ready| ready.outputs[0] = true);
+            }
+            if let Some(pipe) = &self.outputs[1].pipe {
+                add(pipe.as_fd(), |ready| ready.outputs[1] = true);
+            }
+        }
+        let asking = self.probing.as_ref().and_then(|p| p.asking.as_ref());
+        if let Some(Asking::Now { exit, .. }) = asking {
+            add(exit.as_fd(), |ready| ready.has_probed = true);
+        }
+        let later = match asking {
+            Some(Asking::Later(time)) => Some(*time),
+            _ => None,
+        };
+        let wake = [paused, later].into_iter().flatten().min();
+        let timeout = wake.map(|time| {
+            let left = time.saturating_duration_since(now);
+            Timespec {
+                tv_sec: left.as_secs() as i64,
+                tv_nsec: i64::from(left.subsec_nanos()),
+            }
+        });
+        match poll(&mut sources, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let mut ready = Ready::default();
+        for (source, role) in sources.iter().zip(roles) {
+            if !source.revents().is_empty() {
+                role(&mut ready);
+            }
+        }
+        Ok(ready)
+    }
+
+    /// Takes what is there of one output, and returns how much.
+    fn read(&mut self, index: usize) -> usize {
+        let output = &mut self.outputs[index];
+        let Some(pipe) = &output.pipe else { return 0 };
+        let mut chunk = vec![0; CHUNK];
+        let length = match rustix::io::read(pipe, &mut chunk) {
+            Err(Errno::AGAIN | Errno::INTR) => return 0,
+            Ok(0) | Err(_) => {
+                output.pipe = None;
+                return 0;
+            }
+            Ok(length) => length,
+        };
+        let wanted = self.probing.as_ref().and_then(Probing::text);
+        let (time, stream) = (now(), output.stream);
+        let (mut records, mut count, mut is_found) = (Vec::new(), 0, false);
+        output.lines.take(&chunk[..length], |line| {
+            is_found = is_found || wanted.is_some_and(|text| contains(line, text));
+            append(&mut records, time, stream, line);
+            count += 1;
+        });
+        is_found = is_found || wanted.is_some_and(|text| contains(output.lines.partial(), text));
+        let wait = lock(&self.run.log).write(&records, count);
+        self.not_before = (!wait.is_zero()).then(|| Instant::now() + wait);
+        if is_found {
+            self.is_ready();
+        }
+        length
+    }
+
+    fn probed(&mut self) {
+        let Some(probing) = &mut self.probing else {
+            return;
+        };
+        if probing.has_succeeded() {
+            self.is_ready();
+        }
+    }
+
+    fn is_ready(&mut self) {
+        self.probing = None;
+        self.run.mailbox.tell(Event::Probed);
+    }
+
+    /// The program ended: first what it said last, then that it ended.
+    fn exited(&mut self) {
+        let Some(exit) = self.exit.take() else { return };
+        let mut code = [0];
+        let read = rustix::io::read(&exit, &mut code);
+        let code = if read == Ok(1) { code[0] } else { 255 };
+        for index in 0..self.outputs.len() {
+            let mut left = MOST_LEFT_BEHIND;
+            while left > 0 {
+                match self.read(index) {
+                    0 => break,
+                    length => left = left.saturating_sub(length),
+                }
+            }
+        }
+        self.finish_lines();
+        if let Some(probing) = self.probing.take()
+            && let Some(Asking::Now { pid, .. }) = probing.asking
+        {
+            self.run.registry.signal(pid, libc::SIGKILL);
+        }
+        let kills = self.run.registry.limits().memory_kills();
+        let cause = (code == KILLED && kills > self.memory_kills)
+            .then(|| "the workspace reached its limit of memory".to_owned());
+        self.run.mailbox.tell(Event::Exited { code, cause });
+    }
+
+    fn finish_lines(&mut self) {
+        let time = now();
+        for output in &mut self.outputs {
+            let (mut records, mut count, stream) = (Vec::new(), 0, output.stream);
+            output.lines.finish(|line| {
+                append(&mut records, time, stream, line);
+                count += 1;
+            });
+            lock(&self.run.log).write(&records, count);
+        }
+    }
+}
+
+/// Ends every process of a service, inside. Blocks until they are gone or cannot be ended.
+pub fn end_all(registry: &Registry, name: &str, leader: u32, grace: Duration) {
+    let argv = [
+        END.to_owned(),
+        name.to_owned(),
+        leader.to_string(),
+        grace.as_millis().to_string(),
+    ];
+    match helper(registry, argv.to_vec(), super::plain_environment(registry)) {
+        Ok((_, exit)) => {
+            let mut code = [0];
+            // An end without a code is an end too.
+            let _ = rustix::io::read(&exit, &mut code);
+        }
+        Err(error) => eprintln!("service {name}: cannot end all of it: {error}"),
+    }
+}
+
+fn contains(line: &[u8], text: &str) -> bool {
+    let text = text.as_bytes();
+    !text.is_empty() && line.windows(text.len()).any(|window| window == text)
+}
+
+pub fn lock(log: &Mutex<Log>) -> std::sync::MutexGuard<'_, Log> {
+    log.lock().unwrap_or_else(PoisonError::into_inner)
+}

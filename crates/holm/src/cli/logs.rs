@@ -1,0 +1,239 @@
+//! `holm logs`: what services said, as the keeper wrote it down.
+
+use super::completions::labels;
+use super::output::{FAINT, printable};
+use super::{Context, Outcome, connect, resolve};
+use clap::Args;
+use clap::builder::styling::{AnsiColor, Style};
+use holm_api::client::{Client, Follow, LogQuery};
+use holm_api::service::LogLine;
+use holm_core::config::parse_duration;
+use holm_core::{Code, Fault, WorkspaceId};
+use jiff::{SignedDuration, Timestamp};
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+/// Show what the services of a workspace printed
+///
+/// All services when none is named, merged by time. `|` stands before what went to stdout, `!` before
+/// what went to stderr. Logs are kept outside of the workspace, 5 files of 10 MiB for each service,
+/// and are there when it is stopped.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    holm logs fix-login\n  \
+    holm logs fix-login web -f\n  \
+    holm logs fix-login --since 10m -n 100 --json")]
+pub struct LogsArgs {
+    /// A label, project/label, an id or the beginning of an id
+    #[arg(value_name = "WS", add = labels())]
+    workspace: String,
+    /// Only of these services
+    #[arg(value_name = "SERVICE")]
+    services: Vec<String>,
+    /// Go on with what they print, until the workspace stops
+    #[arg(short, long)]
+    follow: bool,
+    /// Not what is older: a time (2026-11-15T20:00:00Z) or how long ago (90s, 10m, 2h)
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
+    /// Only the last N lines of each service
+    #[arg(short = 'n', long, value_name = "N")]
+    last: Option<usize>,
+}
+
+/// Each service has one of these, in turn.
+const COLOURS: [AnsiColor; 6] = [
+    AnsiColor::Cyan,
+    AnsiColor::Magenta,
+    AnsiColor::Blue,
+    AnsiColor::Green,
+    AnsiColor::Yellow,
+    AnsiColor::BrightCyan,
+];
+
+/// Aligns and colours the names as they turn up.
+struct Names {
+    seen: Vec<String>,
+    width: usize,
+}
+
+pub fn run(context: &Context, arguments: LogsArgs) -> Outcome {
+    let since = arguments.since.as_deref().map(since).transpose()?;
+    let query = LogQuery {
+        services: arguments.services,
+        since,
+        last: arguments.last,
+        follow: match arguments.follow {
+            true => Follow::Yes,
+            false => Follow::No,
+        },
+    };
+    connect::block_on(async {
+        let client = connect::started().await?;
+        let id = resolve::one(&client, &arguments.workspace).await?;
+        let services = client.services(&id).await?.services;
+        let mut names = Names {
+            width: services
+                .iter()
+                .map(|service| service.name.len())
+                .max()
+                .unwrap_or(0),
+            seen: services.into_iter().map(|service| service.name).collect(),
+        };
+        if names.seen.is_empty() && query.services.is_empty() {
+            context.output.remark("No services, so there are no logs.");
+        }
+        let mut progress = Told::default();
+        let mut result = read(context, &client, (&id, &query), &mut names, &mut progress).await;
+        // Logs outlive daemons: another one goes on where this one was.
+        while query.follow == Follow::Yes
+            && let Err(fault) = &result
+            && fault.code == Code::DaemonUnreachable
+        {
+            let client = connect::started().await?;
+            let rest = LogQuery {
+                since: progress.time.clone().or(query.since.clone()),
+                last: query.last.filter(|_| progress.time.is_none()),
+                ..query.clone()
+            };
+            progress.skip = progress.count;
+            result = read(context, &client, (&id, &rest), &mut names, &mut progress).await;
+        }
+        result
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// How far the reader is: the time of the last line, and how many had it.
+#[derive(Default)]
+struct Told {
+    time: Option<String>,
+    count: usize,
+    /// Lines of that time which were told before.
+    skip: usize,
+}
+
+async fn read(
+    context: &Context,
+    client: &Client,
+    (id, query): (&WorkspaceId, &LogQuery),
+    names: &mut Names,
+    told: &mut Told,
+) -> Result<(), Fault> {
+    let mut lines = client.logs(id, query).await?;
+    while let Some(line) = lines.next().await? {
+        if told.skip > 0 && told.time.as_ref() == Some(&line.time) {
+            told.skip -= 1;
+            continue;
+        }
+        print(context, &line, names);
+        if told.time.as_ref() != Some(&line.time) {
+            told.time = Some(line.time);
+            told.count = 0;
+        }
+        told.count += 1;
+    }
+    Ok(())
+}
+
+fn print(context: &Context, line: &LogLine, names: &mut Names) {
+    if context.output.is_json() {
+        return context.output.document(line);
+    }
+    let (before, text) = (names.before(line), line.text.trim_end_matches('\r'));
+    if std::io::stdout().is_terminal() {
+        context.output.asked_for(&(before + &safe(text)));
+    } else {
+        let before = anstream::adapter::strip_str(&before);
+        context.output.verbatim(&format!("{before}{text}"));
+    }
+}
+
+/// Nothing of a log steers a terminal; tabs only align.
+fn safe(text: &str) -> String {
+    let parts: Vec<String> = text.split('\t').map(printable).collect();
+    parts.join("\t")
+}
+
+/// A time, or a time ago, as the API has it.
+fn since(text: &str) -> Result<String, Fault> {
+    if let Ok(time) = text.parse::<Timestamp>() {
+        return Ok(time.to_string());
+    }
+    let ago = parse_duration(text).ok();
+    let ago = ago.and_then(|ago| SignedDuration::try_from(ago).ok());
+    let time = ago.and_then(|ago| Timestamp::now().checked_sub(ago).ok());
+    time.map(|time| time.to_string()).ok_or_else(|| {
+        Fault::new(
+            Code::Usage,
+            format!("`{}` is not a time", text.escape_debug()),
+            "write `--since 10m`, or `--since 2026-11-15T20:00:00Z`",
+        )
+    })
+}
+
+// === impl Names ===
+
+impl Names {
+    fn before(&mut self, line: &LogLine) -> String {
+        let place = match self.seen.iter().position(|name| *name == line.service) {
+            Some(place) => place,
+            None => {
+                self.seen.push(line.service.clone());
+                self.seen.len() - 1
+            }
+        };
+        let colour: Style = COLOURS[place % COLOURS.len()].on_default();
+        let mark = match line.stream.as_str() {
+            "stdout" => '|',
+            "stderr" => '!',
+            _ => '#',
+        };
+        let (time, width) = (line.time.get(..23).unwrap_or(&line.time), self.width);
+        let name = printable(&line.service);
+        format!("{FAINT}{time}Z{FAINT:#} {colour}{name:width$} {mark}{colour:#} ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_have_time_name_and_stream() {
+        let mut names = Names {
+            seen: vec!["api".to_owned(), "web".to_owned()],
+            width: 5,
+        };
+        let mut check = |stream: &str, expect: &str| {
+            let line = LogLine {
+                time: "2026-11-15T20:00:00.123456Z".to_owned(),
+                service: "web".to_owned(),
+                stream: stream.to_owned(),
+                text: String::new(),
+            };
+            let text = anstream::adapter::strip_str(&names.before(&line)).to_string();
+            assert_eq!(text, expect);
+        };
+        check("stdout", "2026-11-15T20:00:00.123Z web   | ");
+        check("stderr", "2026-11-15T20:00:00.123Z web   ! ");
+        check("holm", "2026-11-15T20:00:00.123Z web   # ");
+    }
+
+    #[test]
+    fn times_and_times_ago() {
+        assert_eq!(
+            since("2026-11-15T20:00:00Z").unwrap(),
+            "2026-11-15T20:00:00Z"
+        );
+        assert!(since("10m").unwrap().ends_with('Z'));
+        for wrong in ["", "yesterday", "-5m", "10"] {
+            assert_eq!(since(wrong).unwrap_err().code, Code::Usage, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn nothing_steers_the_terminal() {
+        assert_eq!(safe("a\tb\u{1b}[2J"), "a\tb\\u{1b}[2J");
+    }
+}

@@ -1,0 +1,367 @@
+//! Waiting until a workspace's services are ready, with live progress, and what is said when one is
+//! not: which, why, what it said last, and what to type. Used by `up`, `start`, `restart` and
+//! `service`.
+
+use super::output::{BAD, FAINT, GOOD, WARNING, printable};
+use super::{Context, Outcome, connect, exit_code};
+use futures_util::future::join_all;
+use holm_api::Workspace;
+use holm_api::client::{Client, LogQuery};
+use holm_api::service::ServiceList;
+use holm_api::workspace::Service;
+use holm_core::service::graph::Verdict;
+use holm_core::{Code, Fault, WorkspaceId};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::collections::HashMap;
+use std::future::Future;
+use std::io::IsTerminal;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// How much of a log is shown with a failure.
+const LAST_LINES: usize = 10;
+
+/// How many daemons that go away while somebody waits are replaced.
+const DAEMONS: usize = 5;
+
+/// How often the time is drawn anew.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Whether and where progress is shown.
+pub struct Display<'a> {
+    context: &'a Context,
+    shown: Shown,
+    /// What was last said of each service.
+    said: HashMap<String, String>,
+}
+
+enum Shown {
+    Nothing,
+    Bar(Option<ProgressBar>),
+    Lines,
+}
+
+/// A workspace that runs, and what is wrong with its services.
+pub struct Readied {
+    pub workspace: Workspace,
+    pub trouble: Option<Fault>,
+}
+
+/// Waits until all services are ready or some will not be. `interrupted` ends the waiting only.
+pub async fn wait(
+    client: &Client,
+    workspace: Workspace,
+    mut display: Display<'_>,
+    interrupted: impl Future<Output = ()>,
+) -> Result<Readied, Fault> {
+    if workspace.services.is_empty() {
+        return Ok(Readied::from(workspace));
+    }
+    let id = id_of(&workspace)?;
+    let settled = settle(client, &id, &mut display);
+    let list = tokio::select! {
+        list = settled => list?,
+        () = interrupted => {
+            drop(display);
+            let trouble = Some(gave_up(&workspace.label));
+            return Ok(Readied { workspace, trouble });
+        }
+    };
+    drop(display);
+    let trouble = match list.verdict.as_deref() == Some(Verdict::Ready.as_str()) {
+        true => None,
+        false => Some(explain(client, &id, &workspace.label, &list.services).await),
+    };
+    // What it is now: its reason may be a service.
+    let now = client.workspace(&id).await?;
+    let workspace = Workspace {
+        created: workspace.created,
+        ms: workspace.ms,
+        notes: workspace.notes,
+        ..now
+    };
+    Ok(Readied { workspace, trouble })
+}
+
+/// Follows the services until nothing is on its way any more, with another daemon should this one
+/// go: services outlive it.
+async fn settle(
+    client: &Client,
+    id: &WorkspaceId,
+    display: &mut Display<'_>,
+) -> Result<ServiceList, Fault> {
+    let mut found = settle_with(client, id, display).await;
+    for _ in 0..DAEMONS {
+        match found {
+            Err(fault) if fault.code == Code::DaemonUnreachable => {
+                let client = connect::started().await?;
+                found = settle_with(&client, id, display).await;
+            }
+            settled => return settled,
+        }
+    }
+    found
+}
+
+async fn settle_with(
+    client: &Client,
+    id: &WorkspaceId,
+    display: &mut Display<'_>,
+) -> Result<ServiceList, Fault> {
+    let mut changes = client.watch_services(id).await?;
+    while let Some(list) = changes.next().await? {
+        display.tell(&list.services);
+        if list.verdict.as_deref() != Some(Verdict::Pending.as_str()) {
+            return Ok(list);
+        }
+    }
+    Err(Fault::new(
+        Code::ServiceNotReady,
+        format!("workspace {id} was stopped while its services started"),
+        format!("`holm show {id}` says why; `holm start {id}` starts it again"),
+    ))
+}
+
+/// Ends when the person types ctrl-C.
+pub async fn interruption() {
+    // Where that cannot be heard, the signal ends the program as always.
+    if tokio::signal::ctrl_c().await.is_err() {
+        std::future::pending().await
+    }
+}
+
+fn gave_up(label: &str) -> Fault {
+    Fault::new(
+        Code::Cancelled,
+        format!("no longer waiting; workspace `{label}` stays, and its services go on starting"),
+        format!("`holm service {label} ls` says how they are"),
+    )
+}
+
+/// Which service is not ready, why, and what it said last.
+async fn explain(client: &Client, id: &WorkspaceId, label: &str, services: &[Service]) -> Fault {
+    let mut message = String::new();
+    let mut culprit = None;
+    for service in services.iter().filter(|service| is_culprit(service)) {
+        let name = &service.name;
+        let why = service.reason.as_deref().unwrap_or(&service.state);
+        if !message.is_empty() {
+            message.push('\n');
+        }
+        message.push_str(&format!("service `{name}` is not ready: {why}"));
+        for line in last_lines(client, id, name).await {
+            message.push_str(&format!("\n  {name} | {line}"));
+        }
+        culprit = culprit.or(Some(name.as_str()));
+    }
+    let waiting: Vec<&str> = services
+        .iter()
+        .filter(|service| service.state == "stopped" && service.reason.is_some())
+        .map(|service| service.name.as_str())
+        .collect();
+    if !waiting.is_empty() {
+        message.push_str(&format!("\nnot started for that: {}", waiting.join(", ")));
+    }
+    let name = culprit.unwrap_or("SERVICE");
+    Fault::new(
+        Code::ServiceNotReady,
+        message,
+        format!(
+            "`holm logs {label} {name}` has all it said; `holm service {label} restart {name}` tries again"
+        ),
+    )
+}
+
+/// Not ready by its own doing; what only waits for it is not one.
+fn is_culprit(service: &Service) -> bool {
+    let has_done_its_work = service.reason.as_deref() == Some("exited with 0");
+    match service.state.as_str() {
+        "failed" | "backoff" => true,
+        "exited" => !has_done_its_work,
+        _ => false,
+    }
+}
+
+async fn last_lines(client: &Client, id: &WorkspaceId, service: &str) -> Vec<String> {
+    let query = LogQuery {
+        services: vec![service.to_owned()],
+        last: Some(LAST_LINES),
+        ..LogQuery::default()
+    };
+    let mut lines = Vec::new();
+    // A log that cannot be read is no reason to say nothing.
+    if let Ok(mut log) = client.logs(id, &query).await {
+        while let Ok(Some(line)) = log.next().await {
+            lines.push(line.text.trim_end_matches('\r').to_owned());
+        }
+    }
+    lines
+}
+
+/// For `start` and `restart`: waits for what was started, and tells of each.
+pub async fn all(
+    context: &Context,
+    client: &Client,
+    started: Vec<Result<Workspace, Fault>>,
+) -> Vec<Result<Readied, Fault>> {
+    let is_one = started.len() == 1;
+    let waits = started.into_iter().map(|workspace| async move {
+        let display = match is_one {
+            true => Display::live(context),
+            false => Display::none(context),
+        };
+        wait(client, workspace?, display, interruption()).await
+    });
+    join_all(waits).await
+}
+
+/// The exit code of a workspace that runs, after its trouble was told.
+pub fn outcome(context: &Context, trouble: Option<&Fault>) -> Outcome {
+    Ok(match trouble {
+        None => ExitCode::SUCCESS,
+        Some(fault) => {
+            context.output.fault(fault);
+            exit_code(fault)
+        }
+    })
+}
+
+pub fn id_of(workspace: &Workspace) -> Result<WorkspaceId, Fault> {
+    WorkspaceId::parse(&workspace.id).map_err(|error| {
+        Fault::new(
+            Code::Internal,
+            error.to_string(),
+            "is the daemon of another version?",
+        )
+    })
+}
+
+/// One line about a service.
+pub fn line(service: &Service) -> String {
+    let name = printable(&service.name);
+    let mark = match service.state.as_str() {
+        "ready" => format!("{GOOD}✓{GOOD:#}"),
+        "failed" => format!("{BAD}✗{BAD:#}"),
+        "backoff" | "exited" => format!("{WARNING}!{WARNING:#}"),
+        _ => format!("{FAINT}·{FAINT:#}"),
+    };
+    let reason = service.reason.as_deref().map(printable);
+    let reason = reason.map_or_else(String::new, |reason| format!("  {reason}"));
+    format!("  {mark} {name}  {}{reason}", service.state)
+}
+
+// === impl Readied ===
+
+impl From<Workspace> for Readied {
+    fn from(workspace: Workspace) -> Self {
+        Self {
+            workspace,
+            trouble: None,
+        }
+    }
+}
+
+// === impl Display ===
+
+impl<'a> Display<'a> {
+    /// On a terminal what is drawn changes in place; elsewhere every change is a line.
+    pub fn live(context: &'a Context) -> Self {
+        let shown = if context.output.is_json() {
+            Shown::Nothing
+        } else if std::io::stderr().is_terminal() {
+            Shown::Bar(None)
+        } else {
+            Shown::Lines
+        };
+        Self {
+            context,
+            shown,
+            said: HashMap::new(),
+        }
+    }
+
+    pub fn none(context: &'a Context) -> Self {
+        Self {
+            context,
+            shown: Shown::Nothing,
+            said: HashMap::new(),
+        }
+    }
+
+    fn tell(&mut self, services: &[Service]) {
+        match &mut self.shown {
+            Shown::Nothing => {}
+            Shown::Bar(bar) => {
+                let lines: Vec<String> = services.iter().map(line).collect();
+                bar.get_or_insert_with(new_bar)
+                    .set_message(lines.join("\n"));
+            }
+            Shown::Lines => {
+                for service in services {
+                    let line = line(service);
+                    if self.said.get(&service.name) != Some(&line) {
+                        self.context.output.remark(&line);
+                        self.said.insert(service.name.clone(), line);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Display<'_> {
+    fn drop(&mut self) {
+        if let Shown::Bar(Some(bar)) = &self.shown {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn new_bar() -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    // The template is fixed; should it ever be wrong, the plain one is good enough.
+    if let Ok(style) = ProgressStyle::with_template("{msg}\n  {spinner} {elapsed}") {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(TICK);
+    bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn service(state: &str, reason: Option<&str>) -> Service {
+        Service {
+            name: "web".to_owned(),
+            state: state.to_owned(),
+            pid: None,
+            restarts: 0,
+            port: None,
+            reason: reason.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn who_is_to_blame() {
+        assert!(is_culprit(&service("failed", Some("crash loop"))));
+        assert!(is_culprit(&service("exited", Some("exited with 1"))));
+        assert!(!is_culprit(&service("exited", Some("exited with 0"))));
+        assert!(!is_culprit(&service("stopped", Some("waits for db"))));
+        assert!(!is_culprit(&service("ready", None)));
+    }
+
+    #[test]
+    fn lines_say_it_without_colour_too() {
+        let plain = |service: &Service| anstream::adapter::strip_str(&line(service)).to_string();
+        assert_eq!(plain(&service("ready", None)), "  ✓ web  ready");
+        assert_eq!(
+            plain(&service("failed", Some("bad\u{1b}[2J"))),
+            "  ✗ web  failed  bad\\u{1b}[2J"
+        );
+        assert_eq!(
+            plain(&service("starting", Some("waits for db"))),
+            "  · web  starting  waits for db"
+        );
+    }
+}

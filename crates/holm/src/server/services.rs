@@ -1,0 +1,272 @@
+//! `/workspaces/{id}/services` and `/workspaces/{id}/logs`: how the services are, what is wanted of
+//! them, and what they said.
+//!
+//! Logs are read from the files that the keeper writes, so they are there when nothing runs, and a
+//! client that reads slowly holds up nobody.
+
+use super::failure::{Answer, Body, Failure, Parameters, WorkspaceKey, bad_request};
+use super::{App, view};
+use axum::Json;
+use axum::body::Body as HttpBody;
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures_util::stream;
+use holm_api::service::{Action, LogLine, ServiceAct, ServiceList};
+use holm_core::plan::Desired;
+use holm_core::service::Wish;
+use holm_core::{Fault, WorkspaceId};
+use holm_engine::service::Services;
+use holm_linux::logs::Record;
+use holm_linux::logs::follow::Follower;
+use holm_linux::logs::read::{Merged, Wanted};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+
+/// Lines under way to a client.
+const QUEUE: usize = 256;
+/// How often a log that is followed is looked at, and how often whether it still may grow.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Watch {
+    #[serde(default)]
+    watch: bool,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Logs {
+    /// Names with commas between them; none: all.
+    #[serde(default)]
+    services: String,
+    since: Option<String>,
+    last: Option<usize>,
+    #[serde(default)]
+    follow: bool,
+}
+
+/// What the reading thread needs.
+struct Reading {
+    logs: PathBuf,
+    services: Vec<String>,
+    wanted: Wanted,
+    /// Whether it may still grow; `None`: what is there is enough.
+    growth: Option<watch::Receiver<Growth>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Growth {
+    Possible,
+    Over,
+    /// The daemon ends, not the log: an answer that is cut off says so.
+    CutOff,
+}
+
+type Lines = mpsc::Sender<io::Result<LogLine>>;
+
+pub async fn list(
+    State(app): State<Arc<App>>,
+    WorkspaceKey(id): WorkspaceKey,
+    Parameters(parameters): Parameters<Watch>,
+) -> Result<Response, Failure> {
+    if parameters.watch {
+        let changes = app.engine.watch_services(&id).await?;
+        let state = (changes, app.stop.subscribe());
+        let lines = stream::unfold(state, |(mut changes, mut stop)| async move {
+            let line = tokio::select! {
+                services = changes.recv() => line(&listed(services?)),
+                _ = stop.wait_for(|is_stopping| *is_stopping) => Err(cut_off()),
+            };
+            Some((line, (changes, stop)))
+        });
+        return Ok(jsonl(HttpBody::from_stream(lines)));
+    }
+    Ok(Json(now(&app, &id).await?).into_response())
+}
+
+pub async fn act(
+    State(app): State<Arc<App>>,
+    WorkspaceKey(id): WorkspaceKey,
+    Body(act): Body<ServiceAct>,
+) -> Answer<ServiceList> {
+    let wish = match act.action {
+        Action::Start => Wish::Start,
+        Action::Stop => Wish::Stop,
+        Action::Restart => Wish::Restart,
+    };
+    app.engine.service(&id, &act.service, wish).await?;
+    Ok(Json(now(&app, &id).await?))
+}
+
+pub async fn logs(
+    State(app): State<Arc<App>>,
+    WorkspaceKey(id): WorkspaceKey,
+    Parameters(parameters): Parameters<Logs>,
+) -> Result<Response, Failure> {
+    let named = parameters
+        .services
+        .split(',')
+        .filter(|name| !name.is_empty());
+    let named: Vec<String> = named.map(str::to_owned).collect();
+    let services = app.engine.services_named(&id, &named).await?;
+    let since = parameters.since.as_deref().map(since).transpose()?;
+    let wanted = Wanted {
+        since,
+        last: parameters.last,
+    };
+    let logs = app.engine.driver().logs(&id);
+    let (sender, receiver) = mpsc::channel(QUEUE);
+    let growth = match parameters.follow {
+        true => Some(watch_growth(Arc::clone(&app), id)),
+        false => None,
+    };
+    let reading = Reading {
+        logs,
+        services,
+        wanted,
+        growth,
+    };
+    tokio::task::spawn_blocking(move || {
+        if let Err(error) = reading.run(&sender) {
+            tracing::warn!(%error, "a log was not read to its end");
+            // Nobody may be left to hear it.
+            let _ = sender.blocking_send(Err(error));
+        }
+    });
+    let lines = stream::unfold(receiver, |mut receiver: mpsc::Receiver<_>| async move {
+        let read: io::Result<LogLine> = receiver.recv().await?;
+        Some((read.and_then(|read| line(&read)), receiver))
+    });
+    Ok(jsonl(HttpBody::from_stream(lines)))
+}
+
+/// How they are now.
+async fn now(app: &App, id: &WorkspaceId) -> Result<ServiceList, Fault> {
+    let found = app.engine.show(id).await?;
+    let verdict = match app.engine.watch_services(id).await {
+        Ok(mut changes) => changes.recv().await.map(|services| services.verdict),
+        Err(_) => None,
+    };
+    Ok(ServiceList {
+        services: view::workspace(found).services,
+        verdict,
+    })
+}
+
+fn listed(services: Services) -> ServiceList {
+    ServiceList {
+        services: services.services.into_iter().map(view::service).collect(),
+        verdict: Some(services.verdict),
+    }
+}
+
+/// Tells when the workspace is stopped for good, or the daemon is.
+fn watch_growth(app: Arc<App>, id: WorkspaceId) -> watch::Receiver<Growth> {
+    let (tell, growth) = watch::channel(Growth::Possible);
+    tokio::spawn(async move {
+        let mut stop = app.stop.subscribe();
+        let last = loop {
+            tokio::select! {
+                () = tokio::time::sleep(ASK_AGAIN) => {}
+                _ = stop.wait_for(|is_stopping| *is_stopping) => break Growth::CutOff,
+                () = tell.closed() => return,
+            }
+            let found = app.engine.show(&id).await;
+            let is_wanted = |found: &holm_engine::View| {
+                found.record.desired == Desired::Running && found.record.removed_at.is_none()
+            };
+            if !found.as_ref().is_ok_and(is_wanted) {
+                break Growth::Over;
+            }
+        };
+        tell.send_replace(last);
+    });
+    growth
+}
+
+fn cut_off() -> io::Error {
+    io::Error::other("the daemon ends")
+}
+
+// === impl Reading ===
+
+impl Reading {
+    /// Until everything is told, or nobody listens any more. Blocks.
+    fn run(self, lines: &Lines) -> io::Result<()> {
+        let mut merged = Merged::open(&self.logs, &self.services, self.wanted)?;
+        while let Some((service, record)) = merged.read()? {
+            if lines.blocking_send(Ok(on_wire(&service, record))).is_err() {
+                return Ok(());
+            }
+        }
+        let Some(growth) = self.growth else {
+            return Ok(());
+        };
+        let positions = merged.into_positions().into_iter();
+        let mut followers: Vec<Follower> = positions
+            .map(|(service, position)| Follower::new(&self.logs, &service, position))
+            .collect();
+        loop {
+            // Asked before it is read: what came last is told.
+            let growth = *growth.borrow();
+            let mut records = Vec::new();
+            for follower in &mut followers {
+                let service = follower.service().to_owned();
+                let found = follower.read()?.into_iter();
+                records.extend(found.map(|record| (service.clone(), record)));
+            }
+            let is_quiet = records.is_empty();
+            records.sort_by_key(|(_, record)| record.time);
+            for (service, record) in records {
+                if lines.blocking_send(Ok(on_wire(&service, record))).is_err() {
+                    return Ok(());
+                }
+            }
+            match growth {
+                Growth::CutOff => return Err(cut_off()),
+                _ if !is_quiet => {}
+                Growth::Over => return Ok(()),
+                Growth::Possible if lines.is_closed() => return Ok(()),
+                Growth::Possible => std::thread::sleep(LOOK_AGAIN),
+            }
+        }
+    }
+}
+
+fn on_wire(service: &str, record: Record) -> LogLine {
+    let micros = i64::try_from(record.time.as_micros()).unwrap_or_default();
+    let time = Timestamp::from_microsecond(micros);
+    LogLine {
+        time: format!("{:.6}", time.unwrap_or_default()),
+        service: service.to_owned(),
+        stream: record.stream.as_str().to_owned(),
+        text: String::from_utf8_lossy(&record.text).into_owned(),
+    }
+}
+
+/// A time of the API as time since the epoch.
+fn since(text: &str) -> Result<Duration, Failure> {
+    let time: Timestamp = text
+        .parse()
+        .map_err(|_| bad_request("`since` is not a time such as 2026-11-15T20:00:00Z"))?;
+    Ok(Duration::try_from(time.as_duration()).unwrap_or_default())
+}
+
+fn line<T: Serialize>(item: &T) -> io::Result<Bytes> {
+    let mut json = serde_json::to_vec(item)?;
+    json.push(b'\n');
+    Ok(Bytes::from(json))
+}
+
+fn jsonl(body: HttpBody) -> Response {
+    ([(header::CONTENT_TYPE, "application/jsonl")], body).into_response()
+}
