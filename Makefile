@@ -7,7 +7,7 @@ CARGO ?= cargo
 help: ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
-demo: build ## two agents' workspaces of an example, both on port 3000, both with their own database
+demo: build ## two agents' workspaces of examples/shop: four services each, the same ports, two databases
 	@scripts/set-up demo
 	@scripts/demo
 

@@ -2,7 +2,8 @@
 //!
 //! The commands are the ones of its `holm.toml`, started one after the other as `depends_on` says.
 
-use crate::support::{Island, Repository, eventually};
+use crate::support::{Island, Repository, eventually, send};
+use rustix::process::Signal;
 use std::path::Path;
 
 /// The example as a repository of the user.
@@ -63,4 +64,35 @@ fn two_shops_on_the_same_ports_share_nothing() {
     assert_eq!(check("bob"), "kettle:9 lantern:9 rope:9");
     // What it makes is ignored, and it leaves its own files as they were.
     assert_eq!(island.sh("ada", "git status --porcelain").ok().out(), "");
+}
+
+#[test]
+fn three_shops_as_services_through_stops_and_a_killed_daemon() {
+    let island = Island::new();
+    let repository = shop(&island);
+    repository.commit("A shop");
+    let shops = ["ada", "bob", "cleo"];
+    for workspace in shops {
+        let made = repository.holm(&["up", workspace, "--json"]).json();
+        let services = made["services"].as_array().unwrap();
+        assert_eq!(services.len(), 4, "{made}");
+        assert!(
+            services.iter().all(|service| service["state"] == "ready"),
+            "{made}"
+        );
+    }
+    let check = |workspace: &str| island.inside(workspace, &["./check"]).ok().out();
+    for workspace in shops {
+        assert_eq!(check(workspace), "kettle:9 lantern:9 rope:9");
+    }
+    // A stopped shop comes back with what it had sold; the others did not notice.
+    island.holm(&["stop", "bob"]).ok();
+    assert_eq!(check("ada"), "kettle:8 lantern:8 rope:8");
+    island.holm(&["start", "bob"]).ok();
+    assert_eq!(check("bob"), "kettle:8 lantern:8 rope:8");
+    // Neither does a shop notice that the daemon died.
+    send(island.daemon_pid(), Signal::KILL);
+    assert_eq!(check("cleo"), "kettle:8 lantern:8 rope:8");
+    let text = island.holm(&["logs", "ada", "api"]).ok().out();
+    assert!(text.contains("migrated 002-orders.sql"), "{text}");
 }
