@@ -212,6 +212,17 @@ pub struct Dirty {
     /// Paths that git was told of without their content (`git add --intent-to-add`).
     #[serde(default)]
     pub intended: Vec<String>,
+    /// What the checkout has instead of the commit's files.
+    #[serde(default)]
+    pub changed: Vec<ChangedFile>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChangedFile {
+    pub path: String,
+    /// The id of its content; `None`: it is deleted.
+    pub object: Option<String>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

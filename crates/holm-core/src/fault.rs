@@ -108,6 +108,7 @@ codes! {
     CorruptState, "corrupt_state", Failed, "stored state is not understood";
     NewerState, "newer_state", Failed, "the state was written by a newer holm";
     StartFailed, "start_failed", Failed, "the workspace could not be started";
+    SetupFailed, "setup_failed", Failed, "a command of `setup` failed, or changed files that git tracks";
     ExecFailed, "exec_failed", Failed, "the command could not be run inside";
     Cancelled, "cancelled", Failed, "the operation was cancelled and undone";
     DaemonUnreachable, "daemon_unreachable", Unreachable, "the daemon cannot be reached or started";

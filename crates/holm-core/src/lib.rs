@@ -11,6 +11,7 @@ pub mod fault;
 pub mod id;
 pub mod idle;
 pub mod label;
+pub mod layer;
 pub mod plan;
 pub mod reference;
 pub mod side;

@@ -4,6 +4,7 @@
 //! user's checkout, the user's configuration or the clock.
 
 use holm_core::config::EgressMode;
+use holm_core::layer::LayerKey;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -36,6 +37,38 @@ pub struct WorkspaceSpec {
     pub allow_degraded: Vec<String>,
     /// What the client sent along, as files that the daemon received.
     pub brought: Brought,
+    /// What lies below the workspace's own files and is shared with others.
+    #[serde(default)]
+    pub layers: Layers,
+    #[serde(default)]
+    pub purpose: Purpose,
+}
+
+/// Layers below the base, which therefore cover nothing that git tracks.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Layers {
+    pub setup: Option<Setup>,
+    /// The key of what was taken of a checkout; below that of the set-up.
+    pub warm: Option<String>,
+}
+
+/// A layer that can be made again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Setup {
+    pub key: String,
+    pub commands: Vec<String>,
+}
+
+/// What a workspace is for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "snake_case")]
+pub enum Purpose {
+    #[default]
+    Work,
+    /// To make a layer, and to be thrown away.
+    Setup(Setup),
 }
 
 /// What the tree starts from.
@@ -144,6 +177,20 @@ pub struct Dirty {
     /// Paths of the index that have no content yet, which a tree cannot say.
     #[serde(default)]
     pub intended: Vec<String>,
+}
+
+// === impl WorkspaceSpec ===
+
+impl WorkspaceSpec {
+    /// The keys of its layers, top first.
+    pub fn layer_keys(&self) -> impl Iterator<Item = LayerKey> {
+        let setup = self.layers.setup.as_ref().map(|setup| &setup.key);
+        let keys = setup.into_iter().chain(&self.layers.warm);
+        keys.map(|key| LayerKey {
+            project: self.project_id.clone(),
+            key: key.clone(),
+        })
+    }
 }
 
 // === impl Egress ===

@@ -122,6 +122,16 @@ impl WorkspaceDirs {
         self.dir.join("group.json")
     }
 
+    /// What overlayfs needs beside home, when there is a layer below it.
+    pub fn home_work(&self) -> PathBuf {
+        self.dir.join("home-work")
+    }
+
+    /// What the commands of a set-up say.
+    pub fn setup_log(&self) -> PathBuf {
+        self.dir.join("setup.log")
+    }
+
     pub fn keeper_log(&self) -> PathBuf {
         self.dir.join("keeper.log")
     }

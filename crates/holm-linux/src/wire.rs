@@ -38,6 +38,9 @@ pub struct LaunchPlan {
     pub home: PathBuf,
     /// Read-only layers of the tree on the host, top first.
     pub layers: Vec<PathBuf>,
+    /// The same of home; none: it is the workspace's own directory.
+    #[serde(default)]
+    pub home_layers: Vec<PathBuf>,
     /// The project's shared git objects on the host.
     pub objects: PathBuf,
     /// The workspace's own directory on the host.

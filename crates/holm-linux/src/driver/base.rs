@@ -59,6 +59,23 @@ impl Builds {
         built
     }
 
+    /// Does something for a workspace that goes on to its end also when the future is dropped.
+    pub async fn uninterrupted(
+        &self,
+        workspace: &str,
+        work: impl FnOnce() -> Result<(), Fault> + Send + 'static,
+    ) -> Result<(), Fault> {
+        let (alive, ended) = watch::channel(());
+        self.locked().insert(workspace.to_owned(), ended);
+        let done = blocking(move || {
+            let _alive = alive;
+            work()
+        })
+        .await;
+        self.locked().remove(workspace);
+        done
+    }
+
     /// Waits until nothing is built for the workspace any more.
     pub async fn ended(&self, workspace: &str) {
         let build = self.locked().remove(workspace);

@@ -5,9 +5,11 @@ mod disk;
 mod environment;
 mod exec;
 mod files;
+mod freeze;
 mod halt;
 mod keeper;
 mod launch;
+mod layer;
 mod measure;
 mod network;
 mod observe;
@@ -134,9 +136,14 @@ impl Driver for LinuxDriver {
             Action::MakeFiles => files::make(&self.layout, spec).await,
             Action::Launch => launch::launch(self, &spec).await,
             Action::Halt => halt::halt(&self.layout, &workspace_id(&spec)?).await,
+            Action::BuildLayer => layer::build(self, &spec, &progress).await,
             Action::SetAside => self.set_aside(&spec).await,
             Action::TakeBack => self.take_back(&spec).await,
         }
+    }
+
+    async fn has_layer(&self, spec: &WorkspaceSpec) -> Result<bool, Fault> {
+        Ok(layer::are_present(&self.layout, spec))
     }
 
     async fn exec(&self, id: &WorkspaceId, request: ExecRequest) -> Result<ExecStream, Fault> {

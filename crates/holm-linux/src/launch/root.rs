@@ -135,7 +135,7 @@ impl NewRoot {
         etc::mount(self, &plan.dir.join("etc"))?;
         self.show(&plan.dir.join("tmp"), Path::new("tmp"), NO_SUID | NO_DEV)
             .step(Part::Mount, "mount /tmp")?;
-        self.show(&plan.dir.join("home"), &plan.home, NO_SUID | NO_DEV)
+        self.mount_home(plan)
             .step(Part::Mount, "mount the home directory")?;
         for shown in &plan.shown {
             // A toolchain that went away since is not a reason not to start.
@@ -149,6 +149,21 @@ impl NewRoot {
             }
         }
         Ok(())
+    }
+
+    fn mount_home(&self, plan: &LaunchPlan) -> io::Result<()> {
+        let own = plan.dir.join("home");
+        if plan.home_layers.is_empty() {
+            return self.show(&own, &plan.home, NO_SUID | NO_DEV);
+        }
+        let layers = plan.home_layers.iter().map(|layer| open_directory(layer));
+        let layers = layers.collect::<io::Result<Vec<_>>>()?;
+        let (own, work) = (
+            open_directory(&own)?,
+            open_directory(&plan.dir.join("home-work"))?,
+        );
+        let home = overlay(&layers, Some((&own, &work)))?;
+        self.attach(&home, &plan.home)
     }
 
     /// Nothing can be made on the root itself any more.

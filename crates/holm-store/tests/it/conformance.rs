@@ -78,6 +78,8 @@ pub fn workspace(project: &ProjectRecord, label: &str) -> WorkspaceRecord {
         network: Network::default(),
         allow_degraded: Vec::new(),
         brought: Brought::default(),
+        layers: holm_engine::spec::Layers::default(),
+        purpose: holm_engine::spec::Purpose::Work,
     };
     WorkspaceRecord {
         id,

@@ -2,6 +2,7 @@
 //! was uploaded, resolved once. What is wrong with the wish is said here, before anything is made.
 
 use super::failure::{Failure, bad_request};
+use super::layers::Surroundings;
 use super::trust::{Judged, Untrusted};
 use super::uploads::Received;
 use super::{App, blocking};
@@ -14,8 +15,8 @@ use holm_core::toolchain::{Client, Look, Visible, visible};
 use holm_core::{Code, Fault};
 use holm_engine::WorkspaceSpec;
 use holm_engine::spec::{
-    Brought, Code as CodeSpec, DeclaredPort, Dirty, Egress, Environment, Limits, Network, Remote,
-    Shared,
+    Brought, Code as CodeSpec, DeclaredPort, Dirty, Egress, Environment, Limits, Network, Purpose,
+    Remote, Shared,
 };
 use holm_engine::store::ProjectRecord;
 use std::collections::BTreeMap;
@@ -66,6 +67,12 @@ impl App {
                 notes.push(format!("[toolchains] path {path} is not shown inside"));
             }
         }
+        let surroundings = Surroundings {
+            root: &root,
+            home: &home,
+            toolchains: &found.shown,
+        };
+        let layers = self.layers(create, project, asked, surroundings).await?;
         let (brought, received) = self.brought(create)?;
         notes.extend(create.notes.iter().cloned());
         let spec = WorkspaceSpec {
@@ -92,6 +99,8 @@ impl App {
             network: network(&judged.config, &judged.user.egress),
             allow_degraded: create.allow_degraded.clone(),
             brought,
+            layers,
+            purpose: Purpose::Work,
         };
         Ok(Composed {
             spec,

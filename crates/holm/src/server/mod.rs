@@ -13,6 +13,7 @@ mod failure;
 mod files;
 mod gc;
 mod housekeeping;
+mod layers;
 mod listen;
 mod projects;
 mod receive_pack;
@@ -50,6 +51,7 @@ pub struct App {
     engine: Engine<LinuxDriver, SqliteStore>,
     repositories: Repositories,
     uploads: Uploads,
+    known_inputs: layers::KnownInputs,
     paths: Paths,
     started_at: Timestamp,
     stop: watch::Sender<bool>,
@@ -222,6 +224,7 @@ impl App {
         Ok(Self {
             engine: Engine::new(driver, store, missing),
             repositories,
+            known_inputs: layers::KnownInputs::default(),
             uploads: Uploads::open(paths.data_dir.join("incoming"))?,
             paths,
             started_at: Timestamp::now(),

@@ -39,6 +39,7 @@ mod idle;
 mod include;
 mod inside;
 mod jsonshape;
+mod layers;
 mod life_crash;
 mod life_health;
 mod life_inject;

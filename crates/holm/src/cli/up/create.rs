@@ -9,7 +9,7 @@ use crate::cli::checkout::Checkout;
 use crate::cli::progress::Progress;
 use futures_util::future::join_all;
 use holm_api::client::Client;
-use holm_api::workspace::{CreateWorkspace, Dirty, Name, Workspace};
+use holm_api::workspace::{ChangedFile, CreateWorkspace, Dirty, Name, Workspace};
 use holm_core::{Code, Fault, Label};
 use holm_git::Cancel;
 use std::cell::RefCell;
@@ -211,11 +211,14 @@ async fn upload_dirty(client: &Client, checkout: &Checkout) -> Result<(Dirty, Ve
              `holm up NEW-LABEL --include {path}` brings it"
         )
     });
+    let changed = state.changed.into_iter();
+    let changed = changed.map(|(path, object)| ChangedFile { path, object });
     let dirty = Dirty {
         pack: upload.upload,
         worktree_tree: state.worktree_tree,
         index_tree: state.index_tree,
         intended: state.intended,
+        changed: changed.collect(),
     };
     Ok((dirty, notes.collect()))
 }

@@ -111,10 +111,6 @@ impl LeftBehind {
                 self.installer(label)
             ));
         }
-        for command in &self.setup {
-            let typed = inside(label, command);
-            notes.push(format!("set-up was not run; `{typed}` runs it"));
-        }
         for (name, command) in &self.services {
             let typed = inside(label, command);
             notes.push(format!("service {name} was not started; `{typed}` runs it"));
@@ -190,13 +186,11 @@ mod tests {
             ..left()
         };
         let notes = more.notes("fix");
-        assert!(
-            notes.contains(&"set-up was not run; `holm exec fix -- npm ci` runs it".to_owned())
-        );
         let service = r"service web was not started; `holm exec fix -- sh -c 'PORT=$P npm '\''x'\'''` runs it";
         assert!(notes.contains(&service.to_owned()), "{notes:?}");
         assert!(notes.iter().all(|note| note.contains("`holm ")));
-        assert_eq!(notes.len(), 5);
+        // Dependencies come from the set-up.
+        assert_eq!(notes.len(), 4);
     }
 
     #[test]
