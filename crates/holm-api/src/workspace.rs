@@ -49,6 +49,9 @@ pub struct Workspace {
     pub expires_at: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
+    /// The keys of the layers that it begins with.
+    #[serde(default)]
+    pub layers: Vec<String>,
     /// What was not brought or started, and the command that would; what was done or not done
     /// because nobody used it; that the disk is nearly full.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

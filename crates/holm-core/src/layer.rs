@@ -2,7 +2,7 @@
 //! own files. Decided here as data: what a layer is keyed by, and which may go. The server digests
 //! [`canonical`]; the engine and its driver carry the rest out.
 
-use crate::config::Pattern;
+use crate::config::{Name, Pattern};
 use crate::trash::{Extent, Shared, unused};
 use std::collections::HashSet;
 use std::time::Duration;
@@ -60,8 +60,47 @@ pub const INPUT_NAMES: [&str; 46] = [
 /// Always an input: a layer holds what git ignores, so it is good only where the same is ignored.
 const IGNORE_FILE: &str = ".gitignore";
 
-/// What the key of a warm layer begins with.
+/// Directories that builds and installers make, by their names.
+const BUILD_OUTPUT: [&str; 34] = [
+    ".build",
+    ".bundle",
+    ".cxx",
+    ".dart_tool",
+    ".gradle",
+    ".mypy_cache",
+    ".next",
+    ".nox",
+    ".nuxt",
+    ".parcel-cache",
+    ".pixi",
+    ".pnpm-store",
+    ".pytest_cache",
+    ".ruff_cache",
+    ".svelte-kit",
+    ".tox",
+    ".turbo",
+    ".venv",
+    ".vite",
+    ".yarn",
+    "Pods",
+    "__pycache__",
+    "_build",
+    "build",
+    "deps",
+    "dist",
+    "elm-stuff",
+    "node_modules",
+    "obj",
+    "out",
+    "target",
+    "vendor",
+    "venv",
+    "zig-cache",
+];
+
+/// What the keys of layers begin with that are not of a set-up.
 const WARM: &str = "warm-";
+const CACHE: &str = "cache-";
 
 /// Changes when layers are made in another way, so that none of an earlier kind is used.
 const FORMAT: &str = "1";
@@ -95,6 +134,18 @@ pub fn is_input(path: &str, patterns: Option<&[Pattern]>) -> bool {
         Some(patterns) => patterns.iter().any(|pattern| pattern.matches(path)),
     };
     is_named || name == IGNORE_FILE
+}
+
+/// Whether an ignored directory is one that can be made again by a build, and so is worth being taken
+/// of a checkout. Anything else that is ignored may be a secret, and is not taken.
+pub fn is_build_output(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    BUILD_OUTPUT.binary_search(&name).is_ok()
+}
+
+/// Whether a key is that of a checkout's build output.
+pub fn is_warm(key: &str) -> bool {
+    key.starts_with(WARM)
 }
 
 /// The inputs at the commit with what an uncommitted state changes of them; `None` is deleted.
@@ -163,14 +214,27 @@ impl LayerKey {
         }
     }
 
-    pub fn is_warm(&self) -> bool {
-        self.key.starts_with(WARM)
+    /// A snapshot of a directory that is a cache of the user's; `path` is a digest of where it is.
+    pub fn cache(project: &str, name: &Name, path: &str) -> Self {
+        Self {
+            project: project.to_owned(),
+            key: format!("{CACHE}{name}-{path}"),
+        }
+    }
+
+    /// What it is a layer of: the set-up, the checkout, or one cache.
+    fn kind(&self) -> &str {
+        match (self.key.strip_prefix(WARM), self.key.strip_prefix(CACHE)) {
+            (Some(_), _) => WARM,
+            (_, Some(_)) => self.key.rsplit_once('-').map_or(CACHE, |(name, _)| name),
+            (None, None) => "",
+        }
     }
 }
 
 impl Shared for LayerKey {
     fn is_rival(&self, other: &Self) -> bool {
-        self.project == other.project && self.is_warm() == other.is_warm()
+        self.project == other.project && self.kind() == other.kind()
     }
 
     fn name(&self) -> &str {
@@ -189,7 +253,8 @@ mod tests {
 
     #[test]
     fn known_names_are_sorted_for_the_search() {
-        assert!(INPUT_NAMES.is_sorted());
+        assert!(INPUT_NAMES.is_sorted() && BUILD_OUTPUT.is_sorted());
+        assert!(is_build_output("apps/web/node_modules") && !is_build_output("secrets"));
     }
 
     #[test]
@@ -262,12 +327,15 @@ mod tests {
             (key("a", "2"), at(3)),
             (key("a", "3"), at(4)),
             (key("b", "1"), at(1)),
+            (key("a", "cache-npm-1"), at(1)),
+            (key("a", "cache-npm-2"), at(2)),
+            (key("a", "cache-pip-1"), at(1)),
         ];
         let used = HashSet::from([key("a", "1")]);
         assert_eq!(
             unused_layers(&built, &used, Extent::Expired),
-            [key("a", "2")]
+            [key("a", "2"), key("a", "cache-npm-1")]
         );
-        assert_eq!(unused_layers(&built, &used, Extent::All).len(), 4);
+        assert_eq!(unused_layers(&built, &used, Extent::All).len(), 7);
     }
 }

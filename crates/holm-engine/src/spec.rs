@@ -42,6 +42,21 @@ pub struct WorkspaceSpec {
     pub layers: Layers,
     #[serde(default)]
     pub purpose: Purpose,
+    #[serde(default)]
+    pub caches: Vec<Cache>,
+}
+
+/// A directory of downloads.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cache {
+    pub name: String,
+    /// Where it is inside.
+    pub path: PathBuf,
+    /// A word of [`Policy`](holm_core::config::Policy).
+    pub policy: String,
+    /// The key of the layer that it begins with.
+    pub snapshot: Option<String>,
 }
 
 /// Layers below the base, which therefore cover nothing that git tracks.
@@ -182,14 +197,26 @@ pub struct Dirty {
 // === impl WorkspaceSpec ===
 
 impl WorkspaceSpec {
-    /// The keys of its layers, top first.
-    pub fn layer_keys(&self) -> impl Iterator<Item = LayerKey> {
+    /// The keys of the layers below its tree and its home, top first.
+    pub fn tree_layers(&self) -> impl Iterator<Item = LayerKey> {
         let setup = self.layers.setup.as_ref().map(|setup| &setup.key);
         let keys = setup.into_iter().chain(&self.layers.warm);
-        keys.map(|key| LayerKey {
+        keys.map(|key| self.layer(key))
+    }
+
+    /// The keys of all layers that it needs.
+    pub fn layer_keys(&self) -> impl Iterator<Item = LayerKey> {
+        let caches = self.caches.iter();
+        let snapshots = caches.filter_map(|cache| cache.snapshot.as_ref());
+        let snapshots = snapshots.map(|key| self.layer(key));
+        self.tree_layers().chain(snapshots)
+    }
+
+    pub fn layer(&self, key: &str) -> LayerKey {
+        LayerKey {
             project: self.project_id.clone(),
-            key: key.clone(),
-        })
+            key: key.to_owned(),
+        }
     }
 }
 

@@ -424,6 +424,7 @@ pub fn new(project: &ProjectRecord, label: Option<&str>) -> NewWorkspace {
             brought: Brought::default(),
             layers: Layers::default(),
             purpose: Purpose::Work,
+            caches: Vec::new(),
         },
     }
 }

@@ -10,12 +10,14 @@
 //! and never writes into them, so the base that was started from stays as it is.
 
 mod age;
+mod date;
 mod link_tree;
 
 use crate::GitError;
 use crate::bare::{Bare, is_object_id};
 use crate::command::{Cancel, Git};
 use crate::seed::OBJECTS_INSIDE;
+pub use date::Dated;
 use link_tree::{Linked, link_tree};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
@@ -54,6 +56,17 @@ pub fn build_base(
     cancel: &Cancel,
     progress: &dyn Fn(u64, u64),
 ) -> Result<(), GitError> {
+    build_base_dated(bare, commit, bases_dir, &[], (cancel, progress))
+}
+
+/// The same; files of a whole checkout that are among `dates` are as old as they are said to be.
+pub fn build_base_dated(
+    bare: &Bare,
+    commit: Option<&str>,
+    bases_dir: &Path,
+    dates: &[Dated],
+    (cancel, progress): (&Cancel, &dyn Fn(u64, u64)),
+) -> Result<(), GitError> {
     if let Some(commit) = commit
         && !is_object_id(commit, bare.object_format())
     {
@@ -66,7 +79,7 @@ pub fn build_base(
     let Some(building) = Building::begin(bases_dir, commit, cancel)? else {
         return Ok(());
     };
-    let built = building.fill(bare, commit, bases_dir, (cancel, progress));
+    let built = building.fill(bare, commit, (bases_dir, dates), (cancel, progress));
     match built {
         Ok(()) => building.publish(&base_dir(bases_dir, commit)),
         Err(error) => {
@@ -136,7 +149,7 @@ impl Building {
         &self,
         bare: &Bare,
         commit: Option<&str>,
-        bases_dir: &Path,
+        (bases_dir, dates): (&Path, &[Dated]),
         (cancel, progress): (&Cancel, &dyn Fn(u64, u64)),
     ) -> Result<(), GitError> {
         let tree = self.path.join("tree");
@@ -151,6 +164,9 @@ impl Building {
             // Only a whole checkout is worth it. What changed since the nearest base stays as new as
             // it is, so that build tools see that it is newer than what they made of that one.
             if linked.is_none() {
+                if date::date(&tree, bare, commit, dates)? > 0 {
+                    refresh_index(bare, &tree, cancel)?;
+                }
                 age::age(&tree, bare.object_format())?;
             }
         } else {

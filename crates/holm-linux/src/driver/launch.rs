@@ -3,7 +3,7 @@
 
 use super::environment::{self, toolchains, variables};
 use super::{
-    LinuxDriver, base, blocking, disk_fault, exec, files, halt, layer, observe, project_id,
+    LinuxDriver, base, blocking, cache, disk_fault, exec, files, halt, layer, observe, project_id,
     workspace_id,
 };
 use crate::cgroup::{self, Limits};
@@ -174,6 +174,9 @@ fn plan(
         home: spec.home.clone(),
         layers: tree_layers(driver, &project, spec),
         home_layers: home_layers(driver, spec),
+        caches: cache::mounts(&driver.layout, spec, dirs).map_err(|error| {
+            disk_fault(&error, format!("cannot make the caches of {}", spec.id))
+        })?,
         objects: driver.layout.repository(&project).join("objects"),
         dir: dirs.dir.clone(),
         socket: dirs.socket.clone(),
@@ -203,13 +206,13 @@ fn plan(
 /// The base covers what was set up: what git tracks is always that of the commit.
 fn tree_layers(driver: &LinuxDriver, project: &ProjectId, spec: &WorkspaceSpec) -> Vec<PathBuf> {
     let base = base::tree(&driver.layout, project, spec);
-    let layers = spec.layer_keys();
+    let layers = spec.tree_layers();
     let layers = layers.map(|key| layer::directory(&driver.layout, &key).join("tree"));
     std::iter::once(base).chain(layers).collect()
 }
 
 fn home_layers(driver: &LinuxDriver, spec: &WorkspaceSpec) -> Vec<PathBuf> {
-    let layers = spec.layer_keys();
+    let layers = spec.tree_layers();
     let homes = layers.map(|key| layer::directory(&driver.layout, &key).join("home"));
     homes.filter(|home| home.is_dir()).collect()
 }

@@ -41,6 +41,9 @@ const TICK: Duration = Duration::from_millis(500);
 /// How much git may say of what is ignored.
 const MOST_LISTED: usize = 64 << 20;
 
+/// How a tree is called that a client brings.
+pub const BRINGING: &str = ".bringing-";
+
 /// What is noted with a layer.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Note {
@@ -54,7 +57,7 @@ pub struct Note {
 impl LinuxDriver {
     /// What the user should know of the workspace's layers.
     pub fn layer_notes(&self, spec: &WorkspaceSpec) -> Vec<String> {
-        let notes = spec.layer_keys().filter_map(|layer| {
+        let notes = spec.tree_layers().filter_map(|layer| {
             let path = directory(&self.layout, &layer).join("layer.json");
             let note: Note = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
             let (first, more) = (note.left_out.first()?, note.left_out.len() - 1);
@@ -76,10 +79,10 @@ pub fn directory(layout: &Layout, layer: &LayerKey) -> PathBuf {
     project.join("layers").join(&layer.key)
 }
 
-/// Whether all layers of a workspace are there.
-pub fn are_present(layout: &Layout, spec: &WorkspaceSpec) -> bool {
-    spec.layer_keys()
-        .all(|layer| directory(layout, &layer).is_dir())
+/// Whether the layer of the workspace's set-up is there, if it has one.
+pub fn is_present(layout: &Layout, spec: &WorkspaceSpec) -> bool {
+    let setup = spec.layers.setup.as_ref();
+    setup.is_none_or(|setup| directory(layout, &spec.layer(&setup.key)).is_dir())
 }
 
 /// Runs the commands, ends the workspace, and keeps what they made.
@@ -247,11 +250,7 @@ fn failed(
     (command, code): (&str, u8),
     mut log: Log,
 ) -> Fault {
-    let key = LayerKey {
-        project: spec.project_id.clone(),
-        key: format!("{FAILED}{}", setup.key),
-    };
-    let kept = directory(layout, &key);
+    let kept = directory(layout, &spec.layer(&format!("{FAILED}{}", setup.key)));
     let moved = log
         .end()
         .and_then(|()| fs::create_dir_all(kept.parent().unwrap_or(&kept)))
@@ -332,11 +331,7 @@ fn keep(
     if !changed.is_empty() {
         return Err(changed_tracked(&changed));
     }
-    let key = LayerKey {
-        project: spec.project_id.clone(),
-        key: setup.key.clone(),
-    };
-    let target = directory(layout, &key);
+    let target = directory(layout, &spec.layer(&setup.key));
     let layers = target.parent().unwrap_or(&target).to_owned();
     let building = layers.join(format!("{BUILDING}{id}"));
     let note = Note {

@@ -112,6 +112,7 @@ fn projects(meter: &mut Meter, path: &Path, usage: &mut DiskUsage) -> Result<(),
             let project = project.to_string();
             usage.layers.push((LayerKey { project, key }, bytes));
         }
+        usage.other += meter.tree(&entry.path().join("caches")).bytes;
         let measured = meter.tree(&entry.path().join("repo.git"));
         let repository = RepositoryUsage {
             bytes: measured.bytes,

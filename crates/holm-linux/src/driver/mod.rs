@@ -1,6 +1,8 @@
 //! The driver that the engine sees: observe and apply on this machine's kernel.
 
 mod base;
+mod bring;
+mod cache;
 mod disk;
 mod environment;
 mod exec;
@@ -36,6 +38,7 @@ use std::sync::Arc;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::mpsc;
 
+pub use bring::BroughtTree;
 pub use disk::{DiskUsage, RepositoryUsage, WorkspaceUsage};
 pub(crate) use files::make_directories;
 pub use remove::{remove_at, remove_tree};
@@ -143,7 +146,7 @@ impl Driver for LinuxDriver {
     }
 
     async fn has_layer(&self, spec: &WorkspaceSpec) -> Result<bool, Fault> {
-        Ok(layer::are_present(&self.layout, spec))
+        Ok(layer::is_present(&self.layout, spec))
     }
 
     async fn exec(&self, id: &WorkspaceId, request: ExecRequest) -> Result<ExecStream, Fault> {

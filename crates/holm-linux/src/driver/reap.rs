@@ -125,7 +125,7 @@ fn survey_layers(
         match builder {
             Some(Ok(id)) if known.workspaces.contains(&id) => {}
             Some(_) => survey.leftovers.push(layer.path()),
-            None if key.starts_with(layer::FAILED) => {
+            None if key.starts_with(layer::FAILED) || key.starts_with(layer::BRINGING) => {
                 if is_stale(&layer) {
                     survey.leftovers.push(layer.path());
                 }

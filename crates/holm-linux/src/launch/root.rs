@@ -5,7 +5,7 @@
 
 use super::{Stepped, etc};
 use crate::sys::mount::{NO_DEV, NO_SUID, READ_ONLY, Reach, set_attributes};
-use crate::wire::{Defence, LaunchFailure, LaunchPlan, Part};
+use crate::wire::{CacheMount, Defence, LaunchFailure, LaunchPlan, Part};
 use rustix::fs::{CWD, FileType, Mode, OFlags, mkdirat, openat, symlinkat};
 use rustix::io::Errno;
 use rustix::mount::{
@@ -164,6 +164,29 @@ impl NewRoot {
         );
         let home = overlay(&layers, Some((&own, &work)))?;
         self.attach(&home, &plan.home)
+    }
+
+    pub fn mount_caches(&self, plan: &LaunchPlan) -> Result<(), LaunchFailure> {
+        for cache in &plan.caches {
+            match self.mount_cache(cache) {
+                // What programs inside put in its place is theirs.
+                Err(error) if is_taken(&error) => {}
+                mounted => mounted.step(
+                    Part::Mount,
+                    &format!("mount the cache {}", cache.inside.display()),
+                )?,
+            }
+        }
+        Ok(())
+    }
+
+    fn mount_cache(&self, cache: &CacheMount) -> io::Result<()> {
+        let Some(below) = &cache.below else {
+            return self.show(&cache.own, &cache.inside, NO_SUID | NO_DEV);
+        };
+        let (own, work) = (open_directory(&cache.own)?, open_directory(&below.work)?);
+        let mount = overlay(&[open_directory(&below.layer)?], Some((&own, &work)))?;
+        self.attach(&mount, &cache.inside)
     }
 
     /// Nothing can be made on the root itself any more.

@@ -65,6 +65,7 @@ fn launch(dirs: &WorkspaceDirs, id: &WorkspaceId) -> Result<Isolation, LaunchFai
         home: "/trial/home".into(),
         layers: vec![base.clone()],
         home_layers: Vec::new(),
+        caches: Vec::new(),
         objects: base,
         dir: dirs.dir.clone(),
         socket: dirs.socket.clone(),

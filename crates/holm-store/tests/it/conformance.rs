@@ -80,6 +80,7 @@ pub fn workspace(project: &ProjectRecord, label: &str) -> WorkspaceRecord {
         brought: Brought::default(),
         layers: holm_engine::spec::Layers::default(),
         purpose: holm_engine::spec::Purpose::Work,
+        caches: Vec::new(),
     };
     WorkspaceRecord {
         id,

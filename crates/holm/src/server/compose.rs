@@ -8,8 +8,8 @@ use super::uploads::Received;
 use super::{App, blocking};
 use holm_api::workspace::CreateWorkspace;
 use holm_core::config::{
-    DriverName, Egress as ConfigEgress, EgressMode, Limits as ConfigLimits, Name, ProjectConfig,
-    Root, Scope,
+    DriverName, Egress as ConfigEgress, EgressMode, Limits as ConfigLimits, Name, Policy,
+    ProjectConfig, Root, Scope,
 };
 use holm_core::toolchain::{Client, Look, Visible, visible};
 use holm_core::{Code, Fault};
@@ -73,6 +73,17 @@ impl App {
             toolchains: &found.shown,
         };
         let layers = self.layers(create, project, asked, surroundings).await?;
+        let caches = self.caches(&judged.config, project, (&root, &home));
+        for cache in caches
+            .iter()
+            .filter(|cache| cache.policy == Policy::Shared.as_str())
+        {
+            let name = &cache.name;
+            notes.push(format!(
+                "the cache {name} is shared: what one workspace puts there, all others of this project \
+                 use; `policy = \"fork\"` keeps them apart"
+            ));
+        }
         let (brought, received) = self.brought(create)?;
         notes.extend(create.notes.iter().cloned());
         let spec = WorkspaceSpec {
@@ -101,6 +112,7 @@ impl App {
             brought,
             layers,
             purpose: Purpose::Work,
+            caches,
         };
         Ok(Composed {
             spec,

@@ -3,13 +3,14 @@
 use super::{App, blocking};
 use holm_api::workspace::CreateWorkspace;
 use holm_core::Fault;
-use holm_core::config::{Pattern, Project};
-use holm_core::layer::{self, Ingredients};
-use holm_engine::spec::{Layers, Setup};
+use holm_core::config::{Name, Pattern, Policy, Project, ProjectConfig};
+use holm_core::layer::{self, Ingredients, LayerKey};
+use holm_engine::spec::{Cache, Layers, Setup};
 use holm_engine::store::ProjectRecord;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::fmt::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -35,6 +36,7 @@ const MOST_KNOWN: usize = 64;
 
 /// How much of the digest is the key: enough that no two are alike.
 const KEY_LENGTH: usize = 32;
+const CACHE_KEY_LENGTH: usize = 8;
 
 // === impl App ===
 
@@ -46,7 +48,8 @@ impl App {
         asked: &Project,
         surroundings: Surroundings<'_>,
     ) -> Result<Layers, Fault> {
-        let warm = None;
+        let warm = LayerKey::warm(project.id.as_str());
+        let warm = self.engine.driver().has_brought(&warm).then_some(warm.key);
         if asked.setup.is_empty() {
             return Ok(Layers { setup: None, warm });
         }
@@ -71,13 +74,35 @@ impl App {
             inputs: layer::inputs(committed.iter().cloned(), &changed, patterns),
         };
         let setup = Setup {
-            key: key(&ingredients),
+            key: digest(&layer::canonical(&ingredients), KEY_LENGTH),
             commands: asked.setup.clone(),
         };
         Ok(Layers {
             setup: Some(setup),
             warm,
         })
+    }
+
+    /// The project's caches, with what each begins with.
+    pub fn caches(
+        &self,
+        config: &ProjectConfig,
+        project: &ProjectRecord,
+        (root, home): (&Path, &Path),
+    ) -> Vec<Cache> {
+        let caches = config.caches.iter().map(|(name, cache)| {
+            let path = cache.path.resolve(root, home);
+            let snapshot = cache_key(project.id.as_str(), name, &path);
+            let is_used =
+                cache.policy == Policy::Fork && self.engine.driver().has_brought(&snapshot);
+            Cache {
+                name: name.to_string(),
+                path,
+                policy: cache.policy.as_str().to_owned(),
+                snapshot: is_used.then_some(snapshot.key),
+            }
+        });
+        caches.collect()
     }
 
     async fn inputs(
@@ -126,10 +151,16 @@ impl KnownInputs {
     }
 }
 
-fn key(ingredients: &Ingredients) -> String {
-    let digest = Sha256::digest(layer::canonical(ingredients));
+/// The layer of a cache that is at `path` inside.
+pub fn cache_key(project: &str, name: &Name, path: &Path) -> LayerKey {
+    let digest = digest(path.as_os_str().as_bytes(), CACHE_KEY_LENGTH);
+    LayerKey::cache(project, name, &digest)
+}
+
+fn digest(content: &[u8], length: usize) -> String {
+    let digest = Sha256::digest(content);
     let mut text = String::new();
-    for byte in digest.iter().take(KEY_LENGTH / 2) {
+    for byte in digest.iter().take(length / 2) {
         // Writing to a string does not fail.
         let _ = write!(text, "{byte:02x}");
     }

@@ -19,6 +19,7 @@ mod projects;
 mod receive_pack;
 mod repositories;
 mod startup;
+mod trees;
 mod trust;
 mod uploads;
 mod view;
@@ -150,6 +151,10 @@ fn routes(app: Arc<App>) -> Router {
         .route("/projects/sync", post(projects::sync))
         .route("/projects/{id}", delete(projects::remove))
         .route("/projects/{id}/refs", post(projects::set_refs))
+        .route(
+            "/projects/{id}/trees",
+            post(trees::begin).put(trees::finish),
+        )
         .route(
             "/projects/{id}/receive-pack",
             get(receive_pack::receive_pack),

@@ -359,7 +359,10 @@ fn setup_gets_nothing_of_the_users_own() {
 fn stuck(island: &Island, seconds: u32) -> Repository<'_> {
     with_setup(
         island,
-        &["sh make-deps.sh", &format!("echo now waiting; exec sleep {seconds}")],
+        &[
+            "sh make-deps.sh",
+            &format!("echo now waiting; exec sleep {seconds}"),
+        ],
     )
 }
 

@@ -56,7 +56,7 @@ const ASKS: [(&str, &str, &str); 18] = [
     (
         "[caches]\nall = { path = \"/srv/cache\", policy = \"shared\" }",
         "caches.all",
-        "and write `/srv/cache`",
+        "one directory, at `/srv/cache`",
     ),
     (
         "[secrets.KEY]\nfrom = { env = \"STRIPE\" }\nto = [\"runs\"]",

@@ -137,7 +137,7 @@ impl LeftBehind {
             .find(|(file, _)| self.lock_files.contains(file));
         match known {
             Some((_, command)) => format!("`holm exec {label} -- {command}` installs them"),
-            None => format!("`holm enter {label}` and build there"),
+            None => "`holm up NEW-LABEL --warm` brings them, once for all workspaces".to_owned(),
         }
     }
 }
