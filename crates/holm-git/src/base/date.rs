@@ -17,21 +17,16 @@ pub struct Dated {
     pub nanoseconds: u32,
 }
 
-/// Returns how many files got their date.
 pub(super) fn date(
     tree: &Path,
     bare: &Bare,
     commit: &str,
     dates: &[Dated],
-) -> Result<usize, GitError> {
-    if dates.is_empty() {
-        return Ok(0);
-    }
+) -> Result<(), GitError> {
     let files: HashMap<String, String> = bare.files(commit)?.into_iter().collect();
     let failed = |errno: Errno| GitError::file("date", tree)(errno.into());
     let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
     let top = openat(CWD, tree, flags, Mode::empty()).map_err(failed)?;
-    let mut count = 0;
     for dated in dates {
         let is_same = files.get(&dated.path) == Some(&dated.object);
         let mut parts = Path::new(&dated.path).components();
@@ -49,7 +44,6 @@ pub(super) fn date(
             },
         };
         utimensat(&top, &dated.path, &times, AtFlags::SYMLINK_NOFOLLOW).map_err(failed)?;
-        count += 1;
     }
-    Ok(count)
+    Ok(())
 }

@@ -162,12 +162,13 @@ impl Building {
                 refresh_index(bare, &tree, cancel)?;
             }
             // Only a whole checkout is worth it. What changed since the nearest base stays as new as
-            // it is, so that build tools see that it is newer than what they made of that one.
-            if linked.is_none() {
-                if date::date(&tree, bare, commit, dates)? > 0 {
-                    refresh_index(bare, &tree, cancel)?;
-                }
+            // it is, so that build tools see that it is newer than what they made of that one. So
+            // does what has no date, where build output of a checkout may be a moment old.
+            if linked.is_none() && dates.is_empty() {
                 age::age(&tree, bare.object_format())?;
+            } else if linked.is_none() {
+                date::date(&tree, bare, commit, dates)?;
+                refresh_index(bare, &tree, cancel)?;
             }
         } else {
             write_git_dir(&tree, bare, None)?;

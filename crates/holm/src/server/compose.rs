@@ -15,8 +15,8 @@ use holm_core::toolchain::{Client, Look, Visible, visible};
 use holm_core::{Code, Fault};
 use holm_engine::WorkspaceSpec;
 use holm_engine::spec::{
-    Brought, Code as CodeSpec, DeclaredPort, Dirty, Egress, Environment, Limits, Network, Purpose,
-    Remote, Shared,
+    Brought, Cache, Code as CodeSpec, DeclaredPort, Dirty, Egress, Environment, Limits, Network,
+    Purpose, Remote, Shared,
 };
 use holm_engine::store::ProjectRecord;
 use std::collections::BTreeMap;
@@ -74,16 +74,7 @@ impl App {
         };
         let layers = self.layers(create, project, asked, surroundings).await?;
         let caches = self.caches(&judged.config, project, (&root, &home));
-        for cache in caches
-            .iter()
-            .filter(|cache| cache.policy == Policy::Shared.as_str())
-        {
-            let name = &cache.name;
-            notes.push(format!(
-                "the cache {name} is shared: what one workspace puts there, all others of this project \
-                 use; `policy = \"fork\"` keeps them apart"
-            ));
-        }
+        notes.extend(shared_caches(&caches));
         let (brought, received) = self.brought(create)?;
         notes.extend(create.notes.iter().cloned());
         let spec = WorkspaceSpec {
@@ -293,6 +284,18 @@ async fn look_for_programs(
         Ok(visible(&client, &look))
     })
     .await
+}
+
+/// What is dangerous about a cache that others write is said each time.
+fn shared_caches(caches: &[Cache]) -> impl Iterator<Item = String> {
+    let shared = |cache: &&Cache| cache.policy == Policy::Shared.as_str();
+    caches.iter().filter(shared).map(|cache| {
+        format!(
+            "the cache {} is shared: what one workspace puts there, all others of this project use; \
+             `policy = \"fork\"` keeps them apart",
+            cache.name
+        )
+    })
 }
 
 fn no_driver(driver: DriverName) -> Fault {

@@ -9,9 +9,10 @@ use holm_api::disk::{BaseSize, Disk, LayerSize, RepositorySize, TrashSize, Works
 use holm_api::workspace::Workspace;
 use holm_core::config::rough_size;
 use holm_core::layer::LayerKey;
-use holm_core::trash::is_short;
+use holm_core::trash::{BaseKey, is_short};
 use holm_core::{Fault, ProjectId};
 use holm_engine::View;
+use holm_engine::store::WorkspaceRecord;
 use holm_linux::driver::DiskUsage;
 use jiff::Timestamp;
 use std::collections::HashMap;
@@ -84,17 +85,8 @@ impl App {
         let names: HashMap<ProjectId, String> = projects
             .map(|(project, _)| (project.id, project.name.to_string()))
             .collect();
-        let mut users: HashMap<(String, Option<String>), u64> = HashMap::new();
-        let mut layer_users: HashMap<LayerKey, u64> = HashMap::new();
         let records = live.iter().map(|(record, _)| record);
-        for record in records.chain(trashed.iter().map(|found| &found.record)) {
-            let spec = &record.spec;
-            let base = (spec.project_id.clone(), spec.code.commit.clone());
-            *users.entry(base).or_default() += 1;
-            for layer in spec.layer_keys() {
-                *layer_users.entry(layer).or_default() += 1;
-            }
-        }
+        let users = Users::of(records.chain(trashed.iter().map(|found| &found.record)));
         let name_of = |id: &str| {
             let id = ProjectId::parse(id).ok()?;
             names.get(&id).cloned()
@@ -107,10 +99,7 @@ impl App {
                 project_id: key.project.clone(),
                 commit: key.commit.clone(),
                 bytes: *bytes,
-                used_by: users
-                    .get(&(key.project.clone(), key.commit.clone()))
-                    .copied()
-                    .unwrap_or(0),
+                used_by: users.of_base(key),
             })
             .collect();
         let layers = usage.layers.iter().map(|(layer, bytes)| LayerSize {
@@ -118,7 +107,7 @@ impl App {
             project_id: layer.project.clone(),
             key: layer.key.clone(),
             bytes: *bytes,
-            used_by: layer_users.get(layer).copied().unwrap_or(0),
+            used_by: users.of_layer(layer),
         });
         let layers: Vec<_> = layers.collect();
         let workspaces = live.iter().map(|(record, project)| {
@@ -161,6 +150,40 @@ impl App {
             layers,
             notes,
         })
+    }
+}
+
+/// How many workspaces use what, live or in the trash.
+#[derive(Default)]
+struct Users {
+    bases: HashMap<BaseKey, u64>,
+    layers: HashMap<LayerKey, u64>,
+}
+
+// === impl Users ===
+
+impl Users {
+    fn of<'a>(records: impl Iterator<Item = &'a WorkspaceRecord>) -> Self {
+        let mut users = Self::default();
+        for record in records {
+            let base = BaseKey {
+                project: record.spec.project_id.clone(),
+                commit: record.spec.code.commit.clone(),
+            };
+            *users.bases.entry(base).or_default() += 1;
+            for layer in record.spec.layer_keys() {
+                *users.layers.entry(layer).or_default() += 1;
+            }
+        }
+        users
+    }
+
+    fn of_base(&self, key: &BaseKey) -> u64 {
+        self.bases.get(key).copied().unwrap_or(0)
+    }
+
+    fn of_layer(&self, key: &LayerKey) -> u64 {
+        self.layers.get(key).copied().unwrap_or(0)
     }
 }
 

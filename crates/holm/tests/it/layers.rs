@@ -420,3 +420,43 @@ fn a_daemon_that_dies_in_the_middle_of_setup_is_recovered_from() {
     configure(&repository, &["sh make-deps.sh"]);
     repository.up("a");
 }
+
+#[test]
+fn a_real_installer_runs_once() {
+    let island = Island::new();
+    let repository = island.repository("shop");
+    // A package of its own, packed, so that nothing goes out.
+    repository.write(
+        "dep/package.json",
+        r#"{"name": "dep", "version": "1.0.0", "main": "index.js", "bin": {"dep": "index.js"}}"#,
+    );
+    repository.write(
+        "dep/index.js",
+        "#!/usr/bin/env node\nmodule.exports = 41;\n",
+    );
+    repository.write(
+        "package.json",
+        r#"{"name": "shop", "version": "1.0.0", "dependencies": {"dep": "file:dep-1.0.0.tgz"}}"#,
+    );
+    repository.write(".gitignore", "node_modules\n");
+    repository.write("holm.toml", "[project]\nsetup = [\"npm ci --offline\"]\n");
+    island.run(&repository.path, "npm", &["pack", "./dep"]).ok();
+    let lock = ["install", "--offline", "--package-lock-only"];
+    island.run(&repository.path, "npm", &lock).ok();
+    repository.commit("a package");
+    repository.holm(&["up", "-n", "2", "x"]).ok();
+    for label in ["x-1", "x-2"] {
+        let script = "node -p \"require('dep') + 1\"; test -x node_modules/.bin/dep && git status --porcelain";
+        assert_eq!(island.sh(label, script).ok().out(), "42");
+    }
+    assert_eq!(layers(&island).len(), 1);
+    // The lock file is an input without being written down as one.
+    repository.write(
+        "package.json",
+        r#"{"name": "shop", "version": "1.0.1", "dependencies": {"dep": "file:dep-1.0.0.tgz"}}"#,
+    );
+    island.run(&repository.path, "npm", &lock).ok();
+    repository.commit("another version");
+    repository.up("y");
+    assert_eq!(layers(&island).len(), 2);
+}

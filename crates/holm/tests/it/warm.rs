@@ -1,10 +1,10 @@
 //! `up --warm`: build output of the user's checkout is the project's first layer.
 
-use crate::support::{Island, Repository};
+use crate::support::{Island, Place, Ran, Repository, Toolchain};
 use std::os::unix::fs::MetadataExt;
 
 /// A cargo project that was built in the checkout.
-fn built(island: &Island) -> Repository<'_> {
+fn built<'a>(island: &'a Island, toolchain: &Toolchain) -> Repository<'a> {
     let repository = island.repository("shop");
     repository.write(
         "Cargo.toml",
@@ -18,21 +18,13 @@ fn built(island: &Island) -> Repository<'_> {
     repository.write(".gitignore", "target/\n.env\nsecrets/\n");
     repository.write(".env", "SECRET\n");
     repository.write("secrets/key", "SECRET\n");
-    cargo(&repository);
+    let mut command = island.command("cargo", &repository.path);
+    command
+        .args(["build", "--offline"])
+        .env("PATH", toolchain.path());
+    Ran::new(&mut command).ok();
     repository.commit("a program");
     repository
-}
-
-fn cargo(repository: &Repository<'_>) {
-    let island = repository.island;
-    let mut command = island.command("cargo", &repository.path);
-    command.args(["build", "--offline"]).env("PATH", path());
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{output:?}");
-}
-
-fn path() -> String {
-    std::env::var("PATH").unwrap()
 }
 
 /// What cargo says inside, without the time it took.
@@ -44,20 +36,24 @@ fn build_inside(island: &Island, workspace: &str) -> String {
     built.ok().out()
 }
 
-fn up(repository: &Repository<'_>, arguments: &[&str]) -> serde_json::Value {
+fn up_with(
+    toolchain: &Toolchain,
+    repository: &Repository<'_>,
+    arguments: &[&str],
+) -> serde_json::Value {
     let island = repository.island;
     let mut command =
         island.holm_command(&repository.path, &[&["up", "--json"], arguments].concat());
-    let output = command.env("PATH", path()).output().unwrap();
-    assert!(output.status.success(), "{output:?}");
-    serde_json::from_slice(&output.stdout).unwrap()
+    Ran::new(command.env("PATH", toolchain.path())).json()
 }
 
 #[test]
 fn a_build_of_the_checkout_is_not_repeated() {
     let island = Island::new();
-    let repository = built(&island);
-    let made = up(&repository, &["a", "--warm"]);
+    let toolchain = Toolchain::install(&island);
+    let repository = built(&island, &toolchain);
+    let up = |arguments: &[&str]| up_with(&toolchain, &repository, arguments);
+    let made = up(&["a", "--warm"]);
     let notes = made["notes"].to_string();
     assert!(
         notes.contains("build output of this checkout (target: "),
@@ -75,11 +71,11 @@ fn a_build_of_the_checkout_is_not_repeated() {
     );
     assert_eq!(island.sh("a", "git status --porcelain").ok().out(), "");
     // Later workspaces have it without asking, also of another commit, where only what changed is built.
-    up(&repository, &["b"]);
+    up(&["b"]);
     assert!(build_inside(&island, "b").contains("Fresh shop"));
     repository.write("src/other.rs", "pub const NUMBER: u32 = 2;\n");
     repository.commit("two");
-    up(&repository, &["c"]);
+    up(&["c"]);
     let said = build_inside(&island, "c");
     assert!(
         said.contains("Dirty shop") && said.ends_with("\n2"),
@@ -87,7 +83,7 @@ fn a_build_of_the_checkout_is_not_repeated() {
     );
     assert_eq!(build_inside(&island, "b").lines().last(), Some("1"));
     // It is taken once.
-    let again = up(&repository, &["d", "--warm"]);
+    let again = up(&["d", "--warm"]);
     let notes = again["notes"].to_string();
     assert!(
         notes.contains("has build output of a checkout already"),
@@ -124,11 +120,13 @@ fn a_build_of_the_checkout_is_not_repeated() {
 #[test]
 fn a_source_that_is_newer_than_the_build_is_built_again() {
     let island = Island::new();
-    let repository = built(&island);
+    let toolchain = Toolchain::install(&island);
+    let repository = built(&island, &toolchain);
+    let up = |arguments: &[&str]| up_with(&toolchain, &repository, arguments);
     // Committed, and not built in the checkout.
     repository.write("src/other.rs", "pub const NUMBER: u32 = 3;\n");
     repository.commit("three");
-    up(&repository, &["a", "--warm"]);
+    up(&["a", "--warm"]);
     let said = build_inside(&island, "a");
     assert!(
         said.contains("Dirty shop") && said.ends_with("\n3"),
@@ -136,7 +134,7 @@ fn a_source_that_is_newer_than_the_build_is_built_again() {
     );
     // So is an uncommitted change.
     repository.write("src/other.rs", "pub const NUMBER: u32 = 4;\n");
-    up(&repository, &["b", "--dirty"]);
+    up(&["b", "--dirty"]);
     assert_eq!(build_inside(&island, "b").lines().last(), Some("4"));
 }
 
@@ -149,13 +147,13 @@ fn setup_runs_on_top_of_what_was_brought() {
     repository.write("target/out", "built\n");
     repository.write("holm.toml", "[project]\nsetup = [\"rm -rf node_modules; mkdir -p node_modules/new; cat target/out > node_modules/new/x\"]\n");
     repository.commit("set up");
-    up(&repository, &["a", "--warm"]);
+    repository.holm(&["up", "a", "--warm"]).ok();
     let look = "ls node_modules target; cat node_modules/new/x; git status --porcelain";
     let seen = island.sh("a", look).ok().out();
     assert_eq!(seen, "node_modules:\nnew\n\ntarget:\nout\nbuilt");
     // A checkout without any is said to be so.
     let empty = island.repository("empty");
-    let made = up(&empty, &["x", "--warm"]);
+    let made = empty.holm(&["up", "x", "--warm", "--json"]).json();
     assert!(
         made["notes"]
             .to_string()
@@ -166,13 +164,13 @@ fn setup_runs_on_top_of_what_was_brought() {
 
 #[test]
 fn the_daemon_of_another_user_gets_it_too() {
-    let Some(place) = crate::support::Place::new() else {
+    let Some(place) = Place::new() else {
         return;
     };
     let repository = place.repository();
     let script = "mkdir -p target && echo built > target/out && touch -d 2001-02-03T04:05:06Z target/out \
         && echo target >> .gitignore && git add . && git commit -qm ignored";
-    let ran = crate::support::Ran::new(place.command("sh", &repository).args(["-c", script]));
+    let ran = Ran::new(place.command("sh", &repository).args(["-c", script]));
     ran.ok();
     place.holm(&repository, &["up", "a", "--warm"]).ok();
     let seen = place.sh(

@@ -10,6 +10,7 @@ mod ran;
 mod repository;
 mod running;
 mod terminal;
+mod toolchain;
 mod user;
 
 pub use census::{Census, Process, is_gone, state_of};
@@ -19,6 +20,7 @@ pub use ran::Ran;
 pub use repository::Repository;
 pub use running::{Running, send};
 pub use terminal::{Act, play};
+pub use toolchain::Toolchain;
 pub use user::program;
 
 use std::time::{Duration, Instant};
