@@ -12,6 +12,8 @@ pub struct Status {
     pub uid: u32,
     pub data_dir: String,
     pub socket: String,
+    /// Of the front door.
+    pub port: Option<u16>,
     pub started_at: String,
     pub workspaces: u64,
     pub running: u64,

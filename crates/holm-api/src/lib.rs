@@ -3,13 +3,18 @@
 //! Domain types live in `holm-core`; here are their shapes in JSON. The typed [`Client`] is the
 //! only way that the CLI (and later MCP and the dashboard's server side) reaches the engine.
 
+pub mod browser;
 pub mod client;
 pub mod daemon;
 pub mod disk;
+pub mod egress;
 pub mod error;
+pub mod event;
 pub mod exec;
 pub mod files;
+pub mod port;
 pub mod project;
+pub mod reload;
 pub mod work;
 pub mod workspace;
 

@@ -67,6 +67,9 @@ pub struct Port {
     pub canonical: bool,
     /// declared discovered
     pub source: String,
+    /// Whether a program inside listens on it now.
+    #[serde(default)]
+    pub listening: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -72,6 +72,7 @@ codes! {
     ProjectNotFound, "project_not_found", NotFound, "no project has this name";
     RefNotFound, "ref_not_found", NotFound, "the repository has no such ref";
     PathNotFound, "path_not_found", NotFound, "the file or directory does not exist";
+    PortNotFound, "port_not_found", NotFound, "the workspace has no port of this name";
     NotFound, "not_found", NotFound, "the API has no such route";
     Ambiguous, "ambiguous", Refused, "the name stands for more than one workspace";
     LabelTaken, "label_taken", Refused, "another live workspace of the project has this label";
@@ -91,6 +92,8 @@ codes! {
     NotRunning, "not_running", Refused, "the workspace is stopped and may not be started";
     Busy, "busy", Refused, "another operation on this workspace is under way";
     Refused, "refused", Refused, "the request is not allowed here";
+    PortTaken, "port_taken", Refused, "another program holds the port";
+    NoBrowser, "no_browser", Failed, "no browser can be started on this machine";
     InsideWorkspace, "inside_workspace", Refused, "this command does not work inside a workspace";
     IsolationMissing, "isolation_missing", Refused, "a required part of the isolation is not available on this machine";
     LimitUnavailable, "limit_unavailable", Refused, "a limit of holm.toml cannot be enforced on this machine";

@@ -7,6 +7,7 @@
 pub mod admission;
 pub mod concern;
 pub mod config;
+pub mod egress;
 pub mod fault;
 pub mod id;
 pub mod idle;
@@ -14,6 +15,7 @@ pub mod label;
 pub mod layer;
 pub mod plan;
 pub mod reference;
+pub mod route;
 pub mod side;
 pub mod state;
 pub mod toolchain;

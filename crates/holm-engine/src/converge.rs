@@ -4,6 +4,7 @@
 use crate::driver::{Driver, Ended, Journaled, Progress, Sighting};
 use crate::engine::Inner;
 use crate::failpoint::{self, Moment};
+use crate::notice::Notice;
 use crate::spec::WorkspaceSpec;
 use crate::store::{Outcome, Store, WorkspaceRecord};
 use holm_core::plan::{Action, Base, Desired, Files, Keeper, Observed, plan};
@@ -84,8 +85,19 @@ impl<D: Driver, S: Store> Inner<D, S> {
                 return Err(fault);
             }
             ended?;
+            self.tell_of(record, *action);
         }
         Ok(())
+    }
+
+    /// Nobody hears of a workspace before it is whole.
+    fn tell_of(&self, record: &WorkspaceRecord, action: Action) {
+        let notice = match (record.birth, action) {
+            (Birth::Acknowledged, Action::Launch) => Notice::Started,
+            (Birth::Acknowledged, Action::Halt) => Notice::Stopped,
+            _ => return,
+        };
+        self.notices.tell(&record.id, notice);
     }
 
     async fn apply_between_moments(

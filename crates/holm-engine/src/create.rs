@@ -9,6 +9,7 @@ use crate::converge::Goal;
 use crate::driver::{Driver, Progress};
 use crate::engine::{Engine, Inner, View, detached, now};
 use crate::failpoint::{self, Moment};
+use crate::notice::Notice;
 use crate::spec::WorkspaceSpec;
 use crate::store::{Store, StoreError, WorkspaceRecord};
 use holm_core::plan::Desired;
@@ -198,6 +199,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
         let outcome = match made {
             Ok(sighting) => {
                 record.birth = Birth::Acknowledged;
+                self.notices.tell(&record.id, Notice::Created);
                 self.seen(record.clone(), sighting).await.map(Created::New)
             }
             Err(fault) => {
@@ -322,6 +324,7 @@ fn pending(new: &NewWorkspace, id: WorkspaceId, label: Label) -> WorkspaceRecord
         last_used_at: at,
         dirty: None,
         removed_at: None,
+        labelled_at: at,
     }
 }
 

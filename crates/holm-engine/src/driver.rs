@@ -7,6 +7,7 @@ use holm_core::layer::LayerKey;
 use holm_core::plan::{Action, Observed};
 use holm_core::trash::BaseKey;
 use holm_core::{Fault, ProjectId, WorkspaceId};
+use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::future::Future;
 use std::io;
@@ -84,6 +85,19 @@ pub struct Survey {
     pub unknown: Vec<PathBuf>,
 }
 
+/// A port of a workspace as `holm here` shows it inside.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToldPort {
+    pub name: String,
+    pub port: u16,
+    pub host_port: Option<u16>,
+    pub url: Option<String>,
+    /// Whether `localhost:<port>` of the host leads here.
+    pub canonical: bool,
+    /// declared discovered
+    pub source: String,
+}
+
 /// How the last run of a workspace's processes ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ended {
@@ -140,6 +154,13 @@ pub trait Driver: Send + Sync + 'static {
         &self,
         id: &WorkspaceId,
     ) -> impl Future<Output = Result<mpsc::Receiver<Vec<u16>>, Fault>> + Send;
+
+    /// Tells a running workspace how its ports are reached, for whoever asks inside.
+    fn tell_ports(
+        &self,
+        id: &WorkspaceId,
+        ports: Vec<ToldPort>,
+    ) -> impl Future<Output = Result<(), Fault>> + Send;
 
     /// Changes where a running workspace's gateway may go; what is no longer allowed is cut.
     fn set_egress(

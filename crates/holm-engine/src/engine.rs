@@ -12,6 +12,7 @@ use crate::idle::Uses;
 use crate::isolation::Isolation;
 use crate::layers::Setups;
 use crate::locks::Locks;
+use crate::notice::{Notice, Notices};
 use crate::spec::Purpose;
 use crate::store::{Store, WorkspaceRecord};
 use holm_core::plan::{Desired, Keeper, State};
@@ -49,6 +50,7 @@ pub(crate) struct Inner<D, S> {
     /// One collection at a time.
     pub(crate) collecting: tokio::sync::Mutex<()>,
     pub(crate) uses: Uses,
+    pub(crate) notices: Notices,
 }
 
 /// A workspace as it is: what is stored, and what was just seen of it.
@@ -91,6 +93,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
                 making: tokio::sync::RwLock::new(()),
                 collecting: tokio::sync::Mutex::new(()),
                 uses: Uses::default(),
+                notices: Notices::default(),
             }),
         }
     }
@@ -148,15 +151,26 @@ impl<D: Driver, S: Store> Engine<D, S> {
         self.inner.view(record).await
     }
 
+    /// As [`show`](Self::show), after what is just being done to the workspace.
+    pub async fn show_in_turn(&self, id: &WorkspaceId) -> Result<View, Fault> {
+        let _turn = self.inner.workspaces.lock(id).await;
+        self.show(id).await
+    }
+
     /// Changes what the workspace is called, and nothing else.
     pub async fn rename(&self, id: &WorkspaceId, label: Label) -> Result<View, Fault> {
         let (inner, id) = (Arc::clone(&self.inner), id.clone());
         detached(async move {
             let _turn = inner.workspaces.lock(&id).await;
-            inner.live(&id).await?;
+            let earlier = inner.live(&id).await?.label;
             let (key, text) = (id.clone(), label.clone());
-            let renamed = inner.store.call(move |store| store.set_label(&key, &text));
+            let renamed = inner
+                .store
+                .call(move |store| store.set_label(&key, &text, now()));
             renamed.await?;
+            if earlier != label {
+                inner.notices.tell(&id, Notice::Renamed { earlier });
+            }
             let record = inner.live(&id).await?;
             let view = inner.view(record).await?;
             if view.state == State::Running
@@ -316,7 +330,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
             .collect())
     }
 
-    async fn project_name(&self, id: &ProjectId) -> Result<ProjectName, Fault> {
+    pub(crate) async fn project_name(&self, id: &ProjectId) -> Result<ProjectName, Fault> {
         let key = id.clone();
         let project = self.store.call(move |store| store.project(&key)).await?;
         let project = project.ok_or_else(|| crate::projects::no_project(id))?;

@@ -5,6 +5,7 @@
 
 use crate::driver::{Condemn, Condemned, Driver, Known, Progress, Survey};
 use crate::engine::{Engine, Inner, detached, now};
+use crate::notice::Notice;
 use crate::store::{Store, WorkspaceRecord};
 use holm_core::layer::{LayerKey, unused_layers};
 use holm_core::trash::{BaseKey, Extent, may_go, unused_bases};
@@ -174,7 +175,9 @@ impl<D: Driver, S: Store> Inner<D, S> {
         let id = record.id.clone();
         self.store
             .call(move |store| store.forget_trashed(&id))
-            .await
+            .await?;
+        self.notices.tell(&record.id, Notice::Forgotten);
+        Ok(())
     }
 
     /// Projects that were removed, and that the trash needed until now.

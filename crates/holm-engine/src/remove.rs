@@ -4,6 +4,7 @@ use crate::converge::Goal;
 use crate::driver::{Driver, Progress};
 use crate::engine::{Engine, Inner, View, detached, no_workspace, now};
 use crate::failpoint::{self, Moment};
+use crate::notice::Notice;
 use crate::store::{Store, WorkspaceRecord};
 use crate::unsaved::{Unsaved, examine};
 use holm_core::plan::{Desired, Keeper};
@@ -121,6 +122,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
             .call(move |store| store.set_removed(&id, at))
             .await?;
         record.removed_at = Some(at);
+        self.notices.tell(&record.id, Notice::Removed);
         self.seen(record, sighting).await
     }
 }

@@ -6,6 +6,7 @@
 use crate::converge::Goal;
 use crate::driver::{Driver, Progress};
 use crate::engine::{Engine, Inner, View, detached, now};
+use crate::notice::Notice;
 use crate::projects::free_name;
 use crate::store::{Store, StoreError, WorkspaceRecord};
 use holm_core::plan::{Desired, Files};
@@ -83,6 +84,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
         let dropped = self.store.call(move |store| store.drop_open_entries(&id));
         dropped.await?;
         self.note_use(&record.id, now());
+        self.notices.tell(&record.id, Notice::Restored);
         let record = self.record(&record.id).await?;
         Ok(Restored {
             view: self.seen(record, sighting).await?,

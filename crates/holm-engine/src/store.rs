@@ -48,7 +48,48 @@ pub struct WorkspaceRecord {
     pub dirty: Option<bool>,
     /// When it went to the trash. Until then it is live and its label is taken.
     pub removed_at: Option<Timestamp>,
+    /// Since when it has its label: of two projects' workspaces with one label the first is reached
+    /// by it.
+    pub labelled_at: Timestamp,
 }
+
+/// A host port that leads to a port of a workspace, and to nothing else for as long as there is the
+/// workspace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    pub workspace: WorkspaceId,
+    pub port: u16,
+    pub host_port: u16,
+}
+
+/// A port of the host that leads to the port of the same number of a workspace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Canonical {
+    pub port: u16,
+    pub workspace: WorkspaceId,
+}
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    pub at: Timestamp,
+    /// `workspace.created`, `port.opened`, …
+    pub kind: String,
+    /// As it was called then; it may be gone for good now.
+    pub workspace: WorkspaceId,
+    /// A JSON object.
+    pub detail: String,
+}
+
+/// An event with its place in the order of all.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EventRecord {
+    pub cursor: u64,
+    pub event: Event,
+}
+
+/// How many events are kept; the oldest go.
+pub const EVENTS_KEPT: u64 = 10_000;
 
 /// The key of one planned action in the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -107,7 +148,10 @@ pub trait Store: Send + Sync + 'static {
     fn latest_workspace(&self, project: &ProjectId) -> Result<Option<WorkspaceRecord>, StoreError>;
 
     /// Changes the label of a live workspace and nothing else. Durable. `LabelTaken`.
-    fn set_label(&self, id: &WorkspaceId, label: &Label) -> Result<(), StoreError>;
+    fn set_label(&self, id: &WorkspaceId, label: &Label, at: Timestamp) -> Result<(), StoreError>;
+
+    /// Stores another spec of a live workspace; id, project and label in it stay as they are.
+    fn set_spec(&self, id: &WorkspaceId, spec: &WorkspaceSpec) -> Result<(), StoreError>;
 
     /// Durable.
     fn set_desired(&self, id: &WorkspaceId, desired: Desired) -> Result<(), StoreError>;
@@ -155,6 +199,36 @@ pub trait Store: Send + Sync + 'static {
     fn approve(&self, project: &ProjectId, digest: &str, at: Timestamp) -> Result<(), StoreError>;
 
     fn is_approved(&self, project: &ProjectId, digest: &str) -> Result<bool, StoreError>;
+
+    /// The claims of every workspace, also of those in the trash, by host port.
+    fn claims(&self) -> Result<Vec<Claim>, StoreError>;
+
+    /// Claims a host port; an earlier claim of the same port of the workspace ends, and its host
+    /// port is nobody's. One that the workspace has for another port leads to this one from now on.
+    /// `PortTaken` when it is or was another workspace's, `NoSuchWorkspace`.
+    fn claim_port(&self, claim: &Claim, at: Timestamp) -> Result<(), StoreError>;
+
+    /// Host ports that were claimed and are nobody's now, those that were claimed first first.
+    fn abandoned_ports(&self) -> Result<Vec<u16>, StoreError>;
+
+    /// A host port that is nobody's may be claimed again.
+    fn forget_abandoned_port(&self, host_port: u16) -> Result<(), StoreError>;
+
+    /// Which workspaces have which canonical ports, by port.
+    fn canonical(&self) -> Result<Vec<Canonical>, StoreError>;
+
+    /// Replaces all of them. Durable. `NoSuchWorkspace` when one of them is not live, and then
+    /// nothing changes.
+    fn set_canonical(&self, wanted: &[Canonical]) -> Result<(), StoreError>;
+
+    /// Appends an event and returns its cursor. Of more than [`EVENTS_KEPT`] the oldest go.
+    fn add_event(&self, event: &Event) -> Result<u64, StoreError>;
+
+    /// At most `most` events behind a cursor, in order.
+    fn events(&self, after: u64, most: usize) -> Result<Vec<EventRecord>, StoreError>;
+
+    /// The cursor of the newest event, 0 when there was none.
+    fn last_event(&self) -> Result<u64, StoreError>;
 }
 
 type Cause = Box<dyn Error + Send + Sync>;
@@ -171,6 +245,8 @@ pub enum StoreError {
     NoSuchWorkspace(WorkspaceId),
     #[error("project {project} has {live} workspaces")]
     ProjectInUse { project: ProjectId, live: u64 },
+    #[error("the host port {0} is claimed")]
+    PortTaken(u16),
     #[error("workspace {0} belongs to the user and cannot be forgotten")]
     Acknowledged(WorkspaceId),
     #[error("the state in {path} was written by a newer holm (schema {found}, known {known})")]
@@ -237,6 +313,10 @@ impl From<StoreError> for Fault {
             StoreError::ReadOnly { .. } => (
                 Code::ReadOnly,
                 "make the directory writable, or use another one with HOLM_HOME".to_owned(),
+            ),
+            StoreError::PortTaken(_) => (
+                Code::Busy,
+                "`holm ports` lists the host ports that are claimed".to_owned(),
             ),
             StoreError::Acknowledged(_) | StoreError::Failed { .. } => (
                 Code::Internal,

@@ -132,6 +132,11 @@ impl WorkspaceDirs {
         self.dir.join("setup.log")
     }
 
+    /// The record of what left and what was refused; older ones have a number behind it.
+    pub fn egress(&self) -> PathBuf {
+        self.dir.join("egress.jsonl")
+    }
+
     pub fn keeper_log(&self) -> PathBuf {
         self.dir.join("keeper.log")
     }

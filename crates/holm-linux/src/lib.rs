@@ -27,6 +27,8 @@ pub mod measure;
 #[cfg(target_os = "linux")]
 pub mod mover;
 #[cfg(target_os = "linux")]
+mod netlink;
+#[cfg(target_os = "linux")]
 pub mod probe;
 #[cfg(target_os = "linux")]
 mod process;

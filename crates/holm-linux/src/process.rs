@@ -12,8 +12,12 @@ use std::time::Duration;
 /// traffic makes shorter ones.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
+/// Of the flags in `/proc/<pid>/stat`: it is ending.
+const EXITING: u64 = 0x4;
+
 struct Stat {
     state: char,
+    flags: u64,
     started: u64,
 }
 
@@ -22,16 +26,37 @@ fn stat(pid: i32) -> Option<Stat> {
     // The name is between the first and the last parenthesis and may have any byte in it.
     let mut fields = text.rsplit_once(')')?.1.split_ascii_whitespace();
     let state = fields.next()?.chars().next()?;
-    // The state is the third field, the time of the start the 22nd.
-    let started = fields.nth(18)?.parse().ok()?;
-    Some(Stat { state, started })
+    // The state is the third field, the flags are the ninth, the time of the start is the 22nd.
+    let flags = fields.nth(5)?.parse().ok()?;
+    let started = fields.nth(12)?.parse().ok()?;
+    Some(Stat {
+        state,
+        flags,
+        started,
+    })
 }
 
-/// Why a process cannot answer, if it is stopped or frozen, or hangs in the kernel. Blocks when it
-/// seems to hang.
+/// Whether SIGKILL waits for the process to get a processor. On a busy machine that takes a while,
+/// and until then everything else looks as if it were well.
+fn is_killed(pid: i32) -> bool {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let pending = text.lines().filter_map(|line| {
+        let masks = ["SigPnd:", "ShdPnd:"];
+        let mask = masks.iter().find_map(|name| line.strip_prefix(name))?;
+        u64::from_str_radix(mask.trim(), 16).ok()
+    });
+    let kill = 1u64 << (libc::SIGKILL - 1);
+    pending.into_iter().any(|mask| mask & kill != 0)
+}
+
+/// Why a process cannot answer, if it is stopped or frozen, is ending, or hangs in the kernel. Blocks
+/// when it seems to hang.
 pub fn standstill(pid: i32) -> Option<&'static str> {
     if cgroup::is_frozen(pid) {
         return Some("is frozen");
+    }
+    if stat(pid)?.flags & EXITING != 0 || is_killed(pid) {
+        return Some("is ending");
     }
     let mut waited = Duration::ZERO;
     let pause = Duration::from_millis(20);
@@ -117,6 +142,7 @@ mod tests {
         real.kill();
         assert!(real.ends_within(Duration::from_secs(10)));
         assert!(!real.is_alive(), "a zombie is not alive");
+        assert_eq!(standstill(pid), Some("is ending"));
         child.wait().unwrap();
     }
 }

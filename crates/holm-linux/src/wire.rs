@@ -7,9 +7,11 @@
 
 use crate::cgroup;
 use holm_engine::Isolation;
+use holm_engine::driver::ToldPort;
 use holm_engine::spec::{Egress, Network};
 use serde::{Deserialize, Serialize};
 use std::io;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 /// The version of everything in this file. Whatever the versions, a keeper answers `status`, `stop`
@@ -70,6 +72,9 @@ pub struct LaunchPlan {
     /// What leads in and out.
     #[serde(default)]
     pub network: Network,
+    /// The machine's own addresses; the keeper looks.
+    #[serde(default)]
+    pub machine: Vec<IpAddr>,
     /// What `holm here` says, but for what changes.
     pub here: serde_json::Value,
     /// Defences that a test switched off to show what they hold back.
@@ -114,6 +119,10 @@ pub enum Defence {
     NoHostSockets,
     /// Renames that overlayfs refuses are done by copying.
     Mover,
+    /// The kernel refuses connections that may not leave.
+    EgressRules,
+    /// The gateway asks again before it dials, and the resolver before it answers.
+    Gateway,
 }
 
 /// The keeper's one answer on its stdout.
@@ -140,6 +149,8 @@ pub struct LaunchFailure {
 pub enum Part {
     User,
     Network,
+    /// The rules that hold what leaves.
+    Egress,
     Mount,
     Overlay,
     Proc,
@@ -177,6 +188,8 @@ pub enum Op {
     },
     /// Answered with `Listening` at once and at every change.
     WatchPorts,
+    /// How the ports are reached, for whoever asks inside.
+    TellPorts(Vec<ToldPort>),
     SetEgress(Egress),
     /// Answered with `Dialled`; then the connection itself carries the bytes.
     DialOut {
@@ -328,6 +341,8 @@ pub struct Spawn {
 pub enum FromInit {
     /// Said by the launcher before init is there. Descriptor: where renames are told.
     Renames,
+    /// Said by the launcher before init is there. Descriptor: a socket of the workspace's network.
+    Doorway(Doorway),
     Hello {
         version: u32,
     },
@@ -346,6 +361,35 @@ pub enum FromInit {
         code: u8,
     },
     Empty,
+}
+
+/// A socket of the workspace's network that the keeper holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Doorway {
+    /// Tells what listens inside (NETLINK_SOCK_DIAG).
+    Diagnosis,
+    /// Takes every connection that leaves.
+    Gateway,
+    /// Takes questions for names, by UDP.
+    Questions,
+    /// And by TCP.
+    LongQuestions,
+    /// Changes the kernel's rules.
+    Rules,
+    /// Tells what the kernel refused.
+    Refusals,
+    /// Listens for a service of `[shared]`, by its place in the list.
+    Shared(u32),
+}
+
+// === impl Doorway ===
+
+impl Doorway {
+    /// Whether it is of the gateway, which a machine may have to go without.
+    pub fn is_outward(self) -> bool {
+        !matches!(self, Doorway::Diagnosis | Doorway::Shared(_))
+    }
 }
 
 // === impl LaunchPlan ===

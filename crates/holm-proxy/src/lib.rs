@@ -4,6 +4,14 @@
 //! keeper for the gateway. It knows what leads where from a [`Table`] that others fill, and reaches
 //! a workspace through [`Inside`]; it stores nothing.
 
+mod dns;
+pub mod forward;
+pub mod front;
+pub mod gateway;
+pub mod socks;
 pub mod table;
+pub mod traffic;
 
+pub use forward::{Forward, Target};
 pub use table::{Inside, Island, Port, Source, Table};
+pub use traffic::Traffic;

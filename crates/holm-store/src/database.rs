@@ -3,7 +3,7 @@
 //! Readers never wait for a write that is on its way to the disk.
 
 use crate::error::translate;
-use crate::schema::{TABLES, VERSION};
+use crate::schema::{MIGRATIONS, TABLES, VERSION};
 use holm_engine::store::StoreError;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use std::path::{Path, PathBuf};
@@ -176,7 +176,7 @@ fn prepare(connection: Connection) -> Result<Connection, rusqlite::Error> {
     Ok(connection)
 }
 
-/// Makes the tables in a new file, and checks an old one.
+/// Makes the tables in a new file, checks an old one, and brings it up to date, whole or not at all.
 fn settle_schema(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
     let corrupt = |what: String| StoreError::Corrupt {
         path: path.to_owned(),
@@ -190,21 +190,28 @@ fn settle_schema(connection: &mut Connection, path: &Path) -> Result<(), StoreEr
     let tables: i64 = transaction
         .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
         .map_err(failed)?;
-    match (version(&transaction).map_err(failed)?, tables) {
-        (VERSION, _) => {
-            let check = transaction.query_row("PRAGMA quick_check(1)", [], |row| row.get(0));
-            let found: String = check.map_err(failed)?;
-            if found != "ok" {
-                return Err(corrupt(found));
-            }
-        }
+    let found = match (version(&transaction).map_err(failed)?, tables) {
         (0, 0) => {
             transaction.execute_batch(TABLES).map_err(failed)?;
-            transaction
-                .pragma_update(None, "user_version", VERSION)
-                .map_err(failed)?;
+            1
+        }
+        (found @ 1..=VERSION, _) => {
+            let check = transaction.query_row("PRAGMA quick_check(1)", [], |row| row.get(0));
+            let word: String = check.map_err(failed)?;
+            if word != "ok" {
+                return Err(corrupt(word));
+            }
+            found
         }
         (found, _) => return Err(corrupt(format!("its schema number is {found}"))),
+    };
+    for (migration, leads_to) in MIGRATIONS.iter().zip(2..) {
+        if found < leads_to {
+            transaction.execute_batch(migration).map_err(failed)?;
+            transaction
+                .pragma_update(None, "user_version", leads_to)
+                .map_err(failed)?;
+        }
     }
     transaction.commit().map_err(failed)
 }

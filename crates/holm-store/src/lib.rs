@@ -5,7 +5,9 @@
 
 mod database;
 mod error;
+mod events;
 mod journal;
+mod ports;
 mod projects;
 mod rows;
 mod schema;

@@ -15,7 +15,7 @@ pub(crate) const PROJECT: &str = "projects.id, projects.name, projects.path, pro
      projects.created_at";
 
 pub(crate) const WORKSPACE: &str = "id, project_id, label, owner, desired, acknowledged, spec, \
-     created_at, last_used_at, dirty, removed_at";
+     created_at, last_used_at, dirty, removed_at, labelled_at";
 
 #[derive(Debug, thiserror::Error)]
 #[error("`{value}` is not a value of `{column}`: {why}")]
@@ -71,6 +71,7 @@ pub(crate) fn workspace(row: &Row<'_>) -> Result<WorkspaceRecord, Error> {
         last_used_at: parsed(row, 8, timestamp)?,
         dirty,
         removed_at,
+        labelled_at: parsed(row, 11, timestamp)?,
     })
 }
 
@@ -79,7 +80,7 @@ pub(crate) fn text(at: Timestamp) -> String {
     format!("{at:.3}")
 }
 
-fn parsed<T, E: Display>(
+pub(crate) fn parsed<T, E: Display>(
     row: &Row<'_>,
     column: usize,
     parse: impl FnOnce(&str) -> Result<T, E>,
@@ -98,7 +99,7 @@ fn not_understood(row: &Row<'_>, column: usize, value: &str, why: &str) -> Error
     Error::FromSqlConversionFailure(column, Type::Text, Box::new(error))
 }
 
-fn timestamp(text: &str) -> Result<Timestamp, jiff::Error> {
+pub(crate) fn timestamp(text: &str) -> Result<Timestamp, jiff::Error> {
     text.parse()
 }
 

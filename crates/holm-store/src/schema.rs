@@ -1,8 +1,12 @@
 //! The tables, and the number by which a file says which tables it has.
 
 /// `PRAGMA user_version` of files that this program writes.
-pub(crate) const VERSION: i64 = 1;
+pub(crate) const VERSION: i64 = 2;
 
+/// What leads from each version to the next, the first from 1 to 2.
+pub(crate) const MIGRATIONS: &[&str] = &[ROUTES];
+
+/// What a file without tables gets, before every migration.
 pub(crate) const TABLES: &str = "
 CREATE TABLE projects (
     id            TEXT    NOT NULL PRIMARY KEY,
@@ -53,5 +57,36 @@ CREATE TABLE approvals (
     digest      TEXT NOT NULL,
     approved_at TEXT NOT NULL,
     PRIMARY KEY (project_id, digest)
+) STRICT;
+";
+
+/// Version 2: since when a workspace has its label, host ports, canonical ports and events.
+///
+/// A host port whose workspace is gone stays, as nobody's, so that an address that somebody still
+/// has does not lead to another workspace.
+const ROUTES: &str = "
+ALTER TABLE workspaces ADD COLUMN labelled_at TEXT NOT NULL DEFAULT '';
+UPDATE workspaces SET labelled_at = created_at;
+
+CREATE TABLE ports (
+    host_port    INTEGER NOT NULL PRIMARY KEY,
+    workspace_id TEXT    REFERENCES workspaces (id) ON DELETE SET NULL,
+    port         INTEGER NOT NULL,
+    claimed_at   TEXT    NOT NULL
+) STRICT;
+
+CREATE UNIQUE INDEX claims ON ports (workspace_id, port) WHERE workspace_id IS NOT NULL;
+
+CREATE TABLE canonical (
+    port         INTEGER NOT NULL PRIMARY KEY,
+    workspace_id TEXT    NOT NULL REFERENCES workspaces (id) ON DELETE CASCADE
+) STRICT;
+
+CREATE TABLE events (
+    cursor       INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+    at           TEXT    NOT NULL,
+    kind         TEXT    NOT NULL,
+    workspace_id TEXT    NOT NULL,
+    detail       TEXT    NOT NULL
 ) STRICT;
 ";

@@ -2,11 +2,13 @@
 //! trait's documentation; the SQL is in the modules beside.
 
 use crate::database::{Database, Durability::Durable, Durability::Light};
-use crate::{journal, projects, rows, workspaces};
+use crate::{events, journal, ports, projects, rows, workspaces};
 use holm_core::plan::{Action, Desired};
 use holm_core::{Label, ProjectId, WorkspaceId};
+use holm_engine::WorkspaceSpec;
 use holm_engine::store::{
-    EntryId, Outcome, ProjectRecord, ProjectRemoval, Store, StoreError, WorkspaceRecord,
+    Canonical, Claim, EntryId, Event, EventRecord, Outcome, ProjectRecord, ProjectRemoval, Store,
+    StoreError, WorkspaceRecord,
 };
 use jiff::Timestamp;
 use rusqlite::params;
@@ -81,10 +83,17 @@ impl Store for SqliteStore {
         database.read(|connection| workspaces::latest(connection, project))
     }
 
-    fn set_label(&self, id: &WorkspaceId, label: &Label) -> Result<(), StoreError> {
+    fn set_label(&self, id: &WorkspaceId, label: &Label, at: Timestamp) -> Result<(), StoreError> {
         let database = &self.database;
         database.write(Durable, |transaction| {
-            workspaces::set_label(transaction, id, label)
+            workspaces::set_label(transaction, id, label, at)
+        })
+    }
+
+    fn set_spec(&self, id: &WorkspaceId, spec: &WorkspaceSpec) -> Result<(), StoreError> {
+        let database = &self.database;
+        database.write(Durable, |transaction| {
+            workspaces::set_spec(transaction, id, spec)
         })
     }
 
@@ -189,5 +198,51 @@ impl Store for SqliteStore {
     fn is_approved(&self, project: &ProjectId, digest: &str) -> Result<bool, StoreError> {
         let database = &self.database;
         database.read(|connection| projects::is_approved(connection, project, digest))
+    }
+
+    fn claims(&self) -> Result<Vec<Claim>, StoreError> {
+        self.database.read(ports::claims)
+    }
+
+    fn claim_port(&self, claim: &Claim, at: Timestamp) -> Result<(), StoreError> {
+        // Chosen by the same rule again, if the power fails before it is on the disk.
+        let database = &self.database;
+        database.write(Light, |transaction| ports::claim(transaction, claim, at))
+    }
+
+    fn abandoned_ports(&self) -> Result<Vec<u16>, StoreError> {
+        self.database.read(ports::abandoned)
+    }
+
+    fn forget_abandoned_port(&self, host_port: u16) -> Result<(), StoreError> {
+        let database = &self.database;
+        database.write(Light, |transaction| {
+            ports::forget_abandoned(transaction, host_port)
+        })
+    }
+
+    fn canonical(&self) -> Result<Vec<Canonical>, StoreError> {
+        self.database.read(ports::canonical)
+    }
+
+    fn set_canonical(&self, wanted: &[Canonical]) -> Result<(), StoreError> {
+        let database = &self.database;
+        database.write(Durable, |transaction| {
+            ports::set_canonical(transaction, wanted)
+        })
+    }
+
+    fn add_event(&self, event: &Event) -> Result<u64, StoreError> {
+        let database = &self.database;
+        database.write(Light, |transaction| events::add(transaction, event))
+    }
+
+    fn events(&self, after: u64, most: usize) -> Result<Vec<EventRecord>, StoreError> {
+        let database = &self.database;
+        database.read(|connection| events::after(connection, after, most))
+    }
+
+    fn last_event(&self) -> Result<u64, StoreError> {
+        self.database.read(events::last)
     }
 }

@@ -5,6 +5,7 @@ use crate::rows;
 use holm_core::plan::{Action, Desired};
 use holm_core::state::Birth;
 use holm_core::{Label, ProjectId, WorkspaceId};
+use holm_engine::WorkspaceSpec;
 use holm_engine::store::{StoreError, WorkspaceRecord};
 use jiff::Timestamp;
 use rusqlite::{Connection, Params, Transaction, params};
@@ -17,13 +18,12 @@ pub(crate) fn insert(
         return Err(StoreError::NoSuchProject(workspace.project_id.clone()).into());
     }
     refuse_taken(transaction, &workspace.project_id, &workspace.label, None)?;
-    let spec = serde_json::to_string(&*workspace.spec)
-        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+    let spec = spec_text(&workspace.spec)?;
     transaction
         .prepare(
             "INSERT INTO workspaces (id, project_id, label, owner, desired, acknowledged, spec,
-                                     created_at, last_used_at, dirty, removed_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+                                     created_at, last_used_at, dirty, removed_at, labelled_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
         )?
         .execute(params![
             workspace.id.as_str(),
@@ -37,8 +37,14 @@ pub(crate) fn insert(
             rows::text(workspace.last_used_at),
             workspace.dirty,
             workspace.removed_at.map(rows::text),
+            rows::text(workspace.labelled_at),
         ])?;
     Ok(())
+}
+
+fn spec_text(spec: &WorkspaceSpec) -> Result<String, rusqlite::Error> {
+    let unwritable = |error| rusqlite::Error::ToSqlConversionFailure(Box::new(error));
+    serde_json::to_string(spec).map_err(unwritable)
 }
 
 pub(crate) fn one(
@@ -95,17 +101,28 @@ pub(crate) fn set_label(
     transaction: &Transaction<'_>,
     id: &WorkspaceId,
     label: &Label,
+    at: Timestamp,
 ) -> Result<(), Trouble> {
     let workspace = one(transaction, id)?.filter(|workspace| workspace.removed_at.is_none());
     let workspace = workspace.ok_or_else(|| StoreError::NoSuchWorkspace(id.clone()))?;
     refuse_taken(transaction, &workspace.project_id, label, Some(id))?;
-    let change = "UPDATE workspaces SET label = ?2 WHERE id = ?1 AND removed_at IS NULL";
-    update(
-        transaction,
-        id,
-        change,
-        params![id.as_str(), label.as_str()],
-    )
+    if workspace.label == *label {
+        return Ok(());
+    }
+    let change = "UPDATE workspaces SET label = ?2, labelled_at = ?3
+        WHERE id = ?1 AND removed_at IS NULL";
+    let values = params![id.as_str(), label.as_str(), rows::text(at)];
+    update(transaction, id, change, values)
+}
+
+pub(crate) fn set_spec(
+    transaction: &Transaction<'_>,
+    id: &WorkspaceId,
+    spec: &WorkspaceSpec,
+) -> Result<(), Trouble> {
+    let spec = spec_text(spec)?;
+    let change = "UPDATE workspaces SET spec = ?2 WHERE id = ?1 AND removed_at IS NULL";
+    update(transaction, id, change, params![id.as_str(), spec])
 }
 
 pub(crate) fn set_desired(
@@ -139,7 +156,8 @@ pub(crate) fn take_back(
     refuse_taken(transaction, &workspace.project_id, label, Some(id))?;
     crate::journal::plan(transaction, id, &[Action::TakeBack])?;
     let change = "UPDATE workspaces
-        SET label = ?2, desired = ?3, last_used_at = max(last_used_at, ?4), removed_at = NULL
+        SET label = ?2, desired = ?3, last_used_at = max(last_used_at, ?4), labelled_at = ?4,
+            removed_at = NULL
         WHERE id = ?1";
     let desired = Desired::Stopped.as_str();
     let values = params![id.as_str(), label.as_str(), desired, rows::text(at)];
@@ -152,12 +170,14 @@ pub(crate) fn return_to_trash(
 ) -> Result<(), Trouble> {
     crate::journal::drop_open(transaction, &earlier.id)?;
     let change = "UPDATE workspaces
-        SET label = ?2, desired = ?3, removed_at = ?4 WHERE id = ?1 AND removed_at IS NULL";
+        SET label = ?2, desired = ?3, removed_at = ?4, labelled_at = ?5
+        WHERE id = ?1 AND removed_at IS NULL";
     let values = params![
         earlier.id.as_str(),
         earlier.label.as_str(),
         earlier.desired.as_str(),
         earlier.removed_at.map(rows::text),
+        rows::text(earlier.labelled_at),
     ];
     update(transaction, &earlier.id, change, values)
 }

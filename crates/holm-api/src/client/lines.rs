@@ -25,10 +25,15 @@ impl Lines {
 
     /// The next line. The reader knows which is the last: an answer that ends before is cut off.
     pub(super) async fn next<T: DeserializeOwned>(&mut self) -> Result<T, Fault> {
+        self.next_if_any().await?.ok_or_else(cut_off)
+    }
+
+    /// The next line, or `None` at the end.
+    pub(super) async fn next_if_any<T: DeserializeOwned>(&mut self) -> Result<Option<T>, Fault> {
         loop {
             if let Some(end) = self.unread.iter().position(|byte| *byte == b'\n') {
                 let line = self.unread.split_to(end + 1);
-                return serde_json::from_slice(&line).map_err(not_json);
+                return serde_json::from_slice(&line).map(Some).map_err(not_json);
             }
             match self.body.frame().await {
                 Some(Ok(frame)) => {
@@ -37,6 +42,7 @@ impl Lines {
                     }
                 }
                 Some(Err(error)) => return Err(went_away(&error)),
+                None if self.unread.is_empty() => return Ok(None),
                 None => return Err(cut_off()),
             }
         }

@@ -5,6 +5,8 @@
 //! cheap to clone; clones share their open connections.
 
 mod create;
+mod egress;
+mod events;
 mod exec;
 mod files;
 mod lines;
@@ -15,6 +17,8 @@ mod transport;
 mod work;
 
 pub use create::CreateStream;
+pub use egress::EgressStream;
+pub use events::{EventLine, EventStream, Until};
 pub use exec::{ExecEvent, ExecReceiver, ExecSender, ExecSocket};
 pub use files::{FileDeletion, FileRange, FileSearch, FileWrite};
 pub use receive_pack::PackSocket;

@@ -5,12 +5,15 @@ use super::create::CreateStream;
 use super::lines::Lines;
 use super::transport::{Body, full, good, not_json, whole};
 use crate::ErrorBody;
+use crate::browser::Browser;
 use crate::daemon::{Doctor, Status, Stop};
 use crate::disk::{Collected, Disk, Gc, GcEvent};
+use crate::port::{Checkout, CheckoutList, PortList};
 use crate::project::{
     Project, ProjectList, Refs, Sync, SyncAnswer, TreeBrought, TreeName, TreePlace, TrustApprove,
     TrustCheck, TrustReport,
 };
+use crate::reload::{Reload, Reloaded};
 use crate::workspace::{CreateWorkspace, NameList, Rename, Upload, Workspace, WorkspaceList};
 use bytes::Bytes;
 use futures_util::stream;
@@ -126,6 +129,31 @@ impl Client {
         self.transport.plain(Method::GET, "/names").await
     }
 
+    pub async fn ports(&self) -> Result<PortList, Fault> {
+        self.transport.plain(Method::GET, "/ports").await
+    }
+
+    pub async fn ports_of(&self, id: &WorkspaceId) -> Result<PortList, Fault> {
+        let route = format!("/workspaces/{id}/ports");
+        self.transport.plain(Method::GET, &route).await
+    }
+
+    /// Who has which canonical port.
+    pub async fn checked_out(&self) -> Result<CheckoutList, Fault> {
+        self.transport.plain(Method::GET, "/checkout").await
+    }
+
+    /// Gives a workspace canonical ports.
+    pub async fn check_out(&self, checkout: &Checkout) -> Result<CheckoutList, Fault> {
+        let transport = &self.transport;
+        transport.json(Method::POST, "/checkout", checkout).await
+    }
+
+    /// Frees all canonical ports.
+    pub async fn release_ports(&self) -> Result<CheckoutList, Fault> {
+        self.transport.plain(Method::DELETE, "/checkout").await
+    }
+
     pub async fn workspace(&self, id: &WorkspaceId) -> Result<Workspace, Fault> {
         let route = format!("/workspaces/{id}");
         self.transport.plain(Method::GET, &route).await
@@ -144,6 +172,12 @@ impl Client {
         self.transport.plain(Method::DELETE, &route).await
     }
 
+    /// Where a browser of the workspace finds it.
+    pub async fn browser(&self, id: &WorkspaceId) -> Result<Browser, Fault> {
+        let route = format!("/workspaces/{id}/browser");
+        self.transport.plain(Method::POST, &route).await
+    }
+
     pub async fn start(&self, id: &WorkspaceId) -> Result<Workspace, Fault> {
         let route = format!("/workspaces/{id}/start");
         self.transport.plain(Method::POST, &route).await
@@ -157,6 +191,12 @@ impl Client {
     pub async fn restart(&self, id: &WorkspaceId) -> Result<Workspace, Fault> {
         let route = format!("/workspaces/{id}/restart");
         self.transport.plain(Method::POST, &route).await
+    }
+
+    /// Takes over the `holm.toml` of the workspace's tree, or says what that would change.
+    pub async fn reload(&self, id: &WorkspaceId, reload: &Reload) -> Result<Reloaded, Fault> {
+        let route = format!("/workspaces/{id}/reload");
+        self.transport.json(Method::POST, &route, reload).await
     }
 
     /// Brings a workspace back from the trash.

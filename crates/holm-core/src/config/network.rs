@@ -106,7 +106,7 @@ enum Spelled<'a> {
 }
 
 /// A host name in lower case. Four numbers are an address, and a wrong one is not a name.
-fn parse_name(text: &str) -> Result<String, InvalidDestination> {
+pub fn parse_host_name(text: &str) -> Result<String, InvalidDestination> {
     if text.is_empty() {
         return Err(InvalidDestination::Empty);
     }
@@ -162,8 +162,8 @@ impl Destination {
         let host = match host {
             Spelled::Address(address) => HostPattern::Address(address),
             Spelled::Text(text) => match text.strip_prefix("*.") {
-                Some(parent) => HostPattern::Below(parse_name(parent)?),
-                None => HostPattern::Name(parse_name(text)?),
+                Some(parent) => HostPattern::Below(parse_host_name(parent)?),
+                None => HostPattern::Name(parse_host_name(text)?),
             },
         };
         Ok(Self { host, port })
@@ -202,7 +202,7 @@ impl Address {
         let (host, port) = split_port(text)?;
         let host = match host {
             Spelled::Address(address) => address.to_string(),
-            Spelled::Text(text) => parse_name(text)?,
+            Spelled::Text(text) => parse_host_name(text)?,
         };
         let port = port.ok_or(InvalidDestination::NoPort)?;
         Ok(Self { host, port })

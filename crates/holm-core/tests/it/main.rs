@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests panic like tests")]
 
 mod concern;
+mod egress;
 mod names;
 mod plan;
 mod toolchain;

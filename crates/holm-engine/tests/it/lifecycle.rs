@@ -136,6 +136,8 @@ async fn a_new_label_changes_nothing_else() {
     let renamed = engine.rename(&first.id, label("third")).await.unwrap();
     let mut expect = first.clone();
     expect.label = label("third");
+    assert!(renamed.record.labelled_at >= first.labelled_at);
+    expect.labelled_at = renamed.record.labelled_at;
     assert_eq!(renamed.record, expect);
     island
         .world

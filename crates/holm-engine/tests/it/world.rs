@@ -6,7 +6,7 @@ use holm_core::plan::{Action, Base, Files, Keeper, Observed};
 use holm_core::trash::BaseKey;
 use holm_core::{Code, Fault, Label, ProjectId, WorkspaceId};
 use holm_engine::driver::{
-    Condemn, Condemned, Driver, Ended, Journaled, Known, Progress, Sighting, Survey,
+    Condemn, Condemned, Driver, Ended, Journaled, Known, Progress, Sighting, Survey, ToldPort,
 };
 use holm_engine::exec::{ExecOutput, ExecRequest, ExecStream, Resume};
 use holm_engine::spec::{
@@ -258,6 +258,10 @@ impl Driver for FakeDriver {
 
     async fn watch_ports(&self, _: &WorkspaceId) -> Result<mpsc::Receiver<Vec<u16>>, Fault> {
         Ok(mpsc::channel(1).1)
+    }
+
+    async fn tell_ports(&self, _: &WorkspaceId, _: Vec<ToldPort>) -> Result<(), Fault> {
+        Ok(())
     }
 
     async fn set_egress(&self, _: &WorkspaceId, _: &Egress) -> Result<(), Fault> {

@@ -34,6 +34,9 @@ const CANDIDATES: usize = 5;
 /// How often a build that waits for the same build of another looks again.
 const LOCK_POLL: Duration = Duration::from_millis(10);
 
+/// How often what was half made is removed before that is left to the next build.
+const REMOVALS: usize = 200;
+
 /// Whether the base of `commit` (`None`: of a repository without commits) is there, whole.
 pub fn base_is_present(bases_dir: &Path, commit: Option<&str>) -> bool {
     base_dir(bases_dir, commit).join("tree").is_dir()
@@ -83,9 +86,22 @@ pub fn build_base_dated(
     match built {
         Ok(()) => building.publish(&base_dir(bases_dir, commit)),
         Err(error) => {
-            // The first error is the one to tell; what is left is removed by the next build.
-            let _ = std::fs::remove_dir_all(&building.path);
+            discard(&building.path);
             Err(error)
+        }
+    }
+}
+
+/// Removes what was half made. Git's helpers were killed with git, but each ends only when its last
+/// system call is done, and may make one more file until then.
+fn discard(path: &Path) {
+    for _ in 0..REMOVALS {
+        // The first error is the one to tell; what is left is removed by the next build.
+        match std::fs::remove_dir_all(path) {
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
+                std::thread::sleep(LOCK_POLL);
+            }
+            _ => return,
         }
     }
 }

@@ -78,15 +78,9 @@ pub fn write_etc(dirs: &WorkspaceDirs, spec: &WorkspaceSpec) -> io::Result<()> {
             "group",
             format!("root:x:0:\n{user}:x:{gid}:\nnogroup:x:65534:\n"),
         ),
-        (
-            "hosts",
-            format!("127.0.0.1 localhost {label}\n::1 localhost ip6-localhost ip6-loopback\n"),
-        ),
+        ("hosts", hosts(spec)),
         ("hostname", format!("{label}\n")),
-        (
-            "resolv.conf",
-            "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n".to_owned(),
-        ),
+        ("resolv.conf", resolver()),
         (
             "nsswitch.conf",
             "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\n\
@@ -100,13 +94,36 @@ pub fn write_etc(dirs: &WorkspaceDirs, spec: &WorkspaceSpec) -> io::Result<()> {
     Ok(())
 }
 
-/// Names the host after the label that the workspace has now.
-pub fn follow_label(dirs: &WorkspaceDirs, spec: &WorkspaceSpec) -> io::Result<()> {
-    let known = fs::read_to_string(dirs.etc().join("hostname"))?;
-    if known.trim_end() == spec.label {
-        return Ok(());
+/// Services and shared services are found by name, on the workspace's own loopback.
+fn hosts(spec: &WorkspaceSpec) -> String {
+    let mut names = vec!["localhost".to_owned()];
+    let shared = spec.network.shared.iter().map(|shared| &shared.name);
+    for name in spec.network.names.iter().chain(shared) {
+        if !names.contains(name) && *name != spec.label {
+            names.push(name.clone());
+        }
     }
-    write_etc(dirs, spec)
+    let names = names.join(" ");
+    let label = &spec.label;
+    // As elsewhere, a host's own name is an IPv4 address first of all.
+    format!("127.0.0.1 {names} {label}\n::1 {names} ip6-localhost ip6-loopback\n")
+}
+
+fn resolver() -> String {
+    let address = crate::launch::network::ADDRESS;
+    format!("nameserver {address}\noptions timeout:5 attempts:2\n")
+}
+
+/// Names the host after the label that the workspace has now, and what is found inside by name.
+pub fn follow_spec(dirs: &WorkspaceDirs, spec: &WorkspaceSpec) -> io::Result<()> {
+    let known = |name: &str| fs::read_to_string(dirs.etc().join(name)).unwrap_or_default();
+    let is_same = known("hostname").trim_end() == spec.label
+        && known("hosts") == hosts(spec)
+        && known("resolv.conf") == resolver();
+    match is_same {
+        true => Ok(()),
+        false => write_etc(dirs, spec),
+    }
 }
 
 /// The name that the host has for the user; one from elsewhere than the file is called `user`.

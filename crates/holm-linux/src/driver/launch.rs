@@ -29,6 +29,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Without a limit of the user's: enough for any build, not enough for a fork bomb to matter.
 const DEFAULT_PROCESSES: u64 = 16_384;
 
+/// The way out, as `--allow-degraded` calls it.
+const EGRESS: &str = "egress";
+
 /// Whether the protected paths are in force.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Protection {
@@ -42,7 +45,7 @@ pub async fn launch(driver: &LinuxDriver, spec: &WorkspaceSpec) -> Result<(), Fa
     let id = workspace_id(spec)?;
     let dirs = driver.layout.workspace(&id);
     refuse_full(driver, spec, &dirs).await?;
-    environment::follow_label(&dirs, spec)
+    environment::follow_spec(&dirs, spec)
         .map_err(|error| disk_fault(&error, format!("cannot write for {id}")))?;
     if let Some(dirty) = &spec.brought.dirty
         && !dirs.prepared().exists()
@@ -64,7 +67,11 @@ pub async fn launch(driver: &LinuxDriver, spec: &WorkspaceSpec) -> Result<(), Fa
 /// Limits that `holm.toml` wrote down are kept or refused, but for those that the user goes without.
 fn required_and_forgone(spec: &WorkspaceSpec) -> (Vec<String>, Vec<String>) {
     let names = spec.limits.required.iter().cloned();
-    names.partition(|name| !spec.allow_degraded.contains(name))
+    let egress = spec.allow_degraded.iter().filter(|part| *part == EGRESS);
+    let (required, mut forgone): (Vec<_>, Vec<_>) =
+        names.partition(|name| !spec.allow_degraded.contains(name));
+    forgone.extend(egress.cloned());
+    (required, forgone)
 }
 
 /// What was stopped for the disk it takes would only be stopped again.
@@ -198,6 +205,7 @@ fn plan(
         required,
         forgone,
         network: spec.network.clone(),
+        machine: Vec::new(),
         here: here(spec),
         without: switched_off(),
     })
@@ -350,6 +358,11 @@ fn explain(id: &str, failure: &LaunchFailure) -> Fault {
         ),
         Part::User => missing("a user namespace"),
         Part::Network => missing("a network namespace"),
+        Part::Egress => Fault::new(
+            Code::IsolationMissing,
+            format!("the gateway is not available on this machine: cannot {step}: {cause}"),
+            "`holm doctor` says how to get it; `--allow-degraded=egress` goes on with no way out",
+        ),
         Part::Overlay => missing("overlayfs in a user namespace"),
         Part::Proc => missing("a fresh /proc"),
         Part::Seccomp => missing("seccomp"),

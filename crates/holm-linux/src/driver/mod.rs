@@ -27,7 +27,7 @@ use crate::cgroup;
 use holm_core::plan::Action;
 use holm_core::{Code, Fault, ProjectId, WorkspaceId};
 use holm_engine::driver::{
-    Condemn, Condemned, Driver, Journaled, Known, Progress, Sighting, Survey,
+    Condemn, Condemned, Driver, Journaled, Known, Progress, Sighting, Survey, ToldPort,
 };
 use holm_engine::exec::{ExecRequest, ExecStream, Resume};
 use holm_engine::spec::{Egress, WorkspaceSpec};
@@ -98,6 +98,11 @@ impl LinuxDriver {
         blocking(move || measure::trash(&layout)).await
     }
 
+    /// The files in which is written what left a workspace, the oldest first.
+    pub fn egress_record(&self, id: &WorkspaceId) -> Vec<PathBuf> {
+        crate::keeper::record::files(&self.layout.workspace(id).egress())
+    }
+
     /// What is free on the data directory's file system, and its size.
     pub fn room(&self) -> Result<(u64, u64), Fault> {
         measure::room(&self.layout)
@@ -163,6 +168,11 @@ impl Driver for LinuxDriver {
 
     async fn watch_ports(&self, id: &WorkspaceId) -> Result<mpsc::Receiver<Vec<u16>>, Fault> {
         network::watch_ports(&self.layout.workspace(id)).await
+    }
+
+    async fn tell_ports(&self, id: &WorkspaceId, ports: Vec<ToldPort>) -> Result<(), Fault> {
+        let op = crate::wire::Op::TellPorts(ports);
+        keeper::ask(&self.layout.workspace(id), op).await.map(drop)
     }
 
     async fn set_egress(&self, id: &WorkspaceId, egress: &Egress) -> Result<(), Fault> {

@@ -1,7 +1,7 @@
 //! One request on the control socket. The daemon's user and root may ask, nobody else.
 
 use super::kept::Return;
-use super::{exec, registry::Registry};
+use super::{exec, inward, listening, registry::Registry};
 use crate::wire::{Answer, Op, Request, control_frame, read_control};
 use rustix::net::sockopt::socket_peercred;
 use std::io::{self, Write};
@@ -73,6 +73,12 @@ fn answer(mut stream: UnixStream, registry: &Registry) -> io::Result<()> {
             say(&stream, &Answer::Done)
         }
         Op::Exec(exec) => exec::run(stream, registry, exec),
+        Op::Dial { port } => inward::dial(&stream, registry, port),
+        Op::WatchPorts => listening::watch(&stream, registry),
+        Op::TellPorts(ports) => {
+            registry.tell_ports(ports);
+            say(&stream, &Answer::Done)
+        }
         Op::Resume(resume) => match registry.doors.bring(Return { stream, resume }) {
             Ok(()) => Ok(()),
             Err(Return { stream, .. }) => {
@@ -80,8 +86,23 @@ fn answer(mut stream: UnixStream, registry: &Registry) -> io::Result<()> {
                 say(&stream, &Answer::Refused(why))
             }
         },
-        Op::Dial { .. } | Op::WatchPorts | Op::SetEgress(_) | Op::DialOut { .. } => {
-            say(&stream, &Answer::Refused("no network yet".to_owned()))
+        Op::SetEgress(egress) => {
+            let answer = match registry.outside().set_egress(&egress) {
+                Ok(()) => Answer::Done,
+                Err(error) => Answer::Refused(format!("the rules cannot be changed: {error}")),
+            };
+            say(&stream, &answer)
+        }
+        Op::DialOut { host, port } => {
+            let ready = || {
+                say(&stream, &Answer::Dialled)?;
+                stream.try_clone()
+            };
+            let dialled = registry.outside().dial_out(&host, port, ready);
+            dialled.or_else(|error| {
+                let errno = error.raw_os_error().unwrap_or(libc::ECONNREFUSED);
+                say(&stream, &Answer::NotDialled { errno })
+            })
         }
     }
 }

@@ -9,6 +9,9 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+/// The source of a port that `holm.toml` names.
+const DECLARED: &str = "declared";
+
 /// Runs the command until it ends or the keeper does.
 pub fn run(stream: UnixStream, registry: &Registry, exec: Exec) -> io::Result<()> {
     // Open before the command begins: its client may lose the daemon at any moment from now on.
@@ -75,9 +78,24 @@ fn environment(
         b"HOLM_WORKSPACE_LABEL".to_vec(),
         registry.label().into_bytes(),
     ));
+    environment.extend(urls(registry));
     environment.push((b"TERM".to_vec(), term.unwrap_or("dumb").as_bytes().to_vec()));
     environment.extend(added);
     environment
+}
+
+/// `HOLM_URL_<NAME>` of every declared port that has a URL.
+fn urls(registry: &Registry) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let declared = registry.ports().into_iter();
+    let declared = declared.filter(|port| port.source == DECLARED);
+    let urls = declared.filter_map(|port| {
+        let name = port.name.to_ascii_uppercase().replace('-', "_");
+        Some((
+            format!("HOLM_URL_{name}").into_bytes(),
+            port.url?.into_bytes(),
+        ))
+    });
+    urls.collect()
 }
 
 fn directory(registry: &Registry, asked: Option<Vec<u8>>) -> Vec<u8> {

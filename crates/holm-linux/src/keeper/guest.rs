@@ -46,6 +46,7 @@ fn answer(mut stream: &UnixStream, registry: &Registry) -> io::Result<()> {
 fn here(registry: &Registry) -> serde_json::Value {
     let mut here = registry.plan.here.clone();
     here["label"] = json!(registry.label());
+    here["ports"] = serde_json::to_value(registry.ports()).unwrap_or_default();
     here["state"] = json!("running");
     here["isolation"] = serde_json::to_value(registry.isolation()).unwrap_or_default();
     here

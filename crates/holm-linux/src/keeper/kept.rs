@@ -190,7 +190,7 @@ mod tests {
             output.push(kind, text.into());
         }
         let of = |kind: u8, text: &str| (kind, text.as_bytes().to_vec());
-        assert_eq!(frames(&output, 11, 3), []);
+        assert_eq!(frames(&output, 12, 3), []);
         let rest = [of(OUT, "three"), of(OUT, "four")];
         assert_eq!(frames(&output, 3, 3), rest);
         output.acknowledge(3, 3);

@@ -5,25 +5,33 @@
 //! one more per command that somebody watches. It never trusts init.
 
 mod connection;
+mod culprit;
 mod exec;
 mod guest;
+mod inward;
 mod isolation;
 mod kept;
 mod limits;
+mod listening;
 mod moving;
+mod outside;
+pub mod record;
 mod registry;
 mod session;
 
 use crate::cgroup::{self, Group};
 use crate::launch::{self, Launched, descriptors};
 use crate::layout::WorkspaceDirs;
+use crate::machine;
 use crate::sys;
 use crate::wire::{
-    Defence, FromInit, Incarnation, LastRun, LaunchAnswer, LaunchFailure, LaunchPlan, Part, VERSION,
+    Defence, Doorway, FromInit, Incarnation, LastRun, LaunchAnswer, LaunchFailure, LaunchPlan,
+    Part, VERSION,
 };
 pub use limits::DISK;
 use limits::Limits;
 use moving::Moving;
+use outside::Outside;
 use registry::{Init, Registry};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -35,6 +43,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The way out, among what may be missing.
+const EGRESS: &str = "egress";
 
 /// How long init may take for one message before it is taken for broken.
 const INIT_PATIENCE: Duration = Duration::from_secs(10);
@@ -84,9 +95,10 @@ fn set_up() -> Result<Keeper, LaunchFailure> {
     io::stdin()
         .read_to_end(&mut text)
         .step(Part::Other, "read the plan")?;
-    let plan: LaunchPlan = serde_json::from_slice(&text)
+    let mut plan: LaunchPlan = serde_json::from_slice(&text)
         .map_err(io::Error::from)
         .step(Part::Other, "read the plan")?;
+    plan.machine = machine::addresses();
     if plan.has(Defence::ClosedDescriptors) {
         sys::process::close_from(3).step(Part::Other, "close what was inherited")?;
     }
@@ -149,15 +161,21 @@ fn start(
         .step(Part::Other, "set up the link")?;
     link.set_write_timeout(Some(INIT_PATIENCE))
         .step(Part::Other, "set up the link")?;
-    let renames = hear_hello(&link).step(Part::Other, "hear from init")?;
+    let Handed { renames, doorways } = hear_hello(&link).step(Part::Other, "hear from init")?;
     let writer = link.try_clone().step(Part::Other, "set up the link")?;
     // Whoever finds this keeper dead can wait for the end of its init.
     write_last_run(directories, None, Incarnation::of(pid))
         .step(Part::Other, "write down the start")?;
-    let isolation = isolation::observe(pid, landlock, &plan, group.as_ref());
+    let outside = Outside::new(&plan, pid, directories.egress(), doorways);
+    let mut isolation = isolation::observe(pid, landlock, &plan, group.as_ref());
+    if !outside.has_rules() {
+        isolation.degraded.push(EGRESS.to_owned());
+    }
     let limits = Limits::new(group);
     let init = Init { pidfd, pid };
-    let registry = Arc::new(Registry::new(plan, isolation, limits, init, writer));
+    let registry = Arc::new(Registry::new(
+        plan, isolation, limits, init, outside, writer,
+    ));
     let moving = Moving::new(renames, directories, &registry)
         .step(Part::Other, "finish interrupted moves")?;
     limits::watch_disk(&registry, directories).step(Part::Other, "watch the disk")?;
@@ -172,13 +190,27 @@ fn start(
     })
 }
 
-/// The first words: perhaps where renames are told, then that init is there.
-fn hear_hello(link: &UnixStream) -> io::Result<Option<OwnedFd>> {
-    let mut renames = None;
+/// What the launcher handed over.
+#[derive(Default)]
+struct Handed {
+    /// Where renames are told.
+    renames: Option<OwnedFd>,
+    doorways: Vec<(Doorway, OwnedFd)>,
+}
+
+/// The first words: what is handed over, then that init is there.
+fn hear_hello(link: &UnixStream) -> io::Result<Handed> {
+    let mut handed = Handed::default();
     loop {
         match descriptors::receive(link)? {
-            Some((FromInit::Renames, descriptors)) => renames = descriptors.into_iter().next(),
-            Some((FromInit::Hello { version: VERSION }, _)) => return Ok(renames),
+            Some((FromInit::Renames, descriptors)) => {
+                handed.renames = descriptors.into_iter().next();
+            }
+            Some((FromInit::Doorway(doorway), descriptors)) => {
+                let sockets = descriptors.into_iter().map(|socket| (doorway, socket));
+                handed.doorways.extend(sockets);
+            }
+            Some((FromInit::Hello { version: VERSION }, _)) => return Ok(handed),
             _ => return Err(io::Error::other("it did not say hello")),
         }
     }
@@ -233,23 +265,27 @@ impl Keeper {
     fn serve(mut self) -> i32 {
         let registry = Arc::clone(&self.registry);
         let init = registry.init();
+        let mut leaving = registry.outside().sources();
         let reason = loop {
             let moving = self.moving.source();
-            let mut sources = [
+            let mut sources = vec![
                 PollFd::new(&init, PollFlags::IN),
                 PollFd::new(&self.link, PollFlags::IN),
                 PollFd::new(&self.control, PollFlags::IN),
                 PollFd::new(&self.guest, PollFlags::IN),
                 PollFd::new(&moving, PollFlags::IN),
             ];
+            sources.extend(leaving.iter().map(|door| PollFd::new(door, PollFlags::IN)));
             match poll(&mut sources, None) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => break format!("the keeper cannot wait: {error}"),
             }
             // Where renames are told hangs up when the last process inside is gone.
             let moved = sources[4].revents().contains(PollFlags::IN);
-            let [ended, told, asked, asked_inside, _] =
-                sources.map(|source| !source.revents().is_empty());
+            let is_ready = |number: usize| !sources[number].revents().is_empty();
+            let [ended, told, asked, asked_inside] = [0, 1, 2, 3].map(is_ready);
+            let leaves = (5..sources.len()).any(is_ready);
+            drop(sources);
             if told && let Err(error) = self.hear() {
                 self.registry.kill();
                 if !ended && !is_closed(&error) {
@@ -263,6 +299,10 @@ impl Keeper {
             }
             if asked && let Ok((stream, _)) = self.control.accept() {
                 connection::serve(stream, &self.registry);
+            }
+            if leaves {
+                self.registry.outside().wake();
+                leaving.clear();
             }
             if moved {
                 self.moving.attend(&registry);
@@ -288,6 +328,7 @@ impl Keeper {
     fn finish(self, reason: &str) -> i32 {
         // Every process of the workspace is gone with init; this makes sure of init.
         self.registry.kill();
+        self.registry.outside().finish();
         let stopped = self.registry.was_asked_to_stop();
         let limits = self.registry.limits();
         let reason = match self.registry.why_ended() {

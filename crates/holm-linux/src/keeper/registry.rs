@@ -1,11 +1,14 @@
 //! What the keeper knows: the plan, the link to init, who waits for which program to start or end.
 
+use super::inward::Stock;
 use super::kept::Doors;
 use super::limits::Limits;
+use super::outside::Outside;
 use crate::launch::descriptors::send;
 use crate::process;
 use crate::wire::{FromInit, LaunchPlan, Spawn, Status, ToInit};
 use holm_engine::Isolation;
+use holm_engine::driver::ToldPort;
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use std::collections::HashMap;
 use std::io::{self, PipeWriter, Write};
@@ -22,6 +25,8 @@ pub struct Registry {
     isolation: Isolation,
     limits: Limits,
     init: Init,
+    outside: Outside,
+    stock: Stock,
     writer: Mutex<UnixStream>,
     state: Mutex<State>,
     changed: Condvar,
@@ -40,6 +45,7 @@ pub struct Init {
 #[derive(Default)]
 struct State {
     label: Option<String>,
+    ports: Vec<ToldPort>,
     starting: HashMap<u64, Starting>,
     running: HashMap<i32, PipeWriter>,
     /// Nobody inside is left but init.
@@ -74,6 +80,7 @@ impl Registry {
         isolation: Isolation,
         limits: Limits,
         init: Init,
+        outside: Outside,
         writer: UnixStream,
     ) -> Self {
         Self {
@@ -82,6 +89,8 @@ impl Registry {
             isolation,
             limits,
             init,
+            outside,
+            stock: Stock::default(),
             writer: Mutex::new(writer),
             state: Mutex::default(),
             changed: Condvar::new(),
@@ -93,6 +102,15 @@ impl Registry {
 
     pub fn init(&self) -> BorrowedFd<'_> {
         self.init.pidfd.as_fd()
+    }
+
+    /// The way out.
+    pub fn outside(&self) -> &Outside {
+        &self.outside
+    }
+
+    pub fn stock(&self) -> &Stock {
+        &self.stock
     }
 
     pub fn status(&self) -> Status {
@@ -127,6 +145,15 @@ impl Registry {
 
     pub fn relabel(&self, label: String) {
         self.state().label = Some(label);
+    }
+
+    /// How the ports are reached from outside, as the daemon told it last.
+    pub fn ports(&self) -> Vec<ToldPort> {
+        self.state().ports.clone()
+    }
+
+    pub fn tell_ports(&self, ports: Vec<ToldPort>) {
+        self.state().ports = ports;
     }
 
     pub fn isolation(&self) -> &Isolation {
@@ -166,7 +193,7 @@ impl Registry {
     pub fn hear(&self, message: FromInit, descriptors: Vec<OwnedFd>) {
         let mut state = self.state();
         match message {
-            FromInit::Hello { .. } | FromInit::Renames => {}
+            FromInit::Hello { .. } | FromInit::Renames | FromInit::Doorway(_) => {}
             FromInit::Spawned { sequence, pid } => {
                 if let Some(starting) = state.starting.remove(&sequence) {
                     state.running.insert(pid, starting.exit);

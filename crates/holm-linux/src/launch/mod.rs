@@ -8,6 +8,7 @@ pub mod descriptors;
 pub use root::{descriptor_path, open_directory};
 mod devices;
 mod etc;
+pub mod network;
 mod proc;
 mod root;
 mod seal;
@@ -114,7 +115,7 @@ fn become_init(
     enter_group(entrances).step(Part::Other, "enter the control group")?;
     map_user(user).step(Part::User, "map the user into the namespace")?;
     limit_namespaces(plan).step(Part::User, "limit what the namespace may make")?;
-    sys::network::loopback_up().step(Part::Network, "bring up the loopback interface")?;
+    let doorways = network::make(plan)?;
 
     let root = NewRoot::mount(plan)?;
     root.show_system(plan)?;
@@ -134,6 +135,9 @@ fn become_init(
             .step(Part::Other, "hand over the renames")?;
     }
     drop(renames);
+    doorways
+        .hand_over(&link)
+        .step(Part::Other, "hand over the network")?;
     tell(report, &Report::Sealed { landlock }).step(Part::Other, "report to the keeper")?;
     execute_init(&link).step(Part::Other, "execute init")
 }

@@ -29,6 +29,10 @@ pub fn fix_for(failure: &LaunchFailure, data_dir: &Path) -> String {
             "allow unprivileged user namespaces (CONFIG_USER_NS; no LSM or seccomp filter in the way)"
                 .to_owned()
         }
+        Part::Egress => "the gateway needs nf_tables with connection tracking, NAT, reject and \
+                         nfnetlink_log: `sudo modprobe -a nf_tables nft_chain_nat nft_ct nft_fib_inet \
+                         nft_reject_inet nft_log nfnetlink_log nft_limit`, or a kernel that has them"
+            .to_owned(),
         Part::Overlay => format!(
             "{} must be on a file system that can be an overlay's upper layer (ext4, xfs, btrfs; \
              not another overlay, not NFS): set HOLM_HOME to a directory on one",

@@ -29,9 +29,10 @@ pub enum Status {
 }
 
 /// The parts that a trial shows, in the order in which they are made.
-const PARTS: [(&str, &[Part]); 7] = [
+const PARTS: [(&str, &[Part]); 8] = [
     ("user namespace", &[Part::User]),
     ("network namespace", &[Part::Network]),
+    ("packet rules", &[Part::Egress]),
     ("mounts", &[Part::Mount]),
     ("overlayfs", &[Part::Overlay]),
     ("fresh /proc", &[Part::Proc]),

@@ -80,6 +80,7 @@ fn launch(dirs: &WorkspaceDirs, id: &WorkspaceId) -> Result<Isolation, LaunchFai
         required: Vec::new(),
         forgone: Vec::new(),
         network: Default::default(),
+        machine: Vec::new(),
         here: serde_json::Value::Null,
         without: Vec::new(),
     };

@@ -9,7 +9,9 @@
 pub mod capability;
 pub mod clone;
 pub mod command;
+pub mod enter;
 pub mod lock;
+pub mod lookup;
 pub mod mount;
 pub mod network;
 pub mod notify;

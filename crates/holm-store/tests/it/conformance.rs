@@ -6,7 +6,8 @@ use holm_core::state::Birth;
 use holm_core::{Label, ProjectId, ProjectName, WorkspaceId};
 use holm_engine::spec::{Brought, Code, Environment, Limits, Network, WorkspaceSpec};
 use holm_engine::store::{
-    Outcome, ProjectRecord, ProjectRemoval, Store, StoreError, WorkspaceRecord,
+    Canonical, Claim, EVENTS_KEPT, Event, Outcome, ProjectRecord, ProjectRemoval, Store,
+    StoreError, WorkspaceRecord,
 };
 use jiff::{Timestamp, ToSpan};
 use std::sync::{Arc, Barrier};
@@ -23,6 +24,10 @@ pub fn check<S: Store>(fresh: impl Fn() -> S) {
     the_trash_gives_back_and_forgets(&fresh());
     the_journal_says_what_is_unfinished(&fresh());
     approvals_are_exact(&fresh());
+    host_ports_have_one_owner(&fresh());
+    one_of_many_gets_the_host_port(&fresh());
+    canonical_ports_change_together(&fresh());
+    events_are_kept_in_order_and_not_for_ever(&fresh());
     what_is_not_there_is_said(&fresh());
 }
 
@@ -94,6 +99,7 @@ pub fn workspace(project: &ProjectRecord, label: &str) -> WorkspaceRecord {
         last_used_at: at(1),
         dirty: None,
         removed_at: None,
+        labelled_at: at(1),
     }
 }
 
@@ -145,12 +151,18 @@ fn labels_are_unique_among_the_living(store: &impl Store) {
 
     let other = workspace(&shop, "other");
     store.insert_workspace(&other).unwrap();
-    let error = store.set_label(&other.id, &first.label).unwrap_err();
+    let error = store.set_label(&other.id, &first.label, at(7)).unwrap_err();
     assert!(matches!(error, StoreError::LabelTaken { .. }), "{error}");
-    store.set_label(&first.id, &first.label).unwrap();
+    store.set_label(&first.id, &first.label, at(7)).unwrap();
+    let same = store.workspace(&first.id).unwrap();
+    assert_eq!(
+        same.map(|same| same.labelled_at),
+        Some(at(1)),
+        "it had it before"
+    );
 
     store.set_removed(&first.id, at(9)).unwrap();
-    store.set_label(&other.id, &first.label).unwrap();
+    store.set_label(&other.id, &first.label, at(7)).unwrap();
     let held = store.live_workspace(&shop.id, &first.label).unwrap();
     assert_eq!(held.map(|workspace| workspace.id), Some(other.id));
 }
@@ -192,8 +204,14 @@ fn what_changes_is_one_field(store: &impl Store) {
         expect.desired = desired;
         is(&expect);
     }
+    let mut spec = (*expect.spec).clone();
+    spec.network.egress.mode = "allow".to_owned();
+    store.set_spec(&id, &spec).unwrap();
+    expect.spec = spec.into();
+    is(&expect);
     expect.label = Label::parse("two").unwrap();
-    store.set_label(&id, &expect.label).unwrap();
+    expect.labelled_at = at(500);
+    store.set_label(&id, &expect.label, at(500)).unwrap();
     is(&expect);
     for is_dirty in [true, false] {
         store.set_dirty(&id, is_dirty).unwrap();
@@ -357,6 +375,156 @@ fn approvals_are_exact(store: &impl Store) {
     assert!(!store.is_approved(&shop.id, "abc").unwrap());
 }
 
+pub fn claim(workspace: &WorkspaceId, port: u16, host_port: u16) -> Claim {
+    Claim {
+        workspace: workspace.clone(),
+        port,
+        host_port,
+    }
+}
+
+fn host_ports_have_one_owner(store: &impl Store) {
+    let shop = project("shop");
+    store.save_project(&shop).unwrap();
+    let (one, two) = (workspace(&shop, "one"), workspace(&shop, "two"));
+    for workspace in [&one, &two] {
+        store.insert_workspace(workspace).unwrap();
+        store.acknowledge(&workspace.id).unwrap();
+    }
+    let taken = |claim: Claim| {
+        let error = store.claim_port(&claim, at(9)).unwrap_err();
+        assert!(matches!(error, StoreError::PortTaken(_)), "{error}");
+    };
+    store
+        .claim_port(&claim(&one.id, 3000, 20_001), at(1))
+        .unwrap();
+    store
+        .claim_port(&claim(&one.id, 3000, 20_001), at(2))
+        .unwrap();
+    store
+        .claim_port(&claim(&two.id, 3000, 20_002), at(2))
+        .unwrap();
+    taken(claim(&two.id, 8080, 20_001));
+    assert_eq!(
+        store.claims().unwrap(),
+        [claim(&one.id, 3000, 20_001), claim(&two.id, 3000, 20_002)]
+    );
+
+    // Another host port for the same port: the first is nobody's, and stays so.
+    store
+        .claim_port(&claim(&one.id, 3000, 20_003), at(3))
+        .unwrap();
+    assert_eq!(store.abandoned_ports().unwrap(), [20_001]);
+    taken(claim(&two.id, 8080, 20_001));
+    // A host port of one's own may lead to another port of one's own.
+    store
+        .claim_port(&claim(&one.id, 4000, 20_003), at(4))
+        .unwrap();
+    assert_eq!(
+        store.claims().unwrap(),
+        [claim(&two.id, 3000, 20_002), claim(&one.id, 4000, 20_003)]
+    );
+
+    // In the trash it keeps its ports; when it is gone for good nobody else gets them at once.
+    store.set_removed(&one.id, at(5)).unwrap();
+    taken(claim(&two.id, 8080, 20_003));
+    store.forget_trashed(&one.id).unwrap();
+    assert_eq!(store.claims().unwrap(), [claim(&two.id, 3000, 20_002)]);
+    taken(claim(&two.id, 8080, 20_003));
+    assert_eq!(store.abandoned_ports().unwrap(), [20_001, 20_003]);
+    store.forget_abandoned_port(20_002).unwrap();
+    store.forget_abandoned_port(20_003).unwrap();
+    store
+        .claim_port(&claim(&two.id, 8080, 20_003), at(6))
+        .unwrap();
+    assert_eq!(
+        store.claims().unwrap().len(),
+        2,
+        "what is somebody's is not forgotten"
+    );
+    let error = store
+        .claim_port(&claim(&one.id, 1, 20_009), at(9))
+        .unwrap_err();
+    assert!(matches!(error, StoreError::NoSuchWorkspace(_)), "{error}");
+}
+
+fn one_of_many_gets_the_host_port(store: &impl Store) {
+    let shop = project("shop");
+    store.save_project(&shop).unwrap();
+    let workspaces: Vec<_> = (0..16)
+        .map(|number| workspace(&shop, &format!("w-{number}")))
+        .collect();
+    for workspace in &workspaces {
+        store.insert_workspace(workspace).unwrap();
+    }
+    let begin = Barrier::new(16);
+    let won: usize = std::thread::scope(|scope| {
+        let begin = &begin;
+        let tries: Vec<_> = workspaces
+            .iter()
+            .map(|workspace| {
+                scope.spawn(move || {
+                    begin.wait();
+                    let claimed = store.claim_port(&claim(&workspace.id, 3000, 20_000), at(1));
+                    usize::from(claimed.is_ok())
+                })
+            })
+            .collect();
+        tries.into_iter().map(|one| one.join().unwrap()).sum()
+    });
+    assert_eq!(won, 1);
+    assert_eq!(store.claims().unwrap().len(), 1);
+}
+
+fn canonical_ports_change_together(store: &impl Store) {
+    let shop = project("shop");
+    store.save_project(&shop).unwrap();
+    let (one, two) = (workspace(&shop, "one"), workspace(&shop, "two"));
+    store.insert_workspace(&one).unwrap();
+    store.insert_workspace(&two).unwrap();
+    let lead = |port: u16, to: &WorkspaceRecord| Canonical {
+        port,
+        workspace: to.id.clone(),
+    };
+    let both = [lead(3000, &one), lead(8080, &two)];
+    store.set_canonical(&both).unwrap();
+    assert_eq!(store.canonical().unwrap(), both);
+    store.set_removed(&two.id, at(1)).unwrap();
+    let error = store.set_canonical(&[lead(3000, &one), lead(1, &two)]);
+    let error = error.unwrap_err();
+    assert!(matches!(error, StoreError::NoSuchWorkspace(_)), "{error}");
+    assert_eq!(store.canonical().unwrap(), both, "nothing is half changed");
+    store.set_canonical(&[]).unwrap();
+    assert_eq!(store.canonical().unwrap(), []);
+}
+
+fn events_are_kept_in_order_and_not_for_ever(store: &impl Store) {
+    assert_eq!(store.last_event().unwrap(), 0);
+    let id = WorkspaceId::random();
+    let event = |kind: &str| Event {
+        at: at(3),
+        kind: kind.to_owned(),
+        workspace: id.clone(),
+        detail: "{\"port\":3000}".to_owned(),
+    };
+    let first = store.add_event(&event("port.opened")).unwrap();
+    let second = store.add_event(&event("port.closed")).unwrap();
+    assert!(second > first);
+    let found = store.events(0, 10).unwrap();
+    assert_eq!(found[0].event, event("port.opened"));
+    let cursors: Vec<u64> = found.iter().map(|record| record.cursor).collect();
+    assert_eq!(cursors, [first, second]);
+    assert_eq!(store.events(first, 10).unwrap()[0].cursor, second);
+    assert_eq!(store.events(0, 1).unwrap().len(), 1);
+    assert_eq!(store.events(u64::MAX, 1).unwrap(), []);
+    for _ in 0..EVENTS_KEPT {
+        store.add_event(&event("port.opened")).unwrap();
+    }
+    let kept = store.events(0, usize::MAX).unwrap();
+    assert_eq!(kept.len() as u64, EVENTS_KEPT);
+    assert_eq!(kept.last().map(|last| last.cursor), store.last_event().ok());
+}
+
 fn what_is_not_there_is_said(store: &impl Store) {
     let nobody = WorkspaceId::random();
     let nowhere = project("nowhere");
@@ -365,7 +533,8 @@ fn what_is_not_there_is_said(store: &impl Store) {
         assert!(matches!(error, StoreError::NoSuchWorkspace(_)), "{error}");
     };
     missing(store.set_desired(&nobody, Desired::Running));
-    missing(store.set_label(&nobody, &Label::parse("x").unwrap()));
+    missing(store.set_spec(&nobody, &workspace(&nowhere, "nobody").spec));
+    missing(store.set_label(&nobody, &Label::parse("x").unwrap(), at(0)));
     missing(store.acknowledge(&nobody));
     missing(store.set_removed(&nobody, at(0)));
     missing(store.forget_unborn(&nobody));

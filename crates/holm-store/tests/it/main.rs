@@ -6,4 +6,5 @@
 )]
 
 mod conformance;
+mod schema_1;
 mod sqlite;

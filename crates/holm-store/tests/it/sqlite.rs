@@ -1,8 +1,9 @@
 //! The SQLite file: reopening, damage, newer files, directories that cannot be written.
 
 use crate::conformance::{self, project, workspace};
+use crate::schema_1;
 use holm_core::{Code, Fault};
-use holm_engine::store::{Store, StoreError};
+use holm_engine::store::{ProjectRecord, Store, StoreError, WorkspaceRecord};
 use holm_store::SqliteStore;
 use std::path::{Path, PathBuf};
 
@@ -82,6 +83,67 @@ fn a_newer_file_is_refused_and_not_changed() {
     );
     assert_eq!(Fault::from(error).code, Code::NewerState);
     assert_eq!(std::fs::read(&path).unwrap(), before);
+}
+
+/// A file of the first version, with a workspace and what belongs to it.
+fn file_of_version_1(path: &Path, workspace: &WorkspaceRecord, project: &ProjectRecord) {
+    let connection = rusqlite::Connection::open(path).unwrap();
+    connection.execute_batch(schema_1::TABLES).unwrap();
+    connection.pragma_update(None, "user_version", 1).unwrap();
+    let time = "2026-11-15T20:00:00.000Z";
+    let (id, owner) = (workspace.id.as_str(), project.id.as_str());
+    let insert = "INSERT INTO projects VALUES (?1, 'shop', '/src', '/src/.git', 1, 2, 'sha1', NULL, ?2, NULL)";
+    connection.execute(insert, [owner, time]).unwrap();
+    let spec = serde_json::to_string(&*workspace.spec).unwrap();
+    let insert =
+        "INSERT INTO workspaces VALUES (?1, ?2, 'one', 'me', 'running', 1, ?3, ?4, ?4, 1, NULL)";
+    connection
+        .execute(insert, [id, owner, &spec, time])
+        .unwrap();
+    let insert = "INSERT INTO journal (workspace_id, action, planned_at) VALUES (?1, 'launch', ?2)";
+    connection.execute(insert, [id, time]).unwrap();
+    let insert = "INSERT INTO approvals VALUES (?1, 'digest', ?2)";
+    connection.execute(insert, [owner, time]).unwrap();
+}
+
+#[test]
+fn a_file_of_the_first_version_is_brought_up_to_date_and_nothing_is_lost() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = file(&directory);
+    let shop = project("shop");
+    let one = workspace(&shop, "one");
+    file_of_version_1(&path, &one, &shop);
+    for time in ["first", "second"] {
+        let store = SqliteStore::open(&path).unwrap();
+        let found = store.workspace(&one.id).unwrap().unwrap();
+        assert_eq!(found.spec, one.spec, "{time}");
+        assert_eq!(found.dirty, Some(true));
+        assert_eq!(found.labelled_at, found.created_at);
+        assert_eq!(store.projects().unwrap().len(), 1);
+        assert_eq!(store.unfinished().unwrap(), [found]);
+        assert!(store.is_approved(&shop.id, "digest").unwrap());
+        assert_eq!(store.claims().unwrap().is_empty(), time == "first");
+        let claim = conformance::claim(&one.id, 3000, 20_000);
+        store.claim_port(&claim, conformance::at(1)).unwrap();
+    }
+}
+
+#[test]
+fn a_migration_that_fails_leaves_the_file_as_it_was() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = file(&directory);
+    let shop = project("shop");
+    file_of_version_1(&path, &workspace(&shop, "one"), &shop);
+    change(&path, "CREATE TABLE events (x)");
+    refused(&path);
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    let version: i64 = connection
+        .pragma_query_value(None, "user_version", |row| row.get(0))
+        .unwrap();
+    assert_eq!(version, 1);
+    let columns = "SELECT count(*) FROM pragma_table_info('workspaces') WHERE name = 'labelled_at'";
+    let found: i64 = connection.query_row(columns, [], |row| row.get(0)).unwrap();
+    assert_eq!(found, 0);
 }
 
 #[test]

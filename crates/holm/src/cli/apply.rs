@@ -1,9 +1,9 @@
 //! `holm apply`: the whole difference of a workspace in your checkout, uncommitted.
 
 use super::carry_out::carry_out;
-use super::checkout::{Checkout, blocking};
 use super::completions::labels;
 use super::output::GOOD;
+use super::user_checkout::{Checkout, blocking};
 use super::work::{Consent, Flagged, Subject, flagged, recover, remark_left_out, settle, told};
 use super::{Context, Outcome, connect};
 use clap::Args;

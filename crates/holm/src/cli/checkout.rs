@@ -1,200 +1,130 @@
-//! The repository that a command was typed in, as the client sees it. Called by `up`, `trust` and
-//! `project add`.
-//!
-//! git runs on threads of its own, so that its processes overlap with each other and with the
-//! daemon's answers. Links in the place of holm's own files are not followed: a repository must not
-//! choose what is read.
+//! `holm checkout`: which workspace has the canonical ports (`localhost:3000`).
 
-use crate::config;
-use holm_core::config::ProjectConfig;
-use holm_core::{Code, Fault};
-use holm_git::{GitError, Repository};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use super::completions::labels;
+use super::output::{GOOD, WARNING, printable};
+use super::{Context, Outcome, connect, resolve};
+use clap::Args;
+use holm_api::port::{CanonicalPort, Checkout};
+use std::process::ExitCode;
 
-#[derive(Clone, Debug)]
-pub struct Checkout {
-    pub repository: Arc<Repository>,
-    /// Where the person stands; relative paths are meant from here.
-    pub current: PathBuf,
+/// Let a workspace have the canonical ports of this machine (localhost:3000)
+///
+/// New connections to 127.0.0.1 and ::1 lead to the workspace from then on; those that are there go
+/// on, and nothing is restarted. Without --ports it takes all ports that it declares, or none of
+/// them when another program holds one. Without WS it says who has which.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    holm checkout fix-login\n  \
+    holm checkout fix-login --ports web,api\n  \
+    holm checkout --none")]
+pub struct CheckoutArgs {
+    /// A label, project/label, an id or the beginning of an id
+    #[arg(value_name = "WS", add = labels(), conflicts_with = "none")]
+    workspace: Option<String>,
+    /// Take these ports only, by name or number
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_delimiter = ',',
+        requires = "workspace"
+    )]
+    ports: Option<Vec<String>>,
+    /// Let go of all canonical ports
+    #[arg(long)]
+    none: bool,
 }
 
-/// What holm reads of a commit.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Files {
-    pub holm_toml: Option<String>,
-    pub has_agents_md: bool,
-    pub submodules: Vec<String>,
-    pub has_lfs: bool,
-}
-
-pub const AGENTS_MD: &str = "AGENTS.md";
-const HOLM_TOML: &str = "holm.toml";
-const WORKTREE_INCLUDE: &str = ".worktreeinclude";
-
-// === impl Checkout ===
-
-impl Checkout {
-    /// The checkout around the current directory.
-    pub async fn find() -> Result<Self, Fault> {
-        let current = std::env::current_dir().map_err(|error| {
-            let message = format!("cannot tell the current directory: {error}");
-            Fault::new(Code::PathNotFound, message, "go to a directory that exists")
-        })?;
-        Self::at(current).await
-    }
-
-    /// The checkout around `directory`.
-    pub async fn at(directory: PathBuf) -> Result<Self, Fault> {
-        let current = std::path::absolute(&directory).unwrap_or(directory);
-        let place = current.clone();
-        let repository = blocking(move || Ok(Repository::discover(&place)?)).await?;
-        Ok(Self {
-            repository: Arc::new(repository),
-            current,
-        })
-    }
-
-    /// Asks git something, on a thread of its own.
-    pub async fn git<T: Send + 'static>(
-        &self,
-        question: impl FnOnce(&Repository) -> Result<T, GitError> + Send + 'static,
-    ) -> Result<T, Fault> {
-        let repository = Arc::clone(&self.repository);
-        blocking(move || Ok(question(&repository)?)).await
-    }
-
-    /// What the commit says; nothing when there is no commit.
-    pub async fn files_at(&self, commit: Option<&str>) -> Result<Files, Fault> {
-        let Some(commit) = commit.map(str::to_owned) else {
-            return Ok(Files::default());
-        };
-        let paths = [HOLM_TOML, AGENTS_MD, ".gitmodules", ".gitattributes"];
-        let contents = self
-            .git(move |repository| repository.files_at(&commit, &paths))
-            .await?;
-        let mut contents = contents.into_iter();
-        let mut next = || contents.next().flatten();
-        Ok(Files {
-            holm_toml: next().map(text_of_config).transpose()?,
-            has_agents_md: next().is_some(),
-            submodules: next().map_or_else(Vec::new, |file| holm_git::submodule_paths(&file)),
-            has_lfs: next().is_some_and(|file| holm_git::uses_lfs(&file)),
-        })
-    }
-
-    /// The text of holm.toml as it lies in the checkout.
-    pub fn holm_toml(&self) -> Result<Option<String>, Fault> {
-        self.own_file(HOLM_TOML)?.map(text_of_config).transpose()
-    }
-
-    /// The patterns of `.worktreeinclude` as it lies in the checkout, written as `include` is.
-    pub fn worktree_include(&self) -> Result<Vec<String>, Fault> {
-        let content = self.own_file(WORKTREE_INCLUDE)?.unwrap_or_default();
-        let text = String::from_utf8_lossy(&content);
-        let lines = text.lines().map(str::trim);
-        let patterns = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
-        Ok(patterns.map(from_root).collect())
-    }
-
-    /// Whether a file or a link of this name lies in the root of the checkout.
-    pub fn has(&self, name: &str) -> bool {
-        self.repository
-            .toplevel
-            .join(name)
-            .symlink_metadata()
-            .is_ok_and(|metadata| !metadata.is_dir())
-    }
-
-    fn own_file(&self, name: &str) -> Result<Option<Vec<u8>>, Fault> {
-        let path = self.repository.toplevel.join(name);
-        let failed = |error: std::io::Error| {
-            Fault::new(
-                Code::InvalidConfig,
-                format!("cannot read {}: {error}", path.display()),
-                "make the file readable",
-            )
-        };
-        match path.symlink_metadata() {
-            Ok(metadata) if metadata.is_file() => std::fs::read(&path).map(Some).map_err(failed),
-            Ok(_) => Ok(None),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(failed(error)),
+pub fn run(context: &Context, arguments: CheckoutArgs) -> Outcome {
+    let list = connect::block_on(async {
+        let client = connect::started().await?;
+        match &arguments.workspace {
+            Some(workspace) => {
+                let id = resolve::one(&client, workspace).await?;
+                let checkout = Checkout {
+                    workspace: id.to_string(),
+                    ports: arguments.ports.clone(),
+                };
+                client.check_out(&checkout).await
+            }
+            None if arguments.none => client.release_ports().await,
+            None => client.checked_out().await,
         }
+    })?;
+    let none = match (&arguments.workspace, arguments.none) {
+        (None, true) => "No workspace had a canonical port.",
+        _ => "No workspace has a canonical port. `holm checkout WS` gives it its ports.",
+    };
+    if list.checkout.is_empty() && !context.output.is_json() {
+        context.output.remark(none);
+        return Ok(ExitCode::SUCCESS);
     }
+    let lines = || {
+        let lines = list.checkout.iter().map(|port| match arguments.none {
+            true => released(port),
+            false => taken(port),
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    match arguments.workspace.is_none() && !arguments.none {
+        true => context.output.result(&list, || lines() + "\n"),
+        false => context.output.done(&list, lines),
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
-// === impl Files ===
-
-impl Files {
-    /// holm.toml as checked values; the defaults when there is none.
-    pub fn config(&self) -> Result<ProjectConfig, Fault> {
-        match &self.holm_toml {
-            Some(text) => Ok(config::project::parse(text, HOLM_TOML)?),
-            None => Ok(ProjectConfig::default()),
-        }
+fn taken(port: &CanonicalPort) -> String {
+    let (number, name) = (port.port, printable(&port.name));
+    let label = printable(&port.holder.label);
+    if let Some(problem) = &port.problem {
+        let problem = printable(problem);
+        return format!(
+            "{WARNING}!{WARNING:#} localhost:{number}  does not lead to {label}: {problem}"
+        );
     }
+    let before = port.before.as_ref().map_or_else(String::new, |before| {
+        format!("  (until now {})", printable(&before.label))
+    });
+    format!("{GOOD}✓{GOOD:#} localhost:{number}  → {label} {name}{before}")
 }
 
-/// A pattern in the syntax of `.gitignore` as one that counts from the root: a name without `/`
-/// may lie in any directory. What cannot be said so (`!`) stays as it is, to be refused by name.
-fn from_root(pattern: &str) -> String {
-    let path = pattern.strip_suffix('/').unwrap_or(pattern);
-    match path.strip_prefix('/') {
-        Some(path) => path.to_owned(),
-        None if path.contains('/') || path.starts_with('!') => path.to_owned(),
-        None => format!("**/{path}"),
-    }
-}
-
-/// A path as the API carries it.
-pub fn path_text(path: &Path) -> Result<String, Fault> {
-    match path.to_str() {
-        Some(text) => Ok(text.to_owned()),
-        None => Err(Fault::new(
-            Code::Usage,
-            format!("the path `{}` is not UTF-8", path.display()),
-            "move the repository to a path that is",
-        )),
-    }
-}
-
-/// Runs something that waits, on a thread of its own.
-pub async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Fault> + Send + 'static,
-) -> Result<T, Fault> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(result) => result,
-        Err(error) => Err(Fault::new(
-            Code::Internal,
-            format!("a thread of this program ended early: {error}"),
-            "this is a bug; please report it",
-        )),
-    }
-}
-
-fn text_of_config(bytes: Vec<u8>) -> Result<String, Fault> {
-    String::from_utf8(bytes).map_err(|_| {
-        Fault::new(
-            Code::InvalidConfig,
-            "holm.toml is not UTF-8 text",
-            "save the file as UTF-8 and commit it",
-        )
-    })
+fn released(port: &CanonicalPort) -> String {
+    let label = printable(&port.holder.label);
+    format!(
+        "{GOOD}✓{GOOD:#} localhost:{}  is free; it led to {label}",
+        port.port
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use holm_api::port::Holder;
+
+    fn holder(label: &str) -> Holder {
+        Holder {
+            workspace: "waaaaaaaaaaaa".to_owned(),
+            label: label.to_owned(),
+            project: "shop".to_owned(),
+        }
+    }
 
     #[test]
-    fn patterns_of_worktreeinclude_count_from_the_root() {
-        let check = |pattern: &str, expect: &str| assert_eq!(from_root(pattern), expect);
-        check(".env", "**/.env");
-        check("/.env", ".env");
-        check("conf/local.yml", "conf/local.yml");
-        check("certs/", "**/certs");
-        check("/certs/", "certs");
-        check("!x", "!x");
+    fn who_has_it_and_who_had_it() {
+        let mut port = CanonicalPort {
+            port: 3000,
+            name: "web".to_owned(),
+            holder: holder("fix"),
+            before: None,
+            problem: None,
+        };
+        let plain = |text: String| anstream::adapter::strip_str(&text).to_string();
+        assert_eq!(plain(taken(&port)), "✓ localhost:3000  → fix web");
+        port.before = Some(holder("old"));
+        let text = plain(taken(&port));
+        assert_eq!(text, "✓ localhost:3000  → fix web  (until now old)");
+        port.problem = Some("port 3000 is held by `node` (pid 7)".to_owned());
+        let text = plain(taken(&port));
+        assert!(text.contains("does not lead to fix: port 3000"), "{text}");
+        assert!(plain(released(&port)).ends_with("it led to fix"));
     }
 }

@@ -180,6 +180,11 @@ fn status(context: &Context) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
+fn previews(status: &Status) -> String {
+    let port = status.port.map(|port| format!("http://localhost:{port}"));
+    port.unwrap_or_else(|| "none".to_owned())
+}
+
 fn render(status: &Status) -> String {
     let mut text = String::new();
     for (name, value) in [
@@ -189,6 +194,7 @@ fn render(status: &Status) -> String {
         ("since", status.started_at.clone()),
         ("data", status.data_dir.clone()),
         ("socket", status.socket.clone()),
+        ("previews", previews(status)),
         (
             "workspaces",
             format!("{}, {} running", status.workspaces, status.running),

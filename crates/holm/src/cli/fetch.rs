@@ -1,10 +1,10 @@
 //! `holm fetch`: the commits of a workspace, as a branch of your repository.
 
-use super::checkout::Checkout;
 use super::completions::labels;
 use super::origin::{Origin, StartArgs};
 use super::output::{FAINT, GOOD, WARNING, printable};
 use super::sync::{self, SharedRefs, Wanted};
+use super::user_checkout::Checkout;
 use super::work::{Subject, remark_left_out};
 use super::{Context, Outcome, connect};
 use clap::Args;

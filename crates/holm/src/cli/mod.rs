@@ -5,6 +5,7 @@
 
 mod apply;
 mod attach;
+mod browser;
 mod carry_out;
 mod changes;
 mod checkout;
@@ -15,7 +16,9 @@ mod daemon_unit;
 mod df;
 mod diff;
 mod doctor;
+mod egress;
 mod enter;
+mod events;
 mod exec;
 mod fetch;
 mod find;
@@ -25,13 +28,16 @@ mod launch;
 mod lines;
 mod ls;
 mod merge;
+mod open;
 mod origin;
 mod output;
+mod ports;
 mod progress;
 mod project;
 mod receive_pack;
 #[cfg(test)]
 mod reference;
+mod reload;
 mod rename;
 mod resolve;
 mod restart;
@@ -51,6 +57,7 @@ mod trust;
 mod up;
 mod upload_pack;
 mod user;
+mod user_checkout;
 mod work;
 
 use clap::error::ErrorKind;
@@ -98,13 +105,19 @@ enum Verb {
     Restore(restore::RestoreArgs),
     Gc(gc::GcArgs),
     Df(df::DfArgs),
+    Open(open::OpenArgs),
     Exec(exec::ExecArgs),
     Enter(enter::EnterArgs),
+    Ports(ports::PortsArgs),
+    Checkout(checkout::CheckoutArgs),
+    Events(events::EventsArgs),
     Diff(diff::DiffArgs),
     Changes(changes::ChangesArgs),
     Fetch(fetch::FetchArgs),
     Apply(apply::ApplyArgs),
     Merge(merge::MergeArgs),
+    Reload(reload::ReloadArgs),
+    Egress(egress::EgressArgs),
     Here(here::HereArgs),
     Project(project::ProjectArgs),
     Trust(trust::TrustArgs),
@@ -167,13 +180,19 @@ fn run(context: &Context, verb: Verb) -> Outcome {
         Verb::Restore(arguments) => restore::run(context, arguments),
         Verb::Gc(arguments) => gc::run(context, arguments),
         Verb::Df(arguments) => df::run(context, arguments),
+        Verb::Open(arguments) => open::run(context, arguments),
         Verb::Exec(arguments) => exec::run(context, arguments),
         Verb::Enter(arguments) => enter::run(context, arguments),
+        Verb::Ports(arguments) => ports::run(context, arguments),
+        Verb::Checkout(arguments) => checkout::run(context, arguments),
+        Verb::Events(arguments) => events::run(context, arguments),
         Verb::Diff(arguments) => diff::run(context, arguments),
         Verb::Changes(arguments) => changes::run(context, arguments),
         Verb::Fetch(arguments) => fetch::run(context, arguments),
         Verb::Apply(arguments) => apply::run(context, arguments),
         Verb::Merge(arguments) => merge::run(context, arguments),
+        Verb::Reload(arguments) => reload::run(context, arguments),
+        Verb::Egress(arguments) => egress::run(context, arguments),
         Verb::Here(arguments) => here::run(context, arguments),
         Verb::Project(arguments) => project::run(context, arguments),
         Verb::Trust(arguments) => trust::run(context, arguments),

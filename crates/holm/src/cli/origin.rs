@@ -1,7 +1,7 @@
 //! What a workspace starts from: the current commit, another one, or the checkout as it lies there.
 //! Called by `up`, and by `trust`, which shows what that start asks for.
 
-use super::checkout::{Checkout, Files};
+use super::user_checkout::{Checkout, Files};
 use clap::Args;
 use holm_core::Fault;
 use holm_core::config::ProjectConfig;

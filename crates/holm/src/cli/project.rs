@@ -1,11 +1,11 @@
 //! `holm project`: the repositories that holm knows.
 
-use super::checkout::Checkout;
 use super::find::{self, FoundRepository};
 use super::output::{GOOD, printable};
 use super::sync::{self, SharedRefs, Wanted};
 use super::table::Table;
 use super::user::DaemonUser;
+use super::user_checkout::Checkout;
 use super::{Context, Outcome, connect};
 use clap::{Args, Subcommand};
 use holm_api::project::Project;

@@ -3,7 +3,7 @@
 use super::completions::labels;
 use super::ls::{age, start_of, state};
 use super::output::{STRONG, WARNING, printable};
-use super::{Context, Outcome, connect, resolve};
+use super::{Context, Outcome, connect, ports, resolve};
 use clap::Args;
 use holm_api::Workspace;
 use holm_api::workspace::{Isolation, Limits};
@@ -80,9 +80,8 @@ fn services(text: &mut String, workspace: &Workspace) {
     if !workspace.ports.is_empty() {
         heading(text, "Ports");
     }
-    for port in &workspace.ports {
-        let url = port.url.clone().unwrap_or_default();
-        line(text, &port.name, &format!("{}  {url}", port.port));
+    for row in ports::lines(&workspace.ports) {
+        text.push_str(&format!("  {}\n", printable(&row)));
     }
     if !workspace.services.is_empty() {
         heading(text, "Services");

@@ -4,7 +4,7 @@
 //! The project's identity is `holm.projectId` in the repository. A repository that was moved takes
 //! its id along; a copied one gets a new id, because the original still uses the old one.
 
-use super::checkout::{Checkout, path_text};
+use super::user_checkout::{Checkout, path_text};
 use holm_api::client::Client;
 use holm_api::project::{Project, Refs, Sync, SyncAnswer};
 use holm_core::config::ProjectConfig;

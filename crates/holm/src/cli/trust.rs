@@ -1,10 +1,10 @@
 //! `holm trust`, and the question that `up` asks: what a repository wants of the host, in plain
 //! words, and a person's yes to exactly that.
 
-use super::checkout::{Checkout, blocking};
 use super::origin::{Origin, StartArgs};
 use super::output::{self, FAINT, GOOD, STRONG, printable};
 use super::sync::{self, SharedRefs, Wanted};
+use super::user_checkout::{Checkout, blocking};
 use super::{Context, Outcome, connect};
 use clap::Args;
 use holm_api::client::Client;

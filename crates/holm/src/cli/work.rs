@@ -2,10 +2,10 @@
 //! with progress, finding the repository it belongs to, and the question before anything that tools
 //! execute by themselves reaches a checkout.
 
-use super::checkout::{Checkout, blocking, path_text};
 use super::output::{self, FAINT, STRONG, WARNING, printable};
 use super::progress::Progress;
 use super::sync::quoted;
+use super::user_checkout::{Checkout, blocking, path_text};
 use super::{Context, connect, resolve};
 use holm_api::Workspace;
 use holm_api::client::Client;

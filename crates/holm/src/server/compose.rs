@@ -210,7 +210,7 @@ fn code(create: &CreateWorkspace, project: &ProjectRecord) -> CodeSpec {
 }
 
 /// The project's limits before the user's. What the project wrote down is enforced or refused.
-fn limits(project: &ConfigLimits, user: &ConfigLimits) -> Limits {
+pub fn limits(project: &ConfigLimits, user: &ConfigLimits) -> Limits {
     let written = [
         ("memory", project.memory.is_some()),
         ("cpus", project.cpus.is_some()),
@@ -228,7 +228,7 @@ fn limits(project: &ConfigLimits, user: &ConfigLimits) -> Limits {
 }
 
 /// The project's egress before the user's; what either lists may be reached.
-fn network(config: &ProjectConfig, user: &ConfigEgress) -> Network {
+pub fn network(config: &ProjectConfig, user: &ConfigEgress) -> Network {
     let mode = config.egress.mode.or(user.mode).unwrap_or(EgressMode::Open);
     let mut allow: Vec<String> = Vec::new();
     for destination in config.egress.allow.iter().chain(&user.allow) {

@@ -7,7 +7,7 @@ use super::compose::Composed;
 use super::failure::{Body, Failure, project_id};
 use super::listen::Peer;
 use super::workspaces::label;
-use super::{App, failure, view};
+use super::{App, failure};
 use axum::body::Body as HttpBody;
 use axum::extract::{ConnectInfo, State};
 use axum::http::header;
@@ -55,7 +55,8 @@ pub async fn create(
     if let (Some(label), Reuse::Return) = (&label, reuse)
         && let Some(found) = app.engine.adopt(&id, label).await?
     {
-        let mut workspace = told(Created::Existing(found), Vec::new(), asked);
+        let existing = Created::Existing(found);
+        let mut workspace = told(&app, existing, Vec::new(), asked).await;
         workspace.notes.extend(app.shortage().await?);
         return Ok(lines(HttpBody::from(line(&CreateEvent::Workspace(
             Box::new(workspace),
@@ -91,7 +92,7 @@ pub async fn create(
         if let Created::New(made) = &made {
             notes.extend(app.engine.driver().layer_notes(&made.record.spec));
         }
-        let mut workspace = told(made, notes, asked);
+        let mut workspace = told(&app, made, notes, asked).await;
         // It is there, whatever can be said of the disk.
         workspace.notes.extend(app.shortage().await.ok().flatten());
         Ok(workspace)
@@ -159,17 +160,18 @@ async fn arrival(
     Some(id)
 }
 
-fn told(created: Created, notes: Vec<String>, asked: Instant) -> Workspace {
+async fn told(app: &App, created: Created, notes: Vec<String>, asked: Instant) -> Workspace {
     let (found, is_new) = match created {
         Created::New(found) => (found, true),
         Created::Existing(found) => (found, false),
     };
+    let workspace = app.workspace(found).await;
     let elapsed = asked.elapsed().as_millis();
     Workspace {
         created: Some(is_new),
         ms: Some(u64::try_from(elapsed).unwrap_or(u64::MAX)),
         notes: if is_new { notes } else { Vec::new() },
-        ..view::workspace(found)
+        ..workspace
     }
 }
 

@@ -64,6 +64,7 @@ impl App {
             uid,
             data_dir: self.paths.data_dir.display().to_string(),
             socket: socket(&self.paths).display().to_string(),
+            port: self.routes.front_door().port(),
             started_at: view::time(self.started_at),
             workspaces: views.len() as u64,
             running: running.count() as u64,

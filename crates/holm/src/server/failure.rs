@@ -81,10 +81,7 @@ impl<S: Send + Sync> FromRequestParts<S> for WorkspaceKey {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
         let text = id_text(parts, state).await?;
-        WorkspaceId::parse(&text).map(Self).map_err(|error| {
-            let hint = "`holm ls` lists the workspaces with their ids";
-            Failure(Fault::new(Code::WorkspaceNotFound, error.to_string(), hint))
-        })
+        workspace_id(&text).map(Self)
     }
 }
 
@@ -105,6 +102,14 @@ pub fn told(fault: &Fault) -> ErrorBody {
         tracing::error!(code = %fault.code, "{}", fault.message);
     }
     ErrorBody::from(fault)
+}
+
+/// Reads a workspace's id that was sent in a body or a path.
+pub fn workspace_id(text: &str) -> Result<WorkspaceId, Failure> {
+    WorkspaceId::parse(text).map_err(|error| {
+        let hint = "`holm ls` lists the workspaces with their ids";
+        Failure(Fault::new(Code::WorkspaceNotFound, error.to_string(), hint))
+    })
 }
 
 /// Reads a project's id that was sent in a body or a path.

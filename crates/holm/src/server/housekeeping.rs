@@ -23,6 +23,7 @@ pub fn begin(app: &Arc<App>) {
         let work = async {
             loop {
                 collecting.collect_expired().await;
+                collecting.sweep_browsers().await;
                 tokio::time::sleep(EVERY).await;
             }
         };
@@ -39,6 +40,7 @@ pub fn begin(app: &Arc<App>) {
                     tracing::warn!(%fault, "settings are not understood; idle workspaces stay");
                     IdleLimits::default()
                 });
+                sweeping.routes.note_traffic().await;
                 let swept = sweeping.engine.sweep_idle(Timestamp::now(), limits).await;
                 if let Err(fault) = swept {
                     tracing::warn!(%fault, "idle workspaces were not looked for");

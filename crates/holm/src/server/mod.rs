@@ -4,10 +4,14 @@
 //! means, workspaces go on, and the next one finds them. One file per group of routes; every route
 //! is documented in `holm-api`.
 
+mod browsers;
 mod compose;
 mod create;
 mod daemon;
 mod disk;
+mod door;
+mod egress;
+mod events;
 mod exec;
 mod failure;
 mod files;
@@ -17,7 +21,9 @@ mod layers;
 mod listen;
 mod projects;
 mod receive_pack;
+mod reload;
 mod repositories;
+mod routes;
 mod startup;
 mod trees;
 mod trust;
@@ -31,13 +37,18 @@ use crate::runtime;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::routing::{delete, get, post};
+use browsers::Browsers;
+use door::Door;
+use events::Events;
+use holm_api::workspace::Workspace;
 use holm_core::{Code, Fault};
-use holm_engine::{Engine, MissingObjects};
+use holm_engine::{Engine, MissingObjects, View};
 use holm_linux::{Layout, LinuxDriver};
 use holm_store::SqliteStore;
 use jiff::Timestamp;
 use listen::{Peer, PeerListener};
 use repositories::Repositories;
+use routes::{Routes, Unheard};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -47,9 +58,15 @@ use tokio::sync::watch;
 use tracing_subscriber::EnvFilter;
 use uploads::Uploads;
 
+/// The engine of this daemon.
+pub type LinuxEngine = Engine<LinuxDriver, SqliteStore>;
+
 /// What every route has at hand.
 pub struct App {
-    engine: Engine<LinuxDriver, SqliteStore>,
+    engine: LinuxEngine,
+    routes: Routes,
+    browsers: Browsers,
+    events: Events,
     repositories: Repositories,
     uploads: Uploads,
     known_inputs: layers::KnownInputs,
@@ -87,7 +104,10 @@ pub fn run(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
 
 async fn serve(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
     let socket = socket(&paths);
-    let app = Arc::new(App::open(paths)?);
+    let (app, unheard) = App::open(paths)?;
+    let app = Arc::new(app);
+    let door = Door::open(&app.paths, &app.home())?;
+    app.routes.front_door().set(door.port());
     app.repositories.sweep();
     let recovery = app.engine.recover().await?;
     tracing::info!(
@@ -95,6 +115,10 @@ async fn serve(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
         version = env!("CARGO_PKG_VERSION"),
         "the daemon starts"
     );
+    app.routes.begin(unheard, app.events.clone()).await?;
+    app.resume_browsers().await?;
+    let previews = door.serve(app.routes.clone(), app.paths.data_dir.clone());
+    tokio::spawn(until_stopped(Arc::clone(&app), previews));
     let listener = PeerListener::bind(&socket)?;
     let mut stops = [SignalKind::terminate(), SignalKind::interrupt()]
         .map(signal)
@@ -139,6 +163,14 @@ async fn stopped(app: Arc<App>) {
     let _ = stop.wait_for(|is_stopping| *is_stopping).await;
 }
 
+/// Does something for as long as the daemon serves.
+async fn until_stopped(app: Arc<App>, work: impl Future<Output = ()>) {
+    tokio::select! {
+        () = work => {}
+        () = stopped(app) => {}
+    }
+}
+
 fn routes(app: Arc<App>) -> Router {
     let api = Router::new()
         .route("/ping", get(daemon::ping))
@@ -146,6 +178,14 @@ fn routes(app: Arc<App>) -> Router {
         .route("/daemon/stop", post(daemon::stop))
         .route("/disk", get(disk::disk))
         .route("/doctor", get(daemon::doctor))
+        .route("/events", get(events::events))
+        .route("/ports", get(routes::list))
+        .route(
+            "/checkout",
+            get(routes::checked_out)
+                .post(routes::check_out)
+                .delete(routes::release),
+        )
         .route("/gc", post(gc::gc))
         .route("/projects", get(projects::list))
         .route("/projects/sync", post(projects::sync))
@@ -174,7 +214,11 @@ fn routes(app: Arc<App>) -> Router {
         .route("/workspaces/{id}/restart", post(workspaces::restart))
         .route("/workspaces/{id}/restore", post(workspaces::restore))
         .route("/workspaces/{id}/cancel", post(workspaces::cancel))
+        .route("/workspaces/{id}/browser", post(browsers::open))
+        .route("/workspaces/{id}/egress", get(egress::egress))
+        .route("/workspaces/{id}/reload", post(reload::reload))
         .route("/workspaces/{id}/exec", get(exec::exec))
+        .route("/workspaces/{id}/ports", get(routes::of_workspace))
         .route("/workspaces/{id}/capture", post(work::capture))
         .route("/workspaces/{id}/changes", get(work::changes))
         .route("/workspaces/{id}/diff", get(work::diff))
@@ -215,7 +259,7 @@ fn log_to(path: &std::path::Path) -> Result<(), Fault> {
 // === impl App ===
 
 impl App {
-    fn open(paths: Paths) -> Result<Self, Fault> {
+    fn open(paths: Paths) -> Result<(Self, Unheard), Fault> {
         let store = SqliteStore::open(&paths.data_dir.join("holm.db"))?;
         let layout = Layout {
             data_dir: paths.data_dir.clone(),
@@ -226,15 +270,39 @@ impl App {
         let asked = repositories.clone();
         let missing: MissingObjects =
             Arc::new(move |project, objects| asked.missing(project, objects));
-        Ok(Self {
-            engine: Engine::new(driver, store, missing),
+        let engine = Engine::new(driver, store, missing);
+        let (routes, unheard) = Routes::new(&engine);
+        let app = Self {
+            events: Events::new(engine.clone()),
+            routes,
+            engine,
+            browsers: Browsers::new(&paths.data_dir),
             repositories,
             known_inputs: layers::KnownInputs::default(),
             uploads: Uploads::open(paths.data_dir.join("incoming"))?,
             paths,
             started_at: Timestamp::now(),
             stop: watch::channel(false).0,
-        })
+        };
+        Ok((app, unheard))
+    }
+
+    /// What the engine says about a workspace, with its ports as they are now.
+    async fn workspace(&self, view: View) -> Workspace {
+        self.routes.settle().await;
+        self.with_ports(view)
+    }
+
+    /// As [`Self::workspace`], with what is known of its ports at this moment.
+    fn with_ports(&self, view: View) -> Workspace {
+        let ports = self.routes.ports(&view.record.id);
+        let notes = self.routes.notes(&view.record.id);
+        let mut workspace = view::workspace(view);
+        workspace.notes.extend(notes);
+        if !ports.is_empty() {
+            workspace.ports = ports;
+        }
+        workspace
     }
 
     fn home(&self) -> PathBuf {

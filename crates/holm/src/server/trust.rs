@@ -10,6 +10,7 @@ use holm_api::project::{Ask, TrustApprove, TrustCheck, TrustReport};
 use holm_core::config::{Pattern, ProjectConfig, ProtectedPath};
 use holm_core::trust::{Baseline, asks, without_untrusted};
 use holm_core::{Code, Fault, ProjectId, trust};
+use holm_engine::WorkspaceSpec;
 use std::sync::Arc;
 
 /// A configuration, and what it asks for.
@@ -17,9 +18,9 @@ pub struct Judged {
     pub config: ProjectConfig,
     pub user: UserConfig,
     baseline: Baseline,
-    asks: Vec<trust::Ask>,
-    digest: String,
-    is_approved: bool,
+    pub asks: Vec<trust::Ask>,
+    pub digest: String,
+    pub is_approved: bool,
 }
 
 pub async fn check(
@@ -78,10 +79,21 @@ impl App {
             })?;
             config.project.include.push(pattern);
         }
-        let user = config::user::load(&self.paths.config_file, &self.home())?;
         let latest = self.engine.latest_workspace(id).await?;
-        let protected_before = latest.map(|workspace| {
-            let paths = workspace.spec.protected_paths.iter();
+        let before = latest.map(|workspace| workspace.spec);
+        self.judge_after(id, config, before.as_deref()).await
+    }
+
+    /// As [`Self::judge`], with what was in force before.
+    pub async fn judge_after(
+        &self,
+        id: &ProjectId,
+        config: ProjectConfig,
+        before: Option<&WorkspaceSpec>,
+    ) -> Result<Judged, Fault> {
+        let user = config::user::load(&self.paths.config_file, &self.home())?;
+        let protected_before = before.map(|spec| {
+            let paths = spec.protected_paths.iter();
             // They were such paths when they were stored.
             paths
                 .filter_map(|path| ProtectedPath::parse(path).ok())

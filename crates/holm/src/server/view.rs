@@ -1,9 +1,11 @@
 //! What the engine says about a workspace or a project, in the shapes of the wire.
 
 use holm_api::project::Project;
-use holm_api::workspace::{Isolation, Limits, LimitsInForce, Workspace};
+use holm_api::workspace::{Isolation, Limits, LimitsInForce, Port, Workspace};
 use holm_engine::View;
+use holm_engine::spec::DeclaredPort;
 use holm_engine::store::ProjectRecord;
+use holm_proxy::Source;
 use jiff::Timestamp;
 
 pub fn workspace(view: View) -> Workspace {
@@ -32,7 +34,7 @@ pub fn workspace(view: View) -> Workspace {
         driver: driver.to_owned(),
         root: spec.root.display().to_string(),
         dirty: record.dirty,
-        ports: Vec::new(),
+        ports: ports(&spec.network.ports),
         services: Vec::new(),
         volumes: Vec::new(),
         limits: Limits {
@@ -50,6 +52,24 @@ pub fn workspace(view: View) -> Workspace {
         layers: spec.layer_keys().map(|layer| layer.key).collect(),
         notes: note.into_iter().collect(),
     }
+}
+
+/// What is declared, of a workspace that nothing leads to.
+fn ports(declared: &[DeclaredPort]) -> Vec<Port> {
+    let mut ports: Vec<Port> = declared
+        .iter()
+        .map(|declared| Port {
+            name: declared.name.clone(),
+            port: declared.port,
+            host_port: None,
+            url: None,
+            canonical: false,
+            source: Source::Declared.as_str().to_owned(),
+            listening: false,
+        })
+        .collect();
+    ports.sort_by(|one, other| one.name.cmp(&other.name));
+    ports
 }
 
 pub fn project(record: ProjectRecord, live: u64) -> Project {

@@ -1,7 +1,7 @@
 //! `/workspaces`: everything but making one and running something in it.
 
+use super::App;
 use super::failure::{Answer, Body, Parameters, WorkspaceKey};
-use super::{App, view};
 use axum::Json;
 use axum::extract::State;
 use holm_api::workspace::{Name, NameList, Rename, Workspace, WorkspaceList};
@@ -34,7 +34,8 @@ pub async fn list(
         true => app.trash().await?,
         false => {
             let views = app.engine.list().await?;
-            views.into_iter().map(view::workspace).collect()
+            app.routes.settle().await;
+            views.into_iter().map(|view| app.with_ports(view)).collect()
         }
     };
     Ok(Json(WorkspaceList {
@@ -60,7 +61,8 @@ pub async fn show(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
 ) -> Answer<Workspace> {
-    Ok(Json(view::workspace(app.engine.show(&id).await?)))
+    let view = app.engine.show(&id).await?;
+    Ok(Json(app.workspace(view).await))
 }
 
 pub async fn rename(
@@ -69,7 +71,8 @@ pub async fn rename(
     Body(rename): Body<Rename>,
 ) -> Answer<Workspace> {
     let label = label(&rename.label)?;
-    Ok(Json(view::workspace(app.engine.rename(&id, label).await?)))
+    let view = app.engine.rename(&id, label).await?;
+    Ok(Json(app.workspace(view).await))
 }
 
 pub async fn remove(
@@ -81,30 +84,32 @@ pub async fn remove(
         true => Removal::Force,
         false => Removal::RefuseUnsaved,
     };
-    Ok(Json(view::workspace(
-        app.engine.remove(&id, removal).await?,
-    )))
+    let view = app.engine.remove(&id, removal).await?;
+    Ok(Json(app.workspace(view).await))
 }
 
 pub async fn start(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
 ) -> Answer<Workspace> {
-    Ok(Json(view::workspace(app.engine.start(&id).await?)))
+    let view = app.engine.start(&id).await?;
+    Ok(Json(app.workspace(view).await))
 }
 
 pub async fn stop(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
 ) -> Answer<Workspace> {
-    Ok(Json(view::workspace(app.engine.stop(&id).await?)))
+    let view = app.engine.stop(&id).await?;
+    Ok(Json(app.workspace(view).await))
 }
 
 pub async fn restart(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
 ) -> Answer<Workspace> {
-    Ok(Json(view::workspace(app.engine.restart(&id).await?)))
+    let view = app.engine.restart(&id).await?;
+    Ok(Json(app.workspace(view).await))
 }
 
 pub async fn restore(
@@ -115,7 +120,7 @@ pub async fn restore(
         view: found,
         earlier_label,
     } = app.engine.restore(&id).await?;
-    let mut workspace = view::workspace(found);
+    let mut workspace = app.workspace(found).await;
     if workspace.label != earlier_label.as_str() {
         workspace.notes.push(format!(
             "`{earlier_label}` is the label of another workspace now, so this one is `{}`",

@@ -69,7 +69,7 @@ fn bash_completes_commands_options_and_labels() {
     );
     assert_eq!(
         in_bash(&island, &["holm", "re"]),
-        ["rename", "restart", "restore"]
+        ["reload", "rename", "restart", "restore"]
     );
     assert_eq!(
         in_bash(&island, &["holm", "exec", "fix"]),
@@ -135,7 +135,10 @@ fn fish_completes_commands_options_and_labels() {
         words.collect()
     };
     assert_eq!(complete("holm exec fix"), ["fix-feed", "fix-login"]);
-    assert_eq!(complete("holm re"), ["rename", "restart", "restore"]);
+    assert_eq!(
+        complete("holm re"),
+        ["rename", "restart", "restore", "reload"]
+    );
     assert!(complete("holm up --fr").contains(&"--from".to_owned()));
 }
 
@@ -146,7 +149,7 @@ fn completing_starts_nothing_and_says_nothing() {
     assert!(only_options(in_bash(&island, &["holm", "exec", ""])));
     assert_eq!(
         in_bash(&island, &["holm", "re"]),
-        ["rename", "restart", "restore"]
+        ["reload", "rename", "restart", "restore"]
     );
     assert!(!island.holm_home().exists(), "no daemon was started");
     // Also when what is there is no daemon.

@@ -241,19 +241,19 @@ fn attack_150_the_daemon_is_replaced_and_replaced_back() {
     work_is_there(&island);
     // A store of a later version is refused, and not touched.
     island.kill_daemon();
-    let set = |version: u32| {
+    let set = |version: &str| {
         let script = format!(
             "import sqlite3, sys; s = sqlite3.connect(sys.argv[1]); \
+             print(s.execute('pragma user_version').fetchone()[0]); \
              s.execute('pragma user_version = {version}'); s.commit(); \
              s.execute('pragma wal_checkpoint(truncate)')"
         );
         let database = island.data().join("holm.db");
         let arguments = ["-c", &script, database.to_str().unwrap()];
-        island
-            .run(&island.home(), "/usr/bin/python3", &arguments)
-            .ok();
+        let ran = island.run(&island.home(), "/usr/bin/python3", &arguments);
+        ran.ok().out()
     };
-    set(99);
+    let version = set("99");
     let everything = island.inhabitants();
     let bytes = fs::read(island.data().join("holm.db")).unwrap();
     let refused = island.holm(&["ls", "--json"]);
@@ -261,7 +261,7 @@ fn attack_150_the_daemon_is_replaced_and_replaced_back() {
     assert_ne!(refused.code, Some(0));
     assert_eq!(fs::read(island.data().join("holm.db")).unwrap(), bytes);
     assert_eq!(island.inhabitants(), everything);
-    set(1);
+    set(&version);
     work_is_there(&island);
 }
 

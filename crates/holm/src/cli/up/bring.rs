@@ -4,10 +4,10 @@
 
 use super::UpArgs;
 use super::include::{self, Included};
-use crate::cli::checkout::{Checkout, blocking};
 use crate::cli::progress::Progress;
 use crate::cli::trust::Granted;
 use crate::cli::user::DaemonUser;
+use crate::cli::user_checkout::{Checkout, blocking};
 use crate::cli::{Context, origin::Origin};
 use holm_api::client::Client;
 use holm_api::project::{FileDate, TreeBrought, TreeName, TreePlace};

@@ -12,7 +12,7 @@ mod prepare;
 use super::origin::StartArgs;
 use super::output::{FAINT, GOOD, WARNING, printable};
 use super::rename::parse_label;
-use super::{Context, Outcome, connect, exit_code};
+use super::{Context, Outcome, connect, exit_code, ports};
 use clap::Args;
 use create::Wish;
 use holm_api::workspace::{Workspace, WorkspaceList};
@@ -155,6 +155,9 @@ fn head(workspace: &Workspace) -> String {
         "{GOOD}✓{GOOD:#} {label}  {}  {how} {ms} ms\n  root  {root}",
         workspace.id
     );
+    for line in ports::lines(&workspace.ports) {
+        text.push_str(&format!("\n  {}", printable(&line)));
+    }
     if !workspace.isolation.degraded.is_empty() {
         let degraded = printable(&workspace.isolation.degraded.join(", "));
         text.push_str(&format!("\n  {WARNING}degraded{WARNING:#}  {degraded}"));

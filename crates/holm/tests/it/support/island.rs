@@ -12,6 +12,8 @@ use tempfile::TempDir;
 pub struct Island {
     place: TempDir,
     without: String,
+    /// What leads to where its commands run; empty where the test itself is.
+    entrance: Vec<String>,
 }
 
 // === impl Island ===
@@ -32,10 +34,16 @@ impl Island {
         let island = Self {
             place,
             without: defences.to_owned(),
+            entrance: Vec::new(),
         };
         island.make_dir("home");
         island.make_dir("home/src");
         island
+    }
+
+    /// From now on commands are run through this, which also makes them the user's.
+    pub fn enter_by(&mut self, entrance: Vec<String>) {
+        self.entrance = entrance;
     }
 
     /// `$HOME` of the user.
@@ -75,8 +83,21 @@ impl Island {
 
     /// A command of the user, in a sealed environment.
     pub fn command(&self, program: impl AsRef<OsStr>, directory: &Path) -> Command {
-        let mut command = Command::new(program);
-        as_tester(&mut command)
+        let mut command = match self.entrance.split_first() {
+            Some((first, rest)) => {
+                let mut command = Command::new(first);
+                // Another mount namespace begins at its root.
+                command.args(rest).args(["env", "-C"]);
+                command.arg(directory).arg(program);
+                command
+            }
+            None => {
+                let mut command = Command::new(program);
+                as_tester(&mut command);
+                command
+            }
+        };
+        command
             .current_dir(directory)
             .env_clear()
             .env("HOME", self.home())
@@ -129,6 +150,13 @@ impl Island {
 
 impl Drop for Island {
     fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Island {
+    /// Stops everything; the files stay until it is dropped.
+    pub fn end(&self) {
         // Only when a daemon was started: the command would not start one, but costs time.
         if self.data().exists() {
             let _ = self

@@ -1,10 +1,12 @@
 //! What every test needs: an [`Island`] of its own, git repositories in it, and holm run in it.
 
 mod api;
+mod browser;
 mod census;
 mod elsewhere;
 mod island;
 mod place;
+mod port;
 mod probe;
 mod ran;
 mod repository;
@@ -12,16 +14,20 @@ mod running;
 mod terminal;
 mod toolchain;
 mod user;
+mod world;
 
+pub use browser::{Chromium, Tab};
 pub use census::{Census, Process, is_gone, state_of};
 pub use island::Island;
 pub use place::Place;
+pub use port::{background, fetch, host_port, port_of, take};
 pub use ran::Ran;
 pub use repository::Repository;
 pub use running::{Running, send};
 pub use terminal::{Act, play};
 pub use toolchain::Toolchain;
 pub use user::program;
+pub use world::World;
 
 use std::time::{Duration, Instant};
 

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 const TESTER: &str = "holm-tester";
 
 /// The ids to switch to, when root runs the tests.
-fn ids() -> Option<(u32, u32)> {
+pub fn ids() -> Option<(u32, u32)> {
     static IDS: OnceLock<Option<(u32, u32)>> = OnceLock::new();
     *IDS.get_or_init(|| {
         if !rustix::process::geteuid().is_root() {

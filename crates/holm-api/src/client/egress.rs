@@ -1,0 +1,44 @@
+//! What left a workspace, once or as it goes on.
+
+use super::Client;
+use super::lines::Lines;
+use super::transport::{Connection, good};
+use crate::egress::{EgressEntry, EgressList};
+use bytes::Bytes;
+use holm_core::{Fault, WorkspaceId};
+use hyper::Method;
+
+/// The record as it is written. Never ends by itself.
+pub struct EgressStream {
+    lines: Lines,
+    _connection: Connection,
+}
+
+// === impl Client ===
+
+impl Client {
+    /// The last `limit` entries.
+    pub async fn egress(&self, id: &WorkspaceId, limit: u64) -> Result<EgressList, Fault> {
+        let route = format!("/workspaces/{id}/egress?limit={limit}");
+        self.transport.plain(Method::GET, &route).await
+    }
+
+    /// The last `limit` entries, and every one that is written from then on.
+    pub async fn follow_egress(&self, id: &WorkspaceId, limit: u64) -> Result<EgressStream, Fault> {
+        let route = format!("/workspaces/{id}/egress?limit={limit}&follow=true");
+        let body = super::transport::full(Bytes::new());
+        let (response, connection) = self.transport.send(Method::GET, &route, body).await?;
+        Ok(EgressStream {
+            lines: Lines::new(good(response).await?.into_body()),
+            _connection: connection,
+        })
+    }
+}
+
+// === impl EgressStream ===
+
+impl EgressStream {
+    pub async fn next(&mut self) -> Result<EgressEntry, Fault> {
+        self.lines.next().await
+    }
+}

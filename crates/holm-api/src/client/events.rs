@@ -1,0 +1,75 @@
+//! Events, one at a time, as they come.
+
+use super::Client;
+use super::lines::Lines;
+use super::transport::{Connection, full, good};
+use crate::ErrorBody;
+use crate::event::{Event, Missed};
+use bytes::Bytes;
+use holm_core::Fault;
+use hyper::Method;
+use serde::Deserialize;
+
+/// Dropping it ends the request.
+pub struct EventStream {
+    lines: Lines,
+    _connection: Connection,
+}
+
+/// How far a stream of events goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// To the newest.
+    Now,
+    /// On and on.
+    Ever,
+}
+
+/// One line of the answer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum EventLine {
+    Event(Event),
+    /// The last: the reader was too slow.
+    Missed(Missed),
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Line {
+    Error(ErrorBody),
+    Event(Event),
+    Missed(Missed),
+}
+
+// === impl Client ===
+
+impl Client {
+    /// What happened behind a cursor, and what happens.
+    pub async fn events(&self, after: Option<u64>, until: Until) -> Result<EventStream, Fault> {
+        let follow = until == Until::Ever;
+        let after = after.map_or_else(String::new, |after| format!("&after={after}"));
+        let route = format!("/events?follow={follow}{after}");
+        let (response, connection) = self
+            .transport
+            .send(Method::GET, &route, full(Bytes::new()))
+            .await?;
+        Ok(EventStream {
+            lines: Lines::new(good(response).await?.into_body()),
+            _connection: connection,
+        })
+    }
+}
+
+// === impl EventStream ===
+
+impl EventStream {
+    /// `None` at the end.
+    pub async fn next(&mut self) -> Result<Option<EventLine>, Fault> {
+        Ok(match self.lines.next_if_any().await? {
+            Some(Line::Event(event)) => Some(EventLine::Event(event)),
+            Some(Line::Missed(missed)) => Some(EventLine::Missed(missed)),
+            Some(Line::Error(body)) => return Err(body.into()),
+            None => None,
+        })
+    }
+}

@@ -1,0 +1,54 @@
+//! `/workspaces/{id}/egress`: what left a workspace and what was refused.
+
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EgressList {
+    /// The oldest first.
+    pub egress: Vec<EgressEntry>,
+}
+
+/// One connection that ended, or one refusal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EgressEntry {
+    pub time: String,
+    /// `connect`, `cut` (by a change of policy), `fail` (allowed, but the other side did not
+    /// answer), `refuse`, or `resolve` (a name was refused).
+    pub kind: String,
+    #[serde(default)]
+    pub name: Option<String>,
+    #[serde(default)]
+    pub address: Option<String>,
+    #[serde(default)]
+    pub port: Option<u16>,
+    /// To the workspace.
+    #[serde(default)]
+    pub bytes_in: Option<u64>,
+    /// From the workspace.
+    #[serde(default)]
+    pub bytes_out: Option<u64>,
+    #[serde(default)]
+    pub duration_ms: Option<u64>,
+    /// Who asked, if it was easily found.
+    #[serde(default)]
+    pub process: Option<EgressProcess>,
+    #[serde(default)]
+    pub reason: Option<String>,
+    /// The line of `holm.toml` that would allow it.
+    #[serde(default)]
+    pub allow: Option<String>,
+    /// How often it happened; what repeats is counted for some seconds.
+    #[serde(default = "once")]
+    pub count: u64,
+}
+
+fn once() -> u64 {
+    1
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EgressProcess {
+    /// As the workspace knows it.
+    pub pid: i32,
+    pub name: String,
+}

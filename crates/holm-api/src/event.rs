@@ -1,0 +1,47 @@
+//! Events on the wire.
+//!
+//! - `GET /events?after=CURSOR&follow=true` → JSON Lines of [`Event`]; without `follow` it ends with
+//!   the newest. The last line may be a [`Missed`]: the reader was so slow that events are gone.
+
+use serde::{Deserialize, Serialize};
+
+/// Something that happened.
+///
+/// Types: `workspace.created|started|stopped|failed|removed|restored|renamed`,
+/// `port.opened|closed|moved`, `checkout.changed|lost`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// Grows; `after=` takes it.
+    pub cursor: u64,
+    pub time: String,
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// An id.
+    pub workspace: String,
+    /// What belongs to the type: `label`, `project`, `port`, `name`, `host_port`, `url`, `reason`, …
+    #[serde(flatten)]
+    pub detail: serde_json::Map<String, serde_json::Value>,
+}
+
+/// Says that events were missed, and how to go on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Missed {
+    /// `events.missed`
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub missed: u64,
+    /// `after=` this goes on with what is still there.
+    pub cursor: u64,
+}
+
+// === impl Missed ===
+
+impl Missed {
+    pub fn new(missed: u64, cursor: u64) -> Self {
+        Self {
+            kind: "events.missed".to_owned(),
+            missed,
+            cursor,
+        }
+    }
+}

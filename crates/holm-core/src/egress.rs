@@ -1,0 +1,261 @@
+//! Where a workspace may go: the one decision that resolver, gateway, kernel rules and record share.
+//!
+//! A name and an address are judged apart. A name says that somebody may be asked for; the address
+//! that it leads to is judged again, because whoever owns the name decides where it leads: only an
+//! address entry of `allow` opens what is closed.
+
+pub mod range;
+
+pub use range::{CLOSED, Range, canonical, closed};
+
+use crate::config::network::parse_host_name;
+use crate::config::{Destination, EgressMode, HostPattern, InvalidDestination, Word};
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+/// What may be reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    mode: EgressMode,
+    allow: Vec<Destination>,
+    /// Addresses of the machine itself. Its services are not the internet, whatever the address.
+    machine: BTreeSet<IpAddr>,
+}
+
+/// Why something is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// `egress.mode` is `none`.
+    Nothing,
+    /// It is not on the list.
+    NotListed,
+    /// It is on the list, with other ports.
+    OtherPort,
+    /// The address is not public.
+    Closed(&'static str),
+    /// It is no name that could be asked for.
+    NotAName,
+    /// Only TCP leaves.
+    NotTcp,
+    /// It stood for a name that is no longer known.
+    Forgotten,
+    /// Too much at once.
+    TooMuch,
+}
+
+/// Which ports of a name or an address may be connected to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ports {
+    All,
+    These(BTreeSet<u16>),
+}
+
+/// Why a stored policy cannot be used. Nothing is allowed then.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidPolicy {
+    #[error("`{}` is not a mode of egress", .0.escape_debug())]
+    Mode(String),
+    #[error("`{}` in egress.allow: {cause}", .entry.escape_debug())]
+    Entry {
+        entry: String,
+        #[source]
+        cause: InvalidDestination,
+    },
+}
+
+// === impl Policy ===
+
+impl Policy {
+    pub fn new(mode: EgressMode, allow: Vec<Destination>) -> Self {
+        let machine = BTreeSet::new();
+        Self {
+            mode,
+            allow,
+            machine,
+        }
+    }
+
+    /// From the words it is stored in. One that is not understood is an error, never a part of it.
+    pub fn parse(mode: &str, allow: &[String]) -> Result<Self, InvalidPolicy> {
+        let parsed = EgressMode::parse_word(mode);
+        let mode = parsed.ok_or_else(|| InvalidPolicy::Mode(mode.to_owned()))?;
+        let entries = allow.iter().map(|entry| {
+            Destination::parse(entry).map_err(|cause| InvalidPolicy::Entry {
+                entry: entry.clone(),
+                cause,
+            })
+        });
+        Ok(Self::new(mode, entries.collect::<Result<_, _>>()?))
+    }
+
+    /// Nothing leaves.
+    pub fn nothing() -> Self {
+        Self::new(EgressMode::None, Vec::new())
+    }
+
+    /// With the addresses of the machine closed.
+    pub fn with_machine(mut self, addresses: impl IntoIterator<Item = IpAddr>) -> Self {
+        self.machine = addresses.into_iter().map(canonical).collect();
+        self
+    }
+
+    pub fn mode(&self) -> EgressMode {
+        self.mode
+    }
+
+    pub fn machine(&self) -> &BTreeSet<IpAddr> {
+        &self.machine
+    }
+
+    /// The entries that open addresses, as ranges.
+    pub fn opened(&self) -> impl Iterator<Item = (Range, Option<u16>)> {
+        let entries = match self.mode {
+            EgressMode::None => [].iter(),
+            _ => self.allow.iter(),
+        };
+        entries.filter_map(|entry| {
+            let port = entry.port.map(std::num::NonZeroU16::get);
+            Some((range_of(entry)?, port))
+        })
+    }
+
+    /// The ports at which a name may be connected to; it is resolved only if there are any. The
+    /// name is in lower case and has no dot at its end ([`parse_query`]).
+    pub fn ports_of(&self, name: &str) -> Result<Ports, Reason> {
+        match self.mode {
+            EgressMode::None => return Err(Reason::Nothing),
+            EgressMode::Open => return Ok(Ports::All),
+            EgressMode::Allow => {}
+        }
+        let mut ports = BTreeSet::new();
+        for entry in &self.allow {
+            if !matches_name(&entry.host, name) {
+                continue;
+            }
+            match entry.port {
+                Some(port) => ports.insert(port.get()),
+                None => return Ok(Ports::All),
+            };
+        }
+        match ports.is_empty() {
+            true => Err(Reason::NotListed),
+            false => Ok(Ports::These(ports)),
+        }
+    }
+
+    /// Whether a connection to this name and port may be made, wherever it leads.
+    pub fn name(&self, name: &str, port: u16) -> Result<(), Reason> {
+        match self.ports_of(name)? {
+            Ports::These(ports) if !ports.contains(&port) => Err(Reason::OtherPort),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether an address that an allowed name leads to may be dialled.
+    pub fn led_to(&self, address: IpAddr, port: u16) -> Result<(), Reason> {
+        if self.mode == EgressMode::None {
+            return Err(Reason::Nothing);
+        }
+        match self.closed(address) {
+            Some(what) if !self.opens_at(address, port) => Err(Reason::Closed(what)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether an address that was named itself may be dialled.
+    pub fn address(&self, address: IpAddr, port: u16) -> Result<(), Reason> {
+        match self.mode {
+            EgressMode::None => Err(Reason::Nothing),
+            _ if self.opens_at(address, port) => Ok(()),
+            EgressMode::Open => self.led_to(address, port),
+            EgressMode::Allow => Err(match self.closed(address) {
+                Some(what) => Reason::Closed(what),
+                None => Reason::NotListed,
+            }),
+        }
+    }
+
+    /// What an address is, if it is not public.
+    fn closed(&self, address: IpAddr) -> Option<&'static str> {
+        let address = canonical(address);
+        if self.machine.contains(&address) {
+            return Some("this machine");
+        }
+        closed(address)
+    }
+
+    /// Whether an entry opens this address, at some port.
+    pub fn opens(&self, address: IpAddr) -> bool {
+        let address = canonical(address);
+        self.opened().any(|(range, _)| range.contains(address))
+    }
+
+    /// Whether an entry opens this address at this port.
+    pub fn opens_at(&self, address: IpAddr, port: u16) -> bool {
+        let address = canonical(address);
+        self.opened()
+            .any(|(range, only)| range.contains(address) && only.is_none_or(|only| only == port))
+    }
+}
+
+/// The name of a query or of a request, in the one spelling that is compared: lower case, without
+/// the dot at its end. Spellings of addresses (`127.1`, `0x7f.1`) are no names.
+pub fn parse_query(text: &str) -> Result<String, Reason> {
+    let text = text.strip_suffix('.').unwrap_or(text);
+    parse_host_name(text).map_err(|_| Reason::NotAName)
+}
+
+fn matches_name(pattern: &HostPattern, name: &str) -> bool {
+    match pattern {
+        HostPattern::Name(exact) => exact == name,
+        HostPattern::Below(parent) => name
+            .strip_suffix(parent.as_str())
+            .and_then(|rest| rest.strip_suffix('.'))
+            .is_some_and(|rest| !rest.is_empty()),
+        HostPattern::Address(_) | HostPattern::Network { .. } => false,
+    }
+}
+
+fn range_of(entry: &Destination) -> Option<Range> {
+    match entry.host {
+        HostPattern::Address(address) => Some(Range::exactly(address)),
+        HostPattern::Network { address, bits } => Some(Range::new(address, bits)),
+        HostPattern::Name(_) | HostPattern::Below(_) => None,
+    }
+}
+
+/// The line of `holm.toml` that would allow it.
+pub fn line_that_allows(reason: &Reason, target: &str, port: Option<u16>) -> Option<String> {
+    let entry = match (port, target.contains(':')) {
+        (Some(port), true) => format!("[{target}]:{port}"),
+        (Some(port), false) => format!("{target}:{port}"),
+        (None, true) => format!("[{target}]"),
+        (None, false) => target.to_owned(),
+    };
+    match reason {
+        Reason::Nothing => Some(format!("[egress] mode = \"allow\", allow = [\"{entry}\"]")),
+        Reason::NotListed | Reason::OtherPort | Reason::Closed(_) => {
+            Some(format!("[egress] allow = [\"{entry}\"]"))
+        }
+        Reason::NotAName | Reason::NotTcp | Reason::Forgotten | Reason::TooMuch => None,
+    }
+}
+
+// === impl Reason ===
+
+impl std::fmt::Display for Reason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Reason::Nothing => f.write_str("egress.mode is none"),
+            Reason::NotListed => f.write_str("not in egress.allow"),
+            Reason::OtherPort => f.write_str("egress.allow has it with other ports"),
+            Reason::Closed(what) => write!(f, "closed: {what}"),
+            Reason::NotAName => f.write_str("not a host name"),
+            Reason::NotTcp => f.write_str("only TCP leaves"),
+            Reason::Forgotten => {
+                f.write_str("it stands for no name any more; look the name up again")
+            }
+            Reason::TooMuch => f.write_str("too much at once"),
+        }
+    }
+}

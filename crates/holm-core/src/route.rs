@@ -1,0 +1,117 @@
+//! What leads from the host to a workspace: which host ports are tried for it, and what it is called
+//! below `localhost`.
+
+use crate::id::{ProjectId, WorkspaceId};
+use crate::label::{Label, ProjectName};
+use std::collections::HashMap;
+use std::ops::RangeInclusive;
+
+/// Where host ports are taken from: above what programs are usually configured to, below what the
+/// kernel gives to outgoing connections.
+pub const HOST_PORTS: RangeInclusive<u16> = 20_000..=29_999;
+
+/// The host ports to try for a port of a workspace, best first. The same every time, and spread, so
+/// that a claim that was lost is most likely found again. What `ephemeral` covers comes last: any
+/// outgoing connection may hold one of those.
+pub fn candidates(
+    id: &WorkspaceId,
+    port: u16,
+    ephemeral: &RangeInclusive<u16>,
+) -> impl Iterator<Item = u16> {
+    let first = *HOST_PORTS.start();
+    let count = HOST_PORTS.end() - first + 1;
+    let start = (hash(id.as_str(), port) % u64::from(count)) as u16;
+    let all = move || (0..count).map(move |step| first + (start + step) % count);
+    let ephemeral = ephemeral.clone();
+    let avoided = ephemeral.clone();
+    let good = all().filter(move |port| !avoided.contains(port));
+    good.chain(all().filter(move |port| ephemeral.contains(port)))
+}
+
+/// FNV-1a.
+fn hash(id: &str, port: u16) -> u64 {
+    let bytes = id.bytes().chain(port.to_be_bytes());
+    let hash = bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    // The low bits of neighbours are close to each other.
+    hash ^ (hash >> 32)
+}
+
+/// The name below `localhost` of each live workspace, in the order given: the one that has had its
+/// label longest first. It is the label; when another project's workspace has it already, it is
+/// `<label>--<project>`, which no label can be.
+pub fn sites<'a>(
+    workspaces: impl IntoIterator<Item = (&'a Label, &'a ProjectId, &'a ProjectName)>,
+) -> Vec<String> {
+    let mut holders: HashMap<&Label, &ProjectId> = HashMap::new();
+    let named = workspaces.into_iter().map(|(label, id, project)| {
+        match *holders.entry(label).or_insert(id) == id {
+            true => label.to_string(),
+            false => format!("{label}--{project}"),
+        }
+    });
+    named.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EPHEMERAL: RangeInclusive<u16> = 32_768..=60_999;
+
+    fn id(text: &str) -> WorkspaceId {
+        WorkspaceId::parse(text).unwrap()
+    }
+
+    #[test]
+    fn every_host_port_is_tried_once_and_the_first_stays_the_same() {
+        let one = id("waaaaaaaaaaaa");
+        let tried: Vec<u16> = candidates(&one, 3000, &EPHEMERAL).collect();
+        let again: Vec<u16> = candidates(&one, 3000, &EPHEMERAL).collect();
+        assert_eq!(tried, again);
+        let mut sorted = tried.clone();
+        sorted.sort_unstable();
+        assert_eq!(sorted, HOST_PORTS.collect::<Vec<u16>>());
+        let other = candidates(&id("waaaaaaaaaaab"), 3000, &EPHEMERAL).next();
+        assert_ne!(tried.first().copied(), other);
+        assert_ne!(
+            tried.first().copied(),
+            candidates(&one, 3001, &EPHEMERAL).next()
+        );
+    }
+
+    #[test]
+    fn what_outgoing_connections_may_hold_comes_last() {
+        let one = id("waaaaaaaaaaaa");
+        let tried: Vec<u16> = candidates(&one, 3000, &(1024..=25_000)).collect();
+        assert_eq!(tried.len(), HOST_PORTS.count());
+        assert!(tried[..4_999].iter().all(|port| *port > 25_000));
+    }
+
+    #[test]
+    fn a_hundred_workspaces_rarely_want_the_same() {
+        let mut first: Vec<u16> = (0..100)
+            .filter_map(|_| candidates(&WorkspaceId::random(), 3000, &EPHEMERAL).next())
+            .collect();
+        first.sort_unstable();
+        first.dedup();
+        assert!(first.len() > 90, "{}", first.len());
+    }
+
+    #[test]
+    fn a_label_leads_to_who_had_it_first() {
+        let (x, y) = (Label::parse("x").unwrap(), Label::parse("y").unwrap());
+        let (one, two) = (ProjectId::random(), ProjectId::random());
+        let (shop, blog) = (
+            ProjectName::parse("shop").unwrap(),
+            ProjectName::parse("blog").unwrap(),
+        );
+        let named = sites([(&x, &one, &shop), (&x, &two, &blog), (&y, &two, &blog)]);
+        assert_eq!(named, ["x", "x--blog", "y"]);
+        assert_eq!(
+            sites([(&x, &two, &blog), (&x, &one, &shop)]),
+            ["x", "x--shop"]
+        );
+    }
+}

@@ -1,0 +1,52 @@
+//! What the engine tells of its doings, at once, to the one who asked to hear it (the server's
+//! routes): whatever leads to a workspace follows what becomes of it.
+
+use crate::driver::Driver;
+use crate::engine::Engine;
+use crate::store::Store;
+use holm_core::{Label, WorkspaceId};
+use std::sync::OnceLock;
+
+/// What became of a workspace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// It is there and runs.
+    Created,
+    Started,
+    Stopped,
+    Renamed {
+        earlier: Label,
+    },
+    /// It lies in the trash.
+    Removed,
+    /// It is back from the trash.
+    Restored,
+    /// It is gone for good.
+    Forgotten,
+}
+
+type Listener = Box<dyn Fn(&WorkspaceId, Notice) + Send + Sync>;
+
+/// Whoever listens; nobody is fine.
+#[derive(Default)]
+pub(crate) struct Notices(OnceLock<Listener>);
+
+// === impl Engine ===
+
+impl<D: Driver, S: Store> Engine<D, S> {
+    /// Calls `listener` from now on, before the operation in question returns. It must not block.
+    /// The first listener stays.
+    pub fn tell_changes_to(&self, listener: impl Fn(&WorkspaceId, Notice) + Send + Sync + 'static) {
+        let _ = self.inner.notices.0.set(Box::new(listener));
+    }
+}
+
+// === impl Notices ===
+
+impl Notices {
+    pub(crate) fn tell(&self, id: &WorkspaceId, notice: Notice) {
+        if let Some(listener) = self.0.get() {
+            listener(id, notice);
+        }
+    }
+}

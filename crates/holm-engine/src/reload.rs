@@ -1,0 +1,56 @@
+//! Taking over a changed `holm.toml`: the spec is stored, and what can change at once does.
+
+use crate::driver::Driver;
+use crate::engine::{Engine, View, detached};
+use crate::spec::WorkspaceSpec;
+use crate::store::Store;
+use holm_core::plan::State;
+use holm_core::{Code, Fault, WorkspaceId};
+use std::sync::Arc;
+
+// === impl Engine ===
+
+impl<D: Driver, S: Store> Engine<D, S> {
+    /// What a live workspace was asked to be.
+    pub async fn spec(&self, id: &WorkspaceId) -> Result<Arc<WorkspaceSpec>, Fault> {
+        Ok(self.inner.live(id).await?.spec)
+    }
+
+    /// Stores what `change` makes of the spec. Egress is in force when this returns; the rest at
+    /// the next start.
+    pub async fn reload(
+        &self,
+        id: &WorkspaceId,
+        change: impl FnOnce(&mut WorkspaceSpec) + Send + 'static,
+    ) -> Result<View, Fault> {
+        let (inner, id) = (Arc::clone(&self.inner), id.clone());
+        detached(async move {
+            let _turn = inner.workspaces.lock(&id).await;
+            let record = inner.live(&id).await?;
+            let mut spec = (*record.spec).clone();
+            change(&mut spec);
+            let (key, stored) = (id.clone(), spec.clone());
+            let storing = inner.store.call(move |store| store.set_spec(&key, &stored));
+            storing.await?;
+            let record = inner.live(&id).await?;
+            let view = inner.view(record).await?;
+            if view.state == State::Running {
+                let set = inner.driver.set_egress(&id, &spec.network.egress).await;
+                set.map_err(|fault| not_in_force(&id, &fault))?;
+            }
+            Ok(view)
+        })
+        .await
+    }
+}
+
+fn not_in_force(id: &WorkspaceId, fault: &Fault) -> Fault {
+    Fault::new(
+        Code::StartFailed,
+        format!(
+            "the new egress is stored but not in force: {}",
+            fault.message
+        ),
+        format!("`holm restart {id}` puts it in force"),
+    )
+}

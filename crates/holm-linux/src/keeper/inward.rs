@@ -1,0 +1,114 @@
+//! Connections from outside to what listens inside.
+//!
+//! The sockets are made by a process of ours that enters the workspace's network for it
+//! ([`sys::enter`]); the keeper connects them and passes them to the daemon. Nothing inside takes
+//! part but the listener itself, so nothing inside can pass off another socket, keep a copy of one,
+//! or be asked in vain.
+
+use super::connection::say;
+use super::registry::Registry;
+use crate::sys::enter::{self, Wanted};
+use crate::wire::Answer;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::sockopt::socket_error;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, connect};
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::{Mutex, PoisonError};
+
+/// How long a listener whose queue is full may take.
+const PATIENCE: Timespec = Timespec {
+    tv_sec: 3,
+    tv_nsec: 0,
+};
+
+/// Sockets made at a time. Entering costs more than making one.
+const BATCH: usize = 16;
+
+/// Sockets of the workspace's network that are not used yet.
+#[derive(Default)]
+pub struct Stock {
+    four: Mutex<Vec<OwnedFd>>,
+    six: Mutex<Vec<OwnedFd>>,
+}
+
+/// Connects to a port of the workspace's loopback and passes the connection: first one byte that
+/// carries it, or none, then the answer.
+pub fn dial(stream: &UnixStream, registry: &Registry, port: u16) -> io::Result<()> {
+    let connected = reach(registry, port);
+    pass(stream, connected.as_ref().ok().map(AsFd::as_fd))?;
+    match connected {
+        Ok(_) => say(stream, &Answer::Dialled),
+        Err(error) => {
+            let errno = error.raw_os_error().unwrap_or(libc::ECONNREFUSED);
+            say(stream, &Answer::NotDialled { errno })
+        }
+    }
+}
+
+/// What listens on `::1` only is found there.
+fn reach(registry: &Registry, port: u16) -> io::Result<OwnedFd> {
+    let stock = registry.stock();
+    let of = registry.init();
+    let four = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let refused = match connected(stock.take(of, Wanted::Tcp4)?, four) {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => error,
+        other => return other,
+    };
+    let Ok(socket) = stock.take(of, Wanted::Tcp6) else {
+        // A machine without IPv6.
+        return Err(refused);
+    };
+    connected(socket, SocketAddr::from((Ipv6Addr::LOCALHOST, port)))
+}
+
+fn connected(socket: OwnedFd, address: SocketAddr) -> io::Result<OwnedFd> {
+    match connect(&socket, &address) {
+        Ok(()) => return Ok(socket),
+        Err(Errno::INPROGRESS) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let mut sources = [PollFd::new(&socket, PollFlags::OUT)];
+    if rustix::io::retry_on_intr(|| poll(&mut sources, Some(&PATIENCE)))? == 0 {
+        return Err(io::Error::from_raw_os_error(libc::ETIMEDOUT));
+    }
+    socket_error(&socket)??;
+    Ok(socket)
+}
+
+fn pass(stream: &UnixStream, socket: Option<BorrowedFd<'_>>) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    let passed = [socket.unwrap_or(stream.as_fd())];
+    if socket.is_some() {
+        ancillary.push(SendAncillaryMessage::ScmRights(&passed));
+    }
+    rustix::net::sendmsg(
+        stream,
+        &[IoSlice::new(b"d")],
+        &mut ancillary,
+        SendFlags::NOSIGNAL,
+    )?;
+    Ok(())
+}
+
+// === impl Stock ===
+
+impl Stock {
+    fn take(&self, of: BorrowedFd<'_>, wanted: Wanted) -> io::Result<OwnedFd> {
+        let sockets = match wanted {
+            Wanted::Tcp6 => &self.six,
+            Wanted::Tcp4 | Wanted::Diagnosis => &self.four,
+        };
+        let mut sockets = sockets.lock().unwrap_or_else(PoisonError::into_inner);
+        if sockets.is_empty() {
+            *sockets = enter::sockets(of, wanted, BATCH)?;
+        }
+        let none = || io::Error::other("no socket could be made inside");
+        sockets.pop().ok_or_else(none)
+    }
+}

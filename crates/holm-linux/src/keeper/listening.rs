@@ -1,0 +1,203 @@
+//! What listens inside, asked of the kernel a few times a second while somebody watches.
+//!
+//! The question goes to `sock_diag` on a socket of the workspace's network namespace and names
+//! listeners only: `/proc/<pid>/net/tcp` has every connection in it and walks the table of the whole
+//! machine for each workspace.
+
+use super::connection::say;
+use super::registry::Registry;
+use crate::sys::enter::{self, Wanted};
+use crate::wire::Answer;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use std::collections::BTreeSet;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+
+/// How often it is looked: what appears is told well within a second.
+const EVERY: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 400_000_000,
+};
+
+/// What is told at most. Somebody who opens more ports than this loses the highest of them.
+const MOST: usize = 512;
+
+/// The kernel answers at once.
+const PATIENCE: Timespec = Timespec {
+    tv_sec: 2,
+    tv_nsec: 0,
+};
+
+/// Asks for TCP sockets of both families at once; the newer question names one.
+const TCPDIAG_GETSOCK: u16 = 18;
+const NLMSG_ERROR: u16 = 2;
+const NLMSG_DONE: u16 = 3;
+/// Request, and all there are.
+const DUMP: u16 = 0x1 | 0x300;
+const TCP_LISTEN: u8 = 10;
+const HEADER: usize = 16;
+
+/// Tells the ports, and again whenever they change, until the client or the workspace is gone.
+pub fn watch(stream: &UnixStream, registry: &Registry) -> io::Result<()> {
+    let mut diagnosis = enter::sockets(registry.init(), Wanted::Diagnosis, 1)?;
+    let diagnosis = diagnosis
+        .pop()
+        .ok_or_else(|| io::Error::other("no socket could be made inside"))?;
+    // What the keeper itself listens on inside is no program of the workspace.
+    let shared = registry.plan.network.shared.iter();
+    let own: BTreeSet<u16> = shared.map(|shared| shared.port).collect();
+    let init = registry.init();
+    let mut told: Option<Vec<u16>> = None;
+    loop {
+        let all = listening(&diagnosis)?;
+        let found: Vec<u16> = all.difference(&own).copied().take(MOST).collect();
+        if told.as_ref() != Some(&found) {
+            say(stream, &Answer::Listening(found.clone()))?;
+            told = Some(found);
+        }
+        let mut sources = [
+            PollFd::new(stream, PollFlags::IN),
+            PollFd::new(&init, PollFlags::IN),
+        ];
+        match poll(&mut sources, Some(&EVERY)) {
+            Ok(0) | Err(Errno::INTR) => {}
+            // The client has nothing more to say: it is gone.
+            Ok(_) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// The ports that `127.0.0.1` and `::1` of the workspace answer on.
+fn listening(diagnosis: &OwnedFd) -> io::Result<BTreeSet<u16>> {
+    let mut ports = BTreeSet::new();
+    send(diagnosis, &question(), SendFlags::empty())?;
+    let mut buffer = [0u8; 32 * 1024];
+    loop {
+        let length = match recv(diagnosis, &mut buffer[..], RecvFlags::empty()) {
+            Ok((length, _)) => length,
+            Err(Errno::INTR) => continue,
+            Err(Errno::AGAIN) => {
+                let mut sources = [PollFd::new(diagnosis, PollFlags::IN)];
+                if rustix::io::retry_on_intr(|| poll(&mut sources, Some(&PATIENCE)))? == 0 {
+                    return Err(io::Error::from_raw_os_error(libc::ETIMEDOUT));
+                }
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
+        if read_answer(&buffer[..length], &mut ports)? == Answered::Wholly {
+            return Ok(ports);
+        }
+    }
+}
+
+#[derive(PartialEq, Eq)]
+enum Answered {
+    InPart,
+    Wholly,
+}
+
+/// `nlmsghdr` and `inet_diag_req`: the TCP sockets that listen.
+fn question() -> [u8; HEADER + 60] {
+    const STATES: usize = HEADER + 52;
+    let mut message = [0u8; HEADER + 60];
+    message[0..4].copy_from_slice(&((HEADER + 60) as u32).to_ne_bytes());
+    message[4..6].copy_from_slice(&TCPDIAG_GETSOCK.to_ne_bytes());
+    message[6..8].copy_from_slice(&DUMP.to_ne_bytes());
+    message[HEADER] = libc::AF_INET as u8;
+    message[STATES..STATES + 4].copy_from_slice(&(1u32 << TCP_LISTEN).to_ne_bytes());
+    message
+}
+
+/// Takes the ports out of one datagram of `nlmsghdr`s with an `inet_diag_msg` each.
+fn read_answer(mut rest: &[u8], ports: &mut BTreeSet<u16>) -> io::Result<Answered> {
+    while let Some(header) = rest.first_chunk::<HEADER>() {
+        let length = u32::from_ne_bytes([header[0], header[1], header[2], header[3]]) as usize;
+        let kind = u16::from_ne_bytes([header[4], header[5]]);
+        let Some(body) = rest.get(HEADER..length) else {
+            return Err(io::Error::from(io::ErrorKind::InvalidData));
+        };
+        match kind {
+            NLMSG_DONE => return Ok(Answered::Wholly),
+            NLMSG_ERROR => {
+                let number = body
+                    .first_chunk()
+                    .map_or(0, |code| i32::from_ne_bytes(*code));
+                return Err(io::Error::from_raw_os_error(-number));
+            }
+            _ => ports.extend(port(body)),
+        }
+        rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+    }
+    Ok(Answered::InPart)
+}
+
+/// The port of one `inet_diag_msg`, if it is reached by way of loopback.
+fn port(message: &[u8]) -> Option<u16> {
+    let (family, id) = (*message.first()?, message.get(4..)?);
+    let port = u16::from_be_bytes(*id.first_chunk()?);
+    let address = id.get(4..20)?;
+    let address = match i32::from(family) {
+        libc::AF_INET => IpAddr::from(*address.first_chunk::<4>()?),
+        _ => IpAddr::from(*address.first_chunk::<16>()?),
+    };
+    let is_reached = match address.to_canonical() {
+        IpAddr::V4(address) => address == Ipv4Addr::LOCALHOST || address.is_unspecified(),
+        IpAddr::V6(address) => address == Ipv6Addr::LOCALHOST || address.is_unspecified(),
+    };
+    is_reached.then_some(port)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, netlink, socket_with};
+    use std::net::TcpListener;
+
+    #[test]
+    fn what_loopback_answers_on_is_told_and_nothing_else() {
+        let flags = SocketFlags::CLOEXEC;
+        let diagnosis = socket_with(
+            AddressFamily::NETLINK,
+            SocketType::RAW,
+            flags,
+            Some(netlink::SOCK_DIAG),
+        );
+        let diagnosis = diagnosis.unwrap();
+        let listen = |address: &str| TcpListener::bind((address, 0)).unwrap();
+        let number = |listener: &TcpListener| listener.local_addr().unwrap().port();
+        let found = [
+            listen("127.0.0.1"),
+            listen("0.0.0.0"),
+            listen("::1"),
+            listen("::"),
+            listen("::ffff:127.0.0.1"),
+        ];
+        let elsewhere = listen("127.0.0.2");
+        let ports = listening(&diagnosis).unwrap();
+        for listener in &found {
+            assert!(ports.contains(&number(listener)), "{listener:?}");
+        }
+        assert!(!ports.contains(&number(&elsewhere)));
+        let [first, ..] = found;
+        let gone = number(&first);
+        drop(first);
+        assert!(!listening(&diagnosis).unwrap().contains(&gone));
+    }
+
+    #[test]
+    fn nonsense_is_an_error_and_no_panic() {
+        let mut ports = BTreeSet::new();
+        for length in [0u32, 3, 15, 17, u32::MAX] {
+            let mut message = [0u8; 40];
+            message[..4].copy_from_slice(&length.to_ne_bytes());
+            assert!(read_answer(&message, &mut ports).is_err(), "{length}");
+        }
+        assert_eq!(port(&[libc::AF_INET6 as u8, 0, 0, 0, 1]), None);
+    }
+}

@@ -1,0 +1,339 @@
+//! The gateway in the keeper: idle until the first connection, question or refusal, then a thread
+//! with a runtime of its own. Before that it is nothing but a few descriptors.
+
+use super::culprit::Culprits;
+use super::record::Record;
+use crate::launch::network::policy;
+use crate::netlink::packet::{self, TCP};
+use crate::netlink::tables;
+use crate::sys::lookup::{self, Looked};
+use crate::wire::{Defence, Doorway, LaunchPlan};
+use holm_core::config::Address;
+use holm_core::egress::Policy;
+use holm_engine::spec::Egress;
+use holm_proxy::gateway::{
+    Entry, Gateway, Grant, LookupFailure, Process, Service, Sockets, Surroundings, Tcp,
+};
+use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{RecvFlags, recv};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::Duration;
+use tokio::runtime::{Builder, Handle};
+
+/// Names that are looked up at the same time; each takes a thread while it waits.
+const MOST_THREADS: usize = 24;
+/// Connections at a time; each takes two descriptors.
+const MOST_CONNECTIONS: usize = 4096;
+const RESERVED: u64 = 512;
+
+const STACK: usize = 512 * 1024;
+
+pub struct Outside {
+    gateway: Gateway<Ground>,
+    plan: Arc<LaunchPlan>,
+    state: Mutex<State>,
+}
+
+enum State {
+    Idle(Vec<(Doorway, OwnedFd)>),
+    Running(Handle),
+    /// It could not be started; nothing leaves.
+    Broken,
+}
+
+/// What the gateway stands on.
+pub struct Ground {
+    rules: Option<Mutex<OwnedFd>>,
+    culprits: Option<Culprits>,
+    record: Arc<Record>,
+    plan: Arc<LaunchPlan>,
+}
+
+// === impl Outside ===
+
+impl Outside {
+    pub fn new(
+        plan: &LaunchPlan,
+        init: i32,
+        record: PathBuf,
+        doorways: Vec<(Doorway, OwnedFd)>,
+    ) -> Self {
+        let plan = Arc::new(plan.clone());
+        let (mut rules, mut culprits, mut idle) = (None, None, Vec::new());
+        for (doorway, socket) in doorways {
+            match doorway {
+                Doorway::Rules => rules = Some(Mutex::new(socket)),
+                Doorway::Diagnosis => culprits = Some(Culprits::new(socket, init)),
+                _ => idle.push((doorway, socket)),
+            }
+        }
+        let mut names = plan.network.names.clone();
+        names.extend(plan.network.shared.iter().map(|shared| shared.name.clone()));
+        names.push(plan.label.clone());
+        let ground = Ground {
+            rules,
+            culprits,
+            record: Arc::new(Record::new(record)),
+            plan: Arc::clone(&plan),
+        };
+        let policy = policy(&plan, &plan.network.egress, Defence::Gateway);
+        Self {
+            gateway: Gateway::new(ground, policy, names, most_connections()),
+            plan,
+            state: Mutex::new(State::Idle(idle)),
+        }
+    }
+
+    /// Whether anything can leave at all.
+    pub fn has_rules(&self) -> bool {
+        self.gateway.surroundings().rules.is_some()
+    }
+
+    /// What [`Self::wake`] is to be called for; copies, so that the loop holds no lock.
+    pub fn sources(&self) -> Vec<OwnedFd> {
+        match &*self.state() {
+            State::Idle(sockets) => {
+                let copies = sockets
+                    .iter()
+                    .filter_map(|(_, socket)| socket.try_clone().ok());
+                copies.collect()
+            }
+            State::Running(_) | State::Broken => Vec::new(),
+        }
+    }
+
+    /// Somebody wants to leave.
+    pub fn wake(&self) {
+        if let Err(error) = self.running() {
+            eprintln!("nothing can leave: {error}");
+        }
+    }
+
+    /// Puts another policy in force and cuts what it does not allow.
+    pub fn set_egress(&self, egress: &Egress) -> io::Result<()> {
+        self.gateway
+            .set_policy(policy(&self.plan, egress, Defence::Gateway))
+    }
+
+    /// Connects outward for somebody else, who then talks on `stream`. `Err` is told to them.
+    pub fn dial_out(
+        &self,
+        host: &str,
+        port: u16,
+        ready: impl FnOnce() -> io::Result<UnixStream>,
+    ) -> io::Result<()> {
+        let runtime = self.running()?;
+        let outward = runtime.block_on(self.gateway.dial_out(host, port))?;
+        let stream = ready()?;
+        stream.set_nonblocking(true)?;
+        let _entered = runtime.enter();
+        let stream = tokio::net::UnixStream::from_std(stream)?;
+        runtime.spawn(outward.carry(stream));
+        Ok(())
+    }
+
+    /// Writes down what is still counted.
+    pub fn finish(&self) {
+        self.gateway.surroundings().record.settle(Duration::ZERO);
+    }
+
+    fn running(&self) -> io::Result<Handle> {
+        let mut state = self.state();
+        let sockets = match std::mem::replace(&mut *state, State::Broken) {
+            State::Running(handle) => {
+                *state = State::Running(handle.clone());
+                return Ok(handle);
+            }
+            State::Broken => return Err(io::Error::other("the gateway could not be started")),
+            State::Idle(sockets) => sockets,
+        };
+        let handle = self.start(sockets)?;
+        *state = State::Running(handle.clone());
+        Ok(handle)
+    }
+
+    fn start(&self, sockets: Vec<(Doorway, OwnedFd)>) -> io::Result<Handle> {
+        raise_descriptors();
+        let (tell, told) = mpsc::channel();
+        let gateway = self.gateway.clone();
+        let services = services(&self.plan)?;
+        let thread = std::thread::Builder::new().name("gateway".to_owned());
+        thread.stack_size(STACK).spawn(move || {
+            let runtime = Builder::new_current_thread()
+                .enable_all()
+                .max_blocking_threads(MOST_THREADS)
+                .thread_stack_size(STACK)
+                .build();
+            let runtime = match runtime {
+                Ok(runtime) => runtime,
+                Err(error) => return drop(tell.send(Err(error))),
+            };
+            let begun = {
+                let _entered = runtime.enter();
+                begin(&gateway, sockets, &services)
+            };
+            // Whoever waits for it is in `start`.
+            let _ = tell.send(begun.map(|()| runtime.handle().clone()));
+            let record = Arc::clone(&gateway.surroundings().record);
+            runtime.block_on(record.keep_counting());
+        })?;
+        told.recv().map_err(io::Error::other)?
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Two descriptors each, and some are left for the keeper itself.
+fn most_connections() -> usize {
+    let spare = descriptors().saturating_sub(RESERVED) / 2;
+    usize::try_from(spare)
+        .unwrap_or(MOST_CONNECTIONS)
+        .clamp(1, MOST_CONNECTIONS)
+}
+
+/// The most descriptors that this process may have.
+fn descriptors() -> u64 {
+    let most = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
+    most.min(RESERVED + 2 * MOST_CONNECTIONS as u64)
+}
+
+/// The limit that was inherited is for programs that use `select`; init has been started with it.
+fn raise_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: Some(descriptors()),
+        ..limit
+    };
+    // Without it there are fewer connections at a time, and the others wait.
+    let _ = setrlimit(Resource::Nofile, raised);
+}
+
+/// Serves the sockets on the runtime that was entered.
+fn begin(
+    gateway: &Gateway<Ground>,
+    doorways: Vec<(Doorway, OwnedFd)>,
+    services: &[Service],
+) -> io::Result<()> {
+    let mut sockets = Sockets::default();
+    for (doorway, socket) in doorways {
+        if doorway != Doorway::Refusals {
+            rustix::io::ioctl_fionbio(&socket, true)?;
+        }
+        match doorway {
+            Doorway::Gateway => sockets.gateways.push(listener(socket)?),
+            Doorway::LongQuestions => sockets.long_questions.push(listener(socket)?),
+            Doorway::Questions => {
+                let socket = tokio::net::UdpSocket::from_std(socket.into())?;
+                sockets.questions.push(socket);
+            }
+            Doorway::Refusals => {
+                let gateway = gateway.clone();
+                let thread = std::thread::Builder::new().stack_size(STACK);
+                thread.spawn(move || hear_refusals(&gateway, &socket))?;
+            }
+            Doorway::Shared(index) => {
+                if let Some(service) = services.get(index as usize) {
+                    sockets.services.push((service.clone(), listener(socket)?));
+                }
+            }
+            Doorway::Rules | Doorway::Diagnosis => {}
+        }
+    }
+    gateway.serve(sockets);
+    Ok(())
+}
+
+fn listener(socket: OwnedFd) -> io::Result<tokio::net::TcpListener> {
+    tokio::net::TcpListener::from_std(socket.into())
+}
+
+/// In the order of the plan. They were addresses when they were stored.
+fn services(plan: &LaunchPlan) -> io::Result<Vec<Service>> {
+    let services = plan.network.shared.iter().map(|shared| {
+        let address = Address::parse(&shared.address).map_err(io::Error::other)?;
+        Ok(Service {
+            name: shared.name.clone(),
+            host: address.host,
+            port: address.port.get(),
+        })
+    });
+    services.collect()
+}
+
+/// Hears what the kernel refused, for as long as the keeper lives.
+fn hear_refusals(gateway: &Gateway<Ground>, socket: &OwnedFd) {
+    // Without it the wait is only interrupted now and then.
+    let _ = set_socket_timeout(socket, Timeout::Recv, None);
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        let length = match recv(socket, &mut buffer[..], RecvFlags::empty()) {
+            Ok((length, _)) => length,
+            // Some were lost in a flood; they were refused all the same.
+            Err(Errno::NOBUFS | Errno::INTR | Errno::AGAIN) => continue,
+            Err(error) => return eprintln!("refusals are not heard any more: {error}"),
+        };
+        for refused in packet::refusals(&buffer[..length]) {
+            let is_tcp = match refused.protocol {
+                TCP => Tcp::Yes,
+                _ => Tcp::No,
+            };
+            gateway.refused(refused.address, refused.port, is_tcp);
+        }
+    }
+}
+
+// === impl Ground ===
+
+impl Ground {
+    fn rules(&self) -> io::Result<MutexGuard<'_, OwnedFd>> {
+        let rules = self.rules.as_ref();
+        let rules = rules.ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
+        Ok(rules.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Surroundings for Ground {
+    fn look_up(&self, name: &str) -> Result<Vec<IpAddr>, LookupFailure> {
+        match lookup::look_up(name) {
+            Ok(Looked::Found(addresses)) => Ok(addresses),
+            Ok(Looked::NoSuchName) => Err(LookupFailure::NoSuchName),
+            Ok(Looked::Failed) | Err(_) => Err(LookupFailure::Failed),
+        }
+    }
+
+    fn grant(&self, taken: &[Grant], given: &[Grant]) -> io::Result<()> {
+        if !self.plan.has(Defence::EgressRules) || (taken.is_empty() && given.is_empty()) {
+            return Ok(());
+        }
+        tables::grant(&*self.rules()?, taken, given)
+    }
+
+    fn replace(&self, policy: &Policy, granted: &[Grant]) -> io::Result<()> {
+        if !self.plan.has(Defence::EgressRules) {
+            return Ok(());
+        }
+        tables::replace(&*self.rules()?, policy, granted)
+    }
+
+    /// Only what is one's own can be bound.
+    fn is_own(&self, address: IpAddr) -> bool {
+        self.plan.has(Defence::Gateway) && UdpSocket::bind((address, 0)).is_ok()
+    }
+
+    fn process_of(&self, client: SocketAddr, asked: SocketAddr) -> Option<Process> {
+        self.culprits.as_ref()?.find(client, asked)
+    }
+
+    fn record(&self, entry: Entry) {
+        self.record.write(&entry);
+    }
+}

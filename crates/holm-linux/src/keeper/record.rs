@@ -1,0 +1,226 @@
+//! What left the workspace and what was refused, as lines of JSON where the workspace cannot reach.
+//!
+//! What repeats is counted: the first is written at once, the others after a while as one line. The
+//! guest chooses names and how often it asks, so everything is escaped and bounded.
+
+use holm_proxy::gateway::{Carried, Entry, EntryKind, Process};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+
+/// As services' logs: five files of this size.
+const LARGEST: u64 = 10 << 20;
+const FILES: u32 = 5;
+
+/// How long refusals that repeat are counted before they are written.
+const COUNTED_FOR: Duration = Duration::from_secs(5);
+
+/// Different refusals that are counted at the same time.
+const MOST_COUNTED: usize = 512;
+
+pub struct Record {
+    path: PathBuf,
+    state: Mutex<State>,
+    counting: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    file: Option<File>,
+    length: u64,
+    counted: HashMap<String, Counted>,
+    /// Refusals for which there was no room.
+    lost: u64,
+}
+
+struct Counted {
+    line: Value,
+    since: Instant,
+    /// Without the one that was written.
+    more: u64,
+}
+
+// === impl Record ===
+
+impl Record {
+    pub fn new(path: PathBuf) -> Self {
+        Self {
+            path,
+            state: Mutex::default(),
+            counting: Notify::new(),
+        }
+    }
+
+    pub fn write(&self, entry: &Entry) {
+        let line = line(entry);
+        let mut state = self.state();
+        let repeats = !matches!(entry.kind, EntryKind::Connect(_) | EntryKind::Cut(..));
+        if repeats {
+            let key = key(entry);
+            if let Some(counted) = state.counted.get_mut(&key) {
+                counted.more += 1;
+                return;
+            }
+            if state.counted.len() >= MOST_COUNTED {
+                state.lost += 1;
+                return;
+            }
+            let counted = Counted {
+                line: line.clone(),
+                since: Instant::now(),
+                more: 0,
+            };
+            state.counted.insert(key, counted);
+            self.counting.notify_one();
+        }
+        state.append(&self.path, &line);
+    }
+
+    /// Writes what was counted, for as long as the gateway runs.
+    pub async fn keep_counting(&self) {
+        loop {
+            self.counting.notified().await;
+            while !self.state().counted.is_empty() {
+                tokio::time::sleep(COUNTED_FOR).await;
+                self.settle(COUNTED_FOR);
+            }
+        }
+    }
+
+    /// Writes what has been counted for so long.
+    pub fn settle(&self, age: Duration) {
+        let mut state = self.state();
+        let mut done = Vec::new();
+        state.counted.retain(|_, counted| {
+            let is_due = counted.since.elapsed() >= age;
+            if is_due && counted.more > 0 {
+                let mut line = counted.line.clone();
+                line["count"] = json!(counted.more);
+                line["time"] = json!(Timestamp::now().to_string());
+                done.push(line);
+            }
+            !is_due
+        });
+        for line in done {
+            state.append(&self.path, &line);
+        }
+        if state.lost > 0 {
+            let lost = std::mem::take(&mut state.lost);
+            let line = json!({
+                "time": Timestamp::now().to_string(),
+                "kind": "refuse",
+                "reason": "too many different refusals to list",
+                "count": lost,
+            });
+            state.append(&self.path, &line);
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl State ===
+
+impl State {
+    fn append(&mut self, path: &Path, line: &Value) {
+        if let Err(error) = self.try_append(path, line) {
+            eprintln!("cannot write the record of egress: {error}");
+        }
+    }
+
+    fn try_append(&mut self, path: &Path, line: &Value) -> io::Result<()> {
+        let mut text = serde_json::to_vec(line)?;
+        text.push(b'\n');
+        if self.length + text.len() as u64 > LARGEST {
+            self.file = None;
+            rotate(path)?;
+        }
+        let file = match &mut self.file {
+            Some(file) => file,
+            None => {
+                let file = File::options().create(true).append(true).open(path)?;
+                self.length = file.metadata()?.len();
+                self.file.insert(file)
+            }
+        };
+        file.write_all(&text)?;
+        self.length += text.len() as u64;
+        Ok(())
+    }
+}
+
+/// `egress.jsonl` becomes `egress.jsonl.1`, and so on; the oldest goes.
+fn rotate(path: &Path) -> io::Result<()> {
+    for number in (1..FILES - 1).rev() {
+        match std::fs::rename(older(path, number), older(path, number + 1)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            renamed => renamed?,
+        }
+    }
+    std::fs::rename(path, older(path, 1))
+}
+
+/// All files of a record, the oldest first, whether they are there or not.
+pub fn files(path: &Path) -> Vec<PathBuf> {
+    let older = (1..FILES).rev().map(|number| older(path, number));
+    older.chain([path.to_owned()]).collect()
+}
+
+/// The name of the file that was full so many files ago.
+fn older(path: &Path, number: u32) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{number}"));
+    PathBuf::from(name)
+}
+
+/// What is the same refusal.
+fn key(entry: &Entry) -> String {
+    let process = entry.process.as_ref().map(|process| &process.name);
+    let Entry {
+        kind,
+        name,
+        address,
+        port,
+        ..
+    } = entry;
+    format!("{kind:?} {name:?} {address:?} {port:?} {process:?}")
+}
+
+fn line(entry: &Entry) -> Value {
+    let (kind, carried, failure) = match &entry.kind {
+        EntryKind::Connect(carried) => ("connect", Some(*carried), None),
+        EntryKind::Cut(carried, _) => ("cut", Some(*carried), None),
+        EntryKind::Fail { why } => ("fail", None, Some(why.clone())),
+        EntryKind::Refuse(_) => ("refuse", None, None),
+        EntryKind::Resolve(_) => ("resolve", None, None),
+    };
+    let reason = entry.reason().map(ToString::to_string).or(failure);
+    let Carried {
+        bytes_in,
+        bytes_out,
+        duration,
+    } = carried.unwrap_or_default();
+    let process = |process: &Process| json!({"pid": process.pid, "name": process.name});
+    json!({
+        "time": Timestamp::now().to_string(),
+        "kind": kind,
+        "name": entry.name,
+        "address": entry.address,
+        "port": entry.port,
+        "bytes_in": carried.map(|_| bytes_in),
+        "bytes_out": carried.map(|_| bytes_out),
+        "duration_ms": carried.map(|_| duration.as_millis() as u64),
+        "process": entry.process.as_ref().map(process),
+        "reason": reason,
+        "allow": entry.line_that_allows(),
+        "count": 1,
+    })
+}

@@ -1,0 +1,162 @@
+//! The workspace's network, made before anything of the workspace runs: one address on the loopback
+//! interface, a way for everything to it, the kernel's rules, and the sockets that the keeper gets.
+//!
+//! Nothing of it belongs to init or to the workspace: the sockets are handed over and forgotten.
+
+use super::{Stepped, descriptors};
+use crate::netlink::tables::Places;
+use crate::netlink::{self, packet, route, tables};
+use crate::sys;
+use crate::wire::{Defence, Doorway, FromInit, LaunchFailure, LaunchPlan, Part};
+use holm_core::egress::Policy;
+use holm_engine::spec::Egress;
+use rustix::net::netlink as family;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+/// The workspace's own address, which gateway and resolver are at.
+pub const ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
+/// A range of our own choice in fd00::/8: `holm`.
+pub const ADDRESS_V6: Ipv6Addr = Ipv6Addr::new(0xfd68, 0x6f6c, 0x6d00, 0, 0, 0, 0, 1);
+
+/// Below 1024, so that no program inside can take it.
+const GATEWAY_PORT: u16 = 1;
+const RESOLVER_PORT: u16 = 53;
+
+/// What the keeper gets.
+#[derive(Default)]
+pub struct Doorways(Vec<(Doorway, OwnedFd)>);
+
+/// What may be reached, as it is in force. One that is not understood allows nothing.
+pub fn policy(plan: &LaunchPlan, egress: &Egress, wall: Defence) -> Policy {
+    if !plan.has(wall) {
+        let everything = ["0.0.0.0/0", "::/0"].map(str::to_owned);
+        return Policy::parse("open", &everything).unwrap_or(Policy::nothing());
+    }
+    match Policy::parse(&egress.mode, &egress.allow) {
+        Ok(policy) => policy.with_machine(plan.machine.iter().copied()),
+        Err(error) => {
+            eprintln!("nothing is allowed to leave: {error}");
+            Policy::nothing()
+        }
+    }
+}
+
+/// Makes the network. Without packet rules nothing can leave; whoever goes without them has none.
+pub fn make(plan: &LaunchPlan) -> Result<Doorways, LaunchFailure> {
+    sys::network::loopback_up().step(Part::Network, "bring up the loopback interface")?;
+    let mut doorways = Doorways::default();
+    doorways
+        .diagnosis()
+        .step(Part::Network, "open the list of sockets")?;
+    doorways
+        .shared(plan)
+        .step(Part::Other, "listen for shared services")?;
+    match doorways.gateway(plan) {
+        Err(_) if plan.forgone.iter().any(|part| part == "egress") => {
+            doorways.0.retain(|(doorway, _)| !doorway.is_outward());
+            Ok(doorways)
+        }
+        made => made.map(|()| doorways),
+    }
+}
+
+// === impl Doorways ===
+
+impl Doorways {
+    pub fn hand_over(self, link: &UnixStream) -> io::Result<()> {
+        for (doorway, socket) in &self.0 {
+            descriptors::send(link, &FromInit::Doorway(*doorway), &[socket.as_fd()])?;
+        }
+        Ok(())
+    }
+
+    /// Where it can be asked what listens inside.
+    fn diagnosis(&mut self) -> io::Result<()> {
+        let socket = netlink::open(Some(family::SOCK_DIAG))?;
+        self.0.push((Doorway::Diagnosis, socket));
+        Ok(())
+    }
+
+    fn shared(&mut self, plan: &LaunchPlan) -> io::Result<()> {
+        for (index, shared) in plan.network.shared.iter().enumerate() {
+            let index = index as u32;
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, shared.port))?;
+            self.0.push((Doorway::Shared(index), listener.into()));
+            if let Some(listener) =
+                unless_missing(TcpListener::bind((Ipv6Addr::LOCALHOST, shared.port)))?
+            {
+                self.0.push((Doorway::Shared(index), listener.into()));
+            }
+        }
+        Ok(())
+    }
+
+    fn gateway(&mut self, plan: &LaunchPlan) -> Result<(), LaunchFailure> {
+        // First: where they cannot be had, there is no way that they would have to hold.
+        self.rules(plan)
+            .step(Part::Egress, "set up packet rules (nf_tables)")?;
+        let routes = netlink::open(None).step(Part::Network, "open routing")?;
+        route::lead_all_to(&routes, ADDRESS.into())
+            .step(Part::Network, "lead what leaves to the gateway")?;
+        let has_v6 = unless_missing(route::lead_all_to(&routes, ADDRESS_V6.into()))
+            .step(Part::Network, "lead what leaves to the gateway")?
+            .is_some();
+        let mut addresses = vec![IpAddr::V4(ADDRESS)];
+        addresses.extend(has_v6.then_some(IpAddr::V6(ADDRESS_V6)));
+        for address in addresses {
+            self.listen(address)
+                .step(Part::Network, "listen for what leaves")?;
+        }
+        Ok(())
+    }
+
+    fn listen(&mut self, address: IpAddr) -> io::Result<()> {
+        let gateway = TcpListener::bind((address, GATEWAY_PORT))?;
+        self.0.push((Doorway::Gateway, gateway.into()));
+        let questions = UdpSocket::bind((address, RESOLVER_PORT))?;
+        self.0.push((Doorway::Questions, questions.into()));
+        let questions = TcpListener::bind((address, RESOLVER_PORT))?;
+        self.0.push((Doorway::LongQuestions, questions.into()));
+        Ok(())
+    }
+
+    fn rules(&mut self, plan: &LaunchPlan) -> io::Result<()> {
+        let at = |port: u16| [SocketAddr::from((ADDRESS, port)), (ADDRESS_V6, port).into()];
+        let places = Places {
+            gateway: at(GATEWAY_PORT),
+            resolver: at(RESOLVER_PORT),
+        };
+        let refusals = netlink::open(Some(family::NETFILTER))?;
+        packet::listen(&refusals)?;
+        let rules = netlink::open(Some(family::NETFILTER))?;
+        let policy = policy(plan, &plan.network.egress, Defence::EgressRules);
+        tables::make(&rules, &places, &policy)?;
+        self.0.push((Doorway::Refusals, refusals));
+        self.0.push((Doorway::Rules, rules));
+        Ok(())
+    }
+}
+
+/// A machine may be without IPv6; then nobody inside has it either.
+fn unless_missing<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    const MISSING: [i32; 4] = [
+        libc::EAFNOSUPPORT,
+        libc::EOPNOTSUPP,
+        libc::EADDRNOTAVAIL,
+        libc::EACCES,
+    ];
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error)
+            if error
+                .raw_os_error()
+                .is_some_and(|code| MISSING.contains(&code)) =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,60 @@
+//! Names as the host knows them, by the C library: its files, its resolver, its plugins.
+
+use std::ffi::CString;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// What the C library says of a name.
+pub enum Looked {
+    Found(Vec<IpAddr>),
+    NoSuchName,
+    Failed,
+}
+
+/// Blocks for as long as the host's resolver does.
+pub fn look_up(name: &str) -> io::Result<Looked> {
+    let name = CString::new(name)?;
+    // SAFETY: `addrinfo` is plain data for which zero is a valid value of every field.
+    let mut hints: libc::addrinfo = unsafe { std::mem::zeroed() };
+    hints.ai_socktype = libc::SOCK_STREAM;
+    let mut list: *mut libc::addrinfo = std::ptr::null_mut();
+    // SAFETY: the name ends with a zero byte and lives until the call returns, as `hints` does;
+    // `list` is written only when the call succeeds.
+    let code = unsafe {
+        libc::getaddrinfo(
+            name.as_ptr(),
+            std::ptr::null(),
+            &raw const hints,
+            &raw mut list,
+        )
+    };
+    match code {
+        0 => {}
+        libc::EAI_NONAME | libc::EAI_NODATA => return Ok(Looked::NoSuchName),
+        _ => return Ok(Looked::Failed),
+    }
+    let mut found = Vec::new();
+    let mut next = list;
+    // SAFETY: a successful call returns a list that ends with a null pointer and is ours until it
+    // is freed; each entry's family says what its address points to.
+    unsafe {
+        while let Some(entry) = next.as_ref() {
+            let address = match entry.ai_family {
+                libc::AF_INET => {
+                    let socket = entry.ai_addr.cast::<libc::sockaddr_in>().read_unaligned();
+                    let bits = u32::from_be(socket.sin_addr.s_addr);
+                    Some(IpAddr::V4(Ipv4Addr::from_bits(bits)))
+                }
+                libc::AF_INET6 => {
+                    let socket = entry.ai_addr.cast::<libc::sockaddr_in6>().read_unaligned();
+                    Some(IpAddr::V6(Ipv6Addr::from(socket.sin6_addr.s6_addr)))
+                }
+                _ => None,
+            };
+            found.extend(address.filter(|address| !found.contains(address)));
+            next = entry.ai_next;
+        }
+        libc::freeaddrinfo(list);
+    }
+    Ok(Looked::Found(found))
+}

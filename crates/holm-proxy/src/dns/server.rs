@@ -1,0 +1,116 @@
+//! Answers questions, by UDP and by TCP.
+
+use super::message::{Code, Kind, Question, Read, read};
+use crate::gateway::{Gateway, LookupFailure, Surroundings};
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+/// How long an answer may be kept. What it stands for changes only when it is forgotten.
+const SECONDS: u32 = 20;
+
+/// Questions that are looked up at the same time.
+const MOST_QUESTIONS: usize = 256;
+const MOST_STREAMS: usize = 64;
+const IDLE_STREAM: Duration = Duration::from_secs(10);
+
+/// EDNS lets clients send more than 512 bytes; nobody sends more than this.
+const LONGEST: usize = 4096;
+
+pub async fn serve_datagrams<S: Surroundings>(gateway: Gateway<S>, socket: UdpSocket) {
+    let socket = Arc::new(socket);
+    let slots = Arc::new(Semaphore::new(MOST_QUESTIONS));
+    let mut buffer = [0; LONGEST];
+    loop {
+        let (length, client) = match socket.recv_from(&mut buffer).await {
+            Ok(received) => received,
+            // Told by the kernel of an earlier answer that nobody wanted.
+            Err(_) => {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                continue;
+            }
+        };
+        let question = match read(&buffer[..length]) {
+            Read::Nothing => continue,
+            Read::Answer(answer) => {
+                // A client that is gone does not matter, here and below.
+                let _ = socket.send_to(&answer, client).await;
+                continue;
+            }
+            Read::Question(question) => question,
+        };
+        let Ok(slot) = Arc::clone(&slots).try_acquire_owned() else {
+            gateway.too_many_questions(&question.name);
+            let answer = question.answer(Code::Failed, &[], 0);
+            let _ = socket.send_to(&answer, client).await;
+            continue;
+        };
+        let (gateway, socket) = (gateway.clone(), Arc::clone(&socket));
+        tokio::spawn(async move {
+            let answer = answer(&gateway, &question).await;
+            let _ = socket.send_to(&answer, client).await;
+            drop(slot);
+        });
+    }
+}
+
+pub async fn serve_streams<S: Surroundings>(gateway: Gateway<S>, listener: TcpListener) {
+    let slots = Arc::new(Semaphore::new(MOST_STREAMS));
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            // Out of descriptors: others have to end first.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            continue;
+        };
+        let Ok(slot) = Arc::clone(&slots).try_acquire_owned() else {
+            continue;
+        };
+        let gateway = gateway.clone();
+        tokio::spawn(async move {
+            // Ends with the client, with nonsense, or when nothing comes.
+            let _ = serve_stream(&gateway, stream).await;
+            drop(slot);
+        });
+    }
+}
+
+async fn serve_stream<S: Surroundings>(
+    gateway: &Gateway<S>,
+    mut stream: TcpStream,
+) -> io::Result<()> {
+    loop {
+        let length = timeout(IDLE_STREAM, stream.read_u16()).await??;
+        let mut message = vec![0; usize::from(length)];
+        timeout(IDLE_STREAM, stream.read_exact(&mut message)).await??;
+        let answer = match read(&message) {
+            Read::Nothing => return Ok(()),
+            Read::Answer(answer) => answer,
+            Read::Question(question) => answer(gateway, &question).await,
+        };
+        let mut whole = (answer.len() as u16).to_be_bytes().to_vec();
+        whole.extend(answer);
+        timeout(IDLE_STREAM, stream.write_all(&whole)).await??;
+    }
+}
+
+async fn answer<S: Surroundings>(gateway: &Gateway<S>, question: &Question) -> Vec<u8> {
+    let found = match question.kind {
+        // A name that may not be asked for does not exist, whatever is asked about it.
+        Kind::Other => gateway.may_ask(&question.name).map(|()| Vec::new()),
+        Kind::V4 | Kind::V6 => gateway.resolve(&question.name).await,
+    };
+    let wanted = |address: &IpAddr| address.is_ipv4() == (question.kind == Kind::V4);
+    match found {
+        Ok(mut addresses) => {
+            addresses.retain(wanted);
+            question.answer(Code::Good, &addresses, SECONDS)
+        }
+        Err(LookupFailure::NoSuchName) => question.answer(Code::NoSuchName, &[], 0),
+        Err(LookupFailure::Failed) => question.answer(Code::Failed, &[], 0),
+    }
+}

@@ -1,0 +1,274 @@
+//! Raw TCP from a port of the host's loopback to a port inside a workspace: host ports and canonical
+//! ports. The bytes pass unchanged, and each direction ends by itself.
+//!
+//! Where a port leads is looked up for every connection, so leading it elsewhere moves new
+//! connections at once and leaves the others alone.
+
+use crate::Inside;
+use crate::traffic::Traffic;
+use holm_core::WorkspaceId;
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+use tokio::io::copy_bidirectional_with_sizes;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::task::JoinHandle;
+
+/// A port of both loopback addresses, held.
+pub struct Bound {
+    four: TcpListener,
+    /// `None` on a machine without IPv6.
+    six: Option<TcpListener>,
+}
+
+/// A port inside a workspace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    pub workspace: WorkspaceId,
+    pub port: u16,
+}
+
+/// A port of the host that leads inside. Dropping it closes the port; connections under way go on.
+pub struct Forward {
+    target: Arc<RwLock<Target>>,
+    listening: Vec<JoinHandle<()>>,
+}
+
+const WAITING: u32 = 1024;
+const BUFFER: usize = 64 * 1024;
+/// Until it is tried again to accept when the daemon has no descriptor left.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Holds a port of `127.0.0.1` and `::1`, or of neither. Must be called in a runtime.
+pub fn bind(port: u16) -> io::Result<Bound> {
+    let four = TcpSocket::new_v4()?;
+    four.set_reuseaddr(true)?;
+    four.bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
+    let six = match bind_six(port) {
+        Ok(six) => Some(six),
+        Err(error) if is_without_ipv6(&error) => None,
+        Err(error) => return Err(error),
+    };
+    Ok(Bound {
+        four: four.listen(WAITING)?,
+        six: six.map(|six| six.listen(WAITING)).transpose()?,
+    })
+}
+
+fn bind_six(port: u16) -> io::Result<TcpSocket> {
+    let six = TcpSocket::new_v6()?;
+    six.set_reuseaddr(true)?;
+    six.bind(SocketAddr::from((Ipv6Addr::LOCALHOST, port)))?;
+    Ok(six)
+}
+
+fn is_without_ipv6(error: &io::Error) -> bool {
+    const EAFNOSUPPORT: i32 = 97;
+    error.kind() == io::ErrorKind::AddrNotAvailable || error.raw_os_error() == Some(EAFNOSUPPORT)
+}
+
+// === impl Bound ===
+
+impl Bound {
+    /// The listeners of both addresses.
+    pub fn into_listeners(self) -> Vec<TcpListener> {
+        std::iter::once(self.four).chain(self.six).collect()
+    }
+}
+
+// === impl Forward ===
+
+impl Forward {
+    pub fn begin<I: Inside>(bound: Bound, target: Target, inside: &I, traffic: &Traffic) -> Self {
+        let target = Arc::new(RwLock::new(target));
+        let listening = bound.into_listeners().into_iter().map(|listener| {
+            let (target, inside) = (Arc::clone(&target), inside.clone());
+            let serving = accept(listener, target, inside, traffic.clone());
+            tokio::spawn(serving)
+        });
+        Self {
+            listening: listening.collect(),
+            target,
+        }
+    }
+
+    /// New connections lead there from now on.
+    pub fn lead_to(&self, target: Target) {
+        *self.target.write().unwrap_or_else(PoisonError::into_inner) = target;
+    }
+
+    /// Closes the port; it is free when this returns.
+    pub async fn close(mut self) {
+        for task in std::mem::take(&mut self.listening) {
+            task.abort();
+            // It was told to end, which is not worth a word.
+            let _ = task.await;
+        }
+    }
+}
+
+impl Drop for Forward {
+    fn drop(&mut self) {
+        for task in &self.listening {
+            task.abort();
+        }
+    }
+}
+
+fn current(target: &RwLock<Target>) -> Target {
+    target
+        .read()
+        .unwrap_or_else(PoisonError::into_inner)
+        .clone()
+}
+
+async fn accept<I: Inside>(
+    listener: TcpListener,
+    target: Arc<RwLock<Target>>,
+    inside: I,
+    traffic: Traffic,
+) {
+    loop {
+        match listener.accept().await {
+            Ok((client, _)) => {
+                let (target, inside) = (current(&target), inside.clone());
+                tokio::spawn(relay(client, target, inside, traffic.clone()));
+            }
+            Err(_) => tokio::time::sleep(PAUSE).await,
+        }
+    }
+}
+
+async fn relay<I: Inside>(client: TcpStream, target: Target, inside: I, traffic: Traffic) {
+    let Some(connection) = traffic.connect(&target.workspace) else {
+        return reset(&client);
+    };
+    let Ok(mut server) = inside.dial(&target.workspace, target.port).await else {
+        return reset(&client);
+    };
+    // Small answers must not wait for more; without it everything works, only slower.
+    let _ = client.set_nodelay(true);
+    let _ = server.set_nodelay(true);
+    let mut client = connection.counting(client);
+    let copied = copy_bidirectional_with_sizes(&mut client, &mut server, BUFFER, BUFFER).await;
+    if copied.is_err() {
+        // One side was cut off, and so is the other: an end would look like all there was.
+        reset(client.get_ref());
+        reset(&server);
+    }
+}
+
+/// The connection ends with a reset when it is dropped.
+fn reset(stream: &TcpStream) {
+    // A connection that is gone already needs none.
+    let _ = stream.set_zero_linger();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    /// Every workspace is this process: its ports are ours.
+    #[derive(Clone)]
+    struct Here;
+
+    impl Inside for Here {
+        async fn dial(&self, _: &WorkspaceId, port: u16) -> io::Result<TcpStream> {
+            TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await
+        }
+    }
+
+    /// Says its name to everybody, then repeats what it hears.
+    async fn server(name: &'static str) -> u16 {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                tokio::spawn(async move {
+                    stream.write_all(name.as_bytes()).await.unwrap();
+                    let (mut reader, mut writer) = stream.split();
+                    let _ = tokio::io::copy(&mut reader, &mut writer).await;
+                });
+            }
+        });
+        port
+    }
+
+    async fn free_port() -> u16 {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        listener.local_addr().unwrap().port()
+    }
+
+    fn to(port: u16) -> Target {
+        Target {
+            workspace: WorkspaceId::random(),
+            port,
+        }
+    }
+
+    async fn hear(stream: &mut TcpStream, length: usize) -> String {
+        let mut heard = vec![0; length];
+        stream.read_exact(&mut heard).await.unwrap();
+        String::from_utf8(heard).unwrap()
+    }
+
+    #[tokio::test]
+    async fn both_loopback_addresses_lead_inside_and_each_direction_ends_by_itself() {
+        let (inside, outside) = (server("one").await, free_port().await);
+        let bound = bind(outside).unwrap();
+        let _forward = Forward::begin(bound, to(inside), &Here, &Traffic::default());
+        for address in ["127.0.0.1", "::1"] {
+            let mut client = TcpStream::connect((address, outside)).await.unwrap();
+            client.write_all(b" and more").await.unwrap();
+            client.shutdown().await.unwrap();
+            let mut heard = String::new();
+            client.read_to_string(&mut heard).await.unwrap();
+            assert_eq!(heard, "one and more");
+        }
+    }
+
+    #[tokio::test]
+    async fn leading_elsewhere_moves_new_connections_and_no_others() {
+        let (one, two, outside) = (server("one").await, server("two").await, free_port().await);
+        let bound = bind(outside).unwrap();
+        let forward = Forward::begin(bound, to(one), &Here, &Traffic::default());
+        let mut early = TcpStream::connect(("127.0.0.1", outside)).await.unwrap();
+        assert_eq!(hear(&mut early, 3).await, "one");
+        forward.lead_to(to(two));
+        let mut late = TcpStream::connect(("127.0.0.1", outside)).await.unwrap();
+        assert_eq!(hear(&mut late, 3).await, "two");
+        forward.close().await;
+        let refused = TcpStream::connect(("127.0.0.1", outside))
+            .await
+            .unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+        early.write_all(b"still").await.unwrap();
+        assert_eq!(hear(&mut early, 5).await, "still");
+    }
+
+    #[tokio::test]
+    async fn where_nobody_listens_the_connection_is_reset() {
+        let (inside, outside) = (free_port().await, free_port().await);
+        let bound = bind(outside).unwrap();
+        let _forward = Forward::begin(bound, to(inside), &Here, &Traffic::default());
+        let mut client = TcpStream::connect(("127.0.0.1", outside)).await.unwrap();
+        let error = client.read(&mut [0]).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+    }
+
+    #[tokio::test]
+    async fn a_port_that_is_taken_on_one_address_is_taken() {
+        for address in ["127.0.0.1", "::1"] {
+            let taken = TcpListener::bind((address, 0)).await.unwrap();
+            let port = taken.local_addr().unwrap().port();
+            let Err(error) = bind(port) else {
+                panic!("{address} is held twice");
+            };
+            assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+            drop(taken);
+            assert!(bind(port).is_ok(), "nothing is half held");
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! Which preview a `Host` names. Pure: text in, a name or the reason why not out.
+//!
+//! The one place that reads a `Host`; whatever is not exactly of a documented form leads nowhere,
+//! and never to another workspace.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// What a `Host` names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Host {
+    /// The daemon's own names: `holm.localhost`, `localhost`, `127.0.0.1`, `[::1]`.
+    Own,
+    /// `<port>.<site>.localhost`, or `<site>.localhost` without a port. In lower case.
+    Preview { port: Option<String>, site: String },
+}
+
+/// Why a `Host` leads nowhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Wrong {
+    #[error("the Host is malformed: {0}")]
+    Malformed(&'static str),
+    /// A name of somebody else, so the request was not meant for this server.
+    #[error("the Host is not one of this machine's own names")]
+    Foreign,
+    /// Below `localhost`, and nothing that can exist.
+    #[error("there is no such preview")]
+    Unknown,
+}
+
+/// DNS has no longer names.
+const LONGEST_NAME: usize = 253;
+
+const LONGEST_LABEL: usize = 63;
+
+/// Reads a `Host` as it was sent to the front door at port `door`. Without a port it is taken for
+/// this one; a name with another port is not here.
+pub fn parse(text: &str, door: u16) -> Result<Host, Wrong> {
+    if text.starts_with('[') {
+        return bracketed(text, door);
+    }
+    let (name, port) = match text.split_once(':') {
+        Some((name, port)) => (name, Some(number(port)?)),
+        None => (text, None),
+    };
+    well_formed(name)?;
+    let is_here = port.is_none_or(|port| port == door);
+    let name = name.to_ascii_lowercase();
+    if let Ok(address) = name.parse::<Ipv4Addr>() {
+        return own(is_here && address == Ipv4Addr::LOCALHOST);
+    }
+    if name == "localhost" || name == "holm.localhost" {
+        return own(is_here);
+    }
+    let Some(below) = name.strip_suffix(".localhost") else {
+        return Err(Wrong::Foreign);
+    };
+    let (port, site) = match below.split_once('.') {
+        Some((port, site)) => (Some(port.to_owned()), site),
+        None => (None, below),
+    };
+    if !is_here || site.contains('.') {
+        return Err(Wrong::Unknown);
+    }
+    let site = site.to_owned();
+    Ok(Host::Preview { port, site })
+}
+
+fn own(is_own: bool) -> Result<Host, Wrong> {
+    match is_own {
+        true => Ok(Host::Own),
+        false => Err(Wrong::Foreign),
+    }
+}
+
+fn bracketed(text: &str, door: u16) -> Result<Host, Wrong> {
+    let inner = text.strip_prefix('[').unwrap_or(text);
+    let Some((address, rest)) = inner.split_once(']') else {
+        return Err(Wrong::Malformed("`[` is not closed"));
+    };
+    let Ok(address) = address.parse::<Ipv6Addr>() else {
+        return Err(Wrong::Malformed("no address is between the brackets"));
+    };
+    let port = match rest.strip_prefix(':') {
+        Some(port) => Some(number(port)?),
+        None if rest.is_empty() => None,
+        None => return Err(Wrong::Malformed("something follows the brackets")),
+    };
+    own(address == Ipv6Addr::LOCALHOST && port.is_none_or(|port| port == door))
+}
+
+fn number(text: &str) -> Result<u16, Wrong> {
+    let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    match text.parse::<u16>() {
+        Ok(port) if plain => Ok(port),
+        _ => Err(Wrong::Malformed("the port is not a number")),
+    }
+}
+
+fn well_formed(name: &str) -> Result<(), Wrong> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    if name.is_empty() {
+        return Err(Wrong::Malformed("it is empty"));
+    }
+    if name.len() > LONGEST_NAME {
+        return Err(Wrong::Malformed("it is too long"));
+    }
+    if !name.bytes().all(is_plain) {
+        return Err(Wrong::Malformed("it has a character that no name has"));
+    }
+    if name.ends_with('.') {
+        return Err(Wrong::Malformed("it ends with a dot"));
+    }
+    match name
+        .split('.')
+        .all(|part| !part.is_empty() && part.len() <= LONGEST_LABEL)
+    {
+        true => Ok(()),
+        false => Err(Wrong::Malformed("a part is empty or too long")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const DOOR: u16 = 7070;
+
+    fn named(port: Option<&str>, site: &str) -> Result<Host, Wrong> {
+        Ok(Host::Preview {
+            port: port.map(str::to_owned),
+            site: site.to_owned(),
+        })
+    }
+
+    #[track_caller]
+    fn check(text: &str, expect: Result<Host, Wrong>) {
+        assert_eq!(parse(text, DOOR), expect, "{text}");
+    }
+
+    #[test]
+    fn previews_have_a_port_and_a_site() {
+        check(
+            "web.fix-login.localhost:7070",
+            named(Some("web"), "fix-login"),
+        );
+        check("web.fix-login.localhost", named(Some("web"), "fix-login"));
+        check(
+            "3000.fix-login.localhost:7070",
+            named(Some("3000"), "fix-login"),
+        );
+        check(
+            "WEB.Fix-Login.LOCALHOST:7070",
+            named(Some("web"), "fix-login"),
+        );
+        check("web.a--shop.localhost:7070", named(Some("web"), "a--shop"));
+        check("fix-login.localhost:7070", named(None, "fix-login"));
+    }
+
+    #[test]
+    fn the_daemon_has_four_names() {
+        for own in [
+            "holm.localhost",
+            "localhost",
+            "127.0.0.1",
+            "[::1]",
+            "Holm.localhost",
+        ] {
+            check(own, Ok(Host::Own));
+            check(&format!("{own}:7070"), Ok(Host::Own));
+            check(&format!("{own}:7071"), Err(Wrong::Foreign));
+        }
+    }
+
+    #[test]
+    fn others_are_foreign() {
+        for foreign in [
+            "example.org",
+            "localhost.example.org",
+            "web.fix-login.localhost.example.org:7070",
+            "127.0.0.2",
+            "127.1",
+            "2130706433",
+            "0.0.0.0",
+            "[::]",
+            "[::ffff:127.0.0.1]",
+            "xlocalhost",
+            "web_1.test",
+        ] {
+            check(foreign, Err(Wrong::Foreign));
+        }
+    }
+
+    #[test]
+    fn what_cannot_exist_is_unknown() {
+        check("a.b.c.localhost", Err(Wrong::Unknown));
+        check("web.fix-login.localhost:80", Err(Wrong::Unknown));
+        check("web.fix-login.localhost:9999", Err(Wrong::Unknown));
+    }
+
+    #[test]
+    fn malformed_is_said() {
+        let long = format!("{}.localhost", "a".repeat(64));
+        let longer = format!("{}localhost", "abc.".repeat(2048));
+        for wrong in [
+            "",
+            ":7070",
+            ".",
+            ".localhost",
+            "..localhost",
+            "web..localhost",
+            "localhost.",
+            "web.fix-login.localhost.",
+            "web.fix-login.localhost.:7070",
+            "web.fix-login.localhost:",
+            "web.fix-login.localhost:+80",
+            "web.fix-login.localhost:70700",
+            "web.fix-login.localhost:7070:7070",
+            "web.fix-login.localhost/",
+            "me@web.fix-login.localhost",
+            "web fix-login.localhost",
+            "web\0.localhost",
+            "web\\.localhost",
+            "web%2efix.localhost",
+            "wéb.localhost",
+            "[",
+            "[]",
+            "[::1",
+            "[::1]x",
+            "[::1]:",
+            "[::1%lo]",
+            &long,
+            &longer,
+        ] {
+            let parsed = parse(wrong, DOOR);
+            assert!(
+                matches!(parsed, Err(Wrong::Malformed(_))),
+                "{wrong}: {parsed:?}"
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read(text in "\\PC{0,40}") {
+            let _ = parse(&text, DOOR);
+        }
+
+        /// What is accepted says exactly what was sent: nothing is cut off, decoded or repaired.
+        #[test]
+        fn what_is_accepted_is_what_was_sent(text in "[a-cA-C0-9.:\\[\\]_@%-]{0,12}(\\.localhost)?(:7070)?") {
+            if let Ok(Host::Preview { port, site }) = parse(&text, DOOR) {
+                let port = port.map(|port| format!("{port}.")).unwrap_or_default();
+                let name = format!("{port}{site}.localhost");
+                let sent = text.to_ascii_lowercase();
+                let with_port = format!("{name}:{DOOR}");
+                prop_assert!(sent == name || sent == with_port);
+            }
+        }
+    }
+}

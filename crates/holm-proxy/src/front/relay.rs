@@ -1,0 +1,138 @@
+//! The body of an answer: a page of holm's own, or a workspace's, passed on as it comes.
+
+use super::link::{Condition, Link};
+use super::pool::{Permit, Place};
+use bytes::Bytes;
+use hyper::Response;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+pub struct Relay {
+    kind: Kind,
+    /// Kept until the answer has ended.
+    _permit: Option<Permit>,
+}
+
+enum Kind {
+    Own(Option<Bytes>),
+    Single(Single),
+    /// Of a connection that has a task of its own.
+    Multiplexed(Incoming),
+}
+
+/// An answer together with the connection on which it comes, which this drives.
+struct Single {
+    body: Incoming,
+    link: Option<Link>,
+    place: Place,
+    has_ended: bool,
+}
+
+// === impl Relay ===
+
+impl Relay {
+    pub fn own(text: impl Into<Bytes>) -> Self {
+        let text = text.into();
+        let text = (!text.is_empty()).then_some(text);
+        Self {
+            kind: Kind::Own(text),
+            _permit: None,
+        }
+    }
+
+    pub fn wrap(
+        answer: Response<Incoming>,
+        link: Link,
+        place: Place,
+        permit: Permit,
+    ) -> Response<Self> {
+        answer.map(|body| Self {
+            kind: Kind::Single(Single {
+                body,
+                link: Some(link),
+                place,
+                has_ended: false,
+            }),
+            _permit: Some(permit),
+        })
+    }
+
+    pub fn multiplexed(body: Incoming, permit: Permit) -> Self {
+        Self {
+            kind: Kind::Multiplexed(body),
+            _permit: Some(permit),
+        }
+    }
+}
+
+impl Body for Relay {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
+        match &mut self.kind {
+            Kind::Own(text) => Poll::Ready(text.take().map(|text| Ok(Frame::data(text)))),
+            Kind::Single(single) => single.poll_frame(context),
+            Kind::Multiplexed(body) => Pin::new(body).poll_frame(context),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.kind {
+            Kind::Own(text) => text.is_none(),
+            Kind::Single(single) => single.body.is_end_stream(),
+            Kind::Multiplexed(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.kind {
+            Kind::Own(text) => SizeHint::with_exact(text.as_ref().map_or(0, Bytes::len) as u64),
+            Kind::Single(single) => single.body.size_hint(),
+            Kind::Multiplexed(body) => body.size_hint(),
+        }
+    }
+}
+
+// === impl Single ===
+
+impl Single {
+    fn poll_frame(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
+        // First asked, so that the connection knows that somebody wants more.
+        let mut polled = Pin::new(&mut self.body).poll_frame(context);
+        if polled.is_pending()
+            && let Some(link) = &mut self.link
+        {
+            link.drive(context);
+            polled = Pin::new(&mut self.body).poll_frame(context);
+        }
+        if matches!(polled, Poll::Ready(None)) {
+            self.has_ended = true;
+        }
+        polled
+    }
+}
+
+impl Drop for Single {
+    fn drop(&mut self) {
+        let Some(mut link) = self.link.take() else {
+            return;
+        };
+        // An answer that nobody wanted to the end is cut, and the workspace sees it.
+        if !self.has_ended && !self.body.is_end_stream() {
+            return;
+        }
+        match link.condition() {
+            Condition::Usable => self.place.put(link),
+            Condition::Busy => link.finish_upload(),
+            Condition::Over => {}
+        }
+    }
+}

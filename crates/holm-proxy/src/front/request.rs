@@ -1,0 +1,285 @@
+//! A request as the workspace is to see it: what only concerned the hop before is gone, what a
+//! client must not say is gone, and what holm knows is said.
+//!
+//! `Host` and `Origin` stay as the browser sent them.
+
+use super::names::{HOPS, LONGEST_WAY, OURS};
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::http::request::Parts;
+use std::net::IpAddr;
+
+/// Where a request came in.
+#[derive(Clone)]
+pub struct Arrival {
+    peer: HeaderValue,
+    /// The same, as `Forwarded` spells it.
+    quoted: String,
+    door: HeaderValue,
+}
+
+/// Names that tell a server who asks and how it was reached. Only holm may say that.
+const TOLD_BY_US: [&str; 17] = [
+    "forwarded",
+    "via",
+    "x-real-ip",
+    "x-client-ip",
+    "client-ip",
+    "true-client-ip",
+    "cf-connecting-ip",
+    "fastly-client-ip",
+    "x-cluster-client-ip",
+    "x-original-url",
+    "x-original-host",
+    "x-original-forwarded-for",
+    "x-rewrite-url",
+    "x-remote-user",
+    "remote-user",
+    "x-forwarded",
+    "proxy",
+];
+
+const TOLD_BY_US_BELOW: [&str; 4] = ["x-forwarded-", "x-auth-request-", "x-authenticated-", OURS];
+
+/// What concerns one connection only, besides what `Connection` names.
+const ONE_HOP: [HeaderName; 6] = [
+    header::CONNECTION,
+    header::PROXY_AUTHENTICATE,
+    header::PROXY_AUTHORIZATION,
+    header::TE,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+];
+
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+const FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+const PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+const PORT: HeaderName = HeaderName::from_static("x-forwarded-port");
+
+// === impl Arrival ===
+
+impl Arrival {
+    pub fn new(peer: IpAddr, door: u16) -> Self {
+        let text = peer.to_string();
+        let quoted = match peer {
+            IpAddr::V4(_) => text.clone(),
+            IpAddr::V6(_) => format!("\"[{text}]\""),
+        };
+        Self {
+            peer: HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static("unknown")),
+            quoted,
+            door: HeaderValue::from(door),
+        }
+    }
+
+    /// Changes the head of a request to what the workspace is to see. `host` is what the client
+    /// sent, already checked.
+    pub fn prepare(&self, head: &mut Parts, host: &HeaderValue, hops: u8) {
+        let takes_trailers = has_token(&head.headers, &header::TE, "trailers");
+        remove_one_hop(&mut head.headers);
+        remove_what_we_tell(&mut head.headers);
+        join_cookies(&mut head.headers);
+        let forwarded = format!(
+            "for={};host=\"{}\";proto=http",
+            self.quoted,
+            host.to_str().unwrap_or_default()
+        );
+        let headers = &mut head.headers;
+        headers.insert(header::HOST, host.clone());
+        headers.insert(FOR, self.peer.clone());
+        headers.insert(HOST, host.clone());
+        headers.insert(PROTO, HeaderValue::from_static("http"));
+        headers.insert(PORT, self.door.clone());
+        if let Ok(forwarded) = HeaderValue::from_str(&forwarded) {
+            headers.insert(header::FORWARDED, forwarded);
+        }
+        headers.insert(HOPS, HeaderValue::from(u16::from(hops) + 1));
+        if takes_trailers {
+            headers.insert(header::TE, HeaderValue::from_static("trailers"));
+        }
+    }
+}
+
+/// How many front doors the request has passed already; `None` when it goes in circles.
+pub fn hops(headers: &HeaderMap) -> Option<u8> {
+    let mut said = headers.get_all(HOPS).iter();
+    let hops = match said.next() {
+        Some(hops) => hops.to_str().ok()?.parse().ok()?,
+        None => 0,
+    };
+    (said.next().is_none() && hops < LONGEST_WAY).then_some(hops)
+}
+
+/// The protocol that the client wants to change to, if it does.
+pub fn upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
+    let is_wanted = has_token(headers, &header::CONNECTION, "upgrade");
+    headers.get(header::UPGRADE).filter(|_| is_wanted).cloned()
+}
+
+pub fn has_token(headers: &HeaderMap, name: &HeaderName, token: &str) -> bool {
+    tokens(headers, name).any(|found| found.eq_ignore_ascii_case(token))
+}
+
+/// Takes out what concerned the connection on which this came.
+pub fn remove_one_hop(headers: &mut HeaderMap) {
+    // Nearly always `keep-alive` or `close`, which name nothing.
+    let named: Vec<HeaderName> = tokens(headers, &header::CONNECTION)
+        .filter(|token| !matches!(*token, "keep-alive" | "close" | "Upgrade" | "upgrade"))
+        .filter_map(|token| HeaderName::from_bytes(token.as_bytes()).ok())
+        .filter(|name| name != header::HOST && name != header::CONTENT_LENGTH)
+        .collect();
+    for name in named.iter().chain(&ONE_HOP) {
+        headers.remove(name);
+    }
+    headers.remove(KEEP_ALIVE);
+    headers.remove(PROXY_CONNECTION);
+}
+
+fn tokens<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
+    let values = headers.get_all(name).iter();
+    let texts = values.filter_map(|value| value.to_str().ok());
+    texts.flat_map(|text| text.split(',')).map(str::trim)
+}
+
+fn remove_what_we_tell(headers: &mut HeaderMap) {
+    let told: Vec<HeaderName> = headers
+        .keys()
+        .filter(|name| is_told_by_us(name.as_str()))
+        .cloned()
+        .collect();
+    for name in told {
+        headers.remove(name);
+    }
+}
+
+/// Many servers take `_` for `-`, so both spellings are the same name here.
+fn is_told_by_us(name: &str) -> bool {
+    let same = |left: u8, right: u8| left == right || (left == b'_' && right == b'-');
+    let begins = |with: &str| {
+        let (name, with) = (name.as_bytes(), with.as_bytes());
+        name.len() >= with.len()
+            && name
+                .iter()
+                .zip(with)
+                .all(|(left, right)| same(*left, *right))
+    };
+    // Most names begin with none of these letters.
+    if !matches!(
+        name.as_bytes().first(),
+        Some(b'c' | b'f' | b'h' | b'p' | b'r' | b't' | b'v' | b'x')
+    ) {
+        return false;
+    }
+    TOLD_BY_US
+        .iter()
+        .any(|told| told.len() == name.len() && begins(told))
+        || TOLD_BY_US_BELOW.iter().any(|below| begins(below))
+}
+
+/// HTTP/2 may send cookies one by one; HTTP/1.1 has one line.
+fn join_cookies(headers: &mut HeaderMap) {
+    let mut cookies = headers.get_all(header::COOKIE).iter();
+    if cookies.next().is_none() || cookies.next().is_none() {
+        return;
+    }
+    let all: Vec<&[u8]> = headers
+        .get_all(header::COOKIE)
+        .iter()
+        .map(HeaderValue::as_bytes)
+        .collect();
+    if let Ok(joined) = HeaderValue::from_bytes(&all.join(&b"; "[..])) {
+        headers.insert(header::COOKIE, joined);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyper::Request;
+
+    fn prepared(headers: &[(&str, &str)]) -> HeaderMap {
+        let mut request = Request::builder().uri("/");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let (mut head, ()) = request.body(()).unwrap().into_parts();
+        let host = HeaderValue::from_static("web.a.localhost:7070");
+        Arrival::new("::1".parse().unwrap(), 7070).prepare(&mut head, &host, 2);
+        head.headers
+    }
+
+    #[test]
+    fn what_a_client_says_about_itself_is_replaced() {
+        let headers = prepared(&[
+            ("X-Forwarded-For", "203.0.113.1"),
+            ("X-Forwarded-For", "203.0.113.2"),
+            ("X_Forwarded_For", "203.0.113.3"),
+            ("X-Forwarded-Server", "x"),
+            ("Forwarded", "for=203.0.113.1"),
+            ("X-Real-IP", "203.0.113.1"),
+            ("Via", "1.1 x"),
+            ("Remote-User", "root"),
+            ("Holm-Workspace", "w"),
+            ("Origin", "http://web.a.localhost:7070"),
+            ("Accept", "*/*"),
+        ]);
+        let all: Vec<String> = headers
+            .iter()
+            .map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()))
+            .collect();
+        assert!(!all.join("\n").contains("203.0.113"), "{all:?}");
+        for expect in [
+            "x-forwarded-for: ::1",
+            "x-forwarded-host: web.a.localhost:7070",
+            "x-forwarded-proto: http",
+            "x-forwarded-port: 7070",
+            "forwarded: for=\"[::1]\";host=\"web.a.localhost:7070\";proto=http",
+            "holm-hops: 3",
+            "host: web.a.localhost:7070",
+            "origin: http://web.a.localhost:7070",
+            "accept: */*",
+        ] {
+            assert!(all.iter().any(|line| line == expect), "{expect}: {all:?}");
+        }
+        assert_eq!(all.len(), 9, "{all:?}");
+    }
+
+    #[test]
+    fn one_hop_is_one_hop() {
+        let headers = prepared(&[
+            ("Connection", "close, X-Secret , x-forwarded-for, host"),
+            ("X-Secret", "1"),
+            ("Keep-Alive", "5"),
+            ("TE", "trailers, deflate"),
+            ("Transfer-Encoding", "chunked"),
+            ("Cookie", "a=1"),
+            ("Cookie", "b=2"),
+        ]);
+        assert!(!headers.contains_key("x-secret"));
+        assert!(!headers.contains_key("connection"));
+        assert!(!headers.contains_key("keep-alive"));
+        assert!(!headers.contains_key("transfer-encoding"));
+        assert_eq!(headers["te"], "trailers");
+        assert_eq!(headers["cookie"], "a=1; b=2");
+        assert_eq!(headers["host"], "web.a.localhost:7070");
+        assert_eq!(headers["x-forwarded-for"], "::1");
+    }
+
+    #[test]
+    fn circles_are_seen() {
+        let with = |values: &[&str]| {
+            let mut headers = HeaderMap::new();
+            for value in values {
+                headers.append(HOPS, HeaderValue::from_str(value).unwrap());
+            }
+            hops(&headers)
+        };
+        assert_eq!(with(&[]), Some(0));
+        assert_eq!(with(&["7"]), Some(7));
+        assert_eq!(with(&["8"]), None);
+        assert_eq!(with(&["999"]), None);
+        assert_eq!(with(&["x"]), None);
+        assert_eq!(with(&["1", "1"]), None);
+    }
+}

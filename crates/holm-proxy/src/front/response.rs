@@ -1,0 +1,159 @@
+//! A response as a browser may see it: what would reach beyond the workspace's own site is gone.
+
+use super::request::remove_one_hop;
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+
+/// What a workspace must not tell a browser: to use TLS for names of this machine, to come to
+/// another port, to forget what belongs to others.
+const REMOVED: [HeaderName; 5] = [
+    header::STRICT_TRANSPORT_SECURITY,
+    header::ALT_SVC,
+    header::PUBLIC_KEY_PINS,
+    CLEAR_SITE_DATA,
+    HeaderName::from_static("clear-site-data-report-only"),
+];
+
+pub const CLEAR_SITE_DATA: HeaderName = HeaderName::from_static("clear-site-data");
+
+const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
+
+/// Changes the head of a workspace's response to what goes out. `site` is the name below
+/// `localhost` under which it was asked.
+pub fn clean(headers: &mut HeaderMap, site: &str) {
+    remove_one_hop(headers);
+    for name in REMOVED {
+        headers.remove(name);
+    }
+    keep_cookies_at_home(headers, site);
+    // Pages of other workspaces cannot take its scripts and images, unless it says so itself.
+    if !headers.contains_key(RESOURCE_POLICY) {
+        headers.insert(RESOURCE_POLICY, HeaderValue::from_static("same-site"));
+    }
+}
+
+/// A cookie may be for all ports of the workspace and for nobody else.
+fn keep_cookies_at_home(headers: &mut HeaderMap, site: &str) {
+    let is_abroad = |cookie: &HeaderValue| domains(cookie.as_bytes()).any(|at| !is_home(at, site));
+    if !headers.get_all(header::SET_COOKIE).iter().any(is_abroad) {
+        return;
+    }
+    let cookies: Vec<HeaderValue> = headers
+        .get_all(header::SET_COOKIE)
+        .iter()
+        .map(|cookie| match is_abroad(cookie) {
+            true => without_domain(cookie),
+            false => cookie.clone(),
+        })
+        .collect();
+    headers.remove(header::SET_COOKIE);
+    for cookie in cookies {
+        headers.append(header::SET_COOKIE, cookie);
+    }
+}
+
+fn without_domain(cookie: &HeaderValue) -> HeaderValue {
+    let kept: Vec<&[u8]> = cookie
+        .as_bytes()
+        .split(|byte| *byte == b';')
+        .enumerate()
+        .filter(|(index, attribute)| *index == 0 || domain(attribute).is_none())
+        .map(|(_, attribute)| attribute)
+        .collect();
+    // Parts of a valid value are one.
+    HeaderValue::from_bytes(&kept.join(&b';')).unwrap_or(HeaderValue::from_static(""))
+}
+
+/// The values of all `Domain` attributes.
+fn domains(cookie: &[u8]) -> impl Iterator<Item = &[u8]> {
+    cookie
+        .split(|byte| *byte == b';')
+        .skip(1)
+        .filter_map(domain)
+}
+
+fn domain(attribute: &[u8]) -> Option<&[u8]> {
+    let equals = attribute.iter().position(|byte| *byte == b'=')?;
+    let (name, value) = attribute.split_at(equals);
+    let is_domain = name.trim_ascii().eq_ignore_ascii_case(b"domain");
+    is_domain.then(|| value[1..].trim_ascii())
+}
+
+/// Whether the domain is the workspace's site, or one of its ports.
+fn is_home(domain: &[u8], site: &str) -> bool {
+    let domain = domain
+        .strip_prefix(b".")
+        .unwrap_or(domain)
+        .to_ascii_lowercase();
+    let Some(below) = domain.strip_suffix(b".localhost") else {
+        // Without a value the attribute means nothing.
+        return domain.is_empty();
+    };
+    let own = below.rsplit(|byte| *byte == b'.').next();
+    own == Some(site.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cookies_stay_at_home() {
+        let check = |cookie: &'static str, expect: &str| {
+            let mut headers = HeaderMap::new();
+            headers.append(
+                header::SET_COOKIE,
+                HeaderValue::from_static("first=1; Path=/"),
+            );
+            headers.append(header::SET_COOKIE, HeaderValue::from_static(cookie));
+            clean(&mut headers, "fix-login");
+            let all: Vec<&HeaderValue> = headers.get_all(header::SET_COOKIE).iter().collect();
+            assert_eq!(all, ["first=1; Path=/", expect]);
+        };
+        for kept in [
+            "a=1",
+            "a=1; Path=/; HttpOnly",
+            "a=1; Domain=fix-login.localhost",
+            "a=1; domain=.Fix-Login.localhost",
+            "a=1; Domain=web.fix-login.localhost",
+            "a=1; Domain=",
+            "domain=localhost; Path=/",
+        ] {
+            check(kept, kept);
+        }
+        check("a=1; Domain=localhost; Path=/", "a=1; Path=/");
+        check("a=1; DOMAIN = .localhost ;Secure", "a=1;Secure");
+        check("a=1; Domain=b.localhost", "a=1");
+        check("a=1; Domain=xfix-login.localhost", "a=1");
+        check("a=1; Domain=fix-login.localhost; Domain=localhost", "a=1");
+        check("a=1; Domain=example.org", "a=1");
+        check("a=1; Domain=127.0.0.1", "a=1");
+    }
+
+    #[test]
+    fn what_reaches_beyond_the_site_is_gone() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            (
+                "strict-transport-security",
+                "max-age=1000; includeSubDomains",
+            ),
+            ("clear-site-data", "\"*\""),
+            ("alt-svc", "h3=\":443\""),
+            ("connection", "keep-alive, x-private"),
+            ("x-private", "1"),
+            ("access-control-allow-origin", "*"),
+            ("content-type", "text/html"),
+        ] {
+            headers.insert(name, HeaderValue::from_static(value));
+        }
+        clean(&mut headers, "a");
+        let mut names: Vec<&str> = headers.keys().map(HeaderName::as_str).collect();
+        names.sort_unstable();
+        let expect = [
+            "access-control-allow-origin",
+            "content-type",
+            "cross-origin-resource-policy",
+        ];
+        assert_eq!(names, expect);
+    }
+}

@@ -1,0 +1,37 @@
+//! A connection that changed its protocol (WebSocket and others): bytes both ways until one side
+//! has had enough.
+
+use super::link::Link;
+use super::pool::Permit;
+use hyper::Response;
+use hyper::body::Incoming;
+use hyper::header::{self, HeaderValue};
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+
+/// Joins both sides once the client has its 101. `answer` is the workspace's.
+pub fn join(client: OnUpgrade, answer: &mut Response<Incoming>, link: Link, permit: Permit) {
+    let workspace = hyper::upgrade::on(answer);
+    link.release();
+    tokio::spawn(async move {
+        // The permit is held for as long as the tunnel is open.
+        let _permit = permit;
+        let Ok((client, workspace)) = tokio::try_join!(client, workspace) else {
+            return;
+        };
+        let (mut client, mut workspace) = (TokioIo::new(client), TokioIo::new(workspace));
+        // How it ends is known to both ends.
+        let _ = tokio::io::copy_bidirectional(&mut client, &mut workspace).await;
+    });
+}
+
+/// Whether the workspace changed to what the client asked for.
+pub fn is_what_was_asked(answer: &Response<Incoming>, asked: &HeaderValue) -> bool {
+    let lower = |value: &HeaderValue| value.as_bytes().to_ascii_lowercase();
+    let offered = lower(asked);
+    answer.headers().get(header::UPGRADE).is_some_and(|chosen| {
+        let chosen = lower(chosen);
+        let mut offers = offered.split(|byte| *byte == b',');
+        !chosen.is_empty() && offers.any(|offer| offer.trim_ascii() == chosen)
+    })
+}

@@ -1,0 +1,334 @@
+//! One connection that leaves: from the accept to the line in the record.
+
+use super::dial::NotDialled;
+use super::relay::{self, Relayed};
+use super::{Carried, Entry, EntryKind, Gateway, Process, Service, Surroundings};
+use holm_core::egress::{Reason, parse_query};
+use rustix::net::sockopt;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+use tokio::net::{TcpListener, TcpStream, UnixStream};
+use tokio::sync::{Notify, OwnedSemaphorePermit};
+use tokio::task::JoinHandle;
+
+/// What was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    Name(String),
+    Address(IpAddr),
+}
+
+/// A connection that is made or carried, and how to cut it.
+pub struct Open {
+    pub target: Target,
+    pub port: u16,
+    /// What the program inside dialled, whose kind of address it prefers.
+    pub asked: Option<IpAddr>,
+    address: OnceLock<IpAddr>,
+    reason: OnceLock<Reason>,
+    cut: Notify,
+}
+
+/// Counted and known for as long as it lives.
+struct Registered<S: Surroundings> {
+    gateway: Gateway<S>,
+    number: u64,
+    open: Arc<Open>,
+    _slot: OwnedSemaphorePermit,
+}
+
+/// A connection to the outside that somebody else has bytes for.
+pub struct Outward<S: Surroundings> {
+    stream: TcpStream,
+    registered: Registered<S>,
+}
+
+// === impl Open ===
+
+impl Open {
+    pub fn address(&self) -> Option<IpAddr> {
+        self.address.get().copied()
+    }
+
+    pub fn leads_to(&self, address: IpAddr) {
+        // Said once, when it is dialled.
+        let _ = self.address.set(address);
+    }
+
+    pub fn cut(&self, reason: Reason) {
+        let _ = self.reason.set(reason);
+        self.cut.notify_one();
+    }
+
+    fn entry(&self, kind: EntryKind, process: Option<Process>) -> Entry {
+        let (name, address) = match &self.target {
+            Target::Name(name) => (Some(name.clone()), self.address()),
+            Target::Address(address) => (None, Some(*address)),
+        };
+        Entry {
+            kind,
+            name,
+            address,
+            port: Some(self.port),
+            process,
+        }
+    }
+}
+
+// === impl Registered ===
+
+impl<S: Surroundings> Drop for Registered<S> {
+    fn drop(&mut self) {
+        self.gateway.open().remove(&self.number);
+    }
+}
+
+// === impl Gateway ===
+
+impl<S: Surroundings> Gateway<S> {
+    pub(super) async fn take_connections(self, listener: TcpListener) {
+        loop {
+            let stream = accept(&listener).await;
+            let gateway = self.clone();
+            tokio::spawn(async move { gateway.serve_connection(stream).await });
+        }
+    }
+
+    async fn serve_connection(&self, stream: TcpStream) {
+        let Some((client, asked)) = ends(&stream) else {
+            return reset(&stream);
+        };
+        let target = match self.standing().names.name_of(asked.ip()) {
+            Some(name) => Target::Name(name.to_owned()),
+            None => Target::Address(asked.ip()),
+        };
+        // Only what the kernel led here says where it wanted to go.
+        let is_here = stream.local_addr().is_ok_and(|local| local == asked);
+        if is_here || asked.ip().is_loopback() {
+            return reset(&stream);
+        }
+        let Some(registered) = self.register(target, asked.port(), Some(asked.ip())) else {
+            let kind = EntryKind::Refuse(Reason::TooMuch);
+            self.record(Entry {
+                kind,
+                name: None,
+                address: Some(asked.ip()),
+                port: Some(asked.port()),
+                process: None,
+            });
+            return reset(&stream);
+        };
+        let process = self.process_of(client, asked);
+        let open = Arc::clone(&registered.open);
+        match self.dial(&open).await {
+            Ok(outward) => self.carry(stream, outward, &open, process).await,
+            Err(not) => {
+                reset(&stream);
+                drop(stream);
+                self.record_not_dialled(&open, not, known(process).await);
+            }
+        }
+    }
+
+    /// Carries the bytes of a connection from inside, and writes it down.
+    async fn carry(
+        &self,
+        mut inside: TcpStream,
+        mut outside: TcpStream,
+        open: &Open,
+        process: JoinHandle<Option<Process>>,
+    ) {
+        let begun = Instant::now();
+        // Small writes are passed on as they come.
+        let _ = (inside.set_nodelay(true), outside.set_nodelay(true));
+        let mut carried = Relayed::default();
+        let is_cut = tokio::select! {
+            () = relay::tcp(&mut inside, &mut outside, &self.0.buffers, &mut carried) => false,
+            () = open.cut.notified() => true,
+        };
+        if is_cut {
+            reset(&inside);
+            reset(&outside);
+        }
+        drop((inside, outside));
+        let carried = carried.carried(begun.elapsed());
+        self.record_carried(open, carried, known(process).await);
+    }
+
+    fn record_carried(&self, open: &Open, carried: Carried, process: Option<Process>) {
+        let kind = match open.reason.get() {
+            Some(reason) => EntryKind::Cut(carried, reason.clone()),
+            None => EntryKind::Connect(carried),
+        };
+        self.record(open.entry(kind, process));
+    }
+
+    fn record_not_dialled(&self, open: &Open, not: NotDialled, process: Option<Process>) {
+        self.record(match not {
+            NotDialled::Refused { reason, address } => {
+                let entry = open.entry(EntryKind::Refuse(reason), process);
+                Entry {
+                    address: entry.address.or(address),
+                    ..entry
+                }
+            }
+            NotDialled::Failed(error) => {
+                let why = error.to_string();
+                open.entry(EntryKind::Fail { why }, process)
+            }
+        });
+    }
+
+    /// Connects outward for somebody who is not inside, as the workspace may.
+    pub async fn dial_out(&self, host: &str, port: u16) -> io::Result<Outward<S>> {
+        let target = match host.parse::<IpAddr>() {
+            Ok(address) => Target::Address(address),
+            Err(_) => match parse_query(host) {
+                Ok(name) => Target::Name(name),
+                Err(reason) => {
+                    self.not_resolved(host, None, reason);
+                    return Err(io::ErrorKind::ConnectionRefused.into());
+                }
+            },
+        };
+        let Some(registered) = self.register(target, port, None) else {
+            return Err(io::ErrorKind::ConnectionRefused.into());
+        };
+        match self.dial(&registered.open).await {
+            Ok(stream) => Ok(Outward { stream, registered }),
+            Err(not) => {
+                let error = match &not {
+                    NotDialled::Refused { .. } => io::ErrorKind::ConnectionRefused.into(),
+                    NotDialled::Failed(error) => match error.raw_os_error() {
+                        Some(code) => io::Error::from_raw_os_error(code),
+                        None => io::ErrorKind::HostUnreachable.into(),
+                    },
+                };
+                self.record_not_dialled(&registered.open, not, None);
+                Err(error)
+            }
+        }
+    }
+
+    fn register(&self, target: Target, port: u16, asked: Option<IpAddr>) -> Option<Registered<S>> {
+        let slot = Arc::clone(&self.0.slots).try_acquire_owned().ok()?;
+        let open = Arc::new(Open {
+            target,
+            port,
+            asked,
+            address: OnceLock::new(),
+            reason: OnceLock::new(),
+            cut: Notify::new(),
+        });
+        let number = self.next_number();
+        self.open().insert(number, Arc::clone(&open));
+        Some(Registered {
+            gateway: self.clone(),
+            number,
+            open,
+            _slot: slot,
+        })
+    }
+
+    /// Looked for while the connection is made.
+    fn process_of(&self, client: SocketAddr, asked: SocketAddr) -> JoinHandle<Option<Process>> {
+        let gateway = self.clone();
+        tokio::task::spawn_blocking(move || gateway.surroundings().process_of(client, asked))
+    }
+
+    /// Connections to a service of the host, which was declared and approved as it is.
+    pub(super) async fn take_for_service(self, service: Arc<Service>, listener: TcpListener) {
+        loop {
+            let stream = accept(&listener).await;
+            let (gateway, service) = (self.clone(), Arc::clone(&service));
+            tokio::spawn(async move { gateway.serve_service(&service, stream).await });
+        }
+    }
+
+    async fn serve_service(&self, service: &Service, stream: TcpStream) {
+        let open = Open {
+            target: Target::Name(service.name.clone()),
+            port: service.port,
+            asked: None,
+            address: OnceLock::new(),
+            reason: OnceLock::new(),
+            cut: Notify::new(),
+        };
+        let Ok(_slot) = Arc::clone(&self.0.slots).try_acquire_owned() else {
+            self.record(open.entry(EntryKind::Refuse(Reason::TooMuch), None));
+            return reset(&stream);
+        };
+        let process = match (stream.peer_addr(), stream.local_addr()) {
+            (Ok(client), Ok(asked)) => self.process_of(client, asked),
+            _ => return,
+        };
+        let connected = TcpStream::connect((service.host.as_str(), service.port)).await;
+        match connected.and_then(|outside| Ok((outside.peer_addr()?, outside))) {
+            Ok((address, outside)) => {
+                open.leads_to(address.ip());
+                self.carry(stream, outside, &open, process).await;
+            }
+            Err(error) => {
+                let why = error.to_string();
+                self.record(open.entry(EntryKind::Fail { why }, None));
+                reset(&stream);
+            }
+        }
+    }
+}
+
+// === impl Outward ===
+
+impl<S: Surroundings> Outward<S> {
+    /// Carries the bytes of somebody outside, and writes it down.
+    pub async fn carry(self, mut inside: UnixStream) {
+        let Self {
+            mut stream,
+            registered,
+        } = self;
+        let begun = Instant::now();
+        let (gateway, open) = (&registered.gateway, &registered.open);
+        let mut carried = Relayed::default();
+        let is_cut = tokio::select! {
+            () = relay::unix(&mut inside, &mut stream, &gateway.0.buffers, &mut carried) => false,
+            () = open.cut.notified() => true,
+        };
+        if is_cut {
+            reset(&stream);
+        }
+        gateway.record_carried(open, carried.carried(begun.elapsed()), None);
+    }
+}
+
+async fn known(process: JoinHandle<Option<Process>>) -> Option<Process> {
+    process.await.ok().flatten()
+}
+
+async fn accept(listener: &TcpListener) -> TcpStream {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => return stream,
+            // Out of descriptors: others have to end first.
+            Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+        }
+    }
+}
+
+/// Who connected, and to what before the kernel led it here.
+fn ends(stream: &TcpStream) -> Option<(SocketAddr, SocketAddr)> {
+    let client = stream.peer_addr().ok()?;
+    let asked = match client {
+        SocketAddr::V4(_) => SocketAddr::V4(sockopt::ip_original_dst(stream).ok()?),
+        SocketAddr::V6(_) => SocketAddr::V6(sockopt::ipv6_original_dst(stream).ok()?),
+    };
+    Some((client, asked))
+}
+
+/// The other side learns at once that there is nothing.
+fn reset(stream: impl AsFd) {
+    // A connection that is gone already needs none.
+    let _ = sockopt::set_socket_linger(stream.as_fd(), Some(Duration::ZERO));
+}

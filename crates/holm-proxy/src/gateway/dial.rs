@@ -1,0 +1,162 @@
+//! From what was asked for to a connection: every address is judged, and exactly what was judged is
+//! dialled.
+
+use super::connection::{Open, Target};
+use super::{Gateway, LookupFailure, Surroundings};
+use holm_core::egress::Reason;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+
+/// How long one address is tried before the next one is tried too.
+const HEAD_START: Duration = Duration::from_millis(250);
+
+/// How long all of it may take.
+const PATIENCE: Duration = Duration::from_secs(45);
+
+/// Why there is no connection.
+pub enum NotDialled {
+    Refused {
+        reason: Reason,
+        address: Option<IpAddr>,
+    },
+    Failed(io::Error),
+}
+
+// === impl Gateway ===
+
+impl<S: Surroundings> Gateway<S> {
+    /// Connects to what an open connection asked for.
+    pub(super) async fn dial(&self, open: &Open) -> Result<TcpStream, NotDialled> {
+        let places = match &open.target {
+            Target::Address(address) => {
+                self.judge_address(*address, open.port)
+                    .map_err(|reason| NotDialled::Refused {
+                        reason,
+                        address: Some(*address),
+                    })?;
+                vec![SocketAddr::new(*address, open.port)]
+            }
+            Target::Name(name) => {
+                let judged = self.standing().policy.name(name, open.port);
+                judged.map_err(|reason| NotDialled::Refused {
+                    reason,
+                    address: None,
+                })?;
+                {
+                    let mut places = self.places_of(name, open.port).await?;
+                    let prefers_v4 = open.asked.is_some_and(|asked| asked.is_ipv4());
+                    if prefers_v4 {
+                        places.sort_by_key(|place| place.is_ipv6());
+                    }
+                    places
+                }
+            }
+        };
+        let stream = connect(places).await.map_err(NotDialled::Failed)?;
+        open.leads_to(stream.peer_addr().map_err(NotDialled::Failed)?.ip());
+        // The policy may have changed meanwhile, before there was anything to cut.
+        match self.judge_open(open) {
+            Ok(()) => Ok(stream),
+            Err(reason) => Err(NotDialled::Refused {
+                reason,
+                address: None,
+            }),
+        }
+    }
+
+    /// Whether what is open may stay so.
+    pub(super) fn judge_open(&self, open: &Open) -> Result<(), Reason> {
+        let standing = self.standing();
+        match &open.target {
+            Target::Address(address) => standing.policy.address(*address, open.port),
+            Target::Name(name) => {
+                standing.policy.name(name, open.port)?;
+                match open.address() {
+                    Some(address) => standing.policy.led_to(address, open.port),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+
+    fn judge_address(&self, address: IpAddr, port: u16) -> Result<(), Reason> {
+        self.standing().policy.address(address, port)?;
+        self.judge_own(address, port)
+    }
+
+    /// The machine's addresses change while a workspace runs.
+    fn judge_own(&self, address: IpAddr, port: u16) -> Result<(), Reason> {
+        let is_opened = self.standing().policy.opens_at(address, port);
+        match !is_opened && self.surroundings().is_own(address) {
+            true => Err(Reason::Closed("this machine")),
+            false => Ok(()),
+        }
+    }
+
+    /// Every address of the name that may be dialled.
+    async fn places_of(&self, name: &str, port: u16) -> Result<Vec<SocketAddr>, NotDialled> {
+        let found = self.look_up(name).await.map_err(|failure| {
+            NotDialled::Failed(match failure {
+                LookupFailure::NoSuchName => io::Error::new(io::ErrorKind::NotFound, failure),
+                LookupFailure::Failed => io::Error::other(failure),
+            })
+        })?;
+        let mut places = Vec::new();
+        let mut refused = None;
+        for address in found {
+            let judged = self.standing().policy.led_to(address, port);
+            match judged.and_then(|()| self.judge_own(address, port)) {
+                Ok(()) => places.push(SocketAddr::new(address, port)),
+                Err(reason) => refused = Some((reason, address)),
+            }
+        }
+        match (places.is_empty(), refused) {
+            (true, Some((reason, address))) => Err(NotDialled::Refused {
+                reason,
+                address: Some(address),
+            }),
+            (true, None) => Err(NotDialled::Failed(io::ErrorKind::NotFound.into())),
+            (false, _) => Ok(places),
+        }
+    }
+}
+
+/// Tries all places, the first with a head start.
+async fn connect(places: Vec<SocketAddr>) -> io::Result<TcpStream> {
+    let mut places = places.into_iter();
+    let mut attempts = JoinSet::new();
+    let mut failure = io::Error::from(io::ErrorKind::NotFound);
+    let trying = async {
+        loop {
+            let next = places.next();
+            let is_last = next.is_none();
+            if let Some(place) = next {
+                attempts.spawn(TcpStream::connect(place));
+            }
+            if attempts.is_empty() {
+                return Err(failure);
+            }
+            let head_start = async {
+                match is_last {
+                    true => std::future::pending().await,
+                    false => tokio::time::sleep(HEAD_START).await,
+                }
+            };
+            tokio::select! {
+                ended = attempts.join_next() => match ended {
+                    Some(Ok(Ok(stream))) => return Ok(stream),
+                    Some(Ok(Err(error))) => failure = error,
+                    Some(Err(_)) | None => {}
+                },
+                () = head_start => {}
+            }
+        }
+    };
+    match tokio::time::timeout(PATIENCE, trying).await {
+        Ok(result) => result,
+        Err(_) => Err(io::ErrorKind::TimedOut.into()),
+    }
+}

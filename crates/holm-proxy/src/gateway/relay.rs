@@ -1,0 +1,157 @@
+//! Carries bytes both ways, each way until its end, and counts them.
+//!
+//! A connection that is silent holds no buffer: one is taken when there is something to read.
+
+use super::Carried;
+use std::io;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpStream, UnixStream, tcp, unix};
+
+/// Enough that a fast connection is not held up by calls.
+const LENGTH: usize = 128 * 1024;
+
+/// Buffers that are kept for the next.
+const KEPT: usize = 4;
+
+#[derive(Default)]
+pub struct Buffers(Mutex<Vec<Vec<u8>>>);
+
+/// What has been carried so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Relayed {
+    bytes_in: u64,
+    bytes_out: u64,
+}
+
+/// One direction's source.
+trait Source {
+    async fn readable(&self) -> io::Result<()>;
+    fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize>;
+}
+
+impl Source for tcp::ReadHalf<'_> {
+    async fn readable(&self) -> io::Result<()> {
+        tcp::ReadHalf::readable(self).await
+    }
+
+    fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        tcp::ReadHalf::try_read(self, buffer)
+    }
+}
+
+impl Source for unix::ReadHalf<'_> {
+    async fn readable(&self) -> io::Result<()> {
+        unix::ReadHalf::readable(self).await
+    }
+
+    fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        unix::ReadHalf::try_read(self, buffer)
+    }
+}
+
+pub async fn tcp(
+    inside: &mut TcpStream,
+    outside: &mut TcpStream,
+    buffers: &Buffers,
+    relayed: &mut Relayed,
+) {
+    let (from_inside, to_inside) = inside.split();
+    let (from_outside, to_outside) = outside.split();
+    let Relayed {
+        bytes_in,
+        bytes_out,
+    } = relayed;
+    tokio::join!(
+        copy(from_inside, to_outside, buffers, bytes_out),
+        copy(from_outside, to_inside, buffers, bytes_in),
+    );
+}
+
+pub async fn unix(
+    inside: &mut UnixStream,
+    outside: &mut TcpStream,
+    buffers: &Buffers,
+    relayed: &mut Relayed,
+) {
+    let (from_inside, to_inside) = inside.split();
+    let (from_outside, to_outside) = outside.split();
+    let Relayed {
+        bytes_in,
+        bytes_out,
+    } = relayed;
+    tokio::join!(
+        copy(from_inside, to_outside, buffers, bytes_out),
+        copy(from_outside, to_inside, buffers, bytes_in),
+    );
+}
+
+/// One way, until its end; then the other side learns of it.
+async fn copy(
+    source: impl Source,
+    mut sink: impl AsyncWrite + Unpin,
+    buffers: &Buffers,
+    count: &mut u64,
+) {
+    // However it ends, there is nothing more to carry this way.
+    let _ = copy_all(&source, &mut sink, buffers, count).await;
+    let _ = sink.shutdown().await;
+}
+
+async fn copy_all(
+    source: &impl Source,
+    sink: &mut (impl AsyncWrite + Unpin),
+    buffers: &Buffers,
+    count: &mut u64,
+) -> io::Result<()> {
+    loop {
+        source.readable().await?;
+        let mut buffer = buffers.take();
+        let read = match source.try_read(&mut buffer) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                buffers.give(buffer);
+                continue;
+            }
+            read => read?,
+        };
+        let written = match read {
+            0 => Ok(()),
+            _ => sink.write_all(&buffer[..read]).await,
+        };
+        buffers.give(buffer);
+        written?;
+        if read == 0 {
+            return Ok(());
+        }
+        *count += read as u64;
+    }
+}
+
+// === impl Buffers ===
+
+impl Buffers {
+    fn take(&self) -> Vec<u8> {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        kept.unwrap_or_else(|| vec![0; LENGTH])
+    }
+
+    fn give(&self, buffer: Vec<u8>) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() < KEPT {
+            kept.push(buffer);
+        }
+    }
+}
+
+// === impl Relayed ===
+
+impl Relayed {
+    pub fn carried(self, duration: Duration) -> Carried {
+        Carried {
+            bytes_in: self.bytes_in,
+            bytes_out: self.bytes_out,
+            duration,
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! `holm events`: what happened, and with `--follow` what happens.
+
+use super::output::{FAINT, WARNING, printable};
+use super::{Context, Outcome, connect};
+use clap::Args;
+use holm_api::client::{EventLine, Until};
+use holm_api::event::{Event, Missed};
+use serde_json::Value;
+use std::process::ExitCode;
+
+/// Say what happened to workspaces and ports
+///
+/// The newest 10000 are kept. Each has a cursor; --after goes on behind one.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    holm events\n  \
+    holm events --follow --json\n  \
+    holm events --after 118")]
+pub struct EventsArgs {
+    /// Wait for what comes; without --after only that
+    #[arg(long, short)]
+    follow: bool,
+    /// Begin behind this one
+    #[arg(long, value_name = "CURSOR")]
+    after: Option<u64>,
+}
+
+pub fn run(context: &Context, arguments: EventsArgs) -> Outcome {
+    connect::block_on(async {
+        let client = connect::started().await?;
+        let until = match arguments.follow {
+            true => Until::Ever,
+            false => Until::Now,
+        };
+        let mut events = client.events(arguments.after, until).await?;
+        while let Some(line) = events.next().await? {
+            match &line {
+                EventLine::Event(event) => context.output.result(event, || render(event)),
+                EventLine::Missed(missed) => context.output.result(missed, || say_missed(missed)),
+            }
+        }
+        Ok(())
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn render(event: &Event) -> String {
+    let text = |key: &str| match event.detail.get(key) {
+        Some(Value::String(text)) => Some(printable(text)),
+        Some(Value::Number(number)) => Some(number.to_string()),
+        _ => None,
+    };
+    let mut line = format!(
+        "{FAINT}{} {}{FAINT:#}  {:18}  {}",
+        printable(&event.time),
+        event.cursor,
+        printable(&event.kind),
+        text("label").unwrap_or_else(|| printable(&event.workspace)),
+    );
+    let port = text("name").zip(text("port"));
+    if let Some((name, port)) = port {
+        let host =
+            text("host_port").map_or_else(String::new, |port| format!(" (127.0.0.1:{port})"));
+        line.push_str(&format!("  {name} :{port}{host}"));
+    }
+    for key in ["earlier", "reason"] {
+        if let Some(value) = text(key) {
+            line.push_str(&format!("  {key}: {value}"));
+        }
+    }
+    line
+}
+
+fn say_missed(missed: &Missed) -> String {
+    let (count, cursor) = (missed.missed, missed.cursor);
+    format!(
+        "{WARNING}warning:{WARNING:#} {count} events are gone, because they were not read in time; \
+         go on with `holm events --after {cursor}`"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_line_for_people() {
+        let event: Event = serde_json::from_value(serde_json::json!({
+            "cursor": 7, "time": "2026-11-15T20:00:00.000Z", "type": "port.opened",
+            "workspace": "waaaaaaaaaaaa", "label": "fix\u{1b}", "project": "shop",
+            "port": 3000, "name": "web", "host_port": 23107, "url": null,
+        }))
+        .unwrap();
+        assert_eq!(
+            anstream::adapter::strip_str(&render(&event)).to_string(),
+            "2026-11-15T20:00:00.000Z 7  port.opened         fix\\u{1b}  web :3000 (127.0.0.1:23107)"
+        );
+    }
+}

@@ -1,0 +1,349 @@
+//! `holm open`: a browser in which `localhost` is the workspace.
+//!
+//! The browser is the user's own, started by this command and not by the daemon; it goes on when
+//! this command has ended. Its profile lies with the user who typed the command.
+
+use super::browser::{self, BrowserUser, Family, Found, Mode, Visit};
+use super::completions::labels;
+use super::output::GOOD;
+use super::user::DaemonUser;
+use super::{Context, Outcome, connect, resolve};
+use crate::paths::{Paths, Surroundings, is_directory_of, process_variables};
+use clap::Args;
+use holm_api::Workspace;
+use holm_api::client::Client;
+use holm_core::{Code, Fault, WorkspaceId};
+use serde::Serialize;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+/// Open a browser in which localhost is the workspace
+///
+/// Chromium, Chrome or Firefox with a profile of its own for this workspace, whose every connection
+/// goes through the workspace: `http://localhost:3000` is its port 3000, and everything else is
+/// reached as the workspace itself may. Starts a stopped workspace first.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  holm open fix-login\n  holm open fix-login api\n  \
+                  holm open fix-login --print\n  holm open fix-login --headless --json"
+)]
+pub struct OpenArgs {
+    /// A label, project/label, an id or the beginning of an id
+    #[arg(value_name = "WS", add = labels())]
+    workspace: String,
+    /// A port by name or number [default: the declared `web`, the first declared, or the only one that listens]
+    #[arg(value_name = "NAME")]
+    port: Option<String>,
+    /// Print the command line and start nothing
+    #[arg(long)]
+    print: bool,
+    /// Without a window; prints where the browser can be steered
+    #[arg(long)]
+    headless: bool,
+}
+
+/// What was opened, or would be.
+#[derive(Debug, Serialize)]
+struct Opened {
+    workspace: String,
+    label: String,
+    url: String,
+    browser: PathBuf,
+    profile: PathBuf,
+    /// Of the SOCKS endpoint.
+    proxy: String,
+    command: Vec<String>,
+    pid: Option<u32>,
+    /// Where a headless browser can be steered.
+    devtools: Option<String>,
+}
+
+/// How long a headless browser may take to say where it listens.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+pub fn run(context: &Context, arguments: OpenArgs) -> Outcome {
+    let mode = match arguments.headless {
+        true => Mode::Headless,
+        false => Mode::Window,
+    };
+    let found = find()?;
+    let (workspace, proxy) = connect::block_on(async {
+        let client = connect::started().await?;
+        let id = resolve::one(&client, &arguments.workspace).await?;
+        prepared(&client, &id).await
+    })?;
+    let port = chosen_port(&workspace, arguments.port.as_deref())?;
+    let profile = profile(&workspace.id, found.family, mode)?;
+    let url = format!("http://localhost:{port}");
+    let visit = Visit {
+        proxy,
+        profile: &profile,
+        url: &url,
+        mode,
+        user: browser_user(),
+    };
+    let words = found.arguments(&visit);
+    let mut opened = Opened {
+        workspace: workspace.id.clone(),
+        label: workspace.label.clone(),
+        proxy: format!("socks5://127.0.0.1:{proxy}"),
+        command: command_words(&found, &words),
+        browser: found.program.clone(),
+        profile: profile.clone(),
+        url: url.clone(),
+        pid: None,
+        devtools: None,
+    };
+    make_profile(&found, &visit)?;
+    if arguments.print {
+        let line = browser::shell_line(&found.program, &words);
+        context.output.result(&opened, || line);
+        return Ok(ExitCode::SUCCESS);
+    }
+    if visit.user == BrowserUser::Root && found.family == Family::Chromium {
+        let note = "note: started by root, the browser runs without its own sandbox (--no-sandbox)";
+        context.output.remark(note);
+    }
+    match mode {
+        Mode::Window => opened.pid = Some(start(&found, &words)?.id()),
+        Mode::Headless => (opened.pid, opened.devtools) = steered(&found, &words, &visit)?,
+    }
+    match &opened.devtools {
+        Some(devtools) => context.output.result(&opened, || devtools.clone()),
+        None => context.output.done(&opened, || {
+            format!(
+                "{GOOD}✓{GOOD:#} {}  {url} in {}",
+                opened.label,
+                found.program.display()
+            )
+        }),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn find() -> Result<Found, Fault> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    browser::find(&path).ok_or_else(|| {
+        Fault::new(
+            Code::NoBrowser,
+            "no browser is on PATH: neither Chromium, Chrome nor Firefox",
+            "install one (`apt install chromium`), or open a preview in any browser: `holm ports`",
+        )
+    })
+}
+
+/// The workspace, running, and the port of its endpoint.
+async fn prepared(client: &Client, id: &WorkspaceId) -> Result<(Workspace, u16), Fault> {
+    let mut workspace = client.workspace(id).await?;
+    if workspace.state != "running" {
+        workspace = client.start(id).await?;
+    }
+    let browser = client.browser(id).await?;
+    Ok((workspace, browser.port))
+}
+
+/// The port inside that is meant.
+fn chosen_port(workspace: &Workspace, name: Option<&str>) -> Result<u16, Fault> {
+    let label = &workspace.label;
+    let ports = &workspace.ports;
+    if let Some(name) = name {
+        let named = ports
+            .iter()
+            .find(|port| port.name == name)
+            .map(|port| port.port);
+        let number = || name.parse().ok().filter(|port: &u16| *port != 0);
+        return named.or_else(number).ok_or_else(|| {
+            let message = format!("`{label}` has no port `{}`", name.escape_debug());
+            Fault::new(
+                Code::PortNotFound,
+                message,
+                format!("`holm ports {label}` lists them"),
+            )
+        });
+    }
+    let mut all = ports.iter().filter(|port| port.source == "declared");
+    let declared = all.clone().find(|port| port.name == "web");
+    let declared = declared.or_else(|| all.next());
+    let mut listening = ports.iter().filter(|port| port.listening);
+    let only = match (listening.next(), listening.next()) {
+        (Some(only), None) => Some(only),
+        _ => None,
+    };
+    match declared.or(only) {
+        Some(port) => Ok(port.port),
+        None => Err(Fault::new(
+            Code::PortNotFound,
+            format!("`{label}` declares no port, and not exactly one listens"),
+            format!("name the port: `holm open {label} 3000`; `holm ports {label}` lists them"),
+        )),
+    }
+}
+
+fn browser_user() -> BrowserUser {
+    match rustix::process::geteuid().is_root() {
+        true => BrowserUser::Root,
+        false => BrowserUser::Ordinary,
+    }
+}
+
+/// Where the profile lies: with the daemon's data when that is the same user's, so that it goes
+/// with the workspace. Root's browser must not live in a directory of the user `holm`.
+fn profile(id: &str, family: Family, mode: Mode) -> Result<PathBuf, Fault> {
+    let data_dir = match DaemonUser::current()? {
+        DaemonUser::Caller => Paths::of_process()?.data_dir,
+        DaemonUser::Service(_) => {
+            let mut variables = process_variables();
+            variables.remove("HOLM_HOME");
+            let paths = Paths::decide(&Surroundings {
+                variables: &variables,
+                uid: 0,
+                is_own_directory: &|path| is_directory_of(path, 0),
+            });
+            paths?.data_dir
+        }
+    };
+    let name = match (family, mode) {
+        (Family::Chromium, Mode::Window) => "chromium",
+        (Family::Chromium, Mode::Headless) => "chromium-headless",
+        (Family::Firefox, Mode::Window) => "firefox",
+        (Family::Firefox, Mode::Headless) => "firefox-headless",
+    };
+    Ok(data_dir.join("browsers").join(id).join(name))
+}
+
+fn make_profile(found: &Found, visit: &Visit<'_>) -> Result<(), Fault> {
+    let made = || -> std::io::Result<()> {
+        let mut builder = std::fs::DirBuilder::new();
+        builder.recursive(true).mode(0o700).create(visit.profile)?;
+        if let Some((name, text)) = found.preferences(visit.proxy) {
+            std::fs::write(visit.profile.join(name), text)?;
+        }
+        Ok(())
+    };
+    made().map_err(|error| {
+        let path = visit.profile.display();
+        let message = format!("cannot make the profile {path}: {error}");
+        Fault::new(
+            Code::ReadOnly,
+            message,
+            "make the directory writable, then try again",
+        )
+    })
+}
+
+fn command_words(found: &Found, words: &[String]) -> Vec<String> {
+    let program = found.program.display().to_string();
+    std::iter::once(program)
+        .chain(words.iter().cloned())
+        .collect()
+}
+
+/// Starts it so that it goes on by itself, and hears nothing of this terminal's signals.
+fn start(found: &Found, words: &[String]) -> Result<Child, Fault> {
+    let started = Command::new(&found.program)
+        .args(words)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn();
+    started.map_err(|error| {
+        let program = found.program.display();
+        let message = format!("cannot start {program}: {error}");
+        Fault::new(
+            Code::NoBrowser,
+            message,
+            "`--print` shows the command line to try by hand",
+        )
+    })
+}
+
+/// A headless browser for this profile: the one that runs, or a new one.
+fn steered(
+    found: &Found,
+    words: &[String],
+    visit: &Visit<'_>,
+) -> Result<(Option<u32>, Option<String>), Fault> {
+    if let Some(endpoint) = endpoint(found.family, visit.profile)
+        && found.family == Family::Chromium
+        && open_tab(endpoint.port, visit.url)
+    {
+        return Ok((None, Some(endpoint.url)));
+    }
+    for name in ["DevToolsActivePort", "WebDriverBiDiServer.json"] {
+        // What an earlier browser left would be taken for the new one's.
+        let _ = std::fs::remove_file(visit.profile.join(name));
+    }
+    let mut child = start(found, words)?;
+    let begun = Instant::now();
+    while begun.elapsed() < PATIENCE {
+        if let Some(endpoint) = endpoint(found.family, visit.profile) {
+            return Ok((Some(child.id()), Some(endpoint.url)));
+        }
+        if let Ok(Some(status)) = child.try_wait() {
+            return Err(not_steered(found, &format!("it ended ({status})")));
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+    Err(not_steered(
+        found,
+        "it does not say where it can be steered",
+    ))
+}
+
+fn not_steered(found: &Found, why: &str) -> Fault {
+    let message = format!("{} did not start: {why}", found.program.display());
+    Fault::new(
+        Code::NoBrowser,
+        message,
+        "`--print` shows the command line to try by hand",
+    )
+}
+
+struct Endpoint {
+    port: u16,
+    url: String,
+}
+
+/// Where the browser of a profile says that it can be steered.
+fn endpoint(family: Family, profile: &Path) -> Option<Endpoint> {
+    match family {
+        Family::Chromium => {
+            let text = std::fs::read_to_string(profile.join("DevToolsActivePort")).ok()?;
+            let (port, path) = text.trim_end().split_once('\n')?;
+            let port = port.parse().ok()?;
+            let url = format!("ws://127.0.0.1:{port}{path}");
+            Some(Endpoint { port, url })
+        }
+        Family::Firefox => {
+            let text = std::fs::read_to_string(profile.join("WebDriverBiDiServer.json")).ok()?;
+            let said: serde_json::Value = serde_json::from_str(&text).ok()?;
+            let port = u16::try_from(said["ws_port"].as_u64()?).ok()?;
+            let url = format!("ws://127.0.0.1:{port}/session");
+            Some(Endpoint { port, url })
+        }
+    }
+}
+
+/// Has a Chromium that runs already open one more page; false when it does not run any more.
+fn open_tab(port: u16, url: &str) -> bool {
+    let ask = || -> std::io::Result<bool> {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        let head = format!(
+            "PUT /json/new?{url} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes())?;
+        let mut first = [0; 12];
+        stream.read_exact(&mut first)?;
+        Ok(first.ends_with(b" 200"))
+    };
+    ask().unwrap_or(false)
+}

@@ -1,0 +1,102 @@
+//! `holm reload`: takes over the `holm.toml` that is in a workspace's tree, after showing what that
+//! changes.
+
+use super::completions::labels;
+use super::output::{self, FAINT, GOOD, STRONG, printable};
+use super::user_checkout::blocking;
+use super::{Context, Outcome, connect, resolve};
+use clap::Args;
+use holm_api::reload::{Reload, Reloaded};
+use holm_core::{Code, Fault};
+use std::process::ExitCode;
+
+/// Take over a changed holm.toml
+///
+/// The file as it is in the workspace's tree now. Until then edits of it do nothing. Where it may
+/// connect to changes at once, and what is no longer allowed is cut; the rest takes effect at the
+/// next start. What reaches further than what is in force has to be approved, as with `holm trust`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  holm reload fix-login\n  holm reload fix-login --yes")]
+pub struct ReloadArgs {
+    /// A label, project/label, an id or the beginning of an id
+    #[arg(value_name = "WS", add = labels())]
+    workspace: String,
+    /// Approve what it asks of the host without asking
+    #[arg(long)]
+    yes: bool,
+}
+
+pub fn run(context: &Context, arguments: ReloadArgs) -> Outcome {
+    let reloaded = connect::block_on(async {
+        let client = connect::started().await?;
+        let id = resolve::one(&client, &arguments.workspace).await?;
+        let look = Reload {
+            dry_run: true,
+            ..Reload::default()
+        };
+        let shown = client.reload(&id, &look).await?;
+        if shown.changes.is_empty() {
+            return Ok(shown);
+        }
+        context.output.remark(&changes_text(&shown));
+        if !shown.asks.is_empty() && !arguments.yes {
+            approve(context, &arguments.workspace, &shown).await?;
+        }
+        let apply = Reload {
+            dry_run: false,
+            content: Some(shown.content),
+            approve: true,
+        };
+        client.reload(&id, &apply).await
+    })?;
+    context.output.done(&reloaded, || {
+        if reloaded.changes.is_empty() {
+            return "Nothing has changed.".to_owned();
+        }
+        let later = match reloaded.at_next_start.as_slice() {
+            [] => String::new(),
+            keys => format!(
+                "; {} at the next start (`holm restart {}`)",
+                keys.join(", "),
+                printable(&arguments.workspace)
+            ),
+        };
+        format!("{GOOD}✓{GOOD:#} taken over{later}")
+    });
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn approve(context: &Context, typed: &str, shown: &Reloaded) -> Result<(), Fault> {
+    let asks = shown.asks.iter();
+    let words: Vec<_> = asks
+        .map(|ask| format!("  {} ({})", printable(&ask.words), printable(&ask.key)))
+        .collect();
+    let words = words.join("\n");
+    let hint = format!(
+        "`holm reload {} --yes` approves exactly this",
+        printable(typed)
+    );
+    if context.output.is_json() || !output::can_ask() {
+        let message = format!("holm.toml asks for something that nobody approved:\n{words}");
+        return Err(Fault::new(Code::NotTrusted, message, hint));
+    }
+    context
+        .output
+        .remark(&format!("{STRONG}It asks to:{STRONG:#}\n{words}"));
+    match blocking(|| Ok(output::ask("Approve?")))
+        .await
+        .unwrap_or(false)
+    {
+        true => Ok(()),
+        false => Err(Fault::new(Code::NotTrusted, "this was not approved", hint)),
+    }
+}
+
+fn changes_text(shown: &Reloaded) -> String {
+    let lines: Vec<_> = shown
+        .changes
+        .iter()
+        .map(|change| printable(change))
+        .collect();
+    format!("{FAINT}holm.toml:{FAINT:#}\n  {}", lines.join("\n  "))
+}

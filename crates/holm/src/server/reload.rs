@@ -1,0 +1,291 @@
+//! `POST /workspaces/{id}/reload`: the `holm.toml` of the tree, read inside, compared, judged by the
+//! rules of trust, stored and put in force.
+//!
+//! Whoever works inside writes that file. So what it asks of the host beyond what is in force needs
+//! a person, who approves the content that was shown and no other.
+
+use super::failure::{Answer, Body, WorkspaceKey};
+use super::{App, compose};
+use crate::config;
+use axum::Json;
+use axum::extract::State;
+use holm_api::project::Ask;
+use holm_api::reload::{Reload, Reloaded};
+use holm_core::config::{EgressMode, ProjectConfig, Word, display_size};
+use holm_core::{Code, Fault, ProjectId, WorkspaceId, trust};
+use holm_engine::Stopped;
+use holm_engine::exec::{ExecOutput, ExecRequest};
+use holm_engine::spec::WorkspaceSpec;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// No `holm.toml` is longer.
+const LONGEST: usize = 1 << 20;
+
+/// Nothing there is told by its own code.
+const ABSENT: u8 = 44;
+const READ: &str = "[ -e holm.toml ] || exit 44; exec head -c 1048577 holm.toml";
+
+pub async fn reload(
+    State(app): State<Arc<App>>,
+    WorkspaceKey(id): WorkspaceKey,
+    Body(reload): Body<Reload>,
+) -> Answer<Reloaded> {
+    let text = app.read_config(&id).await?;
+    let spec = app.engine.spec(&id).await?;
+    let content = digest(text.as_deref());
+    let config = match &text {
+        Some(text) => config::project::parse(text, "holm.toml").map_err(Fault::from)?,
+        None => ProjectConfig::default(),
+    };
+    let project = ProjectId::parse(&spec.project_id).map_err(|error| {
+        let message = format!("a stored workspace is damaged: {error}");
+        Fault::new(Code::CorruptState, message, "holm doctor")
+    })?;
+    let judged = app.judge_after(&project, config, Some(&spec)).await?;
+    let mut next = (*spec).clone();
+    next.network = compose::network(&judged.config, &judged.user.egress);
+    next.limits = compose::limits(&judged.config.limits, &judged.user.limits);
+    next.nested = judged.config.project.nested;
+    let protected = judged.config.project.protected_paths.iter();
+    next.protected_paths = protected.map(ToString::to_string).collect();
+    let (changes, at_next_start) = differences(&spec, &next);
+    let asks: Vec<_> = match judged.is_approved {
+        true => Vec::new(),
+        false => judged
+            .asks
+            .iter()
+            .filter(|ask| is_wider(ask, &spec))
+            .collect(),
+    };
+    let mut reloaded = Reloaded {
+        changes,
+        at_next_start,
+        asks: asks.iter().map(|ask| on_wire(ask)).collect(),
+        content,
+        applied: false,
+    };
+    if reload.dry_run {
+        return Ok(Json(reloaded));
+    }
+    if reload
+        .content
+        .is_some_and(|shown| shown != reloaded.content)
+    {
+        return Err(changed().into());
+    }
+    if !asks.is_empty() {
+        if !reload.approve {
+            return Err(not_trusted(&id, &reloaded.asks).into());
+        }
+        app.engine.approve(&project, judged.digest.clone()).await?;
+    }
+    let change = move |spec: &mut WorkspaceSpec| {
+        spec.network = next.network;
+        spec.limits = next.limits;
+        spec.nested = next.nested;
+        spec.protected_paths = next.protected_paths;
+    };
+    app.engine.reload(&id, change).await?;
+    reloaded.asks.clear();
+    reloaded.applied = true;
+    Ok(Json(reloaded))
+}
+
+// === impl App ===
+
+impl App {
+    /// The file as it is inside now; starts a stopped workspace.
+    async fn read_config(&self, id: &WorkspaceId) -> Result<Option<String>, Fault> {
+        let argv = ["sh", "-c", READ].map(|word| word.as_bytes().to_vec());
+        let request = ExecRequest {
+            argv: argv.to_vec(),
+            ..ExecRequest::default()
+        };
+        let mut stream = self.engine.exec(id, request, Stopped::Start).await?;
+        let mut text = Vec::new();
+        while let Some(output) = stream.output.recv().await {
+            match output {
+                ExecOutput::Stdout(bytes) if text.len() <= LONGEST => text.extend(bytes),
+                ExecOutput::Exit(ABSENT) => return Ok(None),
+                ExecOutput::Exit(0) if text.len() > LONGEST => {
+                    return Err(unreadable("it is longer than 1 MiB"));
+                }
+                ExecOutput::Exit(0) => {
+                    let text = String::from_utf8(text);
+                    return text.map(Some).map_err(|_| unreadable("it is not UTF-8"));
+                }
+                ExecOutput::Exit(code) => {
+                    return Err(unreadable(&format!("reading it inside ended with {code}")));
+                }
+                ExecOutput::Failed(fault) => return Err(fault),
+                _ => {}
+            }
+        }
+        Err(unreadable("the keeper went away"))
+    }
+}
+
+fn on_wire(ask: &trust::Ask) -> Ask {
+    Ask {
+        key: ask.key.clone(),
+        words: ask.words.clone(),
+    }
+}
+
+fn digest(text: Option<&str>) -> String {
+    let hash = Sha256::digest(text.unwrap_or_default());
+    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Whether an ask is for more than what this workspace has already. What takes no effect by a
+/// reload (files that are taken along, secrets) is asked for when it does.
+fn is_wider(ask: &trust::Ask, spec: &WorkspaceSpec) -> bool {
+    let (section, key) = ask.key.split_once('.').unwrap_or((&ask.key, ""));
+    let network = &spec.network;
+    let mode = EgressMode::parse_word(&network.egress.mode).unwrap_or(EgressMode::None);
+    match (section, key) {
+        ("egress", "mode") => {
+            let is_asked =
+                |(word, _): &&(&str, EgressMode)| ask.canonical.ends_with(&format!("{word:?}"));
+            let asked = EgressMode::ALL.iter().find(is_asked);
+            asked.is_none_or(|(_, asked)| *asked > mode)
+        }
+        ("egress", _) => {
+            let has = |entry: &String| ask.canonical.ends_with(&format!("= {entry:?}"));
+            mode == EgressMode::None || !network.egress.allow.iter().any(has)
+        }
+        ("shared", name) => !network.shared.iter().any(|shared| {
+            let same = format!("shared.{name} = {:?} {}", shared.address, shared.port);
+            shared.name == name && ask.canonical == same
+        }),
+        ("project", "nested") => !spec.nested,
+        ("project", "protected_paths") => true,
+        ("limits", key) => {
+            !limit_of(spec, key).is_some_and(|has| ask.canonical.ends_with(&format!("= {has}")))
+        }
+        _ => false,
+    }
+}
+
+/// A limit that is in force, as an ask writes it.
+fn limit_of(spec: &WorkspaceSpec, key: &str) -> Option<String> {
+    let limits = &spec.limits;
+    match key {
+        "memory" => limits.memory_bytes.map(display_size),
+        "disk" => limits.disk_bytes.map(display_size),
+        "cpus" => limits.cpus.map(|cpus| cpus.to_string()),
+        "processes" => limits.processes.map(|processes| processes.to_string()),
+        _ => None,
+    }
+}
+
+/// What is different, and which keys of it take effect at the next start.
+fn differences(before: &WorkspaceSpec, after: &WorkspaceSpec) -> (Vec<String>, Vec<String>) {
+    let (mut changes, mut later) = (Vec::new(), Vec::new());
+    let (old, new) = (&before.network, &after.network);
+    if old.egress.mode != new.egress.mode {
+        changes.push(format!(
+            "egress.mode: {} → {}",
+            old.egress.mode, new.egress.mode
+        ));
+    }
+    compare(
+        "egress.allow",
+        &old.egress.allow,
+        &new.egress.allow,
+        &mut changes,
+    );
+    let mut at_start = |key: &str, old: Vec<String>, new: Vec<String>| {
+        let known = changes.len();
+        compare(key, &old, &new, &mut changes);
+        if changes.len() > known {
+            later.push(key.to_owned());
+        }
+    };
+    let ports = |spec: &WorkspaceSpec| {
+        let ports = spec.network.ports.iter();
+        ports
+            .map(|port| format!("{} = {}", port.name, port.port))
+            .collect()
+    };
+    at_start("ports", ports(before), ports(after));
+    let shared = |spec: &WorkspaceSpec| {
+        let shared = spec.network.shared.iter();
+        shared
+            .map(|shared| format!("{} = {} at {}", shared.name, shared.address, shared.port))
+            .collect()
+    };
+    at_start("shared", shared(before), shared(after));
+    at_start("services", old.names.clone(), new.names.clone());
+    let protected = |spec: &WorkspaceSpec| spec.protected_paths.clone();
+    at_start(
+        "project.protected_paths",
+        protected(before),
+        protected(after),
+    );
+    let nested = |spec: &WorkspaceSpec| vec![spec.nested.to_string()];
+    at_start("project.nested", nested(before), nested(after));
+    let limits = |spec: &WorkspaceSpec| {
+        let limits = &spec.limits;
+        let whole = [
+            ("memory", limits.memory_bytes),
+            ("processes", limits.processes),
+            ("disk", limits.disk_bytes),
+        ];
+        let mut written: Vec<String> = whole
+            .iter()
+            .filter_map(|(name, value)| Some(format!("{name} = {}", (*value)?)))
+            .collect();
+        written.extend(limits.cpus.map(|cpus| format!("cpus = {cpus}")));
+        written
+    };
+    at_start("limits", limits(before), limits(after));
+    (changes, later)
+}
+
+fn compare(key: &str, old: &[String], new: &[String], changes: &mut Vec<String>) {
+    let (before, after): (BTreeSet<_>, BTreeSet<_>) = (old.iter().collect(), new.iter().collect());
+    changes.extend(
+        before
+            .difference(&after)
+            .map(|entry| format!("{key}: − {entry}")),
+    );
+    changes.extend(
+        after
+            .difference(&before)
+            .map(|entry| format!("{key}: + {entry}")),
+    );
+}
+
+fn unreadable(why: &str) -> Fault {
+    Fault::new(
+        Code::InvalidConfig,
+        format!("holm.toml of the workspace cannot be read: {why}"),
+        "look at it with `holm exec WS -- cat holm.toml`",
+    )
+}
+
+fn changed() -> Fault {
+    Fault::new(
+        Code::Refused,
+        "holm.toml was changed inside after it was shown; nothing was taken over",
+        "type the command again",
+    )
+}
+
+fn not_trusted(id: &WorkspaceId, asks: &[Ask]) -> Fault {
+    let asks: Vec<_> = asks
+        .iter()
+        .map(|ask| format!("{} ({})", ask.words, ask.key))
+        .collect();
+    Fault::new(
+        Code::NotTrusted,
+        format!(
+            "holm.toml asks for what nobody approved: {}",
+            asks.join("; ")
+        ),
+        format!("`holm reload {id} --yes` approves exactly this"),
+    )
+}

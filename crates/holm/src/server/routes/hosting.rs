@@ -1,0 +1,154 @@
+//! Finding and holding the host port of a port inside: bound first, then claimed, then announced.
+
+use super::keep::Keep;
+use holm_core::route::candidates;
+use holm_core::{Fault, WorkspaceId};
+use holm_engine::Claiming;
+use holm_engine::store::Claim;
+use holm_proxy::forward::{Bound, bind};
+use holm_proxy::{Forward, Target};
+use std::ops::RangeInclusive;
+
+/// A host port that was just taken up.
+pub struct Held {
+    pub host_port: u16,
+    pub forward: Forward,
+    /// The one before, which another program holds now.
+    pub earlier: Option<u16>,
+}
+
+/// Discovered ports that have a host port, of one workspace. One that opens more gets those of its
+/// ports that nobody listens on any more.
+const MOST_DISCOVERED: usize = 64;
+
+/// `None`: there is one already, or there can be none.
+pub async fn host(keep: &mut Keep, id: &WorkspaceId, port: u16) -> Result<Option<Held>, Fault> {
+    let Some(kept) = keep.kept.get(id) else {
+        return Ok(None);
+    };
+    if kept.hosted.contains_key(&port) {
+        return Ok(None);
+    }
+    let mut own = keep.claims.values().filter(|claim| claim.workspace == *id);
+    let claimed = own.find(|claim| claim.port == port);
+    let earlier = claimed.map(|claim| claim.host_port);
+    if let Some(host_port) = earlier
+        && let Ok(bound) = bind(host_port)
+    {
+        return Ok(Some(held(keep, id, port, (host_port, bound), None)));
+    }
+    if earlier.is_none() && !kept.is_declared(port) && is_full(keep, id) {
+        return reuse_own(keep, id, port).await;
+    }
+    let found = match find(keep, id, port).await? {
+        Some(found) => Some(found),
+        None => {
+            keep.engine.free_abandoned_ports().await?;
+            find(keep, id, port).await?
+        }
+    };
+    Ok(found.map(|found| held(keep, id, port, found, earlier)))
+}
+
+/// The first candidate that nobody holds and nobody has claimed.
+async fn find(keep: &mut Keep, id: &WorkspaceId, port: u16) -> Result<Option<(u16, Bound)>, Fault> {
+    let tried: Vec<u16> = candidates(id, port, &ephemeral())
+        .filter(|candidate| !keep.claims.contains_key(candidate))
+        .collect();
+    for host_port in tried {
+        // Another program may take it between any check and this, so this is the check.
+        let Ok(bound) = bind(host_port) else {
+            continue;
+        };
+        let claim = Claim {
+            workspace: id.clone(),
+            port,
+            host_port,
+        };
+        match keep.engine.claim_port(claim.clone()).await? {
+            Claiming::Claimed => {
+                remember(keep, claim);
+                return Ok(Some((host_port, bound)));
+            }
+            Claiming::Taken => {}
+        }
+    }
+    Ok(None)
+}
+
+fn is_full(keep: &Keep, id: &WorkspaceId) -> bool {
+    let Some(kept) = keep.kept.get(id) else {
+        return true;
+    };
+    let own = keep.claims.values().filter(|claim| claim.workspace == *id);
+    own.filter(|claim| !kept.is_declared(claim.port)).count() >= MOST_DISCOVERED
+}
+
+/// Leads a host port of the workspace, whose port nobody listens on, to another port of it.
+async fn reuse_own(keep: &mut Keep, id: &WorkspaceId, port: u16) -> Result<Option<Held>, Fault> {
+    let Some(kept) = keep.kept.get_mut(id) else {
+        return Ok(None);
+    };
+    let unused = kept.hosted.keys().copied().find(|hosted| {
+        let is_declared = kept.is_declared(*hosted);
+        !is_declared && !kept.listening.contains(hosted)
+    });
+    let Some(hosted) = unused.and_then(|unused| kept.hosted.remove(&unused)) else {
+        return Ok(None);
+    };
+    let claim = Claim {
+        workspace: id.clone(),
+        port,
+        host_port: hosted.host_port,
+    };
+    if keep.engine.claim_port(claim.clone()).await? == Claiming::Taken {
+        return Ok(None);
+    }
+    remember(keep, claim);
+    let target = Target {
+        workspace: id.clone(),
+        port,
+    };
+    hosted.forward.lead_to(target);
+    Ok(Some(Held {
+        host_port: hosted.host_port,
+        forward: hosted.forward,
+        earlier: None,
+    }))
+}
+
+fn remember(keep: &mut Keep, claim: Claim) {
+    keep.claims
+        .retain(|_, known| known.workspace != claim.workspace || known.port != claim.port);
+    keep.claims.insert(claim.host_port, claim);
+}
+
+fn held(
+    keep: &Keep,
+    id: &WorkspaceId,
+    port: u16,
+    (host_port, bound): (u16, Bound),
+    earlier: Option<u16>,
+) -> Held {
+    let target = Target {
+        workspace: id.clone(),
+        port,
+    };
+    Held {
+        host_port,
+        forward: Forward::begin(bound, target, &keep.inward, &keep.traffic),
+        earlier: earlier.filter(|earlier| *earlier != host_port),
+    }
+}
+
+/// The ports that the kernel gives to outgoing connections.
+fn ephemeral() -> RangeInclusive<u16> {
+    let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
+    let text = text.unwrap_or_default();
+    let mut numbers = text.split_whitespace().map(str::parse);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(first)), Some(Ok(last))) => first..=last,
+        // The kernel's default.
+        _ => 32_768..=60_999,
+    }
+}

@@ -1,0 +1,129 @@
+//! One live workspace as the task keeps it, and all of them as the table shows them.
+
+use holm_core::route::sites;
+use holm_core::{ProjectName, WorkspaceId};
+use holm_engine::driver::ToldPort;
+use holm_engine::spec::DeclaredPort;
+use holm_engine::store::WorkspaceRecord;
+use holm_proxy::{Forward, Island, Port, Source};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use tokio::task::AbortHandle;
+
+pub struct Kept {
+    pub record: WorkspaceRecord,
+    pub project: ProjectName,
+    /// As far as is known here: something may have ended it a moment ago.
+    pub is_running: bool,
+    pub listening: BTreeSet<u16>,
+    /// By the port inside.
+    pub hosted: HashMap<u16, Hosted>,
+    pub watch: Option<Watch>,
+    /// Watches in a row that ended without a word.
+    pub failures: u32,
+    /// What the user should know, by the port inside.
+    pub notes: BTreeMap<u16, String>,
+    /// What its keeper was told last.
+    pub told: Vec<ToldPort>,
+}
+
+/// A host port that is held.
+pub struct Hosted {
+    pub host_port: u16,
+    pub forward: Forward,
+}
+
+/// Who watches what listens inside. What an earlier one still has to say does not count.
+pub struct Watch {
+    pub generation: u64,
+    pub task: AbortHandle,
+}
+
+// === impl Kept ===
+
+impl Kept {
+    pub fn new(record: WorkspaceRecord, project: ProjectName) -> Self {
+        Self {
+            record,
+            project,
+            is_running: false,
+            listening: BTreeSet::new(),
+            hosted: HashMap::new(),
+            watch: None,
+            failures: 0,
+            notes: BTreeMap::new(),
+            told: Vec::new(),
+        }
+    }
+
+    pub fn declared(&self) -> &[DeclaredPort] {
+        &self.record.spec.network.ports
+    }
+
+    pub fn is_declared(&self, port: u16) -> bool {
+        self.declared().iter().any(|declared| declared.port == port)
+    }
+
+    /// The name of a port: as declared, or its number.
+    pub fn name(&self, port: u16) -> String {
+        let declared = self.declared().iter();
+        let name = declared.filter(|declared| declared.port == port);
+        let mut names: Vec<&str> = name.map(|declared| declared.name.as_str()).collect();
+        names.sort_unstable();
+        names
+            .first()
+            .map_or_else(|| port.to_string(), |name| (*name).to_owned())
+    }
+
+    /// Declared ones by name, then discovered ones by number.
+    fn ports(&self, canonical: &HashMap<u16, WorkspaceId>) -> Vec<Port> {
+        let shown = |name: String, port: u16, source: Source| Port {
+            name,
+            port,
+            host_port: self.hosted.get(&port).map(|hosted| hosted.host_port),
+            source,
+            is_listening: self.listening.contains(&port),
+            is_canonical: canonical.get(&port) == Some(&self.record.id),
+        };
+        let mut declared: Vec<&DeclaredPort> = self.declared().iter().collect();
+        declared.sort_by(|one, other| one.name.cmp(&other.name));
+        let declared = declared
+            .into_iter()
+            .map(|declared| shown(declared.name.clone(), declared.port, Source::Declared));
+        let discovered = self
+            .listening
+            .iter()
+            .filter(|port| !self.is_declared(**port));
+        let discovered = discovered.map(|port| shown(port.to_string(), *port, Source::Discovered));
+        declared.chain(discovered).collect()
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Everything, oldest first. `canonical` has who holds which port.
+pub fn islands(
+    kept: &HashMap<WorkspaceId, Kept>,
+    canonical: &HashMap<u16, WorkspaceId>,
+) -> Vec<Island> {
+    let mut order: Vec<&Kept> = kept.values().collect();
+    order.sort_by_key(|kept| (kept.record.labelled_at, kept.record.id.as_str()));
+    let sites = sites(order.iter().map(|kept| {
+        let record = &kept.record;
+        (&record.label, &record.project_id, &kept.project)
+    }));
+    let mut named: Vec<(&Kept, String)> = order.into_iter().zip(sites).collect();
+    named.sort_by_key(|(kept, _)| (kept.record.created_at, kept.record.id.as_str()));
+    let islands = named.into_iter().map(|(kept, site)| Island {
+        id: kept.record.id.clone(),
+        label: kept.record.label.clone(),
+        project: kept.project.clone(),
+        site,
+        is_running: kept.is_running,
+        ports: kept.ports(canonical),
+    });
+    islands.collect()
+}

@@ -1,0 +1,253 @@
+//! What leads from the host into workspaces: which ports each has, host ports, canonical ports.
+//!
+//! One task ([`keep`]) owns all of it and follows what the engine tells and what keepers see; the
+//! rest of the server reads the [`Table`] that it fills, and asks it through [`Routes`].
+
+mod canonical;
+pub mod holder;
+mod hosting;
+mod island;
+mod keep;
+mod serve;
+
+pub use canonical::CheckedOut;
+pub use serve::{check_out, checked_out, list, of_workspace, release};
+
+use super::LinuxEngine;
+use super::events::Events;
+use holm_api::workspace::Port as WirePort;
+use holm_core::{Code, Fault, WorkspaceId};
+use holm_engine::driver::ToldPort;
+use holm_engine::{Driver, Notice};
+use holm_proxy::socks::Outside;
+use holm_proxy::{Inside, Island, Port, Table, Traffic};
+use keep::{Command, Keep};
+use std::collections::HashMap;
+use std::io;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::{mpsc, oneshot};
+
+/// A handle; clones share everything.
+#[derive(Clone)]
+pub struct Routes {
+    table: Table,
+    inward: Inward,
+    traffic: Traffic,
+    engine: LinuxEngine,
+    commands: mpsc::UnboundedSender<Command>,
+    front_door: FrontDoor,
+    notes: Notes,
+}
+
+/// What the user should know of the ports of each workspace. Clones share it.
+type Notes = Arc<Mutex<HashMap<WorkspaceId, Vec<String>>>>;
+
+/// What has happened until the task begins.
+pub struct Unheard(mpsc::UnboundedReceiver<Command>);
+
+/// The way into workspaces. Going it counts as use.
+#[derive(Clone)]
+pub struct Inward {
+    engine: LinuxEngine,
+    traffic: Traffic,
+}
+
+/// The port that previews are at; 0 before there is one. Clones share it.
+#[derive(Clone, Default)]
+pub struct FrontDoor(Arc<AtomicU16>);
+
+// === impl Routes ===
+
+impl Routes {
+    /// Listens to the engine from now on.
+    pub fn new(engine: &LinuxEngine) -> (Self, Unheard) {
+        let (commands, unheard) = mpsc::unbounded_channel();
+        let heard = commands.clone();
+        engine.tell_changes_to(move |id, notice: Notice| {
+            // When nobody hears it any more the daemon ends.
+            let _ = heard.send(Command::Notice(id.clone(), notice));
+        });
+        let traffic = Traffic::default();
+        let routes = Self {
+            table: Table::default(),
+            inward: Inward {
+                engine: engine.clone(),
+                traffic: traffic.clone(),
+            },
+            traffic,
+            engine: engine.clone(),
+            commands,
+            front_door: FrontDoor::default(),
+            notes: Notes::default(),
+        };
+        (routes, Unheard(unheard))
+    }
+
+    /// Begins to follow all workspaces. What was claimed before is held when this returns.
+    pub async fn begin(&self, unheard: Unheard, events: Events) -> Result<(), Fault> {
+        let mut keep = Keep::new(self, events);
+        keep.load().await?;
+        tokio::spawn(keep.run(unheard.0));
+        Ok(())
+    }
+
+    /// What leads where.
+    pub fn table(&self) -> &Table {
+        &self.table
+    }
+
+    /// How connections into workspaces are made.
+    pub fn inward(&self) -> &Inward {
+        &self.inward
+    }
+
+    /// Where the port of previews is told.
+    pub fn front_door(&self) -> &FrontDoor {
+        &self.front_door
+    }
+
+    /// Returns when everything that happened before is in the table.
+    pub async fn settle(&self) {
+        let (done, settled) = oneshot::channel();
+        // Without the task there is nothing to wait for.
+        let _ = self.commands.send(Command::Settle(done));
+        let _ = settled.await;
+    }
+
+    /// Has the canonical ports lead to a workspace: those of these names, or all that it declares.
+    pub async fn check_out(
+        &self,
+        id: &WorkspaceId,
+        names: Option<Vec<String>>,
+    ) -> Result<Vec<CheckedOut>, Fault> {
+        let (answer, answered) = oneshot::channel();
+        let id = id.clone();
+        self.ask(Command::CheckOut { id, names, answer }, answered)
+            .await?
+    }
+
+    /// Lets go of all canonical ports; returns what they were.
+    pub async fn release(&self) -> Result<Vec<CheckedOut>, Fault> {
+        let (answer, answered) = oneshot::channel();
+        self.ask(Command::Release(answer), answered).await?
+    }
+
+    /// Who has which canonical port.
+    pub async fn checked_out(&self) -> Result<Vec<CheckedOut>, Fault> {
+        let (answer, answered) = oneshot::channel();
+        self.ask(Command::CheckedOut(answer), answered).await
+    }
+
+    async fn ask<T>(&self, command: Command, answer: oneshot::Receiver<T>) -> Result<T, Fault> {
+        let _ = self.commands.send(command);
+        answer.await.map_err(|_| {
+            let message = "the daemon is about to end";
+            Fault::new(Code::Internal, message, "try again in a moment")
+        })
+    }
+
+    /// The ports of a workspace in the shapes of the wire.
+    pub fn ports(&self, id: &WorkspaceId) -> Vec<WirePort> {
+        let islands = self.table.snapshot();
+        let island = islands.iter().find(|island| island.id == *id);
+        island.map_or_else(Vec::new, |island| self.told(island))
+    }
+
+    /// What the user should know of the ports of a workspace.
+    pub fn notes(&self, id: &WorkspaceId) -> Vec<String> {
+        let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        notes.get(id).cloned().unwrap_or_default()
+    }
+
+    fn told(&self, island: &Island) -> Vec<WirePort> {
+        let ports = island.ports.iter();
+        ports
+            .map(|port| self.front_door.told(island, port))
+            .collect()
+    }
+
+    /// Traffic since the last call counts as use of the workspaces that had it.
+    pub async fn note_traffic(&self) {
+        for id in self.traffic.take_moved() {
+            if let Err(fault) = self.engine.note_traffic(&id).await
+                && fault.code != Code::WorkspaceNotFound
+            {
+                tracing::warn!(%id, %fault, "the use of a workspace was not noted");
+            }
+        }
+    }
+}
+
+// === impl FrontDoor ===
+
+impl FrontDoor {
+    /// To be said before workspaces are followed: they are told where they are.
+    pub fn set(&self, port: u16) {
+        self.0.store(port, Ordering::Relaxed);
+    }
+
+    pub fn port(&self) -> Option<u16> {
+        Some(self.0.load(Ordering::Relaxed)).filter(|port| *port != 0)
+    }
+
+    /// Where a port of a workspace is in a browser.
+    pub fn url(&self, site: &str, name: &str) -> Option<String> {
+        let port = self.port()?;
+        Some(format!("http://{name}.{site}.localhost:{port}"))
+    }
+
+    /// The ports of a workspace as it is told itself.
+    fn told_inside(&self, island: &Island) -> Vec<ToldPort> {
+        let ports = island.ports.iter().map(|port| ToldPort {
+            name: port.name.clone(),
+            port: port.port,
+            host_port: port.host_port,
+            url: self.url(&island.site, &port.name),
+            canonical: port.is_canonical,
+            source: port.source.as_str().to_owned(),
+        });
+        ports.collect()
+    }
+
+    fn told(&self, island: &Island, port: &Port) -> WirePort {
+        WirePort {
+            name: port.name.clone(),
+            port: port.port,
+            host_port: port.host_port,
+            url: self.url(&island.site, &port.name),
+            canonical: port.is_canonical,
+            source: port.source.as_str().to_owned(),
+            listening: port.is_listening,
+        }
+    }
+}
+
+// === impl Inward ===
+
+impl Inward {
+    pub fn traffic(&self) -> &Traffic {
+        &self.traffic
+    }
+}
+
+impl Outside for Inward {
+    async fn dial_out(
+        &self,
+        workspace: &WorkspaceId,
+        host: &str,
+        port: u16,
+    ) -> io::Result<UnixStream> {
+        let driver = self.engine.driver();
+        driver.dial_out(workspace, host, port).await
+    }
+}
+
+impl Inside for Inward {
+    async fn dial(&self, workspace: &WorkspaceId, port: u16) -> io::Result<TcpStream> {
+        let stream = self.engine.driver().dial(workspace, port).await?;
+        self.traffic.note(workspace);
+        Ok(stream)
+    }
+}

@@ -1,0 +1,129 @@
+//! The front door's port, and who may ask it what (attacks 93, 94, 107).
+
+use crate::support::{Island, eventually};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+
+fn port(island: &Island) -> u16 {
+    let status = island.holm(&["daemon", "status", "--json"]).json();
+    status["port"].as_u64().expect("the front door's port") as u16
+}
+
+/// Sends a head as it is; what comes back.
+fn raw(port: u16, head: &str) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+#[test]
+fn a_port_that_was_asked_for_and_is_taken_names_its_holder() {
+    let island = Island::new();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let number = taken.local_addr().unwrap().port().to_string();
+    let start = |variables: &[(&str, &str)]| {
+        let mut command = island.holm_command(&island.home(), &["daemon", "start", "--json"]);
+        command.envs(variables.iter().copied());
+        crate::support::Ran::new(&mut command)
+    };
+    let error = start(&[("HOLM_PORT", &number)]).error(4);
+    assert_eq!(error["code"], "port_taken");
+    let message = error["message"].as_str().unwrap();
+    assert!(
+        message.contains(&number) && message.contains("(pid "),
+        "{message}"
+    );
+    // The same from the settings, and on the other loopback address.
+    island.make_dir("holm");
+    island.make_dir("holm/config");
+    island.write(
+        "holm/config/config.toml",
+        format!("[daemon]\nport = {number}\n"),
+    );
+    assert_eq!(start(&[]).error(4)["code"], "port_taken");
+    drop(taken);
+    let six = TcpListener::bind(format!("[::1]:{number}")).unwrap();
+    assert_eq!(start(&[]).error(4)["code"], "port_taken");
+    drop(six);
+    // Free again, it is had, on both addresses.
+    start(&[]).ok();
+    assert_eq!(port(&island).to_string(), number);
+    for address in [format!("127.0.0.1:{number}"), format!("[::1]:{number}")] {
+        TcpStream::connect(&address).unwrap_or_else(|error| panic!("{address}: {error}"));
+    }
+}
+
+#[test]
+fn without_a_wish_it_is_the_next_free_one_and_stays() {
+    let [first, second] = [Island::new(), Island::new()];
+    first.holm(&["daemon", "start"]).ok();
+    second.holm(&["daemon", "start"]).ok();
+    let (had, other) = (port(&first), port(&second));
+    assert_ne!(had, other);
+    assert!((7070..=7099).contains(&other), "{other}");
+    // What it had is kept although an earlier one is free now.
+    first.holm(&["daemon", "stop"]).ok();
+    second.holm(&["daemon", "stop"]).ok();
+    second.holm(&["daemon", "start"]).ok();
+    assert_eq!(port(&second), other);
+    let status = second.holm(&["daemon", "status"]).ok().out();
+    assert!(
+        status.contains(&format!("http://localhost:{other}")),
+        "{status}"
+    );
+}
+
+#[test]
+fn the_api_is_not_on_it_and_foreign_names_are_refused() {
+    let island = Island::new();
+    island.repository("shop").up("one");
+    let port = port(&island);
+    let routes = [
+        "/",
+        "/api/v1/workspaces",
+        "/api/v1/daemon/stop",
+        "/mcp",
+        "/events",
+        "/health",
+    ];
+    for route in routes {
+        for (host, expect) in [
+            ("attacker.test".to_owned(), 421),
+            (format!("attacker.test:{port}"), 421),
+            (format!("localhost.attacker.test:{port}"), 421),
+            ("192.0.2.1".to_owned(), 421),
+            ("[".to_owned(), 400),
+            ("x".repeat(8192), 400),
+            (format!("localhost:{port}"), 404),
+            (format!("holm.localhost:{port}"), 404),
+            (format!("127.0.0.1:{port}"), 404),
+        ] {
+            for method in ["GET", "POST"] {
+                let more = "Connection: close\r\nContent-Length: 0\r\n";
+                let answer = raw(
+                    port,
+                    &format!("{method} {route} HTTP/1.1\r\nHost: {host}\r\n{more}\r\n"),
+                );
+                let status = format!("HTTP/1.1 {expect} ");
+                assert!(
+                    answer.starts_with(&status),
+                    "{method} {route} {host}: {answer}"
+                );
+                assert!(!answer.contains("\"workspaces\""), "{answer}");
+            }
+        }
+    }
+    let upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+        Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+    let answer = raw(
+        port,
+        &format!("GET /api/v1/workspaces/x/exec HTTP/1.1\r\nHost: attacker.test\r\n{upgrade}\r\n"),
+    );
+    assert!(answer.starts_with("HTTP/1.1 421 "), "{answer}");
+    // It is alive after all of this.
+    eventually("the daemon answers", || {
+        island.holm(&["daemon", "status", "--json"]).json()["running"] == 1
+    });
+}
