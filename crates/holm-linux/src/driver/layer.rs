@@ -139,8 +139,7 @@ struct Running<'a> {
 impl Running<'_> {
     async fn run(&self, dirs: &WorkspaceDirs, log: &mut Log) -> Result<u8, Fault> {
         let disk = |error: io::Error| disk_fault(&error, "cannot write a set-up's log".to_owned());
-        log.write(format!("$ {}\n", self.command).as_bytes())
-            .map_err(disk)?;
+        log.begin(self.command).map_err(disk)?;
         let argv = ["sh", "-c", self.command];
         let request = ExecRequest {
             argv: argv.iter().map(|word| word.as_bytes().to_vec()).collect(),
@@ -207,6 +206,14 @@ impl Log {
         })
     }
 
+    /// Notes a command, which says nothing yet.
+    fn begin(&mut self, command: &str) -> io::Result<()> {
+        let line = format!("$ {command}\n");
+        self.write(line.as_bytes())?;
+        self.tail.clear();
+        Ok(())
+    }
+
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         let room = MOST_LOG.saturating_sub(self.written);
         let taken = bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX));
@@ -250,7 +257,7 @@ fn failed(
     (command, code): (&str, u8),
     mut log: Log,
 ) -> Fault {
-    let kept = directory(layout, &spec.layer(&format!("{FAILED}{}", setup.key)));
+    let kept = directory(layout, &spec.layer(&format!("{FAILED}{}.log", setup.key)));
     let moved = log
         .end()
         .and_then(|()| fs::create_dir_all(kept.parent().unwrap_or(&kept)))
@@ -351,7 +358,7 @@ fn keep(
     };
     put_together().map_err(disk)?;
     // Of an earlier try.
-    let _ = fs::remove_file(layers.join(format!("{FAILED}{}", setup.key)));
+    let _ = fs::remove_file(layers.join(format!("{FAILED}{}.log", setup.key)));
     Ok(())
 }
 

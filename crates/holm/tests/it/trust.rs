@@ -214,7 +214,7 @@ fn exactly_what_was_approved_and_nothing_else() {
     // Comments, order and commands do not matter.
     configure(
         &repository,
-        "# words\n[ports]\nweb = 3000\n\n[project]\nsetup = [\"make\"]\nnested = true\n",
+        "# words\n[ports]\nweb = 3000\n\n[project]\nsetup = [\"true\"]\nnested = true\n",
     );
     repository.up("same");
     // One more ask: the whole is another content.
