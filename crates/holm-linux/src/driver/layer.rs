@@ -19,7 +19,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How a layer is called that is being put together.
 pub const BUILDING: &str = ".building-";
@@ -148,13 +148,12 @@ impl Running<'_> {
         let mut stream = exec::exec(dirs, request).await?;
         // It may have ended without reading any.
         let _ = stream.input.send(ExecInput::StdinEof).await;
-        let begun = Instant::now();
         let mut tick = tokio::time::interval(TICK);
         loop {
             let output = tokio::select! {
                 output = stream.output.recv() => output,
                 _ = tick.tick() => {
-                    self.tell(begun.elapsed(), log);
+                    self.tell(log);
                     continue;
                 }
             };
@@ -174,11 +173,10 @@ impl Running<'_> {
         }
     }
 
-    fn tell(&self, elapsed: Duration, log: &Log) {
+    fn tell(&self, log: &Log) {
         let (at, count, command) = (self.position + 1, self.count, self.command);
         let last = log.last_lines(1).pop().unwrap_or_default();
-        let seconds = elapsed.as_secs();
-        let step = format!("setup {at}/{count}: {command} ({seconds} s)  {last}");
+        let step = format!("setup {at}/{count}: {command}  {last}");
         self.progress.tell(step.trim_end(), 0, 0);
     }
 }
