@@ -13,6 +13,7 @@ pub struct Disk {
     pub workspaces: Vec<WorkspaceSize>,
     pub trash: Vec<TrashSize>,
     pub bases: Vec<BaseSize>,
+    pub layers: Vec<LayerSize>,
     pub repositories: Vec<RepositorySize>,
     /// Copies of holm that workspaces run.
     pub programs: u64,
@@ -63,6 +64,17 @@ pub struct BaseSize {
     pub used_by: u64,
 }
 
+/// What `setup` made, or what was taken of a checkout.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LayerSize {
+    pub project_id: String,
+    pub project: Option<String>,
+    pub key: String,
+    pub bytes: u64,
+    /// Workspaces that need it, live and in the trash.
+    pub used_by: u64,
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RepositorySize {
     pub project_id: String,
@@ -90,9 +102,9 @@ pub struct Collected {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Removed {
-    /// workspace base project leftover
+    /// workspace base layer project leftover
     pub kind: String,
-    /// An id, a commit or a path.
+    /// An id, a commit, a key or a path.
     pub name: String,
     pub label: Option<String>,
     pub bytes: u64,

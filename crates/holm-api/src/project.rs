@@ -6,6 +6,9 @@
 //! - `GET  /projects/{id}/receive-pack` → WebSocket whose binary messages are the bytes of git's
 //!   receive-pack, for clients that cannot link; the client's text message [`PACK_EOF`] ends its
 //!   side, the server closes with 1000 when it went well and sends an error body as text otherwise
+//! - `POST /projects/{id}/trees` ([`TreeName`]) → [`TreePlace`]; `PUT /projects/{id}/trees`
+//!   ([`TreeBrought`]) → [`TreePlace`]: a layer that the client brings, by filling the directory or by
+//!   an upload
 //! - `POST /trust/check` ([`TrustCheck`]) → [`TrustReport`]; `POST /trust` ([`TrustApprove`]) →
 //!   [`TrustApprove`]
 
@@ -104,4 +107,47 @@ pub struct Ask {
 pub struct TrustApprove {
     pub project_id: String,
     pub digest: String,
+}
+
+/// What a client brings of its side.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "snake_case")]
+pub enum TreeName {
+    /// Build output of the checkout.
+    Warm,
+    /// A snapshot of a cache: its name, and where it is inside.
+    Cache { name: String, path: String },
+}
+
+/// Where a tree goes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TreePlace {
+    /// It is there already, whole; nothing is to be brought.
+    pub is_present: bool,
+    /// What it is called until it is brought.
+    pub name: Option<String>,
+    /// An empty directory that a client of the same user may fill.
+    pub directory: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TreeBrought {
+    pub tree: TreeName,
+    pub name: String,
+    /// An upload: a tar. `None`: the directory was filled.
+    pub upload: Option<String>,
+    /// When the checkout's files were changed, so that build tools find them as old as they are.
+    #[serde(default)]
+    pub dates: Vec<FileDate>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileDate {
+    pub path: String,
+    /// The id of the content that it has.
+    pub object: String,
+    pub seconds: i64,
+    pub nanoseconds: u32,
 }

@@ -49,6 +49,9 @@ pub struct Workspace {
     pub expires_at: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
+    /// The keys of the layers that it begins with.
+    #[serde(default)]
+    pub layers: Vec<String>,
     /// What was not brought or started, and the command that would; what was done or not done
     /// because nobody used it; that the disk is nearly full.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -215,6 +218,17 @@ pub struct Dirty {
     /// Paths that git was told of without their content (`git add --intent-to-add`).
     #[serde(default)]
     pub intended: Vec<String>,
+    /// What the checkout has instead of the commit's files.
+    #[serde(default)]
+    pub changed: Vec<ChangedFile>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChangedFile {
+    pub path: String,
+    /// The id of its content; `None`: it is deleted.
+    pub object: Option<String>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -4,6 +4,7 @@
 //! secrets and the gateway. There is no text to interpret here: names are checked, words are
 //! enums, durations and sizes are numbers, and references between parts are known to exist.
 
+mod matching;
 pub mod network;
 pub mod path;
 pub mod value;

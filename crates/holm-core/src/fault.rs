@@ -114,6 +114,7 @@ codes! {
     NewerState, "newer_state", Failed, "the state was written by a newer holm";
     StartFailed, "start_failed", Failed, "the workspace could not be started";
     ServiceNotReady, "service_not_ready", Failed, "a service is not ready; the workspace runs";
+    SetupFailed, "setup_failed", Failed, "a command of `setup` failed, or changed files that git tracks";
     ExecFailed, "exec_failed", Failed, "the command could not be run inside";
     Cancelled, "cancelled", Failed, "the operation was cancelled and undone";
     DaemonUnreachable, "daemon_unreachable", Unreachable, "the daemon cannot be reached or started";

@@ -13,6 +13,7 @@ pub mod fault;
 pub mod id;
 pub mod idle;
 pub mod label;
+pub mod layer;
 pub mod plan;
 pub mod reference;
 pub mod route;

@@ -55,6 +55,8 @@ pub enum Action {
     Launch,
     /// End every process of the workspace.
     Halt,
+    /// Run the set-up in a workspace made for it, end it, and keep what it made as a layer.
+    BuildLayer,
     /// Rename the workspace's files into the trash.
     SetAside,
     /// Rename the workspace's files out of the trash.
@@ -136,6 +138,7 @@ impl Action {
             Action::MakeFiles => "make_files",
             Action::Launch => "launch",
             Action::Halt => "halt",
+            Action::BuildLayer => "build_layer",
             Action::SetAside => "set_aside",
             Action::TakeBack => "take_back",
         }

@@ -2,6 +2,7 @@
 //! carry it out.
 
 use std::collections::HashSet;
+use std::hash::Hash;
 use std::time::Duration;
 
 /// How much is deleted.
@@ -30,6 +31,15 @@ pub fn may_go(now: Duration, removed_at: Duration, keep_for: Duration, extent: E
     }
 }
 
+/// What is made once and shared by workspaces.
+pub trait Shared: Clone + Eq + Hash {
+    /// Whether only the later one of both is kept for its own sake.
+    fn is_rival(&self, other: &Self) -> bool;
+
+    /// Decides between two of the same age.
+    fn name(&self) -> &str;
+}
+
 /// The bases that may go: those that no workspace uses, live or in the trash. Of each project the
 /// one that was built last stays, so that the next `up` is quick, unless all are to go.
 pub fn unused_bases(
@@ -37,18 +47,33 @@ pub fn unused_bases(
     used: &HashSet<BaseKey>,
     extent: Extent,
 ) -> Vec<BaseKey> {
-    let is_latest = |(key, at): &(BaseKey, Duration)| {
-        let mut others = built
-            .iter()
-            .filter(|(other, _)| other.project == key.project);
-        others.all(|(other, other_at)| (other_at, &other.commit) <= (at, &key.commit))
+    unused(built, used, extent)
+}
+
+/// What nothing uses, without the latest among rivals, unless all are to go.
+pub fn unused<K: Shared>(built: &[(K, Duration)], used: &HashSet<K>, extent: Extent) -> Vec<K> {
+    let is_latest = |(key, at): &(K, Duration)| {
+        let mut others = built.iter().filter(|(other, _)| other.is_rival(key));
+        others.all(|(other, other_at)| (other_at, other.name()) <= (at, key.name()))
     };
     built
         .iter()
         .filter(|(key, _)| !used.contains(key))
-        .filter(|base| extent == Extent::All || !is_latest(base))
+        .filter(|shared| extent == Extent::All || !is_latest(shared))
         .map(|(key, _)| key.clone())
         .collect()
+}
+
+// === impl BaseKey ===
+
+impl Shared for BaseKey {
+    fn is_rival(&self, other: &Self) -> bool {
+        self.project == other.project
+    }
+
+    fn name(&self) -> &str {
+        self.commit.as_deref().unwrap_or("")
+    }
 }
 
 /// Whether so little is free on a file system that it should be said.

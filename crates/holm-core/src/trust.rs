@@ -167,16 +167,15 @@ fn ask_caches(config: &ProjectConfig, asks: &mut Vec<Ask>) {
             continue;
         };
         let policy = cache.policy.as_str();
-        let how = match cache.policy {
-            Policy::Shared => "and write",
-            _ => "(a copy of)",
+        let path = shown(&cache.path);
+        let what = match cache.policy {
+            Policy::Fork => format!("read a copy of `{path}` of yours"),
+            Policy::Isolated => format!("have an empty directory at `{path}`"),
+            Policy::Shared => format!("have all workspaces write one directory, at `{path}`"),
         };
         asks.push(Ask::new(
             &format!("caches.{name}"),
-            format!(
-                "read {how} `{}` of yours (policy `{policy}`)",
-                shown(&cache.path)
-            ),
+            format!("{what} (policy `{policy}`)"),
             [quoted(&cache.path), quoted(policy)],
         ));
     }

@@ -30,6 +30,9 @@ impl<D: Driver, S: Store> Inner<D, S> {
         goal: Goal,
         progress: &Progress,
     ) -> Result<Sighting, Fault> {
+        if goal != Goal::Reach(Desired::Stopped) && goal != Goal::Reach(Desired::Removed) {
+            self.ensure_layer(record, progress).await?;
+        }
         // No base goes while something is made or started of it.
         let _making = self.making.read().await;
         let sighting = self.driver.observe(&record.spec).await?;
@@ -50,7 +53,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
     }
 
     /// Writes the actions down, then does them in order, up to the first that fails.
-    async fn act(
+    pub(crate) async fn act(
         &self,
         record: &WorkspaceRecord,
         actions: &[Action],

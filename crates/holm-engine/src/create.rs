@@ -224,7 +224,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
 
     /// What failed a creation, as too many open files, may fail its undoing too, and pass. The
     /// record stays if it does not, and the next daemon undoes it.
-    async fn undo_or_try_again(&self, record: &WorkspaceRecord) {
+    pub(crate) async fn undo_or_try_again(&self, record: &WorkspaceRecord) {
         for pause in UNDO_PAUSES {
             let Err(error) = self.undo(record).await else {
                 return;
@@ -236,6 +236,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
 
     /// Leaves nothing of a workspace that nobody was told of. The caller has its turn.
     pub(crate) async fn undo(&self, record: &WorkspaceRecord) -> Result<(), Fault> {
+        self.undo_builder(&record.id).await;
         self.driver.discard(&record.spec).await?;
         let id = record.id.clone();
         self.store.call(move |store| store.forget_unborn(&id)).await

@@ -4,6 +4,7 @@ use crate::exec::{ExecRequest, ExecStream, Resume};
 use crate::isolation::Isolation;
 use crate::service::{ServiceStatus, Services};
 use crate::spec::{Egress, WorkspaceSpec};
+use holm_core::layer::LayerKey;
 use holm_core::plan::{Action, Observed};
 use holm_core::service::Wish;
 use holm_core::trash::BaseKey;
@@ -57,6 +58,7 @@ pub enum Condemn {
     /// A workspace's files in the trash.
     Workspace(WorkspaceId),
     Base(BaseKey),
+    Layer(LayerKey),
     /// All that there is of a project on this side.
     Project(ProjectId),
     /// One that a [`Survey`] named.
@@ -80,6 +82,7 @@ pub struct Known {
 pub struct Survey {
     /// With the time at which each was built, since the epoch.
     pub bases: Vec<(BaseKey, Duration)>,
+    pub layers: Vec<(LayerKey, Duration)>,
     /// Of interrupted work and earlier programs; nothing of a user is in them.
     pub leftovers: Vec<PathBuf>,
     /// What is where workspaces are and belongs to no record.
@@ -124,6 +127,9 @@ pub trait Driver: Send + Sync + 'static {
         journaled: Journaled,
         progress: Progress,
     ) -> impl Future<Output = Result<(), Fault>> + Send;
+
+    /// Whether every layer of the workspace is there.
+    fn has_layer(&self, spec: &WorkspaceSpec) -> impl Future<Output = Result<bool, Fault>> + Send;
 
     /// Runs a command inside a running workspace.
     fn exec(

@@ -10,9 +10,11 @@ use crate::create::Creations;
 use crate::driver::{Driver, Ended, Progress, Sighting};
 use crate::idle::Uses;
 use crate::isolation::Isolation;
+use crate::layers::Setups;
 use crate::locks::Locks;
 use crate::notice::{Notice, Notices};
 use crate::service::{self, ServiceStatus};
+use crate::spec::Purpose;
 use crate::store::{Store, WorkspaceRecord};
 use holm_core::plan::{Desired, Keeper, State};
 use holm_core::state::{Birth, LastRun, state};
@@ -41,6 +43,7 @@ pub(crate) struct Inner<D, S> {
     pub(crate) bases: Locks<(String, Option<String>)>,
     pub(crate) projects: tokio::sync::Mutex<()>,
     pub(crate) creations: Creations,
+    pub(crate) setups: Setups,
     /// One at a time is written down and counted.
     pub(crate) admissions: tokio::sync::Mutex<()>,
     /// Read by whoever makes or starts something of a base, written by whoever removes one.
@@ -88,6 +91,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
                 bases: Locks::new(),
                 projects: tokio::sync::Mutex::new(()),
                 creations: Creations::default(),
+                setups: Setups::default(),
                 admissions: tokio::sync::Mutex::new(()),
                 making: tokio::sync::RwLock::new(()),
                 collecting: tokio::sync::Mutex::new(()),
@@ -104,7 +108,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
     /// Every live workspace, oldest first. All of them are looked at, at the same time.
     pub async fn list(&self) -> Result<Vec<View>, Fault> {
         let inner = &self.inner;
-        let records = inner.store.call(|store| store.live_workspaces()).await?;
+        let records = inner.shown_workspaces().await?;
         let names = inner.project_names().await?;
         let mut looks = JoinSet::new();
         for (position, record) in records.into_iter().enumerate() {
@@ -131,7 +135,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
     /// little however many there are.
     pub async fn names(&self) -> Result<Vec<(WorkspaceRecord, ProjectName)>, Fault> {
         let inner = &self.inner;
-        let records = inner.store.call(|store| store.live_workspaces()).await?;
+        let records = inner.shown_workspaces().await?;
         let names = inner.project_names().await?;
         let mut named = Vec::with_capacity(records.len());
         for record in records {
@@ -235,6 +239,13 @@ impl<D: Driver, S: Store> Inner<D, S> {
         }
         let sighting = self.converge(&record, goal, &Progress::default()).await?;
         self.seen(record, sighting).await
+    }
+
+    /// Live workspaces without those that are made for a moment by holm itself.
+    async fn shown_workspaces(&self) -> Result<Vec<WorkspaceRecord>, Fault> {
+        let mut records = self.store.call(|store| store.live_workspaces()).await?;
+        records.retain(|record| record.spec.purpose == Purpose::Work);
+        Ok(records)
     }
 
     pub(crate) async fn record(&self, id: &WorkspaceId) -> Result<WorkspaceRecord, Fault> {

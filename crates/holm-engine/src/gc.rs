@@ -1,4 +1,4 @@
-//! Making room: entries of the trash whose time is over, bases that nothing uses, leftovers.
+//! Making room: entries of the trash whose time is over, bases and layers that nothing uses, leftovers.
 //!
 //! Each thing is renamed away first and deleted then, so that what a crash leaves is found by the
 //! next collection and by nobody else. What the records do not know is named and left alone.
@@ -7,6 +7,7 @@ use crate::driver::{Condemn, Condemned, Driver, Known, Progress, Survey};
 use crate::engine::{Engine, Inner, detached, now};
 use crate::notice::Notice;
 use crate::store::{Store, WorkspaceRecord};
+use holm_core::layer::{LayerKey, unused_layers};
 use holm_core::trash::{BaseKey, Extent, may_go, unused_bases};
 use holm_core::{Code, Fault, WorkspaceId};
 use jiff::Timestamp;
@@ -36,13 +37,19 @@ pub struct Collected {
 /// One thing that was deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gone {
-    /// `workspace`, `base`, `project` or `leftover`.
+    /// `workspace`, `base`, `layer`, `project` or `leftover`.
     pub kind: &'static str,
     /// An id, a commit or a path.
     pub name: String,
     pub label: Option<String>,
     /// Bytes that the disk got back.
     pub bytes: u64,
+}
+
+/// What workspaces use, live or in the trash.
+struct Used {
+    bases: HashSet<BaseKey>,
+    layers: HashSet<LayerKey>,
 }
 
 /// How long a collection waits for workspaces that are just being made or started.
@@ -209,11 +216,17 @@ impl<D: Driver, S: Store> Inner<D, S> {
         let (known, used) = self.known().await?;
         let Survey {
             bases,
+            layers,
             leftovers,
             unknown,
         } = self.driver.survey(known).await?;
         collected.unknown = unknown;
-        let bases = unused_bases(&bases, &used, extent).into_iter();
+        let layers = unused_layers(&layers, &used.layers, extent).into_iter();
+        let layers = layers.map(|layer| {
+            let gone = Gone::new("layer", &layer.key);
+            (Condemn::Layer(layer), gone)
+        });
+        let bases = unused_bases(&bases, &used.bases, extent).into_iter();
         let bases = bases.map(|base| {
             let name = base.commit.as_deref().unwrap_or("empty").to_owned();
             (Condemn::Base(base), Gone::new("base", &name))
@@ -223,7 +236,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
             (Condemn::Leftover(path), Gone::new("leftover", &name))
         });
         let mut condemned = Vec::new();
-        for (what, gone) in bases.chain(leftovers) {
+        for (what, gone) in bases.chain(layers).chain(leftovers) {
             match self.driver.condemn(what).await {
                 Ok(Some(files)) => condemned.push((files, gone)),
                 Ok(None) => {}
@@ -255,17 +268,20 @@ impl<D: Driver, S: Store> Inner<D, S> {
         }
     }
 
-    /// What the records know, and the bases that they use.
-    pub(crate) async fn known(&self) -> Result<(Known, HashSet<BaseKey>), Fault> {
+    /// What the records know, and what they use.
+    async fn known(&self) -> Result<(Known, Used), Fault> {
         let live = self.store.call(|store| store.live_workspaces()).await?;
         let trashed = self.store.call(|store| store.trashed_workspaces()).await?;
         let projects = self.store.call(|store| store.projects()).await?;
         let all = || live.iter().chain(&trashed);
-        let used = all().map(|record| BaseKey {
+        let bases = all().map(|record| BaseKey {
             project: record.spec.project_id.clone(),
             commit: record.spec.code.commit.clone(),
         });
-        let used = used.collect();
+        let used = Used {
+            bases: bases.collect(),
+            layers: all().flat_map(|record| record.spec.layer_keys()).collect(),
+        };
         let hidden = all().map(|record| record.project_id.clone());
         let projects = projects.into_iter().map(|(project, _)| project.id);
         let known = Known {

@@ -14,6 +14,7 @@ mod gc;
 mod idle;
 mod inside;
 pub mod isolation;
+mod layers;
 mod locks;
 mod notice;
 mod ports;

@@ -4,6 +4,7 @@
 //! user's checkout, the user's configuration or the clock.
 
 use holm_core::config::EgressMode;
+use holm_core::layer::LayerKey;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -39,6 +40,53 @@ pub struct WorkspaceSpec {
     pub allow_degraded: Vec<String>,
     /// What the client sent along, as files that the daemon received.
     pub brought: Brought,
+    /// What lies below the workspace's own files and is shared with others.
+    #[serde(default)]
+    pub layers: Layers,
+    #[serde(default)]
+    pub purpose: Purpose,
+    #[serde(default)]
+    pub caches: Vec<Cache>,
+}
+
+/// A directory of downloads.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cache {
+    pub name: String,
+    /// Where it is inside.
+    pub path: PathBuf,
+    /// A word of [`Policy`](holm_core::config::Policy).
+    pub policy: String,
+    /// The key of the layer that it begins with.
+    pub snapshot: Option<String>,
+}
+
+/// Layers below the base, which therefore cover nothing that git tracks.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Layers {
+    pub setup: Option<Setup>,
+    /// The key of what was taken of a checkout; below that of the set-up.
+    pub warm: Option<String>,
+}
+
+/// A layer that can be made again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Setup {
+    pub key: String,
+    pub commands: Vec<String>,
+}
+
+/// What a workspace is for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "snake_case")]
+pub enum Purpose {
+    #[default]
+    Work,
+    /// To make a layer, and to be thrown away.
+    Setup(Setup),
 }
 
 /// What the tree starts from.
@@ -185,6 +233,32 @@ pub struct Dirty {
     /// Paths of the index that have no content yet, which a tree cannot say.
     #[serde(default)]
     pub intended: Vec<String>,
+}
+
+// === impl WorkspaceSpec ===
+
+impl WorkspaceSpec {
+    /// The keys of the layers below its tree and its home, top first.
+    pub fn tree_layers(&self) -> impl Iterator<Item = LayerKey> {
+        let setup = self.layers.setup.as_ref().map(|setup| &setup.key);
+        let keys = setup.into_iter().chain(&self.layers.warm);
+        keys.map(|key| self.layer(key))
+    }
+
+    /// The keys of all layers that it needs.
+    pub fn layer_keys(&self) -> impl Iterator<Item = LayerKey> {
+        let caches = self.caches.iter();
+        let snapshots = caches.filter_map(|cache| cache.snapshot.as_ref());
+        let snapshots = snapshots.map(|key| self.layer(key));
+        self.tree_layers().chain(snapshots)
+    }
+
+    pub fn layer(&self, key: &str) -> LayerKey {
+        LayerKey {
+            project: self.project_id.clone(),
+            key: key.to_owned(),
+        }
+    }
 }
 
 // === impl Egress ===

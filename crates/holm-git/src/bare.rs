@@ -97,6 +97,23 @@ impl Bare {
         Ok(objects_of_packed_refs(&self.packed_refs())?.contains(commit))
     }
 
+    /// Every file of a commit with the id of its content. One process.
+    pub fn files(&self, commit: &str) -> Result<Vec<(String, String)>, GitError> {
+        self.check_object_id(commit)?;
+        let listed = Git::sealed_in(&self.path, "ls-tree")?
+            .args(["-r", "-z", "--full-tree", commit])
+            .output()?;
+        let entries = listed.split(|byte| *byte == 0).filter(|e| !e.is_empty());
+        entries
+            .map(|entry| {
+                let entry = String::from_utf8_lossy(entry);
+                let (head, path) = entry.split_once('\t')?;
+                Some((path.to_owned(), head.rsplit(' ').next()?.to_owned()))
+            })
+            .collect::<Option<_>>()
+            .ok_or_else(|| GitError::unexpected("ls-tree", &listed))
+    }
+
     /// Makes the user's refs exactly `refs`, keeps `commit` for ever, and takes the shallow lines
     /// over. Every object must be here already. One process.
     pub fn set_refs(

@@ -132,6 +132,16 @@ impl WorkspaceDirs {
         self.dir.join("services.json")
     }
 
+    /// What overlayfs needs beside home, when there is a layer below it.
+    pub fn home_work(&self) -> PathBuf {
+        self.dir.join("home-work")
+    }
+
+    /// What the commands of a set-up say.
+    pub fn setup_log(&self) -> PathBuf {
+        self.dir.join("setup.log")
+    }
+
     /// The record of what left and what was refused; older ones have a number behind it.
     pub fn egress(&self) -> PathBuf {
         self.dir.join("egress.jsonl")

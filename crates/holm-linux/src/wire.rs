@@ -41,6 +41,12 @@ pub struct LaunchPlan {
     pub home: PathBuf,
     /// Read-only layers of the tree on the host, top first.
     pub layers: Vec<PathBuf>,
+    /// The same of home; none: it is the workspace's own directory.
+    #[serde(default)]
+    pub home_layers: Vec<PathBuf>,
+    /// Mounted after everything else.
+    #[serde(default)]
+    pub caches: Vec<CacheMount>,
     /// The project's shared git objects on the host.
     pub objects: PathBuf,
     /// The workspace's own directory on the host.
@@ -77,6 +83,21 @@ pub struct LaunchPlan {
     pub here: serde_json::Value,
     /// Defences that a test switched off to show what they hold back.
     pub without: Vec<Defence>,
+}
+
+/// A cache: where it is inside, what is written on the host, and what lies below that.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CacheMount {
+    pub inside: PathBuf,
+    pub own: PathBuf,
+    pub below: Option<Below>,
+}
+
+/// A layer, and what overlayfs needs beside the writable one.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Below {
+    pub layer: PathBuf,
+    pub work: PathBuf,
 }
 
 /// A single defence. Tests take one away to prove that the attack works without it; only debug

@@ -10,7 +10,8 @@ use crate::daemon::{Doctor, Status, Stop};
 use crate::disk::{Collected, Disk, Gc, GcEvent};
 use crate::port::{Checkout, CheckoutList, PortList};
 use crate::project::{
-    Project, ProjectList, Refs, Sync, SyncAnswer, TrustApprove, TrustCheck, TrustReport,
+    Project, ProjectList, Refs, Sync, SyncAnswer, TreeBrought, TreeName, TreePlace, TrustApprove,
+    TrustCheck, TrustReport,
 };
 use crate::reload::{Reload, Reloaded};
 use crate::workspace::{CreateWorkspace, NameList, Rename, Upload, Workspace, WorkspaceList};
@@ -54,6 +55,18 @@ impl Client {
     pub async fn remove_project(&self, id: &ProjectId) -> Result<Project, Fault> {
         let route = format!("/projects/{id}");
         self.transport.plain(Method::DELETE, &route).await
+    }
+
+    /// Where a tree of this side goes, if it is to be brought.
+    pub async fn begin_tree(&self, id: &str, tree: &TreeName) -> Result<TreePlace, Fault> {
+        let route = format!("/projects/{id}/trees");
+        self.transport.json(Method::POST, &route, tree).await
+    }
+
+    /// The tree is whole, or uploaded.
+    pub async fn finish_tree(&self, id: &str, brought: &TreeBrought) -> Result<TreePlace, Fault> {
+        let route = format!("/projects/{id}/trees");
+        self.transport.json(Method::PUT, &route, brought).await
     }
 
     pub async fn sync_project(&self, sync: &Sync) -> Result<SyncAnswer, Fault> {

@@ -97,6 +97,8 @@ impl World {
                     self.trash = Some(self.made);
                 }
             }
+            // Never planned for a workspace of a user.
+            Action::BuildLayer => {}
             Action::TakeBack => {
                 assert_eq!(
                     observed.keeper,

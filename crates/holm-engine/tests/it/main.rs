@@ -10,6 +10,7 @@ mod command;
 mod crash;
 mod create;
 mod idle;
+mod layers;
 mod lifecycle;
 mod projects;
 mod service;

@@ -1,6 +1,7 @@
 //! The fake driver's world, which outlives engines as a machine outlives daemons, and an island of
 //! it for one test.
 
+use holm_core::layer::LayerKey;
 use holm_core::plan::{Action, Base, Files, Keeper, Observed};
 use holm_core::service::Wish;
 use holm_core::trash::BaseKey;
@@ -11,7 +12,7 @@ use holm_engine::driver::{
 use holm_engine::exec::{ExecOutput, ExecRequest, ExecStream, Resume};
 use holm_engine::service::Services;
 use holm_engine::spec::{
-    Brought, Code as CodeSpec, Egress, Environment, Limits, Network, WorkspaceSpec,
+    Brought, Code as CodeSpec, Egress, Environment, Layers, Limits, Network, Purpose, WorkspaceSpec,
 };
 use holm_engine::store::ProjectRecord;
 use holm_engine::{
@@ -45,6 +46,7 @@ pub enum Wrong {
 #[derive(Default)]
 pub struct State {
     pub bases: HashSet<(String, Option<String>)>,
+    pub layers: HashSet<LayerKey>,
     pub files: HashMap<String, Files>,
     pub keepers: HashMap<String, Keeper>,
     pub trash: HashMap<String, Files>,
@@ -187,6 +189,18 @@ impl Driver for FakeDriver {
                 Action::Halt => {
                     state.keepers.remove(&id);
                 }
+                Action::BuildLayer => {
+                    let spec = journaled.spec();
+                    let Purpose::Setup(setup) = &spec.purpose else {
+                        panic!("a layer of a workspace that is not for one");
+                    };
+                    assert_eq!(state.keepers.remove(&id), Some(Keeper::Running));
+                    let layer = LayerKey {
+                        project: spec.project_id.clone(),
+                        key: setup.key.clone(),
+                    };
+                    assert!(state.layers.insert(layer), "a layer was made twice");
+                }
                 Action::SetAside => {
                     assert!(!state.keepers.contains_key(&id), "set aside while it runs");
                     if let Some(files) = state.files.remove(&id) {
@@ -201,6 +215,13 @@ impl Driver for FakeDriver {
             }
         });
         self.0.meet(action, When::After).await
+    }
+
+    async fn has_layer(&self, spec: &WorkspaceSpec) -> Result<bool, Fault> {
+        Ok(self.0.with(|state| {
+            let mut keys = spec.layer_keys();
+            keys.all(|layer| state.layers.contains(&layer))
+        }))
     }
 
     async fn exec(&self, id: &WorkspaceId, request: ExecRequest) -> Result<ExecStream, Fault> {
@@ -292,8 +313,13 @@ impl Driver for FakeDriver {
             });
             bases.map(|base| (base, Duration::ZERO)).collect()
         });
+        let layers = self.0.with(|state| {
+            let layers = state.layers.iter().cloned();
+            layers.map(|layer| (layer, Duration::ZERO)).collect()
+        });
         Ok(Survey {
             bases,
+            layers,
             ..Survey::default()
         })
     }
@@ -308,6 +334,10 @@ impl Driver for FakeDriver {
                 Condemn::Base(base) => {
                     assert!(state.bases.remove(&(base.project.clone(), base.commit)));
                     format!("base-{}", base.project)
+                }
+                Condemn::Layer(layer) => {
+                    assert!(state.layers.remove(&layer));
+                    format!("layer-{}", layer.key)
                 }
                 Condemn::Project(id) => format!("project-{id}"),
                 Condemn::Leftover(path) => path.display().to_string(),
@@ -412,6 +442,9 @@ pub fn new(project: &ProjectRecord, label: Option<&str>) -> NewWorkspace {
             services: Vec::new(),
             allow_degraded: Vec::new(),
             brought: Brought::default(),
+            layers: Layers::default(),
+            purpose: Purpose::Work,
+            caches: Vec::new(),
         },
     }
 }

@@ -10,12 +10,14 @@
 //! and never writes into them, so the base that was started from stays as it is.
 
 mod age;
+mod date;
 mod link_tree;
 
 use crate::GitError;
 use crate::bare::{Bare, is_object_id};
 use crate::command::{Cancel, Git};
 use crate::seed::OBJECTS_INSIDE;
+pub use date::Dated;
 use link_tree::{Linked, link_tree};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
@@ -57,6 +59,17 @@ pub fn build_base(
     cancel: &Cancel,
     progress: &dyn Fn(u64, u64),
 ) -> Result<(), GitError> {
+    build_base_dated(bare, commit, bases_dir, &[], (cancel, progress))
+}
+
+/// The same; files of a whole checkout that are among `dates` are as old as they are said to be.
+pub fn build_base_dated(
+    bare: &Bare,
+    commit: Option<&str>,
+    bases_dir: &Path,
+    dates: &[Dated],
+    (cancel, progress): (&Cancel, &dyn Fn(u64, u64)),
+) -> Result<(), GitError> {
     if let Some(commit) = commit
         && !is_object_id(commit, bare.object_format())
     {
@@ -69,7 +82,7 @@ pub fn build_base(
     let Some(building) = Building::begin(bases_dir, commit, cancel)? else {
         return Ok(());
     };
-    let built = building.fill(bare, commit, bases_dir, (cancel, progress));
+    let built = building.fill(bare, commit, (bases_dir, dates), (cancel, progress));
     match built {
         Ok(()) => building.publish(&base_dir(bases_dir, commit)),
         Err(error) => {
@@ -152,7 +165,7 @@ impl Building {
         &self,
         bare: &Bare,
         commit: Option<&str>,
-        bases_dir: &Path,
+        (bases_dir, dates): (&Path, &[Dated]),
         (cancel, progress): (&Cancel, &dyn Fn(u64, u64)),
     ) -> Result<(), GitError> {
         let tree = self.path.join("tree");
@@ -165,9 +178,13 @@ impl Building {
                 refresh_index(bare, &tree, cancel)?;
             }
             // Only a whole checkout is worth it. What changed since the nearest base stays as new as
-            // it is, so that build tools see that it is newer than what they made of that one.
-            if linked.is_none() {
+            // it is, so that build tools see that it is newer than what they made of that one. So
+            // does what has no date, where build output of a checkout may be a moment old.
+            if linked.is_none() && dates.is_empty() {
                 age::age(&tree, bare.object_format())?;
+            } else if linked.is_none() {
+                date::date(&tree, bare, commit, dates)?;
+                refresh_index(bare, &tree, cancel)?;
             }
         } else {
             write_git_dir(&tree, bare, None)?;

@@ -28,6 +28,9 @@ pub struct Dirty {
     /// Repositories in the checkout that git does not know as submodules. They are files of another
     /// repository, so they are not in the state.
     pub nested: Vec<PathBuf>,
+    /// What the checkout has instead of the commit's files, with the ids of their content; `None`
+    /// is deleted. Those that are text.
+    pub changed: Vec<(String, Option<String>)>,
 }
 
 /// Where the state is put together, below the caller's directory. Removed when done.
@@ -41,7 +44,7 @@ pub(super) struct Scratch {
 // === impl Repository ===
 
 impl Repository {
-    /// Writes the pack of the uncommitted state to a new file in `out_dir`. Six processes.
+    /// Writes the pack of the uncommitted state to a new file in `out_dir`. Seven processes.
     pub fn dirty_state(&self, out_dir: &Path, cancel: &Cancel) -> Result<Dirty, GitError> {
         let scratch = Scratch::make(self, out_dir)?;
         let index_tree = self.write_tree(&scratch)?;
@@ -50,6 +53,7 @@ impl Repository {
             .write_tree(&scratch)?
             .ok_or_else(|| GitError::unexpected("write-tree", b"unmerged after `git add`"))?;
         let index_tree = index_tree.unwrap_or_else(|| worktree_tree.clone());
+        let changed = self.changed(&scratch, &worktree_tree)?;
         let pack = out_dir.join("dirty.pack");
         let file = File::create_new(&pack).map_err(GitError::file("make", &pack))?;
         let mut wanted = format!("{worktree_tree}\n{index_tree}\n");
@@ -70,6 +74,7 @@ impl Repository {
             index_tree,
             intended: self.intended()?,
             nested,
+            changed,
         })
     }
 
@@ -100,6 +105,34 @@ impl Repository {
             .cancel(cancel)
             .output()?;
         Ok(nested)
+    }
+
+    fn changed(
+        &self,
+        scratch: &Scratch,
+        tree: &str,
+    ) -> Result<Vec<(String, Option<String>)>, GitError> {
+        let Some(head) = &self.head else {
+            return Ok(Vec::new());
+        };
+        let listed = self
+            .in_scratch(scratch, "diff-tree")?
+            .args(["-r", "-z", "--raw", "--no-renames", "--no-abbrev"])
+            .more([head.as_str(), tree])
+            .output()?;
+        let mut fields = listed.split(|byte| *byte == 0);
+        let mut changed = Vec::new();
+        // `:mode mode object object status`, then the path.
+        while let (Some(head), Some(path)) = (fields.next(), fields.next()) {
+            let head = String::from_utf8_lossy(head);
+            let mut words = head.split(' ').skip(3);
+            let (object, status) = (words.next().unwrap_or_default(), words.next());
+            if let Ok(path) = String::from_utf8(path.to_vec()) {
+                let object = (status != Some("D")).then(|| object.to_owned());
+                changed.push((path, object));
+            }
+        }
+        Ok(changed)
     }
 
     fn intended(&self) -> Result<Vec<String>, GitError> {

@@ -2,10 +2,11 @@
 //! are not brought.
 
 use super::{Repository, path_bytes};
-use crate::GitError;
+use crate::{Dated, GitError};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// How many ignored entries are named at most.
@@ -33,6 +34,49 @@ impl Repository {
         };
         let ignored = self.ignored_of(&candidates)?;
         self.without_tracked(ignored)
+    }
+
+    /// Every directory that is ignored as a whole, relative to the root. One process, which does not
+    /// look into them.
+    pub fn ignored_directories(&self) -> Result<Vec<PathBuf>, GitError> {
+        let listed = self
+            .git("ls-files")?
+            .args(["-z", "--others", "--ignored", "--exclude-standard"])
+            .more(["--directory"])
+            .output()?;
+        let directories = listed.split(|byte| *byte == 0);
+        let directories = directories.filter_map(|path| path.strip_suffix(b"/"));
+        Ok(directories
+            .map(|path| PathBuf::from(OsString::from_vec(path.to_vec())))
+            .collect())
+    }
+
+    /// When the files were changed whose content the index knows. Two processes.
+    pub fn dates(&self) -> Result<Vec<Dated>, GitError> {
+        let changed = self
+            .git("diff-files")?
+            .args(["-z", "--name-only", "--no-renames"])
+            .output()?;
+        let changed: BTreeSet<&[u8]> = changed.split(|byte| *byte == 0).collect();
+        let listed = self.git("ls-files")?.args(["-z", "--stage"]).output()?;
+        let entries = listed.split(|byte| *byte == 0);
+        // `mode object stage`, a tab, and the path.
+        let dates = entries.filter_map(|entry| {
+            let tab = entry.iter().position(|byte| *byte == b'\t')?;
+            let (head, path) = (str::from_utf8(&entry[..tab]).ok()?, &entry[tab + 1..]);
+            if changed.contains(path) {
+                return None;
+            }
+            let path = str::from_utf8(path).ok()?;
+            let metadata = self.toplevel.join(path).symlink_metadata().ok()?;
+            Some(Dated {
+                path: path.to_owned(),
+                object: head.split(' ').nth(1)?.to_owned(),
+                seconds: metadata.mtime(),
+                nanoseconds: u32::try_from(metadata.mtime_nsec()).ok()?,
+            })
+        });
+        Ok(dates.collect())
     }
 
     /// Ignored entries at the root of the checkout (directories end with `/`), at most twenty.

@@ -1,11 +1,11 @@
 //! Bases: one immutable tree per project and commit, made by git on the host's own repository.
 
-use super::{blocking, project_id};
+use super::{blocking, bring, project_id};
 use crate::Layout;
 use holm_core::{Fault, ProjectId};
 use holm_engine::driver::Progress;
 use holm_engine::spec::WorkspaceSpec;
-use holm_git::{Bare, Cancel, base_is_present, build_base};
+use holm_git::{Bare, Cancel, base_is_present, build_base_dated};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -41,6 +41,7 @@ impl Builds {
     ) -> Result<(), Fault> {
         let project = project_id(&spec)?;
         let (repository, bases) = (layout.repository(&project), layout.bases(&project));
+        let dates = bring::dates(layout, &spec);
         let cancel = CancelOnDrop(Cancel::default());
         let cancelled = cancel.0.clone();
         let (alive, ended) = watch::channel(());
@@ -52,11 +53,34 @@ impl Builds {
             let bare = Bare::open_or_init(&repository, &spec.code.object_format)?;
             let commit = spec.code.commit.as_deref();
             let tell = |done: u64, total: u64| progress.tell("checking out", done, total);
-            Ok(build_base(&bare, commit, &bases, &cancelled, &tell)?)
+            Ok(build_base_dated(
+                &bare,
+                commit,
+                &bases,
+                &dates,
+                (&cancelled, &tell),
+            )?)
         })
         .await;
         self.locked().remove(&workspace);
         built
+    }
+
+    /// Does something for a workspace that goes on to its end also when the future is dropped.
+    pub async fn uninterrupted(
+        &self,
+        workspace: &str,
+        work: impl FnOnce() -> Result<(), Fault> + Send + 'static,
+    ) -> Result<(), Fault> {
+        let (alive, ended) = watch::channel(());
+        self.locked().insert(workspace.to_owned(), ended);
+        let done = blocking(move || {
+            let _alive = alive;
+            work()
+        })
+        .await;
+        self.locked().remove(workspace);
+        done
     }
 
     /// Waits until nothing is built for the workspace any more.

@@ -1,6 +1,7 @@
 //! What takes room on the disk, as a driver measured it. Every size is what the disk really holds:
 //! holes take nothing, and a file with several names counts once.
 
+use holm_core::layer::LayerKey;
 use holm_core::trash::BaseKey;
 use holm_core::{ProjectId, WorkspaceId};
 use std::collections::HashMap;
@@ -12,6 +13,7 @@ pub struct DiskUsage {
     pub trash: HashMap<WorkspaceId, u64>,
     /// A file that several bases share counts with the first of them.
     pub bases: Vec<(BaseKey, u64)>,
+    pub layers: Vec<(LayerKey, u64)>,
     pub repositories: Vec<(ProjectId, RepositoryUsage)>,
     /// Copies of holm that keepers run.
     pub programs: u64,
@@ -57,10 +59,12 @@ impl DiskUsage {
     pub fn total(&self) -> u64 {
         let workspaces = self.workspaces.values().map(WorkspaceUsage::total);
         let bases = self.bases.iter().map(|(_, bytes)| bytes);
+        let layers = self.layers.iter().map(|(_, bytes)| bytes);
         let repositories = self.repositories.iter().map(|(_, usage)| usage.bytes);
         workspaces.sum::<u64>()
             + self.trash.values().sum::<u64>()
             + bases.sum::<u64>()
+            + layers.sum::<u64>()
             + repositories.sum::<u64>()
             + self.programs
             + self.leftovers

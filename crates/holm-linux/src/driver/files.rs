@@ -51,6 +51,7 @@ pub fn make_directories(dirs: &WorkspaceDirs) -> io::Result<()> {
         dirs.work(),
         dirs.pins(),
         dirs.home(),
+        dirs.home_work(),
         dirs.tmp(),
         dirs.etc(),
         dirs.guest().join("bin"),

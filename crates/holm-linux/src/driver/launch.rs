@@ -3,7 +3,8 @@
 
 use super::environment::{self, toolchains, variables};
 use super::{
-    LinuxDriver, base, blocking, disk_fault, exec, files, halt, observe, project_id, workspace_id,
+    LinuxDriver, base, blocking, cache, disk_fault, exec, files, halt, layer, observe, project_id,
+    workspace_id,
 };
 use crate::cgroup::{self, Limits};
 use crate::keeper;
@@ -11,13 +12,14 @@ use crate::layout::WorkspaceDirs;
 use crate::measure;
 use crate::wire::{LaunchAnswer, LaunchFailure, LaunchPlan, Part, spoken_version, switched_off};
 use holm_core::config::display_size;
-use holm_core::{Code, Fault};
+use holm_core::{Code, Fault, ProjectId};
 use holm_engine::driver::Ended;
 use holm_engine::exec::{ExecInput, ExecOutput, ExecRequest};
 use holm_engine::spec::{Dirty, WorkspaceSpec};
 use serde_json::json;
 use std::fs::File;
 use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -177,7 +179,11 @@ fn plan(
         label: spec.label.clone(),
         root: spec.root.clone(),
         home: spec.home.clone(),
-        layers: vec![base::tree(&driver.layout, &project, spec)],
+        layers: tree_layers(driver, &project, spec),
+        home_layers: home_layers(driver, spec),
+        caches: cache::mounts(&driver.layout, spec, dirs).map_err(|error| {
+            disk_fault(&error, format!("cannot make the caches of {}", spec.id))
+        })?,
         objects: driver.layout.repository(&project).join("objects"),
         dir: dirs.dir.clone(),
         socket: dirs.socket.clone(),
@@ -208,6 +214,20 @@ fn plan(
         here: here(spec),
         without: switched_off(),
     })
+}
+
+/// The base covers what was set up: what git tracks is always that of the commit.
+fn tree_layers(driver: &LinuxDriver, project: &ProjectId, spec: &WorkspaceSpec) -> Vec<PathBuf> {
+    let base = base::tree(&driver.layout, project, spec);
+    let layers = spec.tree_layers();
+    let layers = layers.map(|key| layer::directory(&driver.layout, &key).join("tree"));
+    std::iter::once(base).chain(layers).collect()
+}
+
+fn home_layers(driver: &LinuxDriver, spec: &WorkspaceSpec) -> Vec<PathBuf> {
+    let layers = spec.tree_layers();
+    let homes = layers.map(|key| layer::directory(&driver.layout, &key).join("home"));
+    homes.filter(|home| home.is_dir()).collect()
 }
 
 /// What `holm here` tells, but for what the keeper knows better.

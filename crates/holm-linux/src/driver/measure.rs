@@ -1,10 +1,11 @@
 //! How much of the disk everything in the data directory takes, by what it is.
 
 use super::disk::{DiskUsage, RepositoryUsage, WorkspaceUsage};
-use super::disk_fault;
 use super::reap::{entries, name};
+use super::{disk_fault, layer};
 use crate::Layout;
 use crate::measure::Meter;
+use holm_core::layer::LayerKey;
 use holm_core::trash::BaseKey;
 use holm_core::{Fault, ProjectId, WorkspaceId};
 use rustix::fs::statvfs;
@@ -102,6 +103,16 @@ fn projects(meter: &mut Meter, path: &Path, usage: &mut DiskUsage) -> Result<(),
             };
             usage.bases.push((key, measured.bytes));
         }
+        for layer in entries(&entry.path().join("layers"))? {
+            let (key, bytes) = (name(&layer), meter.tree(&layer.path()).bytes);
+            if key.starts_with('.') || key.starts_with(layer::FAILED) {
+                usage.leftovers += bytes;
+                continue;
+            }
+            let project = project.to_string();
+            usage.layers.push((LayerKey { project, key }, bytes));
+        }
+        usage.other += meter.tree(&entry.path().join("caches")).bytes;
         let measured = meter.tree(&entry.path().join("repo.git"));
         let repository = RepositoryUsage {
             bytes: measured.bytes,

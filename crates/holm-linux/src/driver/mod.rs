@@ -1,13 +1,17 @@
 //! The driver that the engine sees: observe and apply on this machine's kernel.
 
 mod base;
+mod bring;
+mod cache;
 mod disk;
 mod environment;
 mod exec;
 mod files;
+mod freeze;
 mod halt;
 mod keeper;
 mod launch;
+mod layer;
 mod measure;
 mod network;
 mod observe;
@@ -37,6 +41,7 @@ use std::sync::Arc;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::mpsc;
 
+pub use bring::BroughtTree;
 pub use disk::{DiskUsage, RepositoryUsage, WorkspaceUsage};
 pub(crate) use files::make_directories;
 pub use remove::{remove_at, remove_tree};
@@ -151,9 +156,14 @@ impl Driver for LinuxDriver {
             Action::MakeFiles => files::make(&self.layout, spec).await,
             Action::Launch => launch::launch(self, &spec).await,
             Action::Halt => halt::halt(&self.layout, &workspace_id(&spec)?).await,
+            Action::BuildLayer => layer::build(self, &spec, &progress).await,
             Action::SetAside => self.set_aside(&spec).await,
             Action::TakeBack => self.take_back(&spec).await,
         }
+    }
+
+    async fn has_layer(&self, spec: &WorkspaceSpec) -> Result<bool, Fault> {
+        Ok(layer::is_present(&self.layout, spec))
     }
 
     async fn exec(&self, id: &WorkspaceId, request: ExecRequest) -> Result<ExecStream, Fault> {

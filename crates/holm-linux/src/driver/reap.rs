@@ -2,9 +2,10 @@
 //! deleted from there.
 
 use super::remove::remove_counted;
-use super::{disk_fault, keeper, observe};
+use super::{disk_fault, keeper, layer, observe};
 use crate::Layout;
 use crate::wire::{Answer, Op};
+use holm_core::layer::LayerKey;
 use holm_core::trash::BaseKey;
 use holm_core::{Fault, ProjectId, WorkspaceId};
 use holm_engine::driver::{Condemn, Condemned, Known, Progress, Survey};
@@ -103,16 +104,50 @@ fn survey_project(entry: &DirEntry, known: &Known, survey: &mut Survey) -> Resul
             survey.leftovers.push(base.path());
             continue;
         }
-        let built = base.metadata().and_then(|metadata| metadata.modified());
-        let built = built.unwrap_or(SystemTime::UNIX_EPOCH);
-        let built = built.duration_since(SystemTime::UNIX_EPOCH);
         let key = BaseKey {
             project: project.to_string(),
             commit: (commit != "empty").then_some(commit),
         };
-        survey.bases.push((key, built.unwrap_or_default()));
+        survey.bases.push((key, made_at(&base)));
+    }
+    survey_layers(&entry.path(), &project, known, survey)
+}
+
+fn survey_layers(
+    directory: &Path,
+    project: &ProjectId,
+    known: &Known,
+    survey: &mut Survey,
+) -> Result<(), Fault> {
+    for layer in entries(&directory.join("layers"))? {
+        let key = name(&layer);
+        let builder = key.strip_prefix(layer::BUILDING).map(WorkspaceId::parse);
+        match builder {
+            Some(Ok(id)) if known.workspaces.contains(&id) => {}
+            Some(_) => survey.leftovers.push(layer.path()),
+            None if key.starts_with(layer::FAILED) || key.starts_with(layer::BRINGING) => {
+                if is_stale(&layer) {
+                    survey.leftovers.push(layer.path());
+                }
+            }
+            None => {
+                let key = LayerKey {
+                    project: project.to_string(),
+                    key,
+                };
+                survey.layers.push((key, made_at(&layer)));
+            }
+        }
     }
     Ok(())
+}
+
+/// Since the epoch; what does not say is old.
+fn made_at(entry: &DirEntry) -> Duration {
+    let made = entry.metadata().and_then(|metadata| metadata.modified());
+    let made = made.unwrap_or(SystemTime::UNIX_EPOCH);
+    made.duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default()
 }
 
 /// Renames it into `reap/`. The name of a workspace stays its id.
@@ -126,6 +161,7 @@ pub fn condemn(layout: &Layout, what: Condemn) -> Result<Option<Condemned>, Faul
             let path = bases.join("bases").join(commit);
             (path, format!("base-{}", fresh()))
         }
+        Condemn::Layer(key) => (layer::directory(layout, &key), format!("layer-{}", fresh())),
         Condemn::Project(id) => (layout.project(&id), format!("project-{}", fresh())),
         Condemn::Leftover(path) => (path, format!("leftover-{}", fresh())),
     };

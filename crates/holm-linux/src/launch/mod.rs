@@ -123,6 +123,7 @@ fn become_init(
     root.make_run(plan)?;
     root.make_places(plan)?;
     tree::mount(&root, plan)?;
+    root.mount_caches(plan)?;
     proc::mount(&root, plan)?;
     root.freeze()?;
     root.enter()?;

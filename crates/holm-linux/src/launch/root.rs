@@ -5,7 +5,7 @@
 
 use super::{Stepped, etc};
 use crate::sys::mount::{NO_DEV, NO_SUID, READ_ONLY, Reach, set_attributes};
-use crate::wire::{Defence, LaunchFailure, LaunchPlan, Part};
+use crate::wire::{CacheMount, Defence, LaunchFailure, LaunchPlan, Part};
 use rustix::fs::{CWD, FileType, Mode, OFlags, mkdirat, openat, symlinkat};
 use rustix::io::Errno;
 use rustix::mount::{
@@ -135,7 +135,7 @@ impl NewRoot {
         etc::mount(self, &plan.dir.join("etc"))?;
         self.show(&plan.dir.join("tmp"), Path::new("tmp"), NO_SUID | NO_DEV)
             .step(Part::Mount, "mount /tmp")?;
-        self.show(&plan.dir.join("home"), &plan.home, NO_SUID | NO_DEV)
+        self.mount_home(plan)
             .step(Part::Mount, "mount the home directory")?;
         for shown in &plan.shown {
             // A toolchain that went away since is not a reason not to start.
@@ -149,6 +149,44 @@ impl NewRoot {
             }
         }
         Ok(())
+    }
+
+    fn mount_home(&self, plan: &LaunchPlan) -> io::Result<()> {
+        let own = plan.dir.join("home");
+        if plan.home_layers.is_empty() {
+            return self.show(&own, &plan.home, NO_SUID | NO_DEV);
+        }
+        let layers = plan.home_layers.iter().map(|layer| open_directory(layer));
+        let layers = layers.collect::<io::Result<Vec<_>>>()?;
+        let (own, work) = (
+            open_directory(&own)?,
+            open_directory(&plan.dir.join("home-work"))?,
+        );
+        let home = overlay(&layers, Some((&own, &work)))?;
+        self.attach(&home, &plan.home)
+    }
+
+    pub fn mount_caches(&self, plan: &LaunchPlan) -> Result<(), LaunchFailure> {
+        for cache in &plan.caches {
+            match self.mount_cache(cache) {
+                // What programs inside put in its place is theirs.
+                Err(error) if is_taken(&error) => {}
+                mounted => mounted.step(
+                    Part::Mount,
+                    &format!("mount the cache {}", cache.inside.display()),
+                )?,
+            }
+        }
+        Ok(())
+    }
+
+    fn mount_cache(&self, cache: &CacheMount) -> io::Result<()> {
+        let Some(below) = &cache.below else {
+            return self.show(&cache.own, &cache.inside, NO_SUID | NO_DEV);
+        };
+        let (own, work) = (open_directory(&cache.own)?, open_directory(&below.work)?);
+        let mount = overlay(&[open_directory(&below.layer)?], Some((&own, &work)))?;
+        self.attach(&mount, &cache.inside)
     }
 
     /// Nothing can be made on the root itself any more.

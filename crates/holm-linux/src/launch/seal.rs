@@ -100,6 +100,12 @@ fn restrict_files(plan: &LaunchPlan) -> Result<bool, Box<dyn std::error::Error +
     {
         rules = rules.add_rule(PathBeneath::new(PathFd::new(place)?, everything))?;
     }
+    for cache in &plan.caches {
+        // One that could not be mounted is not there, or below a place of the workspace's own.
+        if let Ok(place) = PathFd::new(&cache.inside) {
+            rules = rules.add_rule(PathBeneath::new(place, everything))?;
+        }
+    }
     // The kernel opens a queue by a mount of its own, not by the path below /dev.
     if let Ok(queues) = PathFd::new(QUEUES) {
         rules = rules.add_rule(PathBeneath::new(queues, everything))?;

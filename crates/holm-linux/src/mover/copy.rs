@@ -15,11 +15,22 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 /// What overlayfs keeps for itself; copied, it would mean something else.
 const OVERLAY_ATTRIBUTES: &[u8] = b"user.overlay.";
 
+/// What is copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Something that nobody else changes.
+    Still,
+    /// Something whose files may go meanwhile; those are left out.
+    Living,
+}
+
+/// Copies `name` of one directory as `copy` of another. Each file is told of; what is answered ends
+/// the copying, and what there is of it stays.
 pub fn copy_entry(
-    from: BorrowedFd<'_>,
-    name: &[u8],
-    to: BorrowedFd<'_>,
-    copy: &[u8],
+    (from, name): (BorrowedFd<'_>, &[u8]),
+    (to, copy): (BorrowedFd<'_>, &[u8]),
+    source: Source,
+    tell: &mut dyn FnMut() -> Result<(), Errno>,
 ) -> Result<(), Errno> {
     let item = Item {
         from,
@@ -31,6 +42,8 @@ pub fn copy_entry(
     let mut copier = Copier {
         top: to,
         shared: HashMap::new(),
+        source,
+        tell,
     };
     copier.entry(&item)
 }
@@ -49,13 +62,19 @@ struct Copier<'a> {
     top: BorrowedFd<'a>,
     /// Files with several names: where the first one was copied to, from the top.
     shared: HashMap<(u64, u64), Vec<u8>>,
+    source: Source,
+    tell: &'a mut dyn FnMut() -> Result<(), Errno>,
 }
 
 // === impl Copier ===
 
 impl Copier<'_> {
     fn entry(&mut self, item: &Item<'_>) -> Result<(), Errno> {
-        let stat = statat(item.from, item.name, AtFlags::SYMLINK_NOFOLLOW)?;
+        (self.tell)()?;
+        let stat = match statat(item.from, item.name, AtFlags::SYMLINK_NOFOLLOW) {
+            Err(Errno::NOENT) if self.source == Source::Living => return Ok(()),
+            stat => stat?,
+        };
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => self.directory(item, &stat),
             FileType::RegularFile => self.file(item, &stat),

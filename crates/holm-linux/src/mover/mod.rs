@@ -18,6 +18,7 @@ use crate::layout::WorkspaceDirs;
 use crate::sys;
 use crate::sys::notify::{self, Notification, Verdict};
 use crate::wire::LaunchPlan;
+pub use copy::{Source, copy_entry};
 use journal::Journal;
 use paths::{Call, Caller};
 use rustix::event::{PollFd, PollFlags, poll};

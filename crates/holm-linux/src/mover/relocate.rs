@@ -1,7 +1,7 @@
 //! A move by copying: beside the target first, then into its place in one step, then the original
 //! goes. Seen by others while it runs; after a kill it is finished or undone by the journal.
 
-use super::copy::copy_entry;
+use super::copy::{Source, copy_entry};
 use super::journal::{Interrupted, Journal};
 use super::paths::{Call, Place};
 use crate::driver::remove_at;
@@ -44,10 +44,10 @@ pub fn relocate(call: &Call, journal: &Journal, processes: &OwnedFd) -> Result<(
         .begin(&original, &copy)
         .map_err(|error| errno(&error))?;
     let moved = copy_entry(
-        from.parent.as_fd(),
-        &from.name,
-        to.parent.as_fd(),
-        &copy_name,
+        (from.parent.as_fd(), &from.name),
+        (to.parent.as_fd(), &copy_name),
+        Source::Still,
+        &mut || Ok(()),
     )
     .and_then(|()| {
         renameat_with(

@@ -64,6 +64,8 @@ fn launch(dirs: &WorkspaceDirs, id: &WorkspaceId) -> Result<Isolation, LaunchFai
         root: "/trial/project".into(),
         home: "/trial/home".into(),
         layers: vec![base.clone()],
+        home_layers: Vec::new(),
+        caches: Vec::new(),
         objects: base,
         dir: dirs.dir.clone(),
         socket: dirs.socket.clone(),

@@ -84,6 +84,9 @@ pub fn workspace(project: &ProjectRecord, label: &str) -> WorkspaceRecord {
         services: Vec::new(),
         allow_degraded: Vec::new(),
         brought: Brought::default(),
+        layers: holm_engine::spec::Layers::default(),
+        purpose: holm_engine::spec::Purpose::Work,
+        caches: Vec::new(),
     };
     WorkspaceRecord {
         id,

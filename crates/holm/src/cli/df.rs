@@ -53,16 +53,21 @@ fn render(disk: &Disk, now: jiff::Timestamp) -> String {
         let commit = base.commit.as_deref().unwrap_or("empty");
         let commit: String = commit.chars().take(SHORT_COMMIT).collect();
         let project = base.project.as_ref().unwrap_or(&base.project_id);
-        let used = match base.used_by {
-            0 => "unused".to_owned(),
-            1 => "used by 1 workspace".to_owned(),
-            several => format!("used by {several} workspaces"),
-        };
         table.row([
             "base".into(),
             format!("{project} {commit}"),
             rough_size(base.bytes),
-            used,
+            used_by(base.used_by),
+        ]);
+    }
+    for layer in &disk.layers {
+        let key: String = layer.key.chars().take(SHORT_COMMIT).collect();
+        let project = layer.project.as_ref().unwrap_or(&layer.project_id);
+        table.row([
+            "layer".into(),
+            format!("{project} {key}"),
+            rough_size(layer.bytes),
+            used_by(layer.used_by),
         ]);
     }
     for repository in &disk.repositories {
@@ -102,4 +107,12 @@ fn render(disk: &Disk, now: jiff::Timestamp) -> String {
         text.push_str(&format!("{FAINT}note{FAINT:#}  {}\n", printable(note)));
     }
     text
+}
+
+fn used_by(workspaces: u64) -> String {
+    match workspaces {
+        0 => "unused".to_owned(),
+        1 => "used by 1 workspace".to_owned(),
+        several => format!("used by {several} workspaces"),
+    }
 }

@@ -13,6 +13,10 @@ const PATIENCE: Duration = Duration::from_millis(200);
 /// How often a line is written where there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(3);
 
+/// How much there is to do is known, or only what is being done.
+const FILES: &str = "  {msg} [{bar:30}] {human_pos}/{human_len} files  {elapsed}";
+const WORDS: &str = "  {wide_msg}  {elapsed}";
+
 pub struct Progress<'a> {
     context: &'a Context,
     begun: Instant,
@@ -58,6 +62,12 @@ impl<'a> Progress<'a> {
             Shown::Bar(bar) => {
                 let bar = bar.get_or_insert_with(|| new_bar(self.begun));
                 bar.set_message(step);
+                let kind = if (done, total) == (0, 0) {
+                    WORDS
+                } else {
+                    FILES
+                };
+                restyle(bar, kind);
                 // What is not known grows with what is done.
                 bar.set_length(total.max(done));
                 bar.set_position(done);
@@ -85,17 +95,20 @@ impl Drop for Progress<'_> {
 fn new_bar(begun: Instant) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr())
         .with_elapsed(begun.elapsed());
-    // The template is fixed; should it ever be wrong, the plain bar is good enough.
-    if let Ok(style) =
-        ProgressStyle::with_template("  {msg} [{bar:30}] {human_pos}/{human_len} files  {elapsed}")
-    {
+    restyle(&bar, FILES);
+    bar
+}
+
+fn restyle(bar: &ProgressBar, template: &str) {
+    // The templates are fixed; should one ever be wrong, the plain bar is good enough.
+    if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style.progress_chars("=> "));
     }
-    bar
 }
 
 fn line(step: &str, done: u64, total: u64, seconds: u64) -> String {
     match total {
+        0 if done == 0 => format!("  {step}, {seconds} s"),
         0 => format!("  {step}: {done} files, {seconds} s"),
         total => format!("  {step}: {done} of {total} files, {seconds} s"),
     }
@@ -112,5 +125,6 @@ mod tests {
             "  checking out: 5 of 9 files, 3 s"
         );
         assert_eq!(line("linking", 5, 0, 3), "  linking: 5 files, 3 s");
+        assert_eq!(line("setup: npm ci", 0, 0, 3), "  setup: npm ci, 3 s");
     }
 }

@@ -2,20 +2,21 @@
 //! was uploaded, resolved once. What is wrong with the wish is said here, before anything is made.
 
 use super::failure::{Failure, bad_request};
+use super::layers::Surroundings;
 use super::trust::{Judged, Untrusted};
 use super::uploads::Received;
 use super::{App, blocking, declared};
 use holm_api::workspace::CreateWorkspace;
 use holm_core::config::{
-    DriverName, Egress as ConfigEgress, EgressMode, Limits as ConfigLimits, Name, ProjectConfig,
-    Root, Scope,
+    DriverName, Egress as ConfigEgress, EgressMode, Limits as ConfigLimits, Name, Policy,
+    ProjectConfig, Root, Scope,
 };
 use holm_core::toolchain::{Client, Look, Visible, visible};
 use holm_core::{Code, Fault};
 use holm_engine::WorkspaceSpec;
 use holm_engine::spec::{
-    Brought, Code as CodeSpec, DeclaredPort, Dirty, Egress, Environment, Limits, Network, Remote,
-    Shared,
+    Brought, Cache, Code as CodeSpec, DeclaredPort, Dirty, Egress, Environment, Limits, Network,
+    Purpose, Remote, Shared,
 };
 use holm_engine::store::ProjectRecord;
 use std::collections::BTreeMap;
@@ -66,6 +67,14 @@ impl App {
                 notes.push(format!("[toolchains] path {path} is not shown inside"));
             }
         }
+        let surroundings = Surroundings {
+            root: &root,
+            home: &home,
+            toolchains: &found.shown,
+        };
+        let layers = self.layers(create, project, asked, surroundings).await?;
+        let caches = self.caches(&judged.config, project, (&root, &home));
+        notes.extend(shared_caches(&caches));
         let (brought, received) = self.brought(create)?;
         notes.extend(create.notes.iter().cloned());
         let spec = WorkspaceSpec {
@@ -93,6 +102,9 @@ impl App {
             services: declared::services(&judged.config),
             allow_degraded: create.allow_degraded.clone(),
             brought,
+            layers,
+            purpose: Purpose::Work,
+            caches,
         };
         Ok(Composed {
             spec,
@@ -273,6 +285,18 @@ async fn look_for_programs(
         Ok(visible(&client, &look))
     })
     .await
+}
+
+/// What is dangerous about a cache that others write is said each time.
+fn shared_caches(caches: &[Cache]) -> impl Iterator<Item = String> {
+    let shared = |cache: &&Cache| cache.policy == Policy::Shared.as_str();
+    caches.iter().filter(shared).map(|cache| {
+        format!(
+            "the cache {} is shared: what one workspace puts there, all others of this project use; \
+             `policy = \"fork\"` keeps them apart",
+            cache.name
+        )
+    })
 }
 
 fn no_driver(driver: DriverName) -> Fault {

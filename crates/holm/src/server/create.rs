@@ -65,7 +65,7 @@ pub async fn create(
     let Composed {
         spec,
         received,
-        notes,
+        mut notes,
     } = app.compose(&create, &project).await?;
     let admission = match create.force {
         true => Admission::Force,
@@ -88,7 +88,11 @@ pub async fn create(
         };
         let made = app.engine.create(new, Progress::to(progress), begin).await;
         drop(received);
-        let mut workspace = told(&app, made?, notes, asked).await;
+        let made = made?;
+        if let Created::New(made) = &made {
+            notes.extend(app.engine.driver().layer_notes(&made.record.spec));
+        }
+        let mut workspace = told(&app, made, notes, asked).await;
         // It is there, whatever can be said of the disk.
         workspace.notes.extend(app.shortage().await.ok().flatten());
         Ok(workspace)

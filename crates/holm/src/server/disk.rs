@@ -5,12 +5,14 @@ use super::{App, view};
 use crate::config;
 use axum::Json;
 use axum::extract::State;
-use holm_api::disk::{BaseSize, Disk, RepositorySize, TrashSize, WorkspaceSize};
+use holm_api::disk::{BaseSize, Disk, LayerSize, RepositorySize, TrashSize, WorkspaceSize};
 use holm_api::workspace::Workspace;
 use holm_core::config::rough_size;
-use holm_core::trash::is_short;
+use holm_core::layer::LayerKey;
+use holm_core::trash::{BaseKey, is_short};
 use holm_core::{Fault, ProjectId};
 use holm_engine::View;
+use holm_engine::store::WorkspaceRecord;
 use holm_linux::driver::DiskUsage;
 use jiff::Timestamp;
 use std::collections::HashMap;
@@ -83,13 +85,8 @@ impl App {
         let names: HashMap<ProjectId, String> = projects
             .map(|(project, _)| (project.id, project.name.to_string()))
             .collect();
-        let mut users: HashMap<(String, Option<String>), u64> = HashMap::new();
         let records = live.iter().map(|(record, _)| record);
-        for record in records.chain(trashed.iter().map(|found| &found.record)) {
-            let spec = &record.spec;
-            let base = (spec.project_id.clone(), spec.code.commit.clone());
-            *users.entry(base).or_default() += 1;
-        }
+        let users = Users::of(records.chain(trashed.iter().map(|found| &found.record)));
         let name_of = |id: &str| {
             let id = ProjectId::parse(id).ok()?;
             names.get(&id).cloned()
@@ -102,12 +99,17 @@ impl App {
                 project_id: key.project.clone(),
                 commit: key.commit.clone(),
                 bytes: *bytes,
-                used_by: users
-                    .get(&(key.project.clone(), key.commit.clone()))
-                    .copied()
-                    .unwrap_or(0),
+                used_by: users.of_base(key),
             })
             .collect();
+        let layers = usage.layers.iter().map(|(layer, bytes)| LayerSize {
+            project: name_of(&layer.project),
+            project_id: layer.project.clone(),
+            key: layer.key.clone(),
+            bytes: *bytes,
+            used_by: users.of_layer(layer),
+        });
+        let layers: Vec<_> = layers.collect();
         let workspaces = live.iter().map(|(record, project)| {
             let used = usage.workspaces.get(&record.id).copied();
             let used = used.unwrap_or_default();
@@ -132,7 +134,7 @@ impl App {
             .filter_map(|found| trash_size(found, &usage, keep_for))
             .collect();
         let mut notes: Vec<String> = self.shortage().await?.into_iter().collect();
-        notes.extend(could_go(&trash, &bases, &usage));
+        notes.extend(could_go(&trash, &bases, &layers, &usage));
         Ok(Disk {
             workspaces: workspaces.collect(),
             repositories: repositories.collect(),
@@ -145,8 +147,43 @@ impl App {
             data_dir: self.paths.data_dir.display().to_string(),
             trash,
             bases,
+            layers,
             notes,
         })
+    }
+}
+
+/// How many workspaces use what, live or in the trash.
+#[derive(Default)]
+struct Users {
+    bases: HashMap<BaseKey, u64>,
+    layers: HashMap<LayerKey, u64>,
+}
+
+// === impl Users ===
+
+impl Users {
+    fn of<'a>(records: impl Iterator<Item = &'a WorkspaceRecord>) -> Self {
+        let mut users = Self::default();
+        for record in records {
+            let base = BaseKey {
+                project: record.spec.project_id.clone(),
+                commit: record.spec.code.commit.clone(),
+            };
+            *users.bases.entry(base).or_default() += 1;
+            for layer in record.spec.layer_keys() {
+                *users.layers.entry(layer).or_default() += 1;
+            }
+        }
+        users
+    }
+
+    fn of_base(&self, key: &BaseKey) -> u64 {
+        self.bases.get(key).copied().unwrap_or(0)
+    }
+
+    fn of_layer(&self, key: &LayerKey) -> u64 {
+        self.layers.get(key).copied().unwrap_or(0)
     }
 }
 
@@ -163,7 +200,12 @@ fn trash_size(found: &View, usage: &DiskUsage, keep_for: Duration) -> Option<Tra
 }
 
 /// One sentence for each kind of thing that could go, with the command.
-fn could_go(trash: &[TrashSize], bases: &[BaseSize], usage: &DiskUsage) -> Vec<String> {
+fn could_go(
+    trash: &[TrashSize],
+    bases: &[BaseSize],
+    layers: &[LayerSize],
+    usage: &DiskUsage,
+) -> Vec<String> {
     let mut notes = Vec::new();
     let in_trash: u64 = trash.iter().map(|entry| entry.bytes).sum();
     if !trash.is_empty() {
@@ -177,6 +219,14 @@ fn could_go(trash: &[TrashSize], bases: &[BaseSize], usage: &DiskUsage) -> Vec<S
     if unused > 0 {
         notes.push(format!(
             "bases that no workspace uses: {}; `holm gc` deletes all but the latest of each project",
+            rough_size(unused)
+        ));
+    }
+    let unused = layers.iter().filter(|layer| layer.used_by == 0);
+    let unused: u64 = unused.map(|layer| layer.bytes).sum();
+    if unused > 0 {
+        notes.push(format!(
+            "layers that no workspace uses: {}; `holm gc` deletes all but the latest of each project",
             rough_size(unused)
         ));
     }

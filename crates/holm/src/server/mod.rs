@@ -18,6 +18,7 @@ mod failure;
 mod files;
 mod gc;
 mod housekeeping;
+mod layers;
 mod listen;
 mod projects;
 mod receive_pack;
@@ -26,6 +27,7 @@ mod repositories;
 mod routes;
 mod services;
 mod startup;
+mod trees;
 mod trust;
 mod uploads;
 mod view;
@@ -69,6 +71,7 @@ pub struct App {
     events: Events,
     repositories: Repositories,
     uploads: Uploads,
+    known_inputs: layers::KnownInputs,
     paths: Paths,
     started_at: Timestamp,
     stop: watch::Sender<bool>,
@@ -191,6 +194,10 @@ fn routes(app: Arc<App>) -> Router {
         .route("/projects/{id}", delete(projects::remove))
         .route("/projects/{id}/refs", post(projects::set_refs))
         .route(
+            "/projects/{id}/trees",
+            post(trees::begin).put(trees::finish),
+        )
+        .route(
             "/projects/{id}/receive-pack",
             get(receive_pack::receive_pack),
         )
@@ -278,6 +285,7 @@ impl App {
             engine,
             browsers: Browsers::new(&paths.data_dir),
             repositories,
+            known_inputs: layers::KnownInputs::default(),
             uploads: Uploads::open(paths.data_dir.join("incoming"))?,
             paths,
             started_at: Timestamp::now(),

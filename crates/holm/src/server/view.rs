@@ -51,6 +51,7 @@ pub fn workspace(view: View) -> Workspace {
         removed_at: record.removed_at.map(time),
         expires_at: None,
         bytes: None,
+        layers: spec.layer_keys().map(|layer| layer.key).collect(),
         notes: note.into_iter().collect(),
     }
 }

@@ -56,7 +56,7 @@ const ASKS: [(&str, &str, &str); 18] = [
     (
         "[caches]\nall = { path = \"/srv/cache\", policy = \"shared\" }",
         "caches.all",
-        "and write `/srv/cache`",
+        "one directory, at `/srv/cache`",
     ),
     (
         "[secrets.KEY]\nfrom = { env = \"STRIPE\" }\nto = [\"runs\"]",
@@ -215,7 +215,7 @@ fn exactly_what_was_approved_and_nothing_else() {
     // Comments, order and commands do not matter.
     configure(
         &repository,
-        "# words\n[ports]\nweb = 3000\n\n[project]\nsetup = [\"make\"]\nnested = true\n",
+        "# words\n[ports]\nweb = 3000\n\n[project]\nsetup = [\"true\"]\nnested = true\n",
     );
     repository.up("same");
     // One more ask: the whole is another content.

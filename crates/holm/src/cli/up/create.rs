@@ -10,7 +10,8 @@ use crate::cli::ready::{self, Display, Readied};
 use crate::cli::user_checkout::Checkout;
 use futures_util::future::join_all;
 use holm_api::client::Client;
-use holm_api::workspace::{CreateWorkspace, Dirty, Name, Workspace};
+use holm_api::workspace::{ChangedFile, CreateWorkspace, Dirty, Name, Workspace};
+use holm_core::layer::{is_build_output, is_warm};
 use holm_core::{Code, Fault, Label};
 use holm_git::Cancel;
 use std::cell::RefCell;
@@ -161,7 +162,14 @@ async fn one(
     let request = with_uploads(arguments, prepared, wish, interrupted.clone()).await?;
     let mut workspace = follow(&prepared.client, &request, progress, interrupted).await?;
     if workspace.created != Some(false) {
-        let notes = prepared.left_behind.notes(&workspace.label);
+        let mut left_behind = prepared.left_behind.clone();
+        if workspace.layers.iter().any(|key| is_warm(key)) {
+            left_behind.ignored.retain(|path| {
+                let text = path.to_str();
+                !text.is_some_and(is_build_output)
+            });
+        }
+        let notes = left_behind.notes(&workspace.label);
         workspace.notes.extend(notes);
     }
     Ok(workspace)
@@ -210,9 +218,11 @@ async fn with_uploads(
         uploads = uploads => uploads?,
         _ = interrupted.wait_for(|is| *is) => return Err(cancelled()),
     };
-    let (dirty, notes) = state.unzip();
+    let (dirty, more) = state.unzip();
+    let mut notes = prepared.request.notes.clone();
+    notes.extend(more.unwrap_or_default());
     Ok(CreateWorkspace {
-        notes: notes.unwrap_or_default(),
+        notes,
         label: wish.label.as_ref().map(ToString::to_string),
         reuse: wish.is_reused,
         include,
@@ -244,11 +254,14 @@ async fn upload_dirty(client: &Client, checkout: &Checkout) -> Result<(Dirty, Ve
              `holm up NEW-LABEL --include {path}` brings it"
         )
     });
+    let changed = state.changed.into_iter();
+    let changed = changed.map(|(path, object)| ChangedFile { path, object });
     let dirty = Dirty {
         pack: upload.upload,
         worktree_tree: state.worktree_tree,
         index_tree: state.index_tree,
         intended: state.intended,
+        changed: changed.collect(),
     };
     Ok((dirty, notes.collect()))
 }

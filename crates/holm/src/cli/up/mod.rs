@@ -3,6 +3,7 @@
 //! The client looks at the checkout, sends what the daemon does not have, and asks for the
 //! workspaces; the daemon never reads the checkout. Ctrl-C undoes what was begun.
 
+mod bring;
 mod create;
 mod include;
 mod notes;
@@ -31,6 +32,7 @@ use std::process::ExitCode;
     holm up fix-login\n  \
     holm up fix-login --from origin/main --include .env\n  \
     holm up --dirty\n  \
+    holm up --warm\n  \
     holm up -n 3 try")]
 pub struct UpArgs {
     /// 1 to 40 of a-z, 0-9 and -; made up when left out
@@ -40,6 +42,9 @@ pub struct UpArgs {
     /// Take an ignored file or directory of the checkout along; may be given several times
     #[arg(long, value_name = "PATH")]
     include: Vec<PathBuf>,
+    /// Make the ignored build output of this checkout the project's first layer, once
+    #[arg(long)]
+    warm: bool,
     /// Make several at once: LABEL-1, LABEL-2, …
     #[arg(short = 'n', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     count: Option<u16>,
@@ -229,7 +234,7 @@ mod tests {
     fn what_cannot_be_together() {
         assert!(parse(&["--dirty", "--from", "main"]).is_err());
         assert!(parse(&["-n", "0"]).is_err());
-        assert!(parse(&["--warm"]).is_err());
+        assert!(parse(&["--warm"]).unwrap().warm);
         let parts = parse(&["--allow-degraded=a,b", "--allow-degraded", "c"]).unwrap();
         assert_eq!(parts.allow_degraded, ["a", "b", "c"]);
     }

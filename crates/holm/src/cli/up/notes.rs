@@ -106,10 +106,6 @@ impl LeftBehind {
             ));
         }
         notes.extend(self.without_config.clone());
-        for command in &self.setup {
-            let typed = inside(label, command);
-            notes.push(format!("set-up was not run; `{typed}` runs it"));
-        }
         if self.has_lfs {
             notes.push(
                 "files kept in Git LFS are pointers inside; \
@@ -132,19 +128,8 @@ impl LeftBehind {
             .find(|(file, _)| self.lock_files.contains(file));
         match known {
             Some((_, command)) => format!("`holm exec {label} -- {command}` installs them"),
-            None => format!("`holm enter {label}` and build there"),
+            None => "`holm up NEW-LABEL --warm` brings them, once for all workspaces".to_owned(),
         }
-    }
-}
-
-/// The line that runs a shell command of holm.toml inside.
-fn inside(label: &str, command: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || " -_./:=@,+".contains(c);
-    if command.chars().all(is_plain) {
-        format!("holm exec {label} -- {command}")
-    } else {
-        let quoted = command.replace('\'', r"'\''");
-        format!("holm exec {label} -- sh -c '{quoted}'")
     }
 }
 
@@ -181,14 +166,9 @@ mod tests {
             ..left()
         };
         let notes = more.notes("fix");
-        assert!(
-            notes.contains(&"set-up was not run; `holm exec fix -- npm ci` runs it".to_owned())
-        );
-        let quoted =
-            r"set-up was not run; `holm exec fix -- sh -c 'PORT=$P npm '\''x'\'''` runs it";
-        assert!(notes.contains(&quoted.to_owned()), "{notes:?}");
         assert!(notes.iter().all(|note| note.contains("`holm ")));
-        assert_eq!(notes.len(), 6);
+        // Dependencies come from the set-up.
+        assert_eq!(notes.len(), 4);
     }
 
     #[test]

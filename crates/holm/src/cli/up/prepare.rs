@@ -1,6 +1,7 @@
 //! Everything that `up` finds out and sends before the workspaces are asked for.
 
 use super::UpArgs;
+use super::bring::Bringing;
 use super::include::Included;
 use super::notes::{LeftBehind, has_notable};
 use crate::cli::look;
@@ -66,7 +67,18 @@ pub async fn prepare(
     let granted = trust::settle(context, &client, &check, (unapproved, &arguments.start)).await?;
     let included = included(&checkout, &origin, arguments, &check, granted).await?;
     let left_behind = left_behind.without(&included);
-    let request = request(&checkout, &origin, arguments, check, &included)?;
+    let bringing = Bringing {
+        context,
+        client: &client,
+        checkout: &checkout,
+        project_id: &check.project_id,
+        cancel,
+    };
+    let notes = bringing
+        .all(arguments, &origin, (&included, granted))
+        .await?;
+    let mut request = request(&checkout, &origin, arguments, check, &included)?;
+    request.notes = notes;
     Ok(Prepared {
         client,
         checkout,

@@ -12,6 +12,7 @@ mod ran;
 mod repository;
 mod running;
 mod terminal;
+mod toolchain;
 mod user;
 mod world;
 
@@ -24,6 +25,7 @@ pub use ran::Ran;
 pub use repository::Repository;
 pub use running::{Running, send};
 pub use terminal::{Act, play};
+pub use toolchain::Toolchain;
 pub use user::program;
 pub use world::World;
 

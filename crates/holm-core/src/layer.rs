@@ -1,0 +1,341 @@
+//! Layers: what `setup` made, or what a checkout had, kept once and shared by workspaces below their
+//! own files. Decided here as data: what a layer is keyed by, and which may go. The server digests
+//! [`canonical`]; the engine and its driver carry the rest out.
+
+use crate::config::{Name, Pattern};
+use crate::trash::{Extent, Shared, unused};
+use std::collections::HashSet;
+use std::time::Duration;
+
+/// Files that decide what a set-up makes, by their names, wherever they are in the tree.
+pub const INPUT_NAMES: [&str; 46] = [
+    ".node-version",
+    ".npmrc",
+    ".nvmrc",
+    ".python-version",
+    ".ruby-version",
+    ".tool-versions",
+    ".yarnrc.yml",
+    "Cargo.lock",
+    "Cargo.toml",
+    "Gemfile",
+    "Gemfile.lock",
+    "Package.resolved",
+    "Pipfile",
+    "Pipfile.lock",
+    "build.gradle",
+    "build.gradle.kts",
+    "bun.lock",
+    "bun.lockb",
+    "composer.json",
+    "composer.lock",
+    "deno.json",
+    "deno.lock",
+    "environment.yml",
+    "flake.lock",
+    "go.mod",
+    "go.sum",
+    "go.work",
+    "go.work.sum",
+    "gradle.lockfile",
+    "mise.toml",
+    "mix.exs",
+    "mix.lock",
+    "npm-shrinkwrap.json",
+    "package-lock.json",
+    "package.json",
+    "pdm.lock",
+    "pnpm-lock.yaml",
+    "pnpm-workspace.yaml",
+    "poetry.lock",
+    "pom.xml",
+    "pyproject.toml",
+    "requirements.txt",
+    "rust-toolchain",
+    "rust-toolchain.toml",
+    "uv.lock",
+    "yarn.lock",
+];
+
+/// Always an input: a layer holds what git ignores, so it is good only where the same is ignored.
+const IGNORE_FILE: &str = ".gitignore";
+
+/// Directories that builds and installers make, by their names.
+const BUILD_OUTPUT: [&str; 34] = [
+    ".build",
+    ".bundle",
+    ".cxx",
+    ".dart_tool",
+    ".gradle",
+    ".mypy_cache",
+    ".next",
+    ".nox",
+    ".nuxt",
+    ".parcel-cache",
+    ".pixi",
+    ".pnpm-store",
+    ".pytest_cache",
+    ".ruff_cache",
+    ".svelte-kit",
+    ".tox",
+    ".turbo",
+    ".venv",
+    ".vite",
+    ".yarn",
+    "Pods",
+    "__pycache__",
+    "_build",
+    "build",
+    "deps",
+    "dist",
+    "elm-stuff",
+    "node_modules",
+    "obj",
+    "out",
+    "target",
+    "vendor",
+    "venv",
+    "zig-cache",
+];
+
+/// What the keys of layers begin with that are not of a set-up.
+const WARM: &str = "warm-";
+const CACHE: &str = "cache-";
+
+/// Changes when layers are made in another way, so that none of an earlier kind is used.
+const FORMAT: &str = "1";
+
+/// Everything that a set-up layer depends on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ingredients {
+    pub commands: Vec<String>,
+    pub root: String,
+    pub home: String,
+    /// Toolchains of the host that are visible inside.
+    pub toolchains: Vec<String>,
+    /// The layer that it was made on top of.
+    pub warm: Option<String>,
+    /// Paths and the ids of their content.
+    pub inputs: Vec<(String, String)>,
+}
+
+/// One layer on the disk.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct LayerKey {
+    pub project: String,
+    pub key: String,
+}
+
+/// Whether a path of the tree is an input of `setup`.
+pub fn is_input(path: &str, patterns: Option<&[Pattern]>) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let is_named = match patterns {
+        None => INPUT_NAMES.binary_search(&name).is_ok(),
+        Some(patterns) => patterns.iter().any(|pattern| pattern.matches(path)),
+    };
+    is_named || name == IGNORE_FILE
+}
+
+/// Whether an ignored directory is one that can be made again by a build, and so is worth being taken
+/// of a checkout. Anything else that is ignored may be a secret, and is not taken.
+pub fn is_build_output(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    BUILD_OUTPUT.binary_search(&name).is_ok()
+}
+
+/// Whether a key is that of a checkout's build output.
+pub fn is_warm(key: &str) -> bool {
+    key.starts_with(WARM)
+}
+
+/// The inputs at the commit with what an uncommitted state changes of them; `None` is deleted.
+pub fn inputs(
+    committed: impl IntoIterator<Item = (String, String)>,
+    changed: &[(String, Option<String>)],
+    patterns: Option<&[Pattern]>,
+) -> Vec<(String, String)> {
+    let is_changed = |path: &str| changed.iter().any(|(other, _)| other == path);
+    let mut found: Vec<_> = committed
+        .into_iter()
+        .filter(|(path, _)| is_input(path, patterns) && !is_changed(path))
+        .collect();
+    let changed = changed.iter().filter_map(|(path, object)| {
+        let object = object.clone().filter(|_| is_input(path, patterns))?;
+        Some((path.clone(), object))
+    });
+    found.extend(changed);
+    found.sort();
+    found
+}
+
+/// One text for each set of ingredients, and another one for every other set: each part is preceded
+/// by its length.
+pub fn canonical(ingredients: &Ingredients) -> Vec<u8> {
+    let mut text = Vec::new();
+    let mut part = |bytes: &str| {
+        text.extend(format!("{}:", bytes.len()).bytes());
+        text.extend(bytes.bytes());
+    };
+    part(FORMAT);
+    part(&ingredients.root);
+    part(&ingredients.home);
+    part(ingredients.warm.as_deref().unwrap_or(""));
+    let mut toolchains = ingredients.toolchains.clone();
+    toolchains.sort();
+    for list in [&ingredients.commands, &toolchains] {
+        part(&list.len().to_string());
+        list.iter().for_each(|item| part(item));
+    }
+    for (path, object) in &ingredients.inputs {
+        part(path);
+        part(object);
+    }
+    text
+}
+
+/// The layers that may go: those that no workspace uses, live or in the trash. Of each project the
+/// newest stays, and so does what was taken of a checkout, unless all are to go.
+pub fn unused_layers(
+    built: &[(LayerKey, Duration)],
+    used: &HashSet<LayerKey>,
+    extent: Extent,
+) -> Vec<LayerKey> {
+    unused(built, used, extent)
+}
+
+// === impl LayerKey ===
+
+impl LayerKey {
+    /// The layer of a project's checkout; each project has one.
+    pub fn warm(project: &str) -> Self {
+        Self {
+            project: project.to_owned(),
+            key: format!("{WARM}{project}"),
+        }
+    }
+
+    /// A snapshot of a directory that is a cache of the user's; `path` is a digest of where it is.
+    pub fn cache(project: &str, name: &Name, path: &str) -> Self {
+        Self {
+            project: project.to_owned(),
+            key: format!("{CACHE}{name}-{path}"),
+        }
+    }
+
+    /// What it is a layer of: the set-up, the checkout, or one cache.
+    fn kind(&self) -> &str {
+        match (self.key.strip_prefix(WARM), self.key.strip_prefix(CACHE)) {
+            (Some(_), _) => WARM,
+            (_, Some(_)) => self.key.rsplit_once('-').map_or(CACHE, |(name, _)| name),
+            (None, None) => "",
+        }
+    }
+}
+
+impl Shared for LayerKey {
+    fn is_rival(&self, other: &Self) -> bool {
+        self.project == other.project && self.kind() == other.kind()
+    }
+
+    fn name(&self) -> &str {
+        &self.key
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn patterns(texts: &[&str]) -> Vec<Pattern> {
+        let parse = |text: &&str| Pattern::parse(text).unwrap();
+        texts.iter().map(parse).collect()
+    }
+
+    #[test]
+    fn known_names_are_sorted_for_the_search() {
+        assert!(INPUT_NAMES.is_sorted() && BUILD_OUTPUT.is_sorted());
+        assert!(is_build_output("apps/web/node_modules") && !is_build_output("secrets"));
+    }
+
+    #[test]
+    fn what_is_an_input() {
+        let check = |path: &str, written: Option<&[&str]>, expect: bool| {
+            let written = written.map(patterns);
+            assert_eq!(is_input(path, written.as_deref()), expect, "{path}");
+        };
+        check("package-lock.json", None, true);
+        check("apps/web/package.json", None, true);
+        check("src/package.json.ts", None, false);
+        check(".gitignore", None, true);
+        check("package.json", Some(&["deps/**"]), false);
+        check("deps/a/b", Some(&["deps/**"]), true);
+        check("apps/.gitignore", Some(&["deps/**"]), true);
+    }
+
+    #[test]
+    fn an_uncommitted_state_changes_inputs() {
+        let pair = |path: &str, object: &str| (path.to_owned(), object.to_owned());
+        let committed = [pair("go.mod", "1"), pair("go.sum", "2"), pair("a.go", "3")];
+        let changed = [
+            ("go.mod".to_owned(), Some("9".to_owned())),
+            ("go.sum".to_owned(), None),
+            ("b.go".to_owned(), Some("8".to_owned())),
+            ("x/go.mod".to_owned(), Some("7".to_owned())),
+        ];
+        assert_eq!(
+            inputs(committed, &changed, None),
+            [pair("go.mod", "9"), pair("x/go.mod", "7")]
+        );
+    }
+
+    #[test]
+    fn every_part_changes_the_text() {
+        let plain = Ingredients {
+            commands: vec!["npm ci".to_owned()],
+            root: "/r".to_owned(),
+            home: "/h".to_owned(),
+            toolchains: vec!["/t".to_owned()],
+            warm: None,
+            inputs: vec![("a".to_owned(), "1".to_owned())],
+        };
+        let mut others = vec![plain.clone(); 7];
+        others[1].commands = vec!["npm".to_owned(), " ci".to_owned()];
+        others[2].root = "/q".to_owned();
+        others[3].home = "/q".to_owned();
+        others[4].toolchains.clear();
+        others[5].warm = Some("w".to_owned());
+        others[6].inputs[0].1 = "2".to_owned();
+        let texts: HashSet<_> = others.iter().map(canonical).collect();
+        assert_eq!(texts.len(), others.len());
+        let mut turned = plain.clone();
+        turned.toolchains = vec!["/b".to_owned(), "/a".to_owned()];
+        let mut sorted = plain;
+        sorted.toolchains = vec!["/a".to_owned(), "/b".to_owned()];
+        assert_eq!(canonical(&turned), canonical(&sorted));
+    }
+
+    #[test]
+    fn the_newest_and_the_warm_one_stay() {
+        let key = |project: &str, key: &str| LayerKey {
+            project: project.to_owned(),
+            key: key.to_owned(),
+        };
+        let at = Duration::from_secs;
+        let built = [
+            (LayerKey::warm("a"), at(1)),
+            (key("a", "1"), at(2)),
+            (key("a", "2"), at(3)),
+            (key("a", "3"), at(4)),
+            (key("b", "1"), at(1)),
+            (key("a", "cache-npm-1"), at(1)),
+            (key("a", "cache-npm-2"), at(2)),
+            (key("a", "cache-pip-1"), at(1)),
+        ];
+        let used = HashSet::from([key("a", "1")]);
+        assert_eq!(
+            unused_layers(&built, &used, Extent::Expired),
+            [key("a", "2"), key("a", "cache-npm-1")]
+        );
+        assert_eq!(unused_layers(&built, &used, Extent::All).len(), 7);
+    }
+}

@@ -1,0 +1,211 @@
+//! Layers: `setup` runs once for each set of its inputs, in a workspace that is made for it and thrown
+//! away. Called by [`converge`](crate::converge) before anything is made or started on top of one.
+//!
+//! The workspace of a set-up is a record like any other, never acknowledged: a daemon that dies
+//! leaves something that the next one undoes. Nobody is shown it. Whoever needs the same layer at
+//! the same time waits, hears how far it is, and hears why it failed.
+
+use crate::converge::Goal;
+use crate::driver::{Driver, Progress, ProgressEvent};
+use crate::engine::{Inner, now};
+use crate::spec::{Brought, Network, Purpose, Setup, WorkspaceSpec};
+use crate::store::{Store, WorkspaceRecord};
+use holm_core::plan::{Action, Desired};
+use holm_core::state::Birth;
+use holm_core::{Code, Fault, Label, WorkspaceId};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use tokio::sync::{mpsc, watch};
+
+/// Set-ups under way.
+#[derive(Default)]
+pub(crate) struct Setups {
+    runs: Mutex<HashMap<(String, String), Weak<Run>>>,
+    /// The workspaces of set-ups, by the workspace that each was begun for.
+    builders: Mutex<HashMap<WorkspaceId, WorkspaceRecord>>,
+}
+
+/// One layer that is being made, shared by all who need it.
+struct Run {
+    /// Holds why the last try failed; those who waited for it need not try themselves.
+    turn: tokio::sync::Mutex<Option<Fault>>,
+    told: watch::Sender<Option<ProgressEvent>>,
+}
+
+// === impl Inner ===
+
+impl<D: Driver, S: Store> Inner<D, S> {
+    /// Makes the layer of the workspace's set-up, unless it is there or there is none.
+    pub(crate) async fn ensure_layer(
+        &self,
+        record: &WorkspaceRecord,
+        progress: &Progress,
+    ) -> Result<(), Fault> {
+        let Some(setup) = &record.spec.layers.setup else {
+            return Ok(());
+        };
+        if self.has_layer(record).await? {
+            return Ok(());
+        }
+        let run = self.setups.run(&record.spec.project_id, &setup.key);
+        let mut failed = run.wait(progress).await;
+        if let Some(fault) = &*failed {
+            return Err(fault.clone());
+        }
+        if self.has_layer(record).await? {
+            return Ok(());
+        }
+        let (sender, mut heard) = mpsc::unbounded_channel();
+        let own_progress = Progress::to(sender);
+        let building = self.build_layer(record, setup, &own_progress);
+        tokio::pin!(building);
+        let built = loop {
+            tokio::select! {
+                biased;
+                Some(event) = heard.recv() => {
+                    progress.tell(&event.step, event.done, event.total);
+                    run.told.send_replace(Some(event));
+                }
+                built = &mut building => break built,
+            }
+        };
+        *failed = built.as_ref().err().cloned();
+        built
+    }
+
+    /// Looks at a moment when no collection is under way: after it the record keeps the layer.
+    async fn has_layer(&self, record: &WorkspaceRecord) -> Result<bool, Fault> {
+        let _making = self.making.read().await;
+        self.driver.has_layer(&record.spec).await
+    }
+
+    async fn build_layer(
+        &self,
+        record: &WorkspaceRecord,
+        setup: &Setup,
+        progress: &Progress,
+    ) -> Result<(), Fault> {
+        let builder = builder(record, setup)?;
+        let _turn = self.workspaces.lock(&builder.id).await;
+        self.setups.begin(&record.id, &builder);
+        let row = builder.clone();
+        self.store
+            .call(move |store| store.insert_workspace(&row))
+            .await?;
+        let goal = Goal::Reach(Desired::Running);
+        let built = match Box::pin(self.converge(&builder, goal, progress)).await {
+            Ok(_) => self.act(&builder, &[Action::BuildLayer], progress).await,
+            Err(fault) => Err(fault),
+        };
+        self.undo_builder(&record.id).await;
+        built
+    }
+
+    /// Throws away the workspace of a set-up that was begun for this one, finished or not.
+    pub(crate) async fn undo_builder(&self, id: &WorkspaceId) {
+        if let Some(builder) = self.setups.end(id) {
+            Box::pin(self.undo_or_try_again(&builder)).await;
+        }
+    }
+}
+
+// === impl Setups ===
+
+impl Setups {
+    fn run(&self, project: &str, key: &str) -> Arc<Run> {
+        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (project.to_owned(), key.to_owned());
+        if let Some(run) = runs.get(&key).and_then(Weak::upgrade) {
+            return run;
+        }
+        runs.retain(|_, run| run.strong_count() > 0);
+        let run = Arc::new(Run {
+            turn: tokio::sync::Mutex::new(None),
+            told: watch::Sender::new(None),
+        });
+        runs.insert(key, Arc::downgrade(&run));
+        run
+    }
+
+    fn begin(&self, id: &WorkspaceId, builder: &WorkspaceRecord) {
+        self.builders().insert(id.clone(), builder.clone());
+    }
+
+    fn end(&self, id: &WorkspaceId) -> Option<WorkspaceRecord> {
+        self.builders().remove(id)
+    }
+
+    fn builders(&self) -> MutexGuard<'_, HashMap<WorkspaceId, WorkspaceRecord>> {
+        self.builders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl Run ===
+
+impl Run {
+    /// Waits for its turn, telling meanwhile what the one before it tells.
+    async fn wait(&self, progress: &Progress) -> tokio::sync::MutexGuard<'_, Option<Fault>> {
+        let mut told = self.told.subscribe();
+        let turn = self.turn.lock();
+        tokio::pin!(turn);
+        loop {
+            tokio::select! {
+                biased;
+                turn = &mut turn => return turn,
+                // The sender is `self`, so this ends only with something new.
+                _ = told.changed() => {
+                    let event = told.borrow_and_update().clone();
+                    if let Some(event) = event {
+                        progress.tell(&event.step, event.done, event.total);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The workspace that a set-up runs in: as the one that needs it, without what is the user's own.
+fn builder(record: &WorkspaceRecord, setup: &Setup) -> Result<WorkspaceRecord, Fault> {
+    let id = WorkspaceId::random();
+    let label = Label::parse(&format!("setup-{id}")).map_err(|error| {
+        let message = format!("cannot name the workspace of a set-up: {error}");
+        Fault::new(Code::Internal, message, "report this")
+    })?;
+    let asked = &record.spec;
+    let spec = WorkspaceSpec {
+        id: id.to_string(),
+        label: label.to_string(),
+        purpose: Purpose::Setup(setup.clone()),
+        layers: crate::spec::Layers {
+            setup: None,
+            warm: asked.layers.warm.clone(),
+        },
+        // What it installs may change files that agents must not; what it may not change is checked.
+        protected_paths: Vec::new(),
+        home_copies: Vec::new(),
+        services: Vec::new(),
+        network: Network {
+            ports: Vec::new(),
+            names: Vec::new(),
+            ..asked.network.clone()
+        },
+        brought: Brought {
+            include_tar: None,
+            dirty: asked.brought.dirty.clone(),
+        },
+        ..WorkspaceSpec::clone(asked)
+    };
+    let at = now();
+    Ok(WorkspaceRecord {
+        id,
+        label,
+        desired: Desired::Running,
+        birth: Birth::Pending,
+        spec: Arc::new(spec),
+        created_at: at,
+        last_used_at: at,
+        dirty: None,
+        removed_at: None,
+        ..record.clone()
+    })
+}

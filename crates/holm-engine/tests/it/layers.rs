@@ -1,0 +1,104 @@
+//! A layer is made once for all who need it, by a workspace that nobody sees and nothing is left of.
+
+use crate::crash::{MOMENTS, die_in, next_daemon};
+use crate::world::{Island, When, Wrong, create, new, project};
+use holm_core::plan::Action;
+use holm_engine::spec::{Layers, Setup};
+use holm_engine::store::ProjectRecord;
+use holm_engine::{Collect, NewWorkspace, Progress};
+use std::time::Duration;
+
+fn with_setup(project: &ProjectRecord, label: Option<&str>, key: &str) -> NewWorkspace {
+    let mut wish = new(project, label);
+    wish.spec.layers = Layers {
+        setup: Some(Setup {
+            key: key.to_owned(),
+            commands: vec!["make".to_owned()],
+        }),
+        warm: None,
+    };
+    wish
+}
+
+fn builds(island: &Island) -> usize {
+    island.world.with(|state| {
+        let applied = state.applied.iter();
+        applied
+            .filter(|action| **action == Action::BuildLayer)
+            .count()
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_at_once_make_one_layer() {
+    let island = Island::new();
+    let engine = island.engine();
+    let shop = project(&engine).await;
+    let all: Vec<_> = (0..10)
+        .map(|_| {
+            let (engine, wish) = (engine.clone(), with_setup(&shop, None, "one"));
+            tokio::spawn(async move { create(&engine, wish).await.unwrap() })
+        })
+        .collect();
+    for one in all {
+        one.await.unwrap();
+    }
+    assert_eq!(builds(&island), 1);
+    assert_eq!(engine.list().await.unwrap().len(), 10);
+    assert_eq!(engine.names().await.unwrap().len(), 10);
+    create(&engine, with_setup(&shop, None, "two"))
+        .await
+        .unwrap();
+    assert_eq!(builds(&island), 2);
+    let keep = Duration::from_secs(1);
+    let all = Collect::Unused(holm_core::trash::Extent::All);
+    let collected = engine
+        .collect(keep, all, Progress::default())
+        .await
+        .unwrap();
+    assert!(collected.gone.iter().all(|gone| gone.kind != "layer"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failure_leaves_nothing_and_is_tried_again_by_the_next() {
+    let island = Island::new();
+    let engine = island.engine();
+    let shop = project(&engine).await;
+    island
+        .world
+        .set_trouble(Action::BuildLayer, When::Before, Wrong::Fail);
+    create(&engine, with_setup(&shop, Some("fix"), "one"))
+        .await
+        .unwrap_err();
+    island.world.with(|state| {
+        assert!(state.files.is_empty() && state.keepers.is_empty() && state.layers.is_empty());
+        state.trouble = None;
+    });
+    assert!(engine.list().await.unwrap().is_empty());
+    create(&engine, with_setup(&shop, Some("fix"), "one"))
+        .await
+        .unwrap();
+    assert_eq!(builds(&island), 1);
+}
+
+#[test]
+fn a_daemon_that_dies_leaves_no_workspace_of_a_set_up() {
+    for when in MOMENTS {
+        let island = Island::new();
+        die_in(&island, (Action::BuildLayer, when), |engine| async move {
+            let shop = project(&engine).await;
+            let wish = with_setup(&shop, Some("fix"), "one");
+            create(&engine, wish).await.unwrap();
+        });
+        next_daemon(&island, async |engine, recovery| {
+            assert_eq!((recovery.undone, recovery.failed), (2, 0), "{when:?}");
+            assert!(engine.list().await.unwrap().is_empty());
+            island.world.with(|state| {
+                assert!(
+                    state.files.is_empty() && state.keepers.is_empty(),
+                    "{when:?}"
+                );
+            });
+        });
+    }
+}

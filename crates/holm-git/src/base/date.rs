@@ -1,0 +1,49 @@
+//! Makes files of a new base as old as those of the user's checkout that have the same content, so
+//! that build output of the checkout stays good for them. Called when a base was checked out whole.
+
+use crate::GitError;
+use crate::bare::Bare;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, openat, utimensat};
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::path::{Component, Path};
+
+/// When a file of the checkout was changed that has this content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dated {
+    pub path: String,
+    pub object: String,
+    pub seconds: i64,
+    pub nanoseconds: u32,
+}
+
+pub(super) fn date(
+    tree: &Path,
+    bare: &Bare,
+    commit: &str,
+    dates: &[Dated],
+) -> Result<(), GitError> {
+    let files: HashMap<String, String> = bare.files(commit)?.into_iter().collect();
+    let failed = |errno: Errno| GitError::file("date", tree)(errno.into());
+    let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let top = openat(CWD, tree, flags, Mode::empty()).map_err(failed)?;
+    for dated in dates {
+        let is_same = files.get(&dated.path) == Some(&dated.object);
+        let mut parts = Path::new(&dated.path).components();
+        if !is_same || !parts.all(|part| matches!(part, Component::Normal(_))) {
+            continue;
+        }
+        let times = Timestamps {
+            last_access: Timespec {
+                tv_sec: 0,
+                tv_nsec: UTIME_OMIT,
+            },
+            last_modification: Timespec {
+                tv_sec: dated.seconds,
+                tv_nsec: i64::from(dated.nanoseconds),
+            },
+        };
+        utimensat(&top, &dated.path, &times, AtFlags::SYMLINK_NOFOLLOW).map_err(failed)?;
+    }
+    Ok(())
+}

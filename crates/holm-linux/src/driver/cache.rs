@@ -1,0 +1,55 @@
+//! Caches: where each is on the host. A `fork` writes into the workspace's own directory above a
+//! snapshot, so that nothing of it reaches another workspace; a `shared` one is a directory of the
+//! project that all its workspaces write.
+
+use super::layer;
+use crate::Layout;
+use crate::layout::WorkspaceDirs;
+use crate::wire::{Below, CacheMount};
+use holm_core::config::Policy;
+use holm_engine::spec::{Cache, WorkspaceSpec};
+use std::fs;
+use std::io;
+
+/// The mounts of a workspace's caches, with everything that they need on the host.
+pub fn mounts(
+    layout: &Layout,
+    spec: &WorkspaceSpec,
+    dirs: &WorkspaceDirs,
+) -> io::Result<Vec<CacheMount>> {
+    let caches = spec.caches.iter();
+    caches
+        .map(|cache| mount(layout, spec, dirs, cache))
+        .collect()
+}
+
+fn mount(
+    layout: &Layout,
+    spec: &WorkspaceSpec,
+    dirs: &WorkspaceDirs,
+    cache: &Cache,
+) -> io::Result<CacheMount> {
+    let is_shared = cache.policy == Policy::Shared.as_str();
+    let own = match is_shared {
+        true => {
+            let project = layout.data_dir.join("projects").join(&spec.project_id);
+            project.join("caches").join(&cache.name)
+        }
+        false => dirs.dir.join("caches").join(&cache.name).join("own"),
+    };
+    fs::create_dir_all(&own)?;
+    let below = match &cache.snapshot {
+        Some(key) if !is_shared => {
+            let work = dirs.dir.join("caches").join(&cache.name).join("work");
+            fs::create_dir_all(&work)?;
+            let layer = layer::directory(layout, &spec.layer(key)).join("tree");
+            Some(Below { layer, work })
+        }
+        _ => None,
+    };
+    Ok(CacheMount {
+        inside: cache.path.clone(),
+        own,
+        below,
+    })
+}

@@ -1,0 +1,168 @@
+//! Which layers a workspace gets: the key of its set-up, and what was taken of the checkout.
+
+use super::{App, blocking};
+use holm_api::workspace::CreateWorkspace;
+use holm_core::Fault;
+use holm_core::config::{Name, Pattern, Policy, Project, ProjectConfig};
+use holm_core::layer::{self, Ingredients, LayerKey};
+use holm_engine::spec::{Cache, Layers, Setup};
+use holm_engine::store::ProjectRecord;
+use sha2::{Digest, Sha256};
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The inputs at commits that were asked for lately; a commit never changes.
+#[derive(Default)]
+pub struct KnownInputs(Mutex<HashMap<Asked, Listed>>);
+
+/// Project, commit and patterns.
+type Asked = (String, String, Option<Vec<String>>);
+
+/// Paths and the ids of their content.
+type Listed = Arc<Vec<(String, String)>>;
+
+/// Where the code and the home are inside, and what is shown of the host.
+pub struct Surroundings<'a> {
+    pub root: &'a Path,
+    pub home: &'a Path,
+    pub toolchains: &'a [PathBuf],
+}
+
+/// How many answers are remembered.
+const MOST_KNOWN: usize = 64;
+
+/// How much of the digest is the key: enough that no two are alike.
+const KEY_LENGTH: usize = 32;
+const CACHE_KEY_LENGTH: usize = 8;
+
+// === impl App ===
+
+impl App {
+    pub async fn layers(
+        &self,
+        create: &CreateWorkspace,
+        project: &ProjectRecord,
+        asked: &Project,
+        surroundings: Surroundings<'_>,
+    ) -> Result<Layers, Fault> {
+        let warm = LayerKey::warm(project.id.as_str());
+        let warm = self.engine.driver().has_brought(&warm).then_some(warm.key);
+        if asked.setup.is_empty() {
+            return Ok(Layers { setup: None, warm });
+        }
+        let patterns = asked.setup_inputs.as_deref();
+        let committed = self.inputs(create, project, patterns).await?;
+        let changed: Vec<_> = create
+            .dirty
+            .iter()
+            .flat_map(|dirty| &dirty.changed)
+            .collect();
+        let changed: Vec<_> = changed
+            .into_iter()
+            .map(|changed| (changed.path.clone(), changed.object.clone()))
+            .collect();
+        let text = |path: &Path| path.to_string_lossy().into_owned();
+        let ingredients = Ingredients {
+            commands: asked.setup.clone(),
+            root: text(surroundings.root),
+            home: text(surroundings.home),
+            toolchains: surroundings.toolchains.iter().map(|p| text(p)).collect(),
+            warm: warm.clone(),
+            inputs: layer::inputs(committed.iter().cloned(), &changed, patterns),
+        };
+        let setup = Setup {
+            key: digest(&layer::canonical(&ingredients), KEY_LENGTH),
+            commands: asked.setup.clone(),
+        };
+        Ok(Layers {
+            setup: Some(setup),
+            warm,
+        })
+    }
+
+    /// The project's caches, with what each begins with.
+    pub fn caches(
+        &self,
+        config: &ProjectConfig,
+        project: &ProjectRecord,
+        (root, home): (&Path, &Path),
+    ) -> Vec<Cache> {
+        let caches = config.caches.iter().map(|(name, cache)| {
+            let path = cache.path.resolve(root, home);
+            let snapshot = cache_key(project.id.as_str(), name, &path);
+            let is_used =
+                cache.policy == Policy::Fork && self.engine.driver().has_brought(&snapshot);
+            Cache {
+                name: name.to_string(),
+                path,
+                policy: cache.policy.as_str().to_owned(),
+                snapshot: is_used.then_some(snapshot.key),
+            }
+        });
+        caches.collect()
+    }
+
+    async fn inputs(
+        &self,
+        create: &CreateWorkspace,
+        project: &ProjectRecord,
+        patterns: Option<&[Pattern]>,
+    ) -> Result<Listed, Fault> {
+        let Some(commit) = create.commit.clone() else {
+            return Ok(Listed::default());
+        };
+        let texts = patterns.map(|patterns| patterns.iter().map(ToString::to_string).collect());
+        let asked: Asked = (project.id.to_string(), commit.clone(), texts);
+        if let Some(known) = self.known_inputs.get(&asked) {
+            return Ok(known);
+        }
+        let (repositories, project) = (self.repositories.clone(), project.clone());
+        let patterns = patterns.map(<[Pattern]>::to_vec);
+        let listed = blocking(move || {
+            let files = repositories.open(&project)?.files(&commit)?;
+            let wanted = files
+                .into_iter()
+                .filter(|(path, _)| layer::is_input(path, patterns.as_deref()));
+            Ok(Arc::new(wanted.collect()))
+        })
+        .await?;
+        self.known_inputs.keep(asked, &listed);
+        Ok(listed)
+    }
+}
+
+// === impl KnownInputs ===
+
+impl KnownInputs {
+    fn get(&self, asked: &Asked) -> Option<Listed> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(asked).cloned()
+    }
+
+    fn keep(&self, asked: Asked, listed: &Listed) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= MOST_KNOWN {
+            known.clear();
+        }
+        known.insert(asked, Arc::clone(listed));
+    }
+}
+
+/// The layer of a cache that is at `path` inside.
+pub fn cache_key(project: &str, name: &Name, path: &Path) -> LayerKey {
+    let digest = digest(path.as_os_str().as_bytes(), CACHE_KEY_LENGTH);
+    LayerKey::cache(project, name, &digest)
+}
+
+fn digest(content: &[u8], length: usize) -> String {
+    let digest = Sha256::digest(content);
+    let mut text = String::new();
+    for byte in digest.iter().take(length / 2) {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}

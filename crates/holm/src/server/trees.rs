@@ -1,0 +1,84 @@
+//! `/projects/{id}/trees`: layers that a client brings: build output of its checkout, and snapshots of
+//! caches. The daemon reads neither by itself.
+
+use super::App;
+use super::failure::{Answer, Body, Failure, ProjectKey, bad_request};
+use super::layers::cache_key;
+use super::listen::Peer;
+use axum::Json;
+use axum::extract::{ConnectInfo, State};
+use holm_api::project::{TreeBrought, TreeName, TreePlace};
+use holm_core::config::Name;
+use holm_core::layer::LayerKey;
+use holm_core::{ProjectId, WorkspaceId};
+use holm_git::Dated;
+use std::path::Path;
+use std::sync::Arc;
+
+pub async fn begin(
+    State(app): State<Arc<App>>,
+    ConnectInfo(peer): ConnectInfo<Peer>,
+    ProjectKey(id): ProjectKey,
+    Body(tree): Body<TreeName>,
+) -> Answer<TreePlace> {
+    app.engine.project(&id).await?;
+    let key = key(&id, &tree)?;
+    let driver = app.engine.driver();
+    if driver.has_brought(&key) {
+        return Ok(Json(present()));
+    }
+    let begun = driver.begin_tree(&key)?;
+    // Another user's files would not be the daemon's own.
+    let may_fill = peer.uid == rustix::process::geteuid().as_raw();
+    Ok(Json(TreePlace {
+        is_present: false,
+        name: Some(begun.name.to_string()),
+        directory: may_fill.then(|| begun.directory.display().to_string()),
+    }))
+}
+
+pub async fn finish(
+    State(app): State<Arc<App>>,
+    ProjectKey(id): ProjectKey,
+    Body(brought): Body<TreeBrought>,
+) -> Answer<TreePlace> {
+    app.engine.project(&id).await?;
+    let key = key(&id, &brought.tree)?;
+    let name =
+        WorkspaceId::parse(&brought.name).map_err(|_| bad_request("`name` is not of a tree"))?;
+    let received = match &brought.upload {
+        Some(upload) => Some(app.uploads.take(upload)?),
+        None => None,
+    };
+    let archive = received.as_ref().map(|received| received.path().to_owned());
+    let dates = brought.dates.into_iter().map(|date| Dated {
+        path: date.path,
+        object: date.object,
+        seconds: date.seconds,
+        nanoseconds: date.nanoseconds,
+    });
+    let driver = app.engine.driver();
+    driver
+        .finish_tree(key, name, archive, dates.collect())
+        .await?;
+    Ok(Json(present()))
+}
+
+fn present() -> TreePlace {
+    TreePlace {
+        is_present: true,
+        name: None,
+        directory: None,
+    }
+}
+
+fn key(project: &ProjectId, tree: &TreeName) -> Result<LayerKey, Failure> {
+    match tree {
+        TreeName::Warm => Ok(LayerKey::warm(project.as_str())),
+        TreeName::Cache { name, path } => {
+            let name =
+                Name::parse(name).map_err(|_| bad_request("`name` is not the name of a cache"))?;
+            Ok(cache_key(project.as_str(), &name, Path::new(path)))
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! `[caches]`: warm reads, private writes; and what is shared with all workspaces of a project.
+
+use crate::support::{Island, Repository};
+
+fn repository<'a>(island: &'a Island, caches: &str) -> Repository<'a> {
+    let repository = island.repository("shop");
+    island.make_dir("home/.deps");
+    island.make_dir("home/.deps/pkg");
+    island.write("home/.deps/pkg/one", "one\n");
+    island.write("home/.deps/index", "index\n");
+    repository.write(".gitignore", ".cache/\n");
+    repository.write("holm.toml", format!("[caches]\n{caches}\n"));
+    repository.commit("configured");
+    repository
+}
+
+#[test]
+fn a_fork_is_warm_and_its_writes_are_private_attack_176() {
+    let island = Island::new();
+    let fork = "deps = { path = \"~/.deps\", policy = \"fork\" }";
+    let repository = repository(&island, fork);
+    // What is the user's is not taken without being asked for.
+    repository.holm(&["up", "a"]).exits(4);
+    repository.holm(&["trust", "--yes"]).ok();
+    repository.up("a");
+    repository.up("b");
+    let look = "cat ~/.deps/pkg/one ~/.deps/index; ls ~/.deps ~/.deps/pkg | tr '\\n' ' '";
+    let plain = "one\nindex\n/home/.deps: index pkg";
+    let seen = island.sh("a", look).ok().out();
+    assert!(seen.starts_with("one\nindex\n"), "{seen} {plain}");
+    let poison = "echo poison > ~/.deps/pkg/one; echo poison > ~/.deps/pkg/new; rm ~/.deps/index;
+        mv ~/.deps/pkg ~/.deps/pkg2 && mv ~/.deps/pkg2 ~/.deps/pkg";
+    island.sh("a", poison).ok();
+    assert_eq!(island.sh("b", look).ok().out(), seen);
+    repository.up("c");
+    assert_eq!(island.sh("c", look).ok().out(), seen);
+    // Neither does the user's own directory change.
+    let own = island.run(
+        &island.home(),
+        "sh",
+        &["-c", "cat .deps/pkg/one; ls .deps .deps/pkg"],
+    );
+    let own = own.ok().out();
+    assert!(
+        own.starts_with("one\n") && own.contains("index") && !own.contains("new"),
+        "{own}"
+    );
+    island.holm(&["restart", "a"]).ok();
+    let kept = island.sh("a", "cat ~/.deps/pkg/one ~/.deps/pkg/new; ls ~/.deps");
+    assert_eq!(kept.ok().out(), "poison\npoison\npkg");
+    // The snapshot is one, whoever uses it, and goes when nobody does.
+    let disk = island.holm(&["df", "--json"]).json();
+    assert_eq!(disk["layers"].as_array().unwrap().len(), 1, "{disk}");
+    assert_eq!(disk["layers"][0]["used_by"], 3);
+    island.holm(&["rm", "a", "b", "c"]).ok();
+    let gone = island.holm(&["gc", "--all", "--json"]).json();
+    let gone = gone["removed"].as_array().unwrap().iter();
+    assert_eq!(gone.filter(|gone| gone["kind"] == "layer").count(), 1);
+}
+
+#[test]
+fn what_is_shared_can_be_poisoned_and_that_is_said_attack_176() {
+    let island = Island::new();
+    let shared = "deps = { path = \"~/.deps\", policy = \"shared\" }";
+    let repository = repository(&island, shared);
+    repository.holm(&["trust", "--yes"]).ok();
+    let made = repository.holm(&["up", "a", "--json"]).json();
+    let notes = made["notes"].to_string();
+    assert!(notes.contains("the cache deps is shared"), "{notes}");
+    repository.up("b");
+    assert_eq!(island.sh("a", "ls -A ~/.deps").ok().out(), "");
+    island.sh("a", "echo poison > ~/.deps/one").ok();
+    assert_eq!(island.sh("b", "cat ~/.deps/one").ok().out(), "poison");
+    // It is a directory of the project, not the user's.
+    assert!(!island.home().join(".deps/one").exists());
+    assert!(island.home().join(".deps/index").exists());
+}
+
+#[test]
+fn what_is_not_there_begins_empty_and_places_may_be_anywhere() {
+    let island = Island::new();
+    let caches = "absent = { path = \"~/.absent\" }\nown = { path = \".cache/deps\" }\n\
+        alone = { path = \"/srv/cache\", policy = \"isolated\" }";
+    let repository = repository(&island, caches);
+    repository.write(".cache/deps/x", "warm\n");
+    repository.holm(&["trust", "--yes"]).ok();
+    repository.up("a");
+    repository.up("b");
+    let script = "ls -A ~/.absent /srv/cache; cat .cache/deps/x; \
+        for place in ~/.absent /srv/cache .cache/deps; do echo mine > $place/y || exit 1; done; \
+        git status --porcelain";
+    for label in ["a", "b"] {
+        let seen = island.sh(label, script).ok().out();
+        assert_eq!(seen.matches("warm").count(), 1, "{seen}");
+        assert!(!seen.contains("y\n") && !seen.contains("??"), "{seen}");
+    }
+    // Untrusted, only what is the project's own is taken.
+    repository.write(
+        "holm.toml",
+        "[caches]\nown = { path = \".cache/deps\" }\nx = { path = \"~/.deps\" }\n",
+    );
+    repository.commit("another");
+    repository.holm(&["up", "c", "--untrusted"]).ok();
+    let seen = island.sh("c", "cat .cache/deps/x; ls -A ~/.deps 2>/dev/null | wc -l");
+    assert_eq!(seen.ok().out(), "warm\n0");
+}
+
+#[test]
+fn setup_reads_caches_and_its_layer_holds_nothing_of_them() {
+    let island = Island::new();
+    let repository = repository(&island, "deps = { path = \"~/.deps\" }");
+    let config = "[project]\nsetup = [\"mkdir node_modules && cp ~/.deps/pkg/one node_modules/one && echo x > ~/.deps/made\"]\n\
+        [caches]\ndeps = { path = \"~/.deps\" }\n";
+    repository.write("holm.toml", config);
+    repository.write(".gitignore", "node_modules\n");
+    repository.commit("set up");
+    repository.holm(&["trust", "--yes"]).ok();
+    repository.up("a");
+    let seen = island.sh("a", "cat node_modules/one; ls ~/.deps | tr '\\n' ' '");
+    assert_eq!(seen.ok().out(), "one\nindex pkg ");
+}
