@@ -25,7 +25,7 @@ pub fn dispatch() {
         init::main(first.as_bytes());
     }
     if first == KEEPER {
-        keeper::main();
+        keeper::main(&arguments.next().unwrap_or_default());
     }
     if first == MEASURE {
         measure::main();

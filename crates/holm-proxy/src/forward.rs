@@ -218,7 +218,7 @@ mod tests {
     async fn both_loopback_addresses_lead_inside_and_each_direction_ends_by_itself() {
         let (inside, outside) = (server("one").await, free_port().await);
         let bound = bind(outside).unwrap();
-        let _forward = Forward::begin(bound, to(inside), &Here, &Traffic::default());
+        let _forward = Forward::begin(bound, to(inside), &Here, &Traffic::for_files(4096));
         for address in ["127.0.0.1", "::1"] {
             let mut client = TcpStream::connect((address, outside)).await.unwrap();
             client.write_all(b" and more").await.unwrap();
@@ -233,7 +233,7 @@ mod tests {
     async fn leading_elsewhere_moves_new_connections_and_no_others() {
         let (one, two, outside) = (server("one").await, server("two").await, free_port().await);
         let bound = bind(outside).unwrap();
-        let forward = Forward::begin(bound, to(one), &Here, &Traffic::default());
+        let forward = Forward::begin(bound, to(one), &Here, &Traffic::for_files(4096));
         let mut early = TcpStream::connect(("127.0.0.1", outside)).await.unwrap();
         assert_eq!(hear(&mut early, 3).await, "one");
         forward.lead_to(to(two));
@@ -252,7 +252,7 @@ mod tests {
     async fn where_nobody_listens_the_connection_is_reset() {
         let (inside, outside) = (free_port().await, free_port().await);
         let bound = bind(outside).unwrap();
-        let _forward = Forward::begin(bound, to(inside), &Here, &Traffic::default());
+        let _forward = Forward::begin(bound, to(inside), &Here, &Traffic::for_files(4096));
         let mut client = TcpStream::connect(("127.0.0.1", outside)).await.unwrap();
         let error = client.read(&mut [0]).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);

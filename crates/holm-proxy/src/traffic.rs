@@ -12,11 +12,14 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Connections from outside that one workspace may have at a time. Each takes two descriptors of
 /// the daemon.
-pub const MOST_CONNECTIONS: usize = 512;
+const MOST_CONNECTIONS: usize = 512;
 
 /// A handle; clones share everything.
-#[derive(Clone, Default)]
-pub struct Traffic(Arc<Mutex<HashMap<WorkspaceId, Arc<Line>>>>);
+#[derive(Clone)]
+pub struct Traffic {
+    lines: Arc<Mutex<HashMap<WorkspaceId, Arc<Line>>>>,
+    most: usize,
+}
 
 #[derive(Default)]
 struct Line {
@@ -36,11 +39,20 @@ pub struct Counted<S> {
 // === impl Traffic ===
 
 impl Traffic {
+    /// For a daemon that may have so many files open: one workspace takes at most a quarter.
+    pub fn for_files(files: u64) -> Self {
+        let fitting = usize::try_from(files / 8).unwrap_or(MOST_CONNECTIONS);
+        Self {
+            lines: Arc::default(),
+            most: fitting.clamp(1, MOST_CONNECTIONS),
+        }
+    }
+
     /// Counts a new connection; `None` when the workspace has as many as it may.
     pub fn connect(&self, id: &WorkspaceId) -> Option<Connection> {
-        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         let line = lines.entry(id.clone()).or_default();
-        if line.connections.load(Ordering::Relaxed) >= MOST_CONNECTIONS {
+        if line.connections.load(Ordering::Relaxed) >= self.most {
             return None;
         }
         line.connections.fetch_add(1, Ordering::Relaxed);
@@ -50,14 +62,14 @@ impl Traffic {
 
     /// Something moved that is not counted here.
     pub fn note(&self, id: &WorkspaceId) {
-        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         let line = lines.entry(id.clone()).or_default();
         line.has_moved.store(true, Ordering::Relaxed);
     }
 
     /// The workspaces that had traffic since this was last called.
     pub fn take_moved(&self) -> Vec<WorkspaceId> {
-        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         let mut moved = Vec::new();
         lines.retain(|id, line| {
             if line.has_moved.swap(false, Ordering::Relaxed) {
@@ -143,7 +155,7 @@ mod tests {
 
     #[test]
     fn connections_are_counted_and_have_a_limit() {
-        let traffic = Traffic::default();
+        let traffic = Traffic::for_files(4096);
         let (one, other) = (WorkspaceId::random(), WorkspaceId::random());
         let mut connections: Vec<_> = (0..MOST_CONNECTIONS)
             .map(|_| traffic.connect(&one).unwrap())
@@ -155,8 +167,15 @@ mod tests {
     }
 
     #[test]
+    fn where_few_files_may_be_open_the_limit_is_lower() {
+        for (files, most) in [(0, 1), (1024, 128), (4096, 512), (u64::MAX, 512)] {
+            assert_eq!(Traffic::for_files(files).most, most, "{files}");
+        }
+    }
+
+    #[test]
     fn what_moved_is_told_once() {
-        let traffic = Traffic::default();
+        let traffic = Traffic::for_files(4096);
         let one = WorkspaceId::random();
         let connection = traffic.connect(&one).unwrap();
         assert_eq!(traffic.take_moved(), std::slice::from_ref(&one));

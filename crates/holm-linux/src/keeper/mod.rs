@@ -24,6 +24,7 @@ use crate::cgroup::{self, Group};
 use crate::launch::{self, Launched, descriptors};
 use crate::layout::WorkspaceDirs;
 use crate::machine;
+use crate::open_files;
 use crate::sys;
 use crate::wire::{
     Defence, Doorway, FromInit, Incarnation, LastRun, LaunchAnswer, LaunchFailure, LaunchPlan,
@@ -36,6 +37,7 @@ use outside::Outside;
 use registry::{Init, Registry};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
@@ -51,8 +53,10 @@ const EGRESS: &str = "egress";
 /// How long init may take for one message before it is taken for broken.
 const INIT_PATIENCE: Duration = Duration::from_secs(10);
 
-/// The role: the plan comes on stdin, one answer goes to stdout, stderr is the log.
-pub fn main() -> ! {
+/// The role: the plan comes on stdin, one answer goes to stdout, stderr is the log. The argument, if
+/// there is one, is the limit of open files.
+pub fn main(files: &OsStr) -> ! {
+    open_files::take(files);
     let code = match set_up() {
         Ok(keeper) => {
             answer(&LaunchAnswer::Ready);
@@ -375,5 +379,8 @@ pub fn command(program: &Path, log: File) -> Command {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(log);
+    if let Some(limit) = open_files::inherited() {
+        command.arg(limit.to_string());
+    }
     command
 }

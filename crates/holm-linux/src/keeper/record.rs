@@ -159,13 +159,17 @@ impl State {
 
 /// `egress.jsonl` becomes `egress.jsonl.1`, and so on; the oldest goes.
 fn rotate(path: &Path) -> io::Result<()> {
-    for number in (1..FILES - 1).rev() {
-        match std::fs::rename(older(path, number), older(path, number + 1)) {
+    let full = (1..FILES - 1)
+        .rev()
+        .map(|number| (older(path, number), number + 1));
+    for (from, number) in full.chain([(path.to_owned(), 1)]) {
+        match std::fs::rename(from, older(path, number)) {
+            // Somebody deleted it; that must not end the record.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             renamed => renamed?,
         }
     }
-    std::fs::rename(path, older(path, 1))
+    Ok(())
 }
 
 /// All files of a record, the oldest first, whether they are there or not.
@@ -223,4 +227,95 @@ fn line(entry: &Entry) -> Value {
         "allow": entry.line_that_allows(),
         "count": 1,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use holm_core::egress::Reason;
+
+    fn refusal(name: &str) -> Entry {
+        Entry {
+            kind: EntryKind::Resolve(Reason::NotListed),
+            name: Some(name.to_owned()),
+            address: None,
+            port: None,
+            process: Some(Process {
+                pid: 7,
+                name: name.to_owned(),
+            }),
+        }
+    }
+
+    fn lines(path: &Path) -> Vec<Value> {
+        let text = std::fs::read_to_string(path).unwrap();
+        let lines = text.lines();
+        lines
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn the_newest_five_files_are_kept_and_each_is_full() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("egress.jsonl");
+        let record = Record::new(path.clone());
+        // Long names, so that it is soon; each is another, so that none is only counted.
+        let long = "x".repeat(200_000);
+        let mut written = 0;
+        for number in 0..110 {
+            record.write(&refusal(&format!("{number}-{long}")));
+            written += 1;
+        }
+        let kept: Vec<PathBuf> = files(&path)
+            .into_iter()
+            .filter(|file| file.exists())
+            .collect();
+        assert_eq!(kept, files(&path), "five, the oldest first");
+        assert_eq!(place.path().read_dir().unwrap().count(), 5);
+        let mut numbers = Vec::new();
+        for file in &kept {
+            let length = file.metadata().unwrap().len();
+            assert!(length <= LARGEST, "{length}");
+            assert!(*file == path || length > LARGEST - 1_000_000, "{length}");
+            numbers.extend(lines(file).iter().map(|line| {
+                let name = line["name"].as_str().unwrap();
+                name.split('-').next().unwrap().parse::<u32>().unwrap()
+            }));
+        }
+        // Without a gap, to the last one that was written.
+        let first = numbers[0];
+        assert!(first > 0, "the oldest are gone");
+        assert_eq!(numbers, (first..written).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_record_that_was_deleted_goes_on() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("egress.jsonl");
+        let record = Record::new(path.clone());
+        let long = "x".repeat(2_000_000);
+        record.write(&refusal(&format!("a{long}")));
+        std::fs::remove_file(&path).unwrap();
+        for name in ["b", "c"] {
+            record.write(&refusal(&format!("{name}{long}")));
+        }
+        assert_eq!(lines(&path).len(), 1);
+    }
+
+    #[test]
+    fn what_a_guest_calls_things_is_one_line() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("egress.jsonl");
+        let record = Record::new(path.clone());
+        let forged = "a\n{\"kind\":\"connect\",\"name\":\"forged\"}\r\u{1b}[2J\"\\\u{85}\u{2028}";
+        record.write(&refusal(forged));
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(text.matches('\n').count(), 1);
+        assert!(!text.contains(['\r', '\u{1b}']), "{text}");
+        let found = lines(&path);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0]["name"], forged);
+        assert_eq!(found[0]["kind"], "resolve");
+    }
 }

@@ -4,6 +4,7 @@ use super::dial::NotDialled;
 use super::relay::{self, Relayed};
 use super::{Carried, Entry, EntryKind, Gateway, Process, Service, Surroundings};
 use holm_core::egress::{Reason, parse_query};
+use rustix::io::Errno;
 use rustix::net::sockopt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -182,7 +183,8 @@ impl<S: Surroundings> Gateway<S> {
         });
     }
 
-    /// Connects outward for somebody who is not inside, as the workspace may.
+    /// Connects outward for somebody who is not inside, as the workspace may. `PermissionDenied` when
+    /// the policy says no.
     pub async fn dial_out(&self, host: &str, port: u16) -> io::Result<Outward<S>> {
         let target = match host.parse::<IpAddr>() {
             Ok(address) => Target::Address(address),
@@ -190,21 +192,32 @@ impl<S: Surroundings> Gateway<S> {
                 Ok(name) => Target::Name(name),
                 Err(reason) => {
                     self.not_resolved(host, None, reason);
-                    return Err(io::ErrorKind::ConnectionRefused.into());
+                    return Err(Errno::ACCESS.into());
                 }
             },
         };
-        let Some(registered) = self.register(target, port, None) else {
-            return Err(io::ErrorKind::ConnectionRefused.into());
+        let Some(registered) = self.register(target.clone(), port, None) else {
+            let (name, address) = match target {
+                Target::Name(name) => (Some(name), None),
+                Target::Address(address) => (None, Some(address)),
+            };
+            self.record(Entry {
+                kind: EntryKind::Refuse(Reason::TooMuch),
+                name,
+                address,
+                port: Some(port),
+                process: None,
+            });
+            return Err(Errno::CONNREFUSED.into());
         };
         match self.dial(&registered.open).await {
             Ok(stream) => Ok(Outward { stream, registered }),
             Err(not) => {
                 let error = match &not {
-                    NotDialled::Refused { .. } => io::ErrorKind::ConnectionRefused.into(),
+                    NotDialled::Refused { .. } => Errno::ACCESS.into(),
                     NotDialled::Failed(error) => match error.raw_os_error() {
                         Some(code) => io::Error::from_raw_os_error(code),
-                        None => io::ErrorKind::HostUnreachable.into(),
+                        None => Errno::HOSTUNREACH.into(),
                     },
                 };
                 self.record_not_dialled(&registered.open, not, None);

@@ -11,9 +11,10 @@ async fn endpoint() -> (u16, Here) {
     let here = Here::default();
     let dial = here.clone();
     let id = WorkspaceId::random();
-    let port =
-        server(move |stream| socks::serve(stream, dial.clone(), id.clone(), Traffic::default()))
-            .await;
+    let port = server(move |stream| {
+        socks::serve(stream, dial.clone(), id.clone(), Traffic::for_files(4096))
+    })
+    .await;
     (port, here)
 }
 

@@ -93,6 +93,7 @@ pub fn run(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
         startup::private_dir(&paths.data_dir.join(name))?;
     }
     log_to(&paths.data_dir.join("daemon.log"))?;
+    holm_linux::open_files::raise();
     let runtime = runtime::build(&mut Builder::new_multi_thread())?;
     let served = runtime.block_on(serve(paths, ready));
     if let Err(fault) = &served {

@@ -274,6 +274,9 @@ fn a_changed_file_changes_nothing_until_it_is_taken_over() {
     edit("[egress]\nmode = \"allow\"\nallow = [\"web.test\", \"10.9.9.9\", \"evil.test\"]\n");
     assert_eq!(code("http://10.9.9.9/"), Some(7));
     assert_eq!(code("http://evil.test/"), Some(6));
+    island.holm(&["restart", "x"]).ok();
+    assert_eq!(code("http://10.9.9.9/"), Some(7));
+    assert_eq!(code("http://evil.test/"), Some(6));
     // An address of a private network needs a person.
     let refused = island.holm(&["reload", "x", "--json"]).error(4);
     assert_eq!(refused["code"], "not_trusted");
@@ -309,6 +312,57 @@ fn a_changed_file_changes_nothing_until_it_is_taken_over() {
     edit("[egress]\nmode = \"sometimes\"\n");
     island.holm(&["reload", "x"]).exits(2);
     assert_eq!(code("http://web.test/"), Some(0));
+}
+
+/// Names and programs are called by the guest whatever it likes.
+#[test]
+fn nothing_that_a_guest_says_forges_a_line_of_the_record() {
+    let Some(world) = World::new() else { return };
+    let island = world.island();
+    world.up("x", ALLOW);
+    let forge = r#"
+import ctypes, re, socket
+server = re.search(r"nameserver (\S+)", open("/etc/resolv.conf").read())[1]
+evil = b'a\n{"kind":"connect","name":"forged"}\r\x1b[2J'
+ctypes.CDLL(None).prctl(15, b"p\n\x1b[31mforged", 0, 0, 0)
+family = socket.AF_INET6 if ":" in server else socket.AF_INET
+for label in (evil, b"web.test", b"web\0", b'"', b"\xff\xc2\x9b2J"):
+    s = socket.socket(family, socket.SOCK_DGRAM); s.settimeout(20); s.connect((server, 53))
+    name = bytes([len(label)]) + label + b"\x04test\0"
+    s.send(b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0" + name + b"\0\x01\0\x01")
+    print(s.recv(500)[3] & 15)
+s = socket.create_connection(("web.test", 443), 20)
+hello = evil + b".test"
+s.sendall(b"\x16\x03\x01" + len(hello).to_bytes(2) + hello); s.recv(1); s.close()
+for _ in range(2):
+    try: socket.create_connection(("198.51.100.10", 80), 20)
+    except ConnectionRefusedError: pass
+"#;
+    let said = island.python("x", forge).ok().out();
+    assert!(said.lines().all(|code| code != "0"), "{said}");
+    eventually("it is written down", || {
+        let record = world.record("x");
+        let made = !entries(&record, "connect", "web.test").is_empty();
+        made && !entries(&record, "refuse", "198.51.100.10").is_empty()
+    });
+    let id = island.holm(&["show", "x", "--json"]).json()["id"].clone();
+    let kept = island.data().join("workspaces").join(id.as_str().unwrap());
+    let text = std::fs::read_to_string(kept.join("egress.jsonl")).unwrap();
+    for line in text.lines() {
+        let entry: Value = serde_json::from_str(line).unwrap();
+        assert_ne!(entry["name"], "forged");
+        assert!(entry["time"].is_string() && entry["count"].is_u64());
+    }
+    for shown in [
+        text,
+        island.holm(&["egress", "x"]).ok().out(),
+        island.holm(&["egress", "x", "--json"]).ok().out(),
+    ] {
+        let steers = |c: char| c != '\n' && (c.is_control() || c == '\u{2028}');
+        assert!(!shown.contains(steers), "{}", shown.escape_debug());
+        let begins = |line: &str| line.starts_with("{\"kind\":\"connect\",\"name\"");
+        assert!(!shown.lines().any(begins), "{shown}");
+    }
 }
 
 #[test]

@@ -27,6 +27,7 @@ mod attacks_protected;
 mod attacks_trash;
 mod bad_input;
 mod browser;
+mod browser_outward;
 mod browser_previews;
 mod build_tools;
 mod caches;

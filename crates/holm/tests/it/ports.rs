@@ -288,6 +288,53 @@ fn databases_are_reached_with_their_own_clients() {
 }
 
 #[test]
+fn ssh_is_reached_with_its_own_client() {
+    let island = Island::new();
+    let repository = island.repository("shop");
+    repository.write("holm.toml", "[ports]\nssh = 2222\n");
+    repository.commit("ports");
+    let home = island.home();
+    let key = home.join("key").display().to_string();
+    let quiet = ["-q", "-t", "ed25519", "-N", "", "-f", &key];
+    island.run(&home, "ssh-keygen", &quiet).ok();
+    let public = std::fs::read_to_string(format!("{key}.pub")).unwrap();
+    for label in ["one", "two"] {
+        repository.up(label);
+        let script = format!(
+            "mkdir -p ~/ssh && cd ~/ssh && echo '{}' > allowed && echo {label} > /tmp/who \
+             && ssh-keygen -q -t ed25519 -N '' -f host",
+            public.trim()
+        );
+        island.sh(label, &script).ok();
+        let options = "-o Port=2222 -o ListenAddress=127.0.0.1 -o UsePAM=no -o StrictModes=no \
+             -o PidFile=none -o HostKey=$HOME/ssh/host -o AuthorizedKeysFile=$HOME/ssh/allowed";
+        let server = format!("exec /usr/sbin/sshd -D -e -f /dev/null {options}");
+        background(&island, label, &server);
+        let port = host_port(&island, label, 2222).to_string();
+        let user = island.sh(label, "id -un").ok().out();
+        let ssh = |address: &str, command: &str| {
+            let there = format!("{user}@{address}");
+            let mut arguments = vec!["-F", "none", "-i", &key, "-p", &port];
+            for option in [
+                "BatchMode=yes",
+                "IdentitiesOnly=yes",
+                "StrictHostKeyChecking=no",
+                "UserKnownHostsFile=/dev/null",
+            ] {
+                arguments.extend(["-o", option]);
+            }
+            island
+                .run(&home, "ssh", &[&arguments[..], &[&there, command]].concat())
+                .ok()
+                .out()
+        };
+        assert_eq!(ssh("127.0.0.1", "cat /tmp/who"), label);
+        assert_eq!(ssh("::1", "head -c 3000000 /dev/zero | wc -c"), "3000000");
+        assert_eq!(ssh("::1", "head -c 3000000 /dev/zero").len(), 3_000_000);
+    }
+}
+
+#[test]
 fn traffic_of_a_route_counts_as_use() {
     let island = Island::new();
     let repository = shop(&island);

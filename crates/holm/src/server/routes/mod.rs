@@ -22,6 +22,7 @@ use holm_engine::{Driver, Notice};
 use holm_proxy::socks::Outside;
 use holm_proxy::{Inside, Island, Port, Table, Traffic};
 use keep::{Command, Keep};
+use rustix::process::{Resource, getrlimit};
 use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -69,7 +70,8 @@ impl Routes {
             // When nobody hears it any more the daemon ends.
             let _ = heard.send(Command::Notice(id.clone(), notice));
         });
-        let traffic = Traffic::default();
+        let files = getrlimit(Resource::Nofile).current;
+        let traffic = Traffic::for_files(files.unwrap_or(u64::MAX));
         let routes = Self {
             table: Table::default(),
             inward: Inward {
