@@ -213,7 +213,7 @@ fn shared_services_and_services_are_found_by_name() {
     let mut service = Running::new(&mut world.on_machine(&["/usr/bin/python3", "-c", server]));
     service.says("ready");
     let shared = "[shared.cache]\naddress = \"127.0.0.1:6390\"\nport = 6379\n\n\
-        [services.db]\nrun = \"true\"\n\n[egress]\nmode = \"none\"\n";
+        [services.db]\nrun = \"sleep 100000\"\n\n[egress]\nmode = \"none\"\n";
     let repository = island.repository("declares");
     repository.write("holm.toml", shared);
     repository.commit("configure");
