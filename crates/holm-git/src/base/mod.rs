@@ -84,12 +84,10 @@ pub fn build_base(
 fn discard(path: &Path) {
     for _ in 0..REMOVALS {
         // The first error is the one to tell; what is left is removed by the next build.
-        match std::fs::remove_dir_all(path) {
-            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
-                std::thread::sleep(LOCK_POLL);
-            }
-            _ => return,
+        if std::fs::remove_dir_all(path).is_ok() || !path.exists() {
+            return;
         }
+        std::thread::sleep(LOCK_POLL);
     }
 }
 
