@@ -5,7 +5,7 @@ use super::kept::Doors;
 use super::limits::Limits;
 use super::outside::Outside;
 use crate::launch::descriptors::send;
-use crate::process;
+use crate::process::{self, Standstill};
 use crate::wire::{FromInit, LaunchPlan, Spawn, Status, ToInit};
 use holm_engine::Isolation;
 use holm_engine::driver::ToldPort;
@@ -118,6 +118,7 @@ impl Registry {
             let state = self.state();
             state.starting.len() + state.running.len()
         };
+        let stands = process::standstill(self.init.pid);
         Status {
             version: self.plan.version,
             id: self.plan.id.clone(),
@@ -126,7 +127,8 @@ impl Registry {
                 ..self.isolation.clone()
             },
             ending: self.why_ended().map(str::to_owned),
-            trouble: process::standstill(self.init.pid).map(|how| format!("init {how}")),
+            trouble: stands.map(|how| format!("init {how}")),
+            is_init_ending: stands == Some(Standstill::Ending),
             commands,
             program: Some(self.plan.program.clone()),
         }
