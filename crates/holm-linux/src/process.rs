@@ -6,6 +6,7 @@ use crate::wire::Incarnation;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use std::fmt;
 use std::time::Duration;
 
 /// How long a process may be in a wait that nothing interrupts before it counts as stuck. Heavy disk
@@ -14,6 +15,17 @@ const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 /// Of the flags in `/proc/<pid>/stat`: it is ending.
 const EXITING: u64 = 0x4;
+
+/// Why a process cannot answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standstill {
+    Frozen,
+    Stopped,
+    /// In the kernel, where nothing interrupts it.
+    Hanging,
+    /// It was killed or ends by itself; in a moment it is gone.
+    Ending,
+}
 
 struct Stat {
     state: char,
@@ -49,26 +61,38 @@ fn is_killed(pid: i32) -> bool {
     pending.into_iter().any(|mask| mask & kill != 0)
 }
 
-/// Why a process cannot answer, if it is stopped or frozen, is ending, or hangs in the kernel. Blocks
-/// when it seems to hang.
-pub fn standstill(pid: i32) -> Option<&'static str> {
+/// Why a process cannot answer, if it cannot. Blocks when it seems to hang.
+pub fn standstill(pid: i32) -> Option<Standstill> {
     if cgroup::is_frozen(pid) {
-        return Some("is frozen");
+        return Some(Standstill::Frozen);
     }
     if stat(pid)?.flags & EXITING != 0 || is_killed(pid) {
-        return Some("is ending");
+        return Some(Standstill::Ending);
     }
     let mut waited = Duration::ZERO;
     let pause = Duration::from_millis(20);
     loop {
         match stat(pid)?.state {
-            'T' | 't' => return Some("is stopped"),
-            'D' if waited >= LONGEST_WAIT => return Some("hangs in the kernel"),
+            'T' | 't' => return Some(Standstill::Stopped),
+            'D' if waited >= LONGEST_WAIT => return Some(Standstill::Hanging),
             'D' => {}
             _ => return None,
         }
         std::thread::sleep(pause);
         waited += pause;
+    }
+}
+
+// === impl Standstill ===
+
+impl fmt::Display for Standstill {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Frozen => "is frozen",
+            Self::Stopped => "is stopped",
+            Self::Hanging => "hangs in the kernel",
+            Self::Ending => "is ending",
+        })
     }
 }
 
@@ -142,7 +166,7 @@ mod tests {
         real.kill();
         assert!(real.ends_within(Duration::from_secs(10)));
         assert!(!real.is_alive(), "a zombie is not alive");
-        assert_eq!(standstill(pid), Some("is ending"));
+        assert_eq!(standstill(pid), Some(Standstill::Ending));
         child.wait().unwrap();
     }
 }

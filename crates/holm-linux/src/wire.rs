@@ -303,6 +303,9 @@ pub struct Status {
     /// Why nothing can be done inside, although the keeper answers.
     #[serde(default)]
     pub trouble: Option<String>,
+    /// Init is ending, and in a moment the keeper says why.
+    #[serde(default)]
+    pub is_init_ending: bool,
     /// Why the keeper is just ending it, if it is.
     #[serde(default)]
     pub ending: Option<String>,

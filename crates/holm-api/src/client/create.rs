@@ -33,10 +33,22 @@ impl CreateStream {
     /// The next `progress`, or the `workspace` that ends the stream.
     pub async fn next(&mut self) -> Result<CreateEvent, Fault> {
         loop {
-            match self.lines.next().await? {
-                CreateEvent::Begun { id } => self.begun = Some(id),
-                CreateEvent::Error(error) => return Err(ErrorBody { error }.into()),
+            match self.read().await? {
+                CreateEvent::Begun { .. } => {}
                 event => return Ok(event),
+            }
+        }
+    }
+
+    /// The next event of any kind.
+    async fn read(&mut self) -> Result<CreateEvent, Fault> {
+        match self.lines.next().await? {
+            CreateEvent::Error(error) => Err(ErrorBody { error }.into()),
+            event => {
+                if let CreateEvent::Begun { id } = &event {
+                    self.begun = Some(id.clone());
+                }
+                Ok(event)
             }
         }
     }
@@ -57,11 +69,17 @@ impl CreateStream {
     }
 
     /// Ends the creation and returns when the daemon has undone all of it.
-    pub async fn cancel(self) -> Result<(), Fault> {
-        match &self.begun {
-            Some(id) => self.client.cancel(id).await.map(|_| ()),
-            // Nothing was begun that would have to be undone; closing the connection is enough.
-            None => Ok(()),
-        }
+    pub async fn cancel(mut self) -> Result<(), Fault> {
+        let id = loop {
+            if let Some(id) = &self.begun {
+                break id;
+            }
+            match self.read().await {
+                Ok(CreateEvent::Begun { .. } | CreateEvent::Progress { .. }) => {}
+                // One that was there already, or none: nothing was made.
+                Ok(_) | Err(_) => return Ok(()),
+            }
+        };
+        self.client.cancel(id).await.map(|_| ())
     }
 }

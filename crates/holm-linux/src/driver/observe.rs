@@ -6,7 +6,7 @@ use crate::Layout;
 use crate::cgroup;
 use crate::keeper::DISK;
 use crate::layout::WorkspaceDirs;
-use crate::process;
+use crate::process::{self, Standstill};
 use crate::sys::lock;
 use crate::wire::{Answer, Incarnation, LastRun, Op, Status};
 use holm_core::plan::{Base, Files, Keeper, Observed};
@@ -20,9 +20,9 @@ use std::time::Duration;
 
 /// While a keeper is asked, it is looked at this often.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
-/// How long a keeper that no longer answers may take to end.
+/// How long a keeper that is ending may take before it is said to be broken.
 const PAUSE: Duration = Duration::from_millis(10);
-const PAUSES: usize = 20;
+const PAUSES: usize = 50;
 
 pub async fn observe(layout: &Layout, spec: &WorkspaceSpec) -> Result<Sighting, Fault> {
     let id = workspace_id(spec)?;
@@ -70,25 +70,27 @@ async fn observe_keeper(dirs: &WorkspaceDirs, id: &WorkspaceId) -> Result<Seen, 
     let answer = loop {
         // One that cannot answer is not waited for.
         let stands = tokio::task::spawn_blocking(move || process::standstill(pid));
-        if let Ok(Some(how)) = stands.await {
-            return broken(format!("its keeper {how}"));
+        match stands.await {
+            Ok(Some(Standstill::Ending)) => break None,
+            Ok(Some(how)) => return broken(format!("its keeper {how}")),
+            Ok(None) | Err(_) => {}
         }
         if let Ok(answer) = tokio::time::timeout(LOOK_AGAIN, &mut asked).await {
-            break answer;
+            break answer.ok();
         }
     };
-    match answer {
-        Ok(Answer::Status(status)) if status.id == id.as_str() => {
-            return match (&status.ending, status.trouble.clone()) {
-                (None, None) => Ok((Keeper::Running, Some(status), None)),
-                // Whoever wants it to run has to wait for the end first.
-                (Some(why), _) => Ok((Keeper::Broken, None, Some(ended(why)))),
-                (None, Some(trouble)) => broken(trouble),
-            };
-        }
-        Ok(_) | Err(_) => {}
+    if let Some(Answer::Status(status)) = answer
+        && status.id == id.as_str()
+        && !status.is_init_ending
+    {
+        return match (&status.ending, status.trouble.clone()) {
+            (None, None) => Ok((Keeper::Running, Some(status), None)),
+            // Whoever wants it to run has to wait for the end first.
+            (Some(why), _) => Ok((Keeper::Broken, None, Some(ended(why)))),
+            (None, Some(trouble)) => broken(trouble),
+        };
     }
-    // One that is just ending no longer answers, and says in a moment why.
+    // One that is just ending says in a moment why, or was killed.
     for _ in 0..PAUSES {
         if holder()?.is_none() {
             return Ok(without_keeper(dirs));

@@ -6,7 +6,7 @@ use super::limits::Limits;
 use super::outside::Outside;
 use super::services::Services;
 use crate::launch::descriptors::send;
-use crate::process;
+use crate::process::{self, Standstill};
 use crate::wire::{FromInit, LaunchPlan, Spawn, Status, ToInit};
 use holm_engine::Isolation;
 use holm_engine::driver::ToldPort;
@@ -140,6 +140,7 @@ impl Registry {
                 .filter(|purpose| *purpose == Purpose::Command)
                 .count()
         };
+        let stands = process::standstill(self.init.pid);
         Status {
             version: self.plan.version,
             id: self.plan.id.clone(),
@@ -148,7 +149,8 @@ impl Registry {
                 ..self.isolation.clone()
             },
             ending: self.why_ended().map(str::to_owned),
-            trouble: process::standstill(self.init.pid).map(|how| format!("init {how}")),
+            trouble: stands.map(|how| format!("init {how}")),
+            is_init_ending: stands == Some(Standstill::Ending),
             commands,
             services: self
                 .services()

@@ -273,10 +273,8 @@ async fn follow(
     progress: &RefCell<Progress<'_>>,
     mut interrupted: watch::Receiver<bool>,
 ) -> Result<Workspace, Fault> {
-    let mut creation = tokio::select! {
-        creation = client.create(request) => creation?,
-        _ = interrupted.wait_for(|is| *is) => return Err(cancelled()),
-    };
+    // Not given up on a signal: the answer has to come before the daemon can be asked to undo.
+    let mut creation = client.create(request).await?;
     let tell = |step: &str, done, total| progress.borrow_mut().tell(step, done, total);
     tokio::select! {
         workspace = creation.finish(tell) => return workspace,
