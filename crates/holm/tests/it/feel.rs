@@ -2,7 +2,7 @@
 //! readers that go away.
 
 use crate::support::{Act, Island, Ran, Repository, Running, eventually, play};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -37,6 +37,21 @@ fn bases(island: &Island) -> Vec<PathBuf> {
         .collect()
 }
 
+/// The git that fills a base.
+fn git_at_work(island: &Island) -> Option<Pid> {
+    let place = island.data().display().to_string();
+    let pids = std::fs::read_dir("/proc").unwrap().flatten();
+    let mut pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let pid = pids.find(|pid: &i32| {
+        let has = |file: &str, word: &str| {
+            let bytes = std::fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+            String::from_utf8_lossy(&bytes).contains(word)
+        };
+        has("cmdline", "read-tree") && (has("cmdline", &place) || has("environ", &place))
+    });
+    pid.and_then(Pid::from_raw)
+}
+
 #[track_caller]
 fn nothing_is_left(island: &Island) {
     assert_eq!(bases(island), Vec::<PathBuf>::new());
@@ -64,8 +79,9 @@ fn a_signal_while_a_base_is_built_undoes_everything() {
         let mut command = island.holm_command(&repository.path, arguments);
         command.stderr(File::create(&stderr).unwrap());
         let mut up = Running::new(&mut command);
-        eventually("the base is being built", || {
-            bases(&island).iter().any(|base| base.join("tree").exists())
+        // Held there: a base that is whole before the signal comes would rightly stay.
+        eventually("the base is being built, and stands still", || {
+            git_at_work(&island).is_some_and(|git| kill_process(git, Signal::STOP).is_ok())
         });
         up.signal(signal);
         assert_eq!(up.code(), Some(130), "{arguments:?}");
