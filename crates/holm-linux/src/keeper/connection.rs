@@ -92,6 +92,13 @@ fn answer(mut stream: UnixStream, registry: &Registry) -> io::Result<()> {
             None => say(&stream, &Answer::Services(Services::default())),
         },
         Op::Service { name, wish } => say(&stream, &wished(registry, &name, wish)),
+        Op::SetServices(declared) => {
+            let answer = match registry.services() {
+                Some(services) => services.declare(declared),
+                None => not_yet(),
+            };
+            say(&stream, &answer)
+        }
         Op::SetEgress(egress) => {
             let answer = match registry.outside().set_egress(&egress) {
                 Ok(()) => Answer::Done,
@@ -116,8 +123,12 @@ fn answer(mut stream: UnixStream, registry: &Registry) -> io::Result<()> {
 fn wished(registry: &Registry, name: &str, wish: ServiceWish) -> Answer {
     match registry.services() {
         Some(services) => services.wish(name, wish),
-        None => Answer::Refused("it is not started yet".to_owned()),
+        None => not_yet(),
     }
+}
+
+fn not_yet() -> Answer {
+    Answer::Refused("it is not started yet".to_owned())
 }
 
 pub fn say(mut stream: &UnixStream, answer: &Answer) -> io::Result<()> {
