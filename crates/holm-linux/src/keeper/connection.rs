@@ -24,11 +24,11 @@ pub fn serve(stream: UnixStream, registry: &Arc<Registry>) {
             return;
         };
         if let Err(error) = answer(stream, &registry) {
-            eprintln!("control connection: {error}");
+            complain!("control connection: {error}");
         }
     });
     if let Err(error) = spawned {
-        eprintln!("cannot serve a connection: {error}");
+        complain!("cannot serve a connection: {error}");
     }
 }
 

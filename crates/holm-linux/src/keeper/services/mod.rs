@@ -386,7 +386,7 @@ impl Supervisor {
             state.all_down = all_down;
         });
         if is_new && let Err(error) = self.write_down(&told) {
-            eprintln!("cannot write down how the services are: {error}");
+            complain!("cannot write down how the services are: {error}");
         }
     }
 
@@ -459,7 +459,7 @@ impl Supervisor {
         });
         if let Err(error) = spawned {
             // The group has heard it; the rest is told that it is gone when the time is up.
-            eprintln!("a service cannot be ended: {error}");
+            complain!("a service cannot be ended: {error}");
         }
     }
 
