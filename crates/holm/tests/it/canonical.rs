@@ -167,6 +167,17 @@ fn names_that_are_not_there_are_answered_with_those_that_are() {
     assert_eq!(error["code"], "port_not_found");
     let text = error.to_string();
     assert!(text.contains("wbe") && text.contains("api, web"), "{text}");
+    for empty in ["", "web,"] {
+        let error = island
+            .holm(&["checkout", "one", "--ports", empty, "--json"])
+            .error(2);
+        assert_eq!(error["code"], "usage");
+        let text = error.to_string();
+        assert!(
+            text.contains("empty") && text.contains("api, web"),
+            "{text}"
+        );
+    }
     island.holm(&["checkout", "nobody"]).exits(3);
     island.holm(&["checkout", "one", "--none"]).exits(2);
     island.holm(&["checkout", "--ports", "web"]).exits(2);
@@ -209,6 +220,47 @@ fn it_survives_daemons_and_stops_and_ends_with_the_workspace() {
     assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
     let none = island.holm(&["checkout", "--json"]).json();
     assert_eq!(none["checkout"], serde_json::json!([]));
+}
+
+/// What the events say of canonical ports, from the oldest on.
+fn told(island: &Island) -> Vec<String> {
+    let events = island.holm(&["events"]).ok().out();
+    let lines = events.lines().filter(|line| line.contains("checkout."));
+    let ends = lines.map(|line| line.rsplit("  ").next().unwrap_or_default().to_owned());
+    ends.collect()
+}
+
+#[test]
+fn events_tell_what_was_taken_and_released_and_only_that() {
+    let island = Island::new();
+    let repository = shop(&island, free_ports());
+    for label in ["one", "two"] {
+        repository.up(label);
+    }
+    let checkout = |arguments: &[&str]| island.holm(&[&["checkout"], arguments].concat()).ok();
+    checkout(&["one", "--ports", "web"]);
+    assert_eq!(told(&island), ["taken"]);
+    checkout(&["one", "--ports", "web"]);
+    assert_eq!(told(&island), ["taken"], "nothing changed");
+    checkout(&["two", "--ports", "web"]);
+    checkout(&["--none"]);
+    assert_eq!(told(&island), ["taken", "taken from one", "released"]);
+}
+
+#[test]
+fn a_workspace_that_does_not_run_gets_its_ports_and_it_is_said() {
+    let island = Island::new();
+    shop(&island, free_ports()).up("one");
+    let says = |arguments: &[&str]| island.holm(arguments).ok().stderr;
+    assert!(!says(&["checkout", "one"]).contains("holm start"));
+    island.holm(&["stop", "one"]).ok();
+    for arguments in [&["checkout", "one"][..], &["checkout"]] {
+        let said = says(arguments);
+        assert!(
+            said.contains("one is stopped") && said.contains("`holm start one`"),
+            "{said}"
+        );
+    }
 }
 
 #[test]
