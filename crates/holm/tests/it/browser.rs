@@ -190,6 +190,15 @@ fn the_command_line_can_be_had_and_says_what_is_missing() {
         .holm(&["open", "one", "nothing", "--print", "--json"])
         .error(3);
     assert_eq!(error["code"], "port_not_found");
+    // A port that there cannot be starts nothing.
+    island.holm(&["stop", "one"]).ok();
+    let error = island
+        .holm(&["open", "one", "99999", "--print", "--json"])
+        .error(3);
+    assert_eq!(error["code"], "port_not_found");
+    assert_eq!(island.states()["one"], "stopped");
+    island.holm(&["open", "one", "--print"]).ok();
+    assert_eq!(island.states()["one"], "running");
     island
         .holm(&["open", "nobody", "--print", "--json"])
         .error(3);
@@ -201,6 +210,42 @@ fn the_command_line_can_be_had_and_says_what_is_missing() {
         error["hint"].as_str().unwrap().contains("chromium"),
         "{error}"
     );
+}
+
+#[test]
+fn without_a_declared_port_it_says_what_listens() {
+    let island = Island::new();
+    island.repository("plain").up("plain");
+    let refused = || {
+        island
+            .holm(&["open", "plain", "--print", "--json"])
+            .error(3)
+    };
+    let error = refused();
+    assert!(
+        error.to_string().contains("no program in it listens"),
+        "{error}"
+    );
+    for port in [3000, 4000] {
+        background(
+            &island,
+            "plain",
+            &format!("exec python3 -m http.server {port} --bind 127.0.0.1"),
+        );
+        host_port(&island, "plain", port);
+        if port == 3000 {
+            let line = island.holm(&["open", "plain", "--print"]).ok().out();
+            assert!(line.ends_with("http://localhost:3000"), "{line}");
+        }
+    }
+    let error = refused();
+    let message = error["message"].as_str().unwrap();
+    assert!(
+        message.ends_with("listens on several: 3000, 4000"),
+        "{error}"
+    );
+    let hint = error["hint"].as_str().unwrap();
+    assert!(hint.contains("`holm open plain 3000`"), "{error}");
 }
 
 #[test]
