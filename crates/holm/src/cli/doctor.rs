@@ -3,8 +3,9 @@
 use super::output::{BAD, GOOD, HINT, WARNING, printable};
 use super::user::DaemonUser;
 use super::{Context, Outcome, launch};
+use crate::fitness;
 use clap::Args;
-use holm_api::daemon::{Check, Doctor};
+use holm_api::daemon::Doctor;
 use std::process::ExitCode;
 
 /// Check whether this machine can keep workspaces apart, and say how to get what is missing
@@ -30,30 +31,13 @@ pub fn run(context: &Context, _: DoctorArgs) -> Outcome {
         return Err(launch::replace(&user, json));
     }
     let data_dir = user.paths()?.data_dir;
-    let checks: Vec<Check> = holm_linux::probe::doctor(&data_dir)
-        .into_iter()
-        .map(|check| Check {
-            name: check.name.to_owned(),
-            status: check.status.as_str().to_owned(),
-            detail: check.detail,
-            fix: check.fix,
-            required: check.required,
-        })
-        .collect();
-    let doctor = Doctor {
-        ok: checks.iter().all(is_good_enough),
-        checks,
-    };
+    let doctor = fitness::of(holm_linux::probe::doctor(&data_dir));
     context.output.result(&doctor, || render(&doctor));
     Ok(if doctor.ok {
         ExitCode::SUCCESS
     } else {
         ExitCode::from(NOT_FIT)
     })
-}
-
-fn is_good_enough(check: &Check) -> bool {
-    !check.required || check.status != "missing"
 }
 
 fn render(doctor: &Doctor) -> String {
@@ -87,6 +71,7 @@ fn render(doctor: &Doctor) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use holm_api::daemon::Check;
 
     fn check(name: &str, status: &str, required: bool, fix: Option<&str>) -> Check {
         Check {
@@ -96,14 +81,6 @@ mod tests {
             fix: fix.map(str::to_owned),
             required,
         }
-    }
-
-    #[test]
-    fn only_a_missing_required_part_makes_a_machine_unfit() {
-        assert!(is_good_enough(&check("overlay", "ok", true, None)));
-        assert!(is_good_enough(&check("landlock", "missing", false, None)));
-        assert!(is_good_enough(&check("inotify", "warning", true, None)));
-        assert!(!is_good_enough(&check("overlay", "missing", true, None)));
     }
 
     #[test]
