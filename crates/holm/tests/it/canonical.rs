@@ -65,6 +65,15 @@ fn who(port: u16) -> String {
     Client::dial("127.0.0.1", port).line()
 }
 
+/// No workspace has a canonical port, and this one is closed.
+#[track_caller]
+fn nobody_has(island: &Island, port: u16) {
+    let refused = TcpStream::connect(("127.0.0.1", port)).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::ConnectionRefused, "{port}");
+    let none = island.holm(&["checkout", "--json"]).json();
+    assert_eq!(none["checkout"], serde_json::json!([]));
+}
+
 #[test]
 fn new_connections_move_at_once_and_the_others_stay() {
     let island = Island::new();
@@ -114,10 +123,7 @@ fn new_connections_move_at_once_and_the_others_stay() {
 
     let released = island.holm(&["checkout", "--none", "--json"]).json();
     assert_eq!(released["checkout"].as_array().unwrap().len(), 2);
-    let refused = TcpStream::connect(("127.0.0.1", web)).unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
-    let none = island.holm(&["checkout", "--json"]).json();
-    assert_eq!(none["checkout"], serde_json::json!([]));
+    nobody_has(&island, web);
 }
 
 #[test]
@@ -142,14 +148,7 @@ fn a_port_of_another_program_is_an_error_that_names_it_and_nothing_is_half_taken
         message.contains(&format!("pid {}", holder.pid())),
         "{message}"
     );
-    let refused = TcpStream::connect(("127.0.0.1", web)).unwrap_err();
-    assert_eq!(
-        refused.kind(),
-        ErrorKind::ConnectionRefused,
-        "web was not taken"
-    );
-    let none = island.holm(&["checkout", "--json"]).json();
-    assert_eq!(none["checkout"], serde_json::json!([]));
+    nobody_has(&island, web);
     // The counterpart: without that program it works.
     holder.close_stdin();
     holder.code();
@@ -216,10 +215,7 @@ fn it_survives_daemons_and_stops_and_ends_with_the_workspace() {
     serve(&island, "one", web);
     assert_eq!(who(web), "one");
     island.holm(&["rm", "one", "--force"]).ok();
-    let refused = TcpStream::connect(("127.0.0.1", web)).unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
-    let none = island.holm(&["checkout", "--json"]).json();
-    assert_eq!(none["checkout"], serde_json::json!([]));
+    nobody_has(&island, web);
 }
 
 /// What the events say of canonical ports, from the oldest on.
