@@ -33,11 +33,7 @@ servers[1].serve_forever()
 "#;
 
 fn shop(island: &Island) -> Repository<'_> {
-    let repository = island.repository("shop");
-    repository.write("holm.toml", "[ports]\nweb = 3000\n");
-    repository.write("server.py", SERVER);
-    repository.commit("a server");
-    repository
+    island.shop("[ports]\nweb = 3000\n", SERVER)
 }
 
 /// A headless browser of holm's, ended with the test.

@@ -33,11 +33,7 @@ http.server.ThreadingHTTPServer(("127.0.0.1", 3000), Handler).serve_forever()
 "#;
 
 fn shop(island: &Island) -> Repository<'_> {
-    let repository = island.repository("shop");
-    repository.write("holm.toml", "[ports]\nweb = 3000\n");
-    repository.write("server.py", SERVER);
-    repository.commit("a server");
-    repository
+    island.shop("[ports]\nweb = 3000\n", SERVER)
 }
 
 fn served(island: &Island, label: &str) -> String {
