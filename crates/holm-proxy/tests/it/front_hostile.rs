@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 #[tokio::test]
-async fn what_a_client_claims_does_not_pass() {
+async fn attack_98_what_a_client_claims_does_not_pass() {
     let door = Door::new(&[("a", echo().await)]).await;
     let forged = "X-Forwarded-For: 203.0.113.1\r\nForwarded: for=203.0.113.1\r\nX-Real-IP: 203.0.113.1\r\n\
                   x_forwarded_for: 203.0.113.1\r\nX-Forwarded-Proto: https\r\nHolm-Identity: root\r\n\
@@ -32,7 +32,7 @@ async fn what_a_client_claims_does_not_pass() {
 }
 
 #[tokio::test]
-async fn what_a_workspace_must_not_say_does_not_pass() {
+async fn attack_98_what_a_workspace_must_not_say_does_not_pass() {
     let answer =
         b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nStrict-Transport-Security: max-age=9\r\n\
         Clear-Site-Data: \"*\"\r\nAlt-Svc: h2=\":1\"\r\nSet-Cookie: a=1; Domain=localhost\r\n\
@@ -57,7 +57,7 @@ async fn what_a_workspace_must_not_say_does_not_pass() {
 }
 
 #[tokio::test]
-async fn a_hostile_server_is_an_error_page_and_others_go_on() {
+async fn attack_99_a_hostile_server_is_an_error_page_and_others_go_on() {
     let endless = server(|mut stream| async move {
         read_head(&mut stream).await;
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n").await;
@@ -110,7 +110,7 @@ async fn a_hostile_server_is_an_error_page_and_others_go_on() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_too_short_is_cut_and_never_complete() {
+async fn attack_99_an_answer_that_is_too_short_is_cut_and_never_complete() {
     let short = server(|mut stream| async move {
         read_head(&mut stream).await;
         let _ = stream
@@ -126,7 +126,7 @@ async fn an_answer_that_is_too_short_is_cut_and_never_complete() {
 
 /// What a server sends after its answer must not become the answer to the next request.
 #[tokio::test]
-async fn an_answer_that_is_too_long_is_not_the_next_one() {
+async fn attack_99_an_answer_that_is_too_long_is_not_the_next_one() {
     let long = answers(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nfirstHTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged");
     let door = Door::new(&[("a", long.await)]).await;
     for _ in 0..20 {

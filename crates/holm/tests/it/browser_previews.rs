@@ -48,7 +48,7 @@ fn served(island: &Island, label: &str) -> String {
 }
 
 #[test]
-fn a_page_of_one_workspace_reads_nothing_of_another() {
+fn attack_95_a_page_of_one_workspace_reads_nothing_of_another() {
     let island = Island::new();
     let repository = shop(&island);
     repository.up("one");

@@ -76,7 +76,7 @@ fn without_a_wish_it_is_the_next_free_one_and_stays() {
 }
 
 #[test]
-fn the_api_is_not_on_it_and_foreign_names_are_refused() {
+fn attack_94_the_api_is_not_on_it_and_foreign_names_are_refused() {
     let island = Island::new();
     island.repository("shop").up("one");
     let port = port(&island);

@@ -187,7 +187,7 @@ fn what_does_not_listen_or_run_or_exist_says_so() {
 
 /// Attack 101: an old address never shows the workspace that has the label now, nor the other way.
 #[test]
-fn a_label_that_is_used_again_shows_the_new_workspace_and_the_id_nothing() {
+fn attack_101_a_label_that_is_used_again_shows_the_new_workspace_and_the_id_nothing() {
     let island = Island::new();
     let repository = shop(&island);
     let old = repository.holm(&["up", "one", "--json"]).json();
