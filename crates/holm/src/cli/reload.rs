@@ -3,11 +3,11 @@
 
 use super::completions::labels;
 use super::output::{self, FAINT, GOOD, STRONG, printable};
-use super::user_checkout::blocking;
 use super::{Context, Outcome, connect, resolve};
 use clap::Args;
 use holm_api::reload::{Reload, Reloaded};
 use holm_core::{Code, Fault};
+use holm_engine::try_blocking;
 use std::process::ExitCode;
 
 /// Take over a changed holm.toml
@@ -83,7 +83,7 @@ async fn approve(context: &Context, typed: &str, shown: &Reloaded) -> Result<(),
     context
         .output
         .remark(&format!("{STRONG}It asks to:{STRONG:#}\n{words}"));
-    match blocking(|| Ok(output::ask("Approve?")))
+    match try_blocking(|| Ok(output::ask("Approve?")))
         .await
         .unwrap_or(false)
     {

@@ -43,7 +43,7 @@ use browsers::Browsers;
 use door::Door;
 use events::Events;
 use holm_api::workspace::Workspace;
-use holm_core::{Code, Fault};
+use holm_core::Fault;
 use holm_engine::{Engine, MissingObjects, View};
 use holm_linux::{Layout, LinuxDriver};
 use holm_store::SqliteStore;
@@ -329,19 +329,5 @@ impl App {
     fn home(&self) -> PathBuf {
         let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
         home.map_or_else(|| PathBuf::from("/"), PathBuf::from)
-    }
-}
-
-/// Runs blocking work of a route. A panic in it is an error of this one request.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Fault> + Send + 'static,
-) -> Result<T, Fault> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(result) => result,
-        Err(error) => Err(Fault::new(
-            Code::Internal,
-            format!("a task of the daemon ended early: {error}"),
-            "see the daemon's log, then try again",
-        )),
     }
 }
