@@ -202,6 +202,8 @@ pub enum Op {
         name: String,
         wish: ServiceWish,
     },
+    /// Answered with `Done` when what follows of it is under way.
+    SetServices(Vec<Service>),
     /// Answered with `Dialled`; then the connection itself carries the bytes.
     DialOut {
         host: String,

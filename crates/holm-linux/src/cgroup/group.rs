@@ -68,7 +68,7 @@ impl Group {
             make_directory(&directory.join(INSIDE))?;
         }
         for (name, error) in group.limit(limits) {
-            eprintln!("{} cannot be set: {error}", name.display());
+            complain!("{} cannot be set: {error}", name.display());
         }
         Ok(group)
     }
@@ -495,7 +495,7 @@ mod tests {
                 directories: vec![(Controller::Pids, parent)],
             }),
             Err(error) => {
-                eprintln!("{error}: real control groups were NOT tested");
+                complain!("{error}: real control groups were NOT tested");
                 None
             }
         }

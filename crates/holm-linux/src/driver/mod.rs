@@ -34,7 +34,7 @@ use holm_engine::driver::{
 };
 use holm_engine::exec::{ExecRequest, ExecStream, Resume};
 use holm_engine::service::Services;
-use holm_engine::spec::{Egress, WorkspaceSpec};
+use holm_engine::spec::{Egress, Service, WorkspaceSpec};
 use holm_engine::try_blocking;
 use std::collections::HashMap;
 use std::io;
@@ -214,6 +214,11 @@ impl Driver for LinuxDriver {
 
     async fn service(&self, id: &WorkspaceId, name: &str, wish: Wish) -> Result<(), Fault> {
         services::wish(&self.layout.workspace(id), name, wish).await
+    }
+
+    async fn set_services(&self, id: &WorkspaceId, services: &[Service]) -> Result<(), Fault> {
+        let op = crate::wire::Op::SetServices(services.to_vec());
+        keeper::ask(&self.layout.workspace(id), op).await.map(drop)
     }
 
     async fn relabel(&self, id: &WorkspaceId, label: &str) -> Result<(), Fault> {

@@ -145,7 +145,7 @@ impl Pump {
             let ready = match self.wait() {
                 Ok(ready) => ready,
                 Err(error) => {
-                    eprintln!("service {}: cannot wait: {error}", self.run.service.name);
+                    complain!("service {}: cannot wait: {error}", self.run.service.name);
                     return;
                 }
             };
@@ -177,7 +177,7 @@ impl Pump {
         match argv.map(|argv| helper(&self.run.registry, argv, environment)) {
             Some(Ok((pid, exit))) => probing.asking = Some(Asking::Now { pid, exit }),
             Some(Err(error)) => {
-                eprintln!("service {}: cannot ask: {error}", self.run.service.name);
+                complain!("service {}: cannot ask: {error}", self.run.service.name);
                 probing.ask_later();
             }
             None => {}
@@ -314,7 +314,7 @@ pub fn end_all(registry: &Registry, name: &str, leader: u32, grace: Duration) {
             // An end without a code is an end too.
             let _ = rustix::io::read(&exit, &mut code);
         }
-        Err(error) => eprintln!("service {name}: cannot end all of it: {error}"),
+        Err(error) => complain!("service {name}: cannot end all of it: {error}"),
     }
 }
 
