@@ -202,7 +202,7 @@ fn plan(
             processes: Some(spec.limits.processes.unwrap_or(DEFAULT_PROCESSES)),
         },
         disk: spec.limits.disk_bytes,
-        groups: driver.groups.clone(),
+        groups: driver.groups.clone().ok(),
         required,
         forgone,
         network: spec.network.clone(),

@@ -25,6 +25,7 @@ mod unpack_tests;
 
 use crate::Layout;
 use crate::cgroup;
+use crate::probe;
 use holm_core::plan::Action;
 use holm_core::service::Wish;
 use holm_core::{Code, Fault, ProjectId, WorkspaceId};
@@ -53,8 +54,8 @@ pub struct LinuxDriver {
     /// Our own program, at a path that an upgrade does not pull away.
     program: PathBuf,
     builds: base::Builds,
-    /// Where control groups may be made, if anywhere.
-    groups: Option<cgroup::Place>,
+    /// Where control groups may be made, or why nowhere.
+    groups: Result<cgroup::Place, String>,
 }
 
 // === impl LinuxDriver ===
@@ -86,8 +87,18 @@ impl LinuxDriver {
             program,
             builds: base::Builds::default(),
             // Why there are none is said by `doctor`, and where a limit is refused.
-            groups: cgroup::find().ok(),
+            groups: cgroup::find(),
         })
+    }
+
+    /// Whether the machine is fit, tried with the means that workspaces are made with.
+    pub async fn doctor(&self) -> Result<Vec<probe::Check>, Fault> {
+        let layout = Arc::clone(&self.layout);
+        let means = probe::Means {
+            program: self.program.clone(),
+            groups: self.groups.clone(),
+        };
+        try_blocking(move || Ok(probe::doctor(&layout.data_dir, &means))).await
     }
 
     /// What takes room on the disk below the data directory.

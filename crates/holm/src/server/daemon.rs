@@ -3,13 +3,11 @@
 use super::failure::{Answer, Body};
 use super::listen::user_name;
 use super::{App, socket, view};
-use crate::fitness;
 use axum::Json;
 use axum::extract::State;
 use holm_api::daemon::{Doctor, Status, Stop};
 use holm_core::Fault;
 use holm_core::plan::State as Condition;
-use holm_engine::try_blocking;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
@@ -33,9 +31,9 @@ pub async fn stop(State(app): State<Arc<App>>, Body(stop): Body<Stop>) -> Answer
 }
 
 pub async fn doctor(State(app): State<Arc<App>>) -> Answer<Doctor> {
-    let data_dir = app.paths.data_dir.clone();
-    let checks = try_blocking(move || Ok(holm_linux::probe::doctor(&data_dir))).await?;
-    Ok(Json(fitness::of(checks)))
+    let checks = app.engine.driver().doctor().await?;
+    let own = std::process::id();
+    Ok(Json(crate::fitness::document(checks, Some(own))))
 }
 
 // === impl App ===
