@@ -220,9 +220,11 @@ fn attack_101_a_label_that_is_used_again_shows_the_new_workspace_and_the_id_noth
 fn connections_inside_are_used_again_and_never_by_another_workspace_or_server() {
     let island = Island::new();
     let repository = shop(&island);
+    for label in ["one", "two"] {
+        repository.up(label);
+    }
     let door = door(&island);
     let urls = ["one", "two"].map(|label| {
-        repository.up(label);
         serve(&island, label, 3000);
         let url = format!("http://web.{label}.localhost:{door}/");
         served(&island, &url);
