@@ -19,6 +19,7 @@ pub mod record;
 mod registry;
 mod services;
 mod session;
+mod waiting;
 
 use crate::cgroup::{self, Group};
 use crate::launch::{self, Launched, descriptors};

@@ -4,11 +4,11 @@
 use super::completions::labels;
 use super::output::{self, FAINT, GOOD, STRONG, printable};
 use super::ready::{self, Display};
-use super::user_checkout::blocking;
 use super::{Context, Outcome, connect, resolve};
 use clap::Args;
 use holm_api::reload::{Reload, Reloaded};
 use holm_core::{Code, Fault};
+use holm_engine::try_blocking;
 
 /// Take over a changed holm.toml
 ///
@@ -99,7 +99,7 @@ async fn approve(context: &Context, typed: &str, shown: &Reloaded) -> Result<(),
     context
         .output
         .remark(&format!("{STRONG}It asks to:{STRONG:#}\n{words}"));
-    match blocking(|| Ok(output::ask("Approve?")))
+    match try_blocking(|| Ok(output::ask("Approve?")))
         .await
         .unwrap_or(false)
     {
