@@ -93,6 +93,7 @@ codes! {
     TooLarge, "too_large", Refused, "it is more than one request may carry";
     NotRunning, "not_running", Refused, "the workspace is stopped and may not be started";
     Busy, "busy", Refused, "another operation on this workspace is under way";
+    VolumeTaken, "volume_taken", Refused, "another workspace runs with a volume that one may have at a time";
     Refused, "refused", Refused, "the request is not allowed here";
     PortTaken, "port_taken", Refused, "another program holds the port";
     NoBrowser, "no_browser", Failed, "no browser can be started on this machine";
@@ -115,6 +116,7 @@ codes! {
     StartFailed, "start_failed", Failed, "the workspace could not be started";
     ServiceNotReady, "service_not_ready", Failed, "a service is not ready; the workspace runs";
     SetupFailed, "setup_failed", Failed, "a command of `setup` failed, or changed files that git tracks";
+    SeedFailed, "seed_failed", Failed, "a command of a volume's `seed` failed, or what it left running did not end";
     ExecFailed, "exec_failed", Failed, "the command could not be run inside";
     Cancelled, "cancelled", Failed, "the operation was cancelled and undone";
     DaemonUnreachable, "daemon_unreachable", Unreachable, "the daemon cannot be reached or started";

@@ -31,7 +31,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
         progress: &Progress,
     ) -> Result<Sighting, Fault> {
         if goal != Goal::Reach(Desired::Stopped) && goal != Goal::Reach(Desired::Removed) {
-            self.ensure_layer(record, progress).await?;
+            self.ensure_layers(record, progress).await?;
         }
         // No base goes while something is made or started of it.
         let _making = self.making.read().await;

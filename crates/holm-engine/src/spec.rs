@@ -47,6 +47,34 @@ pub struct WorkspaceSpec {
     pub purpose: Purpose,
     #[serde(default)]
     pub caches: Vec<Cache>,
+    #[serde(default)]
+    pub volumes: Vec<Volume>,
+}
+
+/// Named persistent data.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Volume {
+    pub name: String,
+    /// Where it is inside.
+    pub path: PathBuf,
+    /// A word of [`Policy`](holm_core::config::Policy).
+    pub policy: String,
+    /// Of a shared one: only one workspace at a time runs with it.
+    pub single: bool,
+    /// What a fork begins with; `None`: it begins empty.
+    pub seed: Option<Seed>,
+    /// Counts how often it was begun anew.
+    pub generation: u64,
+}
+
+/// The first content of a volume, which can be made again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Seed {
+    /// Of the layer that it is kept in.
+    pub key: String,
+    pub commands: Vec<String>,
 }
 
 /// A directory of downloads.
@@ -87,6 +115,8 @@ pub enum Purpose {
     Work,
     /// To make a layer, and to be thrown away.
     Setup(Setup),
+    /// To make what its only volume begins with elsewhere, and to be thrown away.
+    Seed(Seed),
 }
 
 /// What the tree starts from.
@@ -250,7 +280,14 @@ impl WorkspaceSpec {
         let caches = self.caches.iter();
         let snapshots = caches.filter_map(|cache| cache.snapshot.as_ref());
         let snapshots = snapshots.map(|key| self.layer(key));
-        self.tree_layers().chain(snapshots)
+        let seeds = self.seeds().map(|(_, seed)| self.layer(&seed.key));
+        self.tree_layers().chain(snapshots).chain(seeds)
+    }
+
+    /// The volumes that begin with something.
+    pub fn seeds(&self) -> impl Iterator<Item = (&Volume, &Seed)> {
+        let volumes = self.volumes.iter();
+        volumes.filter_map(|volume| Some((volume, volume.seed.as_ref()?)))
     }
 
     pub fn layer(&self, key: &str) -> LayerKey {

@@ -132,6 +132,11 @@ impl WorkspaceDirs {
         self.dir.join("services.json")
     }
 
+    /// The data of volumes that are not shared.
+    pub fn volumes(&self) -> PathBuf {
+        self.dir.join("volumes")
+    }
+
     /// What overlayfs needs beside home, when there is a layer below it.
     pub fn home_work(&self) -> PathBuf {
         self.dir.join("home-work")

@@ -46,7 +46,10 @@ pub struct LaunchPlan {
     pub home_layers: Vec<PathBuf>,
     /// Mounted after everything else.
     #[serde(default)]
-    pub caches: Vec<CacheMount>,
+    pub caches: Vec<Mounted>,
+    /// Mounted after these.
+    #[serde(default)]
+    pub volumes: Vec<VolumeMount>,
     /// The project's shared git objects on the host.
     pub objects: PathBuf,
     /// The workspace's own directory on the host.
@@ -85,12 +88,22 @@ pub struct LaunchPlan {
     pub without: Vec<Defence>,
 }
 
-/// A cache: where it is inside, what is written on the host, and what lies below that.
+/// A cache or a volume: where it is inside, what is written on the host, and what lies below that.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct CacheMount {
+pub struct Mounted {
     pub inside: PathBuf,
     pub own: PathBuf,
     pub below: Option<Below>,
+}
+
+/// A volume as it is mounted.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct VolumeMount {
+    pub name: String,
+    pub generation: u64,
+    pub mount: Mounted,
+    /// Held by the keeper for as long as it lives, when one workspace at a time may have it.
+    pub lock: Option<PathBuf>,
 }
 
 /// A layer, and what overlayfs needs beside the writable one.
@@ -163,6 +176,10 @@ pub enum Part {
     ProtectedPath,
     /// The step is the name of a limit that cannot be kept.
     Limit,
+    /// The step is the name of a volume that another workspace has; the cause is its id.
+    VolumeTaken,
+    /// The step is the name of a volume that cannot be mounted.
+    Volume,
     Other,
 }
 

@@ -191,13 +191,15 @@ impl Driver for FakeDriver {
                 }
                 Action::BuildLayer => {
                     let spec = journaled.spec();
-                    let Purpose::Setup(setup) = &spec.purpose else {
-                        panic!("a layer of a workspace that is not for one");
+                    let key = match &spec.purpose {
+                        Purpose::Setup(setup) => &setup.key,
+                        Purpose::Seed(seed) => &seed.key,
+                        Purpose::Work => panic!("a layer of a workspace that is not for one"),
                     };
                     assert_eq!(state.keepers.remove(&id), Some(Keeper::Running));
                     let layer = LayerKey {
                         project: spec.project_id.clone(),
-                        key: setup.key.clone(),
+                        key: key.clone(),
                     };
                     assert!(state.layers.insert(layer), "a layer was made twice");
                 }
@@ -217,11 +219,8 @@ impl Driver for FakeDriver {
         self.0.meet(action, When::After).await
     }
 
-    async fn has_layer(&self, spec: &WorkspaceSpec) -> Result<bool, Fault> {
-        Ok(self.0.with(|state| {
-            let mut keys = spec.layer_keys();
-            keys.all(|layer| state.layers.contains(&layer))
-        }))
+    async fn has_layer(&self, layer: &LayerKey) -> Result<bool, Fault> {
+        Ok(self.0.with(|state| state.layers.contains(layer)))
     }
 
     async fn exec(&self, id: &WorkspaceId, request: ExecRequest) -> Result<ExecStream, Fault> {
@@ -445,6 +444,7 @@ pub fn new(project: &ProjectRecord, label: Option<&str>) -> NewWorkspace {
             layers: Layers::default(),
             purpose: Purpose::Work,
             caches: Vec::new(),
+            volumes: Vec::new(),
         },
     }
 }

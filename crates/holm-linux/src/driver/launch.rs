@@ -4,7 +4,7 @@
 use super::environment::{self, toolchains, variables};
 use super::{
     LinuxDriver, base, blocking, cache, disk_fault, exec, files, halt, layer, observe, project_id,
-    workspace_id,
+    volume, workspace_id,
 };
 use crate::cgroup::{self, Limits};
 use crate::keeper;
@@ -184,6 +184,7 @@ fn plan(
         caches: cache::mounts(&driver.layout, spec, dirs).map_err(|error| {
             disk_fault(&error, format!("cannot make the caches of {}", spec.id))
         })?,
+        volumes: volume::mounts(&driver.layout, spec, dirs)?,
         objects: driver.layout.repository(&project).join("objects"),
         dir: dirs.dir.clone(),
         socket: dirs.socket.clone(),
@@ -377,6 +378,12 @@ fn explain(id: &str, failure: &LaunchFailure) -> Fault {
             format!("cannot {step}: {cause}"),
             "name the real path in `protected_paths` of holm.toml",
         ),
+        Part::VolumeTaken => Fault::new(
+            Code::VolumeTaken,
+            format!("workspace {cause} runs with the volume {step}, which one may have at a time"),
+            format!("`holm stop {cause}` gives it back"),
+        ),
+        Part::Volume => start_fault(id, &format!("cannot mount the volume {step}: {cause}")),
         Part::Mount | Part::Other => start_fault(id, &format!("cannot {step}: {cause}")),
     }
 }

@@ -3,6 +3,7 @@
 mod base;
 mod bring;
 mod cache;
+mod commands;
 mod disk;
 mod environment;
 mod exec;
@@ -18,13 +19,16 @@ mod observe;
 mod program;
 mod reap;
 mod remove;
+mod seed;
 mod services;
 pub(crate) mod unpack;
 #[cfg(test)]
 mod unpack_tests;
+mod volume;
 
 use crate::Layout;
 use crate::cgroup;
+use holm_core::layer::LayerKey;
 use holm_core::plan::Action;
 use holm_core::service::Wish;
 use holm_core::{Code, Fault, ProjectId, WorkspaceId};
@@ -162,8 +166,8 @@ impl Driver for LinuxDriver {
         }
     }
 
-    async fn has_layer(&self, spec: &WorkspaceSpec) -> Result<bool, Fault> {
-        Ok(layer::is_present(&self.layout, spec))
+    async fn has_layer(&self, layer: &LayerKey) -> Result<bool, Fault> {
+        Ok(layer::directory(&self.layout, layer).is_dir())
     }
 
     async fn exec(&self, id: &WorkspaceId, request: ExecRequest) -> Result<ExecStream, Fault> {

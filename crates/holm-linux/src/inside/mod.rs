@@ -3,6 +3,7 @@
 //!
 //! `holm __inside http PORT PATH | tcp PORT | command TEXT` ends with 0 when it succeeded once.
 //! `holm __inside end NAME PID GRACE_MS` ends with 0 when nothing is left.
+//! `holm __inside end-all LIMIT_MS` asks every process to end, and ends with 0 when all did.
 
 mod probe;
 mod tree;
@@ -14,6 +15,7 @@ pub const HTTP: &str = "http";
 pub const TCP: &str = "tcp";
 pub const COMMAND: &str = "command";
 pub const END: &str = "end";
+pub const END_ALL: &str = "end-all";
 
 /// What the processes of a service have in their environment, unless they took it out.
 pub const MARK: &str = "HOLM_SERVICE";
@@ -28,6 +30,9 @@ pub fn main(arguments: &[OsString]) -> ! {
         Some([END, name, pid, grace]) => parsed(pid)
             .zip(parsed(grace))
             .map(|(pid, grace)| tree::end(name, pid, Duration::from_millis(grace))),
+        Some([END_ALL, limit]) => {
+            parsed(limit).map(|limit| tree::end_all(Duration::from_millis(limit)))
+        }
         _ => None,
     };
     std::process::exit(match done {

@@ -50,6 +50,38 @@ pub fn end(name: &str, leader: i32, grace: Duration) -> bool {
     }
 }
 
+/// SIGTERM to every process that is nobody's child but init's, and so on with those that they leave:
+/// a server ends its own processes in an order that it knows. Nothing is killed. Whether all ended.
+pub fn end_all(limit: Duration) -> bool {
+    let mut told = HashSet::new();
+    let begun = Instant::now();
+    let mut pause = SHORTEST_PAUSE;
+    loop {
+        let left = others(&processes());
+        if left.is_empty() {
+            return true;
+        }
+        if begun.elapsed() > limit {
+            return false;
+        }
+        for process in left {
+            if process.parent <= 1 && told.insert(process.pid) {
+                send(process.pid, Signal::TERM);
+                send(process.pid, Signal::CONT);
+            }
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// All that live, but for init and the caller.
+fn others(all: &[Process]) -> Vec<Process> {
+    let own = rustix::process::getpid().as_raw_nonzero().get();
+    let is_other = |process: &&Process| process.pid != own && process.pid > 1 && !process.has_ended;
+    all.iter().filter(is_other).cloned().collect()
+}
+
 fn send(pid: i32, signal: Signal) {
     if let Some(pid) = Pid::from_raw(pid) {
         // It may have ended meanwhile.

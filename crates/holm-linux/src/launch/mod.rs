@@ -124,6 +124,7 @@ fn become_init(
     root.make_places(plan)?;
     tree::mount(&root, plan)?;
     root.mount_caches(plan)?;
+    root.mount_volumes(plan)?;
     proc::mount(&root, plan)?;
     root.freeze()?;
     root.enter()?;

@@ -16,7 +16,7 @@ use holm_core::{Code, Fault};
 use holm_engine::WorkspaceSpec;
 use holm_engine::spec::{
     Brought, Cache, Code as CodeSpec, DeclaredPort, Dirty, Egress, Environment, Limits, Network,
-    Purpose, Remote, Shared,
+    Purpose, Remote, Shared, Volume,
 };
 use holm_engine::store::ProjectRecord;
 use std::collections::BTreeMap;
@@ -75,6 +75,11 @@ impl App {
         let layers = self.layers(create, project, asked, surroundings).await?;
         let caches = self.caches(&judged.config, project, (&root, &home));
         notes.extend(shared_caches(&caches));
+        let volumes = self
+            .volumes(create, project, &judged.config, (&root, &home))
+            .await?;
+        refuse_covering(&volumes, &root, &home)?;
+        notes.extend(shared_volumes(&volumes));
         let (brought, received) = self.brought(create)?;
         notes.extend(create.notes.iter().cloned());
         let spec = WorkspaceSpec {
@@ -105,6 +110,7 @@ impl App {
             layers,
             purpose: Purpose::Work,
             caches,
+            volumes,
         };
         Ok(Composed {
             spec,
@@ -174,6 +180,39 @@ fn root(create: &CreateWorkspace, judged: &Judged) -> Result<PathBuf, Failure> {
         )
     })?;
     Ok(root.as_path().to_owned())
+}
+
+/// A volume in place of the code, of home or of a directory that holds them would hide them.
+fn refuse_covering(volumes: &[Volume], root: &Path, home: &Path) -> Result<(), Fault> {
+    let mut covering = volumes.iter().filter_map(|volume| {
+        let covered = [root, home, Path::new("/tmp")].into_iter();
+        let mut covered = covered.filter(|place| place.starts_with(&volume.path));
+        Some((volume, covered.next()?))
+    });
+    let Some((volume, covered)) = covering.next() else {
+        return Ok(());
+    };
+    let (name, path, covered) = (&volume.name, volume.path.display(), covered.display());
+    Err(Fault::new(
+        Code::InvalidConfig,
+        format!("the volume {name} at {path} would hide {covered}"),
+        format!("give it a directory of its own: `path = \"/data/{name}\"` in [volumes.{name}]"),
+    ))
+}
+
+/// What the user should know of volumes that several workspaces write at the same time.
+fn shared_volumes(volumes: &[Volume]) -> Vec<String> {
+    let shared = volumes
+        .iter()
+        .filter(|volume| volume.policy == Policy::Shared.as_str() && !volume.single);
+    let note = |volume: &Volume| {
+        let name = &volume.name;
+        format!(
+            "the volume {name} is shared: every workspace of the project writes the same files; \
+             `single = true` keeps it to one at a time"
+        )
+    };
+    shared.map(note).collect()
 }
 
 fn absolute(what: &str, text: &str) -> Result<PathBuf, Failure> {

@@ -5,7 +5,9 @@ use super::{App, view};
 use crate::config;
 use axum::Json;
 use axum::extract::State;
-use holm_api::disk::{BaseSize, Disk, LayerSize, RepositorySize, TrashSize, WorkspaceSize};
+use holm_api::disk::{
+    BaseSize, Disk, LayerSize, RepositorySize, TrashSize, VolumeSize, WorkspaceSize,
+};
 use holm_api::workspace::Workspace;
 use holm_core::config::rough_size;
 use holm_core::layer::LayerKey;
@@ -121,6 +123,7 @@ impl App {
                 upper: used.upper,
                 home: used.home,
                 tmp: used.tmp,
+                volumes: used.volumes,
             }
         });
         let repositories = usage.repositories.iter().map(|(id, used)| RepositorySize {
@@ -128,6 +131,12 @@ impl App {
             project_id: id.to_string(),
             bytes: used.bytes,
             shared: used.shared,
+        });
+        let volumes = usage.volumes.iter().map(|(id, name, bytes)| VolumeSize {
+            project: name_of(id.as_str()),
+            project_id: id.to_string(),
+            name: name.clone(),
+            bytes: *bytes,
         });
         let trash: Vec<_> = trashed
             .iter()
@@ -138,6 +147,7 @@ impl App {
         Ok(Disk {
             workspaces: workspaces.collect(),
             repositories: repositories.collect(),
+            volumes: volumes.collect(),
             programs: usage.programs,
             leftovers: usage.leftovers,
             other: usage.other,

@@ -298,7 +298,17 @@ impl App {
     /// What the engine says about a workspace, with its ports as they are now.
     async fn workspace(&self, view: View) -> Workspace {
         self.routes.settle().await;
-        self.with_ports(view)
+        let spec = Arc::clone(&view.record.spec);
+        let mut workspace = self.with_ports(view);
+        if !workspace.volumes.is_empty() {
+            // Everything else can be said, whether or not they can be measured.
+            let sizes = self.engine.driver().volume_usage(&spec).await;
+            let sizes = sizes.unwrap_or_default().into_iter();
+            for (volume, bytes) in workspace.volumes.iter_mut().zip(sizes) {
+                volume.bytes = bytes;
+            }
+        }
+        workspace
     }
 
     /// As [`Self::workspace`], with what is known of its ports at this moment.

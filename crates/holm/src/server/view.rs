@@ -1,7 +1,7 @@
 //! What the engine says about a workspace or a project, in the shapes of the wire.
 
 use holm_api::project::Project;
-use holm_api::workspace::{Isolation, Limits, LimitsInForce, Port, Service, Workspace};
+use holm_api::workspace::{Isolation, Limits, LimitsInForce, Port, Service, Volume, Workspace};
 use holm_engine::View;
 use holm_engine::service::ServiceStatus;
 use holm_engine::spec::DeclaredPort;
@@ -38,7 +38,7 @@ pub fn workspace(view: View) -> Workspace {
         dirty: record.dirty,
         ports: ports(&spec.network.ports),
         services: services.into_iter().map(service).collect(),
-        volumes: Vec::new(),
+        volumes: spec.volumes.iter().map(volume).collect(),
         limits: Limits {
             memory: spec.limits.memory_bytes,
             cpus: spec.limits.cpus,
@@ -53,6 +53,15 @@ pub fn workspace(view: View) -> Workspace {
         bytes: None,
         layers: spec.layer_keys().map(|layer| layer.key).collect(),
         notes: note.into_iter().collect(),
+    }
+}
+
+/// Without its size, which takes a look at the disk.
+fn volume(volume: &holm_engine::spec::Volume) -> Volume {
+    Volume {
+        name: volume.name.clone(),
+        policy: volume.policy.clone(),
+        bytes: None,
     }
 }
 

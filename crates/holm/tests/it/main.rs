@@ -79,6 +79,8 @@ mod toolchains;
 mod trash;
 mod trust;
 mod truth;
+mod volume_seeds;
+mod volumes;
 mod warm;
 mod work_comes_back;
 mod work_crash;
