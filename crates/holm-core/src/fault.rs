@@ -71,6 +71,8 @@ codes! {
     WorkspaceNotFound, "workspace_not_found", NotFound, "no workspace has this name";
     ProjectNotFound, "project_not_found", NotFound, "no project has this name";
     ServiceNotFound, "service_not_found", NotFound, "the workspace has no service of this name";
+    VolumeNotFound, "volume_not_found", NotFound, "the workspace has no volume of this name";
+    SnapshotNotFound, "snapshot_not_found", NotFound, "the workspace has no snapshot of this name";
     RefNotFound, "ref_not_found", NotFound, "the repository has no such ref";
     PathNotFound, "path_not_found", NotFound, "the file or directory does not exist";
     PortNotFound, "port_not_found", NotFound, "the workspace has no port of this name";

@@ -221,6 +221,7 @@ fn builder(record: &WorkspaceRecord, needed: Needed<'_>) -> Result<WorkspaceReco
                 policy: Policy::Isolated.as_str().to_owned(),
                 seed: None,
                 generation: 0,
+                snapshot: None,
                 ..volume.clone()
             };
             let setup = asked.layers.setup.clone();
@@ -232,6 +233,9 @@ fn builder(record: &WorkspaceRecord, needed: Needed<'_>) -> Result<WorkspaceReco
         label: label.to_string(),
         purpose,
         volumes,
+        generation: 0,
+        origin: None,
+        snapshots: Vec::new(),
         layers: crate::spec::Layers {
             setup,
             warm: asked.layers.warm.clone(),

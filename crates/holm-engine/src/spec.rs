@@ -5,6 +5,7 @@
 
 use holm_core::config::EgressMode;
 use holm_core::layer::LayerKey;
+use holm_core::trash::BaseKey;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -49,6 +50,41 @@ pub struct WorkspaceSpec {
     pub caches: Vec<Cache>,
     #[serde(default)]
     pub volumes: Vec<Volume>,
+    /// Counts how often the tree was made anew.
+    #[serde(default)]
+    pub generation: u64,
+    /// What the tree is made of, if not of the commit.
+    #[serde(default)]
+    pub origin: Option<Origin>,
+    #[serde(default)]
+    pub snapshots: Vec<Snapshot>,
+}
+
+/// Where the first content of a tree and of volumes is copied from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Origin {
+    /// The id of a workspace.
+    pub workspace: String,
+    /// What its branch is called.
+    pub label: String,
+    /// The key of one of its snapshots; `None`: as it is when it is copied.
+    pub snapshot: Option<String>,
+    /// Volumes that are copied; others begin with their seed.
+    pub volumes: Vec<Volume>,
+}
+
+/// A named, immutable copy of a workspace's code and volumes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Snapshot {
+    pub name: String,
+    /// Names its files; random.
+    pub key: String,
+    /// RFC 3339.
+    pub created_at: String,
+    /// What the workspace was asked to be at that time; without snapshots.
+    pub spec: Box<WorkspaceSpec>,
 }
 
 /// Named persistent data.
@@ -66,6 +102,9 @@ pub struct Volume {
     pub seed: Option<Seed>,
     /// Counts how often it was begun anew.
     pub generation: u64,
+    /// The key of a snapshot of the workspace that it is begun with, in place of the seed.
+    #[serde(default)]
+    pub snapshot: Option<String>,
 }
 
 /// The first content of a volume, which can be made again.
@@ -275,8 +314,24 @@ impl WorkspaceSpec {
         keys.map(|key| self.layer(key))
     }
 
-    /// The keys of all layers that it needs.
+    /// The keys of all layers that it and its snapshots need.
     pub fn layer_keys(&self) -> impl Iterator<Item = LayerKey> {
+        let snapshots = self.snapshots.iter();
+        let theirs = snapshots.flat_map(|snapshot| snapshot.spec.own_layer_keys());
+        self.own_layer_keys().chain(theirs)
+    }
+
+    /// The bases that it and its snapshots need.
+    pub fn base_keys(&self) -> impl Iterator<Item = BaseKey> {
+        let snapshots = self.snapshots.iter().map(|snapshot| &*snapshot.spec);
+        let all = std::iter::once(self).chain(snapshots);
+        all.map(|spec| BaseKey {
+            project: spec.project_id.clone(),
+            commit: spec.code.commit.clone(),
+        })
+    }
+
+    fn own_layer_keys(&self) -> impl Iterator<Item = LayerKey> {
         let caches = self.caches.iter();
         let snapshots = caches.filter_map(|cache| cache.snapshot.as_ref());
         let snapshots = snapshots.map(|key| self.layer(key));

@@ -8,6 +8,8 @@
 #[cfg(target_os = "linux")]
 pub mod cgroup;
 #[cfg(target_os = "linux")]
+pub mod copier;
+#[cfg(target_os = "linux")]
 pub mod driver;
 #[cfg(target_os = "linux")]
 pub mod files;
@@ -37,6 +39,8 @@ pub mod open_files;
 pub mod probe;
 #[cfg(target_os = "linux")]
 mod process;
+#[cfg(target_os = "linux")]
+pub mod remount;
 #[cfg(target_os = "linux")]
 pub mod roles;
 #[cfg(target_os = "linux")]

@@ -6,6 +6,7 @@
 //! lengths are bounded and nothing in it is believed.
 
 use crate::cgroup;
+use crate::copier::Pair;
 use holm_engine::Isolation;
 use holm_engine::driver::ToldPort;
 use holm_engine::service::{ServiceStatus, Services};
@@ -138,6 +139,8 @@ pub enum Defence {
     Mover,
     /// The kernel refuses connections that may not leave.
     EgressRules,
+    /// Everything inside stands still while it is copied.
+    Stillness,
     /// The gateway asks again before it dials, and the resolver before it answers.
     Gateway,
 }
@@ -219,6 +222,10 @@ pub enum Op {
         name: String,
         wish: ServiceWish,
     },
+    /// Answered with `Done` when it is copied, as of one instant.
+    Copy(Vec<Pair>),
+    /// Answered with `Done` when they are mounted and what uses them is started again.
+    RenewVolumes(Vec<VolumeMount>),
     /// Answered with `Dialled`; then the connection itself carries the bytes.
     DialOut {
         host: String,
@@ -302,6 +309,11 @@ pub enum Answer {
         cause: String,
     },
     Refused(String),
+    /// What was asked for was tried.
+    Failed {
+        errno: Option<i32>,
+        cause: String,
+    },
     /// Where a connection was asked for: it is there, or why not.
     Dialled,
     NotDialled {
@@ -334,6 +346,9 @@ pub struct Status {
     /// The copy of holm that it runs; an older keeper does not say.
     #[serde(default)]
     pub program: Option<PathBuf>,
+    /// The volumes that are mounted, and how often each was begun anew.
+    #[serde(default)]
+    pub volumes: Vec<(String, u64)>,
 }
 
 /// How a run of the keeper began and ended; a file beside the workspace.

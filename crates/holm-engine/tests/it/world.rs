@@ -47,6 +47,9 @@ pub enum Wrong {
 pub struct State {
     pub bases: HashSet<(String, Option<String>)>,
     pub layers: HashSet<LayerKey>,
+    pub snapshots: HashSet<String>,
+    /// Which beginning of a workspace its files are of; none: the first.
+    pub generations: HashMap<String, u64>,
     pub files: HashMap<String, Files>,
     pub keepers: HashMap<String, Keeper>,
     pub trash: HashMap<String, Files>,
@@ -148,6 +151,12 @@ impl Driver for FakeDriver {
                         false => Base::Absent,
                     },
                     files: match state.files.get(&spec.id) {
+                        Some(Files::Complete)
+                            if state.generations.get(&spec.id).unwrap_or(&0)
+                                != &spec.generation =>
+                        {
+                            Files::Outdated
+                        }
                         Some(files) => *files,
                         None if state.trash.contains_key(&spec.id) => Files::SetAside,
                         None => Files::Absent,
@@ -202,6 +211,21 @@ impl Driver for FakeDriver {
                         key: key.clone(),
                     };
                     assert!(state.layers.insert(layer), "a layer was made twice");
+                }
+                Action::TakeSnapshot => {
+                    let snapshot = journaled.spec().snapshots.last();
+                    let snapshot = snapshot.expect("a snapshot").key.clone();
+                    assert!(state.snapshots.insert(snapshot));
+                }
+                Action::RemakeFiles => {
+                    assert!(!state.keepers.contains_key(&id), "made while it runs");
+                    state
+                        .generations
+                        .insert(id.clone(), journaled.spec().generation);
+                    state.files.insert(id, Files::Complete);
+                }
+                Action::RenewVolumes => {
+                    state.keepers.insert(id, Keeper::Running);
                 }
                 Action::SetAside => {
                     assert!(!state.keepers.contains_key(&id), "set aside while it runs");
@@ -445,6 +469,9 @@ pub fn new(project: &ProjectRecord, label: Option<&str>) -> NewWorkspace {
             purpose: Purpose::Work,
             caches: Vec::new(),
             volumes: Vec::new(),
+            generation: 0,
+            origin: None,
+            snapshots: Vec::new(),
         },
     }
 }

@@ -21,6 +21,7 @@ mod reap;
 mod remove;
 mod seed;
 mod services;
+mod snapshot;
 pub(crate) mod unpack;
 #[cfg(test)]
 mod unpack_tests;
@@ -157,7 +158,10 @@ impl Driver for LinuxDriver {
         let spec = Arc::clone(journaled.spec());
         match journaled.action() {
             Action::BuildBase => self.builds.build(&self.layout, spec, progress).await,
-            Action::MakeFiles => files::make(&self.layout, spec).await,
+            Action::MakeFiles => files::make(self, spec).await,
+            Action::RemakeFiles => files::remake(self, spec).await,
+            Action::RenewVolumes => volume::renew(self, &spec).await,
+            Action::TakeSnapshot => snapshot::take(self, &spec).await,
             Action::Launch => launch::launch(self, &spec).await,
             Action::Halt => halt::halt(&self.layout, &workspace_id(&spec)?).await,
             Action::BuildLayer => layer::build(self, &spec, &progress).await,

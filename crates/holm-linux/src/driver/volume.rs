@@ -6,19 +6,28 @@
 //! number, so that nothing of the one before it is in it, and whoever still has files of that one
 //! open does no harm.
 
-use super::{LinuxDriver, blocking, disk_fault, layer};
+use super::{
+    LinuxDriver, blocking, disk_fault, halt, keeper, launch, layer, remove_tree, snapshot,
+};
 use crate::Layout;
+use crate::copier::{self, Pair};
 use crate::layout::WorkspaceDirs;
 use crate::measure;
-use crate::wire::{Below, Mounted, VolumeMount};
-use holm_core::Fault;
+use crate::wire::{Answer, Below, Mounted, Op, VolumeMount};
 use holm_core::config::Policy;
+use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::spec::{Volume, WorkspaceSpec};
 use rustix::fs::{CWD, Mode, OFlags, fchmod, openat};
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Services get twenty seconds to end; the rest is quick.
+const RENEWED_WITHIN: Duration = Duration::from_secs(120);
 
 // === impl LinuxDriver ===
 
@@ -51,20 +60,118 @@ impl LinuxDriver {
 }
 
 /// The mounts of a workspace's volumes, with everything that they need on the host.
-pub fn mounts(
-    layout: &Layout,
+pub async fn mounts(
+    driver: &LinuxDriver,
     spec: &WorkspaceSpec,
     dirs: &WorkspaceDirs,
 ) -> Result<Vec<VolumeMount>, Fault> {
-    let volumes = spec.volumes.iter();
-    volumes
-        .map(|volume| {
-            mount(layout, spec, dirs, volume).map_err(|error| {
-                let (name, id) = (&volume.name, &spec.id);
-                disk_fault(&error, format!("cannot make the volume {name} of {id}"))
+    if spec.volumes.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (layout, program) = (Arc::clone(&driver.layout), driver.program.clone());
+    let (spec, dirs) = (spec.clone(), dirs.clone());
+    blocking(move || {
+        let volumes = spec.volumes.iter();
+        volumes
+            .map(|volume| {
+                let begun = begin(&program, &dirs, volume);
+                let made = begun.and_then(|()| mount(&layout, &spec, &dirs, volume));
+                made.map_err(|error| {
+                    let (name, id) = (&volume.name, &spec.id);
+                    disk_fault(&error, format!("cannot make the volume {name} of {id}"))
+                })
             })
+            .collect()
+    })
+    .await
+}
+
+/// Mounts volumes that were begun anew into a workspace that runs. Where that cannot be done, the
+/// workspace is started anew.
+pub async fn renew(driver: &LinuxDriver, spec: &WorkspaceSpec) -> Result<(), Fault> {
+    let id = super::workspace_id(spec)?;
+    let dirs = driver.layout.workspace(&id);
+    let mounts = mounts(driver, spec, &dirs).await?;
+    match keeper::ask_within(&dirs, Op::RenewVolumes(mounts), RENEWED_WITHIN).await {
+        Ok(Answer::Done) => {}
+        Ok(Answer::Failed { cause, .. }) => {
+            return Err(Fault::new(
+                Code::StartFailed,
+                format!("workspace {id}: {cause}"),
+                format!("`holm restart {id}` begins with what is wanted"),
+            ));
+        }
+        Ok(_) | Err(_) => {
+            halt::halt(&driver.layout, &id).await?;
+            return launch::launch(driver, spec).await;
+        }
+    }
+    sweep(&dirs, spec);
+    Ok(())
+}
+
+/// Deletes, in the background, what volumes, trees and snapshots of an earlier beginning left. What
+/// cannot be deleted is tried again at the next start.
+pub fn sweep(dirs: &WorkspaceDirs, spec: &WorkspaceSpec) {
+    let is_current = |name: &OsStr, number: &OsStr| {
+        let mut current = spec.volumes.iter();
+        current.any(|volume| {
+            name == volume.name.as_str() && number == volume.generation.to_string().as_str()
         })
-        .collect()
+    };
+    let mut gone = snapshot::leftovers(dirs, spec);
+    for volume in entries(&dirs.volumes()) {
+        let name = volume.file_name().unwrap_or_default().to_owned();
+        let earlier = entries(&volume).into_iter();
+        gone.extend(
+            earlier.filter(|path| !is_current(&name, path.file_name().unwrap_or_default())),
+        );
+    }
+    for path in gone {
+        // It stays where it is, and is found again.
+        let _ = set_aside(dirs, &path);
+    }
+    let old = dirs.old();
+    if old.exists() {
+        tokio::task::spawn_blocking(move || remove_tree(&old));
+    }
+}
+
+/// Renames something of the workspace to where it is only waiting to be deleted.
+pub fn set_aside(dirs: &WorkspaceDirs, path: &Path) -> io::Result<()> {
+    let name = WorkspaceId::random().to_string();
+    fs::create_dir_all(dirs.old())?;
+    match fs::rename(path, dirs.old().join(name)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        renamed => renamed,
+    }
+}
+
+fn entries(path: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).collect()
+}
+
+/// The first content of one that begins with a snapshot.
+fn begin(program: &Path, dirs: &WorkspaceDirs, volume: &Volume) -> io::Result<()> {
+    let own = own(dirs, volume);
+    let Some(key) = volume.snapshot.as_ref().filter(|_| !own.exists()) else {
+        return Ok(());
+    };
+    let kept = snapshot::kept_volume(dirs, key, volume);
+    if !kept.is_dir() {
+        // It was never mounted before the snapshot was taken.
+        return Ok(());
+    }
+    let copy = own.with_extension("copy");
+    remove_tree(&copy)?;
+    fs::create_dir_all(generation(dirs, volume))?;
+    let pair = Pair {
+        from: kept,
+        to: copy.clone(),
+    };
+    copier::run(program, &[pair])?;
+    fs::rename(copy, own)
 }
 
 /// What is the workspace's own of a volume that is not shared.
@@ -72,7 +179,7 @@ pub fn own(dirs: &WorkspaceDirs, volume: &Volume) -> PathBuf {
     generation(dirs, volume).join("own")
 }
 
-fn generation(dirs: &WorkspaceDirs, volume: &Volume) -> PathBuf {
+pub fn generation(dirs: &WorkspaceDirs, volume: &Volume) -> PathBuf {
     let number = volume.generation.to_string();
     dirs.volumes().join(&volume.name).join(number)
 }
@@ -83,7 +190,7 @@ fn shared(layout: &Layout, spec: &WorkspaceSpec, volume: &Volume) -> PathBuf {
     project.join("volumes").join(&volume.name)
 }
 
-fn is_shared(volume: &Volume) -> bool {
+pub fn is_shared(volume: &Volume) -> bool {
     volume.policy == Policy::Shared.as_str()
 }
 

@@ -6,6 +6,7 @@
 
 mod connection;
 mod culprit;
+mod data;
 mod exec;
 mod guest;
 mod inward;

@@ -5,7 +5,7 @@
 //! the last wall stands: it becomes init by executing it.
 
 pub mod descriptors;
-pub use root::{descriptor_path, open_directory};
+pub use root::{NewRoot, descriptor_path, detached, open_directory};
 mod devices;
 mod etc;
 pub mod network;
@@ -17,7 +17,6 @@ mod tree;
 use crate::cgroup::Group;
 use crate::sys;
 use crate::wire::{Defence, FromInit, LaunchFailure, LaunchPlan, Part};
-use root::NewRoot;
 use seal::Sealed;
 use std::fs::File;
 use std::io::{self, Read, Write};

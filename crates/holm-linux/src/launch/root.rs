@@ -64,6 +64,12 @@ impl NewRoot {
         Ok(Self { directory })
     }
 
+    /// The root that this process is in already.
+    pub fn entered() -> io::Result<Self> {
+        let directory = open_directory(Path::new("/"))?;
+        Ok(Self { directory })
+    }
+
     /// The system's programs and libraries, and `/etc` with our own files laid over it.
     pub fn show_system(&self, plan: &LaunchPlan) -> Result<(), LaunchFailure> {
         let sealed = if plan.has(Defence::ReadOnlySystem) {

@@ -71,6 +71,7 @@ fn render(workspace: &Workspace, now: jiff::Timestamp) -> String {
         line(&mut text, "note", note);
     }
     services(&mut text, workspace);
+    snapshots(&mut text, workspace);
     limits(&mut text, &workspace.limits);
     isolation(&mut text, &workspace.isolation);
     text
@@ -98,6 +99,15 @@ fn services(text: &mut String, workspace: &Workspace) {
         let size = volume.bytes.map(rough_size);
         let size = size.map_or_else(String::new, |size| format!("  {size}"));
         line(text, &volume.name, &format!("{}{size}", volume.policy));
+    }
+}
+
+fn snapshots(text: &mut String, workspace: &Workspace) {
+    if !workspace.snapshots.is_empty() {
+        heading(text, "Snapshots");
+    }
+    for snapshot in &workspace.snapshots {
+        line(text, &snapshot.name, &snapshot.created_at);
     }
 }
 

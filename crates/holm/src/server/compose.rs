@@ -111,6 +111,9 @@ impl App {
             purpose: Purpose::Work,
             caches,
             volumes,
+            generation: 0,
+            origin: None,
+            snapshots: Vec::new(),
         };
         Ok(Composed {
             spec,

@@ -17,7 +17,7 @@ use holm_engine::View;
 use holm_engine::store::WorkspaceRecord;
 use holm_linux::driver::DiskUsage;
 use jiff::Timestamp;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -176,12 +176,13 @@ impl Users {
     fn of<'a>(records: impl Iterator<Item = &'a WorkspaceRecord>) -> Self {
         let mut users = Self::default();
         for record in records {
-            let base = BaseKey {
-                project: record.spec.project_id.clone(),
-                commit: record.spec.code.commit.clone(),
-            };
-            *users.bases.entry(base).or_default() += 1;
-            for layer in record.spec.layer_keys() {
+            // A snapshot may have the base and layers of its workspace, which uses them once.
+            let bases: HashSet<_> = record.spec.base_keys().collect();
+            for base in bases {
+                *users.bases.entry(base).or_default() += 1;
+            }
+            let layers: HashSet<_> = record.spec.layer_keys().collect();
+            for layer in layers {
                 *users.layers.entry(layer).or_default() += 1;
             }
         }

@@ -133,6 +133,7 @@ impl App {
                 single: volume.single,
                 seed,
                 generation: 0,
+                snapshot: None,
             });
         }
         // One below another is mounted after it.

@@ -1,7 +1,9 @@
 //! What the engine says about a workspace or a project, in the shapes of the wire.
 
 use holm_api::project::Project;
-use holm_api::workspace::{Isolation, Limits, LimitsInForce, Port, Service, Volume, Workspace};
+use holm_api::workspace::{
+    Isolation, Limits, LimitsInForce, Port, Service, Snapshot, Volume, Workspace,
+};
 use holm_engine::View;
 use holm_engine::service::ServiceStatus;
 use holm_engine::spec::DeclaredPort;
@@ -39,6 +41,7 @@ pub fn workspace(view: View) -> Workspace {
         ports: ports(&spec.network.ports),
         services: services.into_iter().map(service).collect(),
         volumes: spec.volumes.iter().map(volume).collect(),
+        snapshots: snapshots(spec),
         limits: Limits {
             memory: spec.limits.memory_bytes,
             cpus: spec.limits.cpus,
@@ -63,6 +66,14 @@ fn volume(volume: &holm_engine::spec::Volume) -> Volume {
         policy: volume.policy.clone(),
         bytes: None,
     }
+}
+
+pub fn snapshots(spec: &holm_engine::WorkspaceSpec) -> Vec<Snapshot> {
+    let snapshots = spec.snapshots.iter().map(|snapshot| Snapshot {
+        name: snapshot.name.clone(),
+        created_at: snapshot.created_at.clone(),
+    });
+    snapshots.collect()
 }
 
 pub fn service(status: ServiceStatus) -> Service {

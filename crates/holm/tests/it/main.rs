@@ -72,6 +72,7 @@ mod service_feel;
 mod service_logs;
 mod services;
 mod shop;
+mod snapshots;
 mod software;
 mod support;
 mod tidy;

@@ -316,7 +316,7 @@ run = "exec redis-server --bind 127.0.0.1 --port 6379 --dir /data/redis"
 ready = { tcp = 6379 }
 
 [services.old]
-run = "exec mariadbd --no-defaults --datadir=/data/maria --socket=/tmp/maria.sock --bind-address=127.0.0.1 --port=3306 --skip-grant-tables --skip-networking=0"
+run = "exec /usr/sbin/mariadbd --no-defaults --datadir=/data/maria --socket=/tmp/maria.sock --bind-address=127.0.0.1 --port=3306 --skip-grant-tables --skip-networking=0"
 ready = { command = "mariadb --no-defaults -h 127.0.0.1 -u root -Nse 'select 1'", timeout = "120s" }
 
 [volumes.redis]
@@ -333,6 +333,8 @@ seed = ["sqlite3 /data/lite/shop.db \"pragma journal_mode=wal; create table t (n
 path = "/data/maria"
 policy = "fork"
 seed = ["""
+set -e
+PATH=$PATH:/usr/sbin
 mariadb-install-db --no-defaults --datadir=/data/maria --auth-root-authentication-method=normal --skip-test-db >/dev/null
 mariadbd --no-defaults --datadir=/data/maria --socket=/tmp/maria.sock --skip-networking --skip-grant-tables >/tmp/maria.log 2>&1 &
 until mariadb --no-defaults -S /tmp/maria.sock -u root -e 'select 1' >/dev/null 2>&1; do sleep 0.2; done

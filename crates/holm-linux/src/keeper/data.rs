@@ -1,0 +1,185 @@
+//! The data of a workspace that runs: copied as of one instant, and volumes that begin anew while
+//! everything else goes on. Called for the daemon's [`Op::Copy`](crate::wire::Op) and
+//! [`Op::RenewVolumes`](crate::wire::Op); whatever becomes of the daemon, what was begun is ended.
+
+use super::registry::{Registry, Started};
+use super::services;
+use crate::copier::{self, Pair};
+use crate::inside::{HOLD, STILL, USES};
+use crate::launch::PROGRAM;
+use crate::remount;
+use crate::roles;
+use crate::wire::{Answer, Defence, ServiceWish, Spawn, VolumeMount};
+use holm_core::service::State;
+use holm_engine::service::ServiceStatus;
+use std::fs::File;
+use std::io::{self, PipeReader, PipeWriter, Read};
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::Duration;
+
+/// A service gets ten seconds to end, and then is killed.
+const ENDED_WITHIN: Duration = Duration::from_secs(20);
+/// For what it started.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Copies directories of the workspace while nothing inside moves.
+pub fn copy(registry: &Registry, pairs: &[Pair]) -> Answer {
+    // Nothing is started meanwhile: it would not stand still.
+    let _held = registry.hold_starts();
+    let copy = || copier::run(&registry.plan.program, pairs);
+    let copied = match registry.plan.has(Defence::Stillness) {
+        true => Stillness::begin(registry).and_then(|stillness| {
+            let copied = copy();
+            stillness.end();
+            copied
+        }),
+        false => copy(),
+    };
+    match copied {
+        Ok(()) => Answer::Done,
+        Err(error) => Answer::Failed {
+            errno: error.raw_os_error(),
+            cause: error.to_string(),
+        },
+    }
+}
+
+/// Everything inside stands still for as long as this is there.
+struct Stillness {
+    /// Its end lets everything go on.
+    hold: PipeWriter,
+    exit: PipeReader,
+}
+
+// === impl Stillness ===
+
+impl Stillness {
+    fn begin(registry: &Registry) -> io::Result<Self> {
+        let (exit, exit_inside) = io::pipe()?;
+        let (stdin, hold) = io::pipe()?;
+        let (mut said, stdout) = io::pipe()?;
+        let nothing = File::options().write(true).open("/dev/null")?;
+        let spawn = Spawn {
+            sequence: 0,
+            argv: [PROGRAM, roles::INSIDE, HOLD]
+                .map(|word| word.as_bytes().to_vec())
+                .to_vec(),
+            env: Vec::new(),
+            cwd: b"/".to_vec(),
+            terminal: None,
+        };
+        let theirs = [stdin.as_fd(), stdout.as_fd(), nothing.as_fd()];
+        match registry.start_while_held(spawn, &theirs, exit_inside)? {
+            Started::Running { .. } => {}
+            Started::Not { cause, .. } => return Err(io::Error::other(cause)),
+        }
+        drop((stdin, stdout));
+        let mut word = vec![0; STILL.len()];
+        let is_still = said.read_exact(&mut word).is_ok() && word == STILL;
+        match is_still {
+            true => Ok(Self { hold, exit }),
+            false => Err(io::Error::other("something inside does not stand still")),
+        }
+    }
+
+    fn end(mut self) {
+        drop(self.hold);
+        // When it has ended, everything goes on. One that was killed has let go before.
+        let _ = self.exit.read(&mut [0]);
+    }
+}
+
+/// Mounts volumes that were begun anew. Services that use one are stopped before and started after.
+pub fn renew(registry: &Registry, volumes: Vec<VolumeMount>) -> Answer {
+    for volume in volumes {
+        if registry.generation(&volume.name) == Some(volume.generation) {
+            continue;
+        }
+        let inside = &volume.mount.inside;
+        if inside.parent() == Some(Path::new("/")) {
+            let text = format!("{} is at the top, which is sealed", inside.display());
+            return Answer::Refused(text);
+        }
+        if let Err(error) = renew_one(registry, &volume) {
+            return Answer::Failed {
+                errno: error.raw_os_error(),
+                cause: format!("cannot begin the volume {} anew: {error}", volume.name),
+            };
+        }
+    }
+    Answer::Done
+}
+
+fn renew_one(registry: &Registry, volume: &VolumeMount) -> io::Result<()> {
+    let users = users(registry, &volume.mount.inside);
+    let is_user = |service: &&ServiceStatus| users.iter().any(|user| user.name == service.name);
+    let wish = |user: &ServiceStatus, wish| match registry.services() {
+        Some(services) => services.wish(&user.name, wish),
+        None => Answer::Done,
+    };
+    for user in &users {
+        wish(user, ServiceWish::Stop);
+    }
+    let all_ended = |told: &[ServiceStatus]| {
+        let mut theirs = told.iter().filter(is_user);
+        theirs.all(|service| service.pid.is_none())
+    };
+    let ended = registry
+        .services()
+        .is_none_or(|services| services.wait_until(ENDED_WITHIN, all_ended));
+    for user in &users {
+        // What the program started may end after it.
+        services::end_all(registry, &user.name, user.pid.unwrap_or(0), GRACE);
+    }
+    let renewed = match ended {
+        true => remount::run(&registry.plan.program, registry.init(), &volume.mount),
+        false => Err(io::Error::other("a service that uses it does not end")),
+    };
+    if renewed.is_ok() {
+        registry.set_generation(&volume.name, volume.generation);
+    }
+    for user in &users {
+        wish(user, ServiceWish::Start);
+    }
+    renewed
+}
+
+/// The services that name the place, or have files of it open. One that was stopped stays stopped.
+fn users(registry: &Registry, place: &Path) -> Vec<ServiceStatus> {
+    let text = place.to_string_lossy();
+    let Some(services) = registry.services() else {
+        return Vec::new();
+    };
+    let told = services.told().services;
+    let wanted = told
+        .iter()
+        .filter(|service| service.state != State::Stopped.as_str());
+    let used = wanted.filter(|service| {
+        let mut declared = registry.plan.services.iter();
+        let declared = declared.find(|declared| declared.name == service.name);
+        let names_it = declared.is_some_and(|declared| {
+            let mut values = declared.env.iter().map(|(_, value)| value);
+            declared.run.contains(text.as_ref())
+                || values.any(|value| value.contains(text.as_ref()))
+        });
+        names_it || has_open(registry, service, place)
+    });
+    used.cloned().collect()
+}
+
+fn has_open(registry: &Registry, service: &ServiceStatus, place: &Path) -> bool {
+    let (Some(pid), Ok(path)) = (
+        service.pid,
+        String::from_utf8(place.as_os_str().as_bytes().to_vec()),
+    ) else {
+        return false;
+    };
+    let arguments = vec![USES.to_owned(), service.name.clone(), pid.to_string(), path];
+    let Ok((_, mut exit)) = services::helper(registry, arguments, Vec::new()) else {
+        return false;
+    };
+    let mut code = [1];
+    exit.read_exact(&mut code).is_ok() && code == [0]
+}
