@@ -10,6 +10,7 @@ import http.server
 import json
 import os
 import pathlib
+import sys
 import threading
 import time
 
@@ -126,5 +127,7 @@ class Api(http.server.BaseHTTPRequestHandler):
 if __name__ == "__main__":
     wait_for_database()
     migrate()
+    if "--migrate" in sys.argv:
+        sys.exit()
     print(f"the API is on port {PORT}")
     http.server.ThreadingHTTPServer(("127.0.0.1", PORT), Api).serve_forever()

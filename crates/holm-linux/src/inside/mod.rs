@@ -5,6 +5,7 @@
 //! `holm __inside end NAME PID GRACE_MS` ends with 0 when nothing is left.
 //! `holm __inside uses NAME PID PATH` ends with 0 when the service has files below the path open.
 //! `holm __inside hold` says `still` when everything else stands still, until stdin ends.
+//! `holm __inside release` lets everything go on that stands still.
 //! `holm __inside end-all LIMIT_MS` asks every process to end, and ends with 0 when all did.
 
 mod probe;
@@ -23,6 +24,7 @@ pub const END: &str = "end";
 pub const END_ALL: &str = "end-all";
 pub const USES: &str = "uses";
 pub const HOLD: &str = "hold";
+pub const RELEASE: &str = "release";
 
 /// What the processes of a service have in their environment, unless they took it out.
 pub const MARK: &str = "HOLM_SERVICE";
@@ -44,6 +46,7 @@ pub fn main(arguments: &[OsString]) -> ! {
             parsed(pid).map(|pid| tree::uses(name, pid, Path::new(path)))
         }
         Some([HOLD]) => Some(still::hold()),
+        Some([RELEASE]) => Some(still::release()),
         _ => None,
     };
     std::process::exit(match done {

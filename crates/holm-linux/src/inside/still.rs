@@ -33,6 +33,20 @@ pub fn hold() -> bool {
     is_still
 }
 
+/// For who finds that the one who held it was killed. What somebody inside had stopped goes on, too.
+pub fn release() -> bool {
+    let all = others(&processes());
+    let stopped: Vec<i32> = all
+        .iter()
+        .filter(|it| it.is_stopped())
+        .map(|it| it.pid)
+        .collect();
+    for pid in by_depth(&all, &stopped).iter().rev() {
+        send(*pid, Signal::CONT);
+    }
+    true
+}
+
 fn stop_all(stopped: &mut Vec<i32>) -> bool {
     let begun = Instant::now();
     // What was begun while the first look was under way is seen by the second.

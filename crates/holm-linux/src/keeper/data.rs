@@ -5,7 +5,7 @@
 use super::registry::{Registry, Started};
 use super::services;
 use crate::copier::{self, Pair};
-use crate::inside::{HOLD, STILL, USES};
+use crate::inside::{HOLD, RELEASE, STILL, USES};
 use crate::launch::PROGRAM;
 use crate::remount;
 use crate::roles;
@@ -32,11 +32,15 @@ pub fn copy(registry: &Registry, pairs: &[Pair]) -> Answer {
     let copied = match registry.plan.has(Defence::Stillness) {
         true => Stillness::begin(registry).and_then(|stillness| {
             let copied = copy();
-            stillness.end();
+            stillness.end()?;
             copied
         }),
         false => copy(),
     };
+    if copied.is_err() {
+        // Whoever held it may have been killed, and then nobody lets it go.
+        release(registry);
+    }
     match copied {
         Ok(()) => Answer::Done,
         Err(error) => Answer::Failed {
@@ -61,17 +65,8 @@ impl Stillness {
         let (stdin, hold) = io::pipe()?;
         let (mut said, stdout) = io::pipe()?;
         let nothing = File::options().write(true).open("/dev/null")?;
-        let spawn = Spawn {
-            sequence: 0,
-            argv: [PROGRAM, roles::INSIDE, HOLD]
-                .map(|word| word.as_bytes().to_vec())
-                .to_vec(),
-            env: Vec::new(),
-            cwd: b"/".to_vec(),
-            terminal: None,
-        };
         let theirs = [stdin.as_fd(), stdout.as_fd(), nothing.as_fd()];
-        match registry.start_while_held(spawn, &theirs, exit_inside)? {
+        match registry.start_while_held(inside(HOLD), &theirs, exit_inside)? {
             Started::Running { .. } => {}
             Started::Not { cause, .. } => return Err(io::Error::other(cause)),
         }
@@ -84,10 +79,42 @@ impl Stillness {
         }
     }
 
-    fn end(mut self) {
+    /// Returns when everything goes on.
+    fn end(mut self) -> io::Result<()> {
         drop(self.hold);
-        // When it has ended, everything goes on. One that was killed has let go before.
-        let _ = self.exit.read(&mut [0]);
+        let mut code = [1];
+        self.exit.read_exact(&mut code)?;
+        match code {
+            [0] => Ok(()),
+            _ => Err(io::Error::other("what held everything still was killed")),
+        }
+    }
+}
+
+fn release(registry: &Registry) {
+    let Ok((mut exit, exit_inside)) = io::pipe() else {
+        return;
+    };
+    let Ok(nothing) = File::options().read(true).write(true).open("/dev/null") else {
+        return;
+    };
+    let theirs = [nothing.as_fd(), nothing.as_fd(), nothing.as_fd()];
+    let started = registry.start_while_held(inside(RELEASE), &theirs, exit_inside);
+    if matches!(started, Ok(Started::Running { .. })) {
+        // An end without a code is an end too.
+        let _ = exit.read(&mut [0]);
+    }
+}
+
+/// Our own program inside.
+fn inside(word: &str) -> Spawn {
+    let argv = [PROGRAM, roles::INSIDE, word].map(|word| word.as_bytes().to_vec());
+    Spawn {
+        sequence: 0,
+        argv: argv.to_vec(),
+        env: Vec::new(),
+        cwd: b"/".to_vec(),
+        terminal: None,
     }
 }
 

@@ -95,7 +95,7 @@ fn a_stopped_one_and_one_at_the_top_are_reset_too_and_a_shared_one_is_not() {
     let island = Island::new();
     let repository = island.repository("shop");
     let toml = "[volumes.top]\npath = \"/top\"\n[volumes.all]\npath = \"/data/all\"\npolicy = \"shared\"\n\
-        [services.s]\nrun = \"exec tail -f /top/x\"\n";
+        [services.s]\nrun = \"cd /top && exec sleep 100000\"\n";
     repository.write("holm.toml", toml);
     repository.commit("volumes");
     repository.up("w");
@@ -231,7 +231,7 @@ fn a_snapshot_of_a_database_that_writes_is_of_one_instant_attack_162() {
 const IN_ORDER: &str = r#"
 import os, sys
 def put(path, n):
-    with open(path + ".new", "w") as file: file.write(str(n))
+    with open(path + ".new", "w") as file: file.write(str(n) + "\n")
     os.rename(path + ".new", path)
 for n in range(1, 10**9):
     put("/data/uploads/first", n)
@@ -318,7 +318,7 @@ fn back_to_the_beginning_or_to_a_snapshot_and_no_work_is_lost_attack_153() {
         reset["notes"].to_string().contains("before-reset"),
         "{reset}"
     );
-    let look = "git status --porcelain; cat .env ~/note; ls /data/uploads work 2>/dev/null; git log --format=%s -1";
+    let look = "git status --porcelain; cat .env ~/note; ls /data/uploads; ls work 2>/dev/null; git log --format=%s -1";
     assert_eq!(island.sh("w", look).out(), "local\nstays\nignored");
     assert_eq!(
         sql(&island, "w", "select count(*), min(id) from products"),
