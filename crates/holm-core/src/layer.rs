@@ -399,4 +399,41 @@ mod tests {
         );
         assert_eq!(unused_layers(&built, &used, Extent::All).len(), 7);
     }
+
+    #[test]
+    fn a_seed_is_known_by_its_commands_its_place_and_its_inputs_alone() {
+        let seed = SeedIngredients {
+            commands: vec!["initdb".into(), "./seed.sh".into()],
+            path: "/data/pg".into(),
+            root: "/src".into(),
+            inputs: vec![("migrations/1".into(), "a".into())],
+        };
+        let same = canonical_seed(&seed);
+        let mut others = vec![seed.clone(); 4];
+        others[0].commands = vec!["initdb./seed.sh".into()];
+        others[1].path = "/data/p".into();
+        others[2].inputs[0].1 = "b".into();
+        others[3].inputs.clear();
+        assert!(others.iter().all(|other| canonical_seed(other) != same));
+        assert_eq!(canonical_seed(&seed.clone()), same);
+        let committed = ["migrations/1", "other", ".gitignore"];
+        let committed = committed.map(|path| (path.to_owned(), "a".to_owned()));
+        let found = seed_inputs(committed, &[], &patterns(&["migrations/**"]));
+        assert_eq!(found, seed.inputs);
+    }
+
+    #[test]
+    fn the_newest_of_each_volume_stays() {
+        let name = |text: &str| Name::parse(text).unwrap();
+        let key = |volume: &str, digest: &str| LayerKey::volume("p", &name(volume), digest);
+        let built = [
+            (key("pg", "a1"), Duration::from_secs(1)),
+            (key("pg", "b2"), Duration::from_secs(2)),
+            (key("redis", "c3"), Duration::from_secs(1)),
+        ];
+        let unused = unused_layers(&built, &HashSet::new(), Extent::Expired);
+        assert_eq!(unused, [key("pg", "a1")]);
+        let used = HashSet::from([key("pg", "a1")]);
+        assert_eq!(unused_layers(&built, &used, Extent::All).len(), 2);
+    }
 }

@@ -252,6 +252,11 @@ fn with_volume_anew(
 fn all_anew(record: &WorkspaceRecord, snapshot: Option<&Snapshot>) -> WorkspaceSpec {
     let mut spec = WorkspaceSpec::clone(&record.spec);
     let now = spec.volumes.clone();
+    // The branch is made anew, under the label of today, or is that of the snapshot.
+    spec.label = match snapshot {
+        Some(snapshot) => snapshot.spec.label.clone(),
+        None => record.label.to_string(),
+    };
     if let Some(snapshot) = snapshot {
         spec.code = snapshot.spec.code.clone();
         spec.layers = snapshot.spec.layers.clone();

@@ -39,7 +39,14 @@ def database():
 
 def query(text, *values):
     """The rows of one statement, which is a transaction."""
-    connection = database()
+    try:
+        return ask(database(), text, values)
+    except psycopg2.OperationalError:
+        # The database was begun anew since the last one (`holm reset`): the connection is that of the old one.
+        return ask(database(), text, values)
+
+
+def ask(connection, text, values):
     with connection, connection.cursor() as cursor:
         cursor.execute(text, values)
         return cursor.fetchall() if cursor.description else []

@@ -64,6 +64,7 @@ impl<'a> Preparation<'a> {
 
 pub async fn launch(driver: &LinuxDriver, spec: &WorkspaceSpec) -> Result<(), Fault> {
     refuse_unkept_protection(spec)?;
+    refuse_covered_protection(spec)?;
     let id = workspace_id(spec)?;
     let dirs = driver.layout.workspace(&id);
     refuse_full(driver, spec, &dirs).await?;
@@ -144,6 +145,32 @@ fn refuse_unkept_protection(spec: &WorkspaceSpec) -> Result<(), Fault> {
         Code::ProtectedPath,
         "protected paths cannot be held where programs may make user namespaces",
         "take `nested` or `protected_paths` out of [project] in holm.toml",
+    ))
+}
+
+/// What is mounted over a protected path, or in one, could be written.
+fn refuse_covered_protection(spec: &WorkspaceSpec) -> Result<(), Fault> {
+    let paths = spec.protected_paths.iter();
+    let protected: Vec<PathBuf> = paths.map(|path| spec.root.join(path)).collect();
+    let caches = spec
+        .caches
+        .iter()
+        .map(|cache| ("cache", &cache.name, &cache.path));
+    let volumes = spec.volumes.iter();
+    let volumes = volumes.map(|volume| ("volume", &volume.name, &volume.path));
+    let met = caches.chain(volumes).find_map(|(kind, name, path)| {
+        let mut met = protected.iter();
+        let met =
+            met.find(|protected| protected.starts_with(path) || path.starts_with(protected))?;
+        Some((kind, name, met.display()))
+    });
+    let Some((kind, name, protected)) = met else {
+        return Ok(());
+    };
+    Err(Fault::new(
+        Code::ProtectedPath,
+        format!("the {kind} {name} would lie over the protected path {protected}"),
+        format!("give it another path in [{kind}s] of holm.toml"),
     ))
 }
 

@@ -5,7 +5,9 @@
 //! `workspaces/<id>/snapshots/<key>/{upper,home,volumes/<name>}`; it is put together under another
 //! name and renamed when it is whole.
 
-use super::{LinuxDriver, blocking, disk_fault, halt, keeper, observe, volume, workspace_id};
+use super::{
+    LinuxDriver, blocking, disk_fault, halt, keeper, observe, remove_tree, volume, workspace_id,
+};
 use crate::copier::{self, Pair};
 use crate::layout::WorkspaceDirs;
 use crate::wire::{Answer, Op};
@@ -49,7 +51,12 @@ pub async fn take(driver: &LinuxDriver, spec: &WorkspaceSpec) -> Result<(), Faul
         |volume| volume::own(&dirs, volume),
         to,
     ));
-    copy(driver, &id, pairs).await?;
+    if let Err(fault) = copy(driver, &id, pairs).await {
+        // Perhaps there was no room for it; what stays is deleted at the next start.
+        let _ =
+            blocking(move || remove_tree(&making).map_err(|error| disk_fault(&error, what))).await;
+        return Err(fault);
+    }
     let kept = blocking(move || {
         let keep = || {
             // Not while everything stands still: the disk may have much to write.

@@ -12,7 +12,7 @@ use super::{
 use crate::Layout;
 use crate::copier::{self, Pair};
 use crate::layout::WorkspaceDirs;
-use crate::measure;
+use crate::measure::Meter;
 use crate::wire::{Answer, Below, Mounted, Op, VolumeMount};
 use holm_core::config::Policy;
 use holm_core::{Code, Fault, WorkspaceId};
@@ -32,28 +32,30 @@ const RENEWED_WITHIN: Duration = Duration::from_secs(120);
 // === impl LinuxDriver ===
 
 impl LinuxDriver {
-    /// The bytes that each volume of the workspace takes by itself: of a fork, what differs from what
-    /// it began with. `None`: it could not be measured.
-    pub async fn volume_usage(&self, spec: &WorkspaceSpec) -> Result<Vec<Option<u64>>, Fault> {
-        let id = super::workspace_id(spec)?;
-        let (layout, program, spec) = (self.layout.clone(), self.program.clone(), spec.clone());
+    /// The bytes that each volume of each workspace takes by itself: of a fork, what differs from what
+    /// it began with. What somebody inside closed is not counted.
+    pub async fn volume_usage(
+        &self,
+        specs: Vec<Arc<WorkspaceSpec>>,
+    ) -> Result<Vec<Vec<u64>>, Fault> {
+        let layout = Arc::clone(&self.layout);
         blocking(move || {
-            let mut dirs = layout.workspace(&id);
-            if !dirs.dir.exists() {
-                dirs.dir = layout.trash(&id);
-            }
-            let volumes = spec.volumes.iter();
-            Ok(volumes
-                .map(|volume| {
-                    let place = place(&layout, &spec, &dirs, volume);
-                    // One that was never mounted takes nothing.
-                    if !place.exists() {
-                        return Some(0);
+            specs
+                .iter()
+                .map(|spec| {
+                    let id = super::workspace_id(spec)?;
+                    let mut dirs = layout.workspace(&id);
+                    if !dirs.dir.exists() {
+                        dirs.dir = layout.trash(&id);
                     }
-                    let measured = measure::command(&program, &place).output().ok()?;
-                    measure::understand(&measured.stdout).ok()
+                    // One that was never mounted takes nothing.
+                    let measure = |volume: &Volume| {
+                        let place = place(&layout, spec, &dirs, volume);
+                        Meter::default().tree(&place).bytes
+                    };
+                    Ok(spec.volumes.iter().map(measure).collect())
                 })
-                .collect())
+                .collect()
         })
         .await
     }

@@ -129,6 +129,17 @@ pub fn renew(registry: &Registry, volumes: Vec<VolumeMount>) -> Answer {
             let text = format!("{} is at the top, which is sealed", inside.display());
             return Answer::Refused(text);
         }
+        let caches = registry.plan.caches.iter().map(|cache| &cache.inside);
+        let volumes = registry
+            .plan
+            .volumes
+            .iter()
+            .map(|other| &other.mount.inside);
+        let mut others = caches.chain(volumes).filter(|other| *other != inside);
+        if let Some(other) = others.find(|other| other.starts_with(inside)) {
+            let text = format!("{} would hide {}", inside.display(), other.display());
+            return Answer::Refused(text);
+        }
         if let Err(error) = renew_one(registry, &volume) {
             return Answer::Failed {
                 errno: error.raw_os_error(),

@@ -45,7 +45,7 @@ use door::Door;
 use events::Events;
 use holm_api::workspace::Workspace;
 use holm_core::{Code, Fault};
-use holm_engine::{Engine, MissingObjects, View};
+use holm_engine::{Engine, MissingObjects, View, WorkspaceSpec};
 use holm_linux::{Layout, LinuxDriver};
 use holm_store::SqliteStore;
 use jiff::Timestamp;
@@ -305,17 +305,25 @@ impl App {
     /// What the engine says about a workspace, with its ports as they are now.
     async fn workspace(&self, view: View) -> Workspace {
         self.routes.settle().await;
-        let spec = Arc::clone(&view.record.spec);
+        let specs = vec![Arc::clone(&view.record.spec)];
         let mut workspace = self.with_ports(view);
-        if !workspace.volumes.is_empty() {
-            // Everything else can be said, whether or not they can be measured.
-            let sizes = self.engine.driver().volume_usage(&spec).await;
-            let sizes = sizes.unwrap_or_default().into_iter();
+        self.measure_volumes(specs, std::slice::from_mut(&mut workspace))
+            .await;
+        workspace
+    }
+
+    /// Says how much the volumes take. Everything else can be said, whether or not this can.
+    async fn measure_volumes(&self, specs: Vec<Arc<WorkspaceSpec>>, workspaces: &mut [Workspace]) {
+        if specs.iter().all(|spec| spec.volumes.is_empty()) {
+            return;
+        }
+        let measured = self.engine.driver().volume_usage(specs).await;
+        let measured = measured.unwrap_or_default().into_iter();
+        for (workspace, sizes) in workspaces.iter_mut().zip(measured) {
             for (volume, bytes) in workspace.volumes.iter_mut().zip(sizes) {
-                volume.bytes = bytes;
+                volume.bytes = Some(bytes);
             }
         }
-        workspace
     }
 
     /// As [`Self::workspace`], with what is known of its ports at this moment.

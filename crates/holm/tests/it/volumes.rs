@@ -182,3 +182,32 @@ fn a_shared_one_is_the_same_for_all_and_a_single_one_for_one_at_a_time() {
         island.holm(&["start", "c"]).code == Some(0)
     });
 }
+
+#[test]
+fn nothing_is_mounted_over_a_protected_path() {
+    let island = Island::new();
+    let protected = "[project]\nprotected_paths = [\"infra/prod\"]\n";
+    let repository = configured(&island, protected);
+    repository.write("infra/prod/key", "kept\n");
+    repository.commit("protected");
+    let root = repository.path.display().to_string();
+    for path in ["infra", "infra/prod", "infra/prod/below"] {
+        for part in [
+            format!("[volumes.v]\npath = \"{root}/{path}\"\n"),
+            format!("[caches]\nc = {{ path = \"{path}\", policy = \"isolated\" }}\n"),
+        ] {
+            repository.write("holm.toml", format!("{protected}{part}"));
+            repository.commit("covered");
+            let error = repository.holm(&["up", "a", "--json"]).error(4);
+            assert_eq!(error["code"], "protected_path", "{error}");
+        }
+    }
+    // Without the protection it would be written.
+    let part = format!("[volumes.v]\npath = \"{root}/infra\"\n");
+    repository.write("holm.toml", part);
+    repository.commit("not protected");
+    repository.up("a");
+    island
+        .sh("a", "mkdir infra/prod && echo x > infra/prod/key")
+        .ok();
+}
