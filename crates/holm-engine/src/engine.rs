@@ -259,7 +259,8 @@ impl<D: Driver, S: Store> Inner<D, S> {
         let record = self.record(id).await?;
         match (record.birth, record.removed_at) {
             (Birth::Acknowledged, None) => Ok(record),
-            (Birth::Pending, _) | (_, Some(_)) => Err(no_workspace(id)),
+            (Birth::Pending, _) => Err(no_workspace(id)),
+            (Birth::Acknowledged, Some(_)) => Err(in_the_trash(&record)),
         }
     }
 
@@ -367,5 +368,15 @@ pub(crate) fn no_workspace(id: &WorkspaceId) -> Fault {
         Code::WorkspaceNotFound,
         format!("no workspace `{id}`"),
         "`holm ls` lists the workspaces",
+    )
+}
+
+/// As [`no_workspace`], of one that can be had back.
+pub(crate) fn in_the_trash(record: &WorkspaceRecord) -> Fault {
+    let (id, label) = (&record.id, &record.label);
+    Fault::new(
+        Code::WorkspaceNotFound,
+        format!("no workspace `{id}`: `{label}` is in the trash"),
+        format!("`holm restore {id}` brings it back"),
     )
 }

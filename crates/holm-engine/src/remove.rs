@@ -2,7 +2,7 @@
 
 use crate::converge::Goal;
 use crate::driver::{Driver, Progress};
-use crate::engine::{Engine, Inner, View, detached, no_workspace, now};
+use crate::engine::{Engine, Inner, View, detached, in_the_trash, no_workspace, now};
 use crate::failpoint::{self, Moment};
 use crate::notice::Notice;
 use crate::store::{Store, WorkspaceRecord};
@@ -36,7 +36,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
             let _turn = inner.workspaces.lock(&id).await;
             let record = inner.record(&id).await?;
             if record.removed_at.is_some() {
-                return Err(no_workspace(&id));
+                return Err(in_the_trash(&record));
             }
             if record.birth == Birth::Pending {
                 // A creation that ended without being undone. It never was the user's.

@@ -108,3 +108,51 @@ fn copy_one(pair: &Pair) -> io::Result<()> {
     )?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{CWD, FileType, Mode, XattrFlags, getxattr, mknodat, setxattr};
+    use std::fs;
+    use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
+
+    #[test]
+    fn what_overlayfs_keeps_in_a_layer_comes_along() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        fs::create_dir_all(at("upper/opaque")).unwrap();
+        fs::write(at("upper/file"), "content").unwrap();
+        fs::hard_link(at("upper/file"), at("upper/again")).unwrap();
+        symlink("/nowhere", at("upper/link")).unwrap();
+        let gone = at("upper/gone");
+        mknodat(CWD, &gone, FileType::CharacterDevice, Mode::empty(), 0).unwrap();
+        let opaque = "user.overlay.opaque";
+        setxattr(at("upper/opaque"), opaque, b"y", XattrFlags::empty()).unwrap();
+        let closed = fs::Permissions::from_mode(0o2711);
+        fs::set_permissions(at("upper/opaque"), closed).unwrap();
+        let pair = Pair {
+            from: at("upper"),
+            to: at("copy"),
+        };
+        copy_one(&pair).unwrap();
+        assert_eq!(fs::read_to_string(at("copy/file")).unwrap(), "content");
+        let inode = |name: &str| fs::symlink_metadata(at(name)).unwrap().ino();
+        assert_eq!(inode("copy/file"), inode("copy/again"));
+        assert_ne!(inode("copy/file"), inode("upper/file"));
+        let target = fs::read_link(at("copy/link")).unwrap();
+        assert_eq!(target, Path::new("/nowhere"));
+        let whiteout = fs::symlink_metadata(at("copy/gone")).unwrap();
+        assert!(whiteout.file_type().is_char_device() && whiteout.rdev() == 0);
+        let mut value = [0_u8; 4];
+        let length = getxattr(at("copy/opaque"), opaque, &mut value).unwrap();
+        assert_eq!(&value[..length], b"y");
+        let mode = fs::metadata(at("copy/opaque"))
+            .unwrap()
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o7777, 0o2711);
+        // A copy is never made over something.
+        let error = copy_one(&pair).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+    }
+}

@@ -107,6 +107,14 @@ pub struct VolumeMount {
     pub lock: Option<PathBuf>,
 }
 
+/// A volume that may have been begun anew.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Renewal {
+    pub volume: VolumeMount,
+    /// The services that name its place.
+    pub users: Vec<String>,
+}
+
 /// A layer, and what overlayfs needs beside the writable one.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Below {
@@ -225,7 +233,9 @@ pub enum Op {
     /// Answered with `Done` when it is copied, as of one instant.
     Copy(Vec<Pair>),
     /// Answered with `Done` when they are mounted and what uses them is started again.
-    RenewVolumes(Vec<VolumeMount>),
+    RenewVolumes(Vec<Renewal>),
+    /// Answered with `Done` when what follows of it is under way.
+    SetServices(Vec<Service>),
     /// Answered with `Dialled`; then the connection itself carries the bytes.
     DialOut {
         host: String,

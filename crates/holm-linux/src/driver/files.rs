@@ -3,14 +3,14 @@
 use super::environment::{below_home, write_etc};
 use super::unpack::unpack;
 use super::{
-    LinuxDriver, base, blocking, disk_fault, project_id, remove_tree, snapshot, volume,
-    workspace_id,
+    LinuxDriver, base, disk_fault, project_id, remove_tree, snapshot, volume, workspace_id,
 };
 use crate::Layout;
 use crate::copier::Pair;
 use crate::layout::WorkspaceDirs;
 use holm_core::{Code, Fault};
 use holm_engine::spec::WorkspaceSpec;
+use holm_engine::try_blocking;
 use holm_git::{Seed, seed_excluded, seed_git_dir};
 use std::fs;
 use std::io;
@@ -25,7 +25,7 @@ pub async fn make(driver: &LinuxDriver, spec: Arc<WorkspaceSpec>) -> Result<(), 
         return Ok(());
     }
     let (layout, made) = (Arc::clone(&driver.layout), Arc::clone(&spec));
-    blocking(move || make_places(&layout, &made)).await?;
+    try_blocking(move || make_places(&layout, &made)).await?;
     if let Some(origin) = &spec.origin {
         snapshot::copy_origin(driver, &spec, origin).await?;
     }
@@ -106,7 +106,7 @@ pub async fn remake(driver: &LinuxDriver, spec: Arc<WorkspaceSpec>) -> Result<()
         None => {
             fs::create_dir_all(dirs.upper()).map_err(disk)?;
             let (layout, dirs, spec) = (Arc::clone(&driver.layout), dirs.clone(), spec.clone());
-            blocking(move || make_tree(&layout, &dirs, &spec)).await?;
+            try_blocking(move || make_tree(&layout, &dirs, &spec)).await?;
         }
     }
     complete(&dirs, &spec)?;
@@ -175,7 +175,7 @@ fn copy_to_home(dirs: &WorkspaceDirs, spec: &WorkspaceSpec) -> io::Result<()> {
 /// may have come or gone with it. Nothing but git has run in the workspace yet.
 pub async fn exclude_again(layout: &Arc<Layout>, spec: &WorkspaceSpec) -> Result<(), Fault> {
     let (layout, spec) = (Arc::clone(layout), spec.clone());
-    blocking(move || {
+    try_blocking(move || {
         let dirs = layout.workspace(&workspace_id(&spec)?);
         let excluded = excluded(&layout, &dirs, &spec)?;
         Ok(seed_excluded(&dirs.upper(), &excluded)?)

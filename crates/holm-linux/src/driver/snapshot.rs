@@ -5,14 +5,13 @@
 //! `workspaces/<id>/snapshots/<key>/{upper,home,volumes/<name>}`; it is put together under another
 //! name and renamed when it is whole.
 
-use super::{
-    LinuxDriver, blocking, disk_fault, halt, keeper, observe, remove_tree, volume, workspace_id,
-};
+use super::{LinuxDriver, disk_fault, halt, keeper, observe, remove_tree, volume, workspace_id};
 use crate::copier::{self, Pair};
 use crate::layout::WorkspaceDirs;
 use crate::wire::{Answer, Op};
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::spec::{Origin, Volume, WorkspaceSpec};
+use holm_engine::try_blocking;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -54,10 +53,11 @@ pub async fn take(driver: &LinuxDriver, spec: &WorkspaceSpec) -> Result<(), Faul
     if let Err(fault) = copy(driver, &id, pairs).await {
         // Perhaps there was no room for it; what stays is deleted at the next start.
         let _ =
-            blocking(move || remove_tree(&making).map_err(|error| disk_fault(&error, what))).await;
+            try_blocking(move || remove_tree(&making).map_err(|error| disk_fault(&error, what)))
+                .await;
         return Err(fault);
     }
-    let kept = blocking(move || {
+    let kept = try_blocking(move || {
         let keep = || {
             // Not while everything stands still: the disk may have much to write.
             rustix::fs::syncfs(File::open(&making)?)?;
@@ -198,7 +198,7 @@ pub async fn copy_still(
     pairs: Vec<Pair>,
 ) -> Result<(), Fault> {
     let (layout, program, id) = (driver.layout.clone(), driver.program.clone(), id.cloned());
-    blocking(move || {
+    try_blocking(move || {
         let what = "cannot copy a workspace's files".to_owned();
         let held = id.map(|id| halt::hold(&layout, &id)).transpose();
         let _held = held.map_err(|error| disk_fault(&error, what.clone()))?;

@@ -6,17 +6,16 @@
 //! number, so that nothing of the one before it is in it, and whoever still has files of that one
 //! open does no harm.
 
-use super::{
-    LinuxDriver, blocking, disk_fault, halt, keeper, launch, layer, remove_tree, snapshot,
-};
+use super::{LinuxDriver, disk_fault, halt, keeper, launch, layer, remove_tree, snapshot};
 use crate::Layout;
 use crate::copier::{self, Pair};
 use crate::layout::WorkspaceDirs;
 use crate::measure::Meter;
-use crate::wire::{Answer, Below, Mounted, Op, VolumeMount};
+use crate::wire::{Answer, Below, Mounted, Op, Renewal, VolumeMount};
 use holm_core::config::Policy;
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::spec::{Volume, WorkspaceSpec};
+use holm_engine::try_blocking;
 use rustix::fs::{CWD, Mode, OFlags, fchmod, openat};
 use std::ffi::OsStr;
 use std::fs;
@@ -39,7 +38,7 @@ impl LinuxDriver {
         specs: Vec<Arc<WorkspaceSpec>>,
     ) -> Result<Vec<Vec<u64>>, Fault> {
         let layout = Arc::clone(&self.layout);
-        blocking(move || {
+        try_blocking(move || {
             specs
                 .iter()
                 .map(|spec| {
@@ -72,7 +71,7 @@ pub async fn mounts(
     }
     let (layout, program) = (Arc::clone(&driver.layout), driver.program.clone());
     let (spec, dirs) = (spec.clone(), dirs.clone());
-    blocking(move || {
+    try_blocking(move || {
         let volumes = spec.volumes.iter();
         volumes
             .map(|volume| {
@@ -93,8 +92,13 @@ pub async fn mounts(
 pub async fn renew(driver: &LinuxDriver, spec: &WorkspaceSpec) -> Result<(), Fault> {
     let id = super::workspace_id(spec)?;
     let dirs = driver.layout.workspace(&id);
-    let mounts = mounts(driver, spec, &dirs).await?;
-    match keeper::ask_within(&dirs, Op::RenewVolumes(mounts), RENEWED_WITHIN).await {
+    let mounts = mounts(driver, spec, &dirs).await?.into_iter();
+    let renewals = mounts.map(|volume| Renewal {
+        users: users(spec, &volume.mount.inside),
+        volume,
+    });
+    let op = Op::RenewVolumes(renewals.collect());
+    match keeper::ask_within(&dirs, op, RENEWED_WITHIN).await {
         Ok(Answer::Done) => {}
         Ok(Answer::Failed { cause, .. }) => {
             return Err(Fault::new(
@@ -110,6 +114,17 @@ pub async fn renew(driver: &LinuxDriver, spec: &WorkspaceSpec) -> Result<(), Fau
     }
     sweep(&dirs, spec);
     Ok(())
+}
+
+/// The services that name the place in their command or environment.
+fn users(spec: &WorkspaceSpec, place: &Path) -> Vec<String> {
+    let text = place.to_string_lossy();
+    let named = spec.services.iter().filter(|service| {
+        let values = service.env.iter().map(|(_, value)| value);
+        let mut texts = values.chain([&service.run]);
+        texts.any(|words| words.contains(text.as_ref()))
+    });
+    named.map(|service| service.name.clone()).collect()
 }
 
 /// Deletes, in the background, what volumes, trees and snapshots of an earlier beginning left. What
@@ -142,10 +157,17 @@ pub fn sweep(dirs: &WorkspaceDirs, spec: &WorkspaceSpec) {
 /// Renames something of the workspace to where it is only waiting to be deleted.
 pub fn set_aside(dirs: &WorkspaceDirs, path: &Path) -> io::Result<()> {
     let name = WorkspaceId::random().to_string();
-    fs::create_dir_all(dirs.old())?;
-    match fs::rename(path, dirs.old().join(name)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        renamed => renamed,
+    loop {
+        fs::create_dir_all(dirs.old())?;
+        match fs::rename(path, dirs.old().join(&name)) {
+            // What is deleted in the background takes the directory along.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if path.symlink_metadata().is_err() {
+                    return Ok(());
+                }
+            }
+            renamed => return renamed,
+        }
     }
 }
 

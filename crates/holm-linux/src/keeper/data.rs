@@ -9,7 +9,7 @@ use crate::inside::{HOLD, RELEASE, STILL, USES};
 use crate::launch::PROGRAM;
 use crate::remount;
 use crate::roles;
-use crate::wire::{Answer, Defence, ServiceWish, Spawn, VolumeMount};
+use crate::wire::{Answer, Defence, Renewal, ServiceWish, Spawn};
 use holm_core::service::State;
 use holm_engine::service::ServiceStatus;
 use std::fs::File;
@@ -119,8 +119,9 @@ fn inside(word: &str) -> Spawn {
 }
 
 /// Mounts volumes that were begun anew. Services that use one are stopped before and started after.
-pub fn renew(registry: &Registry, volumes: Vec<VolumeMount>) -> Answer {
-    for volume in volumes {
+pub fn renew(registry: &Registry, renewals: Vec<Renewal>) -> Answer {
+    for renewal in renewals {
+        let volume = &renewal.volume;
         if registry.generation(&volume.name) == Some(volume.generation) {
             continue;
         }
@@ -140,7 +141,7 @@ pub fn renew(registry: &Registry, volumes: Vec<VolumeMount>) -> Answer {
             let text = format!("{} would hide {}", inside.display(), other.display());
             return Answer::Refused(text);
         }
-        if let Err(error) = renew_one(registry, &volume) {
+        if let Err(error) = renew_one(registry, &renewal) {
             return Answer::Failed {
                 errno: error.raw_os_error(),
                 cause: format!("cannot begin the volume {} anew: {error}", volume.name),
@@ -150,8 +151,9 @@ pub fn renew(registry: &Registry, volumes: Vec<VolumeMount>) -> Answer {
     Answer::Done
 }
 
-fn renew_one(registry: &Registry, volume: &VolumeMount) -> io::Result<()> {
-    let users = users(registry, &volume.mount.inside);
+fn renew_one(registry: &Registry, renewal: &Renewal) -> io::Result<()> {
+    let volume = &renewal.volume;
+    let users = users(registry, renewal);
     let is_user = |service: &&ServiceStatus| users.iter().any(|user| user.name == service.name);
     let wish = |user: &ServiceStatus, wish| match registry.services() {
         Some(services) => services.wish(&user.name, wish),
@@ -185,26 +187,17 @@ fn renew_one(registry: &Registry, volume: &VolumeMount) -> io::Result<()> {
 }
 
 /// The services that name the place, or have files of it open. One that was stopped stays stopped.
-fn users(registry: &Registry, place: &Path) -> Vec<ServiceStatus> {
-    let text = place.to_string_lossy();
+fn users(registry: &Registry, renewal: &Renewal) -> Vec<ServiceStatus> {
     let Some(services) = registry.services() else {
         return Vec::new();
     };
-    let told = services.told().services;
-    let wanted = told
-        .iter()
-        .filter(|service| service.state != State::Stopped.as_str());
+    let told = services.told().services.into_iter();
+    let wanted = told.filter(|service| service.state != State::Stopped.as_str());
+    let place = &renewal.volume.mount.inside;
     let used = wanted.filter(|service| {
-        let mut declared = registry.plan.services.iter();
-        let declared = declared.find(|declared| declared.name == service.name);
-        let names_it = declared.is_some_and(|declared| {
-            let mut values = declared.env.iter().map(|(_, value)| value);
-            declared.run.contains(text.as_ref())
-                || values.any(|value| value.contains(text.as_ref()))
-        });
-        names_it || has_open(registry, service, place)
+        renewal.users.contains(&service.name) || has_open(registry, service, place)
     });
-    used.cloned().collect()
+    used.collect()
 }
 
 fn has_open(registry: &Registry, service: &ServiceStatus, place: &Path) -> bool {

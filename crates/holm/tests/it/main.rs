@@ -68,6 +68,7 @@ mod previews;
 mod previews_programs;
 mod renames;
 mod root;
+mod service_attacks;
 mod service_feel;
 mod service_logs;
 mod services;

@@ -43,7 +43,6 @@ const STACK: usize = 256 * 1024;
 
 /// What the keeper has of its services.
 pub struct Services {
-    declared: Vec<Arc<Service>>,
     messages: mpsc::Sender<Message>,
     state: Mutex<State>,
     changed: Condvar,
@@ -66,9 +65,14 @@ enum Message {
         event: Event,
     },
     Wish {
-        index: usize,
+        name: String,
         wish: Wish,
-        heard: mpsc::Sender<()>,
+        heard: mpsc::Sender<Answer>,
+    },
+    /// These are the services from now on.
+    Declare {
+        services: Vec<Service>,
+        heard: mpsc::Sender<Answer>,
     },
     Close,
 }
@@ -86,13 +90,17 @@ struct Supervisor {
     services: Arc<Services>,
     messages: mpsc::Receiver<Message>,
     graph: Graph,
+    /// In the places that they have in the graph.
     runs: Vec<Current>,
     begun: Instant,
+    logs: PathBuf,
     file: PathBuf,
 }
 
 /// The run of one service that counts.
 struct Current {
+    /// What the next run is.
+    service: Arc<Service>,
     number: u64,
     pid: Option<u32>,
     log: Arc<Mutex<Log>>,
@@ -102,17 +110,8 @@ struct Current {
 
 /// Starts the workspace's services, in order.
 pub fn start(registry: &Arc<Registry>, directories: &WorkspaceDirs) -> io::Result<()> {
-    let declared: Vec<_> = registry
-        .plan
-        .services
-        .iter()
-        .cloned()
-        .map(Arc::new)
-        .collect();
     let (messages, heard) = mpsc::channel();
-    let is_empty = declared.is_empty();
     let services = Arc::new(Services {
-        declared,
         messages,
         state: Mutex::new(State {
             told: Told {
@@ -127,30 +126,17 @@ pub fn start(registry: &Arc<Registry>, directories: &WorkspaceDirs) -> io::Resul
         changed: Condvar::new(),
     });
     registry.set_services(Arc::clone(&services));
-    if is_empty {
-        return Ok(());
-    }
-    let logs = directories.logs();
-    std::fs::create_dir_all(&logs)?;
-    let entries = services.declared.iter().map(|service| {
-        let (name, needs) = (service.name.clone(), service.depends_on.clone());
-        (name, needs, rules(service))
-    });
-    let runs = services.declared.iter().map(|service| Current {
-        number: 0,
-        pid: None,
-        log: Arc::new(Mutex::new(Log::new(logs.clone(), &service.name))),
-        stay: None,
-    });
     let mut supervisor = Supervisor {
         registry: Arc::clone(registry),
-        graph: Graph::new(entries.collect()),
-        runs: runs.collect(),
+        graph: Graph::new(Vec::new()),
+        runs: Vec::new(),
         services: Arc::clone(&services),
         messages: heard,
         begun: Instant::now(),
+        logs: directories.logs(),
         file: directories.services(),
     };
+    supervisor.declare(registry.plan.services.clone())?;
     // Whoever asks from now on hears that they are on their way.
     supervisor.act();
     let thread = std::thread::Builder::new().stack_size(STACK);
@@ -181,22 +167,26 @@ impl Services {
 
     /// Does what is wanted of one service; returns when it is under way.
     pub fn wish(&self, name: &str, wish: ServiceWish) -> Answer {
-        let index = self.declared.iter().position(|found| found.name == name);
-        let Some(index) = index else {
-            return Answer::Refused(format!("no service {name}"));
-        };
         let wish = match wish {
             ServiceWish::Start => Wish::Start,
             ServiceWish::Stop => Wish::Stop,
             ServiceWish::Restart => Wish::Restart,
         };
+        let name = name.to_owned();
+        self.say(|heard| Message::Wish { name, wish, heard })
+    }
+
+    /// Takes over other declarations; returns when what follows of it is under way.
+    pub fn declare(&self, services: Vec<Service>) -> Answer {
+        self.say(|heard| Message::Declare { services, heard })
+    }
+
+    fn say(&self, message: impl FnOnce(mpsc::Sender<Answer>) -> Message) -> Answer {
         let (heard, hears) = mpsc::channel();
-        let message = Message::Wish { index, wish, heard };
-        let is_sent = self.messages.send(message).is_ok();
-        match is_sent && hears.recv_timeout(HEARD_WITHIN).is_ok() {
-            true => Answer::Done,
-            false => Answer::Refused("the services are being stopped".to_owned()),
-        }
+        // Without a supervisor there is nothing to hear either.
+        let _ = self.messages.send(message(heard));
+        let over = || Answer::Refused("the services are being stopped".to_owned());
+        hears.recv_timeout(HEARD_WITHIN).unwrap_or_else(|_| over())
     }
 
     /// Waits until it is so of them, or the time is up; whether it is.
@@ -303,14 +293,14 @@ impl Supervisor {
                 Err(mpsc::RecvTimeoutError::Disconnected) => return,
             };
             self.act();
-            if let Some(heard) = heard {
+            if let Some((heard, answer)) = heard {
                 // Whoever asked may have gone.
-                let _ = heard.send(());
+                let _ = heard.send(answer);
             }
         }
     }
 
-    fn take(&mut self, message: Message) -> Option<mpsc::Sender<()>> {
+    fn take(&mut self, message: Message) -> Option<(mpsc::Sender<Answer>, Answer)> {
         let now = self.begun.elapsed();
         match message {
             Message::Event { index, run, event } => {
@@ -324,15 +314,62 @@ impl Supervisor {
                 }
                 None
             }
-            Message::Wish { index, wish, heard } => {
+            Message::Wish { name, wish, heard } => {
+                let Some(index) = self.graph.find(&name) else {
+                    return Some((heard, Answer::Refused(format!("no service {name}"))));
+                };
                 self.graph.want(index, wish);
-                Some(heard)
+                Some((heard, Answer::Done))
+            }
+            Message::Declare { services, heard } => {
+                let answer = match self.declare(services) {
+                    Ok(()) => Answer::Done,
+                    Err(error) => Answer::Refused(format!("no place for logs: {error}")),
+                };
+                Some((heard, answer))
             }
             Message::Close => {
                 self.graph.close();
                 None
             }
         }
+    }
+
+    fn declare(&mut self, services: Vec<Service>) -> io::Result<()> {
+        if !services.is_empty() {
+            std::fs::create_dir_all(&self.logs)?;
+        }
+        let entries = services.iter().map(|service| {
+            let (name, needs) = (service.name.clone(), service.depends_on.clone());
+            (name, needs, rules(service))
+        });
+        let runs = &self.runs;
+        let has_changed = |name: &str| {
+            let before = runs.iter().find(|current| current.service.name == name);
+            let after = services.iter().find(|service| service.name == name);
+            let is_other = |before: &Current, after: &Service| {
+                let before = &before.service;
+                (&before.run, &before.env, &before.ready) != (&after.run, &after.env, &after.ready)
+            };
+            before
+                .zip(after)
+                .is_some_and(|(before, after)| is_other(before, after))
+        };
+        self.graph.declare(entries.collect(), has_changed);
+        for service in services {
+            let known = |current: &&mut Current| current.service.name == service.name;
+            match self.runs.iter_mut().find(known) {
+                Some(current) => current.service = Arc::new(service),
+                None => self.runs.push(Current {
+                    number: 0,
+                    pid: None,
+                    log: Arc::new(Mutex::new(Log::new(self.logs.clone(), &service.name))),
+                    stay: None,
+                    service: Arc::new(service),
+                }),
+            }
+        }
+        Ok(())
     }
 
     /// Does what is due, and tells how it is now.
@@ -359,7 +396,7 @@ impl Supervisor {
             state.all_down = all_down;
         });
         if is_new && let Err(error) = self.write_down(&told) {
-            eprintln!("cannot write down how the services are: {error}");
+            complain!("cannot write down how the services are: {error}");
         }
     }
 
@@ -382,7 +419,7 @@ impl Supervisor {
         current.stay = Some(stay);
         let run = Run {
             registry: Arc::clone(&self.registry),
-            service: Arc::clone(&self.services.declared[index]),
+            service: Arc::clone(&current.service),
             log: Arc::clone(&current.log),
             mailbox,
             earlier: current.pid,
@@ -414,7 +451,7 @@ impl Supervisor {
     /// To the group at once, and to everything else of the service by a process inside.
     fn end(&mut self, index: usize, signal: i32, grace: Duration) {
         let current = &self.runs[index];
-        let name = self.services.declared[index].name.clone();
+        let name = current.service.name.clone();
         let leader = current.pid.unwrap_or_default();
         if self.graph.life(index).pid().is_some() {
             self.registry.signal(leader.cast_signed(), signal);
@@ -432,23 +469,25 @@ impl Supervisor {
         });
         if let Err(error) = spawned {
             // The group has heard it; the rest is told that it is gone when the time is up.
-            eprintln!("a service cannot be ended: {error}");
+            complain!("a service cannot be ended: {error}");
         }
     }
 
     fn statuses(&self) -> Vec<ServiceStatus> {
         let reports = self.graph.reports().into_iter();
-        let statuses = reports
-            .zip(&self.services.declared)
-            .map(|(report, service)| ServiceStatus {
-                name: report.name,
-                state: report.state.as_str().to_owned(),
-                pid: report.pid,
-                restarts: report.restarts,
-                port: service.port,
-                reason: report.reason,
-                exit_code: report.exit,
-            });
+        let port = |name: &str| {
+            let mut services = self.runs.iter().map(|current| &current.service);
+            services.find(|service| service.name == name)?.port
+        };
+        let statuses = reports.map(|report| ServiceStatus {
+            port: port(&report.name),
+            name: report.name,
+            state: report.state.as_str().to_owned(),
+            pid: report.pid,
+            restarts: report.restarts,
+            reason: report.reason,
+            exit_code: report.exit,
+        });
         statuses.collect()
     }
 
