@@ -41,7 +41,7 @@ def query(text, *values):
     """The rows of one statement, which is a transaction."""
     try:
         return ask(database(), text, values)
-    except psycopg2.OperationalError:
+    except (psycopg2.OperationalError, psycopg2.InterfaceError):
         # The database was begun anew since the last one (`holm reset`): the connection is that of the old one.
         return ask(database(), text, values)
 

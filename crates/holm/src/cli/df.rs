@@ -65,25 +65,7 @@ fn render(disk: &Disk, now: jiff::Timestamp) -> String {
             used_by(base.used_by),
         ]);
     }
-    for layer in &disk.layers {
-        let key = short_key(&layer.key);
-        let project = layer.project.as_ref().unwrap_or(&layer.project_id);
-        table.row([
-            "layer".into(),
-            format!("{project} {key}"),
-            rough_size(layer.bytes),
-            used_by(layer.used_by),
-        ]);
-    }
-    for volume in &disk.volumes {
-        let project = volume.project.as_ref().unwrap_or(&volume.project_id);
-        table.row([
-            "volume".into(),
-            format!("{project} {}", volume.name),
-            rough_size(volume.bytes),
-            "shared".into(),
-        ]);
-    }
+    shared_parts(&mut table, disk);
     for repository in &disk.repositories {
         let project = repository
             .project
@@ -121,6 +103,29 @@ fn render(disk: &Disk, now: jiff::Timestamp) -> String {
         text.push_str(&format!("{FAINT}note{FAINT:#}  {}\n", printable(note)));
     }
     text
+}
+
+/// Layers and volumes that several workspaces have.
+fn shared_parts(table: &mut Table, disk: &Disk) {
+    for layer in &disk.layers {
+        let key = short_key(&layer.key);
+        let project = layer.project.as_ref().unwrap_or(&layer.project_id);
+        table.row([
+            "layer".into(),
+            format!("{project} {key}"),
+            rough_size(layer.bytes),
+            used_by(layer.used_by),
+        ]);
+    }
+    for volume in &disk.volumes {
+        let project = volume.project.as_ref().unwrap_or(&volume.project_id);
+        table.row([
+            "volume".into(),
+            format!("{project} {}", volume.name),
+            rough_size(volume.bytes),
+            "shared".into(),
+        ]);
+    }
 }
 
 /// What it is of stays whole; of a digest, its beginning.

@@ -95,26 +95,20 @@ fn check_volumes(root: &Node<'_>, findings: &mut Findings) {
         let policy = node.get("policy");
         let policy = policy.as_ref().and_then(|policy| policy.text());
         let policy = policy.unwrap_or(Policy::Isolated.as_str());
-        for (key, owner) in OF_POLICY {
-            let Some(value) = node.get(key) else { continue };
-            let is_other = Policy::parse_word(policy).is_some_and(|policy| policy != owner);
-            if is_other && value.flag() != Some(false) {
-                let (name, owner) = (short(name), owner.as_str());
-                let what = format!(
-                    "`volumes.{name}.{key}` belongs to the policy `{owner}`, and this one is `{policy}`"
-                );
-                findings.add(value.key_span.clone(), what);
-            }
+        let is_other = Policy::parse_word(policy).is_some_and(|policy| policy != Policy::Shared);
+        let Some(single) = node.get("single") else {
+            continue;
+        };
+        // A lock that nobody asks for would be a promise that is not kept.
+        if is_other && single.flag() == Some(true) {
+            let name = short(name);
+            let what = format!(
+                "`volumes.{name}.single` belongs to the policy `shared`, and this one is `{policy}`"
+            );
+            findings.add(single.key_span.clone(), what);
         }
     }
 }
-
-/// Keys of a volume that mean something with one policy only.
-const OF_POLICY: [(&str, Policy); 3] = [
-    ("seed", Policy::Fork),
-    ("seed_inputs", Policy::Fork),
-    ("single", Policy::Shared),
-];
 
 fn check_services(root: &Node<'_>, findings: &mut Findings) {
     let services = section(root, "services");

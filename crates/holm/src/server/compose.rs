@@ -81,6 +81,7 @@ impl App {
             .await?;
         refuse_covering(&volumes, &root, &home)?;
         notes.extend(shared_volumes(&volumes));
+        notes.extend(unused_seeds(&judged.config));
         let (brought, received) = self.brought(create)?;
         notes.extend(create.notes.iter().cloned());
         let spec = WorkspaceSpec {
@@ -202,6 +203,21 @@ fn refuse_covering(volumes: &[Volume], root: &Path, home: &Path) -> Result<(), F
         format!("the volume {name} at {path} would hide {covered}"),
         format!("give it a directory of its own: `path = \"/data/{name}\"` in [volumes.{name}]"),
     ))
+}
+
+/// Seeds of volumes that begin empty.
+fn unused_seeds(config: &ProjectConfig) -> Vec<String> {
+    let unused = config
+        .volumes
+        .iter()
+        .filter(|(_, volume)| volume.policy != Policy::Fork && !volume.seed.is_empty());
+    let note = |(name, volume): (&Name, &holm_core::config::Volume)| {
+        let policy = volume.policy.as_str();
+        format!(
+            "the seed of the volume {name} is not run: it is {policy}, and `policy = \"fork\"` has one"
+        )
+    };
+    unused.map(note).collect()
 }
 
 /// What the user should know of volumes that several workspaces write at the same time.

@@ -16,7 +16,7 @@ use holm_core::{Fault, ProjectId};
 use holm_engine::View;
 use holm_engine::store::WorkspaceRecord;
 use holm_engine::try_blocking;
-use holm_linux::driver::DiskUsage;
+use holm_linux::driver::{DiskUsage, WorkspaceUsage};
 use jiff::Timestamp;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -115,17 +115,7 @@ impl App {
         let layers: Vec<_> = layers.collect();
         let workspaces = live.iter().map(|(record, project)| {
             let used = usage.workspaces.get(&record.id).copied();
-            let used = used.unwrap_or_default();
-            WorkspaceSize {
-                id: record.id.to_string(),
-                label: record.label.to_string(),
-                project: project.to_string(),
-                bytes: used.total(),
-                upper: used.upper,
-                home: used.home,
-                tmp: used.tmp,
-                volumes: used.volumes,
-            }
+            workspace_size(record, project.as_str(), used.unwrap_or_default())
         });
         let repositories = usage.repositories.iter().map(|(id, used)| RepositorySize {
             project: name_of(id.as_str()),
@@ -196,6 +186,19 @@ impl Users {
 
     fn of_layer(&self, key: &LayerKey) -> u64 {
         self.layers.get(key).copied().unwrap_or(0)
+    }
+}
+
+fn workspace_size(record: &WorkspaceRecord, project: &str, used: WorkspaceUsage) -> WorkspaceSize {
+    WorkspaceSize {
+        id: record.id.to_string(),
+        label: record.label.to_string(),
+        project: project.to_owned(),
+        bytes: used.total(),
+        upper: used.upper,
+        home: used.home,
+        tmp: used.tmp,
+        volumes: used.volumes,
     }
 }
 
