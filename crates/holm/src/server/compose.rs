@@ -8,7 +8,7 @@ use super::uploads::Received;
 use super::{App, declared};
 use holm_api::workspace::CreateWorkspace;
 use holm_core::config::{
-    DriverName, Egress as ConfigEgress, EgressMode, Limits as ConfigLimits, Name, Policy,
+    DriverName, Egress as ConfigEgress, EgressMode, Limits as ConfigLimits, Name, Policy, Project,
     ProjectConfig, Root, Scope,
 };
 use holm_core::toolchain::{Client, Look, Visible, visible};
@@ -91,17 +91,9 @@ impl App {
             root,
             home,
             code: code(create, project),
-            protected_paths: asked
-                .protected_paths
-                .iter()
-                .map(|path| path.to_string())
-                .collect(),
+            protected_paths: protected_paths(asked),
             nested: asked.nested,
-            environment: Environment {
-                path: found.path,
-                lang: create.lang.clone(),
-                tz: create.tz.clone(),
-            },
+            environment: environment(create, found.path),
             toolchains: found.shown,
             home_copies: judged.user.home_copies.clone(),
             limits: limits(&judged.config.limits, &judged.user.limits),
@@ -233,6 +225,19 @@ fn shared_volumes(volumes: &[Volume]) -> Vec<String> {
         )
     };
     shared.map(note).collect()
+}
+
+fn environment(create: &CreateWorkspace, path: String) -> Environment {
+    Environment {
+        path,
+        lang: create.lang.clone(),
+        tz: create.tz.clone(),
+    }
+}
+
+fn protected_paths(asked: &Project) -> Vec<String> {
+    let paths = asked.protected_paths.iter();
+    paths.map(ToString::to_string).collect()
 }
 
 fn absolute(what: &str, text: &str) -> Result<PathBuf, Failure> {
