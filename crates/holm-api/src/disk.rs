@@ -15,6 +15,8 @@ pub struct Disk {
     pub bases: Vec<BaseSize>,
     pub layers: Vec<LayerSize>,
     pub repositories: Vec<RepositorySize>,
+    /// Those that the workspaces of a project share; others are part of their workspace.
+    pub volumes: Vec<VolumeSize>,
     /// Copies of holm that workspaces run.
     pub programs: u64,
     /// Of interrupted work, and what is being deleted.
@@ -41,6 +43,8 @@ pub struct WorkspaceSize {
     pub upper: u64,
     pub home: u64,
     pub tmp: u64,
+    /// Of forks, what differs from what they began with.
+    pub volumes: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -64,7 +68,7 @@ pub struct BaseSize {
     pub used_by: u64,
 }
 
-/// What `setup` made, or what was taken of a checkout.
+/// What `setup` or a volume's `seed` made, or what was taken of a checkout.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LayerSize {
     pub project_id: String,
@@ -73,6 +77,14 @@ pub struct LayerSize {
     pub bytes: u64,
     /// Workspaces that need it, live and in the trash.
     pub used_by: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct VolumeSize {
+    pub project_id: String,
+    pub project: Option<String>,
+    pub name: String,
+    pub bytes: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

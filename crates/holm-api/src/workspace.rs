@@ -34,6 +34,8 @@ pub struct Workspace {
     pub ports: Vec<Port>,
     pub services: Vec<Service>,
     pub volumes: Vec<Volume>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub snapshots: Vec<Snapshot>,
     pub limits: Limits,
     pub isolation: Isolation,
     /// Only of `up`: whether this call made it.
@@ -87,6 +89,53 @@ pub struct Volume {
     pub name: String,
     pub policy: String,
     pub bytes: Option<u64>,
+}
+
+/// A named, immutable copy of a workspace's code and volumes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Snapshot {
+    pub name: String,
+    pub created_at: String,
+}
+
+/// `POST /workspaces/{id}/snapshots`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TakeSnapshot {
+    pub name: String,
+}
+
+/// `GET /workspaces/{id}/snapshots`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SnapshotList {
+    pub snapshots: Vec<Snapshot>,
+}
+
+/// `POST /workspaces/{id}/fork`.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fork {
+    /// Left out, a pleasant one is made up.
+    #[serde(default)]
+    pub label: Option<String>,
+    /// The name of a snapshot; left out: as it is now.
+    #[serde(default)]
+    pub at: Option<String>,
+}
+
+/// `POST /workspaces/{id}/reset`.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reset {
+    /// Only this volume.
+    #[serde(default)]
+    pub volume: Option<String>,
+    /// The name of a snapshot; left out: as it began.
+    #[serde(default)]
+    pub at: Option<String>,
+    /// Unsaved work does not stand in the way; a snapshot keeps it.
+    #[serde(default)]
+    pub force: bool,
 }
 
 /// What was asked for; what holds is in [`Isolation`].

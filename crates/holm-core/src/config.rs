@@ -128,6 +128,8 @@ pub struct Volume {
     pub policy: Policy,
     pub seed: Vec<String>,
     pub seed_inputs: Vec<Pattern>,
+    /// Of a shared one: only one workspace at a time may run with it.
+    pub single: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

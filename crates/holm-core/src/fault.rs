@@ -71,6 +71,8 @@ codes! {
     WorkspaceNotFound, "workspace_not_found", NotFound, "no workspace has this name";
     ProjectNotFound, "project_not_found", NotFound, "no project has this name";
     ServiceNotFound, "service_not_found", NotFound, "the workspace has no service of this name";
+    VolumeNotFound, "volume_not_found", NotFound, "the workspace has no volume of this name";
+    SnapshotNotFound, "snapshot_not_found", NotFound, "the workspace has no snapshot of this name";
     RefNotFound, "ref_not_found", NotFound, "the repository has no such ref";
     PathNotFound, "path_not_found", NotFound, "the file or directory does not exist";
     PortNotFound, "port_not_found", NotFound, "the workspace has no port of this name";
@@ -93,6 +95,7 @@ codes! {
     TooLarge, "too_large", Refused, "it is more than one request may carry";
     NotRunning, "not_running", Refused, "the workspace is stopped and may not be started";
     Busy, "busy", Refused, "another operation on this workspace is under way";
+    VolumeTaken, "volume_taken", Refused, "another workspace runs with a volume that one may have at a time";
     Refused, "refused", Refused, "the request is not allowed here";
     PortTaken, "port_taken", Refused, "another program holds the port";
     NoBrowser, "no_browser", Failed, "no browser can be started on this machine";
@@ -115,6 +118,7 @@ codes! {
     StartFailed, "start_failed", Failed, "the workspace could not be started";
     ServiceNotReady, "service_not_ready", Failed, "a service is not ready; the workspace runs";
     SetupFailed, "setup_failed", Failed, "a command of `setup` failed, or changed files that git tracks";
+    SeedFailed, "seed_failed", Failed, "a command of a volume's `seed` failed, or what it left running did not end";
     ExecFailed, "exec_failed", Failed, "the command could not be run inside";
     Cancelled, "cancelled", Failed, "the operation was cancelled and undone";
     DaemonUnreachable, "daemon_unreachable", Unreachable, "the daemon cannot be reached or started";

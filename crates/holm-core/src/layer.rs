@@ -101,9 +101,11 @@ const BUILD_OUTPUT: [&str; 34] = [
 /// What the keys of layers begin with that are not of a set-up.
 const WARM: &str = "warm-";
 const CACHE: &str = "cache-";
+const VOLUME: &str = "volume-";
 
 /// Changes when layers are made in another way, so that none of an earlier kind is used.
 const FORMAT: &str = "1";
+const SEED_FORMAT: &str = "seed 1";
 
 /// Everything that a set-up layer depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -115,6 +117,17 @@ pub struct Ingredients {
     pub toolchains: Vec<String>,
     /// The layer that it was made on top of.
     pub warm: Option<String>,
+    /// Paths and the ids of their content.
+    pub inputs: Vec<(String, String)>,
+}
+
+/// Everything that the first content of a volume depends on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SeedIngredients {
+    pub commands: Vec<String>,
+    /// Where the volume is inside.
+    pub path: String,
+    pub root: String,
     /// Paths and the ids of their content.
     pub inputs: Vec<(String, String)>,
 }
@@ -193,6 +206,43 @@ pub fn canonical(ingredients: &Ingredients) -> Vec<u8> {
     text
 }
 
+/// The inputs of a seed, as [`inputs`] of a set-up; only what the patterns name is one.
+pub fn seed_inputs(
+    committed: impl IntoIterator<Item = (String, String)>,
+    changed: &[(String, Option<String>)],
+    patterns: &[Pattern],
+) -> Vec<(String, String)> {
+    let is_input = |path: &str| patterns.iter().any(|pattern| pattern.matches(path));
+    let mut found = inputs(committed, changed, Some(patterns));
+    found.retain(|(path, _)| is_input(path));
+    found
+}
+
+/// As [`canonical`], of a seed.
+pub fn canonical_seed(ingredients: &SeedIngredients) -> Vec<u8> {
+    let SeedIngredients {
+        commands,
+        path,
+        root,
+        inputs,
+    } = ingredients;
+    let mut text = Vec::new();
+    let mut part = |bytes: &str| {
+        text.extend(format!("{}:", bytes.len()).bytes());
+        text.extend(bytes.bytes());
+    };
+    part(SEED_FORMAT);
+    part(path);
+    part(root);
+    part(&commands.len().to_string());
+    commands.iter().for_each(|command| part(command));
+    for (path, object) in inputs {
+        part(path);
+        part(object);
+    }
+    text
+}
+
 /// The layers that may go: those that no workspace uses, live or in the trash. Of each project the
 /// newest stays, and so does what was taken of a checkout, unless all are to go.
 pub fn unused_layers(
@@ -222,12 +272,23 @@ impl LayerKey {
         }
     }
 
-    /// What it is a layer of: the set-up, the checkout, or one cache.
+    /// What a volume begins with; `inputs` is a digest of everything that decides it.
+    pub fn volume(project: &str, name: &Name, inputs: &str) -> Self {
+        Self {
+            project: project.to_owned(),
+            key: format!("{VOLUME}{name}-{inputs}"),
+        }
+    }
+
+    /// What it is a layer of: the set-up, the checkout, one cache, or one volume.
     fn kind(&self) -> &str {
-        match (self.key.strip_prefix(WARM), self.key.strip_prefix(CACHE)) {
-            (Some(_), _) => WARM,
-            (_, Some(_)) => self.key.rsplit_once('-').map_or(CACHE, |(name, _)| name),
-            (None, None) => "",
+        let is_named = [CACHE, VOLUME]
+            .iter()
+            .any(|kind| self.key.starts_with(kind));
+        match self.key.starts_with(WARM) {
+            true => WARM,
+            false if is_named => self.key.rsplit_once('-').map_or(CACHE, |(name, _)| name),
+            false => "",
         }
     }
 }
@@ -337,5 +398,42 @@ mod tests {
             [key("a", "2"), key("a", "cache-npm-1")]
         );
         assert_eq!(unused_layers(&built, &used, Extent::All).len(), 7);
+    }
+
+    #[test]
+    fn a_seed_is_known_by_its_commands_its_place_and_its_inputs_alone() {
+        let seed = SeedIngredients {
+            commands: vec!["initdb".into(), "./seed.sh".into()],
+            path: "/data/pg".into(),
+            root: "/src".into(),
+            inputs: vec![("migrations/1".into(), "a".into())],
+        };
+        let same = canonical_seed(&seed);
+        let mut others = vec![seed.clone(); 4];
+        others[0].commands = vec!["initdb./seed.sh".into()];
+        others[1].path = "/data/p".into();
+        others[2].inputs[0].1 = "b".into();
+        others[3].inputs.clear();
+        assert!(others.iter().all(|other| canonical_seed(other) != same));
+        assert_eq!(canonical_seed(&seed.clone()), same);
+        let committed = ["migrations/1", "other", ".gitignore"];
+        let committed = committed.map(|path| (path.to_owned(), "a".to_owned()));
+        let found = seed_inputs(committed, &[], &patterns(&["migrations/**"]));
+        assert_eq!(found, seed.inputs);
+    }
+
+    #[test]
+    fn the_newest_of_each_volume_stays() {
+        let name = |text: &str| Name::parse(text).unwrap();
+        let key = |volume: &str, digest: &str| LayerKey::volume("p", &name(volume), digest);
+        let built = [
+            (key("pg", "a1"), Duration::from_secs(1)),
+            (key("pg", "b2"), Duration::from_secs(2)),
+            (key("redis", "c3"), Duration::from_secs(1)),
+        ];
+        let unused = unused_layers(&built, &HashSet::new(), Extent::Expired);
+        assert_eq!(unused, [key("pg", "a1")]);
+        let used = HashSet::from([key("pg", "a1")]);
+        assert_eq!(unused_layers(&built, &used, Extent::All).len(), 2);
     }
 }

@@ -31,6 +31,9 @@ pub enum Files {
     /// Making them was interrupted. Nothing ran on them yet, so nothing of a user is in them.
     Partial,
     Complete,
+    /// Whole, and of an earlier beginning than the one that is wanted (`reset`). What was in them was
+    /// given up or is in a snapshot.
+    Outdated,
     /// They lie in the trash, as they were, and nothing is in their place.
     SetAside,
 }
@@ -40,6 +43,8 @@ pub enum Files {
 pub enum Keeper {
     Absent,
     Running,
+    /// They run with volumes of an earlier beginning than the one that is wanted.
+    Outdated,
     /// Something of it is there, and it does not answer as it should.
     Broken,
 }
@@ -57,6 +62,12 @@ pub enum Action {
     Halt,
     /// Run the set-up in a workspace made for it, end it, and keep what it made as a layer.
     BuildLayer,
+    /// Make the tree anew, as the workspace began or as a snapshot has it.
+    RemakeFiles,
+    /// Mount volumes that were begun anew, and start what uses them again.
+    RenewVolumes,
+    /// Copy what the workspace wrote, as of one instant.
+    TakeSnapshot,
     /// Rename the workspace's files into the trash.
     SetAside,
     /// Rename the workspace's files out of the trash.
@@ -69,32 +80,41 @@ pub fn plan(desired: Desired, observed: Observed) -> Vec<Action> {
     let must_halt = match (desired, observed.keeper) {
         (_, Keeper::Absent) => false,
         // A keeper of files that are not whole keeps something else than this workspace.
-        (Desired::Running, Keeper::Running) => observed.files != Files::Complete,
-        (_, Keeper::Broken) | (Desired::Stopped | Desired::Removed, Keeper::Running) => true,
+        (Desired::Running, Keeper::Running | Keeper::Outdated) => observed.files != Files::Complete,
+        (_, Keeper::Broken)
+        | (Desired::Stopped | Desired::Removed, Keeper::Running | Keeper::Outdated) => true,
     };
     if must_halt {
         actions.push(Action::Halt);
     }
     match desired {
         Desired::Removed => match observed.files {
-            Files::Partial | Files::Complete => actions.push(Action::SetAside),
+            Files::Partial | Files::Complete | Files::Outdated => actions.push(Action::SetAside),
             Files::Absent | Files::SetAside => {}
         },
         Desired::Running | Desired::Stopped => {
-            let runs = observed.keeper == Keeper::Running && !must_halt;
+            let is_up = matches!(observed.keeper, Keeper::Running | Keeper::Outdated);
+            let runs = is_up && !must_halt;
+            let must_remake = observed.files == Files::Outdated;
             let must_launch = desired == Desired::Running && !runs;
             let must_make = matches!(observed.files, Files::Absent | Files::Partial);
             if observed.files == Files::SetAside {
                 actions.push(Action::TakeBack);
             }
-            if observed.base == Base::Absent && (must_launch || must_make) {
+            if observed.base == Base::Absent && (must_launch || must_make || must_remake) {
                 actions.push(Action::BuildBase);
             }
             if must_make {
                 actions.push(Action::MakeFiles);
             }
+            if must_remake {
+                actions.push(Action::RemakeFiles);
+            }
             if must_launch {
                 actions.push(Action::Launch);
+            }
+            if runs && observed.keeper == Keeper::Outdated {
+                actions.push(Action::RenewVolumes);
             }
         }
     }
@@ -139,6 +159,9 @@ impl Action {
             Action::Launch => "launch",
             Action::Halt => "halt",
             Action::BuildLayer => "build_layer",
+            Action::RemakeFiles => "remake_files",
+            Action::RenewVolumes => "renew_volumes",
+            Action::TakeSnapshot => "take_snapshot",
             Action::SetAside => "set_aside",
             Action::TakeBack => "take_back",
         }

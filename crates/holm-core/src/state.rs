@@ -36,7 +36,7 @@ pub fn state(
     }
     match (desired, observed.keeper, observed.files) {
         (Desired::Removed, _, _) => (State::Removed, None),
-        (_, Keeper::Running, _) => (State::Running, None),
+        (_, Keeper::Running | Keeper::Outdated, _) => (State::Running, None),
         (_, Keeper::Broken, _) => match last_run {
             LastRun::Died(how) => failed(how),
             LastRun::DiskLimit => (State::Stopped, Some("disk_limit".to_owned())),
@@ -45,8 +45,10 @@ pub fn state(
         (_, Keeper::Absent, Files::Absent) => failed("its files are missing"),
         (_, Keeper::Absent, Files::Partial) => failed("its files are incomplete"),
         (_, Keeper::Absent, Files::SetAside) => failed("its files are still in the trash"),
-        (Desired::Stopped, Keeper::Absent, Files::Complete) => (State::Stopped, None),
-        (Desired::Running, Keeper::Absent, Files::Complete) => match last_run {
+        (Desired::Stopped, Keeper::Absent, Files::Complete | Files::Outdated) => {
+            (State::Stopped, None)
+        }
+        (Desired::Running, Keeper::Absent, Files::Complete | Files::Outdated) => match last_run {
             LastRun::Reboot => (State::Stopped, Some("reboot".to_owned())),
             LastRun::DiskLimit => (State::Stopped, Some("disk_limit".to_owned())),
             LastRun::Died(how) => failed(how),

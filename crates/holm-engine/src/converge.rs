@@ -31,7 +31,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
         progress: &Progress,
     ) -> Result<Sighting, Fault> {
         if goal != Goal::Reach(Desired::Stopped) && goal != Goal::Reach(Desired::Removed) {
-            self.ensure_layer(record, progress).await?;
+            self.ensure_layers(record, progress).await?;
         }
         // No base goes while something is made or started of it.
         let _making = self.making.read().await;
@@ -41,7 +41,13 @@ impl<D: Driver, S: Store> Inner<D, S> {
             return Ok(sighting);
         }
         self.act(record, &actions, progress).await?;
-        let sighting = self.driver.observe(&record.spec).await?;
+        let mut sighting = self.driver.observe(&record.spec).await?;
+        if actions.contains(&Action::TakeBack) {
+            // What came out of the trash may be of an earlier beginning.
+            let actions = steps(record, goal, sighting.observed)?;
+            self.act(record, &actions, progress).await?;
+            sighting = self.driver.observe(&record.spec).await?;
+        }
         let settled = match goal {
             Goal::Reach(desired) => Goal::Reach(desired),
             Goal::Renew => Goal::Reach(Desired::Running),
@@ -186,7 +192,7 @@ pub(crate) fn nothing() -> Sighting {
 fn files_missing(record: &WorkspaceRecord, files: Files) -> Fault {
     let what = match files {
         Files::Absent => "missing",
-        Files::Partial | Files::Complete | Files::SetAside => "incomplete",
+        Files::Partial | Files::Complete | Files::Outdated | Files::SetAside => "incomplete",
     };
     let (id, label) = (&record.id, &record.label);
     Fault::new(

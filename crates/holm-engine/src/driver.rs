@@ -128,8 +128,8 @@ pub trait Driver: Send + Sync + 'static {
         progress: Progress,
     ) -> impl Future<Output = Result<(), Fault>> + Send;
 
-    /// Whether every layer of the workspace is there.
-    fn has_layer(&self, spec: &WorkspaceSpec) -> impl Future<Output = Result<bool, Fault>> + Send;
+    /// Whether a layer is there.
+    fn has_layer(&self, layer: &LayerKey) -> impl Future<Output = Result<bool, Fault>> + Send;
 
     /// Runs a command inside a running workspace.
     fn exec(

@@ -274,12 +274,8 @@ impl<D: Driver, S: Store> Inner<D, S> {
         let trashed = self.store.call(|store| store.trashed_workspaces()).await?;
         let projects = self.store.call(|store| store.projects()).await?;
         let all = || live.iter().chain(&trashed);
-        let bases = all().map(|record| BaseKey {
-            project: record.spec.project_id.clone(),
-            commit: record.spec.code.commit.clone(),
-        });
         let used = Used {
-            bases: bases.collect(),
+            bases: all().flat_map(|record| record.spec.base_keys()).collect(),
             layers: all().flat_map(|record| record.spec.layer_keys()).collect(),
         };
         let hidden = all().map(|record| record.project_id.clone());

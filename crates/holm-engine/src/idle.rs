@@ -8,6 +8,7 @@ use crate::converge::Goal;
 use crate::driver::{Driver, Sighting};
 use crate::engine::{Engine, Inner};
 use crate::gc::since_epoch;
+use crate::remove::Losing;
 use crate::store::{Store, WorkspaceRecord};
 use holm_core::idle::{IdleAction, IdleLimits, Usage, idle};
 use holm_core::plan::{Desired, Keeper, State};
@@ -154,7 +155,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
 
     async fn remove_idle(&self, record: WorkspaceRecord, at: Timestamp) -> Result<(), Fault> {
         let id = record.id.clone();
-        let removed = match self.refuse_unsaved(&record).await {
+        let removed = match self.refuse_unsaved(&record, Losing::Removal).await {
             Ok(()) => self.set_aside(record).await.map(|_| ()),
             Err(fault) => Err(fault),
         };

@@ -1,15 +1,18 @@
-//! Layers: `setup` runs once for each set of its inputs, in a workspace that is made for it and thrown
-//! away. Called by [`converge`](crate::converge) before anything is made or started on top of one.
+//! Layers: `setup`, and the `seed` of each volume, run once for each set of their inputs, in a workspace
+//! that is made for it and thrown away. Called by [`converge`](crate::converge) before anything is made
+//! or started on top of one.
 //!
-//! The workspace of a set-up is a record like any other, never acknowledged: a daemon that dies
+//! The workspace of a set-up or a seed is a record like any other, never acknowledged: a daemon that dies
 //! leaves something that the next one undoes. Nobody is shown it. Whoever needs the same layer at
 //! the same time waits, hears how far it is, and hears why it failed.
 
 use crate::converge::Goal;
 use crate::driver::{Driver, Progress, ProgressEvent};
 use crate::engine::{Inner, now};
-use crate::spec::{Brought, Network, Purpose, Setup, WorkspaceSpec};
+use crate::spec::{Brought, Network, Purpose, Seed, Setup, Volume, WorkspaceSpec};
 use crate::store::{Store, WorkspaceRecord};
+use holm_core::config::Policy;
+use holm_core::layer::LayerKey;
 use holm_core::plan::{Action, Desired};
 use holm_core::state::Birth;
 use holm_core::{Code, Fault, Label, WorkspaceId};
@@ -25,6 +28,13 @@ pub(crate) struct Setups {
     builders: Mutex<HashMap<WorkspaceId, WorkspaceRecord>>,
 }
 
+/// A layer that can be made.
+#[derive(Clone, Copy)]
+enum Needed<'a> {
+    Setup(&'a Setup),
+    Seed(&'a Volume, &'a Seed),
+}
+
 /// One layer that is being made, shared by all who need it.
 struct Run {
     /// Holds why the last try failed; those who waited for it need not try themselves.
@@ -35,29 +45,45 @@ struct Run {
 // === impl Inner ===
 
 impl<D: Driver, S: Store> Inner<D, S> {
-    /// Makes the layer of the workspace's set-up, unless it is there or there is none.
-    pub(crate) async fn ensure_layer(
+    /// Makes the layers of the workspace's set-up and volumes that are not there. The set-up comes
+    /// first: what it installs may be needed to fill a volume.
+    pub(crate) async fn ensure_layers(
         &self,
         record: &WorkspaceRecord,
         progress: &Progress,
     ) -> Result<(), Fault> {
-        let Some(setup) = &record.spec.layers.setup else {
-            return Ok(());
-        };
-        if self.has_layer(record).await? {
+        if let Some(setup) = &record.spec.layers.setup {
+            self.ensure_layer(record, Needed::Setup(setup), progress)
+                .await?;
+        }
+        for (volume, seed) in record.spec.seeds() {
+            self.ensure_layer(record, Needed::Seed(volume, seed), progress)
+                .await?;
+        }
+        Ok(())
+    }
+
+    async fn ensure_layer(
+        &self,
+        record: &WorkspaceRecord,
+        needed: Needed<'_>,
+        progress: &Progress,
+    ) -> Result<(), Fault> {
+        let layer = record.spec.layer(needed.key());
+        if self.has_layer(&layer).await? {
             return Ok(());
         }
-        let run = self.setups.run(&record.spec.project_id, &setup.key);
+        let run = self.setups.run(&layer.project, &layer.key);
         let mut failed = run.wait(progress).await;
         if let Some(fault) = &*failed {
             return Err(fault.clone());
         }
-        if self.has_layer(record).await? {
+        if self.has_layer(&layer).await? {
             return Ok(());
         }
         let (sender, mut heard) = mpsc::unbounded_channel();
         let own_progress = Progress::to(sender);
-        let building = self.build_layer(record, setup, &own_progress);
+        let building = self.build_layer(record, needed, &own_progress);
         tokio::pin!(building);
         let built = loop {
             tokio::select! {
@@ -74,18 +100,18 @@ impl<D: Driver, S: Store> Inner<D, S> {
     }
 
     /// Looks at a moment when no collection is under way: after it the record keeps the layer.
-    async fn has_layer(&self, record: &WorkspaceRecord) -> Result<bool, Fault> {
+    async fn has_layer(&self, layer: &LayerKey) -> Result<bool, Fault> {
         let _making = self.making.read().await;
-        self.driver.has_layer(&record.spec).await
+        self.driver.has_layer(layer).await
     }
 
     async fn build_layer(
         &self,
         record: &WorkspaceRecord,
-        setup: &Setup,
+        needed: Needed<'_>,
         progress: &Progress,
     ) -> Result<(), Fault> {
-        let builder = builder(record, setup)?;
+        let builder = builder(record, needed)?;
         let _turn = self.workspaces.lock(&builder.id).await;
         self.setups.begin(&record.id, &builder);
         let row = builder.clone();
@@ -164,20 +190,54 @@ impl Run {
     }
 }
 
-/// The workspace that a set-up runs in: as the one that needs it, without what is the user's own.
-fn builder(record: &WorkspaceRecord, setup: &Setup) -> Result<WorkspaceRecord, Fault> {
+// === impl Needed ===
+
+impl Needed<'_> {
+    fn key(&self) -> &str {
+        match self {
+            Needed::Setup(setup) => &setup.key,
+            Needed::Seed(_, seed) => &seed.key,
+        }
+    }
+}
+
+/// The workspace that a set-up or a seed runs in: as the one that needs it, without what is the
+/// user's own. That of a seed has what was set up, and its volume, empty.
+fn builder(record: &WorkspaceRecord, needed: Needed<'_>) -> Result<WorkspaceRecord, Fault> {
     let id = WorkspaceId::random();
-    let label = Label::parse(&format!("setup-{id}")).map_err(|error| {
-        let message = format!("cannot name the workspace of a set-up: {error}");
+    let word = match needed {
+        Needed::Setup(_) => "setup",
+        Needed::Seed(..) => "seed",
+    };
+    let label = Label::parse(&format!("{word}-{id}")).map_err(|error| {
+        let message = format!("cannot name the workspace of a {word}: {error}");
         Fault::new(Code::Internal, message, "report this")
     })?;
     let asked = &record.spec;
+    let (purpose, setup, volumes) = match needed {
+        Needed::Setup(setup) => (Purpose::Setup(setup.clone()), None, Vec::new()),
+        Needed::Seed(volume, seed) => {
+            let empty = Volume {
+                policy: Policy::Isolated.as_str().to_owned(),
+                seed: None,
+                generation: 0,
+                snapshot: None,
+                ..volume.clone()
+            };
+            let setup = asked.layers.setup.clone();
+            (Purpose::Seed(seed.clone()), setup, vec![empty])
+        }
+    };
     let spec = WorkspaceSpec {
         id: id.to_string(),
         label: label.to_string(),
-        purpose: Purpose::Setup(setup.clone()),
+        purpose,
+        volumes,
+        generation: 0,
+        origin: None,
+        snapshots: Vec::new(),
         layers: crate::spec::Layers {
-            setup: None,
+            setup,
             warm: asked.layers.warm.clone(),
         },
         // What it installs may change files that agents must not; what it may not change is checked.

@@ -19,6 +19,13 @@ pub enum Removal {
     Force,
 }
 
+/// What would lose unsaved work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Losing {
+    Removal,
+    Reset,
+}
+
 // === impl Engine ===
 
 impl<D: Driver, S: Store> Engine<D, S> {
@@ -37,7 +44,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
                 return Err(no_workspace(&id));
             }
             if removal == Removal::RefuseUnsaved {
-                inner.refuse_unsaved(&record).await?;
+                inner.refuse_unsaved(&record, Losing::Removal).await?;
             }
             inner.set_aside(record).await
         })
@@ -48,7 +55,11 @@ impl<D: Driver, S: Store> Engine<D, S> {
 // === impl Inner ===
 
 impl<D: Driver, S: Store> Inner<D, S> {
-    pub(crate) async fn refuse_unsaved(&self, record: &WorkspaceRecord) -> Result<(), Fault> {
+    pub(crate) async fn refuse_unsaved(
+        &self,
+        record: &WorkspaceRecord,
+        losing: Losing,
+    ) -> Result<(), Fault> {
         let before = self.driver.observe(&record.spec).await?.observed.keeper;
         let unsaved = self.examine_awake(record).await;
         if let Some(is_dirty) = unsaved.is_dirty() {
@@ -62,7 +73,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
         // One that did not run (after a reboot, say) was started for the examination only.
         let back = match before {
             Keeper::Absent => Goal::Reach(Desired::Stopped),
-            Keeper::Running | Keeper::Broken => Goal::Reach(record.desired),
+            Keeper::Running | Keeper::Outdated | Keeper::Broken => Goal::Reach(record.desired),
         };
         if let Err(fault) = self.converge(record, back, &Progress::default()).await {
             tracing::warn!(id = %record.id, %fault, "not put back as it was after examination");
@@ -71,7 +82,14 @@ impl<D: Driver, S: Store> Inner<D, S> {
         Err(Fault::new(
             Code::UnsavedWork,
             format!("workspace `{label}` has unsaved work: {unsaved}"),
-            format!("`holm rm {id} --force` removes it all the same; the trash keeps it"),
+            match losing {
+                Losing::Removal => {
+                    format!("`holm rm {id} --force` removes it all the same; the trash keeps it")
+                }
+                Losing::Reset => {
+                    format!("`holm reset {id} --force` goes back all the same; a snapshot keeps it")
+                }
+            },
         ))
     }
 

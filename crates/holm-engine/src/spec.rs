@@ -5,6 +5,7 @@
 
 use holm_core::config::EgressMode;
 use holm_core::layer::LayerKey;
+use holm_core::trash::BaseKey;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -47,6 +48,72 @@ pub struct WorkspaceSpec {
     pub purpose: Purpose,
     #[serde(default)]
     pub caches: Vec<Cache>,
+    #[serde(default)]
+    pub volumes: Vec<Volume>,
+    /// Counts how often the tree was made anew.
+    #[serde(default)]
+    pub generation: u64,
+    /// What the tree is made of, if not of the commit.
+    #[serde(default)]
+    pub origin: Option<Origin>,
+    #[serde(default)]
+    pub snapshots: Vec<Snapshot>,
+}
+
+/// Where the first content of a tree and of volumes is copied from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Origin {
+    /// The id of a workspace.
+    pub workspace: String,
+    /// What its branch is called.
+    pub label: String,
+    /// The key of one of its snapshots; `None`: as it is when it is copied.
+    pub snapshot: Option<String>,
+    /// Volumes that are copied; others begin with their seed.
+    pub volumes: Vec<Volume>,
+}
+
+/// A named, immutable copy of a workspace's code and volumes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Snapshot {
+    pub name: String,
+    /// Names its files; random.
+    pub key: String,
+    /// RFC 3339.
+    pub created_at: String,
+    /// What the workspace was asked to be at that time; without snapshots.
+    pub spec: Box<WorkspaceSpec>,
+}
+
+/// Named persistent data.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Volume {
+    pub name: String,
+    /// Where it is inside.
+    pub path: PathBuf,
+    /// A word of [`Policy`](holm_core::config::Policy).
+    pub policy: String,
+    /// Of a shared one: only one workspace at a time runs with it.
+    pub single: bool,
+    /// What a fork begins with; `None`: it begins empty.
+    pub seed: Option<Seed>,
+    /// Counts how often it was begun anew.
+    pub generation: u64,
+    /// The key of a snapshot of the workspace that it is begun with, in place of the seed.
+    #[serde(default)]
+    pub snapshot: Option<String>,
+}
+
+/// The first content of a volume, which can be made again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Seed {
+    /// Of the layer that it is kept in.
+    pub key: String,
+    pub commands: Vec<String>,
 }
 
 /// A directory of downloads.
@@ -87,6 +154,8 @@ pub enum Purpose {
     Work,
     /// To make a layer, and to be thrown away.
     Setup(Setup),
+    /// To make what its only volume begins with elsewhere, and to be thrown away.
+    Seed(Seed),
 }
 
 /// What the tree starts from.
@@ -245,12 +314,35 @@ impl WorkspaceSpec {
         keys.map(|key| self.layer(key))
     }
 
-    /// The keys of all layers that it needs.
+    /// The keys of all layers that it and its snapshots need.
     pub fn layer_keys(&self) -> impl Iterator<Item = LayerKey> {
+        let snapshots = self.snapshots.iter();
+        let theirs = snapshots.flat_map(|snapshot| snapshot.spec.own_layer_keys());
+        self.own_layer_keys().chain(theirs)
+    }
+
+    /// The bases that it and its snapshots need.
+    pub fn base_keys(&self) -> impl Iterator<Item = BaseKey> {
+        let snapshots = self.snapshots.iter().map(|snapshot| &*snapshot.spec);
+        let all = std::iter::once(self).chain(snapshots);
+        all.map(|spec| BaseKey {
+            project: spec.project_id.clone(),
+            commit: spec.code.commit.clone(),
+        })
+    }
+
+    fn own_layer_keys(&self) -> impl Iterator<Item = LayerKey> {
         let caches = self.caches.iter();
         let snapshots = caches.filter_map(|cache| cache.snapshot.as_ref());
         let snapshots = snapshots.map(|key| self.layer(key));
-        self.tree_layers().chain(snapshots)
+        let seeds = self.seeds().map(|(_, seed)| self.layer(&seed.key));
+        self.tree_layers().chain(snapshots).chain(seeds)
+    }
+
+    /// The volumes that begin with something.
+    pub fn seeds(&self) -> impl Iterator<Item = (&Volume, &Seed)> {
+        let volumes = self.volumes.iter();
+        volumes.filter_map(|volume| Some((volume, volume.seed.as_ref()?)))
     }
 
     pub fn layer(&self, key: &str) -> LayerKey {

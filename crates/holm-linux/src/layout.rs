@@ -102,7 +102,7 @@ impl WorkspaceDirs {
         self.dir.join("last.json")
     }
 
-    /// Written last when the files are made.
+    /// Written last when the files are made: how often they were made anew.
     pub fn complete(&self) -> PathBuf {
         self.dir.join("complete")
     }
@@ -130,6 +130,30 @@ impl WorkspaceDirs {
     /// How the services are, or were when the keeper ended.
     pub fn services(&self) -> PathBuf {
         self.dir.join("services.json")
+    }
+
+    /// The data of volumes that are not shared.
+    pub fn volumes(&self) -> PathBuf {
+        self.dir.join("volumes")
+    }
+
+    pub fn snapshots(&self) -> PathBuf {
+        self.dir.join("snapshots")
+    }
+
+    /// What is only waiting to be deleted.
+    pub fn old(&self) -> PathBuf {
+        self.dir.join("old")
+    }
+
+    /// The files that were brought along, to begin with them again.
+    pub fn include_tar(&self) -> PathBuf {
+        self.dir.join("include.tar")
+    }
+
+    /// The objects of the uncommitted state that was brought along.
+    pub fn dirty_pack(&self) -> PathBuf {
+        self.dir.join("dirty.pack")
     }
 
     /// What overlayfs needs beside home, when there is a layer below it.

@@ -18,6 +18,8 @@ macro_rules! complain {
 #[cfg(target_os = "linux")]
 pub mod cgroup;
 #[cfg(target_os = "linux")]
+pub mod copier;
+#[cfg(target_os = "linux")]
 pub mod driver;
 #[cfg(target_os = "linux")]
 pub mod files;
@@ -47,6 +49,8 @@ pub mod open_files;
 pub mod probe;
 #[cfg(target_os = "linux")]
 mod process;
+#[cfg(target_os = "linux")]
+pub mod remount;
 #[cfg(target_os = "linux")]
 pub mod roles;
 #[cfg(target_os = "linux")]

@@ -1,6 +1,6 @@
 //! Which part this process plays. Asked first of all in `main`, before any runtime or thread.
 
-use crate::{files, init, inside, keeper, launch, measure, mover};
+use crate::{copier, files, init, inside, keeper, launch, measure, mover, remount};
 use std::os::unix::ffi::OsStrExt;
 
 /// The hidden first argument of a keeper.
@@ -14,6 +14,12 @@ pub const MOVER: &str = "__mover";
 
 /// The hidden first argument of a helper of the keeper that runs inside.
 pub const INSIDE: &str = "__inside";
+
+/// The hidden first argument of a process that copies what workspaces wrote.
+pub const COPY: &str = "__copy";
+
+/// The hidden first argument of a process that mounts a volume into a running workspace.
+pub const REMOUNT: &str = "__remount";
 
 /// Plays the part that the command line asks for and does not return, or returns at once when it
 /// is the ordinary program.
@@ -29,6 +35,12 @@ pub fn dispatch() {
     }
     if first == MEASURE {
         measure::main();
+    }
+    if first == COPY {
+        copier::main();
+    }
+    if first == REMOUNT {
+        remount::main();
     }
     if first == MOVER {
         mover::main();

@@ -6,6 +6,7 @@
 //! lengths are bounded and nothing in it is believed.
 
 use crate::cgroup;
+use crate::copier::Pair;
 use holm_engine::Isolation;
 use holm_engine::driver::ToldPort;
 use holm_engine::service::{ServiceStatus, Services};
@@ -46,7 +47,10 @@ pub struct LaunchPlan {
     pub home_layers: Vec<PathBuf>,
     /// Mounted after everything else.
     #[serde(default)]
-    pub caches: Vec<CacheMount>,
+    pub caches: Vec<Mounted>,
+    /// Mounted after these.
+    #[serde(default)]
+    pub volumes: Vec<VolumeMount>,
     /// The project's shared git objects on the host.
     pub objects: PathBuf,
     /// The workspace's own directory on the host.
@@ -85,12 +89,30 @@ pub struct LaunchPlan {
     pub without: Vec<Defence>,
 }
 
-/// A cache: where it is inside, what is written on the host, and what lies below that.
+/// A cache or a volume: where it is inside, what is written on the host, and what lies below that.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct CacheMount {
+pub struct Mounted {
     pub inside: PathBuf,
     pub own: PathBuf,
     pub below: Option<Below>,
+}
+
+/// A volume as it is mounted.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct VolumeMount {
+    pub name: String,
+    pub generation: u64,
+    pub mount: Mounted,
+    /// Held by the keeper for as long as it lives, when one workspace at a time may have it.
+    pub lock: Option<PathBuf>,
+}
+
+/// A volume that may have been begun anew.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Renewal {
+    pub volume: VolumeMount,
+    /// The services that name its place.
+    pub users: Vec<String>,
 }
 
 /// A layer, and what overlayfs needs beside the writable one.
@@ -125,6 +147,8 @@ pub enum Defence {
     Mover,
     /// The kernel refuses connections that may not leave.
     EgressRules,
+    /// Everything inside stands still while it is copied.
+    Stillness,
     /// The gateway asks again before it dials, and the resolver before it answers.
     Gateway,
 }
@@ -163,6 +187,10 @@ pub enum Part {
     ProtectedPath,
     /// The step is the name of a limit that cannot be kept.
     Limit,
+    /// The step is the name of a volume that another workspace has; the cause is its id.
+    VolumeTaken,
+    /// The step is the name of a volume that cannot be mounted.
+    Volume,
     Other,
 }
 
@@ -202,6 +230,10 @@ pub enum Op {
         name: String,
         wish: ServiceWish,
     },
+    /// Answered with `Done` when it is copied, as of one instant.
+    Copy(Vec<Pair>),
+    /// Answered with `Done` when they are mounted and what uses them is started again.
+    RenewVolumes(Vec<Renewal>),
     /// Answered with `Done` when what follows of it is under way.
     SetServices(Vec<Service>),
     /// Answered with `Dialled`; then the connection itself carries the bytes.
@@ -287,6 +319,11 @@ pub enum Answer {
         cause: String,
     },
     Refused(String),
+    /// What was asked for was tried.
+    Failed {
+        errno: Option<i32>,
+        cause: String,
+    },
     /// Where a connection was asked for: it is there, or why not.
     Dialled,
     NotDialled {
@@ -319,6 +356,9 @@ pub struct Status {
     /// The copy of holm that it runs; an older keeper does not say.
     #[serde(default)]
     pub program: Option<PathBuf>,
+    /// The volumes that are mounted, and how often each was begun anew.
+    #[serde(default)]
+    pub volumes: Vec<(String, u64)>,
 }
 
 /// How a run of the keeper began and ended; a file beside the workspace.

@@ -10,6 +10,7 @@ import http.server
 import json
 import os
 import pathlib
+import sys
 import threading
 import time
 
@@ -38,7 +39,14 @@ def database():
 
 def query(text, *values):
     """The rows of one statement, which is a transaction."""
-    connection = database()
+    try:
+        return ask(database(), text, values)
+    except (psycopg2.OperationalError, psycopg2.InterfaceError):
+        # The database was begun anew since the last one (`holm reset`): the connection is that of the old one.
+        return ask(database(), text, values)
+
+
+def ask(connection, text, values):
     with connection, connection.cursor() as cursor:
         cursor.execute(text, values)
         return cursor.fetchall() if cursor.description else []
@@ -126,5 +134,7 @@ class Api(http.server.BaseHTTPRequestHandler):
 if __name__ == "__main__":
     wait_for_database()
     migrate()
+    if "--migrate" in sys.argv:
+        sys.exit()
     print(f"the API is on port {PORT}")
     http.server.ThreadingHTTPServer(("127.0.0.1", PORT), Api).serve_forever()

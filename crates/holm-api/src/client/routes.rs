@@ -14,7 +14,9 @@ use crate::project::{
     TrustCheck, TrustReport,
 };
 use crate::reload::{Reload, Reloaded};
-use crate::workspace::{CreateWorkspace, NameList, Rename, Upload, Workspace, WorkspaceList};
+use crate::workspace::{
+    CreateWorkspace, Fork, NameList, Rename, Reset, TakeSnapshot, Upload, Workspace, WorkspaceList,
+};
 use bytes::Bytes;
 use futures_util::stream;
 use holm_core::{Fault, ProjectId, WorkspaceId};
@@ -191,6 +193,28 @@ impl Client {
     pub async fn restart(&self, id: &WorkspaceId) -> Result<Workspace, Fault> {
         let route = format!("/workspaces/{id}/restart");
         self.transport.plain(Method::POST, &route).await
+    }
+
+    /// Keeps code and volumes as they are at this instant.
+    pub async fn take_snapshot(
+        &self,
+        id: &WorkspaceId,
+        take: &TakeSnapshot,
+    ) -> Result<Workspace, Fault> {
+        let route = format!("/workspaces/{id}/snapshots");
+        self.transport.json(Method::POST, &route, take).await
+    }
+
+    /// Makes a workspace that begins as this one is, or as a snapshot of it.
+    pub async fn fork(&self, id: &WorkspaceId, fork: &Fork) -> Result<Workspace, Fault> {
+        let route = format!("/workspaces/{id}/fork");
+        self.transport.json(Method::POST, &route, fork).await
+    }
+
+    /// Leads code and volumes, or one volume, back.
+    pub async fn reset(&self, id: &WorkspaceId, reset: &Reset) -> Result<Workspace, Fault> {
+        let route = format!("/workspaces/{id}/reset");
+        self.transport.json(Method::POST, &route, reset).await
     }
 
     /// Takes over the `holm.toml` of the workspace's tree, or says what that would change.

@@ -6,11 +6,19 @@ use proptest::prelude::*;
 
 const DESIRED: [Desired; 3] = [Desired::Running, Desired::Stopped, Desired::Removed];
 
-const FILES: [Files; 4] = [
+const FILES: [Files; 5] = [
     Files::Absent,
     Files::Partial,
     Files::Complete,
+    Files::Outdated,
     Files::SetAside,
+];
+
+const KEEPERS: [Keeper; 4] = [
+    Keeper::Absent,
+    Keeper::Running,
+    Keeper::Outdated,
+    Keeper::Broken,
 ];
 
 /// What really is there. `Files::Complete` may hold a user's work.
@@ -53,7 +61,7 @@ impl World {
         let mut all = Vec::new();
         for base in [Base::Absent, Base::Present] {
             for files in FILES {
-                for keeper in [Keeper::Absent, Keeper::Running, Keeper::Broken] {
+                for keeper in KEEPERS {
                     all.push(World::new(Observed {
                         base,
                         files,
@@ -91,14 +99,27 @@ impl World {
                     Keeper::Absent,
                     "files moved under a keeper"
                 );
-                if matches!(observed.files, Files::Partial | Files::Complete) {
+                if !matches!(observed.files, Files::Absent | Files::SetAside) {
                     assert_eq!(self.trash, None, "a second entry in the trash");
                     observed.files = Files::SetAside;
                     self.trash = Some(self.made);
                 }
             }
-            // Never planned for a workspace of a user.
-            Action::BuildLayer => {}
+            Action::RemakeFiles => {
+                assert_eq!(observed.base, Base::Present, "files need their base");
+                assert_eq!(observed.keeper, Keeper::Absent, "files made under a keeper");
+                if observed.files == Files::Outdated {
+                    observed.files = Files::Complete;
+                    self.made += 1;
+                }
+            }
+            Action::RenewVolumes => {
+                if observed.keeper == Keeper::Outdated {
+                    observed.keeper = Keeper::Running;
+                }
+            }
+            // Never planned by what is there.
+            Action::BuildLayer | Action::TakeSnapshot => {}
             Action::TakeBack => {
                 assert_eq!(
                     observed.keeper,
@@ -123,6 +144,8 @@ impl World {
             Action::Launch if self.observed.keeper != Keeper::Running => {
                 self.observed.keeper = Keeper::Broken;
             }
+            // One of them is mounted, another one not yet.
+            Action::RenewVolumes => self.observed.keeper = Keeper::Outdated,
             Action::Halt if self.observed.keeper != Keeper::Absent => {
                 self.observed.keeper = Keeper::Broken;
             }

@@ -9,6 +9,7 @@
 mod command;
 mod crash;
 mod create;
+mod data;
 mod idle;
 mod layers;
 mod lifecycle;

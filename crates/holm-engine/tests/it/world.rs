@@ -48,6 +48,9 @@ pub enum Wrong {
 pub struct State {
     pub bases: HashSet<(String, Option<String>)>,
     pub layers: HashSet<LayerKey>,
+    pub snapshots: HashSet<String>,
+    /// Which beginning of a workspace its files are of; none: the first.
+    pub generations: HashMap<String, u64>,
     pub files: HashMap<String, Files>,
     pub keepers: HashMap<String, Keeper>,
     pub trash: HashMap<String, Files>,
@@ -149,6 +152,12 @@ impl Driver for FakeDriver {
                         false => Base::Absent,
                     },
                     files: match state.files.get(&spec.id) {
+                        Some(Files::Complete)
+                            if state.generations.get(&spec.id).unwrap_or(&0)
+                                != &spec.generation =>
+                        {
+                            Files::Outdated
+                        }
                         Some(files) => *files,
                         None if state.trash.contains_key(&spec.id) => Files::SetAside,
                         None => Files::Absent,
@@ -192,15 +201,32 @@ impl Driver for FakeDriver {
                 }
                 Action::BuildLayer => {
                     let spec = journaled.spec();
-                    let Purpose::Setup(setup) = &spec.purpose else {
-                        panic!("a layer of a workspace that is not for one");
+                    let key = match &spec.purpose {
+                        Purpose::Setup(setup) => &setup.key,
+                        Purpose::Seed(seed) => &seed.key,
+                        Purpose::Work => panic!("a layer of a workspace that is not for one"),
                     };
                     assert_eq!(state.keepers.remove(&id), Some(Keeper::Running));
                     let layer = LayerKey {
                         project: spec.project_id.clone(),
-                        key: setup.key.clone(),
+                        key: key.clone(),
                     };
                     assert!(state.layers.insert(layer), "a layer was made twice");
+                }
+                Action::TakeSnapshot => {
+                    let snapshot = journaled.spec().snapshots.last();
+                    let snapshot = snapshot.expect("a snapshot").key.clone();
+                    assert!(state.snapshots.insert(snapshot));
+                }
+                Action::RemakeFiles => {
+                    assert!(!state.keepers.contains_key(&id), "made while it runs");
+                    state
+                        .generations
+                        .insert(id.clone(), journaled.spec().generation);
+                    state.files.insert(id, Files::Complete);
+                }
+                Action::RenewVolumes => {
+                    state.keepers.insert(id, Keeper::Running);
                 }
                 Action::SetAside => {
                     assert!(!state.keepers.contains_key(&id), "set aside while it runs");
@@ -218,11 +244,8 @@ impl Driver for FakeDriver {
         self.0.meet(action, When::After).await
     }
 
-    async fn has_layer(&self, spec: &WorkspaceSpec) -> Result<bool, Fault> {
-        Ok(self.0.with(|state| {
-            let mut keys = spec.layer_keys();
-            keys.all(|layer| state.layers.contains(&layer))
-        }))
+    async fn has_layer(&self, layer: &LayerKey) -> Result<bool, Fault> {
+        Ok(self.0.with(|state| state.layers.contains(layer)))
     }
 
     async fn exec(&self, id: &WorkspaceId, request: ExecRequest) -> Result<ExecStream, Fault> {
@@ -450,6 +473,10 @@ pub fn new(project: &ProjectRecord, label: Option<&str>) -> NewWorkspace {
             layers: Layers::default(),
             purpose: Purpose::Work,
             caches: Vec::new(),
+            volumes: Vec::new(),
+            generation: 0,
+            origin: None,
+            snapshots: Vec::new(),
         },
     }
 }

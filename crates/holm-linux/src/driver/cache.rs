@@ -5,7 +5,7 @@
 use super::layer;
 use crate::Layout;
 use crate::layout::WorkspaceDirs;
-use crate::wire::{Below, CacheMount};
+use crate::wire::{Below, Mounted};
 use holm_core::config::Policy;
 use holm_engine::spec::{Cache, WorkspaceSpec};
 use std::fs;
@@ -16,7 +16,7 @@ pub fn mounts(
     layout: &Layout,
     spec: &WorkspaceSpec,
     dirs: &WorkspaceDirs,
-) -> io::Result<Vec<CacheMount>> {
+) -> io::Result<Vec<Mounted>> {
     let caches = spec.caches.iter();
     caches
         .map(|cache| mount(layout, spec, dirs, cache))
@@ -28,7 +28,7 @@ fn mount(
     spec: &WorkspaceSpec,
     dirs: &WorkspaceDirs,
     cache: &Cache,
-) -> io::Result<CacheMount> {
+) -> io::Result<Mounted> {
     let is_shared = cache.policy == Policy::Shared.as_str();
     let own = match is_shared {
         true => {
@@ -47,7 +47,7 @@ fn mount(
         }
         _ => None,
     };
-    Ok(CacheMount {
+    Ok(Mounted {
         inside: cache.path.clone(),
         own,
         below,

@@ -15,6 +15,8 @@ pub struct DiskUsage {
     pub bases: Vec<(BaseKey, u64)>,
     pub layers: Vec<(LayerKey, u64)>,
     pub repositories: Vec<(ProjectId, RepositoryUsage)>,
+    /// Those that the workspaces of a project share, by name.
+    pub volumes: Vec<(ProjectId, String, u64)>,
     /// Copies of holm that keepers run.
     pub programs: u64,
     /// What was condemned or interrupted and not deleted yet.
@@ -34,6 +36,8 @@ pub struct WorkspaceUsage {
     pub upper: u64,
     pub home: u64,
     pub tmp: u64,
+    /// Of forks, what differs from what they began with.
+    pub volumes: u64,
     pub other: u64,
 }
 
@@ -49,7 +53,7 @@ pub struct RepositoryUsage {
 
 impl WorkspaceUsage {
     pub fn total(&self) -> u64 {
-        self.upper + self.home + self.tmp + self.other
+        self.upper + self.home + self.tmp + self.volumes + self.other
     }
 }
 
@@ -61,7 +65,9 @@ impl DiskUsage {
         let bases = self.bases.iter().map(|(_, bytes)| bytes);
         let layers = self.layers.iter().map(|(_, bytes)| bytes);
         let repositories = self.repositories.iter().map(|(_, usage)| usage.bytes);
+        let volumes = self.volumes.iter().map(|(_, _, bytes)| bytes);
         workspaces.sum::<u64>()
+            + volumes.sum::<u64>()
             + self.trash.values().sum::<u64>()
             + bases.sum::<u64>()
             + layers.sum::<u64>()

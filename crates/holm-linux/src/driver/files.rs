@@ -2,8 +2,11 @@
 
 use super::environment::{below_home, write_etc};
 use super::unpack::unpack;
-use super::{base, disk_fault, project_id, remove_tree, workspace_id};
+use super::{
+    LinuxDriver, base, disk_fault, project_id, remove_tree, snapshot, volume, workspace_id,
+};
 use crate::Layout;
+use crate::copier::Pair;
 use crate::layout::WorkspaceDirs;
 use holm_core::{Code, Fault};
 use holm_engine::spec::WorkspaceSpec;
@@ -15,34 +18,116 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub async fn make(layout: &Arc<Layout>, spec: Arc<WorkspaceSpec>) -> Result<(), Fault> {
-    let layout = Arc::clone(layout);
-    try_blocking(move || {
-        let id = workspace_id(&spec)?;
-        let dirs = layout.workspace(&id);
-        if dirs.complete().exists() {
-            return Ok(());
+pub async fn make(driver: &LinuxDriver, spec: Arc<WorkspaceSpec>) -> Result<(), Fault> {
+    let id = workspace_id(&spec)?;
+    let dirs = driver.layout.workspace(&id);
+    if dirs.complete().exists() {
+        return Ok(());
+    }
+    let (layout, made) = (Arc::clone(&driver.layout), Arc::clone(&spec));
+    try_blocking(move || make_places(&layout, &made)).await?;
+    if let Some(origin) = &spec.origin {
+        snapshot::copy_origin(driver, &spec, origin).await?;
+    }
+    complete(&dirs, &spec)
+}
+
+/// Everything but what is copied from elsewhere.
+fn make_places(layout: &Layout, spec: &WorkspaceSpec) -> Result<(), Fault> {
+    let id = workspace_id(spec)?;
+    let dirs = layout.workspace(&id);
+    let disk = |error: io::Error| disk_fault(&error, format!("cannot make the files of {id}"));
+    remove_tree(&dirs.dir).map_err(disk)?;
+    make_directories(&dirs).map_err(disk)?;
+    write_etc(&dirs, spec).map_err(disk)?;
+    fs::write(dirs.guest().join("id"), format!("{id}\n")).map_err(disk)?;
+    if spec.origin.is_some() {
+        let emptied = fs::remove_dir(dirs.upper()).and_then(|()| fs::remove_dir(dirs.home()));
+        return emptied.map_err(disk);
+    }
+    copy_to_home(&dirs, spec).map_err(disk)?;
+    let brought = [
+        (spec.brought.include_tar.as_ref(), dirs.include_tar()),
+        (
+            spec.brought.dirty.as_ref().map(|dirty| &dirty.pack),
+            dirs.dirty_pack(),
+        ),
+    ];
+    for (received, kept) in brought {
+        if let Some(received) = received {
+            fs::copy(received, kept).map_err(disk)?;
         }
-        let disk = |error: io::Error| disk_fault(&error, format!("cannot make the files of {id}"));
-        remove_tree(&dirs.dir).map_err(disk)?;
-        make_directories(&dirs).map_err(disk)?;
-        write_etc(&dirs, &spec).map_err(disk)?;
-        fs::write(dirs.guest().join("id"), format!("{id}\n")).map_err(disk)?;
-        copy_to_home(&dirs, &spec).map_err(disk)?;
-        if let Some(archive) = &spec.brought.include_tar {
-            unpack(archive, &dirs.upper()).map_err(|error| {
-                let hint = "name the files one by one with `--include`";
-                let message = format!("cannot lay out the included files: {error}");
-                match error.kind() {
-                    io::ErrorKind::InvalidData => Fault::new(Code::Refused, message, hint),
-                    _ => disk(error),
-                }
-            })?;
+    }
+    make_tree(layout, &dirs, spec)
+}
+
+/// The tree as it begins; what is brought along uncommitted is laid out by git, inside.
+fn make_tree(layout: &Layout, dirs: &WorkspaceDirs, spec: &WorkspaceSpec) -> Result<(), Fault> {
+    let archive = dirs.include_tar();
+    if archive.exists() {
+        unpack(&archive, &dirs.upper()).map_err(|error| {
+            let hint = "name the files one by one with `--include`";
+            let message = format!("cannot lay out the included files: {error}");
+            match error.kind() {
+                io::ErrorKind::InvalidData => Fault::new(Code::Refused, message, hint),
+                _ => disk_fault(&error, format!("cannot make the files of {}", spec.id)),
+            }
+        })?;
+    }
+    seed(layout, dirs, spec)
+}
+
+/// Makes the tree of a workspace anew that has no processes: as it began, or as a snapshot has it.
+pub async fn remake(driver: &LinuxDriver, spec: Arc<WorkspaceSpec>) -> Result<(), Fault> {
+    let id = workspace_id(&spec)?;
+    let dirs = driver.layout.workspace(&id);
+    if generation(&dirs) == Some(spec.generation) {
+        return Ok(());
+    }
+    let disk = |error: io::Error| disk_fault(&error, format!("cannot make the files of {id} anew"));
+    for path in [dirs.upper(), dirs.work(), dirs.pins(), dirs.prepared()] {
+        volume::set_aside(&dirs, &path).map_err(disk)?;
+    }
+    let snapshot = spec
+        .origin
+        .as_ref()
+        .and_then(|origin| origin.snapshot.as_ref());
+    for path in [dirs.work(), dirs.pins()] {
+        fs::create_dir_all(path).map_err(disk)?;
+    }
+    match snapshot {
+        Some(key) => {
+            let pair = Pair {
+                from: dirs.snapshots().join(key).join("upper"),
+                to: dirs.upper(),
+            };
+            snapshot::copy_still(driver, Some(&id), vec![pair]).await?;
         }
-        seed(&layout, &dirs, &spec)?;
-        fs::write(dirs.complete(), "").map_err(disk)
-    })
-    .await
+        None => {
+            fs::create_dir_all(dirs.upper()).map_err(disk)?;
+            let (layout, dirs, spec) = (Arc::clone(&driver.layout), dirs.clone(), spec.clone());
+            try_blocking(move || make_tree(&layout, &dirs, &spec)).await?;
+        }
+    }
+    complete(&dirs, &spec)?;
+    volume::sweep(&dirs, &spec);
+    Ok(())
+}
+
+/// How often the files were made anew, of a workspace that has some.
+pub fn generation(dirs: &WorkspaceDirs) -> Option<u64> {
+    let text = fs::read_to_string(dirs.complete()).ok()?;
+    match text.trim() {
+        "" => Some(0),
+        number => number.parse().ok(),
+    }
+}
+
+fn complete(dirs: &WorkspaceDirs, spec: &WorkspaceSpec) -> Result<(), Fault> {
+    let fresh = dirs.complete().with_extension("new");
+    let written = fs::write(&fresh, spec.generation.to_string())
+        .and_then(|()| fs::rename(&fresh, dirs.complete()));
+    written.map_err(|error| disk_fault(&error, format!("cannot make the files of {}", spec.id)))
 }
 
 /// The places of a workspace, empty; also those of a trial.

@@ -3,7 +3,7 @@
 
 use super::environment::{self, toolchains, variables};
 use super::{
-    LinuxDriver, base, cache, disk_fault, exec, files, halt, layer, observe, project_id,
+    LinuxDriver, base, cache, disk_fault, exec, files, halt, layer, observe, project_id, volume,
     workspace_id,
 };
 use crate::cgroup::{self, Limits};
@@ -41,18 +41,45 @@ enum Protection {
     Off,
 }
 
+/// What git inside does once, before anything else runs.
+enum Preparation<'a> {
+    Dirty(&'a Dirty),
+    /// What was copied is on the branch of the workspace with this label.
+    Branch(&'a str),
+}
+
+// === impl Preparation ===
+
+impl<'a> Preparation<'a> {
+    fn of(spec: &'a WorkspaceSpec) -> Option<Self> {
+        match (&spec.origin, &spec.brought.dirty) {
+            (Some(origin), _) if origin.workspace != spec.id => {
+                Some(Preparation::Branch(&origin.label))
+            }
+            // A snapshot of its own has everything in it.
+            (Some(_), _) => None,
+            (None, dirty) => dirty.as_ref().map(Preparation::Dirty),
+        }
+    }
+}
+
 pub async fn launch(driver: &LinuxDriver, spec: &WorkspaceSpec) -> Result<(), Fault> {
     refuse_unkept_protection(spec)?;
+    refuse_covered_protection(spec)?;
     let id = workspace_id(spec)?;
     let dirs = driver.layout.workspace(&id);
     refuse_full(driver, spec, &dirs).await?;
     environment::follow_spec(&dirs, spec)
         .map_err(|error| disk_fault(&error, format!("cannot write for {id}")))?;
-    if let Some(dirty) = &spec.brought.dirty
+    volume::sweep(&dirs, spec);
+    if let Some(preparation) = Preparation::of(spec)
         && !dirs.prepared().exists()
     {
         start_keeper(driver, spec, &dirs, Protection::Off).await?;
-        lay_out_dirty(&dirs, spec, dirty).await?;
+        match preparation {
+            Preparation::Dirty(dirty) => lay_out_dirty(&dirs, spec, dirty).await?,
+            Preparation::Branch(earlier) => rename_branch(&dirs, earlier, &spec.label).await,
+        }
         tokio::fs::write(dirs.prepared(), "")
             .await
             .map_err(|error| disk_fault(&error, format!("cannot write for {id}")))?;
@@ -122,13 +149,43 @@ fn refuse_unkept_protection(spec: &WorkspaceSpec) -> Result<(), Fault> {
     ))
 }
 
+/// What is mounted over a protected path, or in one, could be written.
+fn refuse_covered_protection(spec: &WorkspaceSpec) -> Result<(), Fault> {
+    let paths = spec.protected_paths.iter();
+    let protected: Vec<PathBuf> = paths.map(|path| spec.root.join(path)).collect();
+    let caches = spec
+        .caches
+        .iter()
+        .map(|cache| ("cache", &cache.name, &cache.path));
+    let volumes = spec.volumes.iter();
+    let volumes = volumes.map(|volume| ("volume", &volume.name, &volume.path));
+    let met = caches.chain(volumes).find_map(|(kind, name, path)| {
+        let mut met = protected.iter();
+        let met =
+            met.find(|protected| protected.starts_with(path) || path.starts_with(protected))?;
+        Some((kind, name, met.display()))
+    });
+    let Some((kind, name, protected)) = met else {
+        return Ok(());
+    };
+    Err(Fault::new(
+        Code::ProtectedPath,
+        format!("the {kind} {name} would lie over the protected path {protected}"),
+        format!("give it another path in [{kind}s] of holm.toml"),
+    ))
+}
+
 async fn start_keeper(
     driver: &LinuxDriver,
     spec: &WorkspaceSpec,
     dirs: &WorkspaceDirs,
     protection: Protection,
 ) -> Result<(), Fault> {
-    let plan = plan(driver, spec, dirs, protection)?;
+    let volumes = volume::mounts(driver, spec, dirs).await?;
+    let plan = LaunchPlan {
+        volumes,
+        ..plan(driver, spec, dirs, protection)?
+    };
     let started = async {
         let log = File::options()
             .create(true)
@@ -185,6 +242,7 @@ fn plan(
         caches: cache::mounts(&driver.layout, spec, dirs).map_err(|error| {
             disk_fault(&error, format!("cannot make the caches of {}", spec.id))
         })?,
+        volumes: Vec::new(),
         objects: driver.layout.repository(&project).join("objects"),
         dir: dirs.dir.clone(),
         socket: dirs.socket.clone(),
@@ -252,13 +310,25 @@ fn here(spec: &WorkspaceSpec) -> serde_json::Value {
     })
 }
 
+/// The branch of a copy is called after its own label.
+async fn rename_branch(dirs: &WorkspaceDirs, earlier: &str, label: &str) {
+    let (earlier, branch) = (format!("holm/{earlier}"), format!("holm/{label}"));
+    // What was copied may have another branch, and then keeps it.
+    let _ = git(dirs, &["branch", "-m", &earlier, &branch], Vec::new()).await;
+}
+
 /// Brings the tree and the index to the uncommitted state of the user's checkout, by git inside.
 async fn lay_out_dirty(
     dirs: &WorkspaceDirs,
     spec: &WorkspaceSpec,
     dirty: &Dirty,
 ) -> Result<(), Fault> {
-    let pack = tokio::fs::read(&dirty.pack)
+    let kept = dirs.dirty_pack();
+    let pack = match kept.exists() {
+        true => kept,
+        false => dirty.pack.clone(),
+    };
+    let pack = tokio::fs::read(pack)
         .await
         .map_err(|error| disk_fault(&error, "cannot read the uncommitted state".to_owned()))?;
     if !pack.is_empty() {
@@ -378,6 +448,12 @@ fn explain(id: &str, failure: &LaunchFailure) -> Fault {
             format!("cannot {step}: {cause}"),
             "name the real path in `protected_paths` of holm.toml",
         ),
+        Part::VolumeTaken => Fault::new(
+            Code::VolumeTaken,
+            format!("workspace {cause} runs with the volume {step}, which one may have at a time"),
+            format!("`holm stop {cause}` gives it back"),
+        ),
+        Part::Volume => start_fault(id, &format!("cannot mount the volume {step}: {cause}")),
         Part::Mount | Part::Other => start_fault(id, &format!("cannot {step}: {cause}")),
     }
 }

@@ -5,8 +5,9 @@
 //! and home. It is put together in `.building-<workspace>` and renamed when it is whole, so what has
 //! its name is complete.
 
+use super::commands::{Commands, Of};
 use super::freeze::{self, Before, Kept};
-use super::{LinuxDriver, base, disk_fault, exec, halt, project_id, workspace_id};
+use super::{LinuxDriver, base, disk_fault, exec, halt, project_id, seed, workspace_id};
 use crate::Layout;
 use crate::layout::WorkspaceDirs;
 use holm_core::layer::LayerKey;
@@ -17,27 +18,15 @@ use holm_engine::spec::{Purpose, Setup, WorkspaceSpec};
 use holm_engine::try_blocking;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
-use std::io::{self, Write};
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// How a layer is called that is being put together.
 pub const BUILDING: &str = ".building-";
 
 /// What the log of a set-up that failed is called.
 pub const FAILED: &str = "failed-";
-
-/// So much of what a set-up says is kept, and then its end.
-const MOST_LOG: u64 = 64 << 20;
-const TAIL: usize = 64 << 10;
-
-/// How many of the last lines are told when a command fails.
-const LAST_LINES: usize = 10;
-const LONGEST_LINE: usize = 200;
-
-/// Somebody who waits hears this often that it goes on.
-const TICK: Duration = Duration::from_millis(500);
 
 /// How much git may say of what is ignored.
 const MOST_LISTED: usize = 64 << 20;
@@ -80,41 +69,31 @@ pub fn directory(layout: &Layout, layer: &LayerKey) -> PathBuf {
     project.join("layers").join(&layer.key)
 }
 
-/// Whether the layer of the workspace's set-up is there, if it has one.
-pub fn is_present(layout: &Layout, spec: &WorkspaceSpec) -> bool {
-    let setup = spec.layers.setup.as_ref();
-    setup.is_none_or(|setup| directory(layout, &spec.layer(&setup.key)).is_dir())
-}
-
 /// Runs the commands, ends the workspace, and keeps what they made.
 pub async fn build(
     driver: &LinuxDriver,
     spec: &Arc<WorkspaceSpec>,
     progress: &Progress,
 ) -> Result<(), Fault> {
-    let Purpose::Setup(setup) = &spec.purpose else {
-        let message = format!("workspace {} is not one of a set-up", spec.id);
-        return Err(Fault::new(Code::Internal, message, "report this"));
+    let setup = match &spec.purpose {
+        Purpose::Setup(setup) => setup,
+        Purpose::Seed(seed) => return seed::build(driver, spec, seed, progress).await,
+        Purpose::Work => {
+            let message = format!("workspace {} is not one that makes a layer", spec.id);
+            return Err(Fault::new(Code::Internal, message, "report this"));
+        }
     };
     let id = workspace_id(spec)?;
     let dirs = driver.layout.workspace(&id);
     let upper = dirs.upper();
     let disk = |error: io::Error| disk_fault(&error, "cannot look at a set-up's files".to_owned());
     let before = try_blocking(move || Before::look(&upper).map_err(disk)).await?;
-    let mut log = Log::create(&dirs).map_err(disk)?;
-    for (position, command) in setup.commands.iter().enumerate() {
-        let running = Running {
-            command,
-            position,
-            count: setup.commands.len(),
-            progress,
-        };
-        let code = running.run(&dirs, &mut log).await?;
-        if code != 0 {
-            return Err(failed(&driver.layout, spec, setup, (command, code), log));
-        }
-    }
-    log.end().map_err(disk)?;
+    let commands = Commands {
+        list: &setup.commands,
+        of: Of::Setup,
+        layer: &spec.layer(&setup.key),
+    };
+    commands.run(&driver.layout, &dirs, progress).await?;
     progress.tell("setup: keeping what it made", 0, 0);
     let ignored = ignored(&dirs).await?;
     halt::halt(&driver.layout, &id).await?;
@@ -125,155 +104,6 @@ pub async fn build(
             keep(&layout, &id, &spec, &setup, (&before, &ignored))
         })
         .await
-}
-
-/// A command that is under way.
-struct Running<'a> {
-    command: &'a str,
-    position: usize,
-    count: usize,
-    progress: &'a Progress,
-}
-
-// === impl Running ===
-
-impl Running<'_> {
-    async fn run(&self, dirs: &WorkspaceDirs, log: &mut Log) -> Result<u8, Fault> {
-        let disk = |error: io::Error| disk_fault(&error, "cannot write a set-up's log".to_owned());
-        log.begin(self.command).map_err(disk)?;
-        let argv = ["sh", "-c", self.command];
-        let request = ExecRequest {
-            argv: argv.iter().map(|word| word.as_bytes().to_vec()).collect(),
-            ..ExecRequest::default()
-        };
-        let mut stream = exec::exec(dirs, request).await?;
-        // It may have ended without reading any.
-        let _ = stream.input.send(ExecInput::StdinEof).await;
-        let mut tick = tokio::time::interval(TICK);
-        loop {
-            let output = tokio::select! {
-                output = stream.output.recv() => output,
-                _ = tick.tick() => {
-                    self.tell(log);
-                    continue;
-                }
-            };
-            match output {
-                Some(ExecOutput::Stdout(bytes) | ExecOutput::Stderr(bytes)) => {
-                    log.write(&bytes).map_err(disk)?;
-                }
-                Some(ExecOutput::Exit(code)) => return Ok(code),
-                Some(ExecOutput::Failed(fault)) => return Err(fault),
-                Some(_) => {}
-                None => {
-                    let message = format!("the set-up ended in the middle of `{}`", self.command);
-                    let hint = "type the command again; `holm doctor` checks this machine";
-                    return Err(Fault::new(Code::SetupFailed, message, hint));
-                }
-            }
-        }
-    }
-
-    fn tell(&self, log: &Log) {
-        let (at, count, command) = (self.position + 1, self.count, self.command);
-        let last = log.last_lines(1).pop().unwrap_or_default();
-        let step = format!("setup {at}/{count}: {command}  {last}");
-        self.progress.tell(step.trim_end(), 0, 0);
-    }
-}
-
-/// What the commands say. Bounded, whatever they say.
-struct Log {
-    file: File,
-    path: PathBuf,
-    written: u64,
-    left_out: u64,
-    tail: Vec<u8>,
-}
-
-// === impl Log ===
-
-impl Log {
-    fn create(dirs: &WorkspaceDirs) -> io::Result<Self> {
-        let path = dirs.setup_log();
-        Ok(Self {
-            file: File::create(&path)?,
-            path,
-            written: 0,
-            left_out: 0,
-            tail: Vec::new(),
-        })
-    }
-
-    /// Notes a command, which says nothing yet.
-    fn begin(&mut self, command: &str) -> io::Result<()> {
-        let line = format!("$ {command}\n");
-        self.write(line.as_bytes())?;
-        self.tail.clear();
-        Ok(())
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let room = MOST_LOG.saturating_sub(self.written);
-        let taken = bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX));
-        self.file.write_all(&bytes[..taken])?;
-        self.written += taken as u64;
-        self.left_out += (bytes.len() - taken) as u64;
-        self.tail.extend_from_slice(bytes);
-        if self.tail.len() > 2 * TAIL {
-            self.tail.drain(..self.tail.len() - TAIL);
-        }
-        Ok(())
-    }
-
-    fn end(&mut self) -> io::Result<()> {
-        if self.left_out == 0 {
-            return Ok(());
-        }
-        let begin = self.tail.len().saturating_sub(TAIL);
-        let tail = &self.tail[begin..];
-        let left_out = self.left_out.saturating_sub(tail.len() as u64);
-        write!(self.file, "\n… {left_out} bytes are left out …\n")?;
-        self.file.write_all(tail)
-    }
-
-    fn last_lines(&self, count: usize) -> Vec<String> {
-        let begin = self.tail.len().saturating_sub(4096);
-        let text = String::from_utf8_lossy(&self.tail[begin..]);
-        let lines = text.split(['\n', '\r']);
-        let lines: Vec<_> = lines.filter(|line| !line.trim().is_empty()).collect();
-        let last = &lines[lines.len().saturating_sub(count)..];
-        let short = |line: &&str| line.chars().take(LONGEST_LINE).collect();
-        last.iter().map(short).collect()
-    }
-}
-
-/// A command that failed; its log stays where it can be read.
-fn failed(
-    layout: &Layout,
-    spec: &WorkspaceSpec,
-    setup: &Setup,
-    (command, code): (&str, u8),
-    mut log: Log,
-) -> Fault {
-    let kept = directory(layout, &spec.layer(&format!("{FAILED}{}.log", setup.key)));
-    let moved = log
-        .end()
-        .and_then(|()| fs::create_dir_all(kept.parent().unwrap_or(&kept)))
-        .and_then(|()| fs::rename(&log.path, &kept));
-    let mut message = format!("`{command}` of `setup` ended with exit code {code}");
-    for line in log.last_lines(LAST_LINES) {
-        message.push_str("\n  ");
-        message.push_str(&line);
-    }
-    let hint = match moved {
-        Ok(()) => format!(
-            "its whole log is {}; mend it, or take it out of [project] setup, then type the command again",
-            kept.display()
-        ),
-        Err(_) => "mend it, or take it out of [project] setup, then type the command again".into(),
-    };
-    Fault::new(Code::SetupFailed, message, hint)
 }
 
 /// What git inside ignores. Only that is kept, and never what the base has; so what a hostile answer
@@ -350,15 +180,27 @@ fn keep(
         fs::rename(dirs.home(), building.join("home"))?;
         fs::rename(dirs.setup_log(), building.join("log"))?;
         fs::write(building.join("layer.json"), serde_json::to_vec(&note)?)?;
-        // Nothing of it may be missing once it has its name, also after a loss of power.
-        rustix::fs::syncfs(File::open(&building)?)?;
-        fs::rename(&building, &target)?;
-        File::open(&layers)?.sync_all()
+        name_it(&building, &target)
     };
-    put_together().map_err(disk)?;
+    put_together().map_err(disk)
+}
+
+/// Gives a layer that was put together its name. Nothing of it may be missing from then on, also
+/// after a loss of power.
+pub fn name_it(building: &Path, target: &Path) -> io::Result<()> {
+    let layers = target.parent().unwrap_or(target);
+    rustix::fs::syncfs(File::open(building)?)?;
+    fs::rename(building, target)?;
+    File::open(layers)?.sync_all()?;
     // Of an earlier try.
-    let _ = fs::remove_file(layers.join(format!("{FAILED}{}.log", setup.key)));
+    let _ = fs::remove_file(failed_log(target));
     Ok(())
+}
+
+/// Where the log of a failed try to make a layer is kept.
+pub fn failed_log(target: &Path) -> PathBuf {
+    let key = target.file_name().unwrap_or_default().to_string_lossy();
+    target.with_file_name(format!("{FAILED}{key}.log"))
 }
 
 fn changed_tracked(changed: &[String]) -> Fault {

@@ -77,6 +77,7 @@ fn workspaces(meter: &mut Meter, path: &Path, usage: &mut DiskUsage) -> Result<(
                 "upper" => workspace.upper += bytes,
                 "home" => workspace.home += bytes,
                 "tmp" => workspace.tmp += bytes,
+                "volumes" => workspace.volumes += bytes,
                 _ => workspace.other += bytes,
             }
         }
@@ -113,6 +114,10 @@ fn projects(meter: &mut Meter, path: &Path, usage: &mut DiskUsage) -> Result<(),
             usage.layers.push((LayerKey { project, key }, bytes));
         }
         usage.other += meter.tree(&entry.path().join("caches")).bytes;
+        for volume in entries(&entry.path().join("volumes"))? {
+            let bytes = meter.tree(&volume.path()).bytes;
+            usage.volumes.push((project.clone(), name(&volume), bytes));
+        }
         let measured = meter.tree(&entry.path().join("repo.git"));
         let repository = RepositoryUsage {
             bytes: measured.bytes,

@@ -3,6 +3,7 @@
 mod base;
 mod bring;
 mod cache;
+mod commands;
 mod disk;
 mod environment;
 mod exec;
@@ -18,14 +19,18 @@ mod observe;
 mod program;
 mod reap;
 mod remove;
+mod seed;
 mod services;
+mod snapshot;
 pub(crate) mod unpack;
 #[cfg(test)]
 mod unpack_tests;
+mod volume;
 
 use crate::Layout;
 use crate::cgroup;
 use crate::probe;
+use holm_core::layer::LayerKey;
 use holm_core::plan::Action;
 use holm_core::service::Wish;
 use holm_core::{Code, Fault, ProjectId, WorkspaceId};
@@ -165,7 +170,10 @@ impl Driver for LinuxDriver {
         let spec = Arc::clone(journaled.spec());
         match journaled.action() {
             Action::BuildBase => self.builds.build(&self.layout, spec, progress).await,
-            Action::MakeFiles => files::make(&self.layout, spec).await,
+            Action::MakeFiles => files::make(self, spec).await,
+            Action::RemakeFiles => files::remake(self, spec).await,
+            Action::RenewVolumes => volume::renew(self, &spec).await,
+            Action::TakeSnapshot => snapshot::take(self, &spec).await,
             Action::Launch => launch::launch(self, &spec).await,
             Action::Halt => halt::halt(&self.layout, &workspace_id(&spec)?).await,
             Action::BuildLayer => layer::build(self, &spec, &progress).await,
@@ -174,8 +182,8 @@ impl Driver for LinuxDriver {
         }
     }
 
-    async fn has_layer(&self, spec: &WorkspaceSpec) -> Result<bool, Fault> {
-        Ok(layer::is_present(&self.layout, spec))
+    async fn has_layer(&self, layer: &LayerKey) -> Result<bool, Fault> {
+        Ok(layer::directory(&self.layout, layer).is_dir())
     }
 
     async fn exec(&self, id: &WorkspaceId, request: ExecRequest) -> Result<ExecStream, Fault> {

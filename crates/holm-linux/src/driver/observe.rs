@@ -1,7 +1,7 @@
 //! What there is of a workspace. Looks, and changes nothing but that what nobody keeps any more is
 //! let die.
 
-use super::{base, disk_fault, keeper, project_id, services, workspace_id};
+use super::{base, disk_fault, files, keeper, project_id, services, workspace_id};
 use crate::Layout;
 use crate::cgroup;
 use crate::keeper::DISK;
@@ -33,12 +33,16 @@ pub async fn observe(layout: &Layout, spec: &WorkspaceSpec) -> Result<Sighting, 
         Base::Absent
     };
     let files = match (dirs.complete().exists(), dirs.dir.exists()) {
+        (true, _) if files::generation(&dirs) != Some(spec.generation) => Files::Outdated,
         (true, _) => Files::Complete,
         (false, true) => Files::Partial,
         (false, false) if layout.trash(&id).exists() => Files::SetAside,
         (false, false) => Files::Absent,
     };
-    let (keeper, status, reason) = observe_keeper(&dirs, &id).await?;
+    let (mut keeper, status, reason) = observe_keeper(&dirs, &id).await?;
+    if keeper == Keeper::Running && status.as_ref().is_some_and(|it| is_outdated(it, spec)) {
+        keeper = Keeper::Outdated;
+    }
     Ok(Sighting {
         observed: Observed {
             base,
@@ -52,6 +56,15 @@ pub async fn observe(layout: &Layout, spec: &WorkspaceSpec) -> Result<Sighting, 
         },
         isolation: status.map(|status| status.isolation),
         reason,
+    })
+}
+
+/// Whether a volume is mounted that was begun anew since. What is not mounted comes with a start.
+fn is_outdated(status: &Status, spec: &WorkspaceSpec) -> bool {
+    let mut wanted = spec.volumes.iter();
+    wanted.any(|volume| {
+        let mut mounted = status.volumes.iter();
+        mounted.any(|(name, generation)| *name == volume.name && *generation != volume.generation)
     })
 }
 

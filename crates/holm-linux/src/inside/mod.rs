@@ -3,17 +3,28 @@
 //!
 //! `holm __inside http PORT PATH | tcp PORT | command TEXT` ends with 0 when it succeeded once.
 //! `holm __inside end NAME PID GRACE_MS` ends with 0 when nothing is left.
+//! `holm __inside uses NAME PID PATH` ends with 0 when the service has files below the path open.
+//! `holm __inside hold` says `still` when everything else stands still, until stdin ends.
+//! `holm __inside release` lets everything go on that stands still.
+//! `holm __inside end-all LIMIT_MS` asks every process to end, and ends with 0 when all did.
 
 mod probe;
+mod still;
 mod tree;
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::time::Duration;
+pub use still::STILL;
 
 pub const HTTP: &str = "http";
 pub const TCP: &str = "tcp";
 pub const COMMAND: &str = "command";
 pub const END: &str = "end";
+pub const END_ALL: &str = "end-all";
+pub const USES: &str = "uses";
+pub const HOLD: &str = "hold";
+pub const RELEASE: &str = "release";
 
 /// What the processes of a service have in their environment, unless they took it out.
 pub const MARK: &str = "HOLM_SERVICE";
@@ -28,6 +39,14 @@ pub fn main(arguments: &[OsString]) -> ! {
         Some([END, name, pid, grace]) => parsed(pid)
             .zip(parsed(grace))
             .map(|(pid, grace)| tree::end(name, pid, Duration::from_millis(grace))),
+        Some([END_ALL, limit]) => {
+            parsed(limit).map(|limit| tree::end_all(Duration::from_millis(limit)))
+        }
+        Some([USES, name, pid, path]) => {
+            parsed(pid).map(|pid| tree::uses(name, pid, Path::new(path)))
+        }
+        Some([HOLD]) => Some(still::hold()),
+        Some([RELEASE]) => Some(still::release()),
         _ => None,
     };
     std::process::exit(match done {

@@ -5,6 +5,7 @@
 use super::MARK;
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::HashSet;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// After SIGKILL, for the kernel.
@@ -14,12 +15,30 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 /// A process as `/proc` tells of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Process {
-    pid: i32,
-    parent: i32,
+pub struct Process {
+    pub pid: i32,
+    pub parent: i32,
     group: i32,
     session: i32,
-    has_ended: bool,
+    /// The kernel's letter.
+    state: char,
+}
+
+// === impl Process ===
+
+impl Process {
+    fn has_ended(&self) -> bool {
+        matches!(self.state, 'Z' | 'X')
+    }
+
+    pub fn is_stopped(&self) -> bool {
+        matches!(self.state, 'T' | 't')
+    }
+
+    /// In the kernel, where no signal but the last reaches it.
+    pub fn waits(&self) -> bool {
+        self.state == 'D'
+    }
 }
 
 /// SIGTERM to all, SIGKILL to what is left after the grace. Whether nothing is left.
@@ -50,11 +69,58 @@ pub fn end(name: &str, leader: i32, grace: Duration) -> bool {
     }
 }
 
-fn send(pid: i32, signal: Signal) {
+/// SIGTERM to every process that is nobody's child but init's, and so on with those that they leave:
+/// a server ends its own processes in an order that it knows. Nothing is killed. Whether all ended.
+pub fn end_all(limit: Duration) -> bool {
+    let mut told = HashSet::new();
+    let begun = Instant::now();
+    let mut pause = SHORTEST_PAUSE;
+    loop {
+        let left = others(&processes());
+        if left.is_empty() {
+            return true;
+        }
+        if begun.elapsed() > limit {
+            return false;
+        }
+        for process in left {
+            if process.parent <= 1 && told.insert(process.pid) {
+                send(process.pid, Signal::TERM);
+                send(process.pid, Signal::CONT);
+            }
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// All that live, but for init and the caller.
+pub fn others(all: &[Process]) -> Vec<Process> {
+    let own = rustix::process::getpid().as_raw_nonzero().get();
+    let is_other =
+        |process: &&Process| process.pid != own && process.pid > 1 && !process.has_ended();
+    all.iter().filter(is_other).cloned().collect()
+}
+
+pub fn send(pid: i32, signal: Signal) {
     if let Some(pid) = Pid::from_raw(pid) {
         // It may have ended meanwhile.
         let _ = kill_process(pid, signal);
     }
+}
+
+/// Whether a process of the service has a file below `path` open, or works there.
+pub fn uses(name: &str, leader: i32, path: &Path) -> bool {
+    find(name, leader).into_iter().any(|pid| {
+        let open = std::fs::read_dir(format!("/proc/{pid}/fd"));
+        let open = open
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|entry| entry.path());
+        let mut places = open.chain([PathBuf::from(format!("/proc/{pid}/cwd"))]);
+        places.any(|place| std::fs::read_link(place).is_ok_and(|to| to.starts_with(path)))
+    })
 }
 
 fn find(name: &str, leader: i32) -> Vec<i32> {
@@ -97,11 +163,11 @@ fn belonging(all: &[Process], leader: i32, is_marked: impl Fn(i32) -> bool) -> V
     }
     let living = others
         .iter()
-        .filter(|process| found.contains(&process.pid) && !process.has_ended);
+        .filter(|process| found.contains(&process.pid) && !process.has_ended());
     living.map(|process| process.pid).collect()
 }
 
-fn processes() -> Vec<Process> {
+pub fn processes() -> Vec<Process> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     numbers.filter_map(look).collect()
@@ -112,15 +178,26 @@ fn look(pid: i32) -> Option<Process> {
     let text = String::from_utf8_lossy(&text);
     // The name is between the first and the last parenthesis and may have any byte in it.
     let mut fields = text.rsplit_once(')')?.1.split_ascii_whitespace();
-    let has_ended = matches!(fields.next()?, "Z" | "X");
+    let state = fields.next()?.chars().next()?;
     let mut number = || fields.next()?.parse().ok();
     Some(Process {
         pid,
         parent: number()?,
         group: number()?,
         session: number()?,
-        has_ended,
+        state,
     })
+}
+
+#[cfg(test)]
+pub fn process_of(pid: i32, parent: i32, state: char) -> Process {
+    Process {
+        pid,
+        parent,
+        group: pid,
+        session: pid,
+        state,
+    }
 }
 
 #[cfg(test)]
@@ -133,7 +210,7 @@ mod tests {
             parent,
             group,
             session,
-            has_ended: false,
+            state: 'S',
         }
     }
 
@@ -157,7 +234,7 @@ mod tests {
         let mut found = belonging(&all, 50, marked);
         found.sort_unstable();
         assert_eq!(found, [50, 51, 52, 53, 60, 61]);
-        all[1].has_ended = true;
+        all[1].state = 'Z';
         assert!(
             !belonging(&all, 50, marked).contains(&50),
             "a zombie is gone"

@@ -1,7 +1,7 @@
 //! One request on the control socket. The daemon's user and root may ask, nobody else.
 
 use super::kept::Return;
-use super::{exec, inward, listening, registry::Registry};
+use super::{data, exec, inward, listening, registry::Registry};
 use crate::wire::{Answer, Op, Request, ServiceWish, control_frame, read_control};
 use holm_engine::service::Services;
 use holm_engine::spec::{Egress, Service};
@@ -93,6 +93,8 @@ fn answer(mut stream: UnixStream, registry: &Registry) -> io::Result<()> {
             None => say(&stream, &Answer::Services(Services::default())),
         },
         Op::Service { name, wish } => say(&stream, &wished(registry, &name, wish)),
+        Op::Copy(pairs) => say(&stream, &data::copy(registry, &pairs)),
+        Op::RenewVolumes(volumes) => say(&stream, &data::renew(registry, volumes)),
         Op::SetServices(declared) => say(&stream, &redeclared(registry, declared)),
         Op::SetEgress(egress) => say(&stream, &other_rules(registry, &egress)),
         Op::DialOut { host, port } => {

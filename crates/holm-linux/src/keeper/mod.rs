@@ -6,6 +6,7 @@
 
 mod connection;
 mod culprit;
+mod data;
 mod exec;
 mod guest;
 mod inward;
@@ -81,6 +82,8 @@ struct Keeper {
     moving: Moving,
     /// One upper, one keeper: held until this process ends.
     _lock: File,
+    /// The same of volumes that one workspace at a time may have.
+    _volumes: Vec<File>,
 }
 
 /// The answer is one line, and stdout is closed behind it so that nobody waits for more.
@@ -127,19 +130,44 @@ fn set_up() -> Result<Keeper, LaunchFailure> {
         let taken = io::Error::other("another keeper has it");
         return Err(taken).step(Part::Other, "take the lock");
     }
+    let volumes = take_volumes(&plan)?;
     let control = listen(&directories.socket).step(Part::Other, "open the control socket")?;
     let guest = listen(&directories.guest().join("guest.sock"))
         .step(Part::Other, "open the guest socket")?;
     write_last_run(&directories, None, None).step(Part::Other, "write down the start")?;
     let sockets = Sockets { control, guest };
     let started = limits::make(&plan, &directories)
-        .and_then(|group| start(plan, &directories, group, sockets, lock));
+        .and_then(|group| start(plan, &directories, group, sockets, (lock, volumes)));
     if let Err(failure) = &started {
         // What was begun must not stay; the failure itself is told.
         let _ = cgroup::sweep(&directories, limits::PATIENCE);
         let _ = write_not_started(&directories, &failure.to_string());
     }
     started
+}
+
+/// The locks of volumes that one workspace at a time may have. In each is written who has it.
+fn take_volumes(plan: &LaunchPlan) -> Result<Vec<File>, LaunchFailure> {
+    use launch::Stepped;
+    let mut taken = Vec::new();
+    for volume in &plan.volumes {
+        let Some(path) = &volume.lock else { continue };
+        let open = File::options().read(true).write(true).open(path);
+        let mut file = open.step(Part::Volume, &volume.name)?;
+        if !sys::lock::try_lock(&file).step(Part::Volume, &volume.name)? {
+            let mut holder = String::new();
+            let said = file.read_to_string(&mut holder);
+            let holder = said.ok().map(|_| holder.trim().to_owned());
+            let holder = holder.filter(|holder| !holder.is_empty());
+            let taken = io::Error::other(holder.unwrap_or_else(|| "another one".to_owned()));
+            return Err(taken).step(Part::VolumeTaken, &volume.name);
+        }
+        file.set_len(0)
+            .and_then(|()| writeln!(file, "{}", plan.id))
+            .step(Part::Volume, &volume.name)?;
+        taken.push(file);
+    }
+    Ok(taken)
 }
 
 /// Where others reach the keeper.
@@ -154,7 +182,7 @@ fn start(
     directories: &WorkspaceDirs,
     group: Option<Group>,
     sockets: Sockets,
-    lock: File,
+    (lock, volumes): (File, Vec<File>),
 ) -> Result<Keeper, LaunchFailure> {
     use launch::Stepped;
     let Launched {
@@ -194,6 +222,7 @@ fn start(
         guest: sockets.guest,
         moving,
         _lock: lock,
+        _volumes: volumes,
     })
 }
 

@@ -11,12 +11,14 @@ use crate::wire::{FromInit, LaunchPlan, Spawn, Status, ToInit};
 use holm_engine::Isolation;
 use holm_engine::driver::ToldPort;
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{self, PipeWriter, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
+use std::sync::{
+    Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockWriteGuard, mpsc,
+};
 use std::time::Duration;
 
 pub struct Registry {
@@ -36,6 +38,8 @@ pub struct Registry {
     /// Why the keeper itself ends the workspace.
     ending: OnceLock<&'static str>,
     services: OnceLock<Arc<Services>>,
+    /// Held while nothing may be started.
+    starts: RwLock<()>,
 }
 
 /// The first process inside. It is not waited for before its end is reported, so both mean it.
@@ -54,6 +58,8 @@ struct State {
     empty: bool,
     /// Threads that still have something to say to a client.
     talking: usize,
+    /// The volumes that are mounted.
+    generations: BTreeMap<String, u64>,
 }
 
 struct Starting {
@@ -99,6 +105,9 @@ impl Registry {
         outside: Outside,
         writer: UnixStream,
     ) -> Self {
+        let volumes = plan.volumes.iter();
+        let generations = volumes.map(|volume| (volume.name.clone(), volume.generation));
+        let generations = generations.collect();
         Self {
             plan,
             doors: Doors::default(),
@@ -108,12 +117,16 @@ impl Registry {
             outside,
             stock: Stock::default(),
             writer: Mutex::new(writer),
-            state: Mutex::default(),
+            state: Mutex::new(State {
+                generations,
+                ..State::default()
+            }),
             changed: Condvar::new(),
             sequence: AtomicU64::new(1),
             stop_asked: AtomicBool::new(false),
             ending: OnceLock::new(),
             services: OnceLock::new(),
+            starts: RwLock::new(()),
         }
     }
 
@@ -157,6 +170,7 @@ impl Registry {
                 .map(|services| services.told().services)
                 .unwrap_or_default(),
             program: Some(self.plan.program.clone()),
+            volumes: self.state().generations.clone().into_iter().collect(),
         }
     }
 
@@ -218,7 +232,43 @@ impl Registry {
         self.start_as(Purpose::Background, spawn, descriptors, exit)
     }
 
+    /// Nothing is started for as long as this is there, but by [`Self::start_while_held`].
+    pub fn hold_starts(&self) -> RwLockWriteGuard<'_, ()> {
+        self.starts.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// For who holds the starts.
+    pub fn start_while_held(
+        &self,
+        spawn: Spawn,
+        descriptors: &[BorrowedFd<'_>],
+        exit: PipeWriter,
+    ) -> io::Result<Started> {
+        self.start_now(Purpose::Background, spawn, descriptors, exit)
+    }
+
+    pub fn generation(&self, volume: &str) -> Option<u64> {
+        self.state().generations.get(volume).copied()
+    }
+
+    pub fn set_generation(&self, volume: &str, generation: u64) {
+        self.state()
+            .generations
+            .insert(volume.to_owned(), generation);
+    }
+
     fn start_as(
+        &self,
+        purpose: Purpose,
+        spawn: Spawn,
+        descriptors: &[BorrowedFd<'_>],
+        exit: PipeWriter,
+    ) -> io::Result<Started> {
+        let _may = self.starts.read().unwrap_or_else(PoisonError::into_inner);
+        self.start_now(purpose, spawn, descriptors, exit)
+    }
+
+    fn start_now(
         &self,
         purpose: Purpose,
         mut spawn: Spawn,

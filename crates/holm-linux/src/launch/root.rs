@@ -5,7 +5,7 @@
 
 use super::{Stepped, etc};
 use crate::sys::mount::{NO_DEV, NO_SUID, READ_ONLY, Reach, set_attributes};
-use crate::wire::{CacheMount, Defence, LaunchFailure, LaunchPlan, Part};
+use crate::wire::{Defence, LaunchFailure, LaunchPlan, Mounted, Part};
 use rustix::fs::{CWD, FileType, Mode, OFlags, mkdirat, openat, symlinkat};
 use rustix::io::Errno;
 use rustix::mount::{
@@ -61,6 +61,12 @@ impl NewRoot {
         .step(Part::Mount, "mount the new root")?;
         let directory =
             openat(CWD, &place, DIRECTORY, Mode::empty()).step(Part::Mount, "open the new root")?;
+        Ok(Self { directory })
+    }
+
+    /// The root that this process is in already.
+    pub fn entered() -> io::Result<Self> {
+        let directory = open_directory(Path::new("/"))?;
         Ok(Self { directory })
     }
 
@@ -180,12 +186,18 @@ impl NewRoot {
         Ok(())
     }
 
-    fn mount_cache(&self, cache: &CacheMount) -> io::Result<()> {
-        let Some(below) = &cache.below else {
-            return self.show(&cache.own, &cache.inside, NO_SUID | NO_DEV);
-        };
-        let (own, work) = (open_directory(&cache.own)?, open_directory(&below.work)?);
-        let mount = overlay(&[open_directory(&below.layer)?], Some((&own, &work)))?;
+    /// Unlike a cache, a volume that is not there is not gone without: data would be written
+    /// elsewhere.
+    pub fn mount_volumes(&self, plan: &LaunchPlan) -> Result<(), LaunchFailure> {
+        for volume in &plan.volumes {
+            self.mount_cache(&volume.mount)
+                .step(Part::Volume, &volume.name)?;
+        }
+        Ok(())
+    }
+
+    fn mount_cache(&self, cache: &Mounted) -> io::Result<()> {
+        let mount = detached(cache)?;
         self.attach(&mount, &cache.inside)
     }
 
@@ -209,10 +221,7 @@ impl NewRoot {
 
     /// Shows a file or a directory of the host, with everything mounted below it.
     pub fn show(&self, host: &Path, inside: &Path, attributes: u64) -> io::Result<()> {
-        let flags = OpenTreeFlags::OPEN_TREE_CLONE
-            | OpenTreeFlags::OPEN_TREE_CLOEXEC
-            | OpenTreeFlags::AT_RECURSIVE;
-        let copy = open_tree(CWD, host, flags)?;
+        let copy = clone_tree(host)?;
         set_attributes(copy.as_fd(), attributes, Reach::AllBelow)?;
         self.attach(&copy, inside)
     }
@@ -380,6 +389,30 @@ fn unescape(text: &[u8]) -> PathBuf {
         }
     }
     PathBuf::from(OsString::from_vec(bytes))
+}
+
+/// A cache or a volume, mounted nowhere yet.
+pub fn detached(mounted: &Mounted) -> io::Result<OwnedFd> {
+    let own = open_directory(&mounted.own)?;
+    match &mounted.below {
+        Some(below) => {
+            let work = open_directory(&below.work)?;
+            overlay(&[open_directory(&below.layer)?], Some((&own, &work)))
+        }
+        None => {
+            let copy = clone_tree(&mounted.own)?;
+            set_attributes(copy.as_fd(), NO_SUID | NO_DEV, Reach::AllBelow)?;
+            Ok(copy)
+        }
+    }
+}
+
+/// A file or a directory of the host with everything mounted below it, mounted nowhere yet.
+fn clone_tree(host: &Path) -> io::Result<OwnedFd> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_RECURSIVE;
+    Ok(open_tree(CWD, host, flags)?)
 }
 
 /// Mounts exactly on what `place` is.

@@ -106,6 +106,15 @@ fn restrict_files(plan: &LaunchPlan) -> Result<bool, Box<dyn std::error::Error +
             rules = rules.add_rule(PathBeneath::new(place, everything))?;
         }
     }
+    for volume in &plan.volumes {
+        // The directory that it is mounted in, too: one that is begun anew is another file system,
+        // which no rule of today knows. What else is there is on read-only mounts.
+        let inside = &volume.mount.inside;
+        let parent = inside.parent().filter(|parent| *parent != Path::new("/"));
+        for place in [Some(inside.as_path()), parent].into_iter().flatten() {
+            rules = rules.add_rule(PathBeneath::new(PathFd::new(place)?, everything))?;
+        }
+    }
     // The kernel opens a queue by a mount of its own, not by the path below /dev.
     if let Ok(queues) = PathFd::new(QUEUES) {
         rules = rules.add_rule(PathBeneath::new(queues, everything))?;

@@ -22,6 +22,8 @@ pub enum Source {
     Still,
     /// Something whose files may go meanwhile; those are left out.
     Living,
+    /// What an overlay wrote, with everything that overlayfs keeps in it.
+    Layer,
 }
 
 /// Copies `name` of one directory as `copy` of another. Each file is told of; what is answered ends
@@ -87,6 +89,11 @@ impl Copier<'_> {
                 let mode = Mode::from_raw_mode(stat.st_mode);
                 mknodat(item.to, item.copy, kind, mode, 0)
             }
+            // A whiteout.
+            FileType::CharacterDevice if self.source == Source::Layer && stat.st_rdev == 0 => {
+                let mode = Mode::from_raw_mode(stat.st_mode);
+                mknodat(item.to, item.copy, FileType::CharacterDevice, mode, 0)
+            }
             _ => Err(Errno::XDEV),
         }
     }
@@ -110,7 +117,7 @@ impl Copier<'_> {
                 place: &[item.place, b"/", child].concat(),
             })?;
         }
-        finish(&source, &target, stat)
+        finish(&source, &target, stat, self.source)
     }
 
     fn file(&mut self, item: &Item<'_>, stat: &Stat) -> Result<(), Errno> {
@@ -134,7 +141,12 @@ impl Copier<'_> {
         // Shares blocks where the file system can.
         io::copy(&mut source, &mut target)
             .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-        finish(&OwnedFd::from(source), &OwnedFd::from(target), stat)?;
+        finish(
+            &OwnedFd::from(source),
+            &OwnedFd::from(target),
+            stat,
+            self.source,
+        )?;
         if stat.st_nlink > 1 {
             self.shared.insert(identity, item.place.to_vec());
         }
@@ -143,7 +155,7 @@ impl Copier<'_> {
 }
 
 /// Attributes, then mode, then times, which everything before would change.
-fn finish(source: &OwnedFd, target: &OwnedFd, stat: &Stat) -> Result<(), Errno> {
+fn finish(source: &OwnedFd, target: &OwnedFd, stat: &Stat, kind: Source) -> Result<(), Errno> {
     let mut names = Vec::new();
     match flistxattr(
         source,
@@ -154,7 +166,8 @@ fn finish(source: &OwnedFd, target: &OwnedFd, stat: &Stat) -> Result<(), Errno> 
         Err(error) => return Err(error),
     }
     for name in names.split(|byte| *byte == 0) {
-        if !name.starts_with(b"user.") || name.starts_with(OVERLAY_ATTRIBUTES) {
+        let is_kept = kind == Source::Layer || !name.starts_with(OVERLAY_ATTRIBUTES);
+        if !name.starts_with(b"user.") || !is_kept {
             continue;
         }
         let mut value = Vec::new();

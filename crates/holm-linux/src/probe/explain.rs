@@ -43,7 +43,11 @@ pub fn fix_for(failure: &LaunchFailure, data_dir: &Path) -> String {
             .to_owned(),
         Part::Seccomp => "use a kernel with CONFIG_SECCOMP_FILTER".to_owned(),
         Part::NoNewPrivileges => "use Linux 5.12 or newer".to_owned(),
-        Part::Limit | Part::ProtectedPath | Part::Other => {
+        Part::Limit
+        | Part::ProtectedPath
+        | Part::Volume
+        | Part::VolumeTaken
+        | Part::Other => {
             format!("look at the cause; {} must be writable", data_dir.display())
         }
     }

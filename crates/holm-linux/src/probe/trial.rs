@@ -70,6 +70,7 @@ fn launch(
         layers: vec![base.clone()],
         home_layers: Vec::new(),
         caches: Vec::new(),
+        volumes: Vec::new(),
         objects: base,
         dir: dirs.dir.clone(),
         socket: dirs.socket.clone(),

@@ -31,6 +31,13 @@ pub fn own_cgroup_namespace() -> io::Result<()> {
     Ok(())
 }
 
+/// A mount namespace of its own, which begins as a copy. The caller must have one thread only.
+pub fn own_mount_namespace() -> io::Result<()> {
+    // SAFETY: no pointers; only this process's view of mounts changes.
+    check(unsafe { libc::unshare(libc::CLONE_NEWNS) }.into())?;
+    Ok(())
+}
+
 /// Becomes the owner of a new user namespace. The caller must have one thread only.
 pub fn own_user_namespace() -> io::Result<()> {
     // SAFETY: no pointers; the kernel refuses it to a process with several threads.

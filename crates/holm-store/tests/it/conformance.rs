@@ -87,6 +87,10 @@ pub fn workspace(project: &ProjectRecord, label: &str) -> WorkspaceRecord {
         layers: holm_engine::spec::Layers::default(),
         purpose: holm_engine::spec::Purpose::Work,
         caches: Vec::new(),
+        volumes: Vec::new(),
+        generation: 0,
+        origin: None,
+        snapshots: Vec::new(),
     };
     WorkspaceRecord {
         id,

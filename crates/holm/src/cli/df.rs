@@ -34,8 +34,13 @@ fn render(disk: &Disk, now: jiff::Timestamp) -> String {
             ("code", workspace.upper),
             ("home", workspace.home),
             ("tmp", workspace.tmp),
+            ("volumes", workspace.volumes),
         ];
-        let parts = parts.map(|(name, bytes)| format!("{name} {}", rough_size(bytes)));
+        let parts = parts
+            .iter()
+            .filter(|(name, bytes)| *name != "volumes" || *bytes > 0)
+            .map(|(name, bytes)| format!("{name} {}", rough_size(*bytes)));
+        let parts: Vec<_> = parts.collect();
         let name = format!("{}/{}", workspace.project, workspace.label);
         table.row([
             "workspace".into(),
@@ -60,16 +65,7 @@ fn render(disk: &Disk, now: jiff::Timestamp) -> String {
             used_by(base.used_by),
         ]);
     }
-    for layer in &disk.layers {
-        let key: String = layer.key.chars().take(SHORT_COMMIT).collect();
-        let project = layer.project.as_ref().unwrap_or(&layer.project_id);
-        table.row([
-            "layer".into(),
-            format!("{project} {key}"),
-            rough_size(layer.bytes),
-            used_by(layer.used_by),
-        ]);
-    }
+    shared_parts(&mut table, disk);
     for repository in &disk.repositories {
         let project = repository
             .project
@@ -107,6 +103,39 @@ fn render(disk: &Disk, now: jiff::Timestamp) -> String {
         text.push_str(&format!("{FAINT}note{FAINT:#}  {}\n", printable(note)));
     }
     text
+}
+
+/// Layers and volumes that several workspaces have.
+fn shared_parts(table: &mut Table, disk: &Disk) {
+    for layer in &disk.layers {
+        let key = short_key(&layer.key);
+        let project = layer.project.as_ref().unwrap_or(&layer.project_id);
+        table.row([
+            "layer".into(),
+            format!("{project} {key}"),
+            rough_size(layer.bytes),
+            used_by(layer.used_by),
+        ]);
+    }
+    for volume in &disk.volumes {
+        let project = volume.project.as_ref().unwrap_or(&volume.project_id);
+        table.row([
+            "volume".into(),
+            format!("{project} {}", volume.name),
+            rough_size(volume.bytes),
+            "shared".into(),
+        ]);
+    }
+}
+
+/// What it is of stays whole; of a digest, its beginning.
+fn short_key(key: &str) -> String {
+    let (kind, digest) = key.rsplit_once('-').unwrap_or(("", key));
+    let digest: String = digest.chars().take(SHORT_COMMIT).collect();
+    match kind {
+        "" => digest,
+        kind => format!("{kind}-{digest}"),
+    }
 }
 
 fn used_by(workspaces: u64) -> String {

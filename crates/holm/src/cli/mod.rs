@@ -22,6 +22,7 @@ mod events;
 mod exec;
 mod fetch;
 mod find;
+mod fork;
 mod gc;
 mod here;
 mod init;
@@ -43,6 +44,7 @@ mod receive_pack;
 mod reference;
 mod reload;
 mod rename;
+mod reset;
 mod resolve;
 mod restart;
 mod restore;
@@ -52,6 +54,7 @@ mod service;
 mod several;
 mod show;
 mod signals;
+mod snapshot;
 mod start;
 mod stop;
 mod stream;
@@ -107,6 +110,9 @@ enum Verb {
     Start(start::StartArgs),
     Stop(stop::StopArgs),
     Restart(restart::RestartArgs),
+    Snapshot(snapshot::SnapshotArgs),
+    Fork(fork::ForkArgs),
+    Reset(reset::ResetArgs),
     Rm(rm::RmArgs),
     Restore(restore::RestoreArgs),
     Gc(gc::GcArgs),
@@ -185,6 +191,9 @@ fn run(context: &Context, verb: Verb) -> Outcome {
         Verb::Start(arguments) => start::run(context, arguments),
         Verb::Stop(arguments) => stop::run(context, arguments),
         Verb::Restart(arguments) => restart::run(context, arguments),
+        Verb::Snapshot(arguments) => snapshot::run(context, arguments),
+        Verb::Fork(arguments) => fork::run(context, arguments),
+        Verb::Reset(arguments) => reset::run(context, arguments),
         Verb::Rm(arguments) => rm::run(context, arguments),
         Verb::Restore(arguments) => restore::run(context, arguments),
         Verb::Gc(arguments) => gc::run(context, arguments),

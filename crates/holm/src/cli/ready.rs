@@ -9,6 +9,7 @@ use holm_api::Workspace;
 use holm_api::client::{Client, LogQuery};
 use holm_api::service::ServiceList;
 use holm_api::workspace::Service;
+use holm_core::plan::State;
 use holm_core::service::graph::Verdict;
 use holm_core::{Code, Fault, WorkspaceId};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -198,7 +199,7 @@ async fn last_lines(client: &Client, id: &WorkspaceId, service: &str) -> Vec<Str
     lines
 }
 
-/// For `start` and `restart`: waits for what was started, and tells of each.
+/// For `start`, `restart`, `fork` and `reset`: waits for what was started, and tells of each.
 pub async fn all(
     context: &Context,
     client: &Client,
@@ -210,7 +211,12 @@ pub async fn all(
             true => Display::live(context),
             false => Display::none(context),
         };
-        wait(client, workspace?, display, interruption()).await
+        let workspace = workspace?;
+        // One that was led back while it was stopped stays so.
+        if workspace.state == State::Stopped.as_str() {
+            return Ok(Readied::from(workspace));
+        }
+        wait(client, workspace, display, interruption()).await
     });
     join_all(waits).await
 }

@@ -7,7 +7,7 @@ use super::{Context, Outcome, connect, ports, resolve};
 use clap::Args;
 use holm_api::Workspace;
 use holm_api::workspace::{Isolation, Limits};
-use holm_core::config::display_size;
+use holm_core::config::{display_size, rough_size};
 use std::process::ExitCode;
 
 /// Show everything about one workspace
@@ -71,6 +71,7 @@ fn render(workspace: &Workspace, now: jiff::Timestamp) -> String {
         line(&mut text, "note", note);
     }
     services(&mut text, workspace);
+    snapshots(&mut text, workspace);
     limits(&mut text, &workspace.limits);
     isolation(&mut text, workspace);
     text
@@ -95,7 +96,18 @@ fn services(text: &mut String, workspace: &Workspace) {
         heading(text, "Volumes");
     }
     for volume in &workspace.volumes {
-        line(text, &volume.name, &volume.policy);
+        let size = volume.bytes.map(rough_size);
+        let size = size.map_or_else(String::new, |size| format!("  {size}"));
+        line(text, &volume.name, &format!("{}{size}", volume.policy));
+    }
+}
+
+fn snapshots(text: &mut String, workspace: &Workspace) {
+    if !workspace.snapshots.is_empty() {
+        heading(text, "Snapshots");
+    }
+    for snapshot in &workspace.snapshots {
+        line(text, &snapshot.name, &snapshot.created_at);
     }
 }
 

@@ -146,6 +146,10 @@ fn volume(node: &Node<'_>) -> Option<Volume> {
         policy: node.word("policy").unwrap_or(Policy::Isolated),
         seed: node.texts("seed").unwrap_or_default(),
         seed_inputs: node.list("seed_inputs", Pattern::parse).unwrap_or_default(),
+        single: node
+            .get("single")
+            .and_then(|node| node.flag())
+            .unwrap_or(false),
     })
 }
 

@@ -244,6 +244,11 @@ const VOLUME: Shape = table(&[
         "Files whose change runs `seed` again.",
         PATTERNS,
     ),
+    Key::optional(
+        "single",
+        "Of a `shared` one: only one workspace at a time runs with it. Default: false.",
+        Shape::Flag,
+    ),
 ]);
 
 const SHARED: Shape = table(&[

@@ -367,6 +367,16 @@ fn data_and_secrets() {
         &["3:14: `/d` is the path of the volume `a` too"],
     );
     check_wrong(
+        "[volumes.v]\npath = \"/d\"\nseed = [\"x\"]\nsingle = true\n",
+        &["4:1: `volumes.v.single` belongs to the policy `shared`, and this one is `isolated`"],
+    );
+    check_wrong(
+        "[volumes.v]\npath = \"/d\"\npolicy = \"shared\"\nsingle = 1\n",
+        &["4:10: `volumes.v.single` must be `true` or `false`, not an integer"],
+    );
+    let shared = good("[volumes.v]\npath = \"/d\"\npolicy = \"shared\"\nsingle = true\n");
+    assert!(shared.volumes[&Name::parse("v").unwrap()].single);
+    check_wrong(
         "[shared.r]\naddress = \"127.0.0.1\"\n",
         &["2:11: `127.0.0.1` is not a valid `shared.r.address`: it has no port; write `host:port`"],
     );

@@ -7,6 +7,7 @@
 use super::errors::Findings;
 use super::node::Node;
 use super::shape::{nearest, short};
+use holm_core::config::{Policy, Word};
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU16;
 
@@ -88,6 +89,23 @@ fn check_volumes(root: &Node<'_>, findings: &mut Findings) {
             let (text, other) = (short(text), short(other));
             let what = format!("`{text}` is the path of the volume `{other}` too");
             findings.add(path.span.clone(), what);
+        }
+    }
+    for (name, node) in section(root, "volumes") {
+        let policy = node.get("policy");
+        let policy = policy.as_ref().and_then(|policy| policy.text());
+        let policy = policy.unwrap_or(Policy::Isolated.as_str());
+        let is_other = Policy::parse_word(policy).is_some_and(|policy| policy != Policy::Shared);
+        let Some(single) = node.get("single") else {
+            continue;
+        };
+        // A lock that nobody asks for would be a promise that is not kept.
+        if is_other && single.flag() == Some(true) {
+            let name = short(name);
+            let what = format!(
+                "`volumes.{name}.single` belongs to the policy `shared`, and this one is `{policy}`"
+            );
+            findings.add(single.key_span.clone(), what);
         }
     }
 }

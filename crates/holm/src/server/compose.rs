@@ -8,7 +8,7 @@ use super::uploads::Received;
 use super::{App, declared};
 use holm_api::workspace::CreateWorkspace;
 use holm_core::config::{
-    DriverName, Egress as ConfigEgress, EgressMode, Limits as ConfigLimits, Name, Policy,
+    DriverName, Egress as ConfigEgress, EgressMode, Limits as ConfigLimits, Name, Policy, Project,
     ProjectConfig, Root, Scope,
 };
 use holm_core::toolchain::{Client, Look, Visible, visible};
@@ -16,7 +16,7 @@ use holm_core::{Code, Fault};
 use holm_engine::WorkspaceSpec;
 use holm_engine::spec::{
     Brought, Cache, Code as CodeSpec, DeclaredPort, Dirty, Egress, Environment, Limits, Network,
-    Purpose, Remote, Shared,
+    Purpose, Remote, Shared, Volume,
 };
 use holm_engine::store::ProjectRecord;
 use holm_engine::try_blocking;
@@ -76,6 +76,12 @@ impl App {
         let layers = self.layers(create, project, asked, surroundings).await?;
         let caches = self.caches(&judged.config, project, (&root, &home));
         notes.extend(shared_caches(&caches));
+        let volumes = self
+            .volumes(create, project, &judged.config, (&root, &home))
+            .await?;
+        refuse_covering(&volumes, &root, &home)?;
+        notes.extend(shared_volumes(&volumes));
+        notes.extend(unused_seeds(&judged.config));
         let (brought, received) = self.brought(create)?;
         notes.extend(create.notes.iter().cloned());
         let spec = WorkspaceSpec {
@@ -85,17 +91,9 @@ impl App {
             root,
             home,
             code: code(create, project),
-            protected_paths: asked
-                .protected_paths
-                .iter()
-                .map(|path| path.to_string())
-                .collect(),
+            protected_paths: protected_paths(asked),
             nested: asked.nested,
-            environment: Environment {
-                path: found.path,
-                lang: create.lang.clone(),
-                tz: create.tz.clone(),
-            },
+            environment: environment(create, found.path),
             toolchains: found.shown,
             home_copies: judged.user.home_copies.clone(),
             limits: limits(&judged.config.limits, &judged.user.limits),
@@ -106,6 +104,10 @@ impl App {
             layers,
             purpose: Purpose::Work,
             caches,
+            volumes,
+            generation: 0,
+            origin: None,
+            snapshots: Vec::new(),
         };
         Ok(Composed {
             spec,
@@ -175,6 +177,67 @@ fn root(create: &CreateWorkspace, judged: &Judged) -> Result<PathBuf, Failure> {
         )
     })?;
     Ok(root.as_path().to_owned())
+}
+
+/// A volume in place of the code, of home or of a directory that holds them would hide them.
+fn refuse_covering(volumes: &[Volume], root: &Path, home: &Path) -> Result<(), Fault> {
+    let mut covering = volumes.iter().filter_map(|volume| {
+        let covered = [root, home, Path::new("/tmp")].into_iter();
+        let mut covered = covered.filter(|place| place.starts_with(&volume.path));
+        Some((volume, covered.next()?))
+    });
+    let Some((volume, covered)) = covering.next() else {
+        return Ok(());
+    };
+    let (name, path, covered) = (&volume.name, volume.path.display(), covered.display());
+    Err(Fault::new(
+        Code::InvalidConfig,
+        format!("the volume {name} at {path} would hide {covered}"),
+        format!("give it a directory of its own: `path = \"/data/{name}\"` in [volumes.{name}]"),
+    ))
+}
+
+/// Seeds of volumes that begin empty.
+fn unused_seeds(config: &ProjectConfig) -> Vec<String> {
+    let unused = config
+        .volumes
+        .iter()
+        .filter(|(_, volume)| volume.policy != Policy::Fork && !volume.seed.is_empty());
+    let note = |(name, volume): (&Name, &holm_core::config::Volume)| {
+        let policy = volume.policy.as_str();
+        format!(
+            "the seed of the volume {name} is not run: it is {policy}, and `policy = \"fork\"` has one"
+        )
+    };
+    unused.map(note).collect()
+}
+
+/// What the user should know of volumes that several workspaces write at the same time.
+fn shared_volumes(volumes: &[Volume]) -> Vec<String> {
+    let shared = volumes
+        .iter()
+        .filter(|volume| volume.policy == Policy::Shared.as_str() && !volume.single);
+    let note = |volume: &Volume| {
+        let name = &volume.name;
+        format!(
+            "the volume {name} is shared: every workspace of the project writes the same files; \
+             `single = true` keeps it to one at a time"
+        )
+    };
+    shared.map(note).collect()
+}
+
+fn environment(create: &CreateWorkspace, path: String) -> Environment {
+    Environment {
+        path,
+        lang: create.lang.clone(),
+        tz: create.tz.clone(),
+    }
+}
+
+fn protected_paths(asked: &Project) -> Vec<String> {
+    let paths = asked.protected_paths.iter();
+    paths.map(ToString::to_string).collect()
 }
 
 fn absolute(what: &str, text: &str) -> Result<PathBuf, Failure> {

@@ -110,7 +110,7 @@ pub async fn create(
     Ok(lines(HttpBody::from_stream(events)))
 }
 
-fn machine(app: &App) -> Result<Machine, Fault> {
+pub fn machine(app: &App) -> Result<Machine, Fault> {
     holm_linux::machine::look(&app.paths.data_dir).map_err(|error| {
         Fault::new(
             Code::Internal,

@@ -5,7 +5,9 @@ use super::{App, view};
 use crate::config;
 use axum::Json;
 use axum::extract::State;
-use holm_api::disk::{BaseSize, Disk, LayerSize, RepositorySize, TrashSize, WorkspaceSize};
+use holm_api::disk::{
+    BaseSize, Disk, LayerSize, RepositorySize, TrashSize, VolumeSize, WorkspaceSize,
+};
 use holm_api::workspace::Workspace;
 use holm_core::config::rough_size;
 use holm_core::layer::LayerKey;
@@ -14,9 +16,9 @@ use holm_core::{Fault, ProjectId};
 use holm_engine::View;
 use holm_engine::store::WorkspaceRecord;
 use holm_engine::try_blocking;
-use holm_linux::driver::DiskUsage;
+use holm_linux::driver::{DiskUsage, WorkspaceUsage};
 use jiff::Timestamp;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -113,22 +115,19 @@ impl App {
         let layers: Vec<_> = layers.collect();
         let workspaces = live.iter().map(|(record, project)| {
             let used = usage.workspaces.get(&record.id).copied();
-            let used = used.unwrap_or_default();
-            WorkspaceSize {
-                id: record.id.to_string(),
-                label: record.label.to_string(),
-                project: project.to_string(),
-                bytes: used.total(),
-                upper: used.upper,
-                home: used.home,
-                tmp: used.tmp,
-            }
+            workspace_size(record, project.as_str(), used.unwrap_or_default())
         });
         let repositories = usage.repositories.iter().map(|(id, used)| RepositorySize {
             project: name_of(id.as_str()),
             project_id: id.to_string(),
             bytes: used.bytes,
             shared: used.shared,
+        });
+        let volumes = usage.volumes.iter().map(|(id, name, bytes)| VolumeSize {
+            project: name_of(id.as_str()),
+            project_id: id.to_string(),
+            name: name.clone(),
+            bytes: *bytes,
         });
         let trash: Vec<_> = trashed
             .iter()
@@ -139,6 +138,7 @@ impl App {
         Ok(Disk {
             workspaces: workspaces.collect(),
             repositories: repositories.collect(),
+            volumes: volumes.collect(),
             programs: usage.programs,
             leftovers: usage.leftovers,
             other: usage.other,
@@ -167,12 +167,13 @@ impl Users {
     fn of<'a>(records: impl Iterator<Item = &'a WorkspaceRecord>) -> Self {
         let mut users = Self::default();
         for record in records {
-            let base = BaseKey {
-                project: record.spec.project_id.clone(),
-                commit: record.spec.code.commit.clone(),
-            };
-            *users.bases.entry(base).or_default() += 1;
-            for layer in record.spec.layer_keys() {
+            // A snapshot may have the base and layers of its workspace, which uses them once.
+            let bases: HashSet<_> = record.spec.base_keys().collect();
+            for base in bases {
+                *users.bases.entry(base).or_default() += 1;
+            }
+            let layers: HashSet<_> = record.spec.layer_keys().collect();
+            for layer in layers {
                 *users.layers.entry(layer).or_default() += 1;
             }
         }
@@ -185,6 +186,19 @@ impl Users {
 
     fn of_layer(&self, key: &LayerKey) -> u64 {
         self.layers.get(key).copied().unwrap_or(0)
+    }
+}
+
+fn workspace_size(record: &WorkspaceRecord, project: &str, used: WorkspaceUsage) -> WorkspaceSize {
+    WorkspaceSize {
+        id: record.id.to_string(),
+        label: record.label.to_string(),
+        project: project.to_owned(),
+        bytes: used.total(),
+        upper: used.upper,
+        home: used.home,
+        tmp: used.tmp,
+        volumes: used.volumes,
     }
 }
 

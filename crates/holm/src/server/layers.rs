@@ -4,8 +4,8 @@ use super::App;
 use holm_api::workspace::CreateWorkspace;
 use holm_core::Fault;
 use holm_core::config::{Name, Pattern, Policy, Project, ProjectConfig};
-use holm_core::layer::{self, Ingredients, LayerKey};
-use holm_engine::spec::{Cache, Layers, Setup};
+use holm_core::layer::{self, Ingredients, LayerKey, SeedIngredients};
+use holm_engine::spec::{Cache, Layers, Seed, Setup, Volume};
 use holm_engine::store::ProjectRecord;
 use holm_engine::try_blocking;
 use sha2::{Digest, Sha256};
@@ -56,15 +56,7 @@ impl App {
         }
         let patterns = asked.setup_inputs.as_deref();
         let committed = self.inputs(create, project, patterns).await?;
-        let changed: Vec<_> = create
-            .dirty
-            .iter()
-            .flat_map(|dirty| &dirty.changed)
-            .collect();
-        let changed: Vec<_> = changed
-            .into_iter()
-            .map(|changed| (changed.path.clone(), changed.object.clone()))
-            .collect();
+        let changed = changed(create);
         let text = |path: &Path| path.to_string_lossy().into_owned();
         let ingredients = Ingredients {
             commands: asked.setup.clone(),
@@ -104,6 +96,50 @@ impl App {
             }
         });
         caches.collect()
+    }
+
+    /// The project's volumes, each with what it begins with.
+    pub async fn volumes(
+        &self,
+        create: &CreateWorkspace,
+        project: &ProjectRecord,
+        config: &ProjectConfig,
+        (root, home): (&Path, &Path),
+    ) -> Result<Vec<Volume>, Fault> {
+        let changed = changed(create);
+        let mut volumes = Vec::new();
+        for (name, volume) in &config.volumes {
+            let path = volume.path.resolve(root, home);
+            let mut seed = None;
+            if volume.policy == Policy::Fork && !volume.seed.is_empty() {
+                let patterns = volume.seed_inputs.as_slice();
+                let committed = self.inputs(create, project, Some(patterns)).await?;
+                let committed = committed.iter().cloned();
+                let ingredients = SeedIngredients {
+                    commands: volume.seed.clone(),
+                    path: path.to_string_lossy().into_owned(),
+                    root: root.to_string_lossy().into_owned(),
+                    inputs: layer::seed_inputs(committed, &changed, patterns),
+                };
+                let inputs = digest(&layer::canonical_seed(&ingredients), KEY_LENGTH);
+                seed = Some(Seed {
+                    key: LayerKey::volume(project.id.as_str(), name, &inputs).key,
+                    commands: volume.seed.clone(),
+                });
+            }
+            volumes.push(Volume {
+                name: name.to_string(),
+                path,
+                policy: volume.policy.as_str().to_owned(),
+                single: volume.single,
+                seed,
+                generation: 0,
+                snapshot: None,
+            });
+        }
+        // One below another is mounted after it.
+        volumes.sort_by(|one, other| one.path.cmp(&other.path));
+        Ok(volumes)
     }
 
     async fn inputs(
@@ -150,6 +186,14 @@ impl KnownInputs {
         }
         known.insert(asked, Arc::clone(listed));
     }
+}
+
+/// What an uncommitted state changes, by paths and the ids of their content.
+fn changed(create: &CreateWorkspace) -> Vec<(String, Option<String>)> {
+    let changed = create.dirty.iter().flat_map(|dirty| &dirty.changed);
+    changed
+        .map(|changed| (changed.path.clone(), changed.object.clone()))
+        .collect()
 }
 
 /// The layer of a cache that is at `path` inside.

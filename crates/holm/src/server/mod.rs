@@ -8,6 +8,7 @@ mod browsers;
 mod compose;
 mod create;
 mod daemon;
+mod data;
 mod declared;
 mod disk;
 mod door;
@@ -44,7 +45,7 @@ use door::Door;
 use events::Events;
 use holm_api::workspace::Workspace;
 use holm_core::Fault;
-use holm_engine::{Engine, MissingObjects, View};
+use holm_engine::{Engine, MissingObjects, View, WorkspaceSpec};
 use holm_linux::{Layout, LinuxDriver};
 use holm_store::SqliteStore;
 use jiff::Timestamp;
@@ -229,6 +230,12 @@ fn routes(app: Arc<App>) -> Router {
         .route("/workspaces/{id}/stop", post(workspaces::stop))
         .route("/workspaces/{id}/restart", post(workspaces::restart))
         .route("/workspaces/{id}/restore", post(workspaces::restore))
+        .route(
+            "/workspaces/{id}/snapshots",
+            get(data::snapshots).post(data::take_snapshot),
+        )
+        .route("/workspaces/{id}/fork", post(data::fork))
+        .route("/workspaces/{id}/reset", post(data::reset))
         .route("/workspaces/{id}/cancel", post(workspaces::cancel))
         .route("/workspaces/{id}/browser", post(browsers::open))
         .route("/workspaces/{id}/egress", get(egress::egress))
@@ -311,7 +318,25 @@ impl App {
     /// What the engine says about a workspace, with its ports as they are now.
     async fn workspace(&self, view: View) -> Workspace {
         self.routes.settle().await;
-        self.with_ports(view)
+        let specs = vec![Arc::clone(&view.record.spec)];
+        let mut workspace = self.with_ports(view);
+        self.measure_volumes(specs, std::slice::from_mut(&mut workspace))
+            .await;
+        workspace
+    }
+
+    /// Says how much the volumes take. Everything else can be said, whether or not this can.
+    async fn measure_volumes(&self, specs: Vec<Arc<WorkspaceSpec>>, workspaces: &mut [Workspace]) {
+        if specs.iter().all(|spec| spec.volumes.is_empty()) {
+            return;
+        }
+        let measured = self.engine.driver().volume_usage(specs).await;
+        let measured = measured.unwrap_or_default().into_iter();
+        for (workspace, sizes) in workspaces.iter_mut().zip(measured) {
+            for (volume, bytes) in workspace.volumes.iter_mut().zip(sizes) {
+                volume.bytes = Some(bytes);
+            }
+        }
     }
 
     /// As [`Self::workspace`], with what is known of its ports at this moment.

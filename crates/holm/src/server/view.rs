@@ -1,7 +1,9 @@
 //! What the engine says about a workspace or a project, in the shapes of the wire.
 
 use holm_api::project::Project;
-use holm_api::workspace::{Isolation, Limits, LimitsInForce, Port, Service, Workspace};
+use holm_api::workspace::{
+    Isolation, Limits, LimitsInForce, Port, Service, Snapshot, Volume, Workspace,
+};
 use holm_engine::View;
 use holm_engine::service::ServiceStatus;
 use holm_engine::spec::DeclaredPort;
@@ -38,7 +40,8 @@ pub fn workspace(view: View) -> Workspace {
         dirty: record.dirty,
         ports: ports(&spec.network.ports),
         services: services.into_iter().map(service).collect(),
-        volumes: Vec::new(),
+        volumes: spec.volumes.iter().map(volume).collect(),
+        snapshots: snapshots(spec),
         limits: Limits {
             memory: spec.limits.memory_bytes,
             cpus: spec.limits.cpus,
@@ -54,6 +57,23 @@ pub fn workspace(view: View) -> Workspace {
         layers: spec.layer_keys().map(|layer| layer.key).collect(),
         notes: note.into_iter().collect(),
     }
+}
+
+/// Without its size, which takes a look at the disk.
+fn volume(volume: &holm_engine::spec::Volume) -> Volume {
+    Volume {
+        name: volume.name.clone(),
+        policy: volume.policy.clone(),
+        bytes: None,
+    }
+}
+
+pub fn snapshots(spec: &holm_engine::WorkspaceSpec) -> Vec<Snapshot> {
+    let snapshots = spec.snapshots.iter().map(|snapshot| Snapshot {
+        name: snapshot.name.clone(),
+        created_at: snapshot.created_at.clone(),
+    });
+    snapshots.collect()
 }
 
 pub fn service(status: ServiceStatus) -> Service {

@@ -35,7 +35,12 @@ pub async fn list(
         false => {
             let views = app.engine.list().await?;
             app.routes.settle().await;
-            views.into_iter().map(|view| app.with_ports(view)).collect()
+            let specs = views.iter().map(|view| Arc::clone(&view.record.spec));
+            let specs = specs.collect();
+            let views = views.into_iter().map(|view| app.with_ports(view));
+            let mut workspaces: Vec<_> = views.collect();
+            app.measure_volumes(specs, &mut workspaces).await;
+            workspaces
         }
     };
     Ok(Json(WorkspaceList {

@@ -97,7 +97,22 @@ fn three_shops_as_services_through_stops_a_killed_daemon_and_a_reboot() {
     // Neither does a shop notice that the daemon died.
     send(island.daemon_pid(), Signal::KILL);
     assert_eq!(check("cleo"), "kettle:8 lantern:8 rope:8");
+    // All began with one database that was brought up to date once.
     let text = island.holm(&["logs", "ada", "api"]).ok().out();
+    assert!(text.contains("the API is on port 8080"), "{text}");
+    assert!(!text.contains("migrated"), "{text}");
+    let layers = island.holm(&["df", "--json"]).json()["layers"].clone();
+    assert_eq!(layers.as_array().unwrap().len(), 1, "{layers}");
+    assert_eq!(layers[0]["used_by"], 3, "{layers}");
+    let (project, key) = (&layers[0]["project_id"], &layers[0]["key"]);
+    let log = island
+        .data()
+        .join("projects")
+        .join(project.as_str().unwrap())
+        .join("layers")
+        .join(key.as_str().unwrap())
+        .join("log");
+    let text = std::fs::read_to_string(log).unwrap();
     assert!(text.contains("migrated 002-orders.sql"), "{text}");
     each_answers_on_its_own_urls(&island, &shops);
     // After a reboot nothing runs, nothing is lost, and one command brings all of it back.
@@ -114,6 +129,10 @@ fn three_shops_as_services_through_stops_a_killed_daemon_and_a_reboot() {
         assert_eq!(check(workspace), "kettle:7 lantern:7 rope:7");
     }
     each_answers_on_its_own_urls(&island, &shops);
+    // One of them begins anew, and its page does not notice.
+    island.holm(&["reset", "ada", "--volume", "pg"]).ok();
+    assert_eq!(check("ada"), "kettle:9 lantern:9 rope:9");
+    assert_eq!(check("bob"), "kettle:6 lantern:6 rope:6");
 }
 
 /// By name at the front door, and on its own port of the host.

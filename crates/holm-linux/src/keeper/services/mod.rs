@@ -23,6 +23,7 @@ use holm_engine::service::{ServiceStatus, Services as Told};
 use holm_engine::spec::Service;
 use log::Log;
 use run::Run;
+pub(super) use run::end_all;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter};
@@ -186,6 +187,15 @@ impl Services {
         let _ = self.messages.send(message(heard));
         let over = || Answer::Refused("the services are being stopped".to_owned());
         hears.recv_timeout(HEARD_WITHIN).unwrap_or_else(|_| over())
+    }
+
+    /// Waits until it is so of them, or the time is up; whether it is.
+    pub fn wait_until(&self, limit: Duration, is_so: impl Fn(&[ServiceStatus]) -> bool) -> bool {
+        let state = self.state();
+        let is_not = |state: &mut State| !is_so(&state.told.services) && !state.is_over;
+        let waited = self.changed.wait_timeout_while(state, limit, is_not);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        is_so(&state.told.services)
     }
 
     /// Tells how they are, at once and at every change, until the client goes or it is over.
@@ -502,7 +512,7 @@ fn plain_environment(registry: &Registry) -> Vec<(Vec<u8>, Vec<u8>)> {
 }
 
 /// Starts our own program inside; its exit code comes on the pipe.
-fn helper(
+pub(super) fn helper(
     registry: &Registry,
     arguments: Vec<String>,
     env: Vec<(Vec<u8>, Vec<u8>)>,

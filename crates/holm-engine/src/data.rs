@@ -1,0 +1,313 @@
+//! Freeze, branch, go back: snapshots of a workspace, workspaces that begin as another one is, and
+//! trees and volumes that begin anew. Called by the server.
+//!
+//! What is wanted is stored first: a generation that grows, and what it begins with. Then the one path
+//! makes it so, also after the daemon died in between. A snapshot is stored when it is whole.
+
+use crate::admission::Admission;
+use crate::converge::Goal;
+use crate::create::{Created, NewWorkspace, Reuse};
+use crate::driver::{Driver, Progress};
+use crate::engine::{Engine, Inner, View, detached, now};
+use crate::remove::{Losing, Removal};
+use crate::spec::{Brought, Origin, Snapshot, Volume, WorkspaceSpec};
+use crate::store::{Store, WorkspaceRecord};
+use holm_core::config::Policy;
+use holm_core::plan::{Action, Desired, Keeper};
+use holm_core::{Code, Fault, Label, WorkspaceId};
+use std::sync::Arc;
+
+/// What a reset kept of what it replaced.
+#[derive(Clone, Debug)]
+pub struct WasReset {
+    pub view: View,
+    /// The snapshot that was taken before.
+    pub kept: Option<String>,
+}
+
+/// How far back.
+#[derive(Clone, Debug, Default)]
+pub struct Reset {
+    /// Only this volume.
+    pub volume: Option<String>,
+    /// To this snapshot; `None`: to the beginning.
+    pub at: Option<String>,
+}
+
+/// What the snapshot is called that is taken before work is given up.
+const BEFORE_RESET: &str = "before-reset";
+
+// === impl Engine ===
+
+impl<D: Driver, S: Store> Engine<D, S> {
+    /// Keeps code and volumes of a workspace as they are at this instant.
+    pub async fn snapshot(&self, id: &WorkspaceId, name: &Label) -> Result<View, Fault> {
+        let (inner, id, name) = (Arc::clone(&self.inner), id.clone(), name.to_string());
+        detached(async move {
+            let _turn = inner.workspaces.lock(&id).await;
+            let record = inner.live(&id).await?;
+            if record.spec.snapshots.iter().any(|found| found.name == name) {
+                let label = &record.label;
+                return Err(Fault::new(
+                    Code::AlreadyExists,
+                    format!("workspace `{label}` has a snapshot `{name}`"),
+                    "a snapshot does not change: give the new one another name",
+                ));
+            }
+            let record = inner.take_snapshot(record, name).await?;
+            inner.view(record).await
+        })
+        .await
+    }
+
+    /// Makes a workspace that begins as another one is, or as a snapshot of it.
+    pub async fn fork(
+        &self,
+        id: &WorkspaceId,
+        label: Option<Label>,
+        at: Option<&str>,
+        admission: Admission,
+    ) -> Result<View, Fault> {
+        // Nothing is done to the one while it is copied.
+        let _turn = self.inner.workspaces.lock(id).await;
+        let record = self.inner.live(id).await?;
+        let new = NewWorkspace {
+            project_id: record.project_id.clone(),
+            label,
+            reuse: Reuse::Refuse,
+            owner: record.owner.clone(),
+            admission,
+            spec: forked(&record, at)?,
+        };
+        match self.create(new, Progress::default(), |_| {}).await? {
+            Created::New(view) | Created::Existing(view) => Ok(view),
+        }
+    }
+
+    /// Leads code and volumes, or one volume, back.
+    pub async fn reset(
+        &self,
+        id: &WorkspaceId,
+        reset: Reset,
+        removal: Removal,
+    ) -> Result<WasReset, Fault> {
+        let (inner, id) = (Arc::clone(&self.inner), id.clone());
+        detached(async move {
+            let _turn = inner.workspaces.lock(&id).await;
+            let record = inner.live(&id).await?;
+            inner.reset(record, reset, removal).await
+        })
+        .await
+    }
+}
+
+// === impl Inner ===
+
+impl<D: Driver, S: Store> Inner<D, S> {
+    async fn take_snapshot(
+        &self,
+        record: WorkspaceRecord,
+        name: String,
+    ) -> Result<WorkspaceRecord, Fault> {
+        let mut spec = WorkspaceSpec::clone(&record.spec);
+        let frozen = WorkspaceSpec {
+            snapshots: Vec::new(),
+            ..spec.clone()
+        };
+        spec.snapshots.push(Snapshot {
+            name,
+            key: WorkspaceId::random().to_string(),
+            created_at: now().to_string(),
+            spec: Box::new(frozen),
+        });
+        let next = WorkspaceRecord {
+            spec: Arc::new(spec),
+            ..record
+        };
+        // No base of it goes meanwhile.
+        let _making = self.making.read().await;
+        self.act(&next, &[Action::TakeSnapshot], &Progress::default())
+            .await?;
+        self.store_spec(&next).await?;
+        Ok(next)
+    }
+
+    async fn reset(
+        &self,
+        mut record: WorkspaceRecord,
+        reset: Reset,
+        removal: Removal,
+    ) -> Result<WasReset, Fault> {
+        let snapshot = reset
+            .at
+            .as_deref()
+            .map(|at| found(&record, at))
+            .transpose()?;
+        let snapshot = snapshot.cloned();
+        // One that does not run is started for the examination only.
+        let before = self.driver.observe(&record.spec).await?.observed.keeper;
+        let mut kept = None;
+        let spec = match &reset.volume {
+            Some(volume) => with_volume_anew(&record, volume, snapshot.as_ref())?,
+            None => {
+                if removal == Removal::RefuseUnsaved {
+                    self.refuse_unsaved(&record, Losing::Reset).await?;
+                } else {
+                    let name = free_name(&record);
+                    record = self.take_snapshot(record, name.clone()).await?;
+                    kept = Some(name);
+                }
+                all_anew(&record, snapshot.as_ref())
+            }
+        };
+        record.spec = Arc::new(spec);
+        self.store_spec(&record).await?;
+        let goal = match before {
+            Keeper::Absent => Goal::Reach(Desired::Stopped),
+            Keeper::Running | Keeper::Outdated | Keeper::Broken => Goal::Reach(Desired::Running),
+        };
+        let sighting = self.converge(&record, goal, &Progress::default()).await?;
+        let view = self.seen(record, sighting).await?;
+        Ok(WasReset { view, kept })
+    }
+
+    async fn store_spec(&self, record: &WorkspaceRecord) -> Result<(), Fault> {
+        let (id, spec) = (record.id.clone(), Arc::clone(&record.spec));
+        let stored = self.store.call(move |store| store.set_spec(&id, &spec));
+        stored.await
+    }
+}
+
+/// What a workspace is asked to be that begins as `record`, or as a snapshot of it.
+fn forked(record: &WorkspaceRecord, at: Option<&str>) -> Result<WorkspaceSpec, Fault> {
+    let snapshot = at.map(|at| found(record, at)).transpose()?;
+    let earlier = snapshot.map_or(&*record.spec, |snapshot| &*snapshot.spec);
+    let volumes = earlier.volumes.iter().map(|volume| Volume {
+        generation: 0,
+        snapshot: None,
+        ..volume.clone()
+    });
+    Ok(WorkspaceSpec {
+        id: String::new(),
+        label: String::new(),
+        // Limits and what may be reached are those of today.
+        limits: record.spec.limits.clone(),
+        network: record.spec.network.clone(),
+        nested: record.spec.nested,
+        protected_paths: record.spec.protected_paths.clone(),
+        brought: Brought::default(),
+        volumes: volumes.collect(),
+        generation: 0,
+        origin: Some(Origin {
+            workspace: record.id.to_string(),
+            label: branch_of(record, earlier),
+            snapshot: snapshot.map(|snapshot| snapshot.key.clone()),
+            volumes: earlier.volumes.clone(),
+        }),
+        snapshots: Vec::new(),
+        ..earlier.clone()
+    })
+}
+
+/// The label that the branch inside is called after: the one of the beginning.
+fn branch_of(record: &WorkspaceRecord, earlier: &WorkspaceSpec) -> String {
+    match earlier.label.is_empty() {
+        true => record.label.to_string(),
+        false => earlier.label.clone(),
+    }
+}
+
+fn with_volume_anew(
+    record: &WorkspaceRecord,
+    name: &str,
+    snapshot: Option<&Snapshot>,
+) -> Result<WorkspaceSpec, Fault> {
+    let mut spec = WorkspaceSpec::clone(&record.spec);
+    let names: Vec<_> = spec
+        .volumes
+        .iter()
+        .map(|volume| volume.name.clone())
+        .collect();
+    let Some(volume) = spec.volumes.iter_mut().find(|volume| volume.name == name) else {
+        let hint = match names.as_slice() {
+            [] => "[volumes] in holm.toml declares some".to_owned(),
+            names => format!("there are: {}", names.join(", ")),
+        };
+        let message = format!("workspace `{}` has no volume `{name}`", record.label);
+        return Err(Fault::new(Code::VolumeNotFound, message, hint));
+    };
+    if volume.policy == Policy::Shared.as_str() {
+        return Err(Fault::new(
+            Code::Refused,
+            format!("the volume `{name}` is shared: it is not this workspace's to reset"),
+            "empty it from inside, if nobody else needs it",
+        ));
+    }
+    volume.generation += 1;
+    volume.snapshot = snapshot.map(|snapshot| snapshot.key.clone());
+    Ok(spec)
+}
+
+/// The tree and every volume begin anew; home, limits and what may be reached stay.
+fn all_anew(record: &WorkspaceRecord, snapshot: Option<&Snapshot>) -> WorkspaceSpec {
+    let mut spec = WorkspaceSpec::clone(&record.spec);
+    let now = spec.volumes.clone();
+    // The branch is made anew, under the label of today, or is that of the snapshot.
+    spec.label = match snapshot {
+        Some(snapshot) => snapshot.spec.label.clone(),
+        None => record.label.to_string(),
+    };
+    if let Some(snapshot) = snapshot {
+        spec.code = snapshot.spec.code.clone();
+        spec.layers = snapshot.spec.layers.clone();
+        spec.services = snapshot.spec.services.clone();
+        spec.volumes = snapshot.spec.volumes.clone();
+    }
+    for volume in &mut spec.volumes {
+        let mut current = now.iter().filter(|current| current.name == volume.name);
+        let current = current
+            .next()
+            .map_or(volume.generation, |current| current.generation);
+        volume.generation = current.max(volume.generation) + 1;
+        volume.snapshot = snapshot.map(|snapshot| snapshot.key.clone());
+    }
+    spec.generation += 1;
+    spec.origin = snapshot.map(|snapshot| Origin {
+        workspace: record.id.to_string(),
+        label: record.label.to_string(),
+        snapshot: Some(snapshot.key.clone()),
+        volumes: Vec::new(),
+    });
+    spec
+}
+
+fn found<'a>(record: &'a WorkspaceRecord, name: &str) -> Result<&'a Snapshot, Fault> {
+    let mut snapshots = record.spec.snapshots.iter();
+    snapshots.find(|found| found.name == name).ok_or_else(|| {
+        let names: Vec<_> = record
+            .spec
+            .snapshots
+            .iter()
+            .map(|found| &*found.name)
+            .collect();
+        let hint = match names.as_slice() {
+            [] => format!("`holm snapshot {} {name}` takes one", record.id),
+            names => format!("there are: {}", names.join(", ")),
+        };
+        let message = format!("workspace `{}` has no snapshot `{name}`", record.label);
+        Fault::new(Code::SnapshotNotFound, message, hint)
+    })
+}
+
+/// `before-reset`, or the next free number behind it.
+fn free_name(record: &WorkspaceRecord) -> String {
+    let is_free = |name: &String| {
+        let mut snapshots = record.spec.snapshots.iter();
+        !snapshots.any(|found| found.name == *name)
+    };
+    let numbered = (2..).map(|number: u32| format!("{BEFORE_RESET}-{number}"));
+    let mut names = std::iter::once(BEFORE_RESET.to_owned()).chain(numbered);
+    names
+        .find(is_free)
+        .unwrap_or_else(|| BEFORE_RESET.to_owned())
+}

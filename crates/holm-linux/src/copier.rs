@@ -1,0 +1,158 @@
+//! Copying what a workspace wrote: writable layers of overlays, home, and the data of volumes, with
+//! everything that overlayfs keeps in them.
+//!
+//! A role of its own ([`run`]), because directories that somebody inside closed can be read only by who
+//! has rights over them, which takes a user namespace, and those are for fresh processes. Called by
+//! keepers while everything inside stands still, and by the driver where nothing runs.
+
+use crate::launch::open_directory;
+use crate::mover::{Source, copy_entry};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use serde::{Deserialize, Serialize};
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A directory, and where its copy is to be; that has a parent, and nothing is there yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pair {
+    pub from: PathBuf,
+    pub to: PathBuf,
+}
+
+/// Copies all of them, in a process of its own. What there is of a copy that failed stays.
+pub fn run(program: &Path, pairs: &[Pair]) -> io::Result<()> {
+    let mut child = Command::new(program)
+        .arg(crate::roles::COPY)
+        .env_clear()
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    if let Some(mut stdin) = child.stdin.take() {
+        stdin.write_all(&serde_json::to_vec(pairs)?)?;
+    }
+    let output = child.wait_with_output()?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let number: Option<i32> = said.lines().last().and_then(|line| line.parse().ok());
+    match number {
+        Some(errno) if errno > 0 => Err(io::Error::from_raw_os_error(errno)),
+        _ => Err(io::Error::other(format!(
+            "the copying process failed: {}",
+            said.trim()
+        ))),
+    }
+}
+
+/// The role: the pairs come on stdin; the last line on stderr is the number of the error.
+pub fn main() -> ! {
+    // Without a parent nobody waits for the copy.
+    let _ = crate::sys::process::die_with_parent();
+    let user = (
+        rustix::process::getuid().as_raw(),
+        rustix::process::getgid().as_raw(),
+    );
+    if crate::sys::process::own_user_namespace().is_ok() {
+        // What cannot be read then is an error of the copy.
+        let _ = crate::launch::map_user(user);
+        // Gaining rights has cleared it.
+        let _ = crate::sys::process::die_with_parent();
+    }
+    match copy() {
+        Ok(()) => std::process::exit(0),
+        Err(error) => {
+            eprintln!("{error}\n{}", error.raw_os_error().unwrap_or(0));
+            std::process::exit(1)
+        }
+    }
+}
+
+fn copy() -> io::Result<()> {
+    let mut text = Vec::new();
+    io::stdin().read_to_end(&mut text)?;
+    let pairs: Vec<Pair> = serde_json::from_slice(&text)?;
+    // A directory is held open for each level of a tree that is copied.
+    let files = getrlimit(Resource::Nofile);
+    let all = Rlimit {
+        current: files.maximum,
+        maximum: files.maximum,
+    };
+    // With fewer only deep trees fail.
+    let _ = setrlimit(Resource::Nofile, all);
+    rustix::process::umask(rustix::fs::Mode::empty());
+    for pair in &pairs {
+        copy_one(pair)?;
+    }
+    Ok(())
+}
+
+fn copy_one(pair: &Pair) -> io::Result<()> {
+    let split = |path: &Path| -> io::Result<(PathBuf, Vec<u8>)> {
+        match (path.parent(), path.file_name()) {
+            (Some(parent), Some(name)) => Ok((parent.to_owned(), name.as_bytes().to_vec())),
+            _ => Err(io::Error::other("the path names no directory")),
+        }
+    };
+    let ((from, name), (to, copy)) = (split(&pair.from)?, split(&pair.to)?);
+    let (from, to) = (open_directory(&from)?, open_directory(&to)?);
+    copy_entry(
+        (from.as_fd(), &name),
+        (to.as_fd(), &copy),
+        Source::Layer,
+        &mut || Ok(()),
+    )?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{CWD, FileType, Mode, XattrFlags, getxattr, mknodat, setxattr};
+    use std::fs;
+    use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
+
+    #[test]
+    fn what_overlayfs_keeps_in_a_layer_comes_along() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        fs::create_dir_all(at("upper/opaque")).unwrap();
+        fs::write(at("upper/file"), "content").unwrap();
+        fs::hard_link(at("upper/file"), at("upper/again")).unwrap();
+        symlink("/nowhere", at("upper/link")).unwrap();
+        let gone = at("upper/gone");
+        mknodat(CWD, &gone, FileType::CharacterDevice, Mode::empty(), 0).unwrap();
+        let opaque = "user.overlay.opaque";
+        setxattr(at("upper/opaque"), opaque, b"y", XattrFlags::empty()).unwrap();
+        let closed = fs::Permissions::from_mode(0o2711);
+        fs::set_permissions(at("upper/opaque"), closed).unwrap();
+        let pair = Pair {
+            from: at("upper"),
+            to: at("copy"),
+        };
+        copy_one(&pair).unwrap();
+        assert_eq!(fs::read_to_string(at("copy/file")).unwrap(), "content");
+        let inode = |name: &str| fs::symlink_metadata(at(name)).unwrap().ino();
+        assert_eq!(inode("copy/file"), inode("copy/again"));
+        assert_ne!(inode("copy/file"), inode("upper/file"));
+        let target = fs::read_link(at("copy/link")).unwrap();
+        assert_eq!(target, Path::new("/nowhere"));
+        let whiteout = fs::symlink_metadata(at("copy/gone")).unwrap();
+        assert!(whiteout.file_type().is_char_device() && whiteout.rdev() == 0);
+        let mut value = [0_u8; 4];
+        let length = getxattr(at("copy/opaque"), opaque, &mut value).unwrap();
+        assert_eq!(&value[..length], b"y");
+        let mode = fs::metadata(at("copy/opaque"))
+            .unwrap()
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o7777, 0o2711);
+        // A copy is never made over something.
+        let error = copy_one(&pair).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+    }
+}

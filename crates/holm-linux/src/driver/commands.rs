@@ -1,0 +1,245 @@
+//! Running the commands of a set-up or a seed, one after the other, in a workspace that was made for
+//! them. Called by [`layer`](super::layer) and [`seed`](super::seed).
+//!
+//! What they say is kept in a log that is bounded, whatever they say; of a command that failed it
+//! stays where it can be read.
+
+use super::{disk_fault, exec, layer};
+use crate::Layout;
+use crate::layout::WorkspaceDirs;
+use holm_core::layer::LayerKey;
+use holm_core::{Code, Fault};
+use holm_engine::driver::Progress;
+use holm_engine::exec::{ExecInput, ExecOutput, ExecRequest};
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// So much of what the commands say is kept, and then its end.
+const MOST_LOG: u64 = 64 << 20;
+const TAIL: usize = 64 << 10;
+
+/// How many of the last lines are told when a command fails.
+const LAST_LINES: usize = 10;
+const LONGEST_LINE: usize = 200;
+
+/// Somebody who waits hears this often that it goes on.
+const TICK: Duration = Duration::from_millis(500);
+
+/// What the commands are of, in the words of the configuration.
+#[derive(Clone, Copy)]
+pub enum Of<'a> {
+    Setup,
+    /// Of the volume of this name.
+    Seed(&'a str),
+}
+
+/// Commands, and the layer that they are run for.
+pub struct Commands<'a> {
+    pub list: &'a [String],
+    pub of: Of<'a>,
+    pub layer: &'a LayerKey,
+}
+
+// === impl Of ===
+
+impl Of<'_> {
+    pub fn code(self) -> Code {
+        match self {
+            Of::Setup => Code::SetupFailed,
+            Of::Seed(_) => Code::SeedFailed,
+        }
+    }
+
+    fn advice(self) -> String {
+        let place = match self {
+            Of::Setup => "[project] setup".to_owned(),
+            Of::Seed(volume) => format!("[volumes.{volume}] seed"),
+        };
+        format!("mend it, or take it out of {place}, then type the command again")
+    }
+}
+
+impl fmt::Display for Of<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Of::Setup => f.write_str("setup"),
+            Of::Seed(volume) => write!(f, "seed of {volume}"),
+        }
+    }
+}
+
+// === impl Commands ===
+
+impl Commands<'_> {
+    /// Up to the first that fails.
+    pub async fn run(
+        &self,
+        layout: &Layout,
+        dirs: &WorkspaceDirs,
+        progress: &Progress,
+    ) -> Result<(), Fault> {
+        let mut log = Log::create(dirs).map_err(|error| self.disk(&error))?;
+        for (position, command) in self.list.iter().enumerate() {
+            let running = Running {
+                command,
+                position,
+                all: self,
+                progress,
+            };
+            let code = running.run(dirs, &mut log).await?;
+            if code != 0 {
+                let what = format!("`{command}` of `{}` ended with exit code {code}", self.of);
+                return Err(self.failed(layout, &what, log));
+            }
+        }
+        log.end().map_err(|error| self.disk(&error))
+    }
+
+    fn failed(&self, layout: &Layout, what: &str, mut log: Log) -> Fault {
+        let kept = layer::failed_log(&layer::directory(layout, self.layer));
+        let moved = log
+            .end()
+            .and_then(|()| fs::create_dir_all(kept.parent().unwrap_or(&kept)))
+            .and_then(|()| fs::rename(&log.path, &kept));
+        let mut message = what.to_owned();
+        for line in log.last_lines(LAST_LINES) {
+            message.push_str("\n  ");
+            message.push_str(&line);
+        }
+        let advice = self.of.advice();
+        let hint = match moved {
+            Ok(()) => format!("its whole log is {}; {advice}", kept.display()),
+            Err(_) => advice,
+        };
+        Fault::new(self.of.code(), message, hint)
+    }
+
+    fn disk(&self, error: &io::Error) -> Fault {
+        disk_fault(error, format!("cannot write the log of the {}", self.of))
+    }
+}
+
+/// A command that is under way.
+struct Running<'a> {
+    command: &'a str,
+    position: usize,
+    all: &'a Commands<'a>,
+    progress: &'a Progress,
+}
+
+// === impl Running ===
+
+impl Running<'_> {
+    async fn run(&self, dirs: &WorkspaceDirs, log: &mut Log) -> Result<u8, Fault> {
+        let disk = |error: io::Error| self.all.disk(&error);
+        log.begin(self.command).map_err(disk)?;
+        let argv = ["sh", "-c", self.command];
+        let request = ExecRequest {
+            argv: argv.iter().map(|word| word.as_bytes().to_vec()).collect(),
+            ..ExecRequest::default()
+        };
+        let mut stream = exec::exec(dirs, request).await?;
+        // It may have ended without reading any.
+        let _ = stream.input.send(ExecInput::StdinEof).await;
+        let mut tick = tokio::time::interval(TICK);
+        loop {
+            let output = tokio::select! {
+                output = stream.output.recv() => output,
+                _ = tick.tick() => {
+                    self.tell(log);
+                    continue;
+                }
+            };
+            match output {
+                Some(ExecOutput::Stdout(bytes) | ExecOutput::Stderr(bytes)) => {
+                    log.write(&bytes).map_err(disk)?;
+                }
+                Some(ExecOutput::Exit(code)) => return Ok(code),
+                Some(ExecOutput::Failed(fault)) => return Err(fault),
+                Some(_) => {}
+                None => {
+                    let (of, command) = (self.all.of, self.command);
+                    let message = format!("the {of} ended in the middle of `{command}`");
+                    let hint = "type the command again; `holm doctor` checks this machine";
+                    return Err(Fault::new(of.code(), message, hint));
+                }
+            }
+        }
+    }
+
+    fn tell(&self, log: &Log) {
+        let (of, at, count) = (self.all.of, self.position + 1, self.all.list.len());
+        let last = log.last_lines(1).pop().unwrap_or_default();
+        let step = format!("{of} {at}/{count}: {}  {last}", self.command);
+        self.progress.tell(step.trim_end(), 0, 0);
+    }
+}
+
+/// What the commands say. Bounded, whatever they say.
+struct Log {
+    file: File,
+    path: PathBuf,
+    written: u64,
+    left_out: u64,
+    tail: Vec<u8>,
+}
+
+// === impl Log ===
+
+impl Log {
+    fn create(dirs: &WorkspaceDirs) -> io::Result<Self> {
+        let path = dirs.setup_log();
+        Ok(Self {
+            file: File::create(&path)?,
+            path,
+            written: 0,
+            left_out: 0,
+            tail: Vec::new(),
+        })
+    }
+
+    /// Notes a command, which says nothing yet.
+    fn begin(&mut self, command: &str) -> io::Result<()> {
+        let line = format!("$ {command}\n");
+        self.write(line.as_bytes())?;
+        self.tail.clear();
+        Ok(())
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let room = MOST_LOG.saturating_sub(self.written);
+        let taken = bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX));
+        self.file.write_all(&bytes[..taken])?;
+        self.written += taken as u64;
+        self.left_out += (bytes.len() - taken) as u64;
+        self.tail.extend_from_slice(bytes);
+        if self.tail.len() > 2 * TAIL {
+            self.tail.drain(..self.tail.len() - TAIL);
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        if self.left_out == 0 {
+            return Ok(());
+        }
+        let begin = self.tail.len().saturating_sub(TAIL);
+        let tail = &self.tail[begin..];
+        let left_out = self.left_out.saturating_sub(tail.len() as u64);
+        write!(self.file, "\n… {left_out} bytes are left out …\n")?;
+        self.file.write_all(tail)
+    }
+
+    fn last_lines(&self, count: usize) -> Vec<String> {
+        let begin = self.tail.len().saturating_sub(4096);
+        let text = String::from_utf8_lossy(&self.tail[begin..]);
+        let lines = text.split(['\n', '\r']);
+        let lines: Vec<_> = lines.filter(|line| !line.trim().is_empty()).collect();
+        let last = &lines[lines.len().saturating_sub(count)..];
+        let short = |line: &&str| line.chars().take(LONGEST_LINE).collect();
+        last.iter().map(short).collect()
+    }
+}

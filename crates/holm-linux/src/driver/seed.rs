@@ -1,0 +1,104 @@
+//! Making what a volume begins with: the commands of its `seed` fill it in a workspace that was made for
+//! them, what they left running is stopped cleanly, and the volume becomes a layer. Called for
+//! [`Action::BuildLayer`](holm_core::plan::Action).
+//!
+//! The layer is `projects/<id>/layers/volume-<name>-<digest>/{tree,log}`. Nothing writes it once it has
+//! its name: every workspace has it below an overlay of its own.
+
+use super::commands::{Commands, Of};
+use super::layer::{self, BUILDING};
+use super::{LinuxDriver, disk_fault, exec, halt, volume, workspace_id};
+use crate::Layout;
+use crate::inside;
+use crate::launch::PROGRAM;
+use crate::layout::WorkspaceDirs;
+use holm_core::{Code, Fault, WorkspaceId};
+use holm_engine::driver::Progress;
+use holm_engine::exec::{ExecInput, ExecOutput, ExecRequest};
+use holm_engine::spec::{Seed, Volume, WorkspaceSpec};
+use std::fs;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A database that was left running may have much to write before it ends.
+const CLEAN_STOP: Duration = Duration::from_secs(120);
+
+/// Runs the commands, ends the workspace, and keeps the volume.
+pub async fn build(
+    driver: &LinuxDriver,
+    spec: &Arc<WorkspaceSpec>,
+    seed: &Seed,
+    progress: &Progress,
+) -> Result<(), Fault> {
+    let Some(volume) = spec.volumes.first().cloned() else {
+        let message = format!("workspace {} has no volume to fill", spec.id);
+        return Err(Fault::new(Code::Internal, message, "report this"));
+    };
+    let id = workspace_id(spec)?;
+    let dirs = driver.layout.workspace(&id);
+    let commands = Commands {
+        list: &seed.commands,
+        of: Of::Seed(&volume.name),
+        layer: &spec.layer(&seed.key),
+    };
+    commands.run(&driver.layout, &dirs, progress).await?;
+    progress.tell(&format!("{}: stopping it cleanly", commands.of), 0, 0);
+    stop_cleanly(&dirs, &volume).await?;
+    halt::halt(&driver.layout, &id).await?;
+    let (layout, spec, seed) = (Arc::clone(&driver.layout), Arc::clone(spec), seed.clone());
+    driver
+        .builds
+        .uninterrupted(&spec.id.clone(), move || {
+            keep(&layout, &id, &spec, (&volume, &seed))
+        })
+        .await
+}
+
+/// Asks what the commands left running to end, and waits for it. What was killed could have left
+/// data that has to be recovered, in every workspace anew.
+async fn stop_cleanly(dirs: &WorkspaceDirs, volume: &Volume) -> Result<(), Fault> {
+    let limit = CLEAN_STOP.as_millis().to_string();
+    let argv = [PROGRAM, crate::roles::INSIDE, inside::END_ALL, &limit];
+    let request = ExecRequest {
+        argv: argv.iter().map(|word| word.as_bytes().to_vec()).collect(),
+        ..ExecRequest::default()
+    };
+    let mut stream = exec::exec(dirs, request).await?;
+    let _ = stream.input.send(ExecInput::StdinEof).await;
+    while let Some(output) = stream.output.recv().await {
+        match output {
+            ExecOutput::Exit(0) => return Ok(()),
+            ExecOutput::Failed(fault) => return Err(fault),
+            ExecOutput::Exit(_) => break,
+            _ => {}
+        }
+    }
+    let (name, seconds) = (&volume.name, CLEAN_STOP.as_secs());
+    Err(Fault::new(
+        Code::SeedFailed,
+        format!("what the seed of {name} left running did not end within {seconds} s of SIGTERM"),
+        format!("end it in [volumes.{name}] seed itself, as `pg_ctl stop` does"),
+    ))
+}
+
+/// Turns the volume of the workspace, which has no processes any more, into the layer.
+fn keep(
+    layout: &Layout,
+    id: &WorkspaceId,
+    spec: &WorkspaceSpec,
+    (volume, seed): (&Volume, &Seed),
+) -> Result<(), Fault> {
+    let dirs = layout.workspace(id);
+    let target = layer::directory(layout, &spec.layer(&seed.key));
+    let building = target.with_file_name(format!("{BUILDING}{id}"));
+    let put_together = || {
+        fs::create_dir_all(&building)?;
+        fs::rename(volume::own(&dirs, volume), building.join("tree"))?;
+        fs::rename(dirs.setup_log(), building.join("log"))?;
+        layer::name_it(&building, &target)
+    };
+    put_together().map_err(|error| {
+        let name = &volume.name;
+        disk_fault(&error, format!("cannot keep what the seed of {name} made"))
+    })
+}

@@ -1,0 +1,208 @@
+//! Copies of what a workspace wrote: snapshots of it, and the first files of one that was forked. Called
+//! for [`Action::TakeSnapshot`](holm_core::plan::Action) and by [`files`](super::files).
+//!
+//! A workspace that runs is copied by its keeper, while everything inside stands still. A snapshot is
+//! `workspaces/<id>/snapshots/<key>/{upper,home,volumes/<name>}`; it is put together under another
+//! name and renamed when it is whole.
+
+use super::{LinuxDriver, disk_fault, halt, keeper, observe, remove_tree, volume, workspace_id};
+use crate::copier::{self, Pair};
+use crate::layout::WorkspaceDirs;
+use crate::wire::{Answer, Op};
+use holm_core::{Code, Fault, WorkspaceId};
+use holm_engine::spec::{Origin, Volume, WorkspaceSpec};
+use holm_engine::try_blocking;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How a snapshot is called that is being put together.
+const MAKING: &str = ".making-";
+
+/// Gigabytes may have to be copied.
+const COPIED_WITHIN: Duration = Duration::from_secs(3600);
+
+/// Takes the last of the spec's snapshots.
+pub async fn take(driver: &LinuxDriver, spec: &WorkspaceSpec) -> Result<(), Fault> {
+    let Some(snapshot) = spec.snapshots.last() else {
+        let message = format!("workspace {} has no snapshot to take", spec.id);
+        return Err(Fault::new(Code::Internal, message, "report this"));
+    };
+    let id = workspace_id(spec)?;
+    let dirs = driver.layout.workspace(&id);
+    let target = dirs.snapshots().join(&snapshot.key);
+    if target.is_dir() {
+        return Ok(());
+    }
+    let making = dirs.snapshots().join(format!("{MAKING}{}", snapshot.key));
+    let what = format!("cannot take a snapshot of workspace {id}");
+    let disk = |error: io::Error| disk_fault(&error, what.clone());
+    fs::create_dir_all(making.join("volumes")).map_err(disk)?;
+    let to = |volume: &Volume| making.join("volumes").join(&volume.name);
+    let mut pairs = pairs(
+        Parts::live(&dirs),
+        &making.join("upper"),
+        &making.join("home"),
+    );
+    pairs.extend(volume_pairs(
+        &spec.volumes,
+        |volume| volume::own(&dirs, volume),
+        to,
+    ));
+    if let Err(fault) = copy(driver, &id, pairs).await {
+        // Perhaps there was no room for it; what stays is deleted at the next start.
+        let _ =
+            try_blocking(move || remove_tree(&making).map_err(|error| disk_fault(&error, what)))
+                .await;
+        return Err(fault);
+    }
+    let kept = try_blocking(move || {
+        let keep = || {
+            // Not while everything stands still: the disk may have much to write.
+            rustix::fs::syncfs(File::open(&making)?)?;
+            fs::rename(&making, &target)
+        };
+        keep().map_err(|error: io::Error| disk_fault(&error, "cannot keep a snapshot".to_owned()))
+    });
+    kept.await
+}
+
+/// Copies tree, home and volumes of the origin to where the new workspace has them.
+pub async fn copy_origin(
+    driver: &LinuxDriver,
+    spec: &WorkspaceSpec,
+    origin: &Origin,
+) -> Result<(), Fault> {
+    let source = WorkspaceId::parse(&origin.workspace).map_err(|error| super::corrupt(&error))?;
+    let (from, to) = (
+        driver.layout.workspace(&source),
+        driver.layout.workspace(&workspace_id(spec)?),
+    );
+    let parts = match &origin.snapshot {
+        Some(key) => Parts::kept(&from, key),
+        None => Parts::live(&from),
+    };
+    let mut pairs = pairs(parts, &to.upper(), &to.home());
+    let disk = |error: io::Error| disk_fault(&error, format!("cannot copy workspace {source}"));
+    for volume in &spec.volumes {
+        fs::create_dir_all(volume::generation(&to, volume)).map_err(disk)?;
+    }
+    let earlier = |volume: &Volume| match &origin.snapshot {
+        Some(key) => kept_volume(&from, key, volume),
+        None => {
+            let mut theirs = origin.volumes.iter();
+            let theirs = theirs.find(|earlier| earlier.name == volume.name);
+            volume::own(&from, theirs.unwrap_or(volume))
+        }
+    };
+    pairs.extend(volume_pairs(&spec.volumes, earlier, |volume| {
+        volume::own(&to, volume)
+    }));
+    match origin.snapshot {
+        // Nothing writes it.
+        Some(_) => copy_still(driver, None, pairs).await,
+        None => copy(driver, &source, pairs).await,
+    }
+}
+
+/// Where a snapshot has a volume.
+pub fn kept_volume(dirs: &WorkspaceDirs, key: &str, volume: &Volume) -> PathBuf {
+    let snapshot = dirs.snapshots().join(key);
+    snapshot.join("volumes").join(&volume.name)
+}
+
+/// What is left of snapshots that were not finished, and of those that no record has.
+pub fn leftovers(dirs: &WorkspaceDirs, spec: &WorkspaceSpec) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dirs.snapshots()).into_iter().flatten();
+    let paths = entries.flatten().map(|entry| entry.path());
+    let is_known = |path: &Path| {
+        let mut known = spec.snapshots.iter();
+        known.any(|snapshot| {
+            path.file_name()
+                .is_some_and(|name| name == snapshot.key.as_str())
+        })
+    };
+    paths.filter(|path| !is_known(path)).collect()
+}
+
+/// The tree and home of a workspace or of a snapshot.
+struct Parts {
+    upper: PathBuf,
+    home: PathBuf,
+}
+
+// === impl Parts ===
+
+impl Parts {
+    fn live(dirs: &WorkspaceDirs) -> Self {
+        Self {
+            upper: dirs.upper(),
+            home: dirs.home(),
+        }
+    }
+
+    fn kept(dirs: &WorkspaceDirs, key: &str) -> Self {
+        let snapshot = dirs.snapshots().join(key);
+        Self {
+            upper: snapshot.join("upper"),
+            home: snapshot.join("home"),
+        }
+    }
+}
+
+fn pairs(parts: Parts, upper: &Path, home: &Path) -> Vec<Pair> {
+    let pair = |from, to: &Path| Pair {
+        from,
+        to: to.to_owned(),
+    };
+    vec![pair(parts.upper, upper), pair(parts.home, home)]
+}
+
+/// One that is shared belongs to the project, and one that is not there was never mounted.
+fn volume_pairs(
+    volumes: &[Volume],
+    from: impl Fn(&Volume) -> PathBuf,
+    to: impl Fn(&Volume) -> PathBuf,
+) -> Vec<Pair> {
+    let own = volumes.iter().filter(|volume| !volume::is_shared(volume));
+    let pairs = own.map(|volume| Pair {
+        from: from(volume),
+        to: to(volume),
+    });
+    pairs.filter(|pair| pair.from.is_dir()).collect()
+}
+
+/// Copies what a workspace wrote, as of one instant.
+async fn copy(driver: &LinuxDriver, id: &WorkspaceId, pairs: Vec<Pair>) -> Result<(), Fault> {
+    let dirs = driver.layout.workspace(id);
+    let what = || format!("cannot copy workspace {id}");
+    let keeper = observe::keeper_pid(&dirs).map_err(|error| disk_fault(&error, what()))?;
+    if keeper.is_none() {
+        return copy_still(driver, Some(id), pairs).await;
+    }
+    match keeper::ask_within(&dirs, Op::Copy(pairs), COPIED_WITHIN).await? {
+        Answer::Failed { errno, cause } => {
+            let error = errno.map(io::Error::from_raw_os_error);
+            let error = error.unwrap_or_else(|| io::Error::other(cause));
+            Err(disk_fault(&error, what()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Copies what nobody writes. The files of a workspace are held meanwhile, so that nothing starts.
+pub async fn copy_still(
+    driver: &LinuxDriver,
+    id: Option<&WorkspaceId>,
+    pairs: Vec<Pair>,
+) -> Result<(), Fault> {
+    let (layout, program, id) = (driver.layout.clone(), driver.program.clone(), id.cloned());
+    try_blocking(move || {
+        let what = "cannot copy a workspace's files".to_owned();
+        let held = id.map(|id| halt::hold(&layout, &id)).transpose();
+        let _held = held.map_err(|error| disk_fault(&error, what.clone()))?;
+        copier::run(&program, &pairs).map_err(|error| disk_fault(&error, what))
+    })
+    .await
+}

@@ -1,0 +1,216 @@
+//! The data of a workspace that runs: copied as of one instant, and volumes that begin anew while
+//! everything else goes on. Called for the daemon's [`Op::Copy`](crate::wire::Op) and
+//! [`Op::RenewVolumes`](crate::wire::Op); whatever becomes of the daemon, what was begun is ended.
+
+use super::registry::{Registry, Started};
+use super::services;
+use crate::copier::{self, Pair};
+use crate::inside::{HOLD, RELEASE, STILL, USES};
+use crate::launch::PROGRAM;
+use crate::remount;
+use crate::roles;
+use crate::wire::{Answer, Defence, Renewal, ServiceWish, Spawn};
+use holm_core::service::State;
+use holm_engine::service::ServiceStatus;
+use std::fs::File;
+use std::io::{self, PipeReader, PipeWriter, Read};
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::Duration;
+
+/// A service gets ten seconds to end, and then is killed.
+const ENDED_WITHIN: Duration = Duration::from_secs(20);
+/// For what it started.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Copies directories of the workspace while nothing inside moves.
+pub fn copy(registry: &Registry, pairs: &[Pair]) -> Answer {
+    // Nothing is started meanwhile: it would not stand still.
+    let _held = registry.hold_starts();
+    let copy = || copier::run(&registry.plan.program, pairs);
+    let copied = match registry.plan.has(Defence::Stillness) {
+        true => Stillness::begin(registry).and_then(|stillness| {
+            let copied = copy();
+            stillness.end()?;
+            copied
+        }),
+        false => copy(),
+    };
+    if copied.is_err() {
+        // Whoever held it may have been killed, and then nobody lets it go.
+        release(registry);
+    }
+    match copied {
+        Ok(()) => Answer::Done,
+        Err(error) => Answer::Failed {
+            errno: error.raw_os_error(),
+            cause: error.to_string(),
+        },
+    }
+}
+
+/// Everything inside stands still for as long as this is there.
+struct Stillness {
+    /// Its end lets everything go on.
+    hold: PipeWriter,
+    exit: PipeReader,
+}
+
+// === impl Stillness ===
+
+impl Stillness {
+    fn begin(registry: &Registry) -> io::Result<Self> {
+        let (exit, exit_inside) = io::pipe()?;
+        let (stdin, hold) = io::pipe()?;
+        let (mut said, stdout) = io::pipe()?;
+        let nothing = File::options().write(true).open("/dev/null")?;
+        let theirs = [stdin.as_fd(), stdout.as_fd(), nothing.as_fd()];
+        match registry.start_while_held(inside(HOLD), &theirs, exit_inside)? {
+            Started::Running { .. } => {}
+            Started::Not { cause, .. } => return Err(io::Error::other(cause)),
+        }
+        drop((stdin, stdout));
+        let mut word = vec![0; STILL.len()];
+        let is_still = said.read_exact(&mut word).is_ok() && word == STILL;
+        match is_still {
+            true => Ok(Self { hold, exit }),
+            false => Err(io::Error::other("something inside does not stand still")),
+        }
+    }
+
+    /// Returns when everything goes on.
+    fn end(mut self) -> io::Result<()> {
+        drop(self.hold);
+        let mut code = [1];
+        self.exit.read_exact(&mut code)?;
+        match code {
+            [0] => Ok(()),
+            _ => Err(io::Error::other("what held everything still was killed")),
+        }
+    }
+}
+
+fn release(registry: &Registry) {
+    let Ok((mut exit, exit_inside)) = io::pipe() else {
+        return;
+    };
+    let Ok(nothing) = File::options().read(true).write(true).open("/dev/null") else {
+        return;
+    };
+    let theirs = [nothing.as_fd(), nothing.as_fd(), nothing.as_fd()];
+    let started = registry.start_while_held(inside(RELEASE), &theirs, exit_inside);
+    if matches!(started, Ok(Started::Running { .. })) {
+        // An end without a code is an end too.
+        let _ = exit.read(&mut [0]);
+    }
+}
+
+/// Our own program inside.
+fn inside(word: &str) -> Spawn {
+    let argv = [PROGRAM, roles::INSIDE, word].map(|word| word.as_bytes().to_vec());
+    Spawn {
+        sequence: 0,
+        argv: argv.to_vec(),
+        env: Vec::new(),
+        cwd: b"/".to_vec(),
+        terminal: None,
+    }
+}
+
+/// Mounts volumes that were begun anew. Services that use one are stopped before and started after.
+pub fn renew(registry: &Registry, renewals: Vec<Renewal>) -> Answer {
+    for renewal in renewals {
+        let volume = &renewal.volume;
+        if registry.generation(&volume.name) == Some(volume.generation) {
+            continue;
+        }
+        let inside = &volume.mount.inside;
+        if inside.parent() == Some(Path::new("/")) {
+            let text = format!("{} is at the top, which is sealed", inside.display());
+            return Answer::Refused(text);
+        }
+        let caches = registry.plan.caches.iter().map(|cache| &cache.inside);
+        let volumes = registry
+            .plan
+            .volumes
+            .iter()
+            .map(|other| &other.mount.inside);
+        let mut others = caches.chain(volumes).filter(|other| *other != inside);
+        if let Some(other) = others.find(|other| other.starts_with(inside)) {
+            let text = format!("{} would hide {}", inside.display(), other.display());
+            return Answer::Refused(text);
+        }
+        if let Err(error) = renew_one(registry, &renewal) {
+            return Answer::Failed {
+                errno: error.raw_os_error(),
+                cause: format!("cannot begin the volume {} anew: {error}", volume.name),
+            };
+        }
+    }
+    Answer::Done
+}
+
+fn renew_one(registry: &Registry, renewal: &Renewal) -> io::Result<()> {
+    let volume = &renewal.volume;
+    let users = users(registry, renewal);
+    let is_user = |service: &&ServiceStatus| users.iter().any(|user| user.name == service.name);
+    let wish = |user: &ServiceStatus, wish| match registry.services() {
+        Some(services) => services.wish(&user.name, wish),
+        None => Answer::Done,
+    };
+    for user in &users {
+        wish(user, ServiceWish::Stop);
+    }
+    let all_ended = |told: &[ServiceStatus]| {
+        let mut theirs = told.iter().filter(is_user);
+        theirs.all(|service| service.pid.is_none())
+    };
+    let ended = registry
+        .services()
+        .is_none_or(|services| services.wait_until(ENDED_WITHIN, all_ended));
+    for user in &users {
+        // What the program started may end after it.
+        services::end_all(registry, &user.name, user.pid.unwrap_or(0), GRACE);
+    }
+    let renewed = match ended {
+        true => remount::run(&registry.plan.program, registry.init(), &volume.mount),
+        false => Err(io::Error::other("a service that uses it does not end")),
+    };
+    if renewed.is_ok() {
+        registry.set_generation(&volume.name, volume.generation);
+    }
+    for user in &users {
+        wish(user, ServiceWish::Start);
+    }
+    renewed
+}
+
+/// The services that name the place, or have files of it open. One that was stopped stays stopped.
+fn users(registry: &Registry, renewal: &Renewal) -> Vec<ServiceStatus> {
+    let Some(services) = registry.services() else {
+        return Vec::new();
+    };
+    let told = services.told().services.into_iter();
+    let wanted = told.filter(|service| service.state != State::Stopped.as_str());
+    let place = &renewal.volume.mount.inside;
+    let used = wanted.filter(|service| {
+        renewal.users.contains(&service.name) || has_open(registry, service, place)
+    });
+    used.collect()
+}
+
+fn has_open(registry: &Registry, service: &ServiceStatus, place: &Path) -> bool {
+    let (Some(pid), Ok(path)) = (
+        service.pid,
+        String::from_utf8(place.as_os_str().as_bytes().to_vec()),
+    ) else {
+        return false;
+    };
+    let arguments = vec![USES.to_owned(), service.name.clone(), pid.to_string(), path];
+    let Ok((_, mut exit)) = services::helper(registry, arguments, Vec::new()) else {
+        return false;
+    };
+    let mut code = [1];
+    exit.read_exact(&mut code).is_ok() && code == [0]
+}

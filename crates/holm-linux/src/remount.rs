@@ -1,0 +1,71 @@
+//! Mounting a volume that was begun anew into a workspace that runs. A role of its own ([`run`]):
+//! namespaces are entered by fresh processes only. It is not in the workspace's pid namespace, so
+//! nobody inside can see or touch it.
+//!
+//! The new one is mounted on top of the old one, which stays where it is for those who have files of
+//! it open: to unmount by a path that programs inside can bend would be theirs to misuse.
+
+use crate::launch::{self, NewRoot};
+use crate::sys;
+use crate::wire::Mounted;
+use rustix::thread::{ThreadNameSpaceType, move_into_thread_name_spaces};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Mounts it in the namespaces of `init`.
+pub fn run(program: &Path, init: BorrowedFd<'_>, mounted: &Mounted) -> io::Result<()> {
+    let init = init.try_clone_to_owned()?;
+    let mut command = Command::new(program);
+    command
+        .arg(crate::roles::REMOUNT)
+        .arg(init.as_raw_fd().to_string())
+        .env_clear()
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    sys::command::pass(&mut command, vec![init]);
+    let mut child = command.spawn()?;
+    if let Some(mut stdin) = child.stdin.take() {
+        stdin.write_all(&serde_json::to_vec(mounted)?)?;
+    }
+    let output = child.wait_with_output()?;
+    match output.status.success() {
+        true => Ok(()),
+        false => {
+            let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            Err(io::Error::other(said))
+        }
+    }
+}
+
+/// The role: what is to be mounted comes on stdin; the argument is the number of init's descriptor.
+pub fn main() -> ! {
+    let number = std::env::args().nth(2).and_then(|text| text.parse().ok());
+    let Some(number) = number else {
+        std::process::exit(2)
+    };
+    match mount(number) {
+        Ok(()) => std::process::exit(0),
+        Err(error) => {
+            eprintln!("{error}");
+            std::process::exit(1)
+        }
+    }
+}
+
+fn mount(number: i32) -> io::Result<()> {
+    let init = sys::process::inherited(number);
+    sys::process::die_with_parent()?;
+    let mut text = Vec::new();
+    io::stdin().read_to_end(&mut text)?;
+    let mounted: Mounted = serde_json::from_slice(&text)?;
+    let join = |kind: ThreadNameSpaceType| move_into_thread_name_spaces(init.as_fd(), kind);
+    join(ThreadNameSpaceType::USER)?;
+    // The host's directories are seen from here; what is mounted belongs to the workspace's user.
+    sys::process::own_mount_namespace()?;
+    let mount = launch::detached(&mounted)?;
+    join(ThreadNameSpaceType::MOUNT)?;
+    NewRoot::entered()?.attach(&mount, &mounted.inside)
+}

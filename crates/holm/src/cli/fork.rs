@@ -1,0 +1,47 @@
+//! `holm fork`: a workspace that begins as another one is.
+
+use super::completions::labels;
+use super::several::{self, Patience};
+use super::{Context, Outcome};
+use clap::Args;
+use holm_api::workspace::Fork;
+
+/// Make a workspace that begins as another one is
+///
+/// Code with everything uncommitted, home and volumes are copied while everything inside stands still;
+/// then the two go their own ways. Services start anew. Returns when they are ready.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  holm fork fix-login\n  \
+    holm fork fix-login other-idea --at before-upgrade")]
+pub struct ForkArgs {
+    /// A label, project/label, an id or the beginning of an id
+    #[arg(value_name = "WS", add = labels())]
+    workspace: String,
+    /// The label of the new one; left out, a pleasant one is made up
+    #[arg(value_name = "LABEL")]
+    label: Option<String>,
+    /// Begin as this snapshot has it
+    #[arg(long, value_name = "NAME")]
+    at: Option<String>,
+    /// Do not wait for services to become ready
+    #[arg(long)]
+    no_wait: bool,
+}
+
+pub fn run(context: &Context, arguments: ForkArgs) -> Outcome {
+    let patience = match arguments.no_wait {
+        true => Patience::None,
+        false => Patience::Wait,
+    };
+    let fork = Fork {
+        label: arguments.label,
+        at: arguments.at,
+    };
+    let fork = &fork;
+    several::start_each(
+        context,
+        &[arguments.workspace],
+        patience,
+        |client, id| async move { client.fork(&id, fork).await },
+    )
+}

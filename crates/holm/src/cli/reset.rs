@@ -1,0 +1,52 @@
+//! `holm reset`: back to the beginning, or to a snapshot.
+
+use super::completions::labels;
+use super::several::{self, Patience};
+use super::{Context, Outcome};
+use clap::Args;
+use holm_api::workspace::Reset;
+
+/// Go back to how a workspace began, or to a snapshot
+///
+/// Code and volumes begin anew; home stays. With unsaved work it is refused; --force takes a snapshot
+/// of it first. With --volume only that volume begins anew: what uses it is restarted, everything else
+/// runs on. Returns when services are ready.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  holm reset fix-login --volume pg\n  \
+    holm reset fix-login --at before-upgrade")]
+pub struct ResetArgs {
+    /// A label, project/label, an id or the beginning of an id
+    #[arg(value_name = "WS", add = labels())]
+    workspace: String,
+    /// Only this volume
+    #[arg(long, value_name = "V")]
+    volume: Option<String>,
+    /// To this snapshot, in place of the beginning
+    #[arg(long, value_name = "NAME")]
+    at: Option<String>,
+    /// Even with unsaved work; a snapshot keeps it
+    #[arg(long)]
+    force: bool,
+    /// Do not wait for services to become ready
+    #[arg(long)]
+    no_wait: bool,
+}
+
+pub fn run(context: &Context, arguments: ResetArgs) -> Outcome {
+    let patience = match arguments.no_wait {
+        true => Patience::None,
+        false => Patience::Wait,
+    };
+    let reset = Reset {
+        volume: arguments.volume,
+        at: arguments.at,
+        force: arguments.force,
+    };
+    let reset = &reset;
+    several::start_each(
+        context,
+        &[arguments.workspace],
+        patience,
+        |client, id| async move { client.reset(&id, reset).await },
+    )
+}

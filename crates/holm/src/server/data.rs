@@ -1,0 +1,86 @@
+//! `/workspaces/{id}/snapshots`, `/fork` and `/reset`: freeze, branch, go back.
+
+use super::create::machine;
+use super::failure::{Answer, Body, WorkspaceKey};
+use super::workspaces::label;
+use super::{App, view};
+use axum::Json;
+use axum::extract::State;
+use holm_api::workspace::{Fork, Reset, SnapshotList, TakeSnapshot, Workspace};
+use holm_core::{Code, Fault, Label};
+use holm_engine::{Admission, Removal, WasReset};
+use std::sync::Arc;
+use std::time::Instant;
+
+pub async fn snapshots(
+    State(app): State<Arc<App>>,
+    WorkspaceKey(id): WorkspaceKey,
+) -> Answer<SnapshotList> {
+    let spec = app.engine.spec(&id).await?;
+    Ok(Json(SnapshotList {
+        snapshots: view::snapshots(&spec),
+    }))
+}
+
+pub async fn take_snapshot(
+    State(app): State<Arc<App>>,
+    WorkspaceKey(id): WorkspaceKey,
+    Body(take): Body<TakeSnapshot>,
+) -> Answer<Workspace> {
+    let name = name(&take.name)?;
+    let view = app.engine.snapshot(&id, &name).await?;
+    Ok(Json(app.workspace(view).await))
+}
+
+pub async fn fork(
+    State(app): State<Arc<App>>,
+    WorkspaceKey(id): WorkspaceKey,
+    Body(fork): Body<Fork>,
+) -> Answer<Workspace> {
+    let asked = Instant::now();
+    let label = fork.label.as_deref().map(label).transpose()?;
+    let admission = Admission::Check(machine(&app)?);
+    let made = app.engine.fork(&id, label, fork.at.as_deref(), admission);
+    let workspace = app.workspace(made.await?).await;
+    let elapsed = asked.elapsed().as_millis();
+    Ok(Json(Workspace {
+        created: Some(true),
+        ms: Some(u64::try_from(elapsed).unwrap_or(u64::MAX)),
+        ..workspace
+    }))
+}
+
+pub async fn reset(
+    State(app): State<Arc<App>>,
+    WorkspaceKey(id): WorkspaceKey,
+    Body(reset): Body<Reset>,
+) -> Answer<Workspace> {
+    let removal = match reset.force {
+        true => Removal::Force,
+        false => Removal::RefuseUnsaved,
+    };
+    let wanted = holm_engine::Reset {
+        volume: reset.volume,
+        at: reset.at,
+    };
+    let WasReset { view, kept } = app.engine.reset(&id, wanted, removal).await?;
+    let mut workspace = app.workspace(view).await;
+    workspace.notes.extend(kept.map(|name| {
+        format!("what was there is in the snapshot `{name}`: `holm fork {id} --at {name}`")
+    }));
+    Ok(Json(workspace))
+}
+
+/// Reads the name of a snapshot that somebody typed; it has the form of a label.
+fn name(text: &str) -> Result<Label, Fault> {
+    Label::parse(text).map_err(|error| {
+        Fault::new(
+            Code::InvalidLabel,
+            format!(
+                "`{}` cannot be the name of a snapshot: {error}",
+                text.escape_debug()
+            ),
+            "a name is 1 to 40 of a-z, 0-9 and -, such as `before-upgrade`",
+        )
+    })
+}
