@@ -12,6 +12,7 @@ pub mod error;
 pub mod event;
 pub mod exec;
 pub mod files;
+pub mod moves;
 pub mod port;
 pub mod project;
 pub mod reload;

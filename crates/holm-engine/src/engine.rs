@@ -12,6 +12,7 @@ use crate::idle::Uses;
 use crate::isolation::Isolation;
 use crate::layers::Setups;
 use crate::locks::Locks;
+use crate::moves::unfinished_note;
 use crate::notice::{Notice, Notices};
 use crate::service::{self, ServiceStatus};
 use crate::spec::Purpose;
@@ -321,6 +322,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
             }
         };
         let note = self.idle_note(&record.id, state);
+        let note = note.or_else(|| unfinished_note(&record.spec, &record.id));
         View {
             note,
             record,

@@ -276,7 +276,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
         let all = || live.iter().chain(&trashed);
         let bases = all().map(|record| BaseKey {
             project: record.spec.project_id.clone(),
-            commit: record.spec.code.commit.clone(),
+            commit: record.spec.code.base_commit().map(str::to_owned),
         });
         let used = Used {
             bases: bases.collect(),

@@ -47,6 +47,48 @@ pub struct WorkspaceSpec {
     pub purpose: Purpose,
     #[serde(default)]
     pub caches: Vec<Cache>,
+    /// On its way to another commit; kept until everything that belongs to that is done.
+    #[serde(default)]
+    pub moving: Option<Move>,
+}
+
+/// A live workspace is brought to another commit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Move {
+    pub commit: String,
+    /// As the user sees it, or `None` for a bare commit.
+    pub ref_name: Option<String>,
+    /// Names the refs inside that keep what was there before.
+    pub at: String,
+    pub manner: Manner,
+    /// Lines of a shallow clone's `shallow` file.
+    pub shallow: Vec<String>,
+    /// The tree has the commit.
+    pub is_there: bool,
+    pub owed: Owed,
+}
+
+/// What becomes of changes that are not committed, and of commits of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Manner {
+    /// Changes are a reason not to move.
+    Refuse,
+    /// Changes become a stash.
+    Stash,
+    /// As `Refuse`, and so are commits that the new one does not have.
+    Forward,
+}
+
+/// What has to follow a switch of the tree.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Owed {
+    /// The set-up runs in place first.
+    pub set_up: bool,
+    /// Names of services, each with a word of [`Reaction`](holm_core::moves::Reaction).
+    pub reactions: Vec<(String, String)>,
 }
 
 /// A directory of downloads.
@@ -77,6 +119,9 @@ pub struct Layers {
 pub struct Setup {
     pub key: String,
     pub commands: Vec<String>,
+    /// Patterns of the files that it depends on; `None`: known manifests and lock files.
+    #[serde(default)]
+    pub inputs: Option<Vec<String>>,
 }
 
 /// What a workspace is for.
@@ -106,6 +151,16 @@ pub struct Code {
     pub shallow: Vec<String>,
     /// Paths of `root` that git status must not show (an uncommitted `AGENTS.md`, included files).
     pub excluded: Vec<String>,
+    /// What the tree rests on, where the workspace was moved to another commit since.
+    #[serde(default)]
+    pub base: Option<BaseCommit>,
+}
+
+/// The commit of a base; `None` is the empty one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BaseCommit {
+    pub commit: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -257,6 +312,18 @@ impl WorkspaceSpec {
         LayerKey {
             project: self.project_id.clone(),
             key: key.to_owned(),
+        }
+    }
+}
+
+// === impl Code ===
+
+impl Code {
+    /// The commit of the base that the tree rests on.
+    pub fn base_commit(&self) -> Option<&str> {
+        match &self.base {
+            Some(base) => base.commit.as_deref(),
+            None => self.commit.as_deref(),
         }
     }
 }

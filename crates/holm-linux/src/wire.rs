@@ -76,6 +76,9 @@ pub struct LaunchPlan {
     /// Started by the keeper as soon as the workspace runs.
     #[serde(default)]
     pub services: Vec<Service>,
+    /// Names of services that have to be built before they are started.
+    #[serde(default)]
+    pub unbuilt: Vec<String>,
     /// The machine's own addresses; the keeper looks.
     #[serde(default)]
     pub machine: Vec<IpAddr>,
@@ -202,6 +205,12 @@ pub enum Op {
         name: String,
         wish: ServiceWish,
     },
+    /// The tree has another commit: what services do about it, and what `holm here` says from now on.
+    /// Answered with `Done` when it is under way.
+    React {
+        wishes: Vec<(String, ServiceWish)>,
+        code: CodeSeen,
+    },
     /// Answered with `Dialled`; then the connection itself carries the bytes.
     DialOut {
         host: String,
@@ -215,6 +224,14 @@ pub enum ServiceWish {
     Start,
     Stop,
     Restart,
+    Rebuild,
+}
+
+/// Where the tree is.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct CodeSeen {
+    pub reference: Option<String>,
+    pub commit: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

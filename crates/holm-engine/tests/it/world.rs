@@ -427,6 +427,7 @@ pub fn new(project: &ProjectRecord, label: Option<&str>) -> NewWorkspace {
                 remotes: Vec::new(),
                 shallow: Vec::new(),
                 excluded: Vec::new(),
+                base: None,
             },
             protected_paths: Vec::new(),
             nested: false,
@@ -445,6 +446,7 @@ pub fn new(project: &ProjectRecord, label: Option<&str>) -> NewWorkspace {
             layers: Layers::default(),
             purpose: Purpose::Work,
             caches: Vec::new(),
+            moving: None,
         },
     }
 }

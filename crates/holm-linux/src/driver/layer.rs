@@ -20,6 +20,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::mpsc;
 
 /// How a layer is called that is being put together.
 pub const BUILDING: &str = ".building-";
@@ -101,17 +102,8 @@ pub async fn build(
     let disk = |error: io::Error| disk_fault(&error, "cannot look at a set-up's files".to_owned());
     let before = blocking(move || Before::look(&upper).map_err(disk)).await?;
     let mut log = Log::create(&dirs).map_err(disk)?;
-    for (position, command) in setup.commands.iter().enumerate() {
-        let running = Running {
-            command,
-            position,
-            count: setup.commands.len(),
-            progress,
-        };
-        let code = running.run(&dirs, &mut log).await?;
-        if code != 0 {
-            return Err(failed(&driver.layout, spec, setup, (command, code), log));
-        }
+    if let Some((command, code)) = run_all(&dirs, setup, &mut log, progress).await? {
+        return Err(failed(&driver.layout, spec, setup, (command, code), log));
     }
     log.end().map_err(disk)?;
     progress.tell("setup: keeping what it made", 0, 0);
@@ -124,6 +116,63 @@ pub async fn build(
             keep(&layout, &id, &spec, &setup, (&before, &ignored))
         })
         .await
+}
+
+/// Runs the set-up in the workspace itself, whose files it changes; the layer that it began with stays
+/// below them.
+pub async fn set_up_in_place(
+    driver: &LinuxDriver,
+    spec: &WorkspaceSpec,
+    progress: &Progress,
+) -> Result<(), Fault> {
+    let Some(setup) = &spec.layers.setup else {
+        return Ok(());
+    };
+    let dirs = driver.layout.workspace(&workspace_id(spec)?);
+    let disk = |error: io::Error| disk_fault(&error, "cannot write a set-up's log".to_owned());
+    let mut log = Log::create(&dirs).map_err(disk)?;
+    let failure = run_all(&dirs, setup, &mut log, progress).await?;
+    log.end().map_err(disk)?;
+    match failure {
+        None => Ok(()),
+        Some((command, code)) => {
+            let message = failure_text((command, code), &log);
+            let hint = format!("Its whole log is {}", log.path.display());
+            Err(Fault::new(Code::SetupFailed, message, hint))
+        }
+    }
+}
+
+/// Runs the commands in order, up to one that fails, which is returned with its exit code.
+async fn run_all<'a>(
+    dirs: &WorkspaceDirs,
+    setup: &'a Setup,
+    log: &mut Log,
+    progress: &Progress,
+) -> Result<Option<(&'a str, u8)>, Fault> {
+    for (position, command) in setup.commands.iter().enumerate() {
+        let running = Running {
+            command,
+            position,
+            count: setup.commands.len(),
+            progress,
+        };
+        let code = running.run(dirs, log).await?;
+        if code != 0 {
+            return Ok(Some((command, code)));
+        }
+    }
+    Ok(None)
+}
+
+/// Ends a command that nobody waits for any more.
+struct EndOnDrop(mpsc::Sender<ExecInput>);
+
+impl Drop for EndOnDrop {
+    fn drop(&mut self) {
+        // One that has ended hears nothing.
+        let _ = self.0.try_send(ExecInput::Signal(libc::SIGTERM));
+    }
 }
 
 /// A command that is under way.
@@ -148,6 +197,7 @@ impl Running<'_> {
         let mut stream = exec::exec(dirs, request).await?;
         // It may have ended without reading any.
         let _ = stream.input.send(ExecInput::StdinEof).await;
+        let _end = EndOnDrop(stream.input.clone());
         let mut tick = tokio::time::interval(TICK);
         loop {
             let output = tokio::select! {
@@ -260,11 +310,7 @@ fn failed(
         .end()
         .and_then(|()| fs::create_dir_all(kept.parent().unwrap_or(&kept)))
         .and_then(|()| fs::rename(&log.path, &kept));
-    let mut message = format!("`{command}` of `setup` ended with exit code {code}");
-    for line in log.last_lines(LAST_LINES) {
-        message.push_str("\n  ");
-        message.push_str(&line);
-    }
+    let message = failure_text((command, code), &log);
     let hint = match moved {
         Ok(()) => format!(
             "its whole log is {}; mend it, or take it out of [project] setup, then type the command again",
@@ -273,6 +319,15 @@ fn failed(
         Err(_) => "mend it, or take it out of [project] setup, then type the command again".into(),
     };
     Fault::new(Code::SetupFailed, message, hint)
+}
+
+fn failure_text((command, code): (&str, u8), log: &Log) -> String {
+    let mut message = format!("`{command}` of `setup` ended with exit code {code}");
+    for line in log.last_lines(LAST_LINES) {
+        message.push_str("\n  ");
+        message.push_str(&line);
+    }
+    message
 }
 
 /// What git inside ignores. Only that is kept, and never what the base has; so what a hostile answer

@@ -159,6 +159,13 @@ impl Driver for LinuxDriver {
             Action::BuildLayer => layer::build(self, &spec, &progress).await,
             Action::SetAside => self.set_aside(&spec).await,
             Action::TakeBack => self.take_back(&spec).await,
+            // The engine does it by a command inside, and so does a launch.
+            Action::Switch => Ok(()),
+            Action::SetUp => layer::set_up_in_place(self, &spec, &progress).await,
+            Action::React => {
+                let id = workspace_id(&spec)?;
+                services::react(&self.layout.workspace(&id), &spec).await
+            }
         }
     }
 

@@ -92,6 +92,14 @@ fn answer(mut stream: UnixStream, registry: &Registry) -> io::Result<()> {
             None => say(&stream, &Answer::Services(Services::default())),
         },
         Op::Service { name, wish } => say(&stream, &wished(registry, &name, wish)),
+        Op::React { wishes, code } => {
+            registry.tell_code(code);
+            let answer = match registry.services() {
+                Some(services) => services.react(wishes),
+                None => Answer::Refused("it is not started yet".to_owned()),
+            };
+            say(&stream, &answer)
+        }
         Op::SetEgress(egress) => {
             let answer = match registry.outside().set_egress(&egress) {
                 Ok(()) => Answer::Done,

@@ -66,6 +66,7 @@ fn launch(dirs: &WorkspaceDirs, id: &WorkspaceId) -> Result<Isolation, LaunchFai
         layers: vec![base.clone()],
         home_layers: Vec::new(),
         caches: Vec::new(),
+        unbuilt: Vec::new(),
         objects: base,
         dir: dirs.dir.clone(),
         socket: dirs.socket.clone(),

@@ -66,6 +66,7 @@ pub fn workspace(project: &ProjectRecord, label: &str) -> WorkspaceRecord {
             remotes: Vec::new(),
             shallow: Vec::new(),
             excluded: Vec::new(),
+            base: None,
         },
         protected_paths: vec!["AGENTS.md".to_owned()],
         nested: false,
@@ -87,6 +88,7 @@ pub fn workspace(project: &ProjectRecord, label: &str) -> WorkspaceRecord {
         layers: holm_engine::spec::Layers::default(),
         purpose: holm_engine::spec::Purpose::Work,
         caches: Vec::new(),
+        moving: None,
     };
     WorkspaceRecord {
         id,

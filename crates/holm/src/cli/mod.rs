@@ -4,6 +4,7 @@
 //! [`output`], and every failure is a [`Fault`] whose kind decides the exit code here, in one place.
 
 mod apply;
+mod assign;
 mod attach;
 mod browser;
 mod carry_out;
@@ -31,6 +32,7 @@ mod logs;
 mod look;
 mod ls;
 mod merge;
+mod moving;
 mod open;
 mod origin;
 mod output;
@@ -48,6 +50,7 @@ mod restart;
 mod restore;
 mod rm;
 mod schema;
+mod send;
 mod service;
 mod several;
 mod show;
@@ -124,6 +127,8 @@ enum Verb {
     Fetch(fetch::FetchArgs),
     Apply(apply::ApplyArgs),
     Merge(merge::MergeArgs),
+    Assign(assign::AssignArgs),
+    Sync(sync::SyncArgs),
     Reload(reload::ReloadArgs),
     Egress(egress::EgressArgs),
     Here(here::HereArgs),
@@ -202,6 +207,8 @@ fn run(context: &Context, verb: Verb) -> Outcome {
         Verb::Fetch(arguments) => fetch::run(context, arguments),
         Verb::Apply(arguments) => apply::run(context, arguments),
         Verb::Merge(arguments) => merge::run(context, arguments),
+        Verb::Assign(arguments) => assign::run(context, arguments),
+        Verb::Sync(arguments) => sync::run(context, arguments),
         Verb::Reload(arguments) => reload::run(context, arguments),
         Verb::Egress(arguments) => egress::run(context, arguments),
         Verb::Here(arguments) => here::run(context, arguments),

@@ -59,7 +59,9 @@ impl App {
         }
         let root = root(create, &judged)?;
         let home = absolute("home", &create.home)?;
-        self.require_commit(create, project).await?;
+        if let Some(commit) = &create.commit {
+            self.require_commit(commit, project, "holm up").await?;
+        }
         let found = look_for_programs(create, &judged, &root, &home).await?;
         for left_out in &found.left_out {
             if judged.user.toolchain_paths.contains(&left_out.path) {
@@ -105,6 +107,7 @@ impl App {
             layers,
             purpose: Purpose::Work,
             caches,
+            moving: None,
         };
         Ok(Composed {
             spec,
@@ -114,14 +117,13 @@ impl App {
     }
 
     /// The commit has to be one that the client sent for this project.
-    async fn require_commit(
+    pub async fn require_commit(
         &self,
-        create: &CreateWorkspace,
+        commit: &str,
         project: &ProjectRecord,
+        verb: &'static str,
     ) -> Result<(), Fault> {
-        let Some(commit) = create.commit.clone() else {
-            return Ok(());
-        };
+        let commit = commit.to_owned();
         let (repositories, project) = (self.repositories.clone(), project.clone());
         blocking(
             move || match repositories.open(&project)?.has_commit(&commit)? {
@@ -132,7 +134,7 @@ impl App {
                         "commit `{}` was not sent to the daemon",
                         commit.escape_debug()
                     ),
-                    "type the `holm up` again: it sends what is missing",
+                    format!("type the `{verb}` again: it sends what is missing"),
                 )),
             },
         )
@@ -207,6 +209,7 @@ fn code(create: &CreateWorkspace, project: &ProjectRecord) -> CodeSpec {
         remotes: remotes.collect(),
         shallow: create.shallow.clone(),
         excluded: create.excluded.clone(),
+        base: None,
     }
 }
 

@@ -168,7 +168,7 @@ impl Users {
         for record in records {
             let base = BaseKey {
                 project: record.spec.project_id.clone(),
-                commit: record.spec.code.commit.clone(),
+                commit: record.spec.code.base_commit().map(str::to_owned),
             };
             *users.bases.entry(base).or_default() += 1;
             for layer in record.spec.layer_keys() {

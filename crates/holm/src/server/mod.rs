@@ -20,6 +20,7 @@ mod gc;
 mod housekeeping;
 mod layers;
 mod listen;
+mod moves;
 mod projects;
 mod receive_pack;
 mod reload;
@@ -220,6 +221,8 @@ fn routes(app: Arc<App>) -> Router {
         .route("/workspaces/{id}/browser", post(browsers::open))
         .route("/workspaces/{id}/egress", get(egress::egress))
         .route("/workspaces/{id}/reload", post(reload::reload))
+        .route("/workspaces/{id}/assign", post(moves::assign))
+        .route("/workspaces/{id}/sync", post(moves::sync))
         .route("/workspaces/{id}/exec", get(exec::exec))
         .route("/workspaces/{id}/ports", get(routes::of_workspace))
         .route(

@@ -8,6 +8,7 @@ mod lines;
 mod log;
 mod probe;
 mod run;
+mod unbuilt;
 
 use super::exec;
 use super::registry::{Registry, Started};
@@ -22,8 +23,9 @@ use holm_core::service::{Event, Order, Readiness, Rules, Wish};
 use holm_engine::service::{ServiceStatus, Services as Told};
 use holm_engine::spec::Service;
 use log::Log;
-use run::Run;
+use run::{Part, Run};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::AsFd;
@@ -31,6 +33,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
+use unbuilt::Unbuilt;
 
 /// Between SIGTERM and SIGKILL of one service.
 const GRACE: Duration = Duration::from_secs(10);
@@ -69,6 +72,11 @@ enum Message {
         wish: Wish,
         heard: mpsc::Sender<()>,
     },
+    /// The tree has another commit.
+    React {
+        wishes: Vec<(usize, Wish)>,
+        heard: mpsc::Sender<()>,
+    },
     Close,
 }
 
@@ -88,11 +96,15 @@ struct Supervisor {
     runs: Vec<Current>,
     begun: Instant,
     file: PathBuf,
+    /// Which of them have to be built is written down, for a keeper after this one.
+    unbuilt: Unbuilt,
 }
 
 /// The run of one service that counts.
 struct Current {
     number: u64,
+    /// The build that counts.
+    build: u64,
     pid: Option<u32>,
     log: Arc<Mutex<Log>>,
     /// Dropped when the next begins.
@@ -137,6 +149,7 @@ pub fn start(registry: &Arc<Registry>, directories: &WorkspaceDirs) -> io::Resul
     });
     let runs = services.declared.iter().map(|service| Current {
         number: 0,
+        build: 0,
         pid: None,
         log: Arc::new(Mutex::new(Log::new(logs.clone(), &service.name))),
         stay: None,
@@ -149,12 +162,23 @@ pub fn start(registry: &Arc<Registry>, directories: &WorkspaceDirs) -> io::Resul
         messages: heard,
         begun: Instant::now(),
         file: directories.services(),
+        unbuilt: Unbuilt::read(directories.unbuilt()),
     };
+    supervisor.take_up_builds();
     // Whoever asks from now on hears that they are on their way.
     supervisor.act();
     let thread = std::thread::Builder::new().stack_size(STACK);
     thread.spawn(move || supervisor.supervise())?;
     Ok(())
+}
+
+fn wish_of(wish: ServiceWish) -> Wish {
+    match wish {
+        ServiceWish::Start => Wish::Start,
+        ServiceWish::Stop => Wish::Stop,
+        ServiceWish::Restart => Wish::Restart,
+        ServiceWish::Rebuild => Wish::Rebuild,
+    }
 }
 
 fn rules(service: &Service) -> Rules {
@@ -184,14 +208,26 @@ impl Services {
         let Some(index) = index else {
             return Answer::Refused(format!("no service {name}"));
         };
-        let wish = match wish {
-            ServiceWish::Start => Wish::Start,
-            ServiceWish::Stop => Wish::Stop,
-            ServiceWish::Restart => Wish::Restart,
-        };
+        let wish = wish_of(wish);
+        self.say(|heard| Message::Wish { index, wish, heard })
+    }
+
+    /// Does what a move of the tree asks of the services; returns when it is under way.
+    pub fn react(&self, wishes: Vec<(String, ServiceWish)>) -> Answer {
+        let position = |name: &str| self.declared.iter().position(|found| found.name == name);
+        let wishes: Vec<_> = wishes
+            .into_iter()
+            .filter_map(|(name, wish)| Some((position(&name)?, wish_of(wish))))
+            .collect();
+        match wishes.is_empty() {
+            true => Answer::Done,
+            false => self.say(|heard| Message::React { wishes, heard }),
+        }
+    }
+
+    fn say(&self, message: impl FnOnce(mpsc::Sender<()>) -> Message) -> Answer {
         let (heard, hears) = mpsc::channel();
-        let message = Message::Wish { index, wish, heard };
-        let is_sent = self.messages.send(message).is_ok();
+        let is_sent = self.messages.send(message(heard)).is_ok();
         match is_sent && hears.recv_timeout(HEARD_WITHIN).is_ok() {
             true => Answer::Done,
             false => Answer::Refused("the services are being stopped".to_owned()),
@@ -305,8 +341,12 @@ impl Supervisor {
         match message {
             Message::Event { index, run, event } => {
                 let current = &mut self.runs[index];
+                let counts = match event {
+                    Event::Built { .. } => current.build,
+                    _ => current.number,
+                };
                 // What is heard of an earlier run does not matter any more.
-                if current.number == run {
+                if counts == run {
                     if let Event::Started { pid } = event {
                         current.pid = Some(pid);
                     }
@@ -316,6 +356,12 @@ impl Supervisor {
             }
             Message::Wish { index, wish, heard } => {
                 self.graph.want(index, wish);
+                Some(heard)
+            }
+            Message::React { wishes, heard } => {
+                for (index, wish) in wishes {
+                    self.graph.react(index, wish);
+                }
                 Some(heard)
             }
             Message::Close => {
@@ -329,11 +375,13 @@ impl Supervisor {
     fn act(&mut self) {
         for (index, order) in self.graph.due(self.begun.elapsed()) {
             match order {
-                Order::Start => self.start(index),
+                Order::Build => self.run(index, Part::Build),
+                Order::Start => self.run(index, Part::Serve),
                 Order::Terminate => self.end(index, libc::SIGTERM, GRACE),
                 Order::Kill => self.end(index, libc::SIGKILL, Duration::ZERO),
             }
         }
+        self.note_builds();
         let told = Told {
             services: self.statuses(),
             verdict: self.graph.verdict().as_str().to_owned(),
@@ -353,29 +401,33 @@ impl Supervisor {
         }
     }
 
-    fn start(&mut self, index: usize) {
+    fn run(&mut self, index: usize, part: Part) {
         let current = &mut self.runs[index];
-        current.number += 1;
+        let (number, earlier) = match part {
+            Part::Serve => (&mut current.number, current.pid),
+            Part::Build => (&mut current.build, None),
+        };
+        *number += 1;
         let mailbox = Mailbox {
             services: Arc::clone(&self.services),
             index,
-            run: current.number,
-        };
-        let failed = |mailbox: &Mailbox, error: &io::Error| {
-            let cause = error.to_string();
-            mailbox.tell(Event::NotStarted { code: 126, cause });
+            run: *number,
         };
         let (leave, stay) = match io::pipe() {
             Ok(pipe) => pipe,
-            Err(error) => return failed(&mailbox, &error),
+            Err(error) => return failed(&mailbox, part, &error),
         };
-        current.stay = Some(stay);
+        // What a build leaves in the background is not listened to.
+        if part == Part::Serve {
+            current.stay = Some(stay);
+        }
         let run = Run {
             registry: Arc::clone(&self.registry),
             service: Arc::clone(&self.services.declared[index]),
+            part,
             log: Arc::clone(&current.log),
             mailbox,
-            earlier: current.pid,
+            earlier,
             leave,
         };
         let services = Arc::clone(&self.services);
@@ -388,16 +440,36 @@ impl Supervisor {
         });
         if let Err(error) = spawned {
             services.change(|state| state.runs -= 1);
-            let (index, run) = (index, self.runs[index].number);
-            let services = Arc::clone(&services);
-            failed(
-                &Mailbox {
-                    services,
-                    index,
-                    run,
+            let current = &self.runs[index];
+            let mailbox = Mailbox {
+                index,
+                run: match part {
+                    Part::Serve => current.number,
+                    Part::Build => current.build,
                 },
-                &error,
-            );
+                services,
+            };
+            failed(&mailbox, part, &error);
+        }
+    }
+
+    /// What an earlier keeper, or a move while there was none, left to be built.
+    fn take_up_builds(&mut self) {
+        let asked = self.registry.plan.unbuilt.iter().cloned();
+        let names: BTreeSet<_> = asked.chain(self.unbuilt.names.iter().cloned()).collect();
+        for (index, service) in self.services.declared.iter().enumerate() {
+            if names.contains(&service.name) && service.build.is_some() {
+                self.graph.needs_build(index);
+            }
+        }
+    }
+
+    fn note_builds(&mut self) {
+        let declared = self.services.declared.iter().enumerate();
+        let unbuilt = declared.filter(|(index, _)| self.graph.life(*index).is_build_due());
+        let names = unbuilt.map(|(_, service)| service.name.clone()).collect();
+        if let Err(error) = self.unbuilt.note(names) {
+            eprintln!("cannot write down what has to be built: {error}");
         }
     }
 
@@ -447,6 +519,18 @@ impl Supervisor {
         std::fs::write(&fresh, serde_json::to_vec(told)?)?;
         std::fs::rename(fresh, &self.file)
     }
+}
+
+/// Nothing of it ran.
+fn failed(mailbox: &Mailbox, part: Part, error: &io::Error) {
+    let cause = error.to_string();
+    mailbox.tell(match part {
+        Part::Serve => Event::NotStarted { code: 126, cause },
+        Part::Build => Event::Built {
+            code: 126,
+            cause: Some(cause),
+        },
+    });
 }
 
 /// The workspace's environment, what the service adds, and its name, by which its processes are
