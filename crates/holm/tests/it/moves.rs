@@ -21,7 +21,8 @@ fn with_branches(island: &Island) -> Repository<'_> {
     repository.git(&["mv", "moved", "elsewhere"]);
     repository.write("both.txt", "feature\n");
     repository.write("run.sh", "#!/bin/sh\necho ran\n");
-    repository.git(&["update-index", "--add", "--chmod=+x", "run.sh"]);
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(repository.path.join("run.sh"), executable).unwrap();
     std::os::unix::fs::symlink("both.txt", repository.path.join("link")).unwrap();
     repository.commit("feature");
     repository.git(&["checkout", "-q", "-f", "main"]);

@@ -121,28 +121,29 @@ fn a_step_that_fails_says_so_and_the_same_command_goes_on() {
     }
 }
 
-/// git stands still in the middle of laying out the tree, until there is a file `go` in home.
+/// git stands still in the middle of laying out the tree, until there is a file `go` in /tmp.
 fn held<'a>(island: &'a Island, repository: &Repository<'a>) -> (Running, PathBuf, String) {
     let id = repository.up("x");
-    let home = island.data().join("workspaces").join(&id).join("home");
-    let hold = "git config filter.hold.smudge 'touch ~/held; while ! test -e ~/go; do sleep 0.02; done; cat'; \
+    // Not home, which is an overlay here: what is put below that is not seen.
+    let shared = island.data().join("workspaces").join(&id).join("tmp");
+    let hold = "git config filter.hold.smudge 'touch /tmp/held; while ! test -e /tmp/go; do sleep 0.02; done; cat'; \
         echo 'new/25.txt filter=hold' > .git/info/attributes";
     island.sh("x", hold).ok();
     let mut command = island.holm_command(&repository.path, &["assign", "x", "feature", "--json"]);
     let running = Running::new(&mut command);
-    eventually("git is in the middle", || home.join("held").exists());
-    (running, home, id)
+    eventually("git is in the middle", || shared.join("held").exists());
+    (running, shared, id)
 }
 
 #[test]
 fn a_keeper_that_dies_in_the_middle_leaves_a_tree_that_the_next_start_makes_whole() {
     let island = Island::new();
     let repository = with_branches(&island);
-    let (mut assign, home, id) = held(&island, &repository);
+    let (mut assign, shared, id) = held(&island, &repository);
     let keeper = island.keeper_of(&id).expect("its keeper");
     send(keeper, Signal::KILL);
     assert_ne!(assign.code(), Some(0));
-    island.write(home.join("go"), "");
+    island.write(shared.join("go"), "");
     assert_ne!(show(&island)["state"], "running");
     repository.holm(&["start", "x"]).ok();
     assert_eq!(whole(&island), "feature");
@@ -160,7 +161,7 @@ fn a_keeper_that_dies_in_the_middle_leaves_a_tree_that_the_next_start_makes_whol
 fn a_daemon_that_dies_in_the_middle_does_not_disturb_git_and_the_next_one_waits_for_it() {
     let island = Island::new();
     let repository = with_branches(&island);
-    let (mut assign, home, _) = held(&island, &repository);
+    let (mut assign, shared, _) = held(&island, &repository);
     let daemon = island.daemon_of_the_lock().expect("a daemon");
     send(daemon, Signal::KILL);
     assert_eq!(assign.code(), Some(5));
@@ -170,7 +171,7 @@ fn a_daemon_that_dies_in_the_middle_does_not_disturb_git_and_the_next_one_waits_
     eventually("there is another daemon", || {
         island.daemon_of_the_lock().is_some_and(|pid| pid != daemon)
     });
-    island.write(home.join("go"), "");
+    island.write(shared.join("go"), "");
     assert_eq!(next.line(), "feature 7");
     assert_eq!(next.code(), Some(0));
     assert_eq!(whole(&island), "feature");
@@ -182,9 +183,9 @@ fn a_daemon_that_dies_in_the_middle_does_not_disturb_git_and_the_next_one_waits_
 fn a_client_that_dies_in_the_middle_leaves_the_new() {
     let island = Island::new();
     let repository = with_branches(&island);
-    let (assign, home, _) = held(&island, &repository);
+    let (assign, shared, _) = held(&island, &repository);
     assign.signal(Signal::KILL);
-    island.write(home.join("go"), "");
+    island.write(shared.join("go"), "");
     eventually("it moved", || show(&island)["ref"] == "feature");
     assert_eq!(whole(&island), "feature");
     repository.holm(&["assign", "x", "feature"]).ok();
@@ -199,14 +200,14 @@ fn what_lay_between_two_commits_is_kept() {
     let repository = with_branches(&island);
     // Commands wait for the move, but who is inside already does not.
     let id = repository.up("x");
-    let writer = "(while ! test -e ~/held; do sleep 0.02; done; echo precious > many/7.txt; \
-        echo fresh > fresh.txt; touch ~/written) > /dev/null 2>&1 &";
+    let writer = "(while ! test -e /tmp/held; do sleep 0.02; done; echo precious > many/7.txt; \
+        echo fresh > fresh.txt; touch /tmp/written) > /dev/null 2>&1 &";
     island.sh("x", writer).ok();
-    let (mut assign, home, _) = held(&island, &repository);
-    eventually("it is written", || home.join("written").exists());
+    let (mut assign, shared, _) = held(&island, &repository);
+    eventually("it is written", || shared.join("written").exists());
     send(island.keeper_of(&id).expect("its keeper"), Signal::KILL);
     assert_ne!(assign.code(), Some(0));
-    island.write(home.join("go"), "");
+    island.write(shared.join("go"), "");
     repository.holm(&["start", "x"]).ok();
     let script = "for ref in $(git for-each-ref --format='%(refname)' refs/holm/before); do \
         git show $ref:many/7.txt; done; cat fresh.txt";

@@ -279,18 +279,18 @@ fn a_keeper_that_dies_during_a_build_is_followed_by_one_that_builds_first() {
     let repository = with_services(&island);
     let slow = CONFIG.replace(
         "make bin/worker\"",
-        "touch ~/building; while ! test -e ~/go; do sleep 0.02; done; make bin/worker\"",
+        "touch /tmp/building; while ! test -e /tmp/go; do sleep 0.02; done; make bin/worker\"",
     );
     repository.write("holm.toml", slow);
     repository.commit("slow");
     let id = repository.up("x");
-    let home = island.data().join("workspaces").join(&id).join("home");
+    let shared = island.data().join("workspaces").join(&id).join("tmp");
     repository.git(&["switch", "-q", "-c", "next"]);
     repository.write("src/worker.c", WORKER.replace("main\"", "next\""));
     repository.commit("next");
     let mut assign =
         Running::new(&mut island.holm_command(&repository.path, &["assign", "x", "next"]));
-    eventually("it builds", || home.join("building").exists());
+    eventually("it builds", || shared.join("building").exists());
     let shown = repository.holm(&["show", "x", "--json"]).json();
     let worker = service(&shown, "worker");
     assert_eq!(
@@ -299,7 +299,7 @@ fn a_keeper_that_dies_during_a_build_is_followed_by_one_that_builds_first() {
     );
     send(island.keeper_of(&id).expect("its keeper"), Signal::KILL);
     assert_ne!(assign.code(), Some(0));
-    island.write(home.join("go"), "");
+    island.write(shared.join("go"), "");
     repository.holm(&["start", "x"]).ok();
     assert_eq!(worker_said(&island), "working on next");
 }
