@@ -107,8 +107,11 @@ impl Graph {
 
     /// A move changed its files: what was stopped on purpose stays stopped.
     pub fn react(&mut self, index: usize, wish: Wish) {
-        let is_down = self.members[index].life.is_down();
-        if !is_down || wish == Wish::Rebuild {
+        let life = &mut self.members[index].life;
+        if wish == Wish::Rebuild {
+            // Also when all are ending: it is still due when they are started again.
+            life.want(wish);
+        } else if !life.is_down() {
             self.want(index, wish);
         }
     }

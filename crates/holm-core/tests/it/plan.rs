@@ -99,6 +99,8 @@ impl World {
             }
             // Never planned for a workspace of a user.
             Action::BuildLayer => {}
+            // Not planned from what is seen, but for a move that is stored.
+            Action::Switch | Action::SetUp | Action::React => {}
             Action::TakeBack => {
                 assert_eq!(
                     observed.keeper,

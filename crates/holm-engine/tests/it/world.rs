@@ -207,6 +207,7 @@ impl Driver for FakeDriver {
                         assert_eq!(state.trash.insert(id, files), None);
                     }
                 }
+                Action::Switch | Action::SetUp | Action::React => {}
                 Action::TakeBack => {
                     if let Some(files) = state.trash.remove(&id) {
                         assert_eq!(state.files.insert(id, files), None);
