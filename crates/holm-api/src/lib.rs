@@ -13,6 +13,7 @@ pub mod event;
 pub mod exec;
 pub mod files;
 pub mod moves;
+pub mod numbers;
 pub mod port;
 pub mod project;
 pub mod reload;

@@ -15,6 +15,7 @@ pub mod idle;
 pub mod label;
 pub mod layer;
 pub mod moves;
+pub mod numbers;
 pub mod plan;
 pub mod reference;
 pub mod route;

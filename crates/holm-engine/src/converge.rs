@@ -188,6 +188,7 @@ pub(crate) fn nothing() -> Sighting {
         reason: None,
         services: Vec::new(),
         commands: 0,
+        carried: None,
     }
 }
 

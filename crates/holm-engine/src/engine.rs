@@ -7,7 +7,7 @@
 use crate::bridge::{Bridge, joined};
 use crate::converge::Goal;
 use crate::create::Creations;
-use crate::driver::{Driver, Ended, Progress, Sighting};
+use crate::driver::{Carried, Driver, Ended, Progress, Sighting};
 use crate::idle::Uses;
 use crate::isolation::Isolation;
 use crate::layers::Setups;
@@ -67,6 +67,8 @@ pub struct View {
     pub isolation: Option<Isolation>,
     /// All that are declared.
     pub services: Vec<ServiceStatus>,
+    /// What went through its gateway, when it runs.
+    pub carried: Option<Carried>,
     /// What was done or not done because it was idle.
     pub note: Option<String>,
 }
@@ -295,6 +297,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
         sighting: Result<Sighting, Fault>,
     ) -> View {
         let declared = &record.spec.services;
+        let carried = sighting.as_ref().ok().and_then(|sighting| sighting.carried);
         let (state, reason, isolation, services) = match sighting {
             Ok(sighting) => {
                 let last_run = match &sighting.reason {
@@ -332,6 +335,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
             reason,
             isolation,
             services,
+            carried,
         }
     }
 

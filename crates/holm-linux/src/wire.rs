@@ -7,7 +7,7 @@
 
 use crate::cgroup;
 use holm_engine::Isolation;
-use holm_engine::driver::ToldPort;
+use holm_engine::driver::{Carried, ToldPort};
 use holm_engine::service::{ServiceStatus, Services};
 use holm_engine::spec::{Egress, Network, Service};
 use serde::{Deserialize, Serialize};
@@ -334,6 +334,9 @@ pub struct Status {
     /// The copy of holm that it runs; an older keeper does not say.
     #[serde(default)]
     pub program: Option<PathBuf>,
+    /// By the gateway; an older keeper does not say.
+    #[serde(default)]
+    pub carried: Option<Carried>,
 }
 
 /// How a run of the keeper began and ended; a file beside the workspace.

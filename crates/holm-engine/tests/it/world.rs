@@ -142,6 +142,7 @@ impl Driver for FakeDriver {
             let keeper = keeper.unwrap_or(Keeper::Absent);
             let base = (spec.project_id.clone(), spec.code.commit.clone());
             Sighting {
+                carried: None,
                 observed: Observed {
                     base: match state.bases.contains(&base) {
                         true => Base::Present,

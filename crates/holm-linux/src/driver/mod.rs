@@ -25,6 +25,7 @@ mod unpack_tests;
 
 use crate::Layout;
 use crate::cgroup;
+use crate::layout::WorkspaceDirs;
 use holm_core::plan::Action;
 use holm_core::service::Wish;
 use holm_core::{Code, Fault, ProjectId, WorkspaceId};
@@ -93,6 +94,23 @@ impl LinuxDriver {
     pub async fn disk_usage(&self) -> Result<DiskUsage, Fault> {
         let layout = Arc::clone(&self.layout);
         blocking(move || measure::everything(&layout)).await
+    }
+
+    /// The disk that one workspace takes by itself: what was changed in the tree, home, temporary files.
+    pub async fn disk_of(&self, id: &WorkspaceId) -> Result<u64, Fault> {
+        let mut command = crate::measure::command(&self.program, &self.layout.workspace(id).dir);
+        let id = id.clone();
+        blocking(move || {
+            let output = command.output();
+            let taken = output.and_then(|output| crate::measure::understand(&output.stdout));
+            taken.map_err(|error| disk_fault(&error, format!("cannot measure workspace {id}")))
+        })
+        .await
+    }
+
+    /// Where a workspace's files are.
+    pub fn directories(&self, id: &WorkspaceId) -> WorkspaceDirs {
+        self.layout.workspace(id)
     }
 
     /// The bytes of each entry of the trash.

@@ -39,18 +39,9 @@ fn answer(mut stream: UnixStream, registry: &Registry) -> io::Result<()> {
             &Answer::Refused("another user's workspace".to_owned()),
         );
     }
-    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-    let request: Request = match read_control(&mut stream) {
-        Ok(request) => request,
-        // Somebody only looked whether anyone is there.
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-            let text = format!("it does not know what to make of this: {error}");
-            return say(&stream, &Answer::Refused(text));
-        }
-        Err(error) => return Err(error),
+    let Some(request) = heard(&mut stream)? else {
+        return Ok(());
     };
-    stream.set_read_timeout(None)?;
     let ours = registry.plan.version;
     let is_simple = matches!(
         request.op,
@@ -119,6 +110,24 @@ fn answer(mut stream: UnixStream, registry: &Registry) -> io::Result<()> {
             })
         }
     }
+}
+
+/// The one request of a connection. `None`: there is none, or it was refused already.
+fn heard(stream: &mut UnixStream) -> io::Result<Option<Request>> {
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    let request = match read_control(stream) {
+        Ok(request) => Some(request),
+        // Somebody only looked whether anyone is there.
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => None,
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+            let text = format!("it does not know what to make of this: {error}");
+            say(stream, &Answer::Refused(text))?;
+            None
+        }
+        Err(error) => return Err(error),
+    };
+    stream.set_read_timeout(None)?;
+    Ok(request)
 }
 
 fn wished(registry: &Registry, name: &str, wish: ServiceWish) -> Answer {

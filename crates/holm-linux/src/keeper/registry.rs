@@ -159,6 +159,7 @@ impl Registry {
                 .map(|services| services.told().services)
                 .unwrap_or_default(),
             program: Some(self.plan.program.clone()),
+            carried: Some(self.outside.carried()),
         }
     }
 

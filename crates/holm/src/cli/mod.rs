@@ -61,6 +61,7 @@ mod stream;
 mod sync;
 mod table;
 mod terminal;
+mod top;
 mod trust;
 mod up;
 mod upload_pack;
@@ -120,6 +121,7 @@ enum Verb {
     Ports(ports::PortsArgs),
     Checkout(checkout::CheckoutArgs),
     Events(events::EventsArgs),
+    Top(top::TopArgs),
     Service(service::ServiceArgs),
     Logs(logs::LogsArgs),
     Diff(diff::DiffArgs),
@@ -200,6 +202,7 @@ fn run(context: &Context, verb: Verb) -> Outcome {
         Verb::Ports(arguments) => ports::run(context, arguments),
         Verb::Checkout(arguments) => checkout::run(context, arguments),
         Verb::Events(arguments) => events::run(context, arguments),
+        Verb::Top(arguments) => top::run(context, arguments),
         Verb::Service(arguments) => service::run(context, arguments),
         Verb::Logs(arguments) => logs::run(context, arguments),
         Verb::Diff(arguments) => diff::run(context, arguments),

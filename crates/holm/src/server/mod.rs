@@ -21,6 +21,7 @@ mod housekeeping;
 mod layers;
 mod listen;
 mod moves;
+mod numbers;
 mod projects;
 mod receive_pack;
 mod reload;
@@ -73,6 +74,7 @@ pub struct App {
     repositories: Repositories,
     uploads: Uploads,
     known_inputs: layers::KnownInputs,
+    gauge: numbers::Gauge,
     paths: Paths,
     started_at: Timestamp,
     stop: watch::Sender<bool>,
@@ -138,6 +140,10 @@ async fn serve(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
     let serving = axum::serve(listener, service).with_graceful_shutdown(stopped(app.clone()));
     ready();
     housekeeping::begin(&app);
+    tokio::spawn(until_stopped(
+        Arc::clone(&app),
+        numbers::keep(Arc::clone(&app)),
+    ));
     let out_of_patience = async {
         stopped(Arc::clone(&app)).await;
         tokio::time::sleep(GRACE).await;
@@ -206,6 +212,7 @@ fn routes(app: Arc<App>) -> Router {
         .route("/trust", post(trust::approve))
         .route("/trust/check", post(trust::check))
         .route("/names", get(workspaces::names))
+        .route("/numbers", get(numbers::all))
         .route("/workspaces", get(workspaces::list).post(create::create))
         .route(
             "/workspaces/{id}",
@@ -223,6 +230,7 @@ fn routes(app: Arc<App>) -> Router {
         .route("/workspaces/{id}/reload", post(reload::reload))
         .route("/workspaces/{id}/assign", post(moves::assign))
         .route("/workspaces/{id}/sync", post(moves::sync))
+        .route("/workspaces/{id}/numbers", get(numbers::one))
         .route("/workspaces/{id}/exec", get(exec::exec))
         .route("/workspaces/{id}/ports", get(routes::of_workspace))
         .route(
@@ -290,6 +298,7 @@ impl App {
             browsers: Browsers::new(&paths.data_dir),
             repositories,
             known_inputs: layers::KnownInputs::default(),
+            gauge: numbers::Gauge::default(),
             uploads: Uploads::open(paths.data_dir.join("incoming"))?,
             paths,
             started_at: Timestamp::now(),

@@ -19,6 +19,7 @@ pub fn workspace(view: View) -> Workspace {
         isolation,
         services,
         note,
+        carried: _,
     } = view;
     let spec = &record.spec;
     Workspace {
