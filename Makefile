@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: help demo build test check lint unit soak bench
+.PHONY: help demo build test check lint unit soak bench vm
 
 help: ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -37,3 +37,8 @@ soak: ## ten thousand creations and removals, and many random runs; takes an hou
 bench: build ## speed, beside its peers, in one run
 	@scripts/set-up bench
 	@scripts/in-own-network scripts/bench
+
+vm: ## limits on a kernel with every controller of cgroup v2, in an emulated machine; takes minutes
+	@scripts/set-up vm
+	$(CARGO) build --locked -p holm
+	@scripts/vm

@@ -43,5 +43,8 @@ pub struct Check {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Doctor {
     pub ok: bool,
+    /// The process of the daemon that looked; null: none answered, so `holm doctor` looked itself.
+    #[serde(default)]
+    pub daemon: Option<u32>,
     pub checks: Vec<Check>,
 }

@@ -266,6 +266,16 @@ impl Life {
         }
     }
 
+    /// Other rules; a run that is under way keeps the times that it was given.
+    pub fn set_rules(&mut self, rules: Rules) {
+        self.rules = rules;
+    }
+
+    /// Whether the order to start was given and nothing was heard yet.
+    pub fn is_launching(&self) -> bool {
+        matches!(self.phase, Phase::Launching { .. })
+    }
+
     pub fn is_waiting(&self) -> bool {
         self.phase == Phase::Waiting && !self.is_build_due()
     }

@@ -36,6 +36,15 @@ impl<S: Store> Bridge<S> {
     }
 }
 
+/// As [`blocking`], for work that can fail by itself; also for what calls the engine.
+pub async fn try_blocking<T, F>(work: F) -> Result<T, Fault>
+where
+    T: Send + 'static,
+    F: FnOnce() -> Result<T, Fault> + Send + 'static,
+{
+    blocking(work).await?
+}
+
 /// Runs blocking work. A panic in it becomes an error of this one operation.
 pub(crate) async fn blocking<T, F>(work: F) -> Result<T, Fault>
 where
@@ -50,7 +59,7 @@ pub(crate) fn joined<T>(result: Result<T, tokio::task::JoinError>) -> Result<T, 
     result.map_err(|error| {
         Fault::new(
             Code::Internal,
-            format!("a task of the daemon ended early: {error}"),
+            format!("a task of holm ended early: {error}"),
             "see the daemon's log, then try again",
         )
     })

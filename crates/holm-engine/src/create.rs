@@ -48,7 +48,7 @@ pub enum Created {
     Existing(View),
 }
 
-/// The creations under way, to be cancelled by id.
+/// What is under way and may be cancelled, by id: creations, or moves.
 #[derive(Default)]
 pub(crate) struct Creations(Mutex<HashMap<WorkspaceId, Cancel>>);
 
@@ -268,15 +268,15 @@ impl<D: Driver, S: Store> Inner<D, S> {
 // === impl Creations ===
 
 impl Creations {
-    fn begin(&self, id: &WorkspaceId, cancel: &Cancel) {
+    pub(crate) fn begin(&self, id: &WorkspaceId, cancel: &Cancel) {
         self.locked().insert(id.clone(), cancel.clone());
     }
 
-    fn end(&self, id: &WorkspaceId) {
+    pub(crate) fn end(&self, id: &WorkspaceId) {
         self.locked().remove(id);
     }
 
-    fn cancel(&self, id: &WorkspaceId) {
+    pub(crate) fn cancel(&self, id: &WorkspaceId) {
         if let Some(cancel) = self.locked().get(id) {
             cancel.request();
         }

@@ -3,7 +3,7 @@
 use crate::exec::{ExecRequest, ExecStream, Resume};
 use crate::isolation::Isolation;
 use crate::service::{ServiceStatus, Services};
-use crate::spec::{Egress, WorkspaceSpec};
+use crate::spec::{Egress, Service, WorkspaceSpec};
 use holm_core::layer::LayerKey;
 use holm_core::plan::{Action, Observed};
 use holm_core::service::Wish;
@@ -203,6 +203,14 @@ pub trait Driver: Send + Sync + 'static {
         id: &WorkspaceId,
         name: &str,
         wish: Wish,
+    ) -> impl Future<Output = Result<(), Fault>> + Send;
+
+    /// These are the services of a running workspace from now on: new ones are started, others ended,
+    /// changed ones started anew. Does not wait for them.
+    fn set_services(
+        &self,
+        id: &WorkspaceId,
+        services: &[Service],
     ) -> impl Future<Output = Result<(), Fault>> + Send;
 
     /// Tells a running workspace its new label (display only).

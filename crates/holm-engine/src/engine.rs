@@ -44,6 +44,8 @@ pub(crate) struct Inner<D, S> {
     pub(crate) bases: Locks<(String, Option<String>)>,
     pub(crate) projects: tokio::sync::Mutex<()>,
     pub(crate) creations: Creations,
+    /// Cancelled by whoever wants the workspace stopped.
+    pub(crate) moves: Creations,
     pub(crate) setups: Setups,
     /// One at a time is written down and counted.
     pub(crate) admissions: tokio::sync::Mutex<()>,
@@ -94,6 +96,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
                 bases: Locks::new(),
                 projects: tokio::sync::Mutex::new(()),
                 creations: Creations::default(),
+                moves: Creations::default(),
                 setups: Setups::default(),
                 admissions: tokio::sync::Mutex::new(()),
                 making: tokio::sync::RwLock::new(()),
@@ -207,6 +210,10 @@ impl<D: Driver, S: Store> Engine<D, S> {
 
     async fn lead_to(&self, id: &WorkspaceId, desired: Desired, goal: Goal) -> Result<View, Fault> {
         let (inner, id) = (Arc::clone(&self.inner), id.clone());
+        if goal != Goal::Reach(Desired::Running) {
+            // What moves is not waited for, however long it takes; the next start goes on with it.
+            inner.moves.cancel(&id);
+        }
         detached(async move {
             let _turn = inner.workspaces.lock(&id).await;
             let record = inner.live(&id).await?;
@@ -262,7 +269,8 @@ impl<D: Driver, S: Store> Inner<D, S> {
         let record = self.record(id).await?;
         match (record.birth, record.removed_at) {
             (Birth::Acknowledged, None) => Ok(record),
-            (Birth::Pending, _) | (_, Some(_)) => Err(no_workspace(id)),
+            (Birth::Pending, _) => Err(no_workspace(id)),
+            (Birth::Acknowledged, Some(_)) => Err(in_the_trash(&record)),
         }
     }
 
@@ -373,5 +381,15 @@ pub(crate) fn no_workspace(id: &WorkspaceId) -> Fault {
         Code::WorkspaceNotFound,
         format!("no workspace `{id}`"),
         "`holm ls` lists the workspaces",
+    )
+}
+
+/// As [`no_workspace`], of one that can be had back.
+pub(crate) fn in_the_trash(record: &WorkspaceRecord) -> Fault {
+    let (id, label) = (&record.id, &record.label);
+    Fault::new(
+        Code::WorkspaceNotFound,
+        format!("no workspace `{id}`: `{label}` is in the trash"),
+        format!("`holm restore {id}` brings it back"),
     )
 }

@@ -32,6 +32,7 @@ mod unsaved;
 pub mod work;
 
 pub use admission::Admission;
+pub use bridge::try_blocking;
 pub use command::Stopped;
 pub use create::{Created, NewWorkspace, Reuse};
 pub use driver::{Driver, Journaled, Progress};

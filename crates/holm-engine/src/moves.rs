@@ -5,6 +5,8 @@
 //! The move is stored with the workspace before anything is done, and until everything is: whoever
 //! dies, the next daemon or the next start goes on with it. Each step may be repeated.
 
+mod told;
+
 use crate::converge::Goal;
 use crate::create::{Cancel, CancelOnDrop};
 use crate::driver::{Driver, Progress};
@@ -14,12 +16,14 @@ use crate::inside::ask;
 use crate::notice::Notice;
 use crate::spec::{BaseCommit, Manner, Move, Owed, WorkspaceSpec};
 use crate::store::{EntryId, Outcome, Store, WorkspaceRecord};
-use crate::switch::{Protected, Refusal, Switched, is_torn, question, switched};
+use crate::switch::{Protected, Switched, is_torn, question, switched};
 use holm_core::config::{OnAssign, Pattern, Word};
 use holm_core::moves::{Reaction, SetUp, Strategy, reaction, set_up};
 use holm_core::plan::{Action, Desired, Keeper};
 use holm_core::{Code, Fault, WorkspaceId};
 use std::sync::Arc;
+pub(crate) use told::unfinished_note;
+use told::{not_switched, refused, set_up_cancelled, to_be_repeated};
 
 /// Where to, and how.
 #[derive(Clone, Debug)]
@@ -90,7 +94,15 @@ impl<D: Driver, S: Store> Engine<D, S> {
                 inner.lead(record, Desired::Running, goal).await?;
                 record = inner.live(&id).await?;
             }
-            inner.assign(record, assign, (&progress, &cancel)).await
+            let stopped = Cancel::default();
+            inner.moves.begin(&id, &stopped);
+            let moved = tokio::select! {
+                biased;
+                moved = inner.assign(record, assign, (&progress, &cancel)) => moved,
+                () = stopped.requested() => Err(inner.stopped_moving(&id).await?),
+            };
+            inner.moves.end(&id);
+            moved
         })
         .await
     }
@@ -173,6 +185,18 @@ impl<D: Driver, S: Store> Inner<D, S> {
         })
     }
 
+    /// Somebody wants the workspace stopped. What git does inside ends with its processes.
+    async fn stopped_moving(&self, id: &WorkspaceId) -> Result<Fault, Fault> {
+        let record = self.live(id).await?;
+        self.drop_entries(&record).await;
+        let label = &record.label;
+        Ok(Fault::new(
+            Code::Cancelled,
+            format!("workspace `{label}` was stopped while it moved"),
+            format!("`holm start {id}` goes on with it"),
+        ))
+    }
+
     /// Goes on with a move that was cut off. What fails is said by the log and by `show`: that the
     /// workspace runs matters more to who started it.
     pub(crate) async fn go_on_moving(
@@ -181,10 +205,21 @@ impl<D: Driver, S: Store> Inner<D, S> {
         processes: Processes,
         progress: &Progress,
     ) {
+        if record.spec.moving.is_none() {
+            return;
+        }
         let mut record = record.clone();
-        if let Err(fault) = self.go_on(&mut record, processes, progress).await {
+        let (id, stopped) = (record.id.clone(), Cancel::default());
+        self.moves.begin(&id, &stopped);
+        let done = tokio::select! {
+            biased;
+            done = self.go_on(&mut record, processes, progress) => done,
+            () = stopped.requested() => self.stopped_moving(&id).await.and_then(Err),
+        };
+        self.moves.end(&id);
+        if let Err(fault) = done {
             self.drop_entries(&record).await;
-            tracing::warn!(id = %record.id, %fault, "a move is not finished");
+            tracing::warn!(%id, %fault, "a move is not finished");
         }
     }
 
@@ -488,103 +523,4 @@ fn with_earlier(earlier: &Owed, mut owed: Owed) -> Owed {
             .to_owned();
     }
     owed
-}
-
-fn refused(record: &WorkspaceRecord, refusal: Refusal) -> Fault {
-    let (id, label) = (&record.id, &record.label);
-    let moving = record.spec.moving.as_ref();
-    let to = moving.map_or("", |moving| {
-        moving.ref_name.as_deref().unwrap_or(&moving.commit)
-    });
-    let is_sync = moving.is_some_and(|moving| moving.manner == Manner::Forward);
-    match refusal {
-        Refusal::Dirty(unsaved) => Fault::new(
-            Code::UnsavedWork,
-            format!("workspace `{label}` has changes that are not committed: {unsaved}"),
-            match is_sync {
-                true => {
-                    format!("commit them: `holm fetch {id} --commit MESSAGE`; or take them back")
-                }
-                false => format!(
-                    "`holm assign {id} {to} --stash` keeps them as a stash; \
-                     `holm fetch {id} --commit MESSAGE` commits them"
-                ),
-            },
-        ),
-        Refusal::Underway(what) => Fault::new(
-            Code::Refused,
-            format!("git is in the middle of something in workspace `{label}` ({what})"),
-            format!("end it first: `holm exec {id} -- git status` says how"),
-        ),
-        Refusal::Diverged(count) => {
-            let commits = match count {
-                1 => "a commit".to_owned(),
-                count => format!("{count} commits"),
-            };
-            Fault::new(
-                Code::Refused,
-                format!("workspace `{label}` has {commits} that `{to}` does not have"),
-                format!(
-                    "`holm exec {id} -- git rebase {}` brings them on top; `holm assign {id} {to}` \
-                     leaves them behind, under refs/holm/before",
-                    moving.map_or("", |moving| &moving.commit)
-                ),
-            )
-        }
-        Refusal::Elsewhere(name) => Fault::new(
-            Code::Refused,
-            format!("workspace `{label}` is at `{name}`, not on its own branch"),
-            format!(
-                "`holm exec {id} -- git switch {}` goes back to it; `holm assign {id} {to}` moves it",
-                crate::switch::branch(&record.spec)
-            ),
-        ),
-    }
-}
-
-fn not_switched(record: &WorkspaceRecord) -> Fault {
-    let label = &record.label;
-    Fault::new(
-        Code::GitFailed,
-        format!(
-            "the tree of workspace `{label}` could not be switched, although it was started anew"
-        ),
-        format!("look inside: `holm exec {} -- git status`", record.id),
-    )
-}
-
-fn again(record: &WorkspaceRecord) -> String {
-    let code = &record.spec.code;
-    let to = code.ref_name.as_ref().or(code.commit.as_ref());
-    let to = to.map_or("", String::as_str);
-    format!("holm assign {} {to}", record.id)
-}
-
-fn to_be_repeated(record: &WorkspaceRecord, fault: Fault) -> Fault {
-    let again = again(record);
-    Fault::new(
-        fault.code,
-        format!(
-            "the tree of `{}` was switched, but not all that follows is done: {}",
-            record.label, fault.message
-        ),
-        format!(
-            "services go on as before; `{again}` tries the rest again. {}",
-            fault.hint
-        ),
-    )
-}
-
-fn set_up_cancelled(record: &WorkspaceRecord) -> Fault {
-    let fault = Fault::new(Code::Cancelled, "its set-up was interrupted", "");
-    to_be_repeated(record, fault)
-}
-
-/// What `show` says of a move that is not finished.
-pub(crate) fn unfinished_note(spec: &WorkspaceSpec, id: &WorkspaceId) -> Option<String> {
-    let moving = spec.moving.as_ref()?;
-    let to = moving.ref_name.as_ref().unwrap_or(&moving.commit);
-    Some(format!(
-        "the move to {to} is not finished; `holm assign {id} {to}` goes on with it"
-    ))
 }

@@ -16,8 +16,8 @@ impl<D: Driver, S: Store> Engine<D, S> {
         Ok(self.inner.live(id).await?.spec)
     }
 
-    /// Stores what `change` makes of the spec. Egress is in force when this returns; the rest at
-    /// the next start.
+    /// Stores what `change` makes of the spec. Egress is in force when this returns, and services
+    /// are on their way; the rest at the next start.
     pub async fn reload(
         &self,
         id: &WorkspaceId,
@@ -27,7 +27,8 @@ impl<D: Driver, S: Store> Engine<D, S> {
         detached(async move {
             let _turn = inner.workspaces.lock(&id).await;
             let record = inner.live(&id).await?;
-            let mut spec = (*record.spec).clone();
+            let before = record.spec;
+            let mut spec = (*before).clone();
             change(&mut spec);
             let (key, stored) = (id.clone(), spec.clone());
             let storing = inner.store.call(move |store| store.set_spec(&key, &stored));
@@ -36,7 +37,11 @@ impl<D: Driver, S: Store> Engine<D, S> {
             let view = inner.view(record).await?;
             if view.state == State::Running {
                 let set = inner.driver.set_egress(&id, &spec.network.egress).await;
-                set.map_err(|fault| not_in_force(&id, &fault))?;
+                set.map_err(|fault| not_in_force("egress", &id, &fault))?;
+                if spec.services != before.services {
+                    let set = inner.driver.set_services(&id, &spec.services).await;
+                    set.map_err(|fault| not_in_force("services", &id, &fault))?;
+                }
             }
             Ok(view)
         })
@@ -44,11 +49,11 @@ impl<D: Driver, S: Store> Engine<D, S> {
     }
 }
 
-fn not_in_force(id: &WorkspaceId, fault: &Fault) -> Fault {
+fn not_in_force(what: &str, id: &WorkspaceId, fault: &Fault) -> Fault {
     Fault::new(
         Code::StartFailed,
         format!(
-            "the new egress is stored but not in force: {}",
+            "the new [{what}] is stored but not in force: {}",
             fault.message
         ),
         format!("`holm restart {id}` puts it in force"),

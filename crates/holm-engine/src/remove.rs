@@ -2,7 +2,7 @@
 
 use crate::converge::Goal;
 use crate::driver::{Driver, Progress};
-use crate::engine::{Engine, Inner, View, detached, no_workspace, now};
+use crate::engine::{Engine, Inner, View, detached, in_the_trash, no_workspace, now};
 use crate::failpoint::{self, Moment};
 use crate::notice::Notice;
 use crate::store::{Store, WorkspaceRecord};
@@ -25,11 +25,12 @@ impl<D: Driver, S: Store> Engine<D, S> {
     /// Sets a workspace aside in the trash.
     pub async fn remove(&self, id: &WorkspaceId, removal: Removal) -> Result<View, Fault> {
         let (inner, id) = (Arc::clone(&self.inner), id.clone());
+        inner.moves.cancel(&id);
         detached(async move {
             let _turn = inner.workspaces.lock(&id).await;
             let record = inner.record(&id).await?;
             if record.removed_at.is_some() {
-                return Err(no_workspace(&id));
+                return Err(in_the_trash(&record));
             }
             if record.birth == Birth::Pending {
                 // A creation that ended without being undone. It never was the user's.

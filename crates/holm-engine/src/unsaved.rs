@@ -7,6 +7,7 @@
 use crate::driver::Driver;
 use crate::engine::MissingObjects;
 use crate::exec::{ExecInput, ExecOutput, ExecRequest};
+use crate::work::object_id;
 use crate::{bridge::blocking, store::WorkspaceRecord};
 use std::fmt;
 use std::sync::Arc;
@@ -288,12 +289,6 @@ fn lines(output: &[u8]) -> impl Iterator<Item = &[u8]> {
     output
         .split(|byte| *byte == b'\n')
         .filter(|line| !line.is_empty())
-}
-
-fn object_id(word: &[u8]) -> Option<String> {
-    let is_hex = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-    let is_id = matches!(word.len(), 40 | 64) && word.iter().all(is_hex);
-    is_id.then(|| String::from_utf8_lossy(word).into_owned())
 }
 
 #[cfg(test)]

@@ -5,6 +5,16 @@
 //! ([`init`]). All three are this same binary in another role ([`roles`]). Namespaces are entered
 //! only in fresh single-threaded processes; unsafe code is only in [`sys`].
 
+/// A line on stderr, for whoever looks into a keeper's or helper's own log. `eprintln!` panics when
+/// it cannot write, and the log is on a disk that may be full.
+#[cfg(target_os = "linux")]
+macro_rules! complain {
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($text)*);
+    }};
+}
+
 #[cfg(target_os = "linux")]
 pub mod cgroup;
 #[cfg(target_os = "linux")]

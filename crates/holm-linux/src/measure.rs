@@ -39,7 +39,7 @@ pub fn main() -> ! {
             std::process::exit(0)
         }
         Err(error) => {
-            eprintln!("cannot measure: {error}");
+            complain!("cannot measure: {error}");
             std::process::exit(1)
         }
     }

@@ -8,6 +8,7 @@
 use crate::cgroup;
 use crate::inside::MARK;
 use crate::layout::WorkspaceDirs;
+use crate::sys::units;
 use crate::wire::LastRun;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
@@ -135,10 +136,10 @@ impl Process {
     }
 
     fn load(&self) -> Load {
-        let per_second = rustix::param::clock_ticks_per_second().max(1);
+        let per_second = units::ticks_per_second();
         Load {
             cpu: Duration::from_nanos(self.ticks.saturating_mul(1_000_000_000 / per_second)),
-            memory: self.pages * rustix::param::page_size() as u64,
+            memory: self.pages * units::page_size(),
             processes: 1,
         }
     }

@@ -211,6 +211,8 @@ pub enum Op {
         wishes: Vec<(String, ServiceWish)>,
         code: CodeSeen,
     },
+    /// Answered with `Done` when what follows of it is under way.
+    SetServices(Vec<Service>),
     /// Answered with `Dialled`; then the connection itself carries the bytes.
     DialOut {
         host: String,

@@ -36,6 +36,27 @@ pub struct Counted<S> {
     connection: Connection,
 }
 
+/// Whether a read brought bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Heard {
+    Something,
+    Nothing,
+}
+
+/// Reads, and says whether anything came.
+pub(crate) fn read_and_tell(
+    stream: &mut (impl AsyncRead + Unpin),
+    context: &mut Context<'_>,
+    buffer: &mut ReadBuf<'_>,
+) -> (Poll<io::Result<()>>, Heard) {
+    let before = buffer.filled().len();
+    let polled = Pin::new(stream).poll_read(context, buffer);
+    match buffer.filled().len() > before {
+        true => (polled, Heard::Something),
+        false => (polled, Heard::Nothing),
+    }
+}
+
 // === impl Traffic ===
 
 impl Traffic {
@@ -118,9 +139,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        let polled = Pin::new(&mut self.stream).poll_read(context, buffer);
-        if buffer.filled().len() > before {
+        let (polled, heard) = read_and_tell(&mut self.stream, context, buffer);
+        if heard == Heard::Something {
             self.connection.note();
         }
         polled

@@ -5,7 +5,7 @@
 use crate::error::translate;
 use crate::schema::{MIGRATIONS, TABLES, VERSION};
 use holm_engine::store::StoreError;
-use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -39,6 +39,11 @@ pub(crate) enum Trouble {
 
 const WAIT: Duration = Duration::from_secs(5);
 
+/// Pages after which the write-ahead log is carried over and begun anew.
+const LOG_PAGES: u32 = 250;
+/// Bytes that are kept for when the disk is full: as many pages and half as many again.
+const SET_ASIDE: u32 = LOG_PAGES * 4096 / 2 * 3;
+
 // === impl Database ===
 
 impl Database {
@@ -52,6 +57,11 @@ impl Database {
             .map_err(|error| translate(path, error));
         let mut connection = prepared?;
         settle_schema(&mut connection, path)?;
+        if let Err(error) = set_aside(&connection)
+            && !matches!(error.sqlite_error_code(), Some(ErrorCode::DiskFull))
+        {
+            return Err(translate(path, error));
+        }
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let reader = Connection::open_with_flags(path, flags)
             .and_then(|reader| reader.busy_timeout(WAIT).map(|()| reader))
@@ -173,7 +183,26 @@ fn prepare(connection: Connection) -> Result<Connection, rusqlite::Error> {
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "foreign_keys", true)?;
+    connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
     Ok(connection)
+}
+
+/// Room on the disk for what has to be written when it is full: what stops and removes workspaces
+/// is how it gets less full. Something is written and deleted again; SQLite keeps the pages in the
+/// file and the log at its length.
+fn set_aside(connection: &Connection) -> Result<(), rusqlite::Error> {
+    // Nothing of this need survive a loss of power.
+    connection.pragma_update(None, "synchronous", "NORMAL")?;
+    let kept = connection
+        .execute_batch("DROP TABLE IF EXISTS set_aside; CREATE TABLE set_aside (room BLOB)")
+        .and_then(|()| {
+            let insert = "INSERT INTO set_aside VALUES (zeroblob(?1))";
+            connection.execute(insert, [SET_ASIDE])
+        });
+    // Also when there was no room for it.
+    let dropped = connection.execute_batch("DROP TABLE IF EXISTS set_aside");
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    kept.and(dropped)
 }
 
 /// Makes the tables in a new file, checks an old one, and brings it up to date, whole or not at all.

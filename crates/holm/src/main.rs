@@ -8,6 +8,8 @@ mod cli;
 #[cfg(target_os = "linux")]
 mod config;
 #[cfg(target_os = "linux")]
+mod fitness;
+#[cfg(target_os = "linux")]
 mod paths;
 #[cfg(target_os = "linux")]
 mod runtime;

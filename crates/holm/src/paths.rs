@@ -78,6 +78,12 @@ impl Paths {
     pub fn socket(&self) -> PathBuf {
         self.run_dir.join("daemon.sock")
     }
+
+    /// Is there from when a daemon was told to stop until the next one serves. One that was killed
+    /// leaves none.
+    pub fn stopped(&self) -> PathBuf {
+        self.run_dir.join("daemon.stopped")
+    }
 }
 
 /// The environment. A variable that is not text cannot name a place that can be printed, so it

@@ -2,11 +2,10 @@
 
 use super::Client;
 use super::routes::chunks_of;
-use super::transport::{full, good, not_json, went_away, whole};
+use super::transport::{full, not_json, whole};
 use crate::files::{FileDone, FileEntry, FileList, FileMatches};
 use bytes::Bytes;
 use holm_core::{Fault, WorkspaceId};
-use http_body_util::BodyExt;
 use hyper::Method;
 use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 use tokio::io::AsyncRead;
@@ -83,7 +82,7 @@ impl Client {
         if let Some(length) = range.length {
             route.push_str(&format!("&length={length}"));
         }
-        self.take_bytes(&route, take).await
+        self.transport.pieces(&route, take).await
     }
 
     /// Replaces a file in one step, or makes it.
@@ -142,7 +141,9 @@ impl Client {
         path: &[u8],
         take: impl FnMut(&[u8]) -> bool,
     ) -> Result<(), Fault> {
-        self.take_bytes(&route(id, "/archive", path), take).await
+        self.transport
+            .pieces(&route(id, "/archive", path), take)
+            .await
     }
 
     /// Lays a tar archive out in a directory.
@@ -161,25 +162,6 @@ impl Client {
         let answer = whole(response).await?;
         self.transport.keep(connection);
         serde_json::from_slice(&answer).map_err(not_json)
-    }
-
-    async fn take_bytes(
-        &self,
-        route: &str,
-        mut take: impl FnMut(&[u8]) -> bool,
-    ) -> Result<(), Fault> {
-        let sent = self.transport.send(Method::GET, route, full(Bytes::new()));
-        let (response, _connection) = sent.await?;
-        let mut body = good(response).await?.into_body();
-        while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|error| went_away(&error))?;
-            if let Ok(data) = frame.into_data()
-                && !take(&data)
-            {
-                break;
-            }
-        }
-        Ok(())
     }
 }
 

@@ -101,6 +101,26 @@ impl Transport {
     }
 
     /// Sends bytes that are all there, on a kept connection where there is one.
+    /// Gives the body of an answer piece by piece; `false` of `take` ends it.
+    pub(super) async fn pieces(
+        &self,
+        route: &str,
+        mut take: impl FnMut(&[u8]) -> bool,
+    ) -> Result<(), Fault> {
+        let sent = self.send(Method::GET, route, full(Bytes::new()));
+        let (response, _connection) = sent.await?;
+        let mut body = good(response).await?.into_body();
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| went_away(&error))?;
+            if let Ok(data) = frame.into_data()
+                && !take(&data)
+            {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     async fn send_bytes(
         &self,
         method: Method,

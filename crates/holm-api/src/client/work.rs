@@ -56,20 +56,9 @@ impl Client {
         &self,
         id: &WorkspaceId,
         tree: &str,
-        mut take: impl FnMut(&[u8]) -> bool,
+        take: impl FnMut(&[u8]) -> bool,
     ) -> Result<(), Fault> {
         let route = format!("/workspaces/{id}/diff?tree={tree}");
-        let sent = self.transport.send(Method::GET, &route, full(Bytes::new()));
-        let (response, _connection) = sent.await?;
-        let mut body = good(response).await?.into_body();
-        while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|error| went_away(&error))?;
-            if let Ok(data) = frame.into_data()
-                && !take(&data)
-            {
-                break;
-            }
-        }
-        Ok(())
+        self.transport.pieces(&route, take).await
     }
 }

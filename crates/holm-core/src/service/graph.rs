@@ -16,7 +16,14 @@ struct Member {
     depends_on: Vec<usize>,
     needed_by: Vec<usize>,
     life: Life,
+    /// One that is declared no more is ended; its place stays.
+    is_declared: bool,
+    /// What it is to run is another thing than what runs.
+    is_stale: bool,
 }
+
+/// One service as it is declared: what it depends on, by name, and its rules.
+pub type Declared = (String, Vec<String>, Rules);
 
 /// What is said of one service.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,34 +50,61 @@ pub enum Verdict {
 // === impl Graph ===
 
 impl Graph {
-    /// Names with what they depend on and their rules. A name that is not there is not waited for;
-    /// the configuration does not have such.
-    pub fn new(services: Vec<(String, Vec<String>, Rules)>) -> Self {
-        let position = |name: &String| services.iter().position(|(other, ..)| other == name);
-        let edges: Vec<Vec<usize>> = services
-            .iter()
-            .map(|(_, depends_on, _)| depends_on.iter().filter_map(position).collect())
-            .collect();
-        let members = services
-            .into_iter()
-            .enumerate()
-            .map(|(index, (name, _, rules))| Member {
-                name,
-                depends_on: edges[index].clone(),
-                needed_by: (0..edges.len())
-                    .filter(|other| edges[*other].contains(&index))
-                    .collect(),
-                life: Life::new(rules),
-            })
-            .collect();
-        Self {
-            members,
+    /// A name that is not there is not waited for; the configuration does not have such.
+    pub fn new(services: Vec<Declared>) -> Self {
+        let mut graph = Self {
+            members: Vec::new(),
             is_closing: false,
+        };
+        graph.declare(services, |_| false);
+        graph
+    }
+
+    /// These are the services from now on: what is new is started, what is no more is ended, what
+    /// changed is started anew unless somebody stopped it. Places of services stay as they are.
+    pub fn declare(&mut self, services: Vec<Declared>, has_changed: impl Fn(&str) -> bool) {
+        let mut were_declared = Vec::new();
+        for member in &mut self.members {
+            were_declared.push(std::mem::take(&mut member.is_declared));
+            member.depends_on.clear();
+            member.needed_by.clear();
+        }
+        let mut needs = Vec::new();
+        for (name, depends_on, rules) in services {
+            let known = self.members.iter().position(|member| member.name == name);
+            let index = known.unwrap_or(self.members.len());
+            match known.map(|index| &mut self.members[index]) {
+                None => self.members.push(Member {
+                    name,
+                    depends_on: Vec::new(),
+                    needed_by: Vec::new(),
+                    life: Life::new(rules),
+                    is_declared: true,
+                    is_stale: false,
+                }),
+                Some(member) => {
+                    member.is_stale |= has_changed(&name);
+                    member.is_declared = true;
+                    member.life.set_rules(rules);
+                    if !were_declared[index] {
+                        member.life.want(Wish::Start);
+                    }
+                }
+            }
+            needs.push((index, depends_on));
+        }
+        for (index, names) in needs {
+            let needed: Vec<usize> = names.iter().filter_map(|name| self.find(name)).collect();
+            for other in &needed {
+                self.members[*other].needed_by.push(index);
+            }
+            self.members[index].depends_on = needed;
         }
     }
 
     pub fn find(&self, name: &str) -> Option<usize> {
-        self.members.iter().position(|member| member.name == name)
+        let is_meant = |member: &Member| member.is_declared && member.name == name;
+        self.members.iter().position(is_meant)
     }
 
     pub fn life(&self, index: usize) -> &Life {
@@ -133,6 +167,7 @@ impl Graph {
     pub fn due(&mut self, now: Duration) -> Vec<(usize, Order)> {
         let mut orders = Vec::new();
         for index in 0..self.members.len() {
+            self.follow_declaration(index);
             let member = &self.members[index];
             if self.is_closing {
                 let is_needed = member
@@ -155,14 +190,30 @@ impl Graph {
         orders
     }
 
+    /// Ends or restarts one whose declaration is gone or another by now.
+    fn follow_declaration(&mut self, index: usize) {
+        let member = &mut self.members[index];
+        if !member.is_declared {
+            member.life.want(Wish::Stop);
+        } else if member.is_stale && !member.life.is_launching() {
+            member.is_stale = false;
+            if !member.life.is_down() && !self.is_closing {
+                member.life.want(Wish::Restart);
+            }
+        }
+    }
+
     /// When [`Graph::due`] has to be asked again if nothing is heard.
     pub fn wake_at(&self) -> Option<Duration> {
         let times = self.members.iter().map(|member| member.life.wake_at());
         times.flatten().min()
     }
 
+    /// Of those that are declared.
     pub fn reports(&self) -> Vec<Report> {
-        let reports = self.members.iter().enumerate().map(|(index, member)| {
+        let members = self.members.iter().enumerate();
+        let declared = members.filter(|(_, member)| member.is_declared);
+        let reports = declared.map(|(index, member)| {
             let life = &member.life;
             let (state, reason) = match life.is_waiting() {
                 true => self.waiting(index),
@@ -181,7 +232,8 @@ impl Graph {
     }
 
     pub fn verdict(&self) -> Verdict {
-        let lives = || self.members.iter().map(|member| &member.life);
+        let declared = || self.members.iter().filter(|member| member.is_declared);
+        let lives = || declared().map(|member| &member.life);
         if lives().any(Life::is_moving) {
             Verdict::Pending
         } else if lives().all(|life| life.is_satisfied() || life.is_down()) {

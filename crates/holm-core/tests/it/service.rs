@@ -307,3 +307,54 @@ proptest! {
         prop_assert!(graph.is_down());
     }
 }
+
+#[test]
+fn other_declarations_start_end_and_renew_what_they_name() {
+    let declared = |names: &[&str]| {
+        let entries = names.iter().map(|name| {
+            let needs = match *name {
+                "web" => vec!["db".to_owned()],
+                _ => vec![],
+            };
+            ((*name).to_owned(), needs, rules(Restart::OnFailure))
+        });
+        entries.collect::<Vec<_>>()
+    };
+    let names = |graph: &Graph| {
+        let reports = graph.reports().into_iter();
+        reports.map(|report| report.name).collect::<Vec<_>>()
+    };
+    let mut graph = Graph::new(declared(&["db", "old"]));
+    let (db, old, web) = (0, 1, 2);
+    assert_eq!(graph.due(at(0)), [(db, Order::Start), (old, Order::Start)]);
+    graph.hear(old, Event::Started { pid: 7 }, at(0));
+    graph.hear(old, Event::Probed, at(0));
+    // `db` is still being launched as what it was, so it is restarted once that is known.
+    graph.declare(declared(&["db", "web"]), |name| name == "db");
+    assert_eq!(names(&graph), ["db", "web"]);
+    assert_eq!(graph.due(at(1)), [(old, Order::Terminate)]);
+    assert_eq!(graph.find("old"), None);
+    graph.hear(db, Event::Started { pid: 8 }, at(1));
+    assert_eq!(graph.due(at(1)), [(db, Order::Terminate)]);
+    graph.hear(db, exited(0), at(1));
+    graph.hear(db, Event::Gone, at(1));
+    assert_eq!(graph.due(at(1)), [(db, Order::Start)]);
+    graph.hear(db, Event::Started { pid: 9 }, at(1));
+    graph.hear(db, Event::Probed, at(1));
+    assert_eq!(graph.due(at(1)), [(web, Order::Start)], "it waited for db");
+    graph.hear(old, exited(0), at(1));
+    graph.hear(old, Event::Gone, at(1));
+    // One that somebody stopped stays so, whatever changes; one that comes back is started.
+    graph.want(db, Wish::Stop);
+    graph.due(at(2));
+    graph.hear(db, exited(0), at(2));
+    graph.hear(db, Event::Gone, at(2));
+    graph.declare(declared(&["db", "web", "old"]), |name| name == "db");
+    assert_eq!(graph.due(at(2)), [(old, Order::Start)]);
+    // What is declared no more is waited for at the end.
+    graph.hear(old, Event::Started { pid: 10 }, at(2));
+    graph.declare(declared(&["db"]), |_| false);
+    graph.close();
+    assert!(graph.due(at(3)).contains(&(old, Order::Terminate)));
+    assert!(!graph.is_down());
+}

@@ -12,7 +12,8 @@ use holm_engine::driver::{
 use holm_engine::exec::{ExecOutput, ExecRequest, ExecStream, Resume};
 use holm_engine::service::Services;
 use holm_engine::spec::{
-    Brought, Code as CodeSpec, Egress, Environment, Layers, Limits, Network, Purpose, WorkspaceSpec,
+    Brought, Code as CodeSpec, Egress, Environment, Layers, Limits, Network, Purpose, Service,
+    WorkspaceSpec,
 };
 use holm_engine::store::ProjectRecord;
 use holm_engine::{
@@ -286,6 +287,10 @@ impl Driver for FakeDriver {
     async fn service(&self, id: &WorkspaceId, name: &str, wish: Wish) -> Result<(), Fault> {
         let asked = (id.to_string(), name.to_owned(), wish);
         self.0.with(|state| state.wishes.push(asked));
+        Ok(())
+    }
+
+    async fn set_services(&self, _: &WorkspaceId, _: &[Service]) -> Result<(), Fault> {
         Ok(())
     }
 

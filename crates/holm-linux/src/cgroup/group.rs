@@ -68,7 +68,7 @@ impl Group {
             make_directory(&directory.join(INSIDE))?;
         }
         for (name, error) in group.limit(limits) {
-            eprintln!("{} cannot be set: {error}", name.display());
+            complain!("{} cannot be set: {error}", name.display());
         }
         Ok(group)
     }
@@ -256,10 +256,9 @@ impl Group {
                         memory.to_string(),
                     );
                 }
-                Version::V2 => {
-                    set(Controller::Memory, "memory.max", memory.to_string());
-                    set(Controller::Memory, "memory.oom.group", "1".to_owned());
-                }
+                // `memory.oom.group` stays off: one program that takes too much is no reason to end
+                // the agent, the services and everybody's shell with it.
+                Version::V2 => set(Controller::Memory, "memory.max", memory.to_string()),
             }
         }
         if let Some(cpus) = limits.cpus {
@@ -424,7 +423,11 @@ mod tests {
         ];
         let (place, group) = imitated(Version::V2, &files);
         let found = files.map(|file| text(&place, file));
-        assert_eq!(found, ["1048576", "1", "0", "25000 100000", "7"]);
+        assert_eq!(
+            found,
+            ["1048576", "", "0", "25000 100000", "7"],
+            "and only who takes too much is killed"
+        );
         let all = Kept {
             memory: true,
             cpus: true,
@@ -492,7 +495,7 @@ mod tests {
                 directories: vec![(Controller::Pids, parent)],
             }),
             Err(error) => {
-                eprintln!("{error}: real control groups were NOT tested");
+                complain!("{error}: real control groups were NOT tested");
                 None
             }
         }

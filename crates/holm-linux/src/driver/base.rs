@@ -1,10 +1,11 @@
 //! Bases: one immutable tree per project and commit, made by git on the host's own repository.
 
-use super::{blocking, bring, project_id};
+use super::{bring, project_id};
 use crate::Layout;
 use holm_core::{Fault, ProjectId};
 use holm_engine::driver::Progress;
 use holm_engine::spec::WorkspaceSpec;
+use holm_engine::try_blocking;
 use holm_git::{Bare, Cancel, base_is_present, build_base_dated};
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -47,7 +48,7 @@ impl Builds {
         let (alive, ended) = watch::channel(());
         let workspace = spec.id.clone();
         self.locked().insert(workspace.clone(), ended);
-        let built = blocking(move || {
+        let built = try_blocking(move || {
             // Dropped at the end, whichever way it comes.
             let _alive = alive;
             let bare = Bare::open_or_init(&repository, &spec.code.object_format)?;
@@ -74,7 +75,7 @@ impl Builds {
     ) -> Result<(), Fault> {
         let (alive, ended) = watch::channel(());
         self.locked().insert(workspace.to_owned(), ended);
-        let done = blocking(move || {
+        let done = try_blocking(move || {
             let _alive = alive;
             work()
         })

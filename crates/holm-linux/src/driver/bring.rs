@@ -4,11 +4,12 @@
 //! system can; any other one sends an archive. Either becomes the layer by one rename.
 
 use super::unpack::unpack;
-use super::{LinuxDriver, blocking, disk_fault, layer, remove_tree};
+use super::{LinuxDriver, disk_fault, layer, remove_tree};
 use crate::Layout;
 use holm_core::layer::LayerKey;
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::spec::WorkspaceSpec;
+use holm_engine::try_blocking;
 use holm_git::Dated;
 use std::fs::{self, File};
 use std::io;
@@ -51,7 +52,7 @@ impl LinuxDriver {
         dates: Vec<Dated>,
     ) -> Result<(), Fault> {
         let layout = Arc::clone(&self.layout);
-        blocking(move || finish(&layout, &key, &name, archive.as_deref(), dates)).await
+        try_blocking(move || finish(&layout, &key, &name, archive.as_deref(), dates)).await
     }
 }
 

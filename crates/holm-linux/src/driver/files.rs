@@ -2,11 +2,12 @@
 
 use super::environment::{below_home, write_etc};
 use super::unpack::unpack;
-use super::{base, blocking, disk_fault, project_id, remove_tree, workspace_id};
+use super::{base, disk_fault, project_id, remove_tree, workspace_id};
 use crate::Layout;
 use crate::layout::WorkspaceDirs;
 use holm_core::{Code, Fault};
 use holm_engine::spec::WorkspaceSpec;
+use holm_engine::try_blocking;
 use holm_git::{Seed, seed_excluded, seed_git_dir};
 use std::fs;
 use std::io;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 
 pub async fn make(layout: &Arc<Layout>, spec: Arc<WorkspaceSpec>) -> Result<(), Fault> {
     let layout = Arc::clone(layout);
-    blocking(move || {
+    try_blocking(move || {
         let id = workspace_id(&spec)?;
         let dirs = layout.workspace(&id);
         if dirs.complete().exists() {
@@ -89,7 +90,7 @@ fn copy_to_home(dirs: &WorkspaceDirs, spec: &WorkspaceSpec) -> io::Result<()> {
 /// may have come or gone with it. Nothing but git has run in the workspace yet.
 pub async fn exclude_again(layout: &Arc<Layout>, spec: &WorkspaceSpec) -> Result<(), Fault> {
     let (layout, spec) = (Arc::clone(layout), spec.clone());
-    blocking(move || {
+    try_blocking(move || {
         let dirs = layout.workspace(&workspace_id(&spec)?);
         let excluded = excluded(&layout, &dirs, &spec)?;
         Ok(seed_excluded(&dirs.upper(), &excluded)?)

@@ -1,6 +1,6 @@
 //! Ending every process of a workspace. Always ends, with a deadline at each step.
 
-use super::{blocking, disk_fault, keeper, observe};
+use super::{disk_fault, keeper, observe};
 use crate::Layout;
 use crate::cgroup;
 use crate::layout::WorkspaceDirs;
@@ -8,6 +8,7 @@ use crate::process;
 use crate::sys::lock;
 use crate::wire::Op;
 use holm_core::{Code, Fault, WorkspaceId};
+use holm_engine::try_blocking;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::fs::File;
 use std::io;
@@ -32,7 +33,7 @@ pub async fn halt(layout: &Layout, id: &WorkspaceId) -> Result<(), Fault> {
     }
     // A keeper that was killed could not do this itself.
     let id = id.clone();
-    blocking(move || cgroup::sweep(&dirs, TEARDOWN).map_err(|error| hangs(&id, &error))).await
+    try_blocking(move || cgroup::sweep(&dirs, TEARDOWN).map_err(|error| hangs(&id, &error))).await
 }
 
 async fn end_keeper(dirs: &WorkspaceDirs, id: &WorkspaceId) -> Result<(), Fault> {

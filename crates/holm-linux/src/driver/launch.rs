@@ -3,8 +3,8 @@
 
 use super::environment::{self, toolchains, variables};
 use super::{
-    LinuxDriver, base, blocking, cache, disk_fault, exec, files, halt, layer, observe, project_id,
-    services, workspace_id,
+    LinuxDriver, base, cache, disk_fault, exec, files, halt, layer, observe, project_id, services,
+    workspace_id,
 };
 use crate::cgroup::{self, Limits};
 use crate::keeper;
@@ -17,6 +17,7 @@ use holm_engine::driver::Ended;
 use holm_engine::exec::{ExecInput, ExecOutput, ExecRequest};
 use holm_engine::spec::{Dirty, Move, WorkspaceSpec};
 use holm_engine::switch::{self, Protected};
+use holm_engine::try_blocking;
 use serde_json::json;
 use std::fs::File;
 use std::io;
@@ -120,7 +121,7 @@ async fn refuse_full(
     }
     let mut command = measure::command(&driver.program, &dirs.dir);
     let (id, dir) = (spec.id.clone(), dirs.dir.clone());
-    blocking(move || {
+    try_blocking(move || {
         let measured = command
             .output()
             .and_then(|output| measure::understand(&output.stdout));
@@ -233,7 +234,7 @@ fn plan(
             processes: Some(spec.limits.processes.unwrap_or(DEFAULT_PROCESSES)),
         },
         disk: spec.limits.disk_bytes,
-        groups: driver.groups.clone(),
+        groups: driver.groups.clone().ok(),
         required,
         forgone,
         network: spec.network.clone(),

@@ -6,7 +6,7 @@
 //! its name is complete.
 
 use super::freeze::{self, Before, Kept};
-use super::{LinuxDriver, base, blocking, disk_fault, exec, halt, project_id, workspace_id};
+use super::{LinuxDriver, base, disk_fault, exec, halt, project_id, workspace_id};
 use crate::Layout;
 use crate::layout::WorkspaceDirs;
 use holm_core::layer::LayerKey;
@@ -14,6 +14,7 @@ use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::driver::Progress;
 use holm_engine::exec::{ExecInput, ExecOutput, ExecRequest};
 use holm_engine::spec::{Purpose, Setup, WorkspaceSpec};
+use holm_engine::try_blocking;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -100,7 +101,7 @@ pub async fn build(
     let dirs = driver.layout.workspace(&id);
     let upper = dirs.upper();
     let disk = |error: io::Error| disk_fault(&error, "cannot look at a set-up's files".to_owned());
-    let before = blocking(move || Before::look(&upper).map_err(disk)).await?;
+    let before = try_blocking(move || Before::look(&upper).map_err(disk)).await?;
     let mut log = Log::create(&dirs).map_err(disk)?;
     if let Some((command, code)) = run_all(&dirs, setup, &mut log, progress).await? {
         return Err(failed(&driver.layout, spec, setup, (command, code), log));

@@ -26,6 +26,7 @@ mod unpack_tests;
 use crate::Layout;
 use crate::cgroup;
 use crate::layout::WorkspaceDirs;
+use crate::probe;
 use holm_core::plan::Action;
 use holm_core::service::Wish;
 use holm_core::{Code, Fault, ProjectId, WorkspaceId};
@@ -34,7 +35,8 @@ use holm_engine::driver::{
 };
 use holm_engine::exec::{ExecRequest, ExecStream, Resume};
 use holm_engine::service::Services;
-use holm_engine::spec::{Egress, WorkspaceSpec};
+use holm_engine::spec::{Egress, Service, WorkspaceSpec};
+use holm_engine::try_blocking;
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -53,8 +55,8 @@ pub struct LinuxDriver {
     /// Our own program, at a path that an upgrade does not pull away.
     program: PathBuf,
     builds: base::Builds,
-    /// Where control groups may be made, if anywhere.
-    groups: Option<cgroup::Place>,
+    /// Where control groups may be made, or why nowhere.
+    groups: Result<cgroup::Place, String>,
 }
 
 // === impl LinuxDriver ===
@@ -86,21 +88,31 @@ impl LinuxDriver {
             program,
             builds: base::Builds::default(),
             // Why there are none is said by `doctor`, and where a limit is refused.
-            groups: cgroup::find().ok(),
+            groups: cgroup::find(),
         })
+    }
+
+    /// Whether the machine is fit, tried with the means that workspaces are made with.
+    pub async fn doctor(&self) -> Result<Vec<probe::Check>, Fault> {
+        let layout = Arc::clone(&self.layout);
+        let means = probe::Means {
+            program: self.program.clone(),
+            groups: self.groups.clone(),
+        };
+        try_blocking(move || Ok(probe::doctor(&layout.data_dir, &means))).await
     }
 
     /// What takes room on the disk below the data directory.
     pub async fn disk_usage(&self) -> Result<DiskUsage, Fault> {
         let layout = Arc::clone(&self.layout);
-        blocking(move || measure::everything(&layout)).await
+        try_blocking(move || measure::everything(&layout)).await
     }
 
     /// The disk that one workspace takes by itself: what was changed in the tree, home, temporary files.
     pub async fn disk_of(&self, id: &WorkspaceId) -> Result<u64, Fault> {
         let mut command = crate::measure::command(&self.program, &self.layout.workspace(id).dir);
         let id = id.clone();
-        blocking(move || {
+        try_blocking(move || {
             let output = command.output();
             let taken = output.and_then(|output| crate::measure::understand(&output.stdout));
             taken.map_err(|error| disk_fault(&error, format!("cannot measure workspace {id}")))
@@ -116,7 +128,7 @@ impl LinuxDriver {
     /// The bytes of each entry of the trash.
     pub async fn trash_usage(&self) -> Result<HashMap<WorkspaceId, u64>, Fault> {
         let layout = Arc::clone(&self.layout);
-        blocking(move || measure::trash(&layout)).await
+        try_blocking(move || measure::trash(&layout)).await
     }
 
     /// The files in which is written what left a workspace, the oldest first.
@@ -229,6 +241,11 @@ impl Driver for LinuxDriver {
         services::wish(&self.layout.workspace(id), name, wish).await
     }
 
+    async fn set_services(&self, id: &WorkspaceId, services: &[Service]) -> Result<(), Fault> {
+        let op = crate::wire::Op::SetServices(services.to_vec());
+        keeper::ask(&self.layout.workspace(id), op).await.map(drop)
+    }
+
     async fn relabel(&self, id: &WorkspaceId, label: &str) -> Result<(), Fault> {
         let op = crate::wire::Op::Relabel {
             label: label.to_owned(),
@@ -248,7 +265,7 @@ impl Driver for LinuxDriver {
             held = halt::hold(&self.layout, &id).map_err(disk)?;
         }
         let dir = self.layout.workspace(&id).dir;
-        blocking(move || {
+        try_blocking(move || {
             let _held = held;
             remove_tree(&dir)
                 .map_err(|error| disk_fault(&error, format!("cannot remove {}", dir.display())))
@@ -259,22 +276,22 @@ impl Driver for LinuxDriver {
     async fn survey(&self, known: Known) -> Result<Survey, Fault> {
         let programs = reap::programs_in_use(&self.layout, &self.program, &known).await?;
         let layout = Arc::clone(&self.layout);
-        blocking(move || reap::survey(&layout, &known, programs.as_ref())).await
+        try_blocking(move || reap::survey(&layout, &known, programs.as_ref())).await
     }
 
     async fn condemn(&self, what: Condemn) -> Result<Option<Condemned>, Fault> {
         let layout = Arc::clone(&self.layout);
-        blocking(move || reap::condemn(&layout, what)).await
+        try_blocking(move || reap::condemn(&layout, what)).await
     }
 
     async fn condemned(&self) -> Result<Vec<Condemned>, Fault> {
         let layout = Arc::clone(&self.layout);
-        blocking(move || reap::condemned(&layout)).await
+        try_blocking(move || reap::condemned(&layout)).await
     }
 
     async fn reap(&self, condemned: Condemned, progress: Progress) -> Result<u64, Fault> {
         let layout = Arc::clone(&self.layout);
-        blocking(move || reap::reap(&layout, &condemned, &progress)).await
+        try_blocking(move || reap::reap(&layout, &condemned, &progress)).await
     }
 }
 
@@ -320,21 +337,4 @@ fn disk_fault(error: &io::Error, what: String) -> Fault {
         ),
     };
     Fault::new(code, format!("{what}: {error}"), hint)
-}
-
-/// Runs what blocks where it may block.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Fault> + Send + 'static,
-) -> Result<T, Fault> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(result) => result,
-        Err(error) => {
-            let hint = "see the daemon's log; `holm daemon status` names its directory";
-            Err(Fault::new(
-                Code::Internal,
-                format!("a part of the driver broke: {error}"),
-                hint,
-            ))
-        }
-    }
 }

@@ -44,7 +44,7 @@ pub fn main(request: &[u8]) -> ! {
     match done {
         Ok(()) => std::process::exit(0),
         Err(error) => {
-            eprintln!("{error}");
+            complain!("{error}");
             std::process::exit(1)
         }
     }

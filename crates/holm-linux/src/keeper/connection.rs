@@ -2,8 +2,9 @@
 
 use super::kept::Return;
 use super::{exec, inward, listening, registry::Registry};
-use crate::wire::{Answer, Op, Request, ServiceWish, control_frame, read_control};
+use crate::wire::{Answer, CodeSeen, Op, Request, ServiceWish, control_frame, read_control};
 use holm_engine::service::Services;
+use holm_engine::spec::{Egress, Service};
 use rustix::net::sockopt::socket_peercred;
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
@@ -23,11 +24,11 @@ pub fn serve(stream: UnixStream, registry: &Arc<Registry>) {
             return;
         };
         if let Err(error) = answer(stream, &registry) {
-            eprintln!("control connection: {error}");
+            complain!("control connection: {error}");
         }
     });
     if let Err(error) = spawned {
-        eprintln!("cannot serve a connection: {error}");
+        complain!("cannot serve a connection: {error}");
     }
 }
 
@@ -83,21 +84,9 @@ fn answer(mut stream: UnixStream, registry: &Registry) -> io::Result<()> {
             None => say(&stream, &Answer::Services(Services::default())),
         },
         Op::Service { name, wish } => say(&stream, &wished(registry, &name, wish)),
-        Op::React { wishes, code } => {
-            registry.tell_code(code);
-            let answer = match registry.services() {
-                Some(services) => services.react(wishes),
-                None => Answer::Refused("it is not started yet".to_owned()),
-            };
-            say(&stream, &answer)
-        }
-        Op::SetEgress(egress) => {
-            let answer = match registry.outside().set_egress(&egress) {
-                Ok(()) => Answer::Done,
-                Err(error) => Answer::Refused(format!("the rules cannot be changed: {error}")),
-            };
-            say(&stream, &answer)
-        }
+        Op::React { wishes, code } => say(&stream, &reacted(registry, wishes, code)),
+        Op::SetServices(declared) => say(&stream, &redeclared(registry, declared)),
+        Op::SetEgress(egress) => say(&stream, &other_rules(registry, &egress)),
         Op::DialOut { host, port } => {
             let ready = || {
                 say(&stream, &Answer::Dialled)?;
@@ -130,11 +119,37 @@ fn heard(stream: &mut UnixStream) -> io::Result<Option<Request>> {
     Ok(request)
 }
 
+fn reacted(registry: &Registry, wishes: Vec<(String, ServiceWish)>, code: CodeSeen) -> Answer {
+    registry.tell_code(code);
+    match registry.services() {
+        Some(services) => services.react(wishes),
+        None => Answer::Refused("it is not started yet".to_owned()),
+    }
+}
+
 fn wished(registry: &Registry, name: &str, wish: ServiceWish) -> Answer {
     match registry.services() {
         Some(services) => services.wish(name, wish),
-        None => Answer::Refused("it is not started yet".to_owned()),
+        None => not_yet(),
     }
+}
+
+fn other_rules(registry: &Registry, egress: &Egress) -> Answer {
+    match registry.outside().set_egress(egress) {
+        Ok(()) => Answer::Done,
+        Err(error) => Answer::Refused(format!("the rules cannot be changed: {error}")),
+    }
+}
+
+fn redeclared(registry: &Registry, declared: Vec<Service>) -> Answer {
+    match registry.services() {
+        Some(services) => services.declare(declared),
+        None => not_yet(),
+    }
+}
+
+fn not_yet() -> Answer {
+    Answer::Refused("it is not started yet".to_owned())
 }
 
 pub fn say(mut stream: &UnixStream, answer: &Answer) -> io::Result<()> {

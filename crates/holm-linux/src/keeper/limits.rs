@@ -43,7 +43,7 @@ pub fn make(plan: &LaunchPlan, dirs: &WorkspaceDirs) -> Result<Option<Group>, La
         None => None,
         Some(Ok(group)) => Some(group),
         Some(Err(error)) => {
-            eprintln!("no control group can be made: {error}");
+            complain!("no control group can be made: {error}");
             cgroup::sweep(dirs, PATIENCE).step(Part::Other, "remove half a control group")?;
             None
         }
@@ -87,7 +87,7 @@ impl Limits {
         let mut noticed = self.noticed.lock().unwrap_or_else(PoisonError::into_inner);
         if kills > noticed.kills {
             let new = kills - noticed.kills;
-            eprintln!("the memory limit was reached: {new} killed, {kills} so far");
+            complain!("the memory limit was reached: {new} killed, {kills} so far");
             *noticed = Noticed {
                 kills,
                 at: Some(Instant::now()),
@@ -107,7 +107,7 @@ impl Limits {
     /// Nothing runs any more.
     pub fn remove(&self, dirs: &WorkspaceDirs) {
         if let Err(error) = cgroup::sweep(dirs, PATIENCE) {
-            eprintln!("the control group stays: {error}");
+            complain!("the control group stays: {error}");
         }
     }
 }
@@ -138,7 +138,7 @@ pub fn watch_disk(registry: &Arc<Registry>, dirs: &WorkspaceDirs) -> io::Result<
             match watch.look(&registry.plan.program, &dir) {
                 Ok(false) => {}
                 Ok(true) => break,
-                Err(error) => eprintln!("the disk cannot be measured: {error}"),
+                Err(error) => complain!("the disk cannot be measured: {error}"),
             }
         }
         registry.end_because(DISK, GRACE);
@@ -195,7 +195,7 @@ impl Watch {
         self.allowed = now + elapsed * WALK_SHARE;
         self.pause = self.pause_for_room();
         if taken > self.limit {
-            eprintln!("{taken} bytes of disk are taken, {} may be", self.limit);
+            complain!("{taken} bytes of disk are taken, {} may be", self.limit);
         }
         Ok(taken > self.limit)
     }

@@ -19,6 +19,7 @@ pub mod record;
 mod registry;
 mod services;
 mod session;
+mod waiting;
 
 use crate::cgroup::{self, Group};
 use crate::launch::{self, Launched, descriptors};
@@ -63,7 +64,7 @@ pub fn main(files: &OsStr) -> ! {
             keeper.serve()
         }
         Err(failure) => {
-            eprintln!("cannot start: {failure}");
+            complain!("cannot start: {failure}");
             answer(&LaunchAnswer::Failed(failure));
             1
         }
@@ -344,10 +345,10 @@ impl Keeper {
             None => reason,
         };
         if !stopped {
-            eprintln!("ended: {reason}");
+            complain!("ended: {reason}");
         }
         if let Err(error) = write_last_run(&self.directories, Some(reason.to_owned()), None) {
-            eprintln!("cannot write down the end: {error}");
+            complain!("cannot write down the end: {error}");
         }
         limits.remove(&self.directories);
         if let Some(services) = self.registry.services() {

@@ -91,7 +91,7 @@ impl Moving {
         if self.failures >= MOST_FAILURES {
             self.let_through();
         } else if let Err(error) = self.start(registry) {
-            eprintln!("cannot start the mover: {error}");
+            complain!("cannot start the mover: {error}");
             self.failures += 1;
             self.fail_all();
         }
@@ -132,7 +132,7 @@ impl Moving {
         if let Some(listener) = &self.listener
             && let Err(error) = mover::fail_all(listener.as_fd(), &self.taken_up)
         {
-            eprintln!("cannot answer for the mover: {error}");
+            complain!("cannot answer for the mover: {error}");
         }
     }
 

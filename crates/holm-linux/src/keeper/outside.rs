@@ -113,7 +113,7 @@ impl Outside {
     /// Somebody wants to leave.
     pub fn wake(&self) {
         if let Err(error) = self.running() {
-            eprintln!("nothing can leave: {error}");
+            complain!("nothing can leave: {error}");
         }
     }
 
@@ -289,7 +289,10 @@ fn hear_refusals(gateway: &Gateway<Ground>, socket: &OwnedFd) {
             Ok((length, _)) => length,
             // Some were lost in a flood; they were refused all the same.
             Err(Errno::NOBUFS | Errno::INTR | Errno::AGAIN) => continue,
-            Err(error) => return eprintln!("refusals are not heard any more: {error}"),
+            Err(error) => {
+                complain!("refusals are not heard any more: {error}");
+                return;
+            }
         };
         for refused in packet::refusals(&buffer[..length]) {
             let is_tcp = match refused.protocol {

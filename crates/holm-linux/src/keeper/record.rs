@@ -132,7 +132,7 @@ impl Record {
 impl State {
     fn append(&mut self, path: &Path, line: &Value) {
         if let Err(error) = self.try_append(path, line) {
-            eprintln!("cannot write the record of egress: {error}");
+            complain!("cannot write the record of egress: {error}");
         }
     }
 

@@ -7,8 +7,9 @@
 use super::kept::{Door, Knock, Output, Return};
 use super::limits;
 use super::registry::{KILLED, Registry};
+use super::waiting::Waiting;
 use crate::wire::{Answer, ExecControl, channel, control_frame, frame, take_frame};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::termios::{Winsize, tcsetwinsize};
 use std::collections::VecDeque;
@@ -168,80 +169,40 @@ impl<'a> Session<'a> {
     }
 
     fn wait(&self) -> io::Result<Ready> {
-        let mut sources = Vec::with_capacity(7);
-        let mut roles: Vec<fn(&mut Ready)> = Vec::with_capacity(7);
-        let mut add = |source, role| {
-            sources.push(source);
-            roles.push(role);
-        };
+        let mut waiting = Waiting::<Ready>::new();
         if self.code.is_none() {
-            add(
-                PollFd::new(&self.exit, PollFlags::IN),
-                |ready: &mut Ready| {
-                    ready.exited = true;
-                },
-            );
+            waiting.add(&self.exit, PollFlags::IN, |ready| ready.exited = true);
         }
         if let Some(client) = &self.client {
-            add(PollFd::new(client, PollFlags::IN), |ready| {
-                ready.client_in = true;
-            });
+            waiting.add(client, PollFlags::IN, |ready| ready.client_in = true);
             if !self.outgoing.is_empty() {
-                add(PollFd::new(client, PollFlags::OUT), |ready| {
-                    ready.client_out = true;
-                });
+                waiting.add(client, PollFlags::OUT, |ready| ready.client_out = true);
             }
         }
         let door = self.kept.as_ref().map(|kept| kept.door.source());
         if let Some(door) = &door {
-            add(PollFd::new(door, PollFlags::IN), |ready| ready.door = true);
+            waiting.add(door, PollFlags::IN, |ready| ready.door = true);
         }
         if let Some(stdin) = &self.stdin
             && (!self.input.is_empty() || self.close_stdin)
         {
-            add(PollFd::new(stdin, PollFlags::OUT), |ready| {
-                ready.stdin = true;
-            });
+            waiting.add(stdin, PollFlags::OUT, |ready| ready.stdin = true);
         }
         let room = self.has_room();
         if let Some(stdout) = self.stdout.as_ref().filter(|_| room) {
-            add(PollFd::new(stdout, PollFlags::IN), |ready| {
-                ready.stdout = true;
-            });
+            waiting.add(stdout, PollFlags::IN, |ready| ready.stdout = true);
         }
         if let Some(stderr) = self.stderr.as_ref().filter(|_| room) {
-            add(PollFd::new(stderr, PollFlags::IN), |ready| {
-                ready.stderr = true;
-            });
+            waiting.add(stderr, PollFlags::IN, |ready| ready.stderr = true);
         }
-        match poll(&mut sources, self.time_left().as_ref()) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-        let mut ready = Ready::default();
-        for (source, role) in sources.iter().zip(roles) {
-            if !source.revents().is_empty() {
-                role(&mut ready);
-            }
-        }
-        Ok(ready)
+        let lost_until = self.kept.as_ref().and_then(|kept| kept.lost_until);
+        waiting.wait([self.deadline, lost_until].into_iter().flatten().min())
     }
 
     fn has_room(&self) -> bool {
         let held = self.kept.as_ref().map_or(0, |kept| kept.output.held());
         let waits = self.client.is_some() && self.outgoing.len() >= MOST_WAITING;
         held < MOST_KEPT && !waits
-    }
-
-    /// Until the next moment at which something is to be done.
-    fn time_left(&self) -> Option<Timespec> {
-        let lost_until = self.kept.as_ref().and_then(|kept| kept.lost_until);
-        let next = [self.deadline, lost_until].into_iter().flatten().min()?;
-        let left = next.saturating_duration_since(Instant::now());
-        Some(Timespec {
-            tv_sec: left.as_secs() as i64,
-            tv_nsec: i64::from(left.subsec_nanos()),
-        })
     }
 
     fn read_client(&mut self) {

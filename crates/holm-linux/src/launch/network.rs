@@ -38,7 +38,7 @@ pub fn policy(plan: &LaunchPlan, egress: &Egress, wall: Defence) -> Policy {
     match Policy::parse(&egress.mode, &egress.allow) {
         Ok(policy) => policy.with_machine(plan.machine.iter().copied()),
         Err(error) => {
-            eprintln!("nothing is allowed to leave: {error}");
+            complain!("nothing is allowed to leave: {error}");
             Policy::nothing()
         }
     }

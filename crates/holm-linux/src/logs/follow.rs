@@ -2,11 +2,12 @@
 //! that is slow holds up nobody; what was dropped before it came to it is said.
 
 use super::read::Position;
-use super::{FILES, Record, Stream, now, parse, path};
+use super::{FILES, Record, Stream, parse, path};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// At most so much is read at once.
 const CHUNK: usize = 1 << 20;
@@ -16,6 +17,8 @@ pub struct Follower {
     service: String,
     /// `None`: there was no file yet.
     position: Option<Position>,
+    /// Lines before the next one are gone, which is to be said.
+    has_missed: bool,
 }
 
 // === impl Follower ===
@@ -26,6 +29,7 @@ impl Follower {
             logs: logs.to_owned(),
             service: service.to_owned(),
             position,
+            has_missed: false,
         }
     }
 
@@ -35,23 +39,27 @@ impl Follower {
 
     /// What has come since; nothing when nothing has. Bounded: ask again.
     pub fn read(&mut self) -> io::Result<Vec<Record>> {
-        let mut records = Vec::new();
         loop {
             let Some(position) = &mut self.position else {
                 match self.oldest()? {
                     Some(file) => self.position = Some(Position { file, offset: 0 }),
-                    None => return Ok(records),
+                    None => return Ok(Vec::new()),
                 }
                 continue;
             };
             // Asked before it is read: what is turned in between is read the next time.
             let inode = position.file.metadata()?.ino();
             let is_written_to = age_of(&self.logs, &self.service, inode)? == Some(0);
-            records.extend(position.read()?);
+            let mut records = position.read()?;
+            if let Some(first) = records.first()
+                && std::mem::take(&mut self.has_missed)
+            {
+                records.insert(0, missed(first.time));
+            }
             if !records.is_empty() || is_written_to {
                 return Ok(records);
             }
-            match self.next(inode, &mut records)? {
+            match self.next(inode)? {
                 Some(file) => self.position = Some(Position { file, offset: 0 }),
                 None => return Ok(records),
             }
@@ -59,32 +67,30 @@ impl Follower {
     }
 
     /// The file after the one that was read to its end.
-    fn next(&self, inode: u64, records: &mut Vec<Record>) -> io::Result<Option<File>> {
-        match age_of(&self.logs, &self.service, inode)? {
-            Some(0) => Ok(None),
-            Some(age) => opened(&path(&self.logs, &self.service, age - 1)),
-            None => {
-                let oldest = self.oldest()?;
-                if oldest.is_some() {
-                    records.push(Record {
-                        time: now(),
-                        stream: Stream::Holm,
-                        text: b"[lines were left out: the log is written faster than it is read]"
-                            .to_vec(),
-                    });
-                }
-                Ok(oldest)
+    fn next(&mut self, inode: u64) -> io::Result<Option<File>> {
+        loop {
+            let age = age_of(&self.logs, &self.service, inode)?;
+            let found = match age {
+                Some(0) => return Ok(None),
+                Some(age) => opened(&path(&self.logs, &self.service, age - 1))?,
+                None => break,
+            };
+            // Turned in between, it would be the one after the next.
+            if age_of(&self.logs, &self.service, inode)? == age {
+                return Ok(found);
             }
         }
+        self.has_missed = true;
+        self.oldest()
     }
 
+    /// From the newest on: what becomes older meanwhile is not missed.
     fn oldest(&self) -> io::Result<Option<File>> {
-        for age in (0..FILES).rev() {
-            if let Some(file) = opened(&path(&self.logs, &self.service, age))? {
-                return Ok(Some(file));
-            }
+        let mut oldest = None;
+        for age in 0..FILES {
+            oldest = opened(&path(&self.logs, &self.service, age))?.or(oldest);
         }
-        Ok(None)
+        Ok(oldest)
     }
 }
 
@@ -100,6 +106,15 @@ impl Position {
         self.offset += end as u64;
         let lines = text[..end].split(|byte| *byte == b'\n');
         Ok(lines.filter_map(parse).collect())
+    }
+}
+
+/// Said at the time of what comes next, so that it stands before it wherever lines are sorted.
+fn missed(time: Duration) -> Record {
+    Record {
+        time,
+        stream: Stream::Holm,
+        text: b"[lines were left out: the log is written faster than it is read]".to_vec(),
     }
 }
 

@@ -48,7 +48,7 @@ pub fn main() -> ! {
     let code = match set_up(listener, init, taken_up).and_then(|mover| mover.serve()) {
         Ok(()) => 0,
         Err(error) => {
-            eprintln!("the mover ended: {error}");
+            complain!("the mover ended: {error}");
             1
         }
     };

@@ -1,7 +1,7 @@
 //! Why a part is missing and how to get it, and what else of the machine matters.
 
 use super::{Check, Status};
-use crate::cgroup;
+use crate::cgroup::{self, Place};
 use crate::wire::{LaunchFailure, Part};
 use holm_engine::Isolation;
 use std::fs;
@@ -92,9 +92,8 @@ pub fn host_limits(data_dir: &Path) -> Vec<Check> {
     vec![inotify(), disk(data_dir)]
 }
 
-/// What control groups kept in a trial workspace. Another daemon may have other rights: one that
-/// systemd or root started.
-pub fn control_groups(isolation: &Isolation) -> Check {
+/// What control groups kept in a trial workspace.
+pub fn control_groups(isolation: &Isolation, groups: &Result<Place, String>) -> Check {
     let kept = [
         ("memory", &isolation.limits.memory),
         ("cpus", &isolation.limits.cpus),
@@ -106,7 +105,7 @@ pub fn control_groups(isolation: &Isolation) -> Check {
         chosen.map(|(name, _)| *name).collect()
     };
     let (kept, unkept) = (names(true).join(", "), names(false).join(", "));
-    let detail = match (&isolation.cgroup, cgroup::find()) {
+    let detail = match (&isolation.cgroup, groups) {
         (Some(version), _) if unkept.is_empty() => format!("{version} limits {kept}"),
         (Some(version), _) => format!("{version} limits {kept} but not {unkept}"),
         (None, Err(why)) => format!("none: {why}; limits of memory and cpus cannot be kept"),

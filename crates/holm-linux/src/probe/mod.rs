@@ -4,9 +4,11 @@
 mod explain;
 mod trial;
 
+use crate::cgroup::{self, Place};
 use crate::wire::Part;
 use explain::{control_groups, fix_for, host_limits};
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 
 /// One thing that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +21,16 @@ pub struct Check {
     pub fix: Option<String>,
     /// Without it nothing starts.
     pub required: bool,
+}
+
+/// What workspaces are made with. Who asks for them and the daemon that makes them may have
+/// different ones: systemd or root may have given the daemon groups that a shell has not.
+#[derive(Clone, Debug)]
+pub struct Means {
+    /// holm itself.
+    pub program: PathBuf,
+    /// Where control groups may be made, or why nowhere.
+    pub groups: Result<Place, String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,11 +54,28 @@ const PARTS: [(&str, &[Part]); 8] = [
 
 /// Looks at everything. `data_dir` is where workspaces would be; what is missing there is made
 /// and taken away again.
-pub fn doctor(data_dir: &Path) -> Vec<Check> {
-    let mut checks = vec![kernel(), git()];
-    checks.extend(isolation(data_dir));
+pub fn doctor(data_dir: &Path, means: &Means) -> Vec<Check> {
+    let mut checks = basics();
+    checks.extend(isolation(data_dir, means));
     checks.extend(host_limits(data_dir));
     checks
+}
+
+/// What both the daemon and who talks to it need.
+pub fn basics() -> Vec<Check> {
+    vec![kernel(), git()]
+}
+
+// === impl Means ===
+
+impl Means {
+    /// What a daemon would have that this process became.
+    pub fn own() -> io::Result<Self> {
+        Ok(Self {
+            program: std::env::current_exe()?,
+            groups: cgroup::find(),
+        })
+    }
 }
 
 // === impl Status ===
@@ -103,8 +132,8 @@ fn git() -> Check {
 }
 
 /// One check per part, from one trial: parts before the one that failed are shown to work.
-fn isolation(data_dir: &Path) -> Vec<Check> {
-    let trial = trial::run(data_dir);
+fn isolation(data_dir: &Path, means: &Means) -> Vec<Check> {
+    let trial = trial::run(data_dir, means);
     let mut checks = Vec::new();
     let mut failed = false;
     for (name, parts) in PARTS {
@@ -142,7 +171,7 @@ fn isolation(data_dir: &Path) -> Vec<Check> {
     match trial {
         Ok(isolation) => {
             checks.push(landlock(isolation.landlock));
-            checks.push(control_groups(&isolation));
+            checks.push(control_groups(&isolation, &means.groups));
         }
         Err(failure) if !failed => checks.push(Check {
             name: "a trial workspace",

@@ -1,6 +1,7 @@
 //! A throw-away workspace with nothing in it: made, looked at, ended, removed.
 
-use crate::cgroup::{self, Limits};
+use super::Means;
+use crate::cgroup::Limits;
 use crate::driver::{make_directories, remove_tree};
 use crate::keeper;
 use crate::launch::Stepped;
@@ -25,7 +26,7 @@ const TRIED: Limits = Limits {
 };
 
 /// What is in force in it, or what stood in the way.
-pub fn run(data_dir: &Path) -> Result<Isolation, LaunchFailure> {
+pub fn run(data_dir: &Path, means: &Means) -> Result<Isolation, LaunchFailure> {
     let id = WorkspaceId::random();
     let missing: Vec<&Path> = data_dir
         .ancestors()
@@ -39,7 +40,7 @@ pub fn run(data_dir: &Path) -> Result<Isolation, LaunchFailure> {
     };
     let result = make(&dirs)
         .step(Part::Other, &format!("write to {}", data_dir.display()))
-        .and_then(|()| launch(&dirs, &id));
+        .and_then(|()| launch(&dirs, &id, means));
     // What stays behind is only an empty directory of ours.
     let _ = remove_tree(&dir);
     for made in missing {
@@ -54,8 +55,11 @@ fn make(dirs: &WorkspaceDirs) -> io::Result<()> {
     fs::create_dir(dirs.dir.join("base"))
 }
 
-fn launch(dirs: &WorkspaceDirs, id: &WorkspaceId) -> Result<Isolation, LaunchFailure> {
-    let program = std::env::current_exe().step(Part::Other, "find holm itself")?;
+fn launch(
+    dirs: &WorkspaceDirs,
+    id: &WorkspaceId,
+    means: &Means,
+) -> Result<Isolation, LaunchFailure> {
     let base = dirs.dir.join("base");
     let plan = LaunchPlan {
         version: VERSION,
@@ -70,14 +74,14 @@ fn launch(dirs: &WorkspaceDirs, id: &WorkspaceId) -> Result<Isolation, LaunchFai
         objects: base,
         dir: dirs.dir.clone(),
         socket: dirs.socket.clone(),
-        program: program.clone(),
+        program: means.program.clone(),
         shown: Vec::new(),
         protected: vec!["protected".to_owned()],
         nested: false,
         environment: Vec::new(),
         limits: TRIED,
         disk: None,
-        groups: cgroup::find().ok(),
+        groups: means.groups.clone().ok(),
         required: Vec::new(),
         forgone: Vec::new(),
         network: Default::default(),
@@ -88,7 +92,7 @@ fn launch(dirs: &WorkspaceDirs, id: &WorkspaceId) -> Result<Isolation, LaunchFai
     };
     let step = "run a trial workspace";
     let log = fs::File::create(dirs.keeper_log()).step(Part::Other, step)?;
-    let mut child = keeper::command(&program, log)
+    let mut child = keeper::command(&means.program, log)
         .spawn()
         .step(Part::Other, step)?;
     let talk = || -> io::Result<LaunchAnswer> {

@@ -388,7 +388,7 @@ impl<I> Shared<I> {
                 let status = StatusCode::SERVICE_UNAVAILABLE;
                 self.page(status, "busy", format!("{site} is busy"), sentence(failed))
             }
-            Failed::NoAnswer(NoAnswer::SlowHead) => {
+            Failed::NoAnswer(NoAnswer::SlowHead(_)) => {
                 let status = StatusCode::GATEWAY_TIMEOUT;
                 self.page(
                     status,

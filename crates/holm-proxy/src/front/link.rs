@@ -27,6 +27,9 @@ pub struct Link {
     /// Gone when it is over.
     connection: Option<Driven>,
     heard: Heard,
+    /// How long the head of an answer may take once it has begun. Before that, a server may think
+    /// for as long as it likes (long polling, a debugger).
+    head_limit: Duration,
     /// When it was last put aside.
     pub idle_since: Instant,
 }
@@ -49,13 +52,9 @@ pub enum NoAnswer {
     Unsent(Box<Request<Upload>>),
     #[error("the answer is not HTTP")]
     Broken(#[source] hyper::Error),
-    #[error("the head of the answer did not end within {} seconds", HEAD_LIMIT.as_secs())]
-    SlowHead,
+    #[error("the head of the answer did not end within {} seconds", .0.as_secs())]
+    SlowHead(Duration),
 }
-
-/// How long the head of an answer may take once it has begun. Before that, a server may think for
-/// as long as it likes (long polling, a debugger).
-const HEAD_LIMIT: Duration = Duration::from_secs(30);
 
 /// How long the rest of an upload may take whose answer is complete.
 const REST_LIMIT: Duration = Duration::from_secs(60);
@@ -66,7 +65,7 @@ pub const LARGEST_READ: usize = 256 << 10;
 // === impl Link ===
 
 impl Link {
-    pub async fn open(wire: Wire, heard: Heard) -> hyper::Result<Self> {
+    pub async fn open(wire: Wire, heard: Heard, head_limit: Duration) -> hyper::Result<Self> {
         let (sender, connection) = http1::Builder::new()
             .max_buf_size(LARGEST_READ)
             .handshake(TokioIo::new(wire))
@@ -75,6 +74,7 @@ impl Link {
             sender,
             connection: Some(Box::pin(connection.with_upgrades())),
             heard,
+            head_limit,
             idle_since: Instant::now(),
         };
         // It takes the first request only after it was driven once.
@@ -100,6 +100,7 @@ impl Link {
     pub async fn send(&mut self, request: Request<Upload>) -> Result<Response<Incoming>, NoAnswer> {
         self.heard.forget();
         let (connection, heard) = (&mut self.connection, &self.heard);
+        let head_limit = self.head_limit;
         let mut answer = pin!(self.sender.try_send_request(request));
         let mut limit: Option<Pin<Box<tokio::time::Sleep>>> = None;
         poll_fn(|context| {
@@ -111,14 +112,14 @@ impl Link {
                 return Poll::Ready(answer.map_err(NoAnswer::from));
             }
             if heard.anything() {
-                let begun = || Box::pin(tokio::time::sleep(HEAD_LIMIT));
+                let begun = || Box::pin(tokio::time::sleep(head_limit));
                 if limit
                     .get_or_insert_with(begun)
                     .as_mut()
                     .poll(context)
                     .is_ready()
                 {
-                    return Poll::Ready(Err(NoAnswer::SlowHead));
+                    return Poll::Ready(Err(NoAnswer::SlowHead(head_limit)));
                 }
             }
             Poll::Pending

@@ -17,6 +17,7 @@ mod request;
 mod response;
 pub mod route;
 mod tunnel;
+mod turns;
 mod wire;
 
 pub use generation::Generation;
@@ -29,11 +30,13 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use pool::Pool;
 use request::Arrival;
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use turns::Turns;
 
 /// Told whenever a workspace is used, and again every few seconds while bytes flow.
 pub type Used = Arc<dyn Fn(&WorkspaceId) + Send + Sync>;
@@ -54,6 +57,9 @@ pub struct Limits {
     pub clients: usize,
     /// Requests and tunnels of one workspace.
     pub per_workspace: usize,
+    /// How long a client may take to say what it wants and a connection may be idle; and how long
+    /// the head of a server's answer may take once it has begun.
+    pub head: Duration,
 }
 
 /// One front door; clones share everything.
@@ -68,7 +74,7 @@ struct Shared<I> {
     limits: Limits,
 }
 
-/// How long a client may take to say what it wants, and how long a connection may be idle.
+/// What [`Limits::head`] is.
 const HEAD_LIMIT: Duration = Duration::from_secs(30);
 
 /// What every HTTP/2 connection begins with.
@@ -96,6 +102,7 @@ impl Limits {
         Self {
             clients: (files / 3).clamp(64, 4096),
             per_workspace: (files / 8).clamp(32, 1024),
+            head: HEAD_LIMIT,
         }
     }
 }
@@ -111,7 +118,7 @@ impl<I> Clone for Front<I> {
 impl<I: Inside> Front<I> {
     /// For a door that listens on the port `door`.
     pub fn new(inside: I, table: Table, hooks: Hooks, door: u16, limits: Limits) -> Self {
-        let pool = Pool::new(inside, Arc::clone(&hooks.used), limits.per_workspace);
+        let pool = Pool::new(inside, Arc::clone(&hooks.used), limits);
         Self(Arc::new(Shared {
             table,
             pool,
@@ -159,35 +166,71 @@ impl<I: Inside> Front<I> {
     async fn connection(&self, stream: TcpStream, arrival: Arrival) {
         // Slow without it, not wrong.
         let _ = stream.set_nodelay(true);
-        let version = tokio::time::timeout(HEAD_LIMIT, version(&stream)).await;
+        let version = tokio::time::timeout(self.0.limits.head, version(&stream)).await;
         let Ok(Ok(version)) = version else {
             return;
         };
-        let arrival = Arc::new(arrival);
+        let (arrival, turns) = (Arc::new(arrival), Turns::default());
+        let counted = turns.clone();
         let service = service_fn(move |request| {
             let (shared, arrival) = (Arc::clone(&self.0), Arc::clone(&arrival));
-            async move { shared.handle(request, &arrival).await }
+            let turn = counted.begin();
+            async move {
+                let answer = shared.handle(request, &arrival).await;
+                answer.map(|answer| answer.map(|body| body.of(turn)))
+            }
         });
         let io = TokioIo::new(stream);
-        // Whatever ends a connection early was the client's wish or the client's fault.
-        let _ = match version {
+        match version {
             Version::Http1 => {
-                http1::Builder::new()
+                // Whatever ends a connection early was the client's wish or the client's fault.
+                let _ = http1::Builder::new()
                     .timer(TokioTimer::new())
-                    .header_read_timeout(HEAD_LIMIT)
+                    .header_read_timeout(self.0.limits.head)
                     .max_buf_size(link::LARGEST_READ)
                     .serve_connection(io, service)
                     .with_upgrades()
-                    .await
+                    .await;
             }
             Version::Http2 => {
-                http2::Builder::new(TokioExecutor::new())
+                let connection = http2::Builder::new(TokioExecutor::new())
                     .timer(TokioTimer::new())
                     .adaptive_window(true)
-                    .serve_connection(io, service)
-                    .await
+                    .serve_connection(io, service);
+                let mut connection = pin!(connection);
+                let limit = self.0.limits.head;
+                loop {
+                    match drive_for(limit, connection.as_mut(), &turns).await {
+                        Driven::Used => {}
+                        Driven::Ended => break,
+                        Driven::Idle => {
+                            // First a word to the client, then, whether it listens or not, the end.
+                            connection.as_mut().graceful_shutdown();
+                            let _ = tokio::time::timeout(limit, connection).await;
+                            break;
+                        }
+                    }
+                }
             }
         };
+    }
+}
+
+/// What became of a connection for a while.
+enum Driven {
+    Ended,
+    /// Nothing was asked on it.
+    Idle,
+    Used,
+}
+
+/// Drives a connection for so long.
+async fn drive_for(limit: Duration, connection: impl Future, turns: &Turns) -> Driven {
+    let before = turns.idle_after();
+    match tokio::time::timeout(limit, connection).await {
+        Ok(_) => Driven::Ended,
+        Err(_) if before.is_some() && turns.idle_after() == before => Driven::Idle,
+        Err(_) => Driven::Used,
     }
 }
 

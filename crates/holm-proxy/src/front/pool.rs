@@ -3,10 +3,10 @@
 //! They belong to a workspace id and a port, so a label that is used again never finds the
 //! connections of the one who had it before.
 
-use super::Used;
 use super::link::{Condition, Link, NoAnswer, Upload};
 use super::relay::Relay;
 use super::wire::Wire;
+use super::{Limits, Used};
 use crate::table::Inside;
 use holm_core::WorkspaceId;
 use http_body_util::Empty;
@@ -25,7 +25,7 @@ pub struct Pool<I> {
     inside: I,
     used: Used,
     shelves: Arc<Shelves>,
-    most_active: usize,
+    limits: Limits,
 }
 
 /// What is open and not in use, of all workspaces.
@@ -87,13 +87,13 @@ const FRESH: Duration = Duration::from_millis(500);
 // === impl Pool ===
 
 impl<I: Inside> Pool<I> {
-    pub fn new(inside: I, used: Used, most_active: usize) -> Self {
+    pub fn new(inside: I, used: Used, limits: Limits) -> Self {
         let shelves = Arc::new(Shelves::default());
         Self {
             inside,
             used,
             shelves,
-            most_active,
+            limits,
         }
     }
 
@@ -119,16 +119,17 @@ impl<I: Inside> Pool<I> {
             }
         };
         let permit = Permit(active);
-        match permit.0.fetch_add(1, Ordering::Relaxed) < self.most_active {
+        let most = self.limits.per_workspace;
+        match permit.0.fetch_add(1, Ordering::Relaxed) < most {
             true => Ok(permit),
-            false => Err(Failed::TooMany(self.most_active)),
+            false => Err(Failed::TooMany(most)),
         }
     }
 
     /// A connection on which nothing was sent yet.
     pub async fn fresh(&self, id: &WorkspaceId, port: u16) -> Result<Link, Failed> {
         let (wire, heard) = self.wire(id, port).await?;
-        let opened = Link::open(wire, heard).await;
+        let opened = Link::open(wire, heard, self.limits.head).await;
         opened.map_err(|error| Failed::NoAnswer(NoAnswer::Broken(error)))
     }
 

@@ -2,6 +2,7 @@
 
 use super::link::{Condition, Link};
 use super::pool::{Permit, Place};
+use super::turns::Turn;
 use bytes::Bytes;
 use hyper::Response;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
@@ -12,6 +13,7 @@ pub struct Relay {
     kind: Kind,
     /// Kept until the answer has ended.
     _permit: Option<Permit>,
+    _turn: Option<Turn>,
 }
 
 enum Kind {
@@ -38,6 +40,7 @@ impl Relay {
         Self {
             kind: Kind::Own(text),
             _permit: None,
+            _turn: None,
         }
     }
 
@@ -55,6 +58,7 @@ impl Relay {
                 has_ended: false,
             }),
             _permit: Some(permit),
+            _turn: None,
         })
     }
 
@@ -62,6 +66,15 @@ impl Relay {
         Self {
             kind: Kind::Multiplexed(body),
             _permit: Some(permit),
+            _turn: None,
+        }
+    }
+
+    /// The answer to this request of a client, which is under way until it has ended.
+    pub fn of(self, turn: Turn) -> Self {
+        Self {
+            _turn: Some(turn),
+            ..self
         }
     }
 }

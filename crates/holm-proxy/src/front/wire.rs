@@ -2,6 +2,7 @@
 //! the way: that the other side said something, and that the workspace is in use.
 
 use super::Used;
+use crate::traffic;
 use holm_core::WorkspaceId;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -70,9 +71,8 @@ impl AsyncRead for Wire {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        let polled = Pin::new(&mut self.stream).poll_read(context, buffer);
-        if buffer.filled().len() > before {
+        let (polled, heard) = traffic::read_and_tell(&mut self.stream, context, buffer);
+        if heard == traffic::Heard::Something {
             self.heard.0.store(true, Ordering::Relaxed);
             self.note_use();
         }

@@ -147,7 +147,7 @@ impl<S: Surroundings> Gateway<S> {
         let _ = (inside.set_nodelay(true), outside.set_nodelay(true));
         let mut carried = Relayed::default();
         let is_cut = tokio::select! {
-            () = relay::tcp(&mut inside, &mut outside, &self.0.buffers, &mut carried) => false,
+            () = relay::both(&mut inside, &mut outside, &self.0.buffers, &mut carried) => false,
             () = open.cut.notified() => true,
         };
         if is_cut {
@@ -306,7 +306,7 @@ impl<S: Surroundings> Outward<S> {
         let (gateway, open) = (&registered.gateway, &registered.open);
         let mut carried = Relayed::default();
         let is_cut = tokio::select! {
-            () = relay::unix(&mut inside, &mut stream, &gateway.0.buffers, &mut carried) => false,
+            () = relay::both(&mut inside, &mut stream, &gateway.0.buffers, &mut carried) => false,
             () = open.cut.notified() => true,
         };
         if is_cut {

@@ -37,10 +37,27 @@ pub struct Relayed {
     bytes_out: u64,
 }
 
+/// A stream whose two directions are used at once.
+pub trait Stream {
+    fn halves(&mut self) -> (impl Source + Send, impl AsyncWrite + Send + Unpin);
+}
+
 /// One direction's source.
-trait Source {
-    async fn readable(&self) -> io::Result<()>;
+pub trait Source {
+    fn readable(&self) -> impl Future<Output = io::Result<()>> + Send;
     fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize>;
+}
+
+impl Stream for TcpStream {
+    fn halves(&mut self) -> (impl Source + Send, impl AsyncWrite + Send + Unpin) {
+        self.split()
+    }
+}
+
+impl Stream for UnixStream {
+    fn halves(&mut self) -> (impl Source + Send, impl AsyncWrite + Send + Unpin) {
+        self.split()
+    }
 }
 
 impl Source for tcp::ReadHalf<'_> {
@@ -63,32 +80,15 @@ impl Source for unix::ReadHalf<'_> {
     }
 }
 
-pub async fn tcp(
-    inside: &mut TcpStream,
-    outside: &mut TcpStream,
+/// Carries until both directions have ended.
+pub async fn both(
+    inside: &mut impl Stream,
+    outside: &mut impl Stream,
     buffers: &Buffers,
     relayed: &mut Relayed,
 ) {
-    let (from_inside, to_inside) = inside.split();
-    let (from_outside, to_outside) = outside.split();
-    let Relayed {
-        bytes_in,
-        bytes_out,
-    } = relayed;
-    tokio::join!(
-        copy(from_inside, to_outside, buffers, buffers.out(bytes_out)),
-        copy(from_outside, to_inside, buffers, buffers.inward(bytes_in)),
-    );
-}
-
-pub async fn unix(
-    inside: &mut UnixStream,
-    outside: &mut TcpStream,
-    buffers: &Buffers,
-    relayed: &mut Relayed,
-) {
-    let (from_inside, to_inside) = inside.split();
-    let (from_outside, to_outside) = outside.split();
+    let (from_inside, to_inside) = inside.halves();
+    let (from_outside, to_outside) = outside.halves();
     let Relayed {
         bytes_in,
         bytes_out,

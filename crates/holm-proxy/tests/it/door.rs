@@ -54,6 +54,15 @@ impl Door {
     }
 
     pub async fn with(workspaces: &[(&str, u16)], generation: Generation) -> Self {
+        Self::open(workspaces, generation, Limits::for_files(20_000)).await
+    }
+
+    /// With less room than a real one, so that it is soon full.
+    pub async fn limited(workspaces: &[(&str, u16)], limits: Limits) -> Self {
+        Self::open(workspaces, Generation::First, limits).await
+    }
+
+    async fn open(workspaces: &[(&str, u16)], generation: Generation, limits: Limits) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let table = Table::default();
@@ -71,13 +80,7 @@ impl Door {
             }),
             generations: Arc::new(move |_, _| generation),
         };
-        let front = Front::new(
-            here.clone(),
-            table.clone(),
-            hooks,
-            port,
-            Limits::for_files(20_000),
-        );
+        let front = Front::new(here.clone(), table.clone(), hooks, port, limits);
         tokio::spawn(front.serve(vec![listener]));
         Self {
             port,

@@ -1,11 +1,13 @@
 //! Servers and clients that do not play by the rules (attacks 98, 99).
 
 use crate::door::{Door, answers, echo, read_head, read_to_end, server, status, within};
+use holm_proxy::front::Limits;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 #[tokio::test]
-async fn what_a_client_claims_does_not_pass() {
+async fn attack_98_what_a_client_claims_does_not_pass() {
     let door = Door::new(&[("a", echo().await)]).await;
     let forged = "X-Forwarded-For: 203.0.113.1\r\nForwarded: for=203.0.113.1\r\nX-Real-IP: 203.0.113.1\r\n\
                   x_forwarded_for: 203.0.113.1\r\nX-Forwarded-Proto: https\r\nHolm-Identity: root\r\n\
@@ -32,7 +34,7 @@ async fn what_a_client_claims_does_not_pass() {
 }
 
 #[tokio::test]
-async fn what_a_workspace_must_not_say_does_not_pass() {
+async fn attack_98_what_a_workspace_must_not_say_does_not_pass() {
     let answer =
         b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nStrict-Transport-Security: max-age=9\r\n\
         Clear-Site-Data: \"*\"\r\nAlt-Svc: h2=\":1\"\r\nSet-Cookie: a=1; Domain=localhost\r\n\
@@ -57,7 +59,7 @@ async fn what_a_workspace_must_not_say_does_not_pass() {
 }
 
 #[tokio::test]
-async fn a_hostile_server_is_an_error_page_and_others_go_on() {
+async fn attack_99_a_hostile_server_is_an_error_page_and_others_go_on() {
     let endless = server(|mut stream| async move {
         read_head(&mut stream).await;
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n").await;
@@ -110,7 +112,7 @@ async fn a_hostile_server_is_an_error_page_and_others_go_on() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_too_short_is_cut_and_never_complete() {
+async fn attack_99_an_answer_that_is_too_short_is_cut_and_never_complete() {
     let short = server(|mut stream| async move {
         read_head(&mut stream).await;
         let _ = stream
@@ -126,7 +128,7 @@ async fn an_answer_that_is_too_short_is_cut_and_never_complete() {
 
 /// What a server sends after its answer must not become the answer to the next request.
 #[tokio::test]
-async fn an_answer_that_is_too_long_is_not_the_next_one() {
+async fn attack_99_an_answer_that_is_too_long_is_not_the_next_one() {
     let long = answers(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nfirstHTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged");
     let door = Door::new(&[("a", long.await)]).await;
     for _ in 0..20 {
@@ -191,4 +193,80 @@ async fn a_workspace_has_a_limit_and_others_do_not_notice() {
         }
     })
     .await;
+}
+
+/// A head that is begun and never ended.
+#[tokio::test]
+async fn attack_99_a_slow_head_is_given_up_and_a_server_that_thinks_is_not() {
+    let slow = server(|mut stream| async move {
+        read_head(&mut stream).await;
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nX-Part: ").await;
+        std::future::pending::<()>().await;
+    });
+    // Answers when the slow one has been given up, however long that takes.
+    let (given_up, is_given_up) = tokio::sync::watch::channel(false);
+    let thinks = server(move |mut stream| {
+        let mut is_given_up = is_given_up.clone();
+        async move {
+            read_head(&mut stream).await;
+            let _ = is_given_up.wait_for(|given_up| *given_up).await;
+            let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood";
+            let _ = stream.write_all(answer).await;
+        }
+    });
+    let limits = Limits {
+        head: Duration::from_millis(200),
+        ..Limits::for_files(20_000)
+    };
+    let door = Door::limited(&[("slow", slow.await), ("thinks", thinks.await)], limits).await;
+    let mut waiting = door.connect().await;
+    let request = b"GET / HTTP/1.1\r\nHost: web.thinks.localhost\r\nConnection: close\r\n\r\n";
+    waiting.write_all(request).await.unwrap();
+    let answer = door.get("web.slow.localhost", "").await;
+    assert_eq!(status(&answer), 504, "{answer}");
+    given_up.send_replace(true);
+    assert!(read_to_end(&mut waiting).await.ends_with("good"));
+}
+
+/// Clients that say half of what they want take all room at the door, and give it back.
+#[tokio::test]
+async fn a_flood_of_half_heads_holds_the_door_for_a_time_and_no_longer() {
+    const GOOD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood";
+    let good = answers(GOOD).await;
+    let limits = Limits {
+        clients: 8,
+        head: Duration::from_millis(200),
+        ..Limits::for_files(20_000)
+    };
+    // Without an end to it, nobody gets in any more.
+    let endless = Limits {
+        head: Duration::from_secs(3600),
+        ..limits
+    };
+    for (limits, is_served) in [(endless, false), (limits, true)] {
+        let door = Door::limited(&[("good", good)], limits).await;
+        let mut flood = Vec::new();
+        for _ in 0..100 {
+            let mut stream = door.connect().await;
+            let half = b"GET / HTTP/1.1\r\nHost: web.good.local";
+            stream.write_all(half).await.unwrap();
+            flood.push(stream);
+        }
+        assert_eq!(door.here.dialled.load(Ordering::Relaxed), 0);
+        let mut client = door.connect().await;
+        let request = b"GET / HTTP/1.1\r\nHost: web.good.localhost\r\nConnection: close\r\n\r\n";
+        client.write_all(request).await.unwrap();
+        match is_served {
+            true => assert!(read_to_end(&mut client).await.ends_with("good")),
+            // Behind as many rounds as the served one has to wait.
+            false => {
+                let mut byte = [0];
+                let rounds = Duration::from_millis(200 * 100 / 8);
+                let answer = tokio::time::timeout(rounds, client.read(&mut byte)).await;
+                assert!(answer.is_err(), "{answer:?}");
+                drop(flood);
+                assert!(read_to_end(&mut client).await.ends_with("good"));
+            }
+        }
+    }
 }

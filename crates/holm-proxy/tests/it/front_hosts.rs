@@ -31,7 +31,7 @@ async fn every_name_leads_to_its_workspace() {
 }
 
 #[tokio::test]
-async fn every_other_host_leads_nowhere() {
+async fn attack_93_107_every_other_host_leads_nowhere() {
     let door = Door::new(&[("a", answers(A).await)]).await;
     let port = door.port;
     let long = format!("{}.localhost", "a".repeat(8192));
@@ -153,7 +153,7 @@ async fn nobody_listening_is_a_page_that_waits() {
 }
 
 #[tokio::test]
-async fn pages_of_others_are_refused_and_its_own_pass() {
+async fn attack_103_pages_of_others_are_refused_and_its_own_pass() {
     let door = Door::new(&[("a", echo().await), ("b", echo().await)]).await;
     let port = door.port;
     for foreign in [
@@ -187,7 +187,7 @@ async fn pages_of_others_are_refused_and_its_own_pass() {
 }
 
 #[tokio::test]
-async fn a_preview_that_leads_to_itself_ends() {
+async fn attack_100_a_preview_that_leads_to_itself_ends() {
     let door = Door::new(&[("a", 1)]).await;
     let mut islands = door.table.snapshot().to_vec();
     islands[0].ports[0].port = door.port;

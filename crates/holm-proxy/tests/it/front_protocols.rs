@@ -1,7 +1,8 @@
 //! HTTP/2 to the door, and gRPC through it.
 
-use crate::door::{Door, echo, within};
+use crate::door::{Door, answers, echo, read_head, read_to_end, server, within};
 use bytes::Bytes;
+use holm_proxy::front::Limits;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
 use hyper::client::conn::http2 as client;
@@ -11,6 +12,8 @@ use hyper::service::service_fn;
 use hyper::{Request, Response, Version};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use std::convert::Infallible;
+use std::time::Duration;
+use tokio::io::AsyncWriteExt;
 
 async fn connect(door: &Door) -> client::SendRequest<Full<Bytes>> {
     let stream = TokioIo::new(door.connect().await);
@@ -112,4 +115,48 @@ async fn grpc_passes_with_its_trailers() {
         door.here.dialled.load(std::sync::atomic::Ordering::Relaxed),
         1
     );
+}
+
+/// Clients that speak HTTP/2 and then ask for nothing give the door's room back as others do.
+#[tokio::test]
+async fn idle_http2_clients_do_not_hold_the_door_and_waiting_ones_are_not_cut() {
+    let (go_on, may_go_on) = tokio::sync::watch::channel(false);
+    let slow = server(move |mut stream| {
+        let mut may_go_on = may_go_on.clone();
+        async move {
+            read_head(&mut stream).await;
+            let head = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n";
+            let _ = stream.write_all(head).await;
+            let _ = may_go_on.wait_for(|go_on| *go_on).await;
+            let _ = stream.write_all(b"slow").await;
+        }
+    });
+    let good = answers(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood");
+    let limits = Limits {
+        clients: 8,
+        head: Duration::from_millis(200),
+        ..Limits::for_files(20_000)
+    };
+    let door = Door::limited(&[("slow", slow.await), ("good", good.await)], limits).await;
+    let mut waiting = connect(&door).await;
+    let request = Request::get(format!("http://web.slow.localhost:{}/", door.port));
+    let answer = waiting.send_request(request.body(Full::default()).unwrap());
+    let answer = within(answer).await.unwrap();
+    let mut idle = Vec::new();
+    let mut deaf = Vec::new();
+    for _ in 0..7 {
+        idle.push(connect(&door).await);
+        // One that says how it will speak, and never hears that it should go.
+        let mut stream = door.connect().await;
+        let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+        stream.write_all(preface).await.unwrap();
+        deaf.push(stream);
+    }
+    let mut client = door.connect().await;
+    let request = b"GET / HTTP/1.1\r\nHost: web.good.localhost\r\nConnection: close\r\n\r\n";
+    client.write_all(request).await.unwrap();
+    assert!(read_to_end(&mut client).await.ends_with("good"));
+    go_on.send_replace(true);
+    let body = within(answer.into_body().collect()).await.unwrap();
+    assert_eq!(body.to_bytes(), "slow");
 }

@@ -3,12 +3,13 @@
 use super::carry_out::carry_out;
 use super::completions::labels;
 use super::output::GOOD;
-use super::user_checkout::{Checkout, blocking};
+use super::user_checkout::Checkout;
 use super::work::{Consent, Flagged, Subject, flagged, recover, remark_left_out, settle, told};
 use super::{Context, Outcome, connect};
 use clap::Args;
 use holm_api::Workspace;
 use holm_core::{Code, Fault};
+use holm_engine::try_blocking;
 use holm_git::{Cancel, Recovered, Staged, Work};
 use serde::Serialize;
 use std::path::Path;
@@ -69,7 +70,7 @@ async fn apply(
     let (workspace, checkout, work) =
         or_interrupted(prepare(context, &arguments.workspace)).await?;
     let (repository, flag) = (Arc::clone(&checkout.repository), cancel.clone());
-    let stage = blocking(move || {
+    let stage = try_blocking(move || {
         let staged = repository.stage(&work, &flag)?;
         let (changed, arrivals) = (staged.len()?, staged.arrivals()?);
         Ok((staged, changed, arrivals))
@@ -89,7 +90,7 @@ async fn apply(
     or_interrupted(settle(context, &flagged, consent, &verb)).await?;
     // From here on it is done or undone, whoever is interrupted or killed.
     let place = checkout.repository.toplevel.clone();
-    blocking(move || put_in_place(&staged, &place)).await?;
+    try_blocking(move || put_in_place(&staged, &place)).await?;
     Ok(Applied {
         id: workspace.id,
         label: workspace.label,

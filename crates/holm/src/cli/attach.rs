@@ -4,7 +4,8 @@
 //! Three parts run side by side: the daemon's events go to the writing thread, stdin and signals go
 //! to the daemon, and neither waits for the other. Of stdin never more than the protocol's window
 //! is under way. When the daemon dies, another one is started and both directions go on where they
-//! were: what was heard is counted, what was sent is kept until it was taken.
+//! were: what was heard is counted, what was sent is kept until it was taken. One that somebody
+//! stopped is not started again because of a command: another one is waited for.
 
 use super::connect;
 use super::lines::Lines;
@@ -24,7 +25,12 @@ use tokio::sync::{Notify, mpsc};
 
 /// How long another daemon is tried to be reached. The command waits a little longer than that.
 const COMES_BACK: Duration = Duration::from_secs(30);
+/// A daemon that is only started anew is back by then, and nothing has to be said.
+const SAYS_SO: Duration = Duration::from_secs(2);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+const WAITS_FOR_ANOTHER: &str =
+    "the daemon was stopped; the command goes on, and this waits for `holm daemon start`";
 
 /// How the command's input and output reach the person or program outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +82,14 @@ enum Ended {
     Lost(Fault),
 }
 
+/// How a client that lost its daemon goes on.
+enum Back {
+    /// By another one.
+    Again(Box<ExecSocket>),
+    /// Not at all: there was nobody to pass the signal on.
+    Signalled(u8),
+}
+
 /// Runs the command and returns its exit code.
 pub async fn attach(
     client: &Client,
@@ -122,7 +136,10 @@ pub async fn attach(
             Ended::Code(code) => break hearing.finish(Some(code)).await,
             Ended::Unwritten => break hearing.finish(None).await,
             Ended::Lost(fault) if !shared.kept.get() => break Err(fault),
-            Ended::Lost(_) => come_back(id, &key, &shared, &mut feeding).await?,
+            Ended::Lost(_) => match come_back(id, &key, &shared, &mut feeding).await? {
+                Back::Again(socket) => *socket,
+                Back::Signalled(number) => break Ok(128 + number),
+            },
         };
     };
     drop(raw);
@@ -146,11 +163,12 @@ async fn come_back(
     key: &str,
     shared: &Shared,
     feeding: &mut Feeding,
-) -> Result<ExecSocket, Fault> {
+) -> Result<Back, Fault> {
     let begun = Instant::now();
+    let mut is_said = false;
     loop {
         let tried = async {
-            let client = connect::started().await?;
+            let client = connect::started_unless_stopped().await?;
             let mut socket = client.resume(id, key, shared.heard.get()).await?;
             let first = socket.receiver.next().await?;
             Ok((socket, first))
@@ -161,7 +179,7 @@ async fn come_back(
                 feeding.told = shared.heard.get();
                 let missed = shared.resumed(received, taken);
                 match feeding.catch_up(&mut socket.sender, &missed).await {
-                    Ok(()) => return Ok(socket),
+                    Ok(()) => return Ok(Back::Again(Box::new(socket))),
                     Err(fault) => fault,
                 }
             }
@@ -171,11 +189,33 @@ async fn come_back(
         if fault.code != Code::DaemonUnreachable {
             return Err(not_found_again(&fault.message));
         }
+        let is_stopped = connect::is_stopped()?;
         if begun.elapsed() > COMES_BACK {
-            return Err(fault);
+            return Err(if is_stopped { stays_stopped() } else { fault });
         }
-        tokio::time::sleep(LOOK_AGAIN).await;
+        if is_stopped && !is_said && begun.elapsed() > SAYS_SO {
+            is_said = true;
+            // In raw mode a line does not begin where lines begin.
+            let end = match feeding.signals.attachment() {
+                Attachment::Terminal => "\r\n",
+                Attachment::Pipes | Attachment::Lines => "\n",
+            };
+            eprint!("holm: {WAITS_FOR_ANOTHER}{end}");
+        }
+        tokio::select! {
+            () = tokio::time::sleep(LOOK_AGAIN) => {}
+            number = feeding.signals.ending(), if is_stopped => return Ok(Back::Signalled(number)),
+        }
     }
+}
+
+fn stays_stopped() -> Fault {
+    Fault::new(
+        Code::DaemonUnreachable,
+        "the daemon was stopped while the command ran, and no other was started",
+        "the command still runs inside, for a while without its output being read; \
+         `holm daemon start` starts a daemon, `holm stop` ends the workspace",
+    )
 }
 
 fn not_found_again(why: &str) -> Fault {

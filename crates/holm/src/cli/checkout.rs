@@ -1,10 +1,15 @@
 //! `holm checkout`: which workspace has the canonical ports (`localhost:3000`).
 
 use super::completions::labels;
+use super::ls::state;
 use super::output::{GOOD, WARNING, printable};
 use super::{Context, Outcome, connect, resolve};
 use clap::Args;
-use holm_api::port::{CanonicalPort, Checkout};
+use holm_api::Workspace;
+use holm_api::client::Client;
+use holm_api::port::{CanonicalPort, Checkout, CheckoutList};
+use holm_core::{Fault, WorkspaceId};
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 /// Let a workspace have the canonical ports of this machine (localhost:3000)
@@ -35,20 +40,25 @@ pub struct CheckoutArgs {
 }
 
 pub fn run(context: &Context, arguments: CheckoutArgs) -> Outcome {
-    let list = connect::block_on(async {
+    let (list, asleep) = connect::block_on(async {
         let client = connect::started().await?;
-        match &arguments.workspace {
+        let list = match &arguments.workspace {
             Some(workspace) => {
                 let id = resolve::one(&client, workspace).await?;
                 let checkout = Checkout {
                     workspace: id.to_string(),
                     ports: arguments.ports.clone(),
                 };
-                client.check_out(&checkout).await
+                client.check_out(&checkout).await?
             }
-            None if arguments.none => client.release_ports().await,
-            None => client.checked_out().await,
-        }
+            None if arguments.none => client.release_ports().await?,
+            None => client.checked_out().await?,
+        };
+        let asleep = match arguments.none || context.output.is_json() {
+            true => Vec::new(),
+            false => asleep(&client, &list).await?,
+        };
+        Ok((list, asleep))
     })?;
     let none = match (&arguments.workspace, arguments.none) {
         (None, true) => "No workspace had a canonical port.",
@@ -69,7 +79,34 @@ pub fn run(context: &Context, arguments: CheckoutArgs) -> Outcome {
         true => context.output.result(&list, || lines() + "\n"),
         false => context.output.done(&list, lines),
     }
+    for workspace in &asleep {
+        context.output.remark(&nobody_answers(workspace));
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The holders in which nothing runs: their ports lead to them, and nobody answers there.
+async fn asleep(client: &Client, list: &CheckoutList) -> Result<Vec<Workspace>, Fault> {
+    let holders = list.checkout.iter().map(|port| &port.holder.workspace);
+    let holders: BTreeSet<&String> = holders.collect();
+    let mut asleep = Vec::new();
+    for id in holders
+        .into_iter()
+        .filter_map(|id| WorkspaceId::parse(id).ok())
+    {
+        let workspace = client.workspace(&id).await?;
+        if workspace.state != "running" {
+            asleep.push(workspace);
+        }
+    }
+    Ok(asleep)
+}
+
+fn nobody_answers(workspace: &Workspace) -> String {
+    let (label, state) = (printable(&workspace.label), printable(&state(workspace)));
+    format!(
+        "{WARNING}note:{WARNING:#} {label} is {state}, so nobody answers there until `holm start {label}`"
+    )
 }
 
 fn taken(port: &CanonicalPort) -> String {

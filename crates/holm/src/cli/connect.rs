@@ -1,4 +1,5 @@
-//! Reaching the daemon: with [`started`] one is started when there is none, with [`running`] not.
+//! Reaching the daemon: with [`started`] one is started when there is none, with [`running`] not, and
+//! with [`started_unless_stopped`] only if the last one was not told to stop.
 
 use super::launch;
 use super::user::DaemonUser;
@@ -50,6 +51,19 @@ pub async fn running() -> Result<Client, Fault> {
             ),
             _ => fault,
         })
+}
+
+/// Like [`started`], but a daemon that somebody stopped stays stopped: for those who lost theirs.
+pub async fn started_unless_stopped() -> Result<Client, Fault> {
+    match is_stopped()? {
+        true => running().await,
+        false => started().await,
+    }
+}
+
+/// Whether the daemon was told to stop, and no other serves since.
+pub fn is_stopped() -> Result<bool, Fault> {
+    Ok(DaemonUser::current()?.paths()?.stopped().exists())
 }
 
 /// Like [`started`], and says whether it had to be started.

@@ -47,6 +47,9 @@ struct RunArgs {
 struct StartArgs {}
 
 /// Stop the daemon; workspaces go on running
+///
+/// So do commands of `exec` and `enter`. Who waits for one does not start the daemon again, but goes
+/// on when somebody else does within 30 seconds; otherwise it ends with exit code 5.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  holm daemon stop\n  holm daemon stop --all")]
 struct StopArgs {

@@ -1,22 +1,31 @@
-//! `holm doctor`: is this machine fit. Probes for itself, so it works without a daemon.
+//! `holm doctor`: is this machine fit. The daemon that runs is asked, because its rights decide what
+//! workspaces get: systemd or root may have given it control groups that this shell has not. Where
+//! none runs, or it does not answer, this program looks itself and starts none.
 
 use super::output::{BAD, GOOD, HINT, WARNING, printable};
 use super::user::DaemonUser;
-use super::{Context, Outcome, launch};
+use super::{Context, Outcome, connect, launch};
+use crate::fitness;
 use clap::Args;
-use holm_api::daemon::{Check, Doctor};
+use holm_api::daemon::Doctor;
+use holm_core::{Code, Fault};
+use holm_linux::probe::{self, Means};
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Check whether this machine can keep workspaces apart, and say how to get what is missing
 ///
-/// Everything is tried, not assumed. Works without the daemon. Exit code 0 when everything
-/// required is there, 4 otherwise.
+/// Everything is tried, not assumed: by the daemon, if one runs, because it makes the workspaces;
+/// otherwise from here. Exit code 0 when everything required is there, 4 otherwise.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  holm doctor\n  holm doctor --json")]
 pub struct DoctorArgs {}
 
 /// What a script sees when something required is missing: refused.
 const NOT_FIT: u8 = 4;
+
+/// How long a daemon may take to try everything.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 pub fn run(context: &Context, _: DoctorArgs) -> Outcome {
     let user = DaemonUser::current()?;
@@ -29,20 +38,16 @@ pub fn run(context: &Context, _: DoctorArgs) -> Outcome {
         };
         return Err(launch::replace(&user, json));
     }
-    let data_dir = user.paths()?.data_dir;
-    let checks: Vec<Check> = holm_linux::probe::doctor(&data_dir)
-        .into_iter()
-        .map(|check| Check {
-            name: check.name.to_owned(),
-            status: check.status.as_str().to_owned(),
-            detail: check.detail,
-            fix: check.fix,
-            required: check.required,
-        })
-        .collect();
-    let doctor = Doctor {
-        ok: checks.iter().all(is_good_enough),
-        checks,
+    let doctor = match connect::block_on(asked())? {
+        Some(doctor) => fitness::with_own(doctor, probe::basics()),
+        None => {
+            let means = Means::own().map_err(|error| {
+                let message = format!("holm cannot find its own program: {error}");
+                Fault::new(Code::Internal, message, "install it again")
+            })?;
+            let data_dir = user.paths()?.data_dir;
+            fitness::document(probe::doctor(&data_dir, &means), None)
+        }
     };
     context.output.result(&doctor, || render(&doctor));
     Ok(if doctor.ok {
@@ -52,8 +57,11 @@ pub fn run(context: &Context, _: DoctorArgs) -> Outcome {
     })
 }
 
-fn is_good_enough(check: &Check) -> bool {
-    !check.required || check.status != "missing"
+/// What the daemon found, if one runs. One that is hung says nothing about the machine.
+async fn asked() -> Result<Option<Doctor>, Fault> {
+    let asked = async { connect::running().await?.doctor().await };
+    let answered = tokio::time::timeout(PATIENCE, asked).await;
+    Ok(answered.ok().and_then(Result::ok))
 }
 
 fn render(doctor: &Doctor) -> String {
@@ -76,10 +84,14 @@ fn render(doctor: &Doctor) -> String {
             }
         }
     }
+    text.push_str(&match doctor.daemon {
+        Some(pid) => format!("\nTried by the daemon that runs (pid {pid}).\n"),
+        None => "\nNo daemon answered, so this was tried from here.\n".to_owned(),
+    });
     text.push_str(if doctor.ok {
-        "\nThis machine is fit: everything required is there.\n"
+        "This machine is fit: everything required is there.\n"
     } else {
-        "\nThis machine is not fit yet: something required is missing (✗).\n"
+        "This machine is not fit yet: something required is missing (✗).\n"
     });
     text
 }
@@ -87,6 +99,7 @@ fn render(doctor: &Doctor) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use holm_api::daemon::Check;
 
     fn check(name: &str, status: &str, required: bool, fix: Option<&str>) -> Check {
         Check {
@@ -99,17 +112,10 @@ mod tests {
     }
 
     #[test]
-    fn only_a_missing_required_part_makes_a_machine_unfit() {
-        assert!(is_good_enough(&check("overlay", "ok", true, None)));
-        assert!(is_good_enough(&check("landlock", "missing", false, None)));
-        assert!(is_good_enough(&check("inotify", "warning", true, None)));
-        assert!(!is_good_enough(&check("overlay", "missing", true, None)));
-    }
-
-    #[test]
     fn fixes_stand_below_what_they_fix() {
         let doctor = Doctor {
             ok: false,
+            daemon: None,
             checks: vec![
                 check("overlay", "ok", true, None),
                 check("user namespaces", "missing", true, Some("run a\nthen b")),
@@ -124,7 +130,13 @@ mod tests {
              \u{20}                  → run a\n\
              \u{20}                  → then b\n\
              ! landlock         probed\n\
-             \nThis machine is not fit yet: something required is missing (✗).\n"
+             \nNo daemon answered, so this was tried from here.\n\
+             This machine is not fit yet: something required is missing (✗).\n"
         );
+        let asked = render(&Doctor {
+            daemon: Some(7),
+            ..doctor
+        });
+        assert!(asked.contains("by the daemon that runs (pid 7)"), "{asked}");
     }
 }

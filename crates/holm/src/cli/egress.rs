@@ -87,7 +87,7 @@ fn line(entry: &EgressEntry) -> String {
     if let Some(allow) = &entry.allow {
         let allow = printable(allow);
         text.push_str(&format!(
-            "\n         {FAINT}holm.toml: {allow}, then `holm trust`{FAINT:#}"
+            "\n         {FAINT}holm.toml: {allow}, then `holm trust` and `holm reload`{FAINT:#}"
         ));
     }
     text
@@ -139,6 +139,9 @@ mod tests {
         );
         assert!(!text.contains('\u{1b}'), "{text}");
         assert!(text.contains("× 3"), "{text}");
-        assert!(text.contains("holm trust"), "{text}");
+        assert!(
+            text.contains("then `holm trust` and `holm reload`"),
+            "{text}"
+        );
     }
 }

@@ -63,6 +63,20 @@ fn render(event: &Event) -> String {
             text("host_port").map_or_else(String::new, |port| format!(" (127.0.0.1:{port})"));
         line.push_str(&format!("  {name} :{port}{host}"));
     }
+    if event.kind == "checkout.changed" {
+        let is_released = event.detail.get("released") == Some(&Value::Bool(true));
+        let before = event
+            .detail
+            .get("before")
+            .and_then(|before| before.get("label"));
+        line.push_str(match is_released {
+            true => "  released",
+            false => "  taken",
+        });
+        if let Some(Value::String(before)) = before {
+            line.push_str(&format!(" from {}", printable(before)));
+        }
+    }
     for key in ["earlier", "reason"] {
         if let Some(value) = text(key) {
             line.push_str(&format!("  {key}: {value}"));
@@ -95,5 +109,27 @@ mod tests {
             anstream::adapter::strip_str(&render(&event)).to_string(),
             "2026-11-15T20:00:00.000Z 7  port.opened         fix\\u{1b}  web :3000 (127.0.0.1:23107)"
         );
+    }
+
+    #[test]
+    fn a_canonical_port_is_taken_or_released() {
+        let check = |detail: serde_json::Value, expect: &str| {
+            let mut event = serde_json::json!({
+                "cursor": 7, "time": "2026-11-15T20:00:00.000Z", "type": "checkout.changed",
+                "workspace": "waaaaaaaaaaaa", "label": "fix", "port": 3000, "name": "web",
+            });
+            let fields = detail.as_object().unwrap().clone();
+            event.as_object_mut().unwrap().extend(fields);
+            let event: Event = serde_json::from_value(event).unwrap();
+            let line = anstream::adapter::strip_str(&render(&event)).to_string();
+            assert!(
+                line.ends_with(&format!("fix  web :3000  {expect}")),
+                "{line}"
+            );
+        };
+        check(serde_json::json!({"before": null}), "taken");
+        let before = serde_json::json!({"before": {"label": "old\u{1b}"}});
+        check(before, "taken from old\\u{1b}");
+        check(serde_json::json!({"released": true}), "released");
     }
 }

@@ -5,12 +5,13 @@
 
 use super::look;
 use super::output::{self, FAINT, GOOD, STRONG, printable_lines};
-use super::user_checkout::{Checkout, HOLM_TOML, blocking};
+use super::user_checkout::{Checkout, HOLM_TOML};
 use super::{Context, Outcome, connect};
 use crate::config;
 use clap::Args;
 use holm_core::detect::Proposal;
 use holm_core::{Code, Fault};
+use holm_engine::try_blocking;
 use serde::Serialize;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -117,7 +118,7 @@ async fn propose(checkout: &Checkout) -> Result<Proposal, Fault> {
     let notable = checkout.git(|repository| repository.ignored_notable());
     let ignored = notable.await?;
     let toplevel = checkout.repository.toplevel.clone();
-    blocking(move || {
+    try_blocking(move || {
         look::propose(&toplevel, ignored).map_err(|error| {
             Fault::new(
                 Code::PathNotFound,
@@ -148,7 +149,7 @@ async fn agreed(path: &Path, before: Before) -> Result<bool, Fault> {
         Before::Something => format!("Replace {place}?"),
         Before::Nothing => format!("Write {place}?"),
     };
-    blocking(move || Ok(output::ask(&question))).await
+    try_blocking(move || Ok(output::ask(&question))).await
 }
 
 fn already_there(path: &Path) -> Fault {

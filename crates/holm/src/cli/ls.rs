@@ -5,6 +5,7 @@ use super::table::Table;
 use super::{Context, Outcome, connect};
 use clap::Args;
 use holm_api::Workspace;
+use holm_api::workspace::Service;
 use holm_core::config::rough_size;
 use std::process::ExitCode;
 
@@ -80,18 +81,48 @@ pub fn until(time: &str, now: jiff::Timestamp) -> String {
 }
 
 fn render(workspaces: &[Workspace], now: jiff::Timestamp) -> String {
-    let mut table = Table::new(["LABEL", "PROJECT", "ID", "STATE", "REF", "AGE"]);
-    for workspace in workspaces {
-        table.row([
+    let row = |workspace: &Workspace| {
+        [
             workspace.label.clone(),
             workspace.project.clone(),
             workspace.id.clone(),
             state(workspace),
             start_of(workspace),
             age(&workspace.created_at, now),
-        ]);
+        ]
+    };
+    let head = ["LABEL", "PROJECT", "ID", "STATE", "REF", "AGE"];
+    if workspaces.iter().all(|found| found.services.is_empty()) {
+        let mut table = Table::new(head);
+        workspaces.iter().for_each(|found| table.row(row(found)));
+        return table.render();
+    }
+    let [label, project, id, state, reference, age] = head;
+    let mut table = Table::new([label, project, id, state, "SERVICES", reference, age]);
+    for workspace in workspaces {
+        let [label, project, id, state, reference, age] = row(workspace);
+        let services = in_short(&workspace.services);
+        table.row([label, project, id, state, services, reference, age]);
     }
     table.render()
+}
+
+/// How the services are: what failed, or how many are ready. One that has done its work is well.
+fn in_short(services: &[Service]) -> String {
+    let is = |service: &Service, state: &str| service.state == state;
+    let is_done = |service: &Service| {
+        is(service, "exited") && service.reason.as_deref() == Some("exited with 0")
+    };
+    let is_ready = |service: &&Service| is(service, "ready") || is_done(service);
+    let has_failed =
+        |service: &&Service| is(service, "failed") || (is(service, "exited") && !is_done(service));
+    let (all, ready) = (services.len(), services.iter().filter(is_ready).count());
+    match services.iter().filter(has_failed).count() {
+        0 if all == 0 => "-".to_owned(),
+        0 if services.iter().all(|service| is(service, "stopped")) => "stopped".to_owned(),
+        0 => format!("{ready}/{all} ready"),
+        failed => format!("{failed} failed"),
+    }
 }
 
 /// The state, with the reason where there is one.
@@ -167,6 +198,38 @@ pub mod tests {
              fix-login  shop     waaaaaaaaaaaa  running          main        3m\n\
              x          shop     waaaaaaaaaaaa  failed (reboot)  0123456789  3m\n"
         );
+    }
+
+    #[test]
+    fn services_are_shown_where_there_are_some() {
+        let now = "2026-11-15T20:03:00Z".parse().unwrap();
+        let check = |states: &[(&str, Option<&str>)], expect: &str| {
+            let mut with = workspace("x");
+            let services = states.iter().map(|(state, reason)| {
+                let service = serde_json::json!({
+                    "name": "web", "state": state, "pid": null, "restarts": 0, "port": null,
+                    "reason": reason,
+                });
+                serde_json::from_value(service).unwrap()
+            });
+            with.services = services.collect();
+            let text = render(&[with, workspace("without")], now);
+            let text = anstream::adapter::strip_str(&text).to_string();
+            let mut lines = text.lines();
+            let column = lines.next().unwrap().find("SERVICES").unwrap();
+            let (with, without) = (lines.next().unwrap(), lines.next().unwrap());
+            assert!(with[column..].starts_with(&format!("{expect}  ")), "{text}");
+            assert!(without[column..].starts_with("- "), "{text}");
+        };
+        let ready = ("ready", None);
+        check(&[ready, ready], "2/2 ready");
+        check(&[ready, ("starting", Some("waits for db"))], "1/2 ready");
+        check(&[ready, ("backoff", Some("exited with 1"))], "1/2 ready");
+        check(&[ready, ("exited", Some("exited with 0"))], "2/2 ready");
+        check(&[ready, ("exited", Some("exited with 3"))], "1 failed");
+        check(&[("failed", None), ("failed", None), ready], "2 failed");
+        check(&[("stopped", None), ("stopped", None)], "stopped");
+        check(&[ready, ("stopped", None)], "1/2 ready");
     }
 
     #[test]

@@ -77,7 +77,7 @@ pub fn run(context: &Context, arguments: OpenArgs) -> Outcome {
     let (workspace, proxy) = connect::block_on(async {
         let client = connect::started().await?;
         let id = resolve::one(&client, &arguments.workspace).await?;
-        prepared(&client, &id).await
+        prepared(&client, &id, arguments.port.as_deref()).await
     })?;
     let port = chosen_port(&workspace, arguments.port.as_deref())?;
     let profile = profile(&workspace.id, found.family, mode)?;
@@ -139,9 +139,16 @@ fn find() -> Result<Found, Fault> {
     })
 }
 
-/// The workspace, running, and the port of its endpoint.
-async fn prepared(client: &Client, id: &WorkspaceId) -> Result<(Workspace, u16), Fault> {
+/// The workspace, running, and the port of its endpoint. A port that it cannot have starts nothing.
+async fn prepared(
+    client: &Client,
+    id: &WorkspaceId,
+    port: Option<&str>,
+) -> Result<(Workspace, u16), Fault> {
     let mut workspace = client.workspace(id).await?;
+    if port.is_some() {
+        chosen_port(&workspace, port)?;
+    }
     if workspace.state != "running" {
         workspace = client.start(id).await?;
     }
@@ -171,19 +178,27 @@ fn chosen_port(workspace: &Workspace, name: Option<&str>) -> Result<u16, Fault> 
     let mut all = ports.iter().filter(|port| port.source == "declared");
     let declared = all.clone().find(|port| port.name == "web");
     let declared = declared.or_else(|| all.next());
-    let mut listening = ports.iter().filter(|port| port.listening);
-    let only = match (listening.next(), listening.next()) {
-        (Some(only), None) => Some(only),
-        _ => None,
+    let listening: Vec<u16> = ports
+        .iter()
+        .filter(|port| port.listening)
+        .map(|port| port.port)
+        .collect();
+    let (message, example) = match (declared, listening.as_slice()) {
+        (Some(port), _) => return Ok(port.port),
+        (None, [only]) => return Ok(*only),
+        (None, []) => (
+            format!("`{label}` declares no port, and no program in it listens on one"),
+            3000,
+        ),
+        (None, several @ [first, ..]) => {
+            let several: Vec<String> = several.iter().map(u16::to_string).collect();
+            let several = several.join(", ");
+            let message = format!("`{label}` declares no port, and listens on several: {several}");
+            (message, *first)
+        }
     };
-    match declared.or(only) {
-        Some(port) => Ok(port.port),
-        None => Err(Fault::new(
-            Code::PortNotFound,
-            format!("`{label}` declares no port, and not exactly one listens"),
-            format!("name the port: `holm open {label} 3000`; `holm ports {label}` lists them"),
-        )),
-    }
+    let hint = format!("name the one to open: `holm open {label} {example}`");
+    Err(Fault::new(Code::PortNotFound, message, hint))
 }
 
 fn browser_user() -> BrowserUser {

@@ -3,18 +3,20 @@
 
 use super::completions::labels;
 use super::output::{self, FAINT, GOOD, STRONG, printable};
-use super::user_checkout::blocking;
+use super::ready::{self, Display};
 use super::{Context, Outcome, connect, resolve};
 use clap::Args;
 use holm_api::reload::{Reload, Reloaded};
 use holm_core::{Code, Fault};
-use std::process::ExitCode;
+use holm_engine::try_blocking;
 
 /// Take over a changed holm.toml
 ///
 /// The file as it is in the workspace's tree now. Until then edits of it do nothing. Where it may
-/// connect to changes at once, and what is no longer allowed is cut; the rest takes effect at the
-/// next start. What reaches further than what is in force has to be approved, as with `holm trust`.
+/// connect to changes at once, and what is no longer allowed is cut. Services that are new are
+/// started, those that are gone are stopped, and those whose `run`, `env` or `ready` changed are
+/// restarted; returns when all are ready. The rest takes effect at the next start. What reaches
+/// further than what is in force has to be approved, as with `holm trust`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  holm reload fix-login\n  holm reload fix-login --yes")]
 pub struct ReloadArgs {
@@ -24,10 +26,13 @@ pub struct ReloadArgs {
     /// Approve what it asks of the host without asking
     #[arg(long)]
     yes: bool,
+    /// Do not wait for services to become ready
+    #[arg(long)]
+    no_wait: bool,
 }
 
 pub fn run(context: &Context, arguments: ReloadArgs) -> Outcome {
-    let reloaded = connect::block_on(async {
+    let (reloaded, trouble) = connect::block_on(async {
         let client = connect::started().await?;
         let id = resolve::one(&client, &arguments.workspace).await?;
         let look = Reload {
@@ -36,7 +41,7 @@ pub fn run(context: &Context, arguments: ReloadArgs) -> Outcome {
         };
         let shown = client.reload(&id, &look).await?;
         if shown.changes.is_empty() {
-            return Ok(shown);
+            return Ok((shown, None));
         }
         context.output.remark(&changes_text(&shown));
         if !shown.asks.is_empty() && !arguments.yes {
@@ -47,7 +52,18 @@ pub fn run(context: &Context, arguments: ReloadArgs) -> Outcome {
             content: Some(shown.content),
             approve: true,
         };
-        client.reload(&id, &apply).await
+        let reloaded = client.reload(&id, &apply).await?;
+        let is_moving = reloaded
+            .changes
+            .iter()
+            .any(|change| change.starts_with("services."));
+        if arguments.no_wait || !is_moving {
+            return Ok((reloaded, None));
+        }
+        let found = client.workspace(&id).await?;
+        let display = Display::live(context);
+        let readied = ready::wait(&client, found, display, ready::interruption()).await?;
+        Ok((reloaded, readied.trouble))
     })?;
     context.output.done(&reloaded, || {
         if reloaded.changes.is_empty() {
@@ -63,7 +79,7 @@ pub fn run(context: &Context, arguments: ReloadArgs) -> Outcome {
         };
         format!("{GOOD}✓{GOOD:#} taken over{later}")
     });
-    Ok(ExitCode::SUCCESS)
+    ready::outcome(context, trouble.as_ref())
 }
 
 async fn approve(context: &Context, typed: &str, shown: &Reloaded) -> Result<(), Fault> {
@@ -83,7 +99,7 @@ async fn approve(context: &Context, typed: &str, shown: &Reloaded) -> Result<(),
     context
         .output
         .remark(&format!("{STRONG}It asks to:{STRONG:#}\n{words}"));
-    match blocking(|| Ok(output::ask("Approve?")))
+    match try_blocking(|| Ok(output::ask("Approve?")))
         .await
         .unwrap_or(false)
     {

@@ -18,7 +18,7 @@ pub async fn all(client: &Client, typed: &[String]) -> Result<Vec<WorkspaceId>, 
     let candidates = candidates(client).await?;
     let mut ids = Vec::new();
     for typed in typed {
-        let id = meant(typed, &candidates)?;
+        let id = live(client, typed, &candidates).await?;
         if !ids.contains(&id) {
             ids.push(id);
         }
@@ -28,16 +28,7 @@ pub async fn all(client: &Client, typed: &[String]) -> Result<Vec<WorkspaceId>, 
 
 /// As [`all`], of what is in the trash.
 pub async fn all_trashed(client: &Client, typed: &[String]) -> Result<Vec<WorkspaceId>, Fault> {
-    let trash = client.trash().await?.workspaces;
-    let names = trash.into_iter().map(|workspace| Name {
-        id: workspace.id,
-        label: workspace.label,
-        project: workspace.project,
-        project_id: workspace.project_id,
-    });
-    let candidates: Vec<_> = names
-        .map(|name| candidate(&name))
-        .collect::<Result<_, _>>()?;
+    let candidates = trashed(client).await?;
     let mut ids = Vec::new();
     for typed in typed {
         let id = meant(typed, &candidates).map_err(|fault| in_trash(fault, typed))?;
@@ -65,12 +56,37 @@ fn in_trash(fault: Fault, typed: &str) -> Fault {
 /// The workspace that is meant, with its names.
 pub async fn named(client: &Client, typed: &str) -> Result<Candidate, Fault> {
     let mut candidates = candidates(client).await?;
-    let id = meant(typed, &candidates)?;
+    let id = live(client, typed, &candidates).await?;
     candidates.retain(|candidate| candidate.id == id);
     candidates.pop().ok_or_else(|| {
         let message = format!("no workspace `{id}`");
         Fault::new(Code::WorkspaceNotFound, message, "`holm ls` lists them")
     })
+}
+
+/// The one of the live ones that is meant. What is in the trash instead can be had back.
+async fn live(
+    client: &Client,
+    typed: &str,
+    candidates: &[Candidate],
+) -> Result<WorkspaceId, Fault> {
+    let missing = match meant(typed, candidates) {
+        Err(fault) if fault.code == Code::WorkspaceNotFound => fault,
+        resolved => return resolved,
+    };
+    let (where_it_is, hint) = match meant(typed, &trashed(client).await?) {
+        Ok(id) => (
+            "it is in the trash",
+            format!("`holm restore {id}` brings it back"),
+        ),
+        Err(fault) if fault.code == Code::Ambiguous => (
+            "several in the trash had this name",
+            "`holm ls --trash` lists them, `holm restore ID` brings one back".to_owned(),
+        ),
+        Err(_) => return Err(missing),
+    };
+    let message = format!("{}; {where_it_is}", missing.message);
+    Err(Fault::new(missing.code, message, hint))
 }
 
 fn meant(typed: &str, candidates: &[Candidate]) -> Result<WorkspaceId, Fault> {
@@ -92,6 +108,17 @@ fn meant(typed: &str, candidates: &[Candidate]) -> Result<WorkspaceId, Fault> {
 fn project_here() -> Option<ProjectId> {
     let directory = std::env::current_dir().ok()?;
     holm_git::Repository::discover(&directory).ok()?.project_id
+}
+
+async fn trashed(client: &Client) -> Result<Vec<Candidate>, Fault> {
+    let trash = client.trash().await?.workspaces;
+    let names = trash.into_iter().map(|workspace| Name {
+        id: workspace.id,
+        label: workspace.label,
+        project: workspace.project,
+        project_id: workspace.project_id,
+    });
+    names.map(|name| candidate(&name)).collect()
 }
 
 async fn candidates(client: &Client) -> Result<Vec<Candidate>, Fault> {

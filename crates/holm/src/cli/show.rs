@@ -124,7 +124,7 @@ fn render(workspace: &Workspace, now: jiff::Timestamp) -> String {
     }
     services(&mut text, workspace);
     limits(&mut text, &workspace.limits);
-    isolation(&mut text, &workspace.isolation);
+    isolation(&mut text, workspace);
     text
 }
 
@@ -168,20 +168,16 @@ fn limits(text: &mut String, limits: &Limits) {
     line(text, "disk", &limits.disk.map_or_else(none, display_size));
 }
 
-fn isolation(text: &mut String, isolation: &Isolation) {
+fn isolation(text: &mut String, workspace: &Workspace) {
+    let isolation = &workspace.isolation;
     heading(text, "Isolation in force");
-    let namespaces = [
-        ("user", isolation.user),
-        ("mount", isolation.mount),
-        ("pid", isolation.pid),
-        ("net", isolation.net),
-        ("ipc", isolation.ipc),
-    ];
-    let held: Vec<_> = namespaces
-        .iter()
-        .filter(|(_, held)| *held)
-        .map(|(name, _)| *name)
-        .collect();
+    let held = namespaces(isolation);
+    if workspace.state != "running" && held.is_empty() {
+        // There is nothing to observe; a list of `no` would read as if something ran bare.
+        let state = printable(&workspace.state);
+        text.push_str(&format!("  nothing to observe: it is {state}\n"));
+        return;
+    }
     let held = if held.is_empty() {
         "none".to_owned()
     } else {
@@ -218,6 +214,18 @@ fn isolation(text: &mut String, isolation: &Isolation) {
         let degraded = printable(&isolation.degraded.join(", "));
         text.push_str(&format!("  {WARNING}degraded{WARNING:#}      {degraded}\n"));
     }
+}
+
+fn namespaces(isolation: &Isolation) -> Vec<&'static str> {
+    let namespaces = [
+        ("user", isolation.user),
+        ("mount", isolation.mount),
+        ("pid", isolation.pid),
+        ("net", isolation.net),
+        ("ipc", isolation.ipc),
+    ];
+    let held = namespaces.into_iter().filter(|(_, held)| *held);
+    held.map(|(name, _)| name).collect()
 }
 
 fn heading(text: &mut String, heading: &str) {
@@ -268,5 +276,22 @@ Isolation in force
   degraded      landlock
 ";
         assert_eq!(text, expect);
+    }
+
+    #[test]
+    fn what_does_not_run_is_not_said_to_be_bare() {
+        let now = "2026-11-15T20:03:00Z".parse().unwrap();
+        let mut stopped = workspace("fix-login");
+        stopped.isolation = Isolation::default();
+        let render = |workspace: &Workspace| {
+            anstream::adapter::strip_str(&render(workspace, now)).to_string()
+        };
+        // What runs and has no walls is said so.
+        let bare = render(&stopped);
+        assert!(bare.contains("seccomp       no\n"), "{bare}");
+        stopped.state = "stopped".to_owned();
+        let text = render(&stopped);
+        let end = "Isolation in force\n  nothing to observe: it is stopped\n";
+        assert!(text.ends_with(end), "{text}");
     }
 }

@@ -46,6 +46,17 @@ impl Signals {
         self.attachment
     }
 
+    /// The number of the next signal that would end a process.
+    pub async fn ending(&mut self) -> u8 {
+        loop {
+            match self.next().await {
+                Heard::Forward(number) => return number as u8,
+                Heard::End(number) => return number,
+                Heard::Resized => {}
+            }
+        }
+    }
+
     pub async fn next(&mut self) -> Heard {
         loop {
             let kind = tokio::select! {

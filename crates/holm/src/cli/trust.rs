@@ -4,12 +4,13 @@
 use super::origin::{Origin, StartArgs};
 use super::output::{self, FAINT, GOOD, STRONG, printable};
 use super::send::{self, SharedRefs, Wanted};
-use super::user_checkout::{Checkout, blocking};
+use super::user_checkout::Checkout;
 use super::{Context, Outcome, connect};
 use clap::Args;
 use holm_api::client::Client;
 use holm_api::project::{Ask, TrustApprove, TrustCheck, TrustReport};
 use holm_core::{Code, Fault};
+use holm_engine::try_blocking;
 use std::process::ExitCode;
 
 /// Show and approve what this repository's holm.toml asks of the host
@@ -138,7 +139,7 @@ fn may_ask(context: &Context) -> bool {
 
 /// Asks on a thread of its own, so that ctrl-C is heard meanwhile.
 async fn ask() -> bool {
-    blocking(|| Ok(output::ask("Approve?")))
+    try_blocking(|| Ok(output::ask("Approve?")))
         .await
         .unwrap_or(false)
 }

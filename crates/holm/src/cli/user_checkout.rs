@@ -8,6 +8,7 @@
 use crate::config;
 use holm_core::config::ProjectConfig;
 use holm_core::{Code, Fault};
+use holm_engine::try_blocking;
 use holm_git::{GitError, Repository};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -48,7 +49,7 @@ impl Checkout {
     pub async fn at(directory: PathBuf) -> Result<Self, Fault> {
         let current = std::path::absolute(&directory).unwrap_or(directory);
         let place = current.clone();
-        let repository = blocking(move || Ok(Repository::discover(&place)?)).await?;
+        let repository = try_blocking(move || Ok(Repository::discover(&place)?)).await?;
         Ok(Self {
             repository: Arc::new(repository),
             current,
@@ -61,7 +62,7 @@ impl Checkout {
         question: impl FnOnce(&Repository) -> Result<T, GitError> + Send + 'static,
     ) -> Result<T, Fault> {
         let repository = Arc::clone(&self.repository);
-        blocking(move || Ok(question(&repository)?)).await
+        try_blocking(move || Ok(question(&repository)?)).await
     }
 
     /// What the commit says; nothing when there is no commit.
@@ -155,20 +156,6 @@ pub fn path_text(path: &Path) -> Result<String, Fault> {
             Code::Usage,
             format!("the path `{}` is not UTF-8", path.display()),
             "move the repository to a path that is",
-        )),
-    }
-}
-
-/// Runs something that waits, on a thread of its own.
-pub async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Fault> + Send + 'static,
-) -> Result<T, Fault> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(result) => result,
-        Err(error) => Err(Fault::new(
-            Code::Internal,
-            format!("a thread of this program ended early: {error}"),
-            "this is a bug; please report it",
         )),
     }
 }

@@ -5,13 +5,14 @@
 use super::output::{self, FAINT, STRONG, WARNING, printable};
 use super::progress::Progress;
 use super::send::quoted;
-use super::user_checkout::{Checkout, blocking, path_text};
+use super::user_checkout::{Checkout, path_text};
 use super::{Context, connect, resolve};
 use holm_api::Workspace;
 use holm_api::client::Client;
 use holm_api::work::{Capture, Captured, Depth};
 use holm_core::concern::{Arrival, concerns};
 use holm_core::{Code, Fault, WorkspaceId};
+use holm_engine::try_blocking;
 use holm_git::Recovered;
 use serde::Serialize;
 
@@ -236,7 +237,7 @@ pub async fn settle(
     context.output.remark(&format!(
         "{STRONG}Look at these first:{STRONG:#}\n{FAINT}{text}{FAINT:#}"
     ));
-    let is_yes = blocking(|| Ok(output::ask("Take them over?"))).await;
+    let is_yes = try_blocking(|| Ok(output::ask("Take them over?"))).await;
     match is_yes {
         Ok(true) => Ok(()),
         _ => Err(Fault::new(Code::NeedsYes, "nothing was taken over", hint)),

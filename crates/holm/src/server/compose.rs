@@ -5,7 +5,7 @@ use super::failure::{Failure, bad_request};
 use super::layers::Surroundings;
 use super::trust::{Judged, Untrusted};
 use super::uploads::Received;
-use super::{App, blocking, declared};
+use super::{App, declared};
 use holm_api::workspace::CreateWorkspace;
 use holm_core::config::{
     DriverName, Egress as ConfigEgress, EgressMode, Limits as ConfigLimits, Name, Policy,
@@ -19,6 +19,7 @@ use holm_engine::spec::{
     Purpose, Remote, Shared,
 };
 use holm_engine::store::ProjectRecord;
+use holm_engine::try_blocking;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -125,7 +126,7 @@ impl App {
     ) -> Result<(), Fault> {
         let commit = commit.to_owned();
         let (repositories, project) = (self.repositories.clone(), project.clone());
-        blocking(
+        try_blocking(
             move || match repositories.open(&project)?.has_commit(&commit)? {
                 true => Ok(()),
                 false => Err(Fault::new(
@@ -269,7 +270,7 @@ async fn look_for_programs(
 ) -> Result<Visible, Fault> {
     let (path, extra) = (create.path.clone(), judged.user.toolchain_paths.clone());
     let (root, home) = (root.to_owned(), home.to_owned());
-    blocking(move || {
+    try_blocking(move || {
         let client = Client {
             path: &path,
             home: &home,

@@ -2,10 +2,10 @@
 
 use super::failure::{Answer, Body};
 use super::listen::user_name;
-use super::{App, blocking, socket, view};
+use super::{App, socket, view};
 use axum::Json;
 use axum::extract::State;
-use holm_api::daemon::{Check, Doctor, Status, Stop};
+use holm_api::daemon::{Doctor, Status, Stop};
 use holm_core::Fault;
 use holm_core::plan::State as Condition;
 use std::sync::Arc;
@@ -31,23 +31,9 @@ pub async fn stop(State(app): State<Arc<App>>, Body(stop): Body<Stop>) -> Answer
 }
 
 pub async fn doctor(State(app): State<Arc<App>>) -> Answer<Doctor> {
-    let data_dir = app.paths.data_dir.clone();
-    let checks = blocking(move || Ok(holm_linux::probe::doctor(&data_dir))).await?;
-    let checks: Vec<Check> = checks
-        .into_iter()
-        .map(|check| Check {
-            name: check.name.to_owned(),
-            status: check.status.as_str().to_owned(),
-            detail: check.detail,
-            fix: check.fix,
-            required: check.required,
-        })
-        .collect();
-    let is_good_enough = |check: &Check| !check.required || check.status != "missing";
-    Ok(Json(Doctor {
-        ok: checks.iter().all(is_good_enough),
-        checks,
-    }))
+    let checks = app.engine.driver().doctor().await?;
+    let own = std::process::id();
+    Ok(Json(crate::fitness::document(checks, Some(own))))
 }
 
 // === impl App ===

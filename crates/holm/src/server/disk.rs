@@ -13,6 +13,7 @@ use holm_core::trash::{BaseKey, is_short};
 use holm_core::{Fault, ProjectId};
 use holm_engine::View;
 use holm_engine::store::WorkspaceRecord;
+use holm_engine::try_blocking;
 use holm_linux::driver::DiskUsage;
 use jiff::Timestamp;
 use std::collections::HashMap;
@@ -31,7 +32,7 @@ impl App {
     /// How long the trash keeps what was removed, as the settings say now.
     pub async fn keep_for(&self) -> Result<Duration, Fault> {
         let (file, home) = (self.paths.config_file.clone(), self.home());
-        let settings = super::blocking(move || config::user::load(&file, &home)).await?;
+        let settings = try_blocking(move || config::user::load(&file, &home)).await?;
         Ok(DAY * settings.trash_days)
     }
 

@@ -11,6 +11,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
 use holm_api::egress::{EgressEntry, EgressList};
+use holm_engine::try_blocking;
 use serde::Deserialize;
 use std::collections::VecDeque;
 use std::fs::File;
@@ -44,7 +45,7 @@ pub async fn egress(
     let limit = which.limit.unwrap_or(USUAL).min(MOST);
     let files = app.engine.driver().egress_record(&id);
     let current = files.last().cloned().unwrap_or_default();
-    let (last, end) = super::blocking(move || Ok(last_lines(&files, limit))).await?;
+    let (last, end) = try_blocking(move || Ok(last_lines(&files, limit))).await?;
     if !which.follow {
         let read = |line: String| serde_json::from_str::<EgressEntry>(&line).ok();
         let egress = last.into_iter().filter_map(read).collect();

@@ -8,6 +8,7 @@ use super::App;
 use crate::config;
 use holm_core::Fault;
 use holm_core::idle::IdleLimits;
+use holm_engine::try_blocking;
 use holm_engine::{Collect, Progress};
 use jiff::Timestamp;
 use std::sync::Arc;
@@ -81,7 +82,7 @@ impl App {
 
     async fn idle_limits(&self) -> Result<IdleLimits, Fault> {
         let (file, home) = (self.paths.config_file.clone(), self.home());
-        let settings = super::blocking(move || config::user::load(&file, &home)).await?;
+        let settings = try_blocking(move || config::user::load(&file, &home)).await?;
         Ok(IdleLimits {
             stop_after: settings.stop_after,
             remove_after: settings.remove_after,

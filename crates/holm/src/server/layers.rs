@@ -1,12 +1,13 @@
 //! Which layers a workspace gets: the key of its set-up, and what was taken of the checkout.
 
-use super::{App, blocking};
+use super::App;
 use holm_api::workspace::CreateWorkspace;
 use holm_core::Fault;
 use holm_core::config::{Name, Pattern, Policy, Project, ProjectConfig};
 use holm_core::layer::{self, Ingredients, LayerKey};
 use holm_engine::spec::{Cache, Layers, Setup};
 use holm_engine::store::ProjectRecord;
+use holm_engine::try_blocking;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -122,7 +123,7 @@ impl App {
         }
         let (repositories, project) = (self.repositories.clone(), project.clone());
         let patterns = patterns.map(<[Pattern]>::to_vec);
-        let listed = blocking(move || {
+        let listed = try_blocking(move || {
             let files = repositories.open(&project)?.files(&commit)?;
             let wanted = files
                 .into_iter()

@@ -45,7 +45,7 @@ use browsers::Browsers;
 use door::Door;
 use events::Events;
 use holm_api::workspace::Workspace;
-use holm_core::{Code, Fault};
+use holm_core::Fault;
 use holm_engine::{Engine, MissingObjects, View};
 use holm_linux::{Layout, LinuxDriver};
 use holm_store::SqliteStore;
@@ -126,6 +126,12 @@ async fn serve(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
     let previews = door.serve(app.routes.clone(), app.paths.data_dir.clone());
     tokio::spawn(until_stopped(Arc::clone(&app), previews));
     let listener = PeerListener::bind(&socket)?;
+    match std::fs::remove_file(app.paths.stopped()) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            tracing::warn!(%error, "clients take this daemon for a stopped one");
+        }
+        _ => {}
+    }
     let mut stops = [SignalKind::terminate(), SignalKind::interrupt()]
         .map(signal)
         .into_iter();
@@ -153,6 +159,13 @@ async fn serve(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
             tracing::error!(%error, "the socket failed");
         },
         () = out_of_patience => tracing::warn!("requests under way are left behind"),
+    }
+    if *app.stop.borrow() {
+        // Before the connections of commands under way are cut: whoever waits for one of them does
+        // not start another daemon because of it.
+        if let Err(error) = std::fs::write(app.paths.stopped(), "") {
+            tracing::warn!(%error, "clients cannot tell that this daemon was stopped");
+        }
     }
     // Clients find nobody rather than somebody who does not answer.
     if let Err(error) = std::fs::remove_file(&socket) {
@@ -328,19 +341,5 @@ impl App {
     fn home(&self) -> PathBuf {
         let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
         home.map_or_else(|| PathBuf::from("/"), PathBuf::from)
-    }
-}
-
-/// Runs blocking work of a route. A panic in it is an error of this one request.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Fault> + Send + 'static,
-) -> Result<T, Fault> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(result) => result,
-        Err(error) => Err(Fault::new(
-            Code::Internal,
-            format!("a task of the daemon ended early: {error}"),
-            "see the daemon's log, then try again",
-        )),
     }
 }

@@ -3,14 +3,14 @@
 //! The kernel's files are read when somebody asks, and every few seconds for the history as long as
 //! something runs. Disk is measured only for those who look, and rarely.
 
+use super::App;
 use super::failure::{Answer, WorkspaceKey};
-use super::{App, blocking};
 use axum::Json;
 use axum::extract::State;
 use holm_api::numbers::{NumbersList, Past, ServiceNumbers, WorkspaceNumbers};
 use holm_core::numbers::{History, processors};
 use holm_core::{Fault, WorkspaceId};
-use holm_engine::View;
+use holm_engine::{View, try_blocking};
 use holm_linux::numbers::{Load, Meter, Usage};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -133,7 +133,7 @@ impl App {
         let driver = self.engine.driver();
         let places: Vec<_> = ids.iter().map(|id| driver.directories(id)).collect();
         let meter = Arc::clone(&self.gauge.meter);
-        let (usages, at) = blocking(move || {
+        let (usages, at) = try_blocking(move || {
             let mut meter = meter.lock().unwrap_or_else(PoisonError::into_inner);
             Ok((meter.look(&places), Instant::now()))
         })

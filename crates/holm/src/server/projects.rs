@@ -2,11 +2,12 @@
 
 use super::failure::{Answer, Body, ProjectKey, bad_request, project_id};
 use super::listen::Peer;
-use super::{App, blocking, view};
+use super::{App, view};
 use axum::Json;
 use axum::extract::{ConnectInfo, State};
 use holm_api::project::{Project, ProjectList, Refs, Sync, SyncAnswer};
 use holm_engine::store::ProjectRemoval;
+use holm_engine::try_blocking;
 use holm_engine::{EarlierPlace, Repository};
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ pub async fn remove(State(app): State<Arc<App>>, ProjectKey(id): ProjectKey) -> 
     let (project, removal) = app.engine.remove_project(&id).await?;
     if removal == ProjectRemoval::Deleted {
         let repositories = app.repositories.clone();
-        blocking(move || repositories.delete(&id)).await?;
+        try_blocking(move || repositories.delete(&id)).await?;
     }
     Ok(Json(view::project(project, 0)))
 }
@@ -37,7 +38,7 @@ pub async fn sync(
         return Err(bad_request("`object_format` is neither sha1 nor sha256"));
     }
     let id = sync.project_id.as_deref().map(project_id).transpose()?;
-    blocking(|| Ok(holm_git::require_version()?)).await?;
+    try_blocking(|| Ok(holm_git::require_version()?)).await?;
     let repository = Repository {
         id,
         wish: sync.name,
@@ -54,7 +55,7 @@ pub async fn sync(
     let (project, live) = app.engine.sync_project(repository).await?;
     let is_current = project.refs_digest.as_deref() == Some(&sync.refs_digest);
     let (repositories, record, commit) = (app.repositories.clone(), project.clone(), sync.commit);
-    let (needed, objects) = blocking(move || {
+    let (needed, objects) = try_blocking(move || {
         let bare = repositories.open(&record)?;
         let has_commit = match &commit {
             Some(commit) => bare.has_commit(commit)?,
@@ -80,7 +81,7 @@ pub async fn set_refs(
     let project = app.engine.project(&id).await?;
     let repositories = app.repositories.clone();
     let digest = refs.digest.clone();
-    blocking(move || {
+    try_blocking(move || {
         let bare = repositories.open(&project)?;
         Ok(bare.set_refs(&refs.refs, refs.commit.as_deref(), &refs.shallow)?)
     })

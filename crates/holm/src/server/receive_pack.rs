@@ -1,8 +1,8 @@
 //! `GET /projects/{id}/receive-pack`: a push into the daemon's bare repository, for clients that
 //! cannot link. git runs sealed; this moves its bytes.
 
+use super::App;
 use super::failure::{Failure, ProjectKey, bad_request, told};
-use super::{App, blocking};
 use axum::extract::State;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade, close_code};
@@ -12,6 +12,7 @@ use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
 use holm_api::project::PACK_EOF;
 use holm_core::{Code, Fault};
+use holm_engine::try_blocking;
 use std::process::Stdio;
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -27,7 +28,7 @@ pub async fn receive_pack(
     let upgrade = upgrade.map_err(|error| bad_request(&error.body_text()))?;
     let project = app.engine.project(&id).await?;
     let repositories = app.repositories.clone();
-    let command = blocking(move || Ok(repositories.open(&project)?.receive_pack()?)).await?;
+    let command = try_blocking(move || Ok(repositories.open(&project)?.receive_pack()?)).await?;
     Ok(upgrade.on_upgrade(move |socket| push(socket, command.into())))
 }
 

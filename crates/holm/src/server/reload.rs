@@ -5,7 +5,7 @@
 //! a person, who approves the content that was shown and no other.
 
 use super::failure::{Answer, Body, WorkspaceKey};
-use super::{App, compose};
+use super::{App, compose, declared};
 use crate::config;
 use axum::Json;
 use axum::extract::State;
@@ -15,7 +15,7 @@ use holm_core::config::{EgressMode, ProjectConfig, Word, display_size};
 use holm_core::{Code, Fault, ProjectId, WorkspaceId, trust};
 use holm_engine::Stopped;
 use holm_engine::exec::{ExecOutput, ExecRequest};
-use holm_engine::spec::WorkspaceSpec;
+use holm_engine::spec::{Service, WorkspaceSpec};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -48,6 +48,7 @@ pub async fn reload(
     next.network = compose::network(&judged.config, &judged.user.egress);
     next.limits = compose::limits(&judged.config.limits, &judged.user.limits);
     next.nested = judged.config.project.nested;
+    next.services = declared::services(&judged.config);
     let protected = judged.config.project.protected_paths.iter();
     next.protected_paths = protected.map(ToString::to_string).collect();
     let (changes, at_next_start) = differences(&spec, &next);
@@ -85,6 +86,7 @@ pub async fn reload(
         spec.network = next.network;
         spec.limits = next.limits;
         spec.nested = next.nested;
+        spec.services = next.services;
         spec.protected_paths = next.protected_paths;
     };
     app.engine.reload(&id, change).await?;
@@ -218,7 +220,6 @@ fn differences(before: &WorkspaceSpec, after: &WorkspaceSpec) -> (Vec<String>, V
             .collect()
     };
     at_start("shared", shared(before), shared(after));
-    at_start("services", old.names.clone(), new.names.clone());
     let protected = |spec: &WorkspaceSpec| spec.protected_paths.clone();
     at_start(
         "project.protected_paths",
@@ -242,7 +243,53 @@ fn differences(before: &WorkspaceSpec, after: &WorkspaceSpec) -> (Vec<String>, V
         written
     };
     at_start("limits", limits(before), limits(after));
+    changes.extend(changed_services(&before.services, &after.services));
+    if new.names.iter().any(|name| !old.names.contains(name)) {
+        later.push("the names of new services".to_owned());
+    }
     (changes, later)
+}
+
+/// What becomes of each service that is another one now.
+fn changed_services(before: &[Service], after: &[Service]) -> Vec<String> {
+    let named = |services: &[Service], name: &str| {
+        let found = services.iter().find(|service| service.name == name);
+        found.cloned()
+    };
+    let mut changes = Vec::new();
+    for old in before {
+        let name = &old.name;
+        let Some(new) = named(after, name) else {
+            changes.push(format!("services.{name}: − (it is stopped)"));
+            continue;
+        };
+        let live = [
+            ("run", old.run != new.run),
+            ("env", old.env != new.env),
+            ("ready", old.ready != new.ready),
+        ];
+        let quiet = [
+            ("depends_on", old.depends_on != new.depends_on),
+            ("restart", old.restart != new.restart),
+            ("on_assign", old.on_assign != new.on_assign),
+            ("build", old.build != new.build),
+            ("rebuild_when", old.rebuild_when != new.rebuild_when),
+        ];
+        let differing = live.iter().chain(&quiet).filter(|(_, differs)| *differs);
+        let keys: Vec<&str> = differing.map(|(key, _)| *key).collect();
+        if keys.is_empty() {
+            continue;
+        }
+        let what = match live.iter().any(|(_, differs)| *differs) {
+            true => " (it is restarted)",
+            false => "",
+        };
+        changes.push(format!("services.{name}: {}{what}", keys.join(", ")));
+    }
+    let is_new = |service: &&Service| named(before, &service.name).is_none();
+    let added = after.iter().filter(is_new);
+    changes.extend(added.map(|service| format!("services.{}: + (it is started)", service.name)));
+    changes
 }
 
 fn compare(key: &str, old: &[String], new: &[String], changes: &mut Vec<String>) {

@@ -29,8 +29,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 
-/// Lines under way to a client.
-const QUEUE: usize = 256;
+/// Lines go to a client in pieces of about this size, of which so many may be under way.
+const PIECE: usize = 64 << 10;
+const QUEUE: usize = 4;
 /// How often a log that is followed is looked at, and how often whether it still may grow.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 const ASK_AGAIN: Duration = Duration::from_secs(1);
@@ -71,7 +72,12 @@ enum Growth {
     CutOff,
 }
 
-type Lines = mpsc::Sender<io::Result<LogLine>>;
+/// Lines on their way to a client, so many at once: one by one most of the time would go into
+/// handing them over.
+struct Outgoing {
+    piece: Vec<u8>,
+    client: mpsc::Sender<io::Result<Bytes>>,
+}
 
 pub async fn list(
     State(app): State<Arc<App>>,
@@ -136,17 +142,25 @@ pub async fn logs(
         growth,
     };
     tokio::task::spawn_blocking(move || {
-        if let Err(error) = reading.run(&sender) {
-            tracing::warn!(%error, "a log was not read to its end");
-            // Nobody may be left to hear it.
-            let _ = sender.blocking_send(Err(error));
+        let mut outgoing = Outgoing {
+            piece: Vec::new(),
+            client: sender,
+        };
+        match reading.run(&mut outgoing) {
+            Ok(()) => {}
+            Err(_) if outgoing.client.is_closed() => {}
+            Err(error) => {
+                tracing::warn!(%error, "a log was not read to its end");
+                // Nobody may be left to hear it.
+                let _ = outgoing.client.blocking_send(Err(error));
+            }
         }
     });
-    let lines = stream::unfold(receiver, |mut receiver: mpsc::Receiver<_>| async move {
-        let read: io::Result<LogLine> = receiver.recv().await?;
-        Some((read.and_then(|read| line(&read)), receiver))
+    let pieces = stream::unfold(receiver, |mut receiver: mpsc::Receiver<_>| async move {
+        let piece: io::Result<Bytes> = receiver.recv().await?;
+        Some((piece, receiver))
     });
-    Ok(jsonl(HttpBody::from_stream(lines)))
+    Ok(jsonl(HttpBody::from_stream(pieces)))
 }
 
 /// How they are now.
@@ -200,14 +214,13 @@ fn cut_off() -> io::Error {
 // === impl Reading ===
 
 impl Reading {
-    /// Until everything is told, or nobody listens any more. Blocks.
-    fn run(self, lines: &Lines) -> io::Result<()> {
+    /// Until everything is told; an error when nobody listens any more. Blocks.
+    fn run(self, outgoing: &mut Outgoing) -> io::Result<()> {
         let mut merged = Merged::open(&self.logs, &self.services, self.wanted)?;
         while let Some((service, record)) = merged.read()? {
-            if lines.blocking_send(Ok(on_wire(&service, record))).is_err() {
-                return Ok(());
-            }
+            outgoing.add(&service, record)?;
         }
+        outgoing.send()?;
         let Some(growth) = self.growth else {
             return Ok(());
         };
@@ -227,17 +240,41 @@ impl Reading {
             let is_quiet = records.is_empty();
             records.sort_by_key(|(_, record)| record.time);
             for (service, record) in records {
-                if lines.blocking_send(Ok(on_wire(&service, record))).is_err() {
-                    return Ok(());
-                }
+                outgoing.add(&service, record)?;
             }
+            outgoing.send()?;
             match growth {
                 Growth::CutOff => return Err(cut_off()),
                 _ if !is_quiet => {}
                 Growth::Over => return Ok(()),
-                Growth::Possible if lines.is_closed() => return Ok(()),
                 Growth::Possible => std::thread::sleep(LOOK_AGAIN),
             }
+        }
+    }
+}
+
+// === impl Outgoing ===
+
+impl Outgoing {
+    /// Waits when so much is under way already.
+    fn add(&mut self, service: &str, record: Record) -> io::Result<()> {
+        serde_json::to_writer(&mut self.piece, &on_wire(service, record))?;
+        self.piece.push(b'\n');
+        match self.piece.len() < PIECE {
+            true => Ok(()),
+            false => self.send(),
+        }
+    }
+
+    /// Lets go what was added.
+    fn send(&mut self) -> io::Result<()> {
+        let is_heard = match std::mem::take(&mut self.piece) {
+            piece if piece.is_empty() => !self.client.is_closed(),
+            piece => self.client.blocking_send(Ok(piece.into())).is_ok(),
+        };
+        match is_heard {
+            true => Ok(()),
+            false => Err(io::ErrorKind::BrokenPipe.into()),
         }
     }
 }

@@ -97,18 +97,6 @@ const NAMES_OF_NOT_PUBLIC: [&str; 9] = [
     "own.test@8099",
 ];
 
-/// A service of the host, on all its addresses.
-fn host_service(world: &World) -> Running {
-    let server = "import http.server, socket\n\
-        class S(http.server.ThreadingHTTPServer): address_family = socket.AF_INET6\n\
-        s = S(('::', 8099), http.server.SimpleHTTPRequestHandler)\n\
-        print('ready', flush=True); s.serve_forever()";
-    let mut command = world.on_machine(&["/usr/bin/python3", "-c", server]);
-    let mut service = Running::new(command.stderr(std::process::Stdio::null()));
-    service.says("ready");
-    service
-}
-
 #[test]
 fn attack_69_70_89_what_is_not_listed_is_refused_over_every_protocol() {
     let Some(world) = World::new() else { return };
@@ -141,7 +129,7 @@ fn attack_69_70_89_what_is_not_listed_is_refused_over_every_protocol() {
 #[test]
 fn attack_71_72_77_78_nothing_that_is_not_public_is_reached_even_when_all_is_open() {
     let Some(world) = World::new() else { return };
-    let _service = host_service(&world);
+    let _service = world.host_service();
     world.up("x", "");
     all_refused(&world, "x", &NOT_PUBLIC);
     all_refused(&world, "x", &NAMES_OF_NOT_PUBLIC);
@@ -176,7 +164,7 @@ fn the_same_addresses_are_reached_without_the_walls() {
     let Some(world) = World::without("egress_rules,gateway") else {
         return;
     };
-    let _service = host_service(&world);
+    let _service = world.host_service();
     world.up("x", "");
     // The last stands for itself: without walls a name leads wherever its owner says.
     for target in [
@@ -203,7 +191,7 @@ fn either_wall_alone_holds() {
         let Some(world) = World::without(defence) else {
             return;
         };
-        let _service = host_service(&world);
+        let _service = world.host_service();
         world.up("open", "");
         all_refused(&world, "open", &NOT_PUBLIC);
         world.up("listed", ALLOW);

@@ -1,6 +1,8 @@
 //! `holm open`: a browser in which localhost is the workspace.
 
-use crate::support::{Island, Place, Repository, Tab, background, eventually, host_port, send};
+use crate::support::{
+    FirefoxTab, Island, Place, Ran, Repository, Tab, background, eventually, host_port, send,
+};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::io::{Read, Write};
@@ -33,11 +35,7 @@ servers[1].serve_forever()
 "#;
 
 fn shop(island: &Island) -> Repository<'_> {
-    let repository = island.repository("shop");
-    repository.write("holm.toml", "[ports]\nweb = 3000\n");
-    repository.write("server.py", SERVER);
-    repository.commit("a server");
-    repository
+    island.shop("[ports]\nweb = 3000\n", SERVER)
 }
 
 /// A headless browser of holm's, ended with the test.
@@ -50,6 +48,18 @@ impl Opened {
                 .holm(&["open", workspace, "--headless", "--json"])
                 .json(),
         )
+    }
+
+    /// The same on a machine that has no other browser than Firefox.
+    fn firefox(island: &Island, workspace: &str) -> Self {
+        let only = island.home().join("only-firefox");
+        if !only.exists() {
+            let link = island.make_dir(&only).join("firefox-esr");
+            std::os::unix::fs::symlink("/usr/bin/firefox-esr", link).unwrap();
+        }
+        let arguments = ["open", workspace, "--headless", "--json"];
+        let mut command = island.holm_command(&island.home(), &arguments);
+        Self(Ran::new(command.env("PATH", only)).json())
     }
 
     fn tab(&self, island: &Island, url: &str) -> Tab {
@@ -105,6 +115,43 @@ fn the_same_address_is_another_workspace_in_the_window_next_to_it() {
     // Opened again it is the same browser.
     let again = Opened::new(&island, "one");
     assert_eq!(again.0["devtools"], browsers[0].0["devtools"]);
+}
+
+#[test]
+fn in_firefox_the_same_address_is_another_workspace_too() {
+    let island = Island::new();
+    let repository = shop(&island);
+    let browsers = ["one", "two"].map(|label| {
+        repository.up(label);
+        background(&island, label, "exec python3 server.py");
+        host_port(&island, label, 3000);
+        Opened::firefox(&island, label)
+    });
+    assert_ne!(browsers[0].0["profile"], browsers[1].0["profile"]);
+    let mut tabs = browsers.each_ref().map(|browser| {
+        let address = browser.0["devtools"].as_str().expect("where to steer it");
+        let mut tab = FirefoxTab::of(address);
+        tab.go("http://localhost:3000/cookie");
+        tab
+    });
+    let host = TcpListener::bind("127.0.0.1:0").unwrap();
+    host.set_nonblocking(true).unwrap();
+    for (tab, label) in tabs.iter_mut().zip(["one", "two"]) {
+        assert_eq!(tab.evaluate("document.title"), label);
+        assert_eq!(tab.evaluate("document.cookie"), format!("who={label}"));
+        tab.go("http://localhost:3000/login");
+        let expect = format!("/callback?code=code-of-{label}");
+        let path = "document.getElementById('path').textContent";
+        assert_eq!(tab.evaluate(path), expect);
+        // What listens on the host is not in this browser.
+        let port = host.local_addr().unwrap().port();
+        for name in ["localhost", "127.0.0.1"] {
+            let answer = tab.go(&format!("http://{name}:{port}/"));
+            assert_eq!(answer["type"], "error", "{answer}");
+        }
+    }
+    let nobody = host.accept().unwrap_err();
+    assert_eq!(nobody.kind(), std::io::ErrorKind::WouldBlock);
 }
 
 #[test]
@@ -190,6 +237,15 @@ fn the_command_line_can_be_had_and_says_what_is_missing() {
         .holm(&["open", "one", "nothing", "--print", "--json"])
         .error(3);
     assert_eq!(error["code"], "port_not_found");
+    // A port that there cannot be starts nothing.
+    island.holm(&["stop", "one"]).ok();
+    let error = island
+        .holm(&["open", "one", "99999", "--print", "--json"])
+        .error(3);
+    assert_eq!(error["code"], "port_not_found");
+    assert_eq!(island.states()["one"], "stopped");
+    island.holm(&["open", "one", "--print"]).ok();
+    assert_eq!(island.states()["one"], "running");
     island
         .holm(&["open", "nobody", "--print", "--json"])
         .error(3);
@@ -201,6 +257,42 @@ fn the_command_line_can_be_had_and_says_what_is_missing() {
         error["hint"].as_str().unwrap().contains("chromium"),
         "{error}"
     );
+}
+
+#[test]
+fn without_a_declared_port_it_says_what_listens() {
+    let island = Island::new();
+    island.repository("plain").up("plain");
+    let refused = || {
+        island
+            .holm(&["open", "plain", "--print", "--json"])
+            .error(3)
+    };
+    let error = refused();
+    assert!(
+        error.to_string().contains("no program in it listens"),
+        "{error}"
+    );
+    for port in [3000, 4000] {
+        background(
+            &island,
+            "plain",
+            &format!("exec python3 -m http.server {port} --bind 127.0.0.1"),
+        );
+        host_port(&island, "plain", port);
+        if port == 3000 {
+            let line = island.holm(&["open", "plain", "--print"]).ok().out();
+            assert!(line.ends_with("http://localhost:3000"), "{line}");
+        }
+    }
+    let error = refused();
+    let message = error["message"].as_str().unwrap();
+    assert!(
+        message.ends_with("listens on several: 3000, 4000"),
+        "{error}"
+    );
+    let hint = error["hint"].as_str().unwrap();
+    assert!(hint.contains("`holm open plain 3000`"), "{error}");
 }
 
 #[test]

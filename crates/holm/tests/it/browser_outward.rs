@@ -1,7 +1,7 @@
 //! What a workspace's browser reaches outside: what the workspace may, by its gateway, and nothing
 //! of the host. Against the test's own internet, as in `egress.rs`.
 
-use crate::support::{Running, World, eventually};
+use crate::support::{World, eventually};
 
 const ALLOW: &str = "[egress]\nmode = \"allow\"\nallow = [\"web.test\", \"v6.test\", \"192.0.2.20\", \
                      \"nowhere.test\", \"web.test:9\"]\n";
@@ -55,18 +55,6 @@ impl<'a> Endpoint<'a> {
 
 fn says(text: &str) -> Became {
     Became::Answered(text.to_owned())
-}
-
-/// A service of the host, on all its addresses.
-fn host_service(world: &World) -> Running {
-    let server = "import http.server, socket\n\
-        class S(http.server.ThreadingHTTPServer): address_family = socket.AF_INET6\n\
-        s = S(('::', 8099), http.server.SimpleHTTPRequestHandler)\n\
-        print('ready', flush=True); s.serve_forever()";
-    let mut command = world.on_machine(&["/usr/bin/python3", "-c", server]);
-    let mut service = Running::new(command.stderr(std::process::Stdio::null()));
-    service.says("ready");
-    service
 }
 
 #[test]
@@ -138,7 +126,7 @@ const CLOSED: [&str; 9] = [
 #[test]
 fn what_is_closed_to_the_workspace_is_closed_to_its_browser() {
     let Some(world) = World::new() else { return };
-    let _service = host_service(&world);
+    let _service = world.host_service();
     world.up("open", "");
     world.up("none", "[egress]\nmode = \"none\"\n");
     let browser = Endpoint::new(&world, "open");
@@ -176,7 +164,7 @@ fn without_the_gateways_judgement_the_browser_would_get_there() {
     let Some(world) = World::without("gateway") else {
         return;
     };
-    let _service = host_service(&world);
+    let _service = world.host_service();
     world.up("open", "");
     world.up("none", "[egress]\nmode = \"none\"\n");
     let browser = Endpoint::new(&world, "open");

@@ -33,11 +33,7 @@ http.server.ThreadingHTTPServer(("127.0.0.1", 3000), Handler).serve_forever()
 "#;
 
 fn shop(island: &Island) -> Repository<'_> {
-    let repository = island.repository("shop");
-    repository.write("holm.toml", "[ports]\nweb = 3000\n");
-    repository.write("server.py", SERVER);
-    repository.commit("a server");
-    repository
+    island.shop("[ports]\nweb = 3000\n", SERVER)
 }
 
 fn served(island: &Island, label: &str) -> String {
@@ -52,7 +48,7 @@ fn served(island: &Island, label: &str) -> String {
 }
 
 #[test]
-fn a_page_of_one_workspace_reads_nothing_of_another() {
+fn attack_95_a_page_of_one_workspace_reads_nothing_of_another() {
     let island = Island::new();
     let repository = shop(&island);
     repository.up("one");

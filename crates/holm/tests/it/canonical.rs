@@ -65,6 +65,15 @@ fn who(port: u16) -> String {
     Client::dial("127.0.0.1", port).line()
 }
 
+/// No workspace has a canonical port, and this one is closed.
+#[track_caller]
+fn nobody_has(island: &Island, port: u16) {
+    let refused = TcpStream::connect(("127.0.0.1", port)).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::ConnectionRefused, "{port}");
+    let none = island.holm(&["checkout", "--json"]).json();
+    assert_eq!(none["checkout"], serde_json::json!([]));
+}
+
 #[test]
 fn new_connections_move_at_once_and_the_others_stay() {
     let island = Island::new();
@@ -114,10 +123,7 @@ fn new_connections_move_at_once_and_the_others_stay() {
 
     let released = island.holm(&["checkout", "--none", "--json"]).json();
     assert_eq!(released["checkout"].as_array().unwrap().len(), 2);
-    let refused = TcpStream::connect(("127.0.0.1", web)).unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
-    let none = island.holm(&["checkout", "--json"]).json();
-    assert_eq!(none["checkout"], serde_json::json!([]));
+    nobody_has(&island, web);
 }
 
 #[test]
@@ -142,14 +148,7 @@ fn a_port_of_another_program_is_an_error_that_names_it_and_nothing_is_half_taken
         message.contains(&format!("pid {}", holder.pid())),
         "{message}"
     );
-    let refused = TcpStream::connect(("127.0.0.1", web)).unwrap_err();
-    assert_eq!(
-        refused.kind(),
-        ErrorKind::ConnectionRefused,
-        "web was not taken"
-    );
-    let none = island.holm(&["checkout", "--json"]).json();
-    assert_eq!(none["checkout"], serde_json::json!([]));
+    nobody_has(&island, web);
     // The counterpart: without that program it works.
     holder.close_stdin();
     holder.code();
@@ -167,6 +166,17 @@ fn names_that_are_not_there_are_answered_with_those_that_are() {
     assert_eq!(error["code"], "port_not_found");
     let text = error.to_string();
     assert!(text.contains("wbe") && text.contains("api, web"), "{text}");
+    for empty in ["", "web,"] {
+        let error = island
+            .holm(&["checkout", "one", "--ports", empty, "--json"])
+            .error(2);
+        assert_eq!(error["code"], "usage");
+        let text = error.to_string();
+        assert!(
+            text.contains("empty") && text.contains("api, web"),
+            "{text}"
+        );
+    }
     island.holm(&["checkout", "nobody"]).exits(3);
     island.holm(&["checkout", "one", "--none"]).exits(2);
     island.holm(&["checkout", "--ports", "web"]).exits(2);
@@ -205,10 +215,48 @@ fn it_survives_daemons_and_stops_and_ends_with_the_workspace() {
     serve(&island, "one", web);
     assert_eq!(who(web), "one");
     island.holm(&["rm", "one", "--force"]).ok();
-    let refused = TcpStream::connect(("127.0.0.1", web)).unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
-    let none = island.holm(&["checkout", "--json"]).json();
-    assert_eq!(none["checkout"], serde_json::json!([]));
+    nobody_has(&island, web);
+}
+
+/// What the events say of canonical ports, from the oldest on.
+fn told(island: &Island) -> Vec<String> {
+    let events = island.holm(&["events"]).ok().out();
+    let lines = events.lines().filter(|line| line.contains("checkout."));
+    let ends = lines.map(|line| line.rsplit("  ").next().unwrap_or_default().to_owned());
+    ends.collect()
+}
+
+#[test]
+fn events_tell_what_was_taken_and_released_and_only_that() {
+    let island = Island::new();
+    let repository = shop(&island, free_ports());
+    for label in ["one", "two"] {
+        repository.up(label);
+    }
+    let checkout = |arguments: &[&str]| island.holm(&[&["checkout"], arguments].concat()).ok();
+    checkout(&["one", "--ports", "web"]);
+    assert_eq!(told(&island), ["taken"]);
+    checkout(&["one", "--ports", "web"]);
+    assert_eq!(told(&island), ["taken"], "nothing changed");
+    checkout(&["two", "--ports", "web"]);
+    checkout(&["--none"]);
+    assert_eq!(told(&island), ["taken", "taken from one", "released"]);
+}
+
+#[test]
+fn a_workspace_that_does_not_run_gets_its_ports_and_it_is_said() {
+    let island = Island::new();
+    shop(&island, free_ports()).up("one");
+    let says = |arguments: &[&str]| island.holm(arguments).ok().stderr;
+    assert!(!says(&["checkout", "one"]).contains("holm start"));
+    island.holm(&["stop", "one"]).ok();
+    for arguments in [&["checkout", "one"][..], &["checkout"]] {
+        let said = says(arguments);
+        assert!(
+            said.contains("one is stopped") && said.contains("`holm start one`"),
+            "{said}"
+        );
+    }
 }
 
 #[test]

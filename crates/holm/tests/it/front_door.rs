@@ -1,8 +1,12 @@
-//! The front door's port, and who may ask it what (attacks 93, 94, 107).
+//! The front door's port, who may ask it what, and what many of them cannot take (attacks 93, 94,
+//! 107, 141).
 
-use crate::support::{Island, eventually};
+use crate::support::{Island, Running, background, eventually, fetch, host_port, program};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 fn port(island: &Island) -> u16 {
     let status = island.holm(&["daemon", "status", "--json"]).json();
@@ -76,7 +80,7 @@ fn without_a_wish_it_is_the_next_free_one_and_stays() {
 }
 
 #[test]
-fn the_api_is_not_on_it_and_foreign_names_are_refused() {
+fn attack_94_the_api_is_not_on_it_and_foreign_names_are_refused() {
     let island = Island::new();
     island.repository("shop").up("one");
     let port = port(&island);
@@ -125,5 +129,93 @@ fn the_api_is_not_on_it_and_foreign_names_are_refused() {
     // It is alive after all of this.
     eventually("the daemon answers", || {
         island.holm(&["daemon", "status", "--json"]).json()["running"] == 1
+    });
+}
+
+/// As many files as the daemon and the server beside it may have open, and more clients than that.
+const FILES: usize = 768;
+const CLIENTS: usize = 900;
+
+/// Clients that say half of what they want, and keep their connections.
+fn flood(port: u16) -> Vec<TcpStream> {
+    let clients = (0..CLIENTS).map(|_| {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        // One that was not taken in may be closed already.
+        let _ = stream.write_all(b"GET / HTTP/1.1\r\nHost: web.one.local");
+        stream
+    });
+    clients.collect()
+}
+
+#[test]
+fn attack_141_a_flood_at_the_door_takes_nothing_from_the_rest() {
+    // A server that takes everybody in has no file left for anything else.
+    let island = Island::new();
+    let script = "import errno, socket, sys
+s = socket.create_server(('127.0.0.1', 0), backlog=2000); print(s.getsockname()[1], flush=True)
+kept = []
+try:
+    while True: kept.append(s.accept())
+except OSError: pass
+try: print('a file', open('/dev/null'), flush=True)
+except OSError as error: print(errno.errorcode[error.errno], flush=True)
+sys.stdin.read()";
+    let mut command = island.command("sh", &island.home());
+    let line = format!("ulimit -n {FILES}; exec python3 -c \"$0\"");
+    let mut open = Running::new(command.args(["-c", &line, script]));
+    let clients = flood(open.line().trim().parse().unwrap());
+    open.says("EMFILE");
+    drop(clients);
+
+    let line = format!(
+        "ulimit -n {FILES}; exec {} daemon start",
+        program().display()
+    );
+    island.run(&island.home(), "sh", &["-c", &line]).ok();
+    let repository = island.repository("shop");
+    repository.write("holm.toml", "[ports]\nweb = 3000\n");
+    repository.commit("ports");
+    repository.up("one");
+    background(
+        &island,
+        "one",
+        "exec python3 -m http.server 3000 --bind 127.0.0.1",
+    );
+    let host_port = host_port(&island, "one", 3000);
+    let door = port(&island);
+    let preview =
+        format!("GET / HTTP/1.1\r\nHost: web.one.localhost:{door}\r\nConnection: close\r\n\r\n");
+    assert!(raw(door, &preview).starts_with("HTTP/1.1 200 "));
+    let daemon = island.daemon_pid();
+    let files = move || {
+        let files = std::fs::read_dir(format!("/proc/{daemon}/fd"));
+        files.map_or(0, Iterator::count)
+    };
+    let before = files();
+    let clients = flood(door);
+    eventually("the door is full", || files() >= before + FILES / 3 - 1);
+    // Watched all the time: when the clients have been cut off, there is room in any case.
+    let is_over = Arc::new(AtomicBool::new(false));
+    let ended = Arc::clone(&is_over);
+    let watching = std::thread::spawn(move || {
+        let mut most = 0;
+        while !ended.load(Ordering::Relaxed) {
+            most = files().max(most);
+            std::thread::park_timeout(Duration::from_millis(1));
+        }
+        most
+    });
+    for _ in 0..20 {
+        assert!(fetch("127.0.0.1", host_port).unwrap().contains(" 200 "));
+    }
+    island.holm(&["ls"]).ok();
+    assert_eq!(island.sh("one", "echo here").ok().out(), "here");
+    repository.up("two");
+    is_over.store(true, Ordering::Relaxed);
+    let most = watching.join().unwrap();
+    assert!(most < FILES * 2 / 3, "{most}");
+    drop(clients);
+    eventually("previews are served again", || {
+        raw(door, &preview).starts_with("HTTP/1.1 200 ")
     });
 }

@@ -218,3 +218,77 @@ fn attack_149_whoever_lost_daemon_and_workspace_is_told_so() {
         earlier.iter().all(|one| crate::support::is_gone(*one))
     });
 }
+
+/// Starts a command, stops its daemon by `stop`, and waits until the client has said that it waits.
+fn stopped_under_a_command(island: &Island, stop: impl Fn()) -> (Running, std::path::PathBuf) {
+    let said = island.write("said", b"");
+    let stderr = fs::File::options().append(true).open(&said).unwrap();
+    let mut command = island.holm_command(&island.home(), &exec(&["sh", "-c", WAITS]));
+    let mut running = Running::new(command.stderr(stderr));
+    running.says("begun");
+    stop();
+    eventually("the client has noticed", || {
+        let text = fs::read_to_string(&said).unwrap();
+        text.contains("holm daemon start")
+    });
+    let daemon = island.daemon_of_the_lock();
+    assert_eq!(daemon, None, "nobody has started another one");
+    island.holm(&["daemon", "status"]).exits(5);
+    (running, said)
+}
+
+#[test]
+fn a_daemon_that_was_stopped_is_not_brought_back_by_a_command_under_way() {
+    let island = Island::new();
+    island.repository("shop").up("x");
+    let by_name = || {
+        island.holm(&["daemon", "stop"]).ok();
+    };
+    // As systemd does it.
+    let by_signal = || {
+        let daemon = island.daemon_of_the_lock().expect("a daemon");
+        send(daemon, Signal::TERM);
+    };
+    for stop in [&by_name as &dyn Fn(), &by_signal] {
+        let (mut running, _) = stopped_under_a_command(&island, stop);
+        // The next one that somebody starts is found, and nothing was lost.
+        island.holm(&["daemon", "start"]).ok();
+        island.sh("x", "touch ~/go").ok();
+        running.says("done");
+        assert_eq!(running.code(), Some(7));
+        island.sh("x", "rm ~/go").ok();
+    }
+    // Who does not want to wait any more goes; the command is not touched.
+    let (mut running, _) = stopped_under_a_command(&island, by_name);
+    running.signal(Signal::INT);
+    assert_eq!(running.code(), Some(130));
+    assert_eq!(island.daemon_of_the_lock(), None);
+    island.sh("x", "pgrep -f 'until .* ~/go'").ok();
+    // A daemon that was killed after another was stopped is brought back all the same.
+    let script = exec(&["sh", "-c", WAITS]);
+    let mut running = Running::new(&mut island.holm_command(&island.home(), &script));
+    running.says("begun");
+    let daemon = island.daemon_of_the_lock();
+    island.kill_daemon();
+    eventually("the client has started another one", || {
+        let found = island.daemon_of_the_lock();
+        found.is_some() && found != daemon
+    });
+    island.sh("x", "touch ~/go").ok();
+    running.says("done");
+    assert_eq!(running.code(), Some(7));
+}
+
+#[test]
+fn whoever_waited_for_a_daemon_in_vain_is_told_so() {
+    let island = Island::new();
+    island.repository("shop").up("x");
+    let (mut running, said) = stopped_under_a_command(&island, || {
+        island.holm(&["daemon", "stop"]).ok();
+    });
+    assert_eq!(running.code(), Some(5));
+    let text = fs::read_to_string(said).unwrap();
+    assert!(text.contains("stopped while the command ran"), "{text}");
+    assert_eq!(island.daemon_of_the_lock(), None);
+    island.sh("x", "pgrep -f 'until .* ~/go'").ok();
+}

@@ -85,6 +85,10 @@ fn limits_are_kept_by_control_groups_that_root_prepared() {
     // The trial of `doctor` sees the same, and leaves nothing.
     let doctor = place.holm(&repository, &["doctor", "--json"]).json();
     let check = control_groups(&doctor);
+    assert!(
+        doctor["daemon"].is_number(),
+        "the daemon is asked: {doctor}"
+    );
     assert_eq!(check["status"], "ok", "{check}");
     let detail = check["detail"].as_str().unwrap();
     assert_eq!(detail, format!("{version} limits memory, cpus, processes"));

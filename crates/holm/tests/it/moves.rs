@@ -173,6 +173,20 @@ fn what_git_is_in_the_middle_of_is_left_alone() {
     repository.holm(&["assign", "x", "main"]).ok();
     assert_eq!(git(&island, &["symbolic-ref", "--short", "HEAD"]), "holm/x");
     assert_eq!(git(&island, &["rev-parse", "theirs"]), theirs);
+    // Commits that no branch has are kept, too.
+    island
+        .sh(
+            "x",
+            "git checkout -q --detach && git commit -q --allow-empty -m lonely",
+        )
+        .ok();
+    let lonely = git(&island, &["rev-parse", "HEAD"]);
+    repository.holm(&["assign", "x", "feature"]).ok();
+    let kept = git(
+        &island,
+        &["for-each-ref", "--format=%(objectname)", "refs/holm/before"],
+    );
+    assert!(kept.contains(&lonely), "{kept}");
 }
 
 #[test]

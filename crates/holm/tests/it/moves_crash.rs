@@ -217,3 +217,22 @@ fn what_lay_between_two_commits_is_kept() {
         "{kept}"
     );
 }
+
+/// A move that hangs does not keep anybody from stopping the workspace.
+#[test]
+fn a_workspace_can_be_stopped_while_it_moves() {
+    let island = Island::new();
+    let repository = with_branches(&island);
+    let (mut assign, shared, _) = held(&island, &repository);
+    repository.holm(&["stop", "x"]).ok();
+    assert_eq!(assign.code(), Some(130), "it is told");
+    assert_eq!(show(&island)["state"], "stopped");
+    island.write(shared.join("go"), "");
+    repository.holm(&["start", "x"]).ok();
+    assert_eq!(whole(&island), "feature");
+    assert_eq!(show(&island)["ref"], "feature");
+    eventually("the set-up ran and the service saw it", || {
+        let runs = runs(&island);
+        runs.last().is_some_and(|run| run == "feature feature")
+    });
+}

@@ -20,7 +20,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 self.wfile.write(block[:size])
                 size -= len(block)
             return
-        self.answer({"label": label, "path": self.path, "headers": dict(self.headers)})
+        who = {"label": label, "pid": os.getpid(), "connection": self.client_address[1]}
+        self.answer({**who, "path": self.path, "headers": dict(self.headers)})
     def do_PUT(self):
         size = 0
         if self.headers.get("Transfer-Encoding") == "chunked":
@@ -50,11 +51,7 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_
 "#;
 
 fn shop(island: &Island) -> Repository<'_> {
-    let repository = island.repository("shop");
-    repository.write("holm.toml", "[ports]\napi = 8080\nweb = 3000\n");
-    repository.write("server.py", SERVER);
-    repository.commit("a server");
-    repository
+    island.shop("[ports]\napi = 8080\nweb = 3000\n", SERVER)
 }
 
 fn serve(island: &Island, workspace: &str, port: u16) {
@@ -191,7 +188,7 @@ fn what_does_not_listen_or_run_or_exist_says_so() {
 
 /// Attack 101: an old address never shows the workspace that has the label now, nor the other way.
 #[test]
-fn a_label_that_is_used_again_shows_the_new_workspace_and_the_id_nothing() {
+fn attack_101_a_label_that_is_used_again_shows_the_new_workspace_and_the_id_nothing() {
     let island = Island::new();
     let repository = shop(&island);
     let old = repository.holm(&["up", "one", "--json"]).json();
@@ -215,6 +212,56 @@ fn a_label_that_is_used_again_shows_the_new_workspace_and_the_id_nothing() {
         curl(&island, &["-o", "/dev/null", "-w", "%{http_code}", &old]),
         "404"
     );
+}
+
+/// A request does not cost a connection into the workspace, whoever the clients are; and what was
+/// kept for the next one ends with its server.
+#[test]
+fn connections_inside_are_used_again_and_never_by_another_workspace_or_server() {
+    let island = Island::new();
+    let repository = shop(&island);
+    for label in ["one", "two"] {
+        repository.up(label);
+    }
+    let door = door(&island);
+    let urls = ["one", "two"].map(|label| {
+        serve(&island, label, 3000);
+        let url = format!("http://web.{label}.localhost:{door}/");
+        served(&island, &url);
+        url
+    });
+    // Many times in turns, each on a connection of its own to the door.
+    let ask = |times: usize| -> Vec<serde_json::Value> {
+        let mut arguments = vec!["-H", "Connection: close"];
+        for _ in 0..times {
+            arguments.extend(urls.iter().map(String::as_str));
+        }
+        let answers = curl(&island, &arguments);
+        let answers = serde_json::Deserializer::from_str(&answers).into_iter();
+        answers.collect::<Result<_, _>>().unwrap()
+    };
+    let answers = ask(20);
+    assert_eq!(answers.len(), 40);
+    for (index, label) in ["one", "two"].into_iter().enumerate() {
+        let own = answers.iter().skip(index).step_by(2);
+        let used: std::collections::BTreeSet<u64> = own
+            .inspect(|answer| assert_eq!(answer["label"], label))
+            .map(|answer| answer["connection"].as_u64().unwrap())
+            .collect();
+        // One is enough; a machine that is very busy may have let one go.
+        assert!(used.len() < 10, "{used:?}");
+    }
+    let first = answers[0]["pid"].clone();
+    island.sh("one", &format!("kill -9 {first}")).ok();
+    eventually("nobody listens", || {
+        !curl(&island, &[&urls[0]]).contains("\"label\"")
+    });
+    serve(&island, "one", 3000);
+    served(&island, &urls[0]);
+    for answer in ask(5).iter().step_by(2) {
+        assert_eq!(answer["label"], "one");
+        assert_ne!(answer["pid"], first);
+    }
 }
 
 #[test]

@@ -434,3 +434,94 @@ fn cycles_and_unknown_names_are_errors_with_their_place() {
         &["holm.toml:3:30", "no port `wbe`"],
     );
 }
+
+#[test]
+fn a_reload_starts_what_is_new_ends_what_is_gone_and_restarts_what_changed() {
+    let island = Island::new();
+    let loud = |name: &str, more: &str| {
+        format!(
+            "[services.{name}]\nrun = \"trap 'echo {name} ends; exit 0' TERM; echo {name} {more}; while :; do sleep 0.01; done\"\n"
+        )
+    };
+    let repository = with_services(
+        &island,
+        &[loud("same", "1"), loud("other", "1"), loud("old", "1")].concat(),
+    );
+    repository.up("x");
+    let pid = |name: &str| service(&show(&island), name)["pid"].clone();
+    let (same, other, old) = (pid("same"), pid("other"), pid("old"));
+    let nothing = island.holm(&["reload", "x"]).ok().stderr;
+    assert!(nothing.contains("Nothing has changed"), "{nothing}");
+    let next = [loud("same", "1"), loud("other", "2"), loud("fresh", "1")].concat();
+    let path = format!("{}/holm.toml", repository.path.display());
+    island
+        .holm(&[
+            "exec",
+            "x",
+            "--",
+            "sh",
+            "-c",
+            "printf %s \"$2\" > \"$1\"",
+            "sh",
+            &path,
+            &next,
+        ])
+        .ok();
+    let reloaded = island.holm(&["reload", "x", "--json"]).json();
+    assert_eq!(
+        reloaded["changes"],
+        serde_json::json!([
+            "services.old: − (it is stopped)",
+            "services.other: run (it is restarted)",
+            "services.fresh: + (it is started)",
+        ])
+    );
+    let shown = show(&island);
+    let names: Vec<_> = shown["services"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|found| &found["name"])
+        .collect();
+    assert_eq!(names, ["fresh", "other", "same"]);
+    for name in ["fresh", "other", "same"] {
+        assert_eq!(service(&shown, name)["state"], "ready", "{name}");
+    }
+    assert_eq!(pid("same"), same, "it was left alone");
+    assert_ne!(pid("other"), other);
+    let said = island.holm(&["logs", "x", "other"]).ok().out();
+    let said: Vec<_> = said
+        .lines()
+        .filter_map(|line| line.split_once(" | "))
+        .map(|(_, text)| text)
+        .collect();
+    assert_eq!(said, ["other 1", "other ends", "other 2"]);
+    eventually("what is gone ends", || {
+        island.sh("x", &format!("kill -0 {old}")).code != Some(0)
+    });
+    island.holm(&["service", "x", "restart", "old"]).exits(3);
+    // It is so after a start too.
+    island.holm(&["restart", "x"]).ok();
+    assert_eq!(service(&show(&island), "fresh")["state"], "ready");
+    // A workspace without services gets its first, and loses its last.
+    island
+        .holm(&["exec", "x", "--", "sh", "-c", "> \"$1\"", "sh", &path])
+        .ok();
+    island.holm(&["reload", "x"]).ok();
+    assert_eq!(show(&island)["services"], serde_json::json!([]));
+    island
+        .holm(&[
+            "exec",
+            "x",
+            "--",
+            "sh",
+            "-c",
+            "printf %s \"$2\" > \"$1\"",
+            "sh",
+            &path,
+            &loud("first", "1"),
+        ])
+        .ok();
+    island.holm(&["reload", "x"]).ok();
+    assert_eq!(state(&island, "first"), "ready");
+}

@@ -2,8 +2,9 @@
 //!
 //! The commands are the ones of its `holm.toml`, started one after the other as `depends_on` says.
 
-use crate::support::{Island, Repository, eventually, send};
+use crate::support::{Island, Repository, eventually, is_gone, port_of, send};
 use rustix::process::Signal;
+use serde_json::Value;
 use std::path::Path;
 
 /// The example as a repository of the user.
@@ -67,11 +68,12 @@ fn two_shops_on_the_same_ports_share_nothing() {
 }
 
 #[test]
-fn three_shops_as_services_through_stops_and_a_killed_daemon() {
+fn three_shops_as_services_through_stops_a_killed_daemon_and_a_reboot() {
     let island = Island::new();
     let repository = shop(&island);
     repository.commit("A shop");
     let shops = ["ada", "bob", "cleo"];
+    let mut ids = Vec::new();
     for workspace in shops {
         let made = repository.holm(&["up", workspace, "--json"]).json();
         let services = made["services"].as_array().unwrap();
@@ -80,11 +82,13 @@ fn three_shops_as_services_through_stops_and_a_killed_daemon() {
             services.iter().all(|service| service["state"] == "ready"),
             "{made}"
         );
+        ids.push(made["id"].as_str().unwrap().to_owned());
     }
     let check = |workspace: &str| island.inside(workspace, &["./check"]).ok().out();
     for workspace in shops {
         assert_eq!(check(workspace), "kettle:9 lantern:9 rope:9");
     }
+    each_answers_on_its_own_urls(&island, &shops);
     // A stopped shop comes back with what it had sold; the others did not notice.
     island.holm(&["stop", "bob"]).ok();
     assert_eq!(check("ada"), "kettle:8 lantern:8 rope:8");
@@ -95,4 +99,50 @@ fn three_shops_as_services_through_stops_and_a_killed_daemon() {
     assert_eq!(check("cleo"), "kettle:8 lantern:8 rope:8");
     let text = island.holm(&["logs", "ada", "api"]).ok().out();
     assert!(text.contains("migrated 002-orders.sql"), "{text}");
+    each_answers_on_its_own_urls(&island, &shops);
+    // After a reboot nothing runs, nothing is lost, and one command brings all of it back.
+    reboot(&island, &ids);
+    for workspace in shops {
+        let shown = island.holm(&["show", workspace, "--json"]).json();
+        let found = (&shown["state"], &shown["reason"]);
+        assert_eq!(found, (&"stopped".into(), &"reboot".into()), "{shown}");
+        let services = shown["services"].as_array().unwrap();
+        assert!(services.iter().all(|service| service["state"] == "stopped"));
+    }
+    island.holm(&["start", "ada", "bob", "cleo"]).ok();
+    for workspace in shops {
+        assert_eq!(check(workspace), "kettle:7 lantern:7 rope:7");
+    }
+    each_answers_on_its_own_urls(&island, &shops);
+}
+
+/// By name at the front door, and on its own port of the host.
+#[track_caller]
+fn each_answers_on_its_own_urls(island: &Island, shops: &[&str]) {
+    for workspace in shops {
+        let port = port_of(island, workspace, 3000).expect("the web port");
+        let url = port["url"].as_str().unwrap().trim_end_matches('/');
+        for url in [url, &format!("http://127.0.0.1:{}", port["host_port"])] {
+            let health = format!("{url}/api/health");
+            let arguments = ["-sSf", "--max-time", "20", &health];
+            let said = island.run(&island.home(), "curl", &arguments).ok().out();
+            assert!(said.contains(&format!("\"{workspace}\"")), "{url}: {said}");
+        }
+    }
+}
+
+/// What a reboot leaves: files, and a record of processes that was written in another boot.
+fn reboot(island: &Island, ids: &[String]) {
+    island.kill_daemon();
+    let everything = island.inhabitants();
+    for id in ids {
+        send(island.keeper_of(id).expect("a keeper"), Signal::KILL);
+    }
+    eventually("all is gone", || everything.iter().all(|one| is_gone(*one)));
+    for id in ids {
+        let path = island.data().join("workspaces").join(id).join("last.json");
+        let mut last: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        last["boot_id"] = "11111111-2222-4333-8444-555555555555".into();
+        std::fs::write(path, last.to_string()).unwrap();
+    }
 }

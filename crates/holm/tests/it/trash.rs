@@ -71,7 +71,25 @@ fn what_was_removed_comes_back_with_everything_it_had() {
     assert!(text(&entry["expires_at"]) > text(&entry["removed_at"]));
     let human = island.holm(&["ls", "--trash"]).ok().out();
     assert!(human.contains("fix") && human.contains(" in "), "{human}");
-    island.holm(&["exec", &id, "--json", "--", "true"]).error(3);
+    // Whoever names it is told how to have it back.
+    for command in [
+        vec!["exec", &id, "--json", "--", "true"],
+        vec!["exec", "fix", "--json", "--", "true"],
+        vec!["show", &id[..6], "--json"],
+        vec!["stop", "shop/fix", "--json"],
+        vec!["rm", &id, "--json"],
+        vec!["checkout", &id, "--json"],
+    ] {
+        let error = island.holm(&command).error(3);
+        assert_eq!(error["code"], "workspace_not_found", "{command:?}");
+        assert!(text(&error["message"]).contains("in the trash"), "{error}");
+        assert!(
+            text(&error["hint"]).contains(&format!("holm restore {id}")),
+            "{error}"
+        );
+    }
+    let unknown = island.holm(&["show", "nobody", "--json"]).error(3);
+    assert!(!unknown.to_string().contains("trash"), "{unknown}");
 
     let back = island.holm(&["restore", "fix", "--json"]).json();
     assert_eq!((text(&back["id"]), text(&back["label"])), (&*id, "fix"));

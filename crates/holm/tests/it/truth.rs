@@ -64,6 +64,47 @@ fn a_fit_machine_is_called_fit() {
     assert!(!island.data().exists(), "the trial is gone");
 }
 
+#[test]
+fn the_daemon_that_runs_is_asked_because_it_makes_the_workspaces() {
+    let island = Island::new();
+    let repository = island.repository("shop");
+    let pid = island.holm(&["daemon", "start", "--json"]).json()["pid"].clone();
+    // Typed where no workspace could be made: what counts is what the daemon can do.
+    let here = |command: &str| {
+        let script = format!("echo 0 > /proc/sys/user/max_user_namespaces || exit 99\n{command}");
+        island.elsewhere(&repository.path, &script)
+    };
+    let (code, document) = doctor(here("holm doctor --json"));
+    assert_eq!(
+        (code, &document["ok"], &document["daemon"]),
+        (Some(0), &true.into(), &pid),
+        "{document}"
+    );
+    let text = here("holm doctor").ok();
+    let says_who = format!("Tried by the daemon that runs (pid {pid}).");
+    assert!(text.out().contains(&says_who), "{text:?}");
+    assert!(
+        !island.data().read_dir().unwrap().any(|entry| {
+            let name = entry.unwrap().file_name();
+            name.to_string_lossy().starts_with("trial-")
+        }),
+        "its trial leaves nothing"
+    );
+    // What the client needs itself counts, too.
+    let mut command = island.holm_command(&repository.path, &["doctor", "--json"]);
+    let (code, document) = doctor(Ran::new(command.env("PATH", "/nowhere")));
+    assert_eq!(code, Some(4), "{document}");
+    assert_eq!(missing(&document)[0]["name"], "git", "{document}");
+    island.holm(&["daemon", "stop"]).ok();
+    let (code, document) = doctor(here("holm doctor --json"));
+    assert_eq!((code, &document["daemon"]), (Some(4), &Value::Null));
+    assert_eq!(
+        missing(&document)[0]["name"],
+        "user namespace",
+        "{document}"
+    );
+}
+
 /// On a machine that `script` makes unfit: `doctor` names the part and the fix, `up` refuses.
 #[track_caller]
 fn is_refused(island: &Island, script: &str, part: &str, fixes: &[&str]) {

@@ -291,9 +291,14 @@ mod tests {
             log.turn().unwrap();
             write(&mut log, time, b"more");
         }
-        let found = text(&mut follower);
-        assert!(found[0].starts_with(b"[lines were left out"), "{found:?}");
-        assert_eq!(found.len(), 1 + FILES);
+        let found = follower.read().unwrap();
+        let notice = &found[0].text;
+        assert!(notice.starts_with(b"[lines were left out"), "{found:?}");
+        assert_eq!(
+            found[0].time, found[1].time,
+            "it stands before what is left"
+        );
+        assert_eq!(found.len() + text(&mut follower).len(), 1 + FILES);
     }
 
     #[test]

@@ -4,19 +4,17 @@
 //! Services live as long as the keeper and survive any daemon. How they are is also written to a
 //! file beside the workspace at every change, so that it is known when the keeper is gone.
 
+mod helper;
 mod lines;
 mod log;
 mod probe;
 mod run;
 mod unbuilt;
 
-use super::exec;
-use super::registry::{Registry, Started};
-use crate::inside::MARK;
-use crate::launch::PROGRAM;
+use super::registry::Registry;
 use crate::layout::WorkspaceDirs;
-use crate::roles;
-use crate::wire::{Answer, ServiceWish, Spawn};
+use crate::wire::{Answer, ServiceWish};
+use helper::{environment, helper, plain_environment};
 use holm_core::config::{Restart, Word};
 use holm_core::service::graph::{Graph, Verdict};
 use holm_core::service::{Event, Order, Readiness, Rules, Wish};
@@ -26,9 +24,7 @@ use log::Log;
 use run::{Part, Run};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::{self, PipeReader, PipeWriter};
-use std::os::fd::AsFd;
+use std::io::{self, PipeWriter};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
@@ -45,7 +41,6 @@ const STACK: usize = 256 * 1024;
 
 /// What the keeper has of its services.
 pub struct Services {
-    declared: Vec<Arc<Service>>,
     messages: mpsc::Sender<Message>,
     state: Mutex<State>,
     changed: Condvar,
@@ -68,14 +63,19 @@ enum Message {
         event: Event,
     },
     Wish {
-        index: usize,
+        name: String,
         wish: Wish,
-        heard: mpsc::Sender<()>,
+        heard: mpsc::Sender<Answer>,
+    },
+    /// These are the services from now on.
+    Declare {
+        services: Vec<Service>,
+        heard: mpsc::Sender<Answer>,
     },
     /// The tree has another commit.
     React {
-        wishes: Vec<(usize, Wish)>,
-        heard: mpsc::Sender<()>,
+        wishes: Vec<(String, Wish)>,
+        heard: mpsc::Sender<Answer>,
     },
     Close,
 }
@@ -93,8 +93,10 @@ struct Supervisor {
     services: Arc<Services>,
     messages: mpsc::Receiver<Message>,
     graph: Graph,
+    /// In the places that they have in the graph.
     runs: Vec<Current>,
     begun: Instant,
+    logs: PathBuf,
     file: PathBuf,
     /// Which of them have to be built is written down, for a keeper after this one.
     unbuilt: Unbuilt,
@@ -102,6 +104,8 @@ struct Supervisor {
 
 /// The run of one service that counts.
 struct Current {
+    /// What the next run is.
+    service: Arc<Service>,
     number: u64,
     /// The build that counts.
     build: u64,
@@ -113,17 +117,8 @@ struct Current {
 
 /// Starts the workspace's services, in order.
 pub fn start(registry: &Arc<Registry>, directories: &WorkspaceDirs) -> io::Result<()> {
-    let declared: Vec<_> = registry
-        .plan
-        .services
-        .iter()
-        .cloned()
-        .map(Arc::new)
-        .collect();
     let (messages, heard) = mpsc::channel();
-    let is_empty = declared.is_empty();
     let services = Arc::new(Services {
-        declared,
         messages,
         state: Mutex::new(State {
             told: Told {
@@ -138,32 +133,18 @@ pub fn start(registry: &Arc<Registry>, directories: &WorkspaceDirs) -> io::Resul
         changed: Condvar::new(),
     });
     registry.set_services(Arc::clone(&services));
-    if is_empty {
-        return Ok(());
-    }
-    let logs = directories.logs();
-    std::fs::create_dir_all(&logs)?;
-    let entries = services.declared.iter().map(|service| {
-        let (name, needs) = (service.name.clone(), service.depends_on.clone());
-        (name, needs, rules(service))
-    });
-    let runs = services.declared.iter().map(|service| Current {
-        number: 0,
-        build: 0,
-        pid: None,
-        log: Arc::new(Mutex::new(Log::new(logs.clone(), &service.name))),
-        stay: None,
-    });
     let mut supervisor = Supervisor {
         registry: Arc::clone(registry),
-        graph: Graph::new(entries.collect()),
-        runs: runs.collect(),
+        graph: Graph::new(Vec::new()),
+        runs: Vec::new(),
         services: Arc::clone(&services),
         messages: heard,
         begun: Instant::now(),
+        logs: directories.logs(),
         file: directories.services(),
         unbuilt: Unbuilt::read(directories.unbuilt()),
     };
+    supervisor.declare(registry.plan.services.clone())?;
     supervisor.take_up_builds();
     // Whoever asks from now on hears that they are on their way.
     supervisor.act();
@@ -204,34 +185,31 @@ impl Services {
 
     /// Does what is wanted of one service; returns when it is under way.
     pub fn wish(&self, name: &str, wish: ServiceWish) -> Answer {
-        let index = self.declared.iter().position(|found| found.name == name);
-        let Some(index) = index else {
-            return Answer::Refused(format!("no service {name}"));
-        };
-        let wish = wish_of(wish);
-        self.say(|heard| Message::Wish { index, wish, heard })
+        let (name, wish) = (name.to_owned(), wish_of(wish));
+        self.say(|heard| Message::Wish { name, wish, heard })
     }
 
     /// Does what a move of the tree asks of the services; returns when it is under way.
     pub fn react(&self, wishes: Vec<(String, ServiceWish)>) -> Answer {
-        let position = |name: &str| self.declared.iter().position(|found| found.name == name);
-        let wishes: Vec<_> = wishes
-            .into_iter()
-            .filter_map(|(name, wish)| Some((position(&name)?, wish_of(wish))))
-            .collect();
+        let wishes = wishes.into_iter();
+        let wishes: Vec<_> = wishes.map(|(name, wish)| (name, wish_of(wish))).collect();
         match wishes.is_empty() {
             true => Answer::Done,
             false => self.say(|heard| Message::React { wishes, heard }),
         }
     }
 
-    fn say(&self, message: impl FnOnce(mpsc::Sender<()>) -> Message) -> Answer {
+    /// Takes over other declarations; returns when what follows of it is under way.
+    pub fn declare(&self, services: Vec<Service>) -> Answer {
+        self.say(|heard| Message::Declare { services, heard })
+    }
+
+    fn say(&self, message: impl FnOnce(mpsc::Sender<Answer>) -> Message) -> Answer {
         let (heard, hears) = mpsc::channel();
-        let is_sent = self.messages.send(message(heard)).is_ok();
-        match is_sent && hears.recv_timeout(HEARD_WITHIN).is_ok() {
-            true => Answer::Done,
-            false => Answer::Refused("the services are being stopped".to_owned()),
-        }
+        // Without a supervisor there is nothing to hear either.
+        let _ = self.messages.send(message(heard));
+        let over = || Answer::Refused("the services are being stopped".to_owned());
+        hears.recv_timeout(HEARD_WITHIN).unwrap_or_else(|_| over())
     }
 
     /// Tells how they are, at once and at every change, until the client goes or it is over.
@@ -329,14 +307,14 @@ impl Supervisor {
                 Err(mpsc::RecvTimeoutError::Disconnected) => return,
             };
             self.act();
-            if let Some(heard) = heard {
+            if let Some((heard, answer)) = heard {
                 // Whoever asked may have gone.
-                let _ = heard.send(());
+                let _ = heard.send(answer);
             }
         }
     }
 
-    fn take(&mut self, message: Message) -> Option<mpsc::Sender<()>> {
+    fn take(&mut self, message: Message) -> Option<(mpsc::Sender<Answer>, Answer)> {
         let now = self.begun.elapsed();
         match message {
             Message::Event { index, run, event } => {
@@ -354,21 +332,72 @@ impl Supervisor {
                 }
                 None
             }
-            Message::Wish { index, wish, heard } => {
+            Message::Wish { name, wish, heard } => {
+                let Some(index) = self.graph.find(&name) else {
+                    return Some((heard, Answer::Refused(format!("no service {name}"))));
+                };
                 self.graph.want(index, wish);
-                Some(heard)
+                Some((heard, Answer::Done))
+            }
+            Message::Declare { services, heard } => {
+                let answer = match self.declare(services) {
+                    Ok(()) => Answer::Done,
+                    Err(error) => Answer::Refused(format!("no place for logs: {error}")),
+                };
+                Some((heard, answer))
             }
             Message::React { wishes, heard } => {
-                for (index, wish) in wishes {
-                    self.graph.react(index, wish);
+                for (name, wish) in wishes {
+                    // One that is not declared any more needs nothing.
+                    if let Some(index) = self.graph.find(&name) {
+                        self.graph.react(index, wish);
+                    }
                 }
-                Some(heard)
+                Some((heard, Answer::Done))
             }
             Message::Close => {
                 self.graph.close();
                 None
             }
         }
+    }
+
+    fn declare(&mut self, services: Vec<Service>) -> io::Result<()> {
+        if !services.is_empty() {
+            std::fs::create_dir_all(&self.logs)?;
+        }
+        let entries = services.iter().map(|service| {
+            let (name, needs) = (service.name.clone(), service.depends_on.clone());
+            (name, needs, rules(service))
+        });
+        let runs = &self.runs;
+        let has_changed = |name: &str| {
+            let before = runs.iter().find(|current| current.service.name == name);
+            let after = services.iter().find(|service| service.name == name);
+            let is_other = |before: &Current, after: &Service| {
+                let before = &before.service;
+                (&before.run, &before.env, &before.ready) != (&after.run, &after.env, &after.ready)
+            };
+            before
+                .zip(after)
+                .is_some_and(|(before, after)| is_other(before, after))
+        };
+        self.graph.declare(entries.collect(), has_changed);
+        for service in services {
+            let known = |current: &&mut Current| current.service.name == service.name;
+            match self.runs.iter_mut().find(known) {
+                Some(current) => current.service = Arc::new(service),
+                None => self.runs.push(Current {
+                    number: 0,
+                    build: 0,
+                    pid: None,
+                    log: Arc::new(Mutex::new(Log::new(self.logs.clone(), &service.name))),
+                    stay: None,
+                    service: Arc::new(service),
+                }),
+            }
+        }
+        Ok(())
     }
 
     /// Does what is due, and tells how it is now.
@@ -397,7 +426,7 @@ impl Supervisor {
             state.all_down = all_down;
         });
         if is_new && let Err(error) = self.write_down(&told) {
-            eprintln!("cannot write down how the services are: {error}");
+            complain!("cannot write down how the services are: {error}");
         }
     }
 
@@ -423,7 +452,7 @@ impl Supervisor {
         }
         let run = Run {
             registry: Arc::clone(&self.registry),
-            service: Arc::clone(&self.services.declared[index]),
+            service: Arc::clone(&current.service),
             part,
             log: Arc::clone(&current.log),
             mailbox,
@@ -457,26 +486,26 @@ impl Supervisor {
     fn take_up_builds(&mut self) {
         let asked = self.registry.plan.unbuilt.iter().cloned();
         let names: BTreeSet<_> = asked.chain(self.unbuilt.names.iter().cloned()).collect();
-        for (index, service) in self.services.declared.iter().enumerate() {
-            if names.contains(&service.name) && service.build.is_some() {
+        for (index, current) in self.runs.iter().enumerate() {
+            if names.contains(&current.service.name) && current.service.build.is_some() {
                 self.graph.needs_build(index);
             }
         }
     }
 
     fn note_builds(&mut self) {
-        let declared = self.services.declared.iter().enumerate();
-        let unbuilt = declared.filter(|(index, _)| self.graph.life(*index).is_build_due());
-        let names = unbuilt.map(|(_, service)| service.name.clone()).collect();
-        if let Err(error) = self.unbuilt.note(names) {
-            eprintln!("cannot write down what has to be built: {error}");
+        let runs = self.runs.iter().enumerate();
+        let unbuilt = runs.filter(|(index, _)| self.graph.life(*index).is_build_due());
+        let names = unbuilt.map(|(_, current)| current.service.name.clone());
+        if let Err(error) = self.unbuilt.note(names.collect()) {
+            complain!("cannot write down what has to be built: {error}");
         }
     }
 
     /// To the group at once, and to everything else of the service by a process inside.
     fn end(&mut self, index: usize, signal: i32, grace: Duration) {
         let current = &self.runs[index];
-        let name = self.services.declared[index].name.clone();
+        let name = current.service.name.clone();
         let leader = current.pid.unwrap_or_default();
         if self.graph.life(index).pid().is_some() {
             self.registry.signal(leader.cast_signed(), signal);
@@ -494,23 +523,25 @@ impl Supervisor {
         });
         if let Err(error) = spawned {
             // The group has heard it; the rest is told that it is gone when the time is up.
-            eprintln!("a service cannot be ended: {error}");
+            complain!("a service cannot be ended: {error}");
         }
     }
 
     fn statuses(&self) -> Vec<ServiceStatus> {
         let reports = self.graph.reports().into_iter();
-        let statuses = reports
-            .zip(&self.services.declared)
-            .map(|(report, service)| ServiceStatus {
-                name: report.name,
-                state: report.state.as_str().to_owned(),
-                pid: report.pid,
-                restarts: report.restarts,
-                port: service.port,
-                reason: report.reason,
-                exit_code: report.exit,
-            });
+        let port = |name: &str| {
+            let mut services = self.runs.iter().map(|current| &current.service);
+            services.find(|service| service.name == name)?.port
+        };
+        let statuses = reports.map(|report| ServiceStatus {
+            port: port(&report.name),
+            name: report.name,
+            state: report.state.as_str().to_owned(),
+            pid: report.pid,
+            restarts: report.restarts,
+            reason: report.reason,
+            exit_code: report.exit,
+        });
         statuses.collect()
     }
 
@@ -531,45 +562,4 @@ fn failed(mailbox: &Mailbox, part: Part, error: &io::Error) {
             cause: Some(cause),
         },
     });
-}
-
-/// The workspace's environment, what the service adds, and its name, by which its processes are
-/// known.
-fn environment(registry: &Registry, service: &Service) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let bytes = |(name, value): &(String, String)| (name.clone().into(), value.clone().into());
-    let mut added: Vec<(Vec<u8>, Vec<u8>)> = service.env.iter().map(bytes).collect();
-    added.push((MARK.into(), service.name.clone().into()));
-    exec::environment(registry, None, added)
-}
-
-fn plain_environment(registry: &Registry) -> Vec<(Vec<u8>, Vec<u8>)> {
-    exec::environment(registry, None, Vec::new())
-}
-
-/// Starts our own program inside; its exit code comes on the pipe.
-fn helper(
-    registry: &Registry,
-    arguments: Vec<String>,
-    env: Vec<(Vec<u8>, Vec<u8>)>,
-) -> io::Result<(i32, PipeReader)> {
-    use std::os::unix::ffi::OsStrExt;
-    let (exit, exit_inside) = io::pipe()?;
-    let nothing = File::options().read(true).write(true).open("/dev/null")?;
-    let ours = [PROGRAM.to_owned(), roles::INSIDE.to_owned()];
-    let spawn = Spawn {
-        sequence: 0,
-        argv: ours
-            .into_iter()
-            .chain(arguments)
-            .map(String::into_bytes)
-            .collect(),
-        env,
-        cwd: registry.plan.root.as_os_str().as_bytes().to_vec(),
-        terminal: None,
-    };
-    let theirs = [nothing.as_fd(), nothing.as_fd(), nothing.as_fd()];
-    match registry.start_in_background(spawn, &theirs, exit_inside)? {
-        Started::Running { pid, .. } => Ok((pid, exit)),
-        Started::Not { cause, .. } => Err(io::Error::other(cause)),
-    }
 }

@@ -10,11 +10,12 @@ use super::probe::{Asking, Probing};
 use super::{Mailbox, environment, helper};
 use crate::inside::END;
 use crate::keeper::registry::{KILLED, Registry, Started};
+use crate::keeper::waiting::Waiting;
 use crate::logs::{Stream, append, now};
 use crate::wire::Spawn;
 use holm_core::service::{Event, exit_in_words};
 use holm_engine::spec::Service;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::PollFlags;
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::{self, PipeReader};
@@ -181,7 +182,7 @@ impl Pump {
             let ready = match self.wait() {
                 Ok(ready) => ready,
                 Err(error) => {
-                    eprintln!("service {}: cannot wait: {error}", self.run.service.name);
+                    complain!("service {}: cannot wait: {error}", self.run.service.name);
                     return;
                 }
             };
@@ -213,7 +214,7 @@ impl Pump {
         match argv.map(|argv| helper(&self.run.registry, argv, environment)) {
             Some(Ok((pid, exit))) => probing.asking = Some(Asking::Now { pid, exit }),
             Some(Err(error)) => {
-                eprintln!("service {}: cannot ask: {error}", self.run.service.name);
+                complain!("service {}: cannot ask: {error}", self.run.service.name);
                 probing.ask_later();
             }
             None => {}
@@ -226,54 +227,30 @@ impl Pump {
         }
         let now = Instant::now();
         let paused = self.not_before.filter(|time| *time > now);
-        let mut sources = Vec::new();
-        let mut roles: Vec<fn(&mut Ready)> = Vec::new();
-        let mut add = |source, role| {
-            sources.push(PollFd::from_borrowed_fd(source, PollFlags::IN));
-            roles.push(role);
-        };
-        if let Some(exit) = &self.exit {
-            add(exit.as_fd(), |ready: &mut Ready| ready.has_exited = true);
-        } else {
-            add(self.run.leave.as_fd(), |ready| {
+        let mut waiting = Waiting::<Ready>::new();
+        match &self.exit {
+            Some(exit) => waiting.add(exit, PollFlags::IN, |ready| ready.has_exited = true),
+            None => waiting.add(&self.run.leave, PollFlags::IN, |ready| {
                 ready.is_asked_to_leave = true;
-            });
+            }),
         }
         if paused.is_none() {
             if let Some(pipe) = &self.outputs[0].pipe {
-                add(pipe.as_fd(), |ready| ready.outputs[0] = true);
+                waiting.add(pipe, PollFlags::IN, |ready| ready.outputs[0] = true);
             }
             if let Some(pipe) = &self.outputs[1].pipe {
-                add(pipe.as_fd(), |ready| ready.outputs[1] = true);
+                waiting.add(pipe, PollFlags::IN, |ready| ready.outputs[1] = true);
             }
         }
         let asking = self.probing.as_ref().and_then(|p| p.asking.as_ref());
         if let Some(Asking::Now { exit, .. }) = asking {
-            add(exit.as_fd(), |ready| ready.has_probed = true);
+            waiting.add(exit, PollFlags::IN, |ready| ready.has_probed = true);
         }
         let later = match asking {
             Some(Asking::Later(time)) => Some(*time),
             _ => None,
         };
-        let wake = [paused, later].into_iter().flatten().min();
-        let timeout = wake.map(|time| {
-            let left = time.saturating_duration_since(now);
-            Timespec {
-                tv_sec: left.as_secs() as i64,
-                tv_nsec: i64::from(left.subsec_nanos()),
-            }
-        });
-        match poll(&mut sources, timeout.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-        let mut ready = Ready::default();
-        for (source, role) in sources.iter().zip(roles) {
-            if !source.revents().is_empty() {
-                role(&mut ready);
-            }
-        }
-        Ok(ready)
+        waiting.wait([paused, later].into_iter().flatten().min())
     }
 
     /// Takes what is there of one output, and returns how much.
@@ -383,7 +360,7 @@ pub fn end_all(registry: &Registry, name: &str, leader: u32, grace: Duration) {
             // An end without a code is an end too.
             let _ = rustix::io::read(&exit, &mut code);
         }
-        Err(error) => eprintln!("service {name}: cannot end all of it: {error}"),
+        Err(error) => complain!("service {name}: cannot end all of it: {error}"),
     }
 }
 

@@ -273,8 +273,6 @@ impl Default for View {
 // === impl Order ===
 
 impl Order {
-    pub const ALL: [Order; 3] = [Order::Cpu, Order::Memory, Order::Label];
-
     pub fn next(self) -> Self {
         match self {
             Order::Cpu => Order::Memory,

@@ -7,13 +7,14 @@ use super::include::{self, Included};
 use crate::cli::progress::Progress;
 use crate::cli::trust::Granted;
 use crate::cli::user::DaemonUser;
-use crate::cli::user_checkout::{Checkout, blocking};
+use crate::cli::user_checkout::Checkout;
 use crate::cli::{Context, origin::Origin};
 use holm_api::client::Client;
 use holm_api::project::{FileDate, TreeBrought, TreeName, TreePlace};
 use holm_core::config::{Cache, Policy, rough_size};
 use holm_core::layer::is_build_output;
 use holm_core::{Code, Fault};
+use holm_engine::try_blocking;
 use holm_git::Cancel;
 use holm_linux::driver::remove_tree;
 use holm_linux::mover::{Source, copy_entry};
@@ -218,7 +219,7 @@ impl Bringing<'_> {
         let (tell, mut told) = mpsc::unbounded_channel();
         let (cancel, directory) = (self.cancel.clone(), directory.to_owned());
         let picked = picked.clone();
-        let copying = blocking(move || {
+        let copying = try_blocking(move || {
             let mut files = 0;
             let copied = picked.copy_to(&directory, &mut || {
                 files += 1;
@@ -249,7 +250,7 @@ impl Bringing<'_> {
         let Some(directory) = place.directory.clone() else {
             return;
         };
-        let removal = blocking(move || {
+        let removal = try_blocking(move || {
             let begun = Path::new(&directory).parent().map(remove_tree);
             // So is what cannot be removed.
             drop(begun);

@@ -9,13 +9,14 @@ use crate::cli::origin::Origin;
 use crate::cli::send::{self, SharedRefs, Wanted};
 use crate::cli::trust::{self, Granted, Unapproved};
 use crate::cli::user::DaemonUser;
-use crate::cli::user_checkout::{AGENTS_MD, Checkout, HOLM_TOML, blocking, path_text};
+use crate::cli::user_checkout::{AGENTS_MD, Checkout, HOLM_TOML, path_text};
 use crate::cli::work::recover;
 use crate::cli::{Context, connect};
 use holm_api::client::Client;
 use holm_api::project::TrustCheck;
 use holm_api::workspace::{CreateWorkspace, Remote};
 use holm_core::Fault;
+use holm_engine::try_blocking;
 use holm_git::Cancel;
 use std::path::PathBuf;
 
@@ -174,7 +175,7 @@ async fn without_config(checkout: &Checkout, origin: &Origin) -> Option<String> 
     }
     let toplevel = checkout.repository.toplevel.clone();
     // What cannot be looked at is not worth a note; that the directory is there was seen before.
-    let proposal = blocking(move || Ok(look::propose(&toplevel, Vec::new()).ok()));
+    let proposal = try_blocking(move || Ok(look::propose(&toplevel, Vec::new()).ok()));
     proposal.await.ok()??.in_one_line()
 }
 

@@ -124,6 +124,10 @@ impl Keep {
         id: &WorkspaceId,
         names: Option<Vec<String>>,
     ) -> Result<Vec<CheckedOut>, Fault> {
+        if !self.kept.contains_key(id) {
+            // It knows whether the workspace is in the trash.
+            self.engine.spec(id).await?;
+        }
         let ports = self.meant(id, names)?;
         let mut bound = HashMap::new();
         for port in &ports {
@@ -148,6 +152,7 @@ impl Keep {
                 .get(&port)
                 .map(|held| held.workspace.clone());
             let before = before.filter(|before| before != id);
+            let is_new = before.is_some() || bound.contains_key(&port);
             match (self.canonical.0.get_mut(&port), bound.remove(&port)) {
                 (Some(held), None) => {
                     held.workspace = id.clone();
@@ -166,9 +171,11 @@ impl Keep {
                 (None, None) => {}
             }
             let before = before.map(|before| self.holder(&before));
-            let mut detail = self.described(id, port);
-            detail["before"] = json!(before);
-            self.tell(id, "checkout.changed", detail).await;
+            if is_new {
+                let mut detail = self.described(id, port);
+                detail["before"] = json!(before);
+                self.tell(id, "checkout.changed", detail).await;
+            }
             answer.extend(self.shown(port, before));
         }
         Ok(answer)
@@ -291,25 +298,37 @@ impl Keep {
             .filter(|port| !kept.is_declared(**port));
         known.extend(discovered.map(|port| (port.to_string(), *port)));
         let mut ports = Vec::new();
+        if names.is_empty() || names.iter().any(String::is_empty) {
+            let message = format!("the name of a port of workspace `{label}` is empty");
+            let hint = format!(
+                "{}; without `--ports` it takes all that it declares",
+                listed(&known)
+            );
+            return Err(Fault::new(Code::Usage, message, hint));
+        }
         for name in names {
             let found = known
                 .iter()
                 .find(|(known, port)| *known == name || port.to_string() == name);
             let Some((_, port)) = found else {
-                let names: Vec<&str> = known.iter().map(|(name, _)| name.as_str()).collect();
-                let hint = match names.is_empty() {
-                    true => "it has no ports; declare them in [ports] of holm.toml".to_owned(),
-                    false => format!("its ports are: {}", names.join(", ")),
-                };
                 let name = name.escape_debug();
                 let message = format!("workspace `{label}` has no port `{name}`");
-                return Err(Fault::new(Code::PortNotFound, message, hint));
+                return Err(Fault::new(Code::PortNotFound, message, listed(&known)));
             };
             if !ports.contains(port) {
                 ports.push(*port);
             }
         }
         Ok(ports)
+    }
+}
+
+/// The ports that can be named, in words.
+fn listed(known: &[(String, u16)]) -> String {
+    let names: Vec<&str> = known.iter().map(|(name, _)| name.as_str()).collect();
+    match names.is_empty() {
+        true => "it has no ports; declare them in [ports] of holm.toml".to_owned(),
+        false => format!("its ports are: {}", names.join(", ")),
     }
 }
 

@@ -1,4 +1,4 @@
-//! A real Chromium, steered over its DevTools.
+//! Real browsers: Chromium, steered over its DevTools, and Firefox, steered by WebDriver BiDi.
 
 use super::{Island, eventually};
 use serde_json::{Value, json};
@@ -15,7 +15,16 @@ pub struct Chromium {
 }
 
 /// One page.
-pub struct Tab {
+pub struct Tab(Steered);
+
+/// The first page of a Firefox.
+pub struct FirefoxTab {
+    steered: Steered,
+    context: Value,
+}
+
+/// A connection on which questions are answered; both browsers speak alike so far.
+struct Steered {
     socket: WebSocket<TcpStream>,
     last: u64,
 }
@@ -73,12 +82,7 @@ impl Tab {
             .run(&island.home(), "curl", &["-s", "-X", "PUT", &new])
             .json();
         let address = made["webSocketDebuggerUrl"].as_str().expect("an address");
-        let stream = TcpStream::connect(host).unwrap();
-        stream
-            .set_read_timeout(Some(Duration::from_secs(30)))
-            .unwrap();
-        let (socket, _) = client(address, stream).unwrap();
-        let mut tab = Self { socket, last: 0 };
+        let mut tab = Self(Steered::connect(address));
         tab.go(url);
         tab
     }
@@ -119,6 +123,52 @@ impl Tab {
     }
 
     pub fn ask(&mut self, method: &str, parameters: Value) -> Value {
+        self.0.ask(method, parameters)
+    }
+}
+
+// === impl FirefoxTab ===
+
+impl FirefoxTab {
+    /// Of the Firefox that can be steered at this address.
+    pub fn of(address: &str) -> Self {
+        let mut steered = Steered::connect(address);
+        steered.ask("session.new", json!({ "capabilities": {} }));
+        let tree = steered.ask("browsingContext.getTree", json!({}));
+        let context = tree["result"]["contexts"][0]["context"].clone();
+        assert!(context.is_string(), "{tree}");
+        Self { steered, context }
+    }
+
+    /// Leads the page there and waits until it has loaded, or could not.
+    pub fn go(&mut self, url: &str) -> Value {
+        let parameters = json!({ "context": self.context, "url": url, "wait": "complete" });
+        self.steered.ask("browsingContext.navigate", parameters)
+    }
+
+    pub fn evaluate(&mut self, expression: &str) -> Value {
+        let parameters = json!({
+            "expression": expression, "awaitPromise": true, "target": { "context": self.context },
+        });
+        let answer = self.steered.ask("script.evaluate", parameters);
+        answer["result"]["result"]["value"].clone()
+    }
+}
+
+// === impl Steered ===
+
+impl Steered {
+    fn connect(address: &str) -> Self {
+        let host = address.split('/').nth(2).expect("a host");
+        let stream = TcpStream::connect(host).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(30)))
+            .unwrap();
+        let (socket, _) = client(address, stream).unwrap();
+        Self { socket, last: 0 }
+    }
+
+    fn ask(&mut self, method: &str, parameters: Value) -> Value {
         self.last += 1;
         let question = json!({ "id": self.last, "method": method, "params": parameters });
         self.socket

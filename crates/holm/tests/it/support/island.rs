@@ -81,6 +81,15 @@ impl Island {
         Repository::new(self, self.home().join("src").join(name))
     }
 
+    /// The repository `shop`, with this configuration and this text as its server.py.
+    pub fn shop(&self, holm_toml: &str, server: &str) -> Repository<'_> {
+        let repository = self.repository("shop");
+        repository.write("holm.toml", holm_toml);
+        repository.write("server.py", server);
+        repository.commit("a server");
+        repository
+    }
+
     /// A command of the user, in a sealed environment.
     pub fn command(&self, program: impl AsRef<OsStr>, directory: &Path) -> Command {
         let mut command = match self.entrance.split_first() {

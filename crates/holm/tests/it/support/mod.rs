@@ -16,7 +16,7 @@ mod toolchain;
 mod user;
 mod world;
 
-pub use browser::{Chromium, Tab};
+pub use browser::{Chromium, FirefoxTab, Tab};
 pub use census::{Census, Process, is_gone, state_of};
 pub use island::Island;
 pub use place::Place;

@@ -1,8 +1,8 @@
 //! An internet for a test: a machine in a namespace of its own, on which holm runs, and hosts in
 //! another one, with a name server. Made by root; nothing of it leaves the two namespaces.
 
-use super::Island;
 use super::user::ids;
+use super::{Island, Running};
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -126,6 +126,18 @@ impl World {
         let net = format!("--net=/proc/{}/ns/net", self.machine.id());
         command.args([net.as_str(), "--"]).args(argv);
         command
+    }
+
+    /// A service of the machine on port 8099 of all its addresses.
+    pub fn host_service(&self) -> Running {
+        let server = "import http.server, socket\n\
+            class S(http.server.ThreadingHTTPServer): address_family = socket.AF_INET6\n\
+            s = S(('::', 8099), http.server.SimpleHTTPRequestHandler)\n\
+            print('ready', flush=True); s.serve_forever()";
+        let mut command = self.on_machine(&["/usr/bin/python3", "-c", server]);
+        let mut service = Running::new(command.stderr(Stdio::null()));
+        service.says("ready");
+        service
     }
 
     /// The record of a workspace.
