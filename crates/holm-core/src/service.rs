@@ -588,18 +588,3 @@ impl Readiness {
         }
     }
 }
-
-// === impl State ===
-
-impl State {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            State::Starting => "starting",
-            State::Ready => "ready",
-            State::Stopped => "stopped",
-            State::Exited => "exited",
-            State::Backoff => "backoff",
-            State::Failed => "failed",
-        }
-    }
-}

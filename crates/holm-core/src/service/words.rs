@@ -1,6 +1,22 @@
-//! How ends and times are told. Called by [`Life`](super::Life) and by who shows services.
+//! How states, ends and times are told. Called by [`Life`](super::Life) and by who shows services.
 
+use super::State;
 use std::time::Duration;
+
+// === impl State ===
+
+impl State {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            State::Starting => "starting",
+            State::Ready => "ready",
+            State::Stopped => "stopped",
+            State::Exited => "exited",
+            State::Backoff => "backoff",
+            State::Failed => "failed",
+        }
+    }
+}
 
 /// `exited with 1`, and what a code above 128 usually means.
 pub fn exit_in_words(code: u8) -> String {

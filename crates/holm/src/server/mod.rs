@@ -225,7 +225,6 @@ fn routes(app: Arc<App>) -> Router {
         .route("/trust", post(trust::approve))
         .route("/trust/check", post(trust::check))
         .route("/names", get(workspaces::names))
-        .route("/numbers", get(numbers::all))
         .route("/workspaces", get(workspaces::list).post(create::create))
         .route(
             "/workspaces/{id}",
@@ -241,9 +240,6 @@ fn routes(app: Arc<App>) -> Router {
         .route("/workspaces/{id}/browser", post(browsers::open))
         .route("/workspaces/{id}/egress", get(egress::egress))
         .route("/workspaces/{id}/reload", post(reload::reload))
-        .route("/workspaces/{id}/assign", post(moves::assign))
-        .route("/workspaces/{id}/sync", post(moves::sync))
-        .route("/workspaces/{id}/numbers", get(numbers::one))
         .route("/workspaces/{id}/exec", get(exec::exec))
         .route("/workspaces/{id}/ports", get(routes::of_workspace))
         .route(
@@ -271,7 +267,10 @@ fn routes(app: Arc<App>) -> Router {
             post(uploads::upload).layer(DefaultBodyLimit::disable()),
         );
     Router::new()
-        .nest(holm_api::PREFIX, api)
+        .nest(
+            holm_api::PREFIX,
+            api.merge(moves::routes()).merge(numbers::routes()),
+        )
         .fallback(failure::no_such_route)
         .method_not_allowed_fallback(failure::no_such_route)
         .with_state(app)

@@ -3,10 +3,12 @@
 
 use super::App;
 use super::failure::{Body, Failure, WorkspaceKey, bad_request, project_id, told};
+use axum::Router;
 use axum::body::Body as HttpBody;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
+use axum::routing::post;
 use bytes::Bytes;
 use futures_util::stream;
 use holm_api::moves::{Assign, Move, MoveEvent, Moved, Reaction, Sync};
@@ -32,7 +34,13 @@ const HOLM_TOML: &str = "holm.toml";
 
 type Moving = Pin<Box<dyn Future<Output = Result<Moved, Fault>> + Send>>;
 
-pub async fn assign(
+pub fn routes() -> Router<Arc<App>> {
+    Router::new()
+        .route("/workspaces/{id}/assign", post(assign))
+        .route("/workspaces/{id}/sync", post(sync))
+}
+
+async fn assign(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
     Body(assign): Body<Assign>,
@@ -49,7 +57,7 @@ pub async fn assign(
     lead(app, id, wanted).await
 }
 
-pub async fn sync(
+async fn sync(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
     Body(sync): Body<Sync>,

@@ -5,8 +5,9 @@
 
 use super::App;
 use super::failure::{Answer, WorkspaceKey};
-use axum::Json;
 use axum::extract::State;
+use axum::routing::get;
+use axum::{Json, Router};
 use holm_api::numbers::{NumbersList, Past, ServiceNumbers, WorkspaceNumbers};
 use holm_core::numbers::{History, processors};
 use holm_core::{Fault, WorkspaceId};
@@ -67,7 +68,13 @@ struct Track {
     past_memory: History,
 }
 
-pub async fn all(State(app): State<Arc<App>>) -> Answer<NumbersList> {
+pub fn routes() -> Router<Arc<App>> {
+    Router::new()
+        .route("/numbers", get(all))
+        .route("/workspaces/{id}/numbers", get(one))
+}
+
+async fn all(State(app): State<Arc<App>>) -> Answer<NumbersList> {
     let views = app.engine.list().await?;
     let ids: Vec<_> = views.iter().map(|view| view.record.id.clone()).collect();
     app.sample(&ids).await?;
@@ -81,7 +88,7 @@ pub async fn all(State(app): State<Arc<App>>) -> Answer<NumbersList> {
     }))
 }
 
-pub async fn one(
+async fn one(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
 ) -> Answer<WorkspaceNumbers> {
