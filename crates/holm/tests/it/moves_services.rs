@@ -114,8 +114,8 @@ fn reactions(moved: &Value) -> String {
 
 fn worker_said(island: &Island) -> String {
     let said = island.holm(&["logs", "x", "worker", "--json"]).ok().out();
-    let lines = said.lines().filter(|line| line.contains("working on"));
-    let last: Value = serde_json::from_str(lines.last().expect("it works")).unwrap();
+    let mut lines = said.lines().filter(|line| line.contains("working on"));
+    let last: Value = serde_json::from_str(lines.next_back().expect("it works")).unwrap();
     last["text"].as_str().unwrap().trim().to_owned()
 }
 
