@@ -115,6 +115,7 @@ fn become_init(
     enter_group(entrances).step(Part::Other, "enter the control group")?;
     map_user(user).step(Part::User, "map the user into the namespace")?;
     limit_namespaces(plan).step(Part::User, "limit what the namespace may make")?;
+    number_processes_anew().step(Part::Other, "choose where process numbers begin")?;
     let doorways = network::make(plan)?;
 
     let root = NewRoot::mount(plan)?;
@@ -187,6 +188,26 @@ fn limit_namespaces(plan: &LaunchPlan) -> io::Result<()> {
     } else {
         Ok(())
     }
+}
+
+/// Process numbers begin somewhere else at each start. A file with the number of a process that was
+/// killed with the last run would otherwise name one of this run, and a database that finds such a
+/// file of its own refuses to start.
+fn number_processes_anew() -> io::Result<()> {
+    const LAST: &str = "/proc/sys/kernel/ns_last_pid";
+    // The kernel gives out no lower ones after the first round.
+    const LOWEST: u32 = 300;
+    if !Path::new(LAST).exists() {
+        return Ok(());
+    }
+    let highest = std::fs::read_to_string("/proc/sys/kernel/pid_max")?;
+    let highest: u32 = highest.trim().parse().map_err(io::Error::other)?;
+    let mut random = [0; 4];
+    rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
+    // Not near the end, so that few who look see them begin again.
+    let range = (highest / 4 * 3).saturating_sub(LOWEST).max(1);
+    let last = LOWEST + u32::from_ne_bytes(random) % range;
+    write(LAST, &last.to_string())
 }
 
 fn write(path: &str, text: &str) -> io::Result<()> {
