@@ -57,9 +57,7 @@ def make_repository(bench, bin_dir, megabytes):
     seed = SEED.format(bin=bin_dir, data="/data/pg", log="/tmp/pg.log", socket="/tmp", port=5432,
                        rows=megabytes * ROWS_PER_MEGABYTE)
     (path / "seed.sh").write_text(seed)
-    if bench.become:
-        entry = pwd.getpwnam("holm-tester")
-        subprocess.run(["chown", "-R", f"{entry.pw_uid}:{entry.pw_gid}", str(bench.place / "home")], check=True)
+    bench.give(path)
     for command in [["init", "-q", "-b", "main"], ["config", "user.name", "Bench"],
                     ["config", "user.email", "bench@example.org"], ["add", "-A"], ["commit", "-q", "-m", "data"]]:
         bench.run("git", *command, cwd=path)

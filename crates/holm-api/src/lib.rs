@@ -12,6 +12,8 @@ pub mod error;
 pub mod event;
 pub mod exec;
 pub mod files;
+pub mod moves;
+pub mod numbers;
 pub mod port;
 pub mod project;
 pub mod reload;

@@ -141,12 +141,19 @@ pub struct LayerKey {
 
 /// Whether a path of the tree is an input of `setup`.
 pub fn is_input(path: &str, patterns: Option<&[Pattern]>) -> bool {
-    let name = path.rsplit('/').next().unwrap_or(path);
-    let is_named = match patterns {
-        None => INPUT_NAMES.binary_search(&name).is_ok(),
+    is_named_input(path, patterns) || name_of(path) == IGNORE_FILE
+}
+
+/// Whether it is one because of what it says, and not only because of what it makes git ignore.
+pub fn is_named_input(path: &str, patterns: Option<&[Pattern]>) -> bool {
+    match patterns {
+        None => INPUT_NAMES.binary_search(&name_of(path)).is_ok(),
         Some(patterns) => patterns.iter().any(|pattern| pattern.matches(path)),
-    };
-    is_named || name == IGNORE_FILE
+    }
+}
+
+fn name_of(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
 }
 
 /// Whether an ignored directory is one that can be made again by a build, and so is worth being taken

@@ -14,6 +14,8 @@ pub mod id;
 pub mod idle;
 pub mod label;
 pub mod layer;
+pub mod moves;
+pub mod numbers;
 pub mod plan;
 pub mod reference;
 pub mod route;

@@ -72,6 +72,12 @@ pub enum Action {
     SetAside,
     /// Rename the workspace's files out of the trash.
     TakeBack,
+    /// Bring the tree of a workspace to the commit that it moves to.
+    Switch,
+    /// Run the set-up in the workspace itself, after its inputs changed.
+    SetUp,
+    /// Have the services do what a move asks of them.
+    React,
 }
 
 /// The steps that lead from what there is to what is wanted, in order.
@@ -164,6 +170,9 @@ impl Action {
             Action::TakeSnapshot => "take_snapshot",
             Action::SetAside => "set_aside",
             Action::TakeBack => "take_back",
+            Action::Switch => "switch",
+            Action::SetUp => "set_up",
+            Action::React => "react",
         }
     }
 }

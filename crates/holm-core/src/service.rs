@@ -4,11 +4,16 @@
 //! A service is started only when nothing of it runs, and never again by itself once it is in a
 //! crash loop.
 
+mod build;
 pub mod graph;
+mod words;
 
 use crate::config::Restart;
+use build::Build;
 use std::collections::VecDeque;
 use std::time::Duration;
+pub use words::exit_in_words;
+use words::in_words;
 
 /// What users see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -47,6 +52,9 @@ pub enum Wish {
     Start,
     Stop,
     Restart,
+    /// Build, while what there is goes on; then restart, if that succeeded. What was stopped on
+    /// purpose stays so, and is built before it is started the next time.
+    Rebuild,
 }
 
 /// What was heard of it.
@@ -66,6 +74,11 @@ pub enum Event {
     },
     /// After an order to end: none of its processes is left.
     Gone,
+    /// Its build ended.
+    Built {
+        code: u8,
+        cause: Option<String>,
+    },
 }
 
 /// Whether what a service depends on is ready.
@@ -78,6 +91,8 @@ pub enum Dependencies {
 /// What is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
+    /// Runs the build command, beside what runs.
+    Build,
     /// Ends what an earlier run left behind, then starts it.
     Start,
     /// SIGTERM to all of its processes.
@@ -112,6 +127,7 @@ pub struct Life {
     /// Ends in a row, for the pause.
     streak: u32,
     reason: Option<String>,
+    build: Build,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -185,10 +201,19 @@ impl Life {
             ends: VecDeque::new(),
             streak: 0,
             reason: None,
+            build: Build::NotNeeded,
         }
     }
 
     pub fn state(&self) -> State {
+        match (&self.build, &self.phase) {
+            (_, Phase::Down) | (Build::NotNeeded, _) => self.state_of_phase(),
+            (Build::Due | Build::Underway { .. }, _) => State::Starting,
+            (Build::Failed(_), _) => State::Failed,
+        }
+    }
+
+    fn state_of_phase(&self) -> State {
         match &self.phase {
             Phase::Down => State::Stopped,
             Phase::Waiting | Phase::Launching { .. } => State::Starting,
@@ -208,7 +233,11 @@ impl Life {
     }
 
     pub fn reason(&self) -> Option<&str> {
-        self.reason.as_deref()
+        match (&self.build, &self.phase) {
+            (_, Phase::Down) | (Build::NotNeeded, _) => self.reason.as_deref(),
+            (Build::Due | Build::Underway { .. }, _) => Some("building"),
+            (Build::Failed(why), _) => Some(why),
+        }
     }
 
     /// The program that runs, by its number inside.
@@ -227,6 +256,9 @@ impl Life {
 
     /// Whether what depends on it may start: it is ready, or it has done its work.
     pub fn is_satisfied(&self) -> bool {
+        if self.is_build_due() {
+            return false;
+        }
         match &self.phase {
             Phase::Running { progress, .. } => *progress == Progress::Ready,
             Phase::Exited => self.was_ready && self.exit == Some(0),
@@ -245,7 +277,7 @@ impl Life {
     }
 
     pub fn is_waiting(&self) -> bool {
-        self.phase == Phase::Waiting
+        self.phase == Phase::Waiting && !self.is_build_due()
     }
 
     /// Stopped on purpose.
@@ -255,7 +287,10 @@ impl Life {
 
     /// Whether it changes without anybody doing anything.
     pub fn is_moving(&self) -> bool {
+        let is_building = matches!(self.build, Build::Due | Build::Underway { .. });
         match &self.phase {
+            Phase::Down => false,
+            _ if is_building => true,
             Phase::Launching { .. } | Phase::Ending(_) | Phase::Backoff { .. } => true,
             Phase::Running { progress, .. } => {
                 matches!(
@@ -263,12 +298,27 @@ impl Life {
                     Progress::Settling { .. } | Progress::Probing { .. }
                 )
             }
-            Phase::Down | Phase::Waiting | Phase::Exited | Phase::Failed => false,
+            Phase::Waiting | Phase::Exited | Phase::Failed => false,
         }
     }
 
     pub fn want(&mut self, wish: Wish) {
+        if wish == Wish::Rebuild {
+            return self.rebuild();
+        }
+        if wish != Wish::Stop {
+            match &self.build {
+                Build::Failed(_) => self.build = Build::Due,
+                // What it is restarted with would be out of date; it is restarted afterwards.
+                Build::Due | Build::Underway { .. } if self.phase != Phase::Down => return,
+                Build::NotNeeded | Build::Due | Build::Underway { .. } => {}
+            }
+            if self.build == Build::Due && matches!(self.phase, Phase::Running { .. }) {
+                return;
+            }
+        }
         match (wish, &mut self.phase) {
+            (Wish::Rebuild, _) => {}
             (Wish::Start, Phase::Running { .. }) => {}
             (Wish::Start, Phase::Launching { then }) => *then = Then::Run,
             (Wish::Stop, Phase::Launching { then }) => *then = Then::Stay,
@@ -312,17 +362,27 @@ impl Life {
                 }
                 self.finish_ending();
             }
+            Event::Built { code, cause } => self.built(code, cause),
         }
     }
 
     /// What is to be done now; ask again until there is nothing.
     pub fn due(&mut self, now: Duration, dependencies: Dependencies) -> Option<Order> {
+        let may_build = !matches!(
+            self.phase,
+            Phase::Down | Phase::Launching { .. } | Phase::Ending(_)
+        );
+        if self.build == Build::Due && may_build {
+            self.build = Build::Underway { is_stale: false };
+            return Some(Order::Build);
+        }
+        let is_built = !self.is_build_due();
         match &mut self.phase {
             Phase::Backoff { until } if *until <= now => {
                 self.phase = Phase::Waiting;
                 self.due(now, dependencies)
             }
-            Phase::Waiting if dependencies == Dependencies::Ready => {
+            Phase::Waiting if dependencies == Dependencies::Ready && is_built => {
                 self.phase = Phase::Launching { then: Then::Run };
                 self.starts = self.starts.saturating_add(1);
                 Some(Order::Start)
@@ -526,47 +586,5 @@ impl Readiness {
             Readiness::Running => SETTLED_AFTER,
             Readiness::Probed { within } => within,
         }
-    }
-}
-
-// === impl State ===
-
-impl State {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            State::Starting => "starting",
-            State::Ready => "ready",
-            State::Stopped => "stopped",
-            State::Exited => "exited",
-            State::Backoff => "backoff",
-            State::Failed => "failed",
-        }
-    }
-}
-
-/// `exited with 1`, and what a code above 128 usually means.
-pub fn exit_in_words(code: u8) -> String {
-    let signal = match code.wrapping_sub(128) {
-        1 => "SIGHUP",
-        2 => "SIGINT",
-        3 => "SIGQUIT",
-        4 => "SIGILL",
-        6 => "SIGABRT",
-        7 => "SIGBUS",
-        8 => "SIGFPE",
-        9 => "SIGKILL",
-        11 => "SIGSEGV",
-        13 => "SIGPIPE",
-        15 => "SIGTERM",
-        31 => "SIGSYS",
-        _ => return format!("exited with {code}"),
-    };
-    format!("exited with {code} ({signal})")
-}
-
-fn in_words(time: Duration) -> String {
-    match time.subsec_millis() {
-        0 => format!("{}s", time.as_secs()),
-        _ => format!("{}ms", time.as_millis()),
     }
 }

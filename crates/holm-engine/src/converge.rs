@@ -4,6 +4,7 @@
 use crate::driver::{Driver, Ended, Journaled, Progress, Sighting};
 use crate::engine::Inner;
 use crate::failpoint::{self, Moment};
+use crate::moves::Processes;
 use crate::notice::Notice;
 use crate::spec::WorkspaceSpec;
 use crate::store::{Outcome, Store, WorkspaceRecord};
@@ -38,9 +39,15 @@ impl<D: Driver, S: Store> Inner<D, S> {
         let sighting = self.driver.observe(&record.spec).await?;
         let actions = steps(record, goal, sighting.observed)?;
         if actions.is_empty() {
+            if sighting.observed.keeper == Keeper::Running {
+                self.go_on_moving(record, Processes::Older, progress).await;
+            }
             return Ok(sighting);
         }
         self.act(record, &actions, progress).await?;
+        if actions.contains(&Action::Launch) {
+            self.go_on_moving(record, Processes::Fresh, progress).await;
+        }
         let mut sighting = self.driver.observe(&record.spec).await?;
         if actions.contains(&Action::TakeBack) {
             // What came out of the trash may be of an earlier beginning.
@@ -106,7 +113,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
         self.notices.tell(&record.id, notice);
     }
 
-    async fn apply_between_moments(
+    pub(crate) async fn apply_between_moments(
         &self,
         journaled: Journaled,
         progress: &Progress,
@@ -123,7 +130,8 @@ impl<D: Driver, S: Store> Inner<D, S> {
         }
         // Workspaces of one commit share its base: the first builds it, the others find it built.
         let spec = journaled.spec();
-        let key = (spec.project_id.clone(), spec.code.commit.clone());
+        let commit = spec.code.base_commit().map(str::to_owned);
+        let key = (spec.project_id.clone(), commit);
         let _turn = self.bases.lock(&key).await;
         let sighting = self.driver.observe(spec).await?;
         match sighting.observed.base {
@@ -186,6 +194,7 @@ pub(crate) fn nothing() -> Sighting {
         reason: None,
         services: Vec::new(),
         commands: 0,
+        carried: None,
     }
 }
 

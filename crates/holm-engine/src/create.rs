@@ -48,15 +48,15 @@ pub enum Created {
     Existing(View),
 }
 
-/// The creations under way, to be cancelled by id.
+/// What is under way and may be cancelled, by id: creations, or moves.
 #[derive(Default)]
 pub(crate) struct Creations(Mutex<HashMap<WorkspaceId, Cancel>>);
 
 /// Cancels when told to, or when dropped by a client that no longer waits.
 #[derive(Clone)]
-struct Cancel(Arc<watch::Sender<bool>>);
+pub(crate) struct Cancel(Arc<watch::Sender<bool>>);
 
-struct CancelOnDrop(Cancel);
+pub(crate) struct CancelOnDrop(pub(crate) Cancel);
 
 /// How often a taken label is tried again: made-up words first, then numbers behind the last.
 const MADE_UP_TRIES: usize = 16;
@@ -81,7 +81,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
         progress: Progress,
         begun: impl FnOnce(&WorkspaceId) + Send + 'static,
     ) -> Result<Created, Fault> {
-        let cancel = Cancel(Arc::new(watch::channel(false).0));
+        let cancel = Cancel::default();
         let _guard = CancelOnDrop(cancel.clone());
         let inner = Arc::clone(&self.inner);
         let making = async move { inner.create(new, progress, begun, cancel).await };
@@ -268,15 +268,15 @@ impl<D: Driver, S: Store> Inner<D, S> {
 // === impl Creations ===
 
 impl Creations {
-    fn begin(&self, id: &WorkspaceId, cancel: &Cancel) {
+    pub(crate) fn begin(&self, id: &WorkspaceId, cancel: &Cancel) {
         self.locked().insert(id.clone(), cancel.clone());
     }
 
-    fn end(&self, id: &WorkspaceId) {
+    pub(crate) fn end(&self, id: &WorkspaceId) {
         self.locked().remove(id);
     }
 
-    fn cancel(&self, id: &WorkspaceId) {
+    pub(crate) fn cancel(&self, id: &WorkspaceId) {
         if let Some(cancel) = self.locked().get(id) {
             cancel.request();
         }
@@ -289,12 +289,18 @@ impl Creations {
 
 // === impl Cancel ===
 
+impl Default for Cancel {
+    fn default() -> Self {
+        Self(Arc::new(watch::channel(false).0))
+    }
+}
+
 impl Cancel {
     fn request(&self) {
         self.0.send_replace(true);
     }
 
-    async fn requested(&self) {
+    pub(crate) async fn requested(&self) {
         let mut receiver = self.0.subscribe();
         // The sender is `self`, so the channel is not closed while this waits.
         let _ = receiver.wait_for(|is_requested| *is_requested).await;

@@ -10,7 +10,9 @@ use crate::create::{Created, NewWorkspace, Reuse};
 use crate::driver::{Driver, Progress};
 use crate::engine::{Engine, Inner, View, detached, now};
 use crate::remove::{Losing, Removal};
-use crate::spec::{Brought, Origin, Snapshot, Volume, WorkspaceSpec};
+use crate::spec::{
+    Brought, Code as WorkspaceCode, Manner, Move, Origin, Owed, Snapshot, Volume, WorkspaceSpec,
+};
 use crate::store::{Store, WorkspaceRecord};
 use holm_core::config::Policy;
 use holm_core::plan::{Action, Desired, Keeper};
@@ -205,6 +207,7 @@ fn forked(record: &WorkspaceRecord, at: Option<&str>) -> Result<WorkspaceSpec, F
             volumes: earlier.volumes.clone(),
         }),
         snapshots: Vec::new(),
+        moving: None,
         ..earlier.clone()
     })
 }
@@ -262,6 +265,9 @@ fn all_anew(record: &WorkspaceRecord, snapshot: Option<&Snapshot>) -> WorkspaceS
         spec.layers = snapshot.spec.layers.clone();
         spec.services = snapshot.spec.services.clone();
         spec.volumes = snapshot.spec.volumes.clone();
+        spec.moving = None;
+    } else {
+        spec.moving = set_up_again(&mut spec.code, spec.layers.setup.is_some());
     }
     for volume in &mut spec.volumes {
         let mut current = now.iter().filter(|current| current.name == volume.name);
@@ -279,6 +285,25 @@ fn all_anew(record: &WorkspaceRecord, snapshot: Option<&Snapshot>) -> WorkspaceS
         volumes: Vec::new(),
     });
     spec
+}
+
+/// A workspace that was moved begins anew with the commit that it was moved to. Its set-up was made for
+/// the one before, so it runs in place, as it did after the move.
+fn set_up_again(code: &mut WorkspaceCode, has_setup: bool) -> Option<Move> {
+    code.base.take()?;
+    let commit = code.commit.clone().filter(|_| has_setup)?;
+    Some(Move {
+        commit,
+        ref_name: code.ref_name.clone(),
+        at: now().strftime("%Y%m%dT%H%M%S%3fZ").to_string(),
+        manner: Manner::Refuse,
+        shallow: Vec::new(),
+        is_there: true,
+        owed: Owed {
+            set_up: true,
+            reactions: Vec::new(),
+        },
+    })
 }
 
 fn found<'a>(record: &'a WorkspaceRecord, name: &str) -> Result<&'a Snapshot, Fault> {

@@ -50,6 +50,15 @@ pub struct Sighting {
     pub commands: usize,
     /// The services; of one that does not run, how they were when it ended.
     pub services: Vec<ServiceStatus>,
+    /// What left and came through its gateway since it was started, when it runs.
+    pub carried: Option<Carried>,
+}
+
+/// Bytes through a workspace's gateway.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Carried {
+    pub bytes_in: u64,
+    pub bytes_out: u64,
 }
 
 /// What is to be renamed away, so that nobody finds it any more, and then deleted.

@@ -7,11 +7,12 @@
 use crate::bridge::{Bridge, joined};
 use crate::converge::Goal;
 use crate::create::Creations;
-use crate::driver::{Driver, Ended, Progress, Sighting};
+use crate::driver::{Carried, Driver, Ended, Progress, Sighting};
 use crate::idle::Uses;
 use crate::isolation::Isolation;
 use crate::layers::Setups;
 use crate::locks::Locks;
+use crate::moves::unfinished_note;
 use crate::notice::{Notice, Notices};
 use crate::service::{self, ServiceStatus};
 use crate::spec::Purpose;
@@ -43,6 +44,8 @@ pub(crate) struct Inner<D, S> {
     pub(crate) bases: Locks<(String, Option<String>)>,
     pub(crate) projects: tokio::sync::Mutex<()>,
     pub(crate) creations: Creations,
+    /// Cancelled by whoever wants the workspace stopped.
+    pub(crate) moves: Creations,
     pub(crate) setups: Setups,
     /// One at a time is written down and counted.
     pub(crate) admissions: tokio::sync::Mutex<()>,
@@ -66,6 +69,8 @@ pub struct View {
     pub isolation: Option<Isolation>,
     /// All that are declared.
     pub services: Vec<ServiceStatus>,
+    /// What went through its gateway, when it runs.
+    pub carried: Option<Carried>,
     /// What was done or not done because it was idle.
     pub note: Option<String>,
 }
@@ -91,6 +96,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
                 bases: Locks::new(),
                 projects: tokio::sync::Mutex::new(()),
                 creations: Creations::default(),
+                moves: Creations::default(),
                 setups: Setups::default(),
                 admissions: tokio::sync::Mutex::new(()),
                 making: tokio::sync::RwLock::new(()),
@@ -204,6 +210,10 @@ impl<D: Driver, S: Store> Engine<D, S> {
 
     async fn lead_to(&self, id: &WorkspaceId, desired: Desired, goal: Goal) -> Result<View, Fault> {
         let (inner, id) = (Arc::clone(&self.inner), id.clone());
+        if goal != Goal::Reach(Desired::Running) {
+            // What moves is not waited for, however long it takes; the next start goes on with it.
+            inner.moves.cancel(&id);
+        }
         detached(async move {
             let _turn = inner.workspaces.lock(&id).await;
             let record = inner.live(&id).await?;
@@ -295,6 +305,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
         sighting: Result<Sighting, Fault>,
     ) -> View {
         let declared = &record.spec.services;
+        let carried = sighting.as_ref().ok().and_then(|sighting| sighting.carried);
         let (state, reason, isolation, services) = match sighting {
             Ok(sighting) => {
                 let last_run = match &sighting.reason {
@@ -322,6 +333,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
             }
         };
         let note = self.idle_note(&record.id, state);
+        let note = note.or_else(|| unfinished_note(&record.spec, &record.id));
         View {
             note,
             record,
@@ -331,6 +343,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
             reason,
             isolation,
             services,
+            carried,
         }
     }
 

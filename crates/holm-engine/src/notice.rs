@@ -17,6 +17,11 @@ pub enum Notice {
     Renamed {
         earlier: Label,
     },
+    /// Its tree has another commit.
+    Moved {
+        /// As the user sees it, or the commit.
+        to: String,
+    },
     /// It lies in the trash.
     Removed,
     /// It is back from the trash.

@@ -11,6 +11,7 @@ use holm_core::Fault;
 use holm_core::plan::{Desired, Keeper};
 use holm_core::state::Birth;
 use std::sync::Arc;
+use tokio::sync::OwnedMutexGuard;
 use tokio::task::JoinSet;
 
 /// What was done.
@@ -55,8 +56,13 @@ impl<D: Driver, S: Store> Engine<D, S> {
             {
                 let inner = Arc::clone(inner);
                 tasks.spawn(async move {
-                    let _turn = inner.workspaces.lock(&record.id).await;
+                    let turn = inner.workspaces.lock(&record.id).await;
                     let id = record.id.clone();
+                    if record.birth == Birth::Acknowledged && record.spec.moving.is_some() {
+                        // Set-ups take their time; only who wants something of this one waits.
+                        tokio::spawn(inner.recover_later(record, turn));
+                        return (id, Ok(Recovered::Finished));
+                    }
                     (id, inner.recover(record).await)
                 });
             }
@@ -80,6 +86,13 @@ impl<D: Driver, S: Store> Engine<D, S> {
 // === impl Inner ===
 
 impl<D: Driver, S: Store> Inner<D, S> {
+    async fn recover_later(self: Arc<Self>, record: WorkspaceRecord, _turn: OwnedMutexGuard<()>) {
+        let id = record.id.clone();
+        if let Err(fault) = self.recover(record).await {
+            tracing::error!(%id, %fault, "not recovered");
+        }
+    }
+
     async fn recover(&self, record: WorkspaceRecord) -> Result<Recovered, Fault> {
         if record.birth == Birth::Pending {
             self.undo(&record).await?;

@@ -32,6 +32,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
     /// Sets a workspace aside in the trash.
     pub async fn remove(&self, id: &WorkspaceId, removal: Removal) -> Result<View, Fault> {
         let (inner, id) = (Arc::clone(&self.inner), id.clone());
+        inner.moves.cancel(&id);
         detached(async move {
             let _turn = inner.workspaces.lock(&id).await;
             let record = inner.record(&id).await?;

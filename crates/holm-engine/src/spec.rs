@@ -58,6 +58,9 @@ pub struct WorkspaceSpec {
     pub origin: Option<Origin>,
     #[serde(default)]
     pub snapshots: Vec<Snapshot>,
+    /// On its way to another commit; kept until everything that belongs to that is done.
+    #[serde(default)]
+    pub moving: Option<Move>,
 }
 
 /// Where the first content of a tree and of volumes is copied from.
@@ -116,6 +119,45 @@ pub struct Seed {
     pub commands: Vec<String>,
 }
 
+/// A live workspace is brought to another commit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Move {
+    pub commit: String,
+    /// As the user sees it, or `None` for a bare commit.
+    pub ref_name: Option<String>,
+    /// Names the refs inside that keep what was there before.
+    pub at: String,
+    pub manner: Manner,
+    /// Lines of a shallow clone's `shallow` file.
+    pub shallow: Vec<String>,
+    /// The tree has the commit.
+    pub is_there: bool,
+    pub owed: Owed,
+}
+
+/// What becomes of changes that are not committed, and of commits of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Manner {
+    /// Changes are a reason not to move.
+    Refuse,
+    /// Changes become a stash.
+    Stash,
+    /// As `Refuse`, and so are commits that the new one does not have.
+    Forward,
+}
+
+/// What has to follow a switch of the tree.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Owed {
+    /// The set-up runs in place first.
+    pub set_up: bool,
+    /// Names of services, each with a word of [`Reaction`](holm_core::moves::Reaction).
+    pub reactions: Vec<(String, String)>,
+}
+
 /// A directory of downloads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -144,6 +186,9 @@ pub struct Layers {
 pub struct Setup {
     pub key: String,
     pub commands: Vec<String>,
+    /// Patterns of the files that it depends on; `None`: known manifests and lock files.
+    #[serde(default)]
+    pub inputs: Option<Vec<String>>,
 }
 
 /// What a workspace is for.
@@ -175,6 +220,16 @@ pub struct Code {
     pub shallow: Vec<String>,
     /// Paths of `root` that git status must not show (an uncommitted `AGENTS.md`, included files).
     pub excluded: Vec<String>,
+    /// What the tree rests on, where the workspace was moved to another commit since.
+    #[serde(default)]
+    pub base: Option<BaseCommit>,
+}
+
+/// The commit of a base; `None` is the empty one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BaseCommit {
+    pub commit: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -327,7 +382,7 @@ impl WorkspaceSpec {
         let all = std::iter::once(self).chain(snapshots);
         all.map(|spec| BaseKey {
             project: spec.project_id.clone(),
-            commit: spec.code.commit.clone(),
+            commit: spec.code.base_commit().map(str::to_owned),
         })
     }
 
@@ -349,6 +404,18 @@ impl WorkspaceSpec {
         LayerKey {
             project: self.project_id.clone(),
             key: key.to_owned(),
+        }
+    }
+}
+
+// === impl Code ===
+
+impl Code {
+    /// The commit of the base that the tree rests on.
+    pub fn base_commit(&self) -> Option<&str> {
+        match &self.base {
+            Some(base) => base.commit.as_deref(),
+            None => self.commit.as_deref(),
         }
     }
 }

@@ -33,7 +33,7 @@ pub struct Tally {
 }
 
 #[derive(Debug, thiserror::Error)]
-enum Unexamined {
+pub(crate) enum Unexamined {
     #[error("git inside did not answer within {} seconds", LIMIT.as_secs())]
     TimeOut,
     #[error("`git {0}` failed inside with exit code {1}")]
@@ -239,7 +239,7 @@ impl Tally {
 }
 
 /// Reads `git status --porcelain=v1 -z`.
-fn status_of(output: &[u8]) -> Result<Unsaved, Unexamined> {
+pub(crate) fn status_of(output: &[u8]) -> Result<Unsaved, Unexamined> {
     let unknown = || Unexamined::Unknown("status");
     let mut unsaved = Unsaved::default();
     let Some(output) = output.strip_suffix(b"\0") else {

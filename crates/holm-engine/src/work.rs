@@ -237,7 +237,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
 }
 
 /// Commits inside are the user's, whatever the configuration inside says by now.
-fn identity(spec: &WorkspaceSpec) -> Vec<(Vec<u8>, Vec<u8>)> {
+pub(crate) fn identity(spec: &WorkspaceSpec) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut env = Vec::new();
     for (value, names) in [
         (

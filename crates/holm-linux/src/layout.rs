@@ -156,6 +156,11 @@ impl WorkspaceDirs {
         self.dir.join("dirty.pack")
     }
 
+    /// Names of services that have to be built before they are started.
+    pub fn unbuilt(&self) -> PathBuf {
+        self.dir.join("unbuilt.json")
+    }
+
     /// What overlayfs needs beside home, when there is a layer below it.
     pub fn home_work(&self) -> PathBuf {
         self.dir.join("home-work")

@@ -44,6 +44,8 @@ pub mod mover;
 #[cfg(target_os = "linux")]
 mod netlink;
 #[cfg(target_os = "linux")]
+pub mod numbers;
+#[cfg(target_os = "linux")]
 pub mod open_files;
 #[cfg(target_os = "linux")]
 pub mod probe;

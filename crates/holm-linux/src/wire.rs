@@ -8,7 +8,7 @@
 use crate::cgroup;
 use crate::copier::Pair;
 use holm_engine::Isolation;
-use holm_engine::driver::ToldPort;
+use holm_engine::driver::{Carried, ToldPort};
 use holm_engine::service::{ServiceStatus, Services};
 use holm_engine::spec::{Egress, Network, Service};
 use serde::{Deserialize, Serialize};
@@ -80,6 +80,9 @@ pub struct LaunchPlan {
     /// Started by the keeper as soon as the workspace runs.
     #[serde(default)]
     pub services: Vec<Service>,
+    /// Names of services that have to be built before they are started.
+    #[serde(default)]
+    pub unbuilt: Vec<String>,
     /// The machine's own addresses; the keeper looks.
     #[serde(default)]
     pub machine: Vec<IpAddr>,
@@ -234,6 +237,12 @@ pub enum Op {
     Copy(Vec<Pair>),
     /// Answered with `Done` when they are mounted and what uses them is started again.
     RenewVolumes(Vec<Renewal>),
+    /// The tree has another commit: what services do about it, and what `holm here` says from now on.
+    /// Answered with `Done` when it is under way.
+    React {
+        wishes: Vec<(String, ServiceWish)>,
+        code: CodeSeen,
+    },
     /// Answered with `Done` when what follows of it is under way.
     SetServices(Vec<Service>),
     /// Answered with `Dialled`; then the connection itself carries the bytes.
@@ -249,6 +258,14 @@ pub enum ServiceWish {
     Start,
     Stop,
     Restart,
+    Rebuild,
+}
+
+/// Where the tree is.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct CodeSeen {
+    pub reference: Option<String>,
+    pub commit: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -359,6 +376,9 @@ pub struct Status {
     /// The volumes that are mounted, and how often each was begun anew.
     #[serde(default)]
     pub volumes: Vec<(String, u64)>,
+    /// By the gateway; an older keeper does not say.
+    #[serde(default)]
+    pub carried: Option<Carried>,
 }
 
 /// How a run of the keeper began and ended; a file beside the workspace.

@@ -10,6 +10,7 @@ mod events;
 mod exec;
 mod files;
 mod lines;
+mod moves;
 mod receive_pack;
 mod routes;
 mod service;

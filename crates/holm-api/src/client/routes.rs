@@ -8,6 +8,7 @@ use crate::ErrorBody;
 use crate::browser::Browser;
 use crate::daemon::{Doctor, Status, Stop};
 use crate::disk::{Collected, Disk, Gc, GcEvent};
+use crate::numbers::{NumbersList, WorkspaceNumbers};
 use crate::port::{Checkout, CheckoutList, PortList};
 use crate::project::{
     Project, ProjectList, Refs, Sync, SyncAnswer, TreeBrought, TreeName, TreePlace, TrustApprove,
@@ -48,6 +49,17 @@ impl Client {
 
     pub async fn doctor(&self) -> Result<Doctor, Fault> {
         self.transport.plain(Method::GET, "/doctor").await
+    }
+
+    /// What every live workspace takes.
+    pub async fn numbers(&self) -> Result<NumbersList, Fault> {
+        self.transport.plain(Method::GET, "/numbers").await
+    }
+
+    /// What one workspace takes.
+    pub async fn numbers_of(&self, id: &WorkspaceId) -> Result<WorkspaceNumbers, Fault> {
+        let route = format!("/workspaces/{id}/numbers");
+        self.transport.plain(Method::GET, &route).await
     }
 
     pub async fn projects(&self) -> Result<ProjectList, Fault> {

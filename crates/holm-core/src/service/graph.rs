@@ -116,7 +116,7 @@ impl Graph {
         if self.is_closing {
             return;
         }
-        if wish != Wish::Stop {
+        if matches!(wish, Wish::Start | Wish::Restart) {
             let mut needed = self.members[index].depends_on.clone();
             let mut seen = vec![index];
             while let Some(other) = needed.pop() {
@@ -132,6 +132,22 @@ impl Graph {
             }
         }
         self.members[index].life.want(wish);
+    }
+
+    /// It is to be built before it is started.
+    pub fn needs_build(&mut self, index: usize) {
+        self.members[index].life.needs_build();
+    }
+
+    /// A move changed its files: what was stopped on purpose stays stopped.
+    pub fn react(&mut self, index: usize, wish: Wish) {
+        let life = &mut self.members[index].life;
+        if wish == Wish::Rebuild {
+            // Also when all are ending: it is still due when they are started again.
+            life.want(wish);
+        } else if !life.is_down() {
+            self.want(index, wish);
+        }
     }
 
     pub fn hear(&mut self, index: usize, event: Event, now: Duration) {

@@ -4,6 +4,7 @@
 
 mod concern;
 mod egress;
+mod moves;
 mod names;
 mod plan;
 mod service;

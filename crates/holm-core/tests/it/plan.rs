@@ -120,6 +120,8 @@ impl World {
             }
             // Never planned by what is there.
             Action::BuildLayer | Action::TakeSnapshot => {}
+            // Not planned from what is seen, but for a move that is stored.
+            Action::Switch | Action::SetUp | Action::React => {}
             Action::TakeBack => {
                 assert_eq!(
                     observed.keeper,

@@ -14,6 +14,7 @@ fn with_setup(project: &ProjectRecord, label: Option<&str>, key: &str) -> NewWor
         setup: Some(Setup {
             key: key.to_owned(),
             commands: vec!["make".to_owned()],
+            inputs: None,
         }),
         warm: None,
     };

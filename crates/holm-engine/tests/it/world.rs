@@ -146,6 +146,7 @@ impl Driver for FakeDriver {
             let keeper = keeper.unwrap_or(Keeper::Absent);
             let base = (spec.project_id.clone(), spec.code.commit.clone());
             Sighting {
+                carried: None,
                 observed: Observed {
                     base: match state.bases.contains(&base) {
                         true => Base::Present,
@@ -234,6 +235,7 @@ impl Driver for FakeDriver {
                         assert_eq!(state.trash.insert(id, files), None);
                     }
                 }
+                Action::Switch | Action::SetUp | Action::React => {}
                 Action::TakeBack => {
                     if let Some(files) = state.trash.remove(&id) {
                         assert_eq!(state.files.insert(id, files), None);
@@ -455,6 +457,7 @@ pub fn new(project: &ProjectRecord, label: Option<&str>) -> NewWorkspace {
                 remotes: Vec::new(),
                 shallow: Vec::new(),
                 excluded: Vec::new(),
+                base: None,
             },
             protected_paths: Vec::new(),
             nested: false,
@@ -477,6 +480,7 @@ pub fn new(project: &ProjectRecord, label: Option<&str>) -> NewWorkspace {
             generation: 0,
             origin: None,
             snapshots: Vec::new(),
+            moving: None,
         },
     }
 }

@@ -294,7 +294,7 @@ impl Group {
         }
     }
 
-    fn directory(&self, controller: Controller) -> Option<&Path> {
+    pub(super) fn directory(&self, controller: Controller) -> Option<&Path> {
         self.directories
             .iter()
             .find(|(which, _)| *which == controller)

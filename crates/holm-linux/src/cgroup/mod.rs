@@ -8,12 +8,14 @@
 //! namespace begins there: also somebody who may mount cgroups inside cannot name the directory
 //! that limits them. The keeper itself stays out, so that it can tell what happened.
 
+mod counted;
 mod frozen;
 mod group;
 mod kernel;
 mod v1;
 mod v2;
 
+pub use counted::Counted;
 pub use frozen::is_frozen;
 pub use group::{Group, Kept, Limits, leftover, sweep};
 pub use v2::Stay;

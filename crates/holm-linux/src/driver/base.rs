@@ -16,12 +16,12 @@ use tokio::sync::watch;
 const EMPTY: &str = "empty";
 
 pub fn tree(layout: &Layout, project: &ProjectId, spec: &WorkspaceSpec) -> PathBuf {
-    let name = spec.code.commit.as_deref().unwrap_or(EMPTY);
+    let name = spec.code.base_commit().unwrap_or(EMPTY);
     layout.bases(project).join(name).join("tree")
 }
 
 pub fn is_present(layout: &Layout, project: &ProjectId, spec: &WorkspaceSpec) -> bool {
-    base_is_present(&layout.bases(project), spec.code.commit.as_deref())
+    base_is_present(&layout.bases(project), spec.code.base_commit())
 }
 
 /// Bases that are being built, by the workspace that they are built for. A build whose future was
@@ -52,7 +52,7 @@ impl Builds {
             // Dropped at the end, whichever way it comes.
             let _alive = alive;
             let bare = Bare::open_or_init(&repository, &spec.code.object_format)?;
-            let commit = spec.code.commit.as_deref();
+            let commit = spec.code.base_commit();
             let tell = |done: u64, total: u64| progress.tell("checking out", done, total);
             Ok(build_base_dated(
                 &bare,

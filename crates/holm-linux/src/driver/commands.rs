@@ -1,5 +1,5 @@
 //! Running the commands of a set-up or a seed, one after the other, in a workspace that was made for
-//! them. Called by [`layer`](super::layer) and [`seed`](super::seed).
+//! them or, after a move, in a user's own. Called by [`layer`](super::layer) and [`seed`](super::seed).
 //!
 //! What they say is kept in a log that is bounded, whatever they say; of a command that failed it
 //! stays where it can be read.
@@ -16,6 +16,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Duration;
+use tokio::sync::mpsc;
 
 /// So much of what the commands say is kept, and then its end.
 const MOST_LOG: u64 = 64 << 20;
@@ -36,11 +37,19 @@ pub enum Of<'a> {
     Seed(&'a str),
 }
 
-/// Commands, and the layer that they are run for.
 pub struct Commands<'a> {
     pub list: &'a [String],
     pub of: Of<'a>,
-    pub layer: &'a LayerKey,
+    pub made: Made<'a>,
+}
+
+/// What becomes of what they make.
+#[derive(Clone, Copy)]
+pub enum Made<'a> {
+    /// This layer; the workspace is thrown away.
+    Layer(&'a LayerKey),
+    /// It stays in the workspace, and so does their log.
+    InPlace,
 }
 
 // === impl Of ===
@@ -99,26 +108,42 @@ impl Commands<'_> {
     }
 
     fn failed(&self, layout: &Layout, what: &str, mut log: Log) -> Fault {
-        let kept = layer::failed_log(&layer::directory(layout, self.layer));
-        let moved = log
-            .end()
-            .and_then(|()| fs::create_dir_all(kept.parent().unwrap_or(&kept)))
-            .and_then(|()| fs::rename(&log.path, &kept));
+        let kept = log.end().and_then(|()| match self.made {
+            Made::InPlace => Ok(log.path.clone()),
+            Made::Layer(layer) => {
+                let kept = layer::failed_log(&layer::directory(layout, layer));
+                fs::create_dir_all(kept.parent().unwrap_or(&kept))?;
+                fs::rename(&log.path, &kept)?;
+                Ok(kept)
+            }
+        });
         let mut message = what.to_owned();
         for line in log.last_lines(LAST_LINES) {
             message.push_str("\n  ");
             message.push_str(&line);
         }
         let advice = self.of.advice();
-        let hint = match moved {
-            Ok(()) => format!("its whole log is {}; {advice}", kept.display()),
-            Err(_) => advice,
+        let hint = match (kept, self.made) {
+            // What to do then is said by whoever moves the workspace.
+            (Ok(log), Made::InPlace) => format!("Its whole log is {}", log.display()),
+            (Ok(log), Made::Layer(_)) => format!("its whole log is {}; {advice}", log.display()),
+            (Err(_), _) => advice,
         };
         Fault::new(self.of.code(), message, hint)
     }
 
     fn disk(&self, error: &io::Error) -> Fault {
         disk_fault(error, format!("cannot write the log of the {}", self.of))
+    }
+}
+
+/// Ends a command that nobody waits for any more.
+struct EndOnDrop(mpsc::Sender<ExecInput>);
+
+impl Drop for EndOnDrop {
+    fn drop(&mut self) {
+        // One that has ended hears nothing.
+        let _ = self.0.try_send(ExecInput::Signal(libc::SIGTERM));
     }
 }
 
@@ -144,6 +169,7 @@ impl Running<'_> {
         let mut stream = exec::exec(dirs, request).await?;
         // It may have ended without reading any.
         let _ = stream.input.send(ExecInput::StdinEof).await;
+        let _end = EndOnDrop(stream.input.clone());
         let mut tick = tokio::time::interval(TICK);
         loop {
             let output = tokio::select! {

@@ -3,8 +3,8 @@
 
 use super::environment::{self, toolchains, variables};
 use super::{
-    LinuxDriver, base, cache, disk_fault, exec, files, halt, layer, observe, project_id, volume,
-    workspace_id,
+    LinuxDriver, base, cache, disk_fault, exec, files, halt, layer, observe, project_id, services,
+    volume, workspace_id,
 };
 use crate::cgroup::{self, Limits};
 use crate::keeper;
@@ -15,7 +15,8 @@ use holm_core::config::display_size;
 use holm_core::{Code, Fault, ProjectId};
 use holm_engine::driver::Ended;
 use holm_engine::exec::{ExecInput, ExecOutput, ExecRequest};
-use holm_engine::spec::{Dirty, WorkspaceSpec};
+use holm_engine::spec::{Dirty, Move, WorkspaceSpec};
+use holm_engine::switch::{self, Protected};
 use holm_engine::try_blocking;
 use serde_json::json;
 use std::fs::File;
@@ -89,7 +90,38 @@ pub async fn launch(driver: &LinuxDriver, spec: &WorkspaceSpec) -> Result<(), Fa
         halt::halt(&driver.layout, &id).await?;
         files::exclude_again(&driver.layout, spec).await?;
     }
+    if let Some(moving) = &spec.moving
+        && !moving.is_there
+    {
+        start_keeper(driver, spec, &dirs, Protection::Off).await?;
+        finish_switch(&dirs, spec, moving).await;
+        halt::halt(&driver.layout, &id).await?;
+    }
     start_keeper(driver, spec, &dirs, Protection::On).await
+}
+
+/// Brings a tree that may lie between two commits to the one that it moves to, before anything else
+/// runs on it. Whoever asked for the launch asks again afterwards, and hears what was wrong.
+async fn finish_switch(dirs: &WorkspaceDirs, spec: &WorkspaceSpec, moving: &Move) {
+    let request = switch::request(spec, moving, Protected::NotYet);
+    let done = async {
+        let mut stream = exec::exec(dirs, request).await?;
+        // It may have ended already.
+        let _ = stream.input.send(ExecInput::StdinEof).await;
+        while let Some(message) = stream.output.recv().await {
+            match message {
+                ExecOutput::Exit(code) => return Ok(code),
+                ExecOutput::Failed(fault) => return Err(fault),
+                _ => {}
+            }
+        }
+        Err(start_fault(&spec.id, "the keeper went away"))
+    };
+    match done.await {
+        Ok(0) => {}
+        Ok(code) => tracing::warn!(id = %spec.id, code, "a tree could not be switched"),
+        Err(fault) => tracing::warn!(id = %spec.id, %fault, "a tree could not be switched"),
+    }
 }
 
 /// Limits that `holm.toml` wrote down are kept or refused, but for those that the user goes without.
@@ -270,6 +302,7 @@ fn plan(
             Protection::On => spec.services.clone(),
             Protection::Off => Vec::new(),
         },
+        unbuilt: services::unbuilt(spec),
         here: here(spec),
         without: switched_off(),
     })

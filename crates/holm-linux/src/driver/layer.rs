@@ -5,7 +5,7 @@
 //! and home. It is put together in `.building-<workspace>` and renamed when it is whole, so what has
 //! its name is complete.
 
-use super::commands::{Commands, Of};
+use super::commands::{Commands, Made, Of};
 use super::freeze::{self, Before, Kept};
 use super::{LinuxDriver, base, disk_fault, exec, halt, project_id, seed, workspace_id};
 use crate::Layout;
@@ -91,7 +91,7 @@ pub async fn build(
     let commands = Commands {
         list: &setup.commands,
         of: Of::Setup,
-        layer: &spec.layer(&setup.key),
+        made: Made::Layer(&spec.layer(&setup.key)),
     };
     commands.run(&driver.layout, &dirs, progress).await?;
     progress.tell("setup: keeping what it made", 0, 0);
@@ -104,6 +104,25 @@ pub async fn build(
             keep(&layout, &id, &spec, &setup, (&before, &ignored))
         })
         .await
+}
+
+/// Runs the set-up in the workspace itself, whose files it changes; the layer that it began with stays
+/// below them.
+pub async fn set_up_in_place(
+    driver: &LinuxDriver,
+    spec: &WorkspaceSpec,
+    progress: &Progress,
+) -> Result<(), Fault> {
+    let Some(setup) = &spec.layers.setup else {
+        return Ok(());
+    };
+    let dirs = driver.layout.workspace(&workspace_id(spec)?);
+    let commands = Commands {
+        list: &setup.commands,
+        of: Of::Setup,
+        made: Made::InPlace,
+    };
+    commands.run(&driver.layout, &dirs, progress).await
 }
 
 /// What git inside ignores. Only that is kept, and never what the base has; so what a hostile answer

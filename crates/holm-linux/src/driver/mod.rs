@@ -29,6 +29,7 @@ mod volume;
 
 use crate::Layout;
 use crate::cgroup;
+use crate::layout::WorkspaceDirs;
 use crate::probe;
 use holm_core::layer::LayerKey;
 use holm_core::plan::Action;
@@ -112,6 +113,23 @@ impl LinuxDriver {
         try_blocking(move || measure::everything(&layout)).await
     }
 
+    /// The disk that one workspace takes by itself: what was changed in the tree, home, temporary files.
+    pub async fn disk_of(&self, id: &WorkspaceId) -> Result<u64, Fault> {
+        let mut command = crate::measure::command(&self.program, &self.layout.workspace(id).dir);
+        let id = id.clone();
+        try_blocking(move || {
+            let output = command.output();
+            let taken = output.and_then(|output| crate::measure::understand(&output.stdout));
+            taken.map_err(|error| disk_fault(&error, format!("cannot measure workspace {id}")))
+        })
+        .await
+    }
+
+    /// Where a workspace's files are.
+    pub fn directories(&self, id: &WorkspaceId) -> WorkspaceDirs {
+        self.layout.workspace(id)
+    }
+
     /// The bytes of each entry of the trash.
     pub async fn trash_usage(&self) -> Result<HashMap<WorkspaceId, u64>, Fault> {
         let layout = Arc::clone(&self.layout);
@@ -179,6 +197,13 @@ impl Driver for LinuxDriver {
             Action::BuildLayer => layer::build(self, &spec, &progress).await,
             Action::SetAside => self.set_aside(&spec).await,
             Action::TakeBack => self.take_back(&spec).await,
+            // The engine does it by a command inside, and so does a launch.
+            Action::Switch => Ok(()),
+            Action::SetUp => layer::set_up_in_place(self, &spec, &progress).await,
+            Action::React => {
+                let id = workspace_id(&spec)?;
+                services::react(&self.layout.workspace(&id), &spec).await
+            }
         }
     }
 

@@ -50,6 +50,7 @@ pub async fn observe(layout: &Layout, spec: &WorkspaceSpec) -> Result<Sighting, 
             keeper,
         },
         commands: status.as_ref().map_or(0, |status| status.commands),
+        carried: status.as_ref().and_then(|status| status.carried),
         services: match &status {
             Some(status) => status.services.clone(),
             None => services::last_known(&dirs),

@@ -5,7 +5,7 @@
 //! The layer is `projects/<id>/layers/volume-<name>-<digest>/{tree,log}`. Nothing writes it once it has
 //! its name: every workspace has it below an overlay of its own.
 
-use super::commands::{Commands, Of};
+use super::commands::{Commands, Made, Of};
 use super::layer::{self, BUILDING};
 use super::{LinuxDriver, disk_fault, exec, halt, volume, workspace_id};
 use crate::Layout;
@@ -39,7 +39,7 @@ pub async fn build(
     let commands = Commands {
         list: &seed.commands,
         of: Of::Seed(&volume.name),
-        layer: &spec.layer(&seed.key),
+        made: Made::Layer(&spec.layer(&seed.key)),
     };
     commands.run(&driver.layout, &dirs, progress).await?;
     progress.tell(&format!("{}: stopping it cleanly", commands.of), 0, 0);

@@ -2,10 +2,14 @@
 
 use super::keeper::{self, keeper_fault, read_frame};
 use crate::layout::WorkspaceDirs;
-use crate::wire::{Answer, Op, Request, ServiceWish, channel, control_frame, spoken_version};
+use crate::wire::{
+    Answer, CodeSeen, Op, Request, ServiceWish, channel, control_frame, spoken_version,
+};
 use holm_core::Fault;
+use holm_core::moves::Reaction;
 use holm_core::service::Wish;
 use holm_engine::service::{ServiceStatus, Services};
+use holm_engine::spec::WorkspaceSpec;
 use std::io;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
@@ -58,9 +62,42 @@ pub async fn wish(dirs: &WorkspaceDirs, name: &str, wish: Wish) -> Result<(), Fa
             Wish::Start => ServiceWish::Start,
             Wish::Stop => ServiceWish::Stop,
             Wish::Restart => ServiceWish::Restart,
+            Wish::Rebuild => ServiceWish::Rebuild,
         },
     };
     keeper::ask_within(dirs, op, PATIENCE).await.map(drop)
+}
+
+/// Has the services do what the workspace's move asks of them.
+pub async fn react(dirs: &WorkspaceDirs, spec: &WorkspaceSpec) -> Result<(), Fault> {
+    let op = Op::React {
+        wishes: wishes(spec),
+        code: CodeSeen {
+            reference: spec.code.ref_name.clone(),
+            commit: spec.code.commit.clone(),
+        },
+    };
+    keeper::ask_within(dirs, op, PATIENCE).await.map(drop)
+}
+
+fn wishes(spec: &WorkspaceSpec) -> Vec<(String, ServiceWish)> {
+    let reactions = spec.moving.iter().flat_map(|moving| &moving.owed.reactions);
+    let wishes = reactions.filter_map(|(name, word)| {
+        let wish = match Reaction::parse(word)? {
+            Reaction::None | Reaction::Hot => return None,
+            Reaction::Restart => ServiceWish::Restart,
+            Reaction::Rebuild => ServiceWish::Rebuild,
+        };
+        Some((name.clone(), wish))
+    });
+    wishes.collect()
+}
+
+/// Services that a move leaves with a build that is older than their files.
+pub fn unbuilt(spec: &WorkspaceSpec) -> Vec<String> {
+    let wishes = wishes(spec).into_iter();
+    let unbuilt = wishes.filter(|(_, wish)| *wish == ServiceWish::Rebuild);
+    unbuilt.map(|(name, _)| name).collect()
 }
 
 /// How they were when the last keeper ended, or when it was killed.

@@ -2,7 +2,7 @@
 
 use super::kept::Return;
 use super::{data, exec, inward, listening, registry::Registry};
-use crate::wire::{Answer, Op, Request, ServiceWish, control_frame, read_control};
+use crate::wire::{Answer, CodeSeen, Op, Request, ServiceWish, control_frame, read_control};
 use holm_engine::service::Services;
 use holm_engine::spec::{Egress, Service};
 use rustix::net::sockopt::socket_peercred;
@@ -40,18 +40,9 @@ fn answer(mut stream: UnixStream, registry: &Registry) -> io::Result<()> {
             &Answer::Refused("another user's workspace".to_owned()),
         );
     }
-    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-    let request: Request = match read_control(&mut stream) {
-        Ok(request) => request,
-        // Somebody only looked whether anyone is there.
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-            let text = format!("it does not know what to make of this: {error}");
-            return say(&stream, &Answer::Refused(text));
-        }
-        Err(error) => return Err(error),
+    let Some(request) = heard(&mut stream)? else {
+        return Ok(());
     };
-    stream.set_read_timeout(None)?;
     let ours = registry.plan.version;
     let is_simple = matches!(
         request.op,
@@ -95,6 +86,7 @@ fn answer(mut stream: UnixStream, registry: &Registry) -> io::Result<()> {
         Op::Service { name, wish } => say(&stream, &wished(registry, &name, wish)),
         Op::Copy(pairs) => say(&stream, &data::copy(registry, &pairs)),
         Op::RenewVolumes(volumes) => say(&stream, &data::renew(registry, volumes)),
+        Op::React { wishes, code } => say(&stream, &reacted(registry, wishes, code)),
         Op::SetServices(declared) => say(&stream, &redeclared(registry, declared)),
         Op::SetEgress(egress) => say(&stream, &other_rules(registry, &egress)),
         Op::DialOut { host, port } => {
@@ -108,6 +100,32 @@ fn answer(mut stream: UnixStream, registry: &Registry) -> io::Result<()> {
                 say(&stream, &Answer::NotDialled { errno })
             })
         }
+    }
+}
+
+/// The one request of a connection. `None`: there is none, or it was refused already.
+fn heard(stream: &mut UnixStream) -> io::Result<Option<Request>> {
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    let request = match read_control(stream) {
+        Ok(request) => Some(request),
+        // Somebody only looked whether anyone is there.
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => None,
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+            let text = format!("it does not know what to make of this: {error}");
+            say(stream, &Answer::Refused(text))?;
+            None
+        }
+        Err(error) => return Err(error),
+    };
+    stream.set_read_timeout(None)?;
+    Ok(request)
+}
+
+fn reacted(registry: &Registry, wishes: Vec<(String, ServiceWish)>, code: CodeSeen) -> Answer {
+    registry.tell_code(code);
+    match registry.services() {
+        Some(services) => services.react(wishes),
+        None => Answer::Refused("it is not started yet".to_owned()),
     }
 }
 

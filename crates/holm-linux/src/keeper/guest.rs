@@ -46,6 +46,10 @@ fn answer(mut stream: &UnixStream, registry: &Registry) -> io::Result<()> {
 fn here(registry: &Registry) -> serde_json::Value {
     let mut here = registry.plan.here.clone();
     here["label"] = json!(registry.label());
+    if let Some(code) = registry.code() {
+        here["ref"] = json!(code.reference);
+        here["commit"] = json!(code.commit);
+    }
     here["ports"] = serde_json::to_value(registry.ports()).unwrap_or_default();
     here["state"] = json!("running");
     if let Some(services) = registry.services() {

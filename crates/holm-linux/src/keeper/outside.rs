@@ -10,6 +10,7 @@ use crate::sys::lookup::{self, Looked};
 use crate::wire::{Defence, Doorway, LaunchPlan};
 use holm_core::config::Address;
 use holm_core::egress::Policy;
+use holm_engine::driver::Carried;
 use holm_engine::spec::Egress;
 use holm_proxy::gateway::{
     Entry, Gateway, Grant, LookupFailure, Process, Service, Sockets, Surroundings, Tcp,
@@ -137,6 +138,15 @@ impl Outside {
         let stream = tokio::net::UnixStream::from_std(stream)?;
         runtime.spawn(outward.carry(stream));
         Ok(())
+    }
+
+    /// How many bytes came in and went out so far.
+    pub fn carried(&self) -> Carried {
+        let (bytes_in, bytes_out) = self.gateway.carried();
+        Carried {
+            bytes_in,
+            bytes_out,
+        }
     }
 
     /// Writes down what is still counted.

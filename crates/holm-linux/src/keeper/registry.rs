@@ -7,7 +7,7 @@ use super::outside::Outside;
 use super::services::Services;
 use crate::launch::descriptors::send;
 use crate::process::{self, Standstill};
-use crate::wire::{FromInit, LaunchPlan, Spawn, Status, ToInit};
+use crate::wire::{CodeSeen, FromInit, LaunchPlan, Spawn, Status, ToInit};
 use holm_engine::Isolation;
 use holm_engine::driver::ToldPort;
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
@@ -51,6 +51,8 @@ pub struct Init {
 #[derive(Default)]
 struct State {
     label: Option<String>,
+    /// Where the tree was moved to since the start.
+    code: Option<CodeSeen>,
     ports: Vec<ToldPort>,
     starting: HashMap<u64, Starting>,
     running: HashMap<i32, Running>,
@@ -171,6 +173,7 @@ impl Registry {
                 .unwrap_or_default(),
             program: Some(self.plan.program.clone()),
             volumes: self.state().generations.clone().into_iter().collect(),
+            carried: Some(self.outside.carried()),
         }
     }
 
@@ -202,6 +205,14 @@ impl Registry {
     /// How the ports are reached from outside, as the daemon told it last.
     pub fn ports(&self) -> Vec<ToldPort> {
         self.state().ports.clone()
+    }
+
+    pub fn tell_code(&self, code: CodeSeen) {
+        self.state().code = Some(code);
+    }
+
+    pub fn code(&self) -> Option<CodeSeen> {
+        self.state().code.clone()
     }
 
     pub fn tell_ports(&self, ports: Vec<ToldPort>) {

@@ -71,6 +71,7 @@ fn launch(
         home_layers: Vec::new(),
         caches: Vec::new(),
         volumes: Vec::new(),
+        unbuilt: Vec::new(),
         objects: base,
         dir: dirs.dir.clone(),
         socket: dirs.socket.clone(),

@@ -18,6 +18,7 @@ pub mod notify;
 pub mod process;
 pub mod seccomp;
 pub mod signal;
+pub mod units;
 
 use std::io;
 

@@ -121,6 +121,11 @@ impl<S: Surroundings> Gateway<S> {
         }))
     }
 
+    /// How many bytes came in and went out so far.
+    pub fn carried(&self) -> (u64, u64) {
+        self.0.buffers.carried()
+    }
+
     pub fn surroundings(&self) -> &S {
         &self.0.surroundings
     }

@@ -4,6 +4,7 @@
 
 use super::Carried;
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
@@ -16,7 +17,18 @@ const LENGTH: usize = 128 * 1024;
 const KEPT: usize = 4;
 
 #[derive(Default)]
-pub struct Buffers(Mutex<Vec<Vec<u8>>>);
+pub struct Buffers {
+    kept: Mutex<Vec<Vec<u8>>>,
+    /// By all connections so far.
+    bytes_in: AtomicU64,
+    bytes_out: AtomicU64,
+}
+
+/// One direction's count: of this connection, and of all.
+struct Count<'a> {
+    own: &'a mut u64,
+    all: &'a AtomicU64,
+}
 
 /// What has been carried so far.
 #[derive(Clone, Copy, Debug, Default)]
@@ -82,8 +94,8 @@ pub async fn both(
         bytes_out,
     } = relayed;
     tokio::join!(
-        copy(from_inside, to_outside, buffers, bytes_out),
-        copy(from_outside, to_inside, buffers, bytes_in),
+        copy(from_inside, to_outside, buffers, buffers.out(bytes_out)),
+        copy(from_outside, to_inside, buffers, buffers.inward(bytes_in)),
     );
 }
 
@@ -92,10 +104,10 @@ async fn copy(
     source: impl Source,
     mut sink: impl AsyncWrite + Unpin,
     buffers: &Buffers,
-    count: &mut u64,
+    mut count: Count<'_>,
 ) {
     // However it ends, there is nothing more to carry this way.
-    let _ = copy_all(&source, &mut sink, buffers, count).await;
+    let _ = copy_all(&source, &mut sink, buffers, &mut count).await;
     let _ = sink.shutdown().await;
 }
 
@@ -103,7 +115,7 @@ async fn copy_all(
     source: &impl Source,
     sink: &mut (impl AsyncWrite + Unpin),
     buffers: &Buffers,
-    count: &mut u64,
+    count: &mut Count<'_>,
 ) -> io::Result<()> {
     loop {
         source.readable().await?;
@@ -124,20 +136,41 @@ async fn copy_all(
         if read == 0 {
             return Ok(());
         }
-        *count += read as u64;
+        *count.own += read as u64;
+        count.all.fetch_add(read as u64, Ordering::Relaxed);
     }
 }
 
 // === impl Buffers ===
 
 impl Buffers {
+    /// How many bytes came in and went out so far.
+    pub fn carried(&self) -> (u64, u64) {
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        (load(&self.bytes_in), load(&self.bytes_out))
+    }
+
+    fn out<'a>(&'a self, own: &'a mut u64) -> Count<'a> {
+        let all = &self.bytes_out;
+        Count { own, all }
+    }
+
+    fn inward<'a>(&'a self, own: &'a mut u64) -> Count<'a> {
+        let all = &self.bytes_in;
+        Count { own, all }
+    }
+
     fn take(&self) -> Vec<u8> {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let kept = self
+            .kept
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop();
         kept.unwrap_or_else(|| vec![0; LENGTH])
     }
 
     fn give(&self, buffer: Vec<u8>) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() < KEPT {
             kept.push(buffer);
         }

@@ -66,6 +66,7 @@ pub fn workspace(project: &ProjectRecord, label: &str) -> WorkspaceRecord {
             remotes: Vec::new(),
             shallow: Vec::new(),
             excluded: Vec::new(),
+            base: None,
         },
         protected_paths: vec!["AGENTS.md".to_owned()],
         nested: false,
@@ -91,6 +92,7 @@ pub fn workspace(project: &ProjectRecord, label: &str) -> WorkspaceRecord {
         generation: 0,
         origin: None,
         snapshots: Vec::new(),
+        moving: None,
     };
     WorkspaceRecord {
         id,

@@ -3,7 +3,7 @@
 use super::completions::labels;
 use super::origin::{Origin, StartArgs};
 use super::output::{FAINT, GOOD, WARNING, printable};
-use super::sync::{self, SharedRefs, Wanted};
+use super::send::{self, SharedRefs, Wanted};
 use super::user_checkout::Checkout;
 use super::work::{Subject, remark_left_out};
 use super::{Context, Outcome, connect};
@@ -112,7 +112,7 @@ async fn note_saved(subject: &Subject, checkout: &Checkout, commit: &str) -> Res
         config: &origin.config,
     };
     let cancel = Cancel::default();
-    let sent = sync::send(&subject.client, checkout, wanted, &cancel).await;
+    let sent = send::send(&subject.client, checkout, wanted, &cancel).await;
     sent.map(|_| ())
 }
 

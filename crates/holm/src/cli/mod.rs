@@ -4,6 +4,7 @@
 //! [`output`], and every failure is a [`Fault`] whose kind decides the exit code here, in one place.
 
 mod apply;
+mod assign;
 mod attach;
 mod browser;
 mod carry_out;
@@ -32,6 +33,7 @@ mod logs;
 mod look;
 mod ls;
 mod merge;
+mod moving;
 mod open;
 mod origin;
 mod output;
@@ -50,6 +52,7 @@ mod restart;
 mod restore;
 mod rm;
 mod schema;
+mod send;
 mod service;
 mod several;
 mod show;
@@ -61,6 +64,7 @@ mod stream;
 mod sync;
 mod table;
 mod terminal;
+mod top;
 mod trust;
 mod up;
 mod upload_pack;
@@ -123,6 +127,7 @@ enum Verb {
     Ports(ports::PortsArgs),
     Checkout(checkout::CheckoutArgs),
     Events(events::EventsArgs),
+    Top(top::TopArgs),
     Service(service::ServiceArgs),
     Logs(logs::LogsArgs),
     Diff(diff::DiffArgs),
@@ -130,6 +135,8 @@ enum Verb {
     Fetch(fetch::FetchArgs),
     Apply(apply::ApplyArgs),
     Merge(merge::MergeArgs),
+    Assign(assign::AssignArgs),
+    Sync(sync::SyncArgs),
     Reload(reload::ReloadArgs),
     Egress(egress::EgressArgs),
     Here(here::HereArgs),
@@ -204,6 +211,7 @@ fn run(context: &Context, verb: Verb) -> Outcome {
         Verb::Ports(arguments) => ports::run(context, arguments),
         Verb::Checkout(arguments) => checkout::run(context, arguments),
         Verb::Events(arguments) => events::run(context, arguments),
+        Verb::Top(arguments) => top::run(context, arguments),
         Verb::Service(arguments) => service::run(context, arguments),
         Verb::Logs(arguments) => logs::run(context, arguments),
         Verb::Diff(arguments) => diff::run(context, arguments),
@@ -211,6 +219,8 @@ fn run(context: &Context, verb: Verb) -> Outcome {
         Verb::Fetch(arguments) => fetch::run(context, arguments),
         Verb::Apply(arguments) => apply::run(context, arguments),
         Verb::Merge(arguments) => merge::run(context, arguments),
+        Verb::Assign(arguments) => assign::run(context, arguments),
+        Verb::Sync(arguments) => sync::run(context, arguments),
         Verb::Reload(arguments) => reload::run(context, arguments),
         Verb::Egress(arguments) => egress::run(context, arguments),
         Verb::Here(arguments) => here::run(context, arguments),

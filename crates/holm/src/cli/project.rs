@@ -2,7 +2,7 @@
 
 use super::find::{self, FoundRepository};
 use super::output::{GOOD, printable};
-use super::sync::{self, SharedRefs, Wanted};
+use super::send::{self, SharedRefs, Wanted};
 use super::table::Table;
 use super::user::DaemonUser;
 use super::user_checkout::Checkout;
@@ -110,7 +110,7 @@ fn add(context: &Context, arguments: AddArgs) -> Outcome {
             commit,
             config: &config,
         };
-        sync::send(&client, &checkout, wanted, &Cancel::default()).await
+        send::send(&client, &checkout, wanted, &Cancel::default()).await
     })?;
     context.output.done(&project, || {
         let (name, path) = (printable(&project.name), printable(&project.path));

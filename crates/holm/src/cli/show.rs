@@ -3,11 +3,15 @@
 use super::completions::labels;
 use super::ls::{age, start_of, state};
 use super::output::{STRONG, WARNING, printable};
+use super::top::percent;
 use super::{Context, Outcome, connect, ports, resolve};
 use clap::Args;
 use holm_api::Workspace;
+use holm_api::numbers::WorkspaceNumbers;
 use holm_api::workspace::{Isolation, Limits};
 use holm_core::config::{display_size, rough_size};
+use holm_core::numbers::sparkline;
+use serde::Serialize;
 use std::process::ExitCode;
 
 /// Show everything about one workspace
@@ -21,17 +25,65 @@ pub struct ShowArgs {
     workspace: String,
 }
 
+/// The workspace, and what it takes if it runs.
+#[derive(Debug, Serialize)]
+struct Shown {
+    #[serde(flatten)]
+    workspace: Workspace,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    numbers: Option<WorkspaceNumbers>,
+}
+
+/// How many of the last values are drawn.
+const SPARKLINE: usize = 30;
+
 pub fn run(context: &Context, arguments: ShowArgs) -> Outcome {
-    let workspace = connect::block_on(async {
+    let shown = connect::block_on(async {
         let client = connect::started().await?;
         let id = resolve::one(&client, &arguments.workspace).await?;
-        client.workspace(&id).await
+        let workspace = client.workspace(&id).await?;
+        let numbers = match workspace.state.as_str() {
+            "running" => client.numbers_of(&id).await.ok(),
+            _ => None,
+        };
+        Ok(Shown { workspace, numbers })
     })?;
     let now = jiff::Timestamp::now();
-    context
-        .output
-        .result(&workspace, || render(&workspace, now));
+    context.output.result(&shown, || {
+        let mut text = render(&shown.workspace, now);
+        if let Some(numbers) = &shown.numbers {
+            takes(&mut text, numbers);
+        }
+        text
+    });
     Ok(ExitCode::SUCCESS)
+}
+
+/// What it takes of the machine, with the last minutes.
+fn takes(text: &mut String, numbers: &WorkspaceNumbers) {
+    heading(text, "Takes");
+    let past = |past: &[f64], least| sparkline(past, SPARKLINE, least);
+    let cpu = past(&numbers.history.cpu, 1.0);
+    line(text, "cpu", &format!("{}  {cpu}", percent(numbers.cpu)));
+    let memory = past(&numbers.history.memory, 1.0);
+    line(
+        text,
+        "memory",
+        &format!("{}  {memory}", rough_size(numbers.memory)),
+    );
+    let disk = numbers
+        .disk
+        .map_or("not measured yet".to_owned(), rough_size);
+    line(text, "disk", &disk);
+    line(text, "processes", &numbers.processes.to_string());
+    let (bytes_in, bytes_out) = (numbers.network_in, numbers.network_out);
+    let network = format!("{} in, {} out", rough_size(bytes_in), rough_size(bytes_out));
+    line(text, "network", &network);
+    for service in numbers.services.iter().filter(|one| one.processes > 0) {
+        let (cpu, memory) = (percent(service.cpu), rough_size(service.memory));
+        let course = past(&service.history.cpu, 1.0);
+        line(text, &service.name, &format!("{cpu}, {memory}  {course}"));
+    }
 }
 
 fn render(workspace: &Workspace, now: jiff::Timestamp) -> String {

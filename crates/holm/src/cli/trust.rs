@@ -3,7 +3,7 @@
 
 use super::origin::{Origin, StartArgs};
 use super::output::{self, FAINT, GOOD, STRONG, printable};
-use super::sync::{self, SharedRefs, Wanted};
+use super::send::{self, SharedRefs, Wanted};
 use super::user_checkout::Checkout;
 use super::{Context, Outcome, connect};
 use clap::Args;
@@ -58,7 +58,7 @@ pub fn run(context: &Context, arguments: TrustArgs) -> Outcome {
             commit: origin.commit(),
             config: &origin.config,
         };
-        let answer = sync::register(&client, &checkout, &wanted).await?;
+        let answer = send::register(&client, &checkout, &wanted).await?;
         let check = TrustCheck {
             project_id: answer.project.id,
             config: origin.files.holm_toml.clone(),

@@ -4,7 +4,7 @@
 
 use super::output::{self, FAINT, STRONG, WARNING, printable};
 use super::progress::Progress;
-use super::sync::quoted;
+use super::send::quoted;
 use super::user_checkout::{Checkout, path_text};
 use super::{Context, connect, resolve};
 use holm_api::Workspace;

@@ -60,7 +60,9 @@ impl App {
         }
         let root = root(create, &judged)?;
         let home = absolute("home", &create.home)?;
-        self.require_commit(create, project).await?;
+        if let Some(commit) = &create.commit {
+            self.require_commit(commit, project, "holm up").await?;
+        }
         let found = look_for_programs(create, &judged, &root, &home).await?;
         for left_out in &found.left_out {
             if judged.user.toolchain_paths.contains(&left_out.path) {
@@ -108,6 +110,7 @@ impl App {
             generation: 0,
             origin: None,
             snapshots: Vec::new(),
+            moving: None,
         };
         Ok(Composed {
             spec,
@@ -117,14 +120,13 @@ impl App {
     }
 
     /// The commit has to be one that the client sent for this project.
-    async fn require_commit(
+    pub async fn require_commit(
         &self,
-        create: &CreateWorkspace,
+        commit: &str,
         project: &ProjectRecord,
+        verb: &'static str,
     ) -> Result<(), Fault> {
-        let Some(commit) = create.commit.clone() else {
-            return Ok(());
-        };
+        let commit = commit.to_owned();
         let (repositories, project) = (self.repositories.clone(), project.clone());
         try_blocking(
             move || match repositories.open(&project)?.has_commit(&commit)? {
@@ -135,7 +137,7 @@ impl App {
                         "commit `{}` was not sent to the daemon",
                         commit.escape_debug()
                     ),
-                    "type the `holm up` again: it sends what is missing",
+                    format!("type the `{verb}` again: it sends what is missing"),
                 )),
             },
         )
@@ -271,6 +273,7 @@ fn code(create: &CreateWorkspace, project: &ProjectRecord) -> CodeSpec {
         remotes: remotes.collect(),
         shallow: create.shallow.clone(),
         excluded: create.excluded.clone(),
+        base: None,
     }
 }
 

@@ -69,6 +69,7 @@ impl App {
         let setup = Setup {
             key: digest(&layer::canonical(&ingredients), KEY_LENGTH),
             commands: asked.setup.clone(),
+            inputs: patterns.map(|patterns| patterns.iter().map(ToString::to_string).collect()),
         };
         Ok(Layers {
             setup: Some(setup),

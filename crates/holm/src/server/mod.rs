@@ -21,6 +21,8 @@ mod gc;
 mod housekeeping;
 mod layers;
 mod listen;
+mod moves;
+mod numbers;
 mod projects;
 mod receive_pack;
 mod reload;
@@ -73,6 +75,7 @@ pub struct App {
     repositories: Repositories,
     uploads: Uploads,
     known_inputs: layers::KnownInputs,
+    gauge: numbers::Gauge,
     paths: Paths,
     started_at: Timestamp,
     stop: watch::Sender<bool>,
@@ -144,6 +147,10 @@ async fn serve(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
     let serving = axum::serve(listener, service).with_graceful_shutdown(stopped(app.clone()));
     ready();
     housekeeping::begin(&app);
+    tokio::spawn(until_stopped(
+        Arc::clone(&app),
+        numbers::keep(Arc::clone(&app)),
+    ));
     let out_of_patience = async {
         stopped(Arc::clone(&app)).await;
         tokio::time::sleep(GRACE).await;
@@ -267,7 +274,10 @@ fn routes(app: Arc<App>) -> Router {
             post(uploads::upload).layer(DefaultBodyLimit::disable()),
         );
     Router::new()
-        .nest(holm_api::PREFIX, api)
+        .nest(
+            holm_api::PREFIX,
+            api.merge(moves::routes()).merge(numbers::routes()),
+        )
         .fallback(failure::no_such_route)
         .method_not_allowed_fallback(failure::no_such_route)
         .with_state(app)
@@ -307,6 +317,7 @@ impl App {
             browsers: Browsers::new(&paths.data_dir),
             repositories,
             known_inputs: layers::KnownInputs::default(),
+            gauge: numbers::Gauge::default(),
             uploads: Uploads::open(paths.data_dir.join("incoming"))?,
             paths,
             started_at: Timestamp::now(),

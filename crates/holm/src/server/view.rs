@@ -21,6 +21,7 @@ pub fn workspace(view: View) -> Workspace {
         isolation,
         services,
         note,
+        carried: _,
     } = view;
     let spec = &record.spec;
     Workspace {

@@ -4,34 +4,34 @@
 //! Services live as long as the keeper and survive any daemon. How they are is also written to a
 //! file beside the workspace at every change, so that it is known when the keeper is gone.
 
+mod helper;
 mod lines;
 mod log;
 mod probe;
 mod run;
+mod unbuilt;
 
-use super::exec;
-use super::registry::{Registry, Started};
-use crate::inside::MARK;
-use crate::launch::PROGRAM;
+use super::registry::Registry;
 use crate::layout::WorkspaceDirs;
-use crate::roles;
-use crate::wire::{Answer, ServiceWish, Spawn};
+use crate::wire::{Answer, ServiceWish};
+pub(super) use helper::helper;
+use helper::{environment, plain_environment};
 use holm_core::config::{Restart, Word};
 use holm_core::service::graph::{Graph, Verdict};
 use holm_core::service::{Event, Order, Readiness, Rules, Wish};
 use holm_engine::service::{ServiceStatus, Services as Told};
 use holm_engine::spec::Service;
 use log::Log;
-use run::Run;
 pub(super) use run::end_all;
+use run::{Part, Run};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::fs::File;
-use std::io::{self, PipeReader, PipeWriter};
-use std::os::fd::AsFd;
+use std::collections::BTreeSet;
+use std::io::{self, PipeWriter};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
+use unbuilt::Unbuilt;
 
 /// Between SIGTERM and SIGKILL of one service.
 const GRACE: Duration = Duration::from_secs(10);
@@ -74,6 +74,11 @@ enum Message {
         services: Vec<Service>,
         heard: mpsc::Sender<Answer>,
     },
+    /// The tree has another commit.
+    React {
+        wishes: Vec<(String, Wish)>,
+        heard: mpsc::Sender<Answer>,
+    },
     Close,
 }
 
@@ -95,6 +100,8 @@ struct Supervisor {
     begun: Instant,
     logs: PathBuf,
     file: PathBuf,
+    /// Which of them have to be built is written down, for a keeper after this one.
+    unbuilt: Unbuilt,
 }
 
 /// The run of one service that counts.
@@ -102,6 +109,8 @@ struct Current {
     /// What the next run is.
     service: Arc<Service>,
     number: u64,
+    /// The build that counts.
+    build: u64,
     pid: Option<u32>,
     log: Arc<Mutex<Log>>,
     /// Dropped when the next begins.
@@ -135,13 +144,24 @@ pub fn start(registry: &Arc<Registry>, directories: &WorkspaceDirs) -> io::Resul
         begun: Instant::now(),
         logs: directories.logs(),
         file: directories.services(),
+        unbuilt: Unbuilt::read(directories.unbuilt()),
     };
     supervisor.declare(registry.plan.services.clone())?;
+    supervisor.take_up_builds();
     // Whoever asks from now on hears that they are on their way.
     supervisor.act();
     let thread = std::thread::Builder::new().stack_size(STACK);
     thread.spawn(move || supervisor.supervise())?;
     Ok(())
+}
+
+fn wish_of(wish: ServiceWish) -> Wish {
+    match wish {
+        ServiceWish::Start => Wish::Start,
+        ServiceWish::Stop => Wish::Stop,
+        ServiceWish::Restart => Wish::Restart,
+        ServiceWish::Rebuild => Wish::Rebuild,
+    }
 }
 
 fn rules(service: &Service) -> Rules {
@@ -167,13 +187,18 @@ impl Services {
 
     /// Does what is wanted of one service; returns when it is under way.
     pub fn wish(&self, name: &str, wish: ServiceWish) -> Answer {
-        let wish = match wish {
-            ServiceWish::Start => Wish::Start,
-            ServiceWish::Stop => Wish::Stop,
-            ServiceWish::Restart => Wish::Restart,
-        };
-        let name = name.to_owned();
+        let (name, wish) = (name.to_owned(), wish_of(wish));
         self.say(|heard| Message::Wish { name, wish, heard })
+    }
+
+    /// Does what a move of the tree asks of the services; returns when it is under way.
+    pub fn react(&self, wishes: Vec<(String, ServiceWish)>) -> Answer {
+        let wishes = wishes.into_iter();
+        let wishes: Vec<_> = wishes.map(|(name, wish)| (name, wish_of(wish))).collect();
+        match wishes.is_empty() {
+            true => Answer::Done,
+            false => self.say(|heard| Message::React { wishes, heard }),
+        }
     }
 
     /// Takes over other declarations; returns when what follows of it is under way.
@@ -305,8 +330,12 @@ impl Supervisor {
         match message {
             Message::Event { index, run, event } => {
                 let current = &mut self.runs[index];
+                let counts = match event {
+                    Event::Built { .. } => current.build,
+                    _ => current.number,
+                };
                 // What is heard of an earlier run does not matter any more.
-                if current.number == run {
+                if counts == run {
                     if let Event::Started { pid } = event {
                         current.pid = Some(pid);
                     }
@@ -327,6 +356,15 @@ impl Supervisor {
                     Err(error) => Answer::Refused(format!("no place for logs: {error}")),
                 };
                 Some((heard, answer))
+            }
+            Message::React { wishes, heard } => {
+                for (name, wish) in wishes {
+                    // One that is not declared any more needs nothing.
+                    if let Some(index) = self.graph.find(&name) {
+                        self.graph.react(index, wish);
+                    }
+                }
+                Some((heard, Answer::Done))
             }
             Message::Close => {
                 self.graph.close();
@@ -362,6 +400,7 @@ impl Supervisor {
                 Some(current) => current.service = Arc::new(service),
                 None => self.runs.push(Current {
                     number: 0,
+                    build: 0,
                     pid: None,
                     log: Arc::new(Mutex::new(Log::new(self.logs.clone(), &service.name))),
                     stay: None,
@@ -376,11 +415,13 @@ impl Supervisor {
     fn act(&mut self) {
         for (index, order) in self.graph.due(self.begun.elapsed()) {
             match order {
-                Order::Start => self.start(index),
+                Order::Build => self.run(index, Part::Build),
+                Order::Start => self.run(index, Part::Serve),
                 Order::Terminate => self.end(index, libc::SIGTERM, GRACE),
                 Order::Kill => self.end(index, libc::SIGKILL, Duration::ZERO),
             }
         }
+        self.note_builds();
         let told = Told {
             services: self.statuses(),
             verdict: self.graph.verdict().as_str().to_owned(),
@@ -400,29 +441,33 @@ impl Supervisor {
         }
     }
 
-    fn start(&mut self, index: usize) {
+    fn run(&mut self, index: usize, part: Part) {
         let current = &mut self.runs[index];
-        current.number += 1;
+        let (number, earlier) = match part {
+            Part::Serve => (&mut current.number, current.pid),
+            Part::Build => (&mut current.build, None),
+        };
+        *number += 1;
         let mailbox = Mailbox {
             services: Arc::clone(&self.services),
             index,
-            run: current.number,
-        };
-        let failed = |mailbox: &Mailbox, error: &io::Error| {
-            let cause = error.to_string();
-            mailbox.tell(Event::NotStarted { code: 126, cause });
+            run: *number,
         };
         let (leave, stay) = match io::pipe() {
             Ok(pipe) => pipe,
-            Err(error) => return failed(&mailbox, &error),
+            Err(error) => return failed(&mailbox, part, &error),
         };
-        current.stay = Some(stay);
+        // What a build leaves in the background is not listened to.
+        if part == Part::Serve {
+            current.stay = Some(stay);
+        }
         let run = Run {
             registry: Arc::clone(&self.registry),
             service: Arc::clone(&current.service),
+            part,
             log: Arc::clone(&current.log),
             mailbox,
-            earlier: current.pid,
+            earlier,
             leave,
         };
         let services = Arc::clone(&self.services);
@@ -435,16 +480,36 @@ impl Supervisor {
         });
         if let Err(error) = spawned {
             services.change(|state| state.runs -= 1);
-            let (index, run) = (index, self.runs[index].number);
-            let services = Arc::clone(&services);
-            failed(
-                &Mailbox {
-                    services,
-                    index,
-                    run,
+            let current = &self.runs[index];
+            let mailbox = Mailbox {
+                index,
+                run: match part {
+                    Part::Serve => current.number,
+                    Part::Build => current.build,
                 },
-                &error,
-            );
+                services,
+            };
+            failed(&mailbox, part, &error);
+        }
+    }
+
+    /// What an earlier keeper, or a move while there was none, left to be built.
+    fn take_up_builds(&mut self) {
+        let asked = self.registry.plan.unbuilt.iter().cloned();
+        let names: BTreeSet<_> = asked.chain(self.unbuilt.names.iter().cloned()).collect();
+        for (index, current) in self.runs.iter().enumerate() {
+            if names.contains(&current.service.name) && current.service.build.is_some() {
+                self.graph.needs_build(index);
+            }
+        }
+    }
+
+    fn note_builds(&mut self) {
+        let runs = self.runs.iter().enumerate();
+        let unbuilt = runs.filter(|(index, _)| self.graph.life(*index).is_build_due());
+        let names = unbuilt.map(|(_, current)| current.service.name.clone());
+        if let Err(error) = self.unbuilt.note(names.collect()) {
+            complain!("cannot write down what has to be built: {error}");
         }
     }
 
@@ -498,43 +563,14 @@ impl Supervisor {
     }
 }
 
-/// The workspace's environment, what the service adds, and its name, by which its processes are
-/// known.
-fn environment(registry: &Registry, service: &Service) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let bytes = |(name, value): &(String, String)| (name.clone().into(), value.clone().into());
-    let mut added: Vec<(Vec<u8>, Vec<u8>)> = service.env.iter().map(bytes).collect();
-    added.push((MARK.into(), service.name.clone().into()));
-    exec::environment(registry, None, added)
-}
-
-fn plain_environment(registry: &Registry) -> Vec<(Vec<u8>, Vec<u8>)> {
-    exec::environment(registry, None, Vec::new())
-}
-
-/// Starts our own program inside; its exit code comes on the pipe.
-pub(super) fn helper(
-    registry: &Registry,
-    arguments: Vec<String>,
-    env: Vec<(Vec<u8>, Vec<u8>)>,
-) -> io::Result<(i32, PipeReader)> {
-    use std::os::unix::ffi::OsStrExt;
-    let (exit, exit_inside) = io::pipe()?;
-    let nothing = File::options().read(true).write(true).open("/dev/null")?;
-    let ours = [PROGRAM.to_owned(), roles::INSIDE.to_owned()];
-    let spawn = Spawn {
-        sequence: 0,
-        argv: ours
-            .into_iter()
-            .chain(arguments)
-            .map(String::into_bytes)
-            .collect(),
-        env,
-        cwd: registry.plan.root.as_os_str().as_bytes().to_vec(),
-        terminal: None,
-    };
-    let theirs = [nothing.as_fd(), nothing.as_fd(), nothing.as_fd()];
-    match registry.start_in_background(spawn, &theirs, exit_inside)? {
-        Started::Running { pid, .. } => Ok((pid, exit)),
-        Started::Not { cause, .. } => Err(io::Error::other(cause)),
-    }
+/// Nothing of it ran.
+fn failed(mailbox: &Mailbox, part: Part, error: &io::Error) {
+    let cause = error.to_string();
+    mailbox.tell(match part {
+        Part::Serve => Event::NotStarted { code: 126, cause },
+        Part::Build => Event::Built {
+            code: 126,
+            cause: Some(cause),
+        },
+    });
 }

@@ -1,5 +1,5 @@
-//! One run of a service, in a thread of its own: ends what the run before left, starts the program,
-//! and carries what it prints to the log until nobody can print any more.
+//! One run of a service or of its build, in a thread of its own: ends what the run before left, starts
+//! the program, and carries what it prints to the log until nobody can print any more.
 //!
 //! What the program printed before its end is in the log before its end is told. Nothing is kept
 //! that grows: what is not read waits in the pipe, and the service with it.
@@ -13,7 +13,7 @@ use crate::keeper::registry::{KILLED, Registry, Started};
 use crate::keeper::waiting::Waiting;
 use crate::logs::{Stream, append, now};
 use crate::wire::Spawn;
-use holm_core::service::Event;
+use holm_core::service::{Event, exit_in_words};
 use holm_engine::spec::Service;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
@@ -30,10 +30,19 @@ const MOST_LEFT_BEHIND: usize = 1024 * 1024;
 /// For what an earlier run left, to end by itself.
 const LEFTOVER_GRACE: Duration = Duration::from_secs(2);
 
+/// Which of its commands is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    Serve,
+    /// Beside what runs.
+    Build,
+}
+
 /// What one run is made of.
 pub struct Run {
     pub registry: Arc<Registry>,
     pub service: Arc<Service>,
+    pub part: Part,
     pub log: Arc<Mutex<Log>>,
     pub mailbox: Mailbox,
     /// The program of the run before, if there was one.
@@ -73,16 +82,22 @@ impl Run {
             Ok((Started::Not { code, cause }, ..)) => return self.not_started(code, cause),
             Err(error) => return self.not_started(126, error.to_string()),
         };
-        self.mailbox.tell(Event::Started {
-            pid: pid.unsigned_abs(),
-        });
+        match self.part {
+            Part::Serve => self.mailbox.tell(Event::Started {
+                pid: pid.unsigned_abs(),
+            }),
+            Part::Build => self.note(&format!("[build: {}]", self.command())),
+        }
         let output = |pipe: OwnedFd, stream| Output {
             pipe: Some(pipe),
             stream,
             lines: Lines::default(),
         };
         let pump = Pump {
-            probing: Probing::of(&self.service),
+            probing: match self.part {
+                Part::Serve => Probing::of(&self.service),
+                Part::Build => None,
+            },
             run: self,
             outputs: [output(out, Stream::Stdout), output(err, Stream::Stderr)],
             exit: Some(exit),
@@ -92,12 +107,34 @@ impl Run {
         pump.work();
     }
 
+    fn command(&self) -> &str {
+        match (self.part, &self.service.build) {
+            (Part::Serve, _) => &self.service.run,
+            (Part::Build, Some(build)) => build,
+            // Nothing to build is built.
+            (Part::Build, None) => ":",
+        }
+    }
+
     fn not_started(self, code: u8, cause: String) {
+        match self.part {
+            Part::Serve => {
+                self.note(&format!("[cannot be started: {cause}]"));
+                self.mailbox.tell(Event::NotStarted { code, cause });
+            }
+            Part::Build => {
+                self.note(&format!("[the build cannot be started: {cause}]"));
+                let cause = Some(cause);
+                self.mailbox.tell(Event::Built { code, cause });
+            }
+        }
+    }
+
+    /// Writes a line of our own to the log.
+    fn note(&self, text: &str) {
         let mut records = Vec::new();
-        let text = format!("[cannot be started: {cause}]");
         append(&mut records, now(), Stream::Holm, text.as_bytes());
         lock(&self.log).write(&records, 1);
-        self.mailbox.tell(Event::NotStarted { code, cause });
     }
 
     fn spawn(&self) -> io::Result<(Started, [OwnedFd; 2], PipeReader)> {
@@ -107,7 +144,7 @@ impl Run {
         let nothing = File::open("/dev/null")?;
         let spawn = Spawn {
             sequence: 0,
-            argv: ["sh", "-c", self.service.run.as_str()]
+            argv: ["sh", "-c", self.command()]
                 .map(|text| text.as_bytes().to_vec())
                 .to_vec(),
             env: environment(&self.registry, &self.service),
@@ -284,7 +321,16 @@ impl Pump {
         let kills = self.run.registry.limits().memory_kills();
         let cause = (code == KILLED && kills > self.memory_kills)
             .then(|| "the workspace reached its limit of memory".to_owned());
-        self.run.mailbox.tell(Event::Exited { code, cause });
+        match self.run.part {
+            Part::Serve => self.run.mailbox.tell(Event::Exited { code, cause }),
+            Part::Build => {
+                if code != 0 {
+                    let how = exit_in_words(code);
+                    self.run.note(&format!("[the build {how}]"));
+                }
+                self.run.mailbox.tell(Event::Built { code, cause });
+            }
+        }
     }
 
     fn finish_lines(&mut self) {

@@ -6,7 +6,7 @@ use super::include::Included;
 use super::notes::{LeftBehind, has_notable};
 use crate::cli::look;
 use crate::cli::origin::Origin;
-use crate::cli::sync::{self, SharedRefs, Wanted};
+use crate::cli::send::{self, SharedRefs, Wanted};
 use crate::cli::trust::{self, Granted, Unapproved};
 use crate::cli::user::DaemonUser;
 use crate::cli::user_checkout::{AGENTS_MD, Checkout, HOLM_TOML, path_text};
@@ -53,7 +53,7 @@ pub async fn prepare(
         commit: origin.commit(),
         config: &origin.config,
     };
-    let sending = sync::send(&client, &checkout, wanted, cancel);
+    let sending = send::send(&client, &checkout, wanted, cancel);
     let (project, left_behind) = tokio::try_join!(sending, left_behind(&checkout, &origin))?;
     let check = TrustCheck {
         project_id: project.id,

@@ -205,6 +205,9 @@ impl Keep {
                 let detail = json!({ "earlier": earlier.as_str() });
                 self.tell(id, "workspace.renamed", detail).await;
             }
+            Notice::Moved { to } => {
+                self.tell(id, "workspace.moved", json!({ "to": to })).await;
+            }
             Notice::Removed => {
                 self.stopped(id).await;
                 self.give_up_canonical(id).await;

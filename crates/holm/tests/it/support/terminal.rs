@@ -16,6 +16,8 @@ pub enum Act<'a> {
     Resize(u16, u16),
     /// A signal to the program itself.
     Signal(i32),
+    /// A shell command, of somebody else.
+    Meanwhile(&'a str),
 }
 
 /// How it went.
@@ -63,6 +65,8 @@ for kind, value in acts:
         resize(master, *value)
     elif kind == "signal":
         os.kill(pid, value)
+    elif kind == "meanwhile":
+        os.system(value)
 while True:
     done, status = os.waitpid(pid, os.WNOHANG)
     if done:
@@ -119,5 +123,6 @@ fn act(act: &Act<'_>) -> Value {
         Act::Type(text) => json!(["type", text]),
         Act::Resize(rows, cols) => json!(["resize", [rows, cols]]),
         Act::Signal(number) => json!(["signal", number]),
+        Act::Meanwhile(command) => json!(["meanwhile", command]),
     }
 }

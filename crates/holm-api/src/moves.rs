@@ -1,0 +1,79 @@
+//! Moving a live workspace to another commit, on the wire.
+//!
+//! - `POST /workspaces/{id}/assign` ([`Assign`]) → JSON Lines of [`MoveEvent`], the last of which is
+//!   `moved` or `error`: the tree is switched, then services react
+//! - `POST /workspaces/{id}/sync` ([`Sync`]) → the same, only forward
+//!
+//! The commit has to be one that the daemon has (`/projects/sync`). A client that goes away ends a
+//! `setup` that runs because of it, and nothing else.
+
+use crate::Workspace;
+use crate::error::ErrorDetail;
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Assign {
+    pub commit: String,
+    /// As the user sees it; `None` for a bare commit.
+    #[serde(default, rename = "ref")]
+    pub reference: Option<String>,
+    /// Make a stash of changes that are not committed, instead of refusing.
+    #[serde(default)]
+    pub stash: bool,
+    /// Lines of a shallow clone's `shallow` file.
+    #[serde(default)]
+    pub shallow: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sync {
+    /// The newest commit of the branch.
+    pub commit: String,
+    #[serde(default, rename = "ref")]
+    pub reference: Option<String>,
+    #[serde(default)]
+    pub shallow: Vec<String>,
+}
+
+/// One line of the answer.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MoveEvent {
+    Progress { step: String, done: u64, total: u64 },
+    Moved(Box<Moved>),
+    Error(ErrorDetail),
+}
+
+/// The workspace as it is then, and what was done.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Moved {
+    #[serde(flatten)]
+    pub workspace: Workspace,
+    #[serde(rename = "move")]
+    pub done: Move,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Move {
+    /// The commit before, if its tree was switched.
+    pub from: Option<String>,
+    /// How many files are different.
+    pub changed: u64,
+    /// The stash that was made of its changes.
+    pub stash: Option<String>,
+    /// `setup` ran in place, because its inputs changed.
+    pub setup: bool,
+    /// All of its processes were started anew, because protected paths changed.
+    pub restarted: bool,
+    /// What each service does about it.
+    pub services: Vec<Reaction>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reaction {
+    pub name: String,
+    /// none hot restart rebuild
+    pub reaction: String,
+}

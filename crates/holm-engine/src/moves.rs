@@ -1,0 +1,526 @@
+//! Moving a live workspace to another commit: the tree first, then `setup` if its inputs changed, then
+//! each service by its strategy. Called by the server, and by [`converge`](crate::converge) for a move
+//! that was cut off.
+//!
+//! The move is stored with the workspace before anything is done, and until everything is: whoever
+//! dies, the next daemon or the next start goes on with it. Each step may be repeated.
+
+mod told;
+
+use crate::converge::Goal;
+use crate::create::{Cancel, CancelOnDrop};
+use crate::driver::{Driver, Progress};
+use crate::engine::{Engine, Inner, View, detached, now};
+use crate::failpoint::{self, Moment};
+use crate::inside::ask;
+use crate::notice::Notice;
+use crate::spec::{BaseCommit, Manner, Move, Owed, WorkspaceSpec};
+use crate::store::{EntryId, Outcome, Store, WorkspaceRecord};
+use crate::switch::{Protected, Switched, is_torn, question, switched};
+use holm_core::config::{OnAssign, Pattern, Word};
+use holm_core::moves::{Reaction, SetUp, Strategy, reaction, set_up};
+use holm_core::plan::{Action, Desired, Keeper};
+use holm_core::{Code, Fault, WorkspaceId};
+use std::sync::Arc;
+pub(crate) use told::unfinished_note;
+use told::{not_switched, refused, set_up_cancelled, to_be_repeated};
+
+/// Where to, and how.
+#[derive(Clone, Debug)]
+pub struct Assign {
+    pub commit: String,
+    /// As the user sees it, or `None` for a bare commit.
+    pub ref_name: Option<String>,
+    pub manner: Manner,
+    /// Lines of a shallow clone's `shallow` file.
+    pub shallow: Vec<String>,
+}
+
+/// What was done.
+#[derive(Clone, Debug)]
+pub struct Moved {
+    pub view: View,
+    /// The commit before, if it is another one.
+    pub from: Option<String>,
+    /// The paths that are different.
+    pub changed: Vec<String>,
+    /// The stash that was made of its changes.
+    pub stash: Option<String>,
+    pub set_up: SetUp,
+    pub reactions: Vec<(String, Reaction)>,
+    /// Its processes were started anew, because protected paths changed.
+    pub is_restarted: bool,
+}
+
+/// What the switch of a tree came to.
+struct Arrived {
+    stash: Option<String>,
+    from: Option<String>,
+    changed: Vec<String>,
+    is_restarted: bool,
+}
+
+/// Whether services were started after the tree had the new commit.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Processes {
+    Older,
+    Fresh,
+}
+
+// === impl Engine ===
+
+impl<D: Driver, S: Store> Engine<D, S> {
+    /// Moves a workspace, started first if it is stopped. It is carried out to its end, also when the
+    /// client goes away; only a set-up under way is ended then.
+    pub async fn assign(
+        &self,
+        id: &WorkspaceId,
+        assign: Assign,
+        progress: Progress,
+    ) -> Result<Moved, Fault> {
+        let cancel = Cancel::default();
+        let _guard = CancelOnDrop(cancel.clone());
+        let (inner, id) = (Arc::clone(&self.inner), id.clone());
+        detached(async move {
+            let _turn = inner.workspaces.lock(&id).await;
+            let mut record = inner.live(&id).await?;
+            let at = now();
+            inner.note_use(&id, at);
+            let key = id.clone();
+            inner.store.call(move |store| store.touch(&key, at)).await?;
+            let sighting = inner.driver.observe(&record.spec).await?;
+            if sighting.observed.keeper != Keeper::Running {
+                let goal = Goal::Reach(Desired::Running);
+                inner.lead(record, Desired::Running, goal).await?;
+                record = inner.live(&id).await?;
+            }
+            let stopped = Cancel::default();
+            inner.moves.begin(&id, &stopped);
+            let moved = tokio::select! {
+                biased;
+                moved = inner.assign(record, assign, (&progress, &cancel)) => moved,
+                () = stopped.requested() => Err(inner.stopped_moving(&id).await?),
+            };
+            inner.moves.end(&id);
+            moved
+        })
+        .await
+    }
+}
+
+// === impl Inner ===
+
+impl<D: Driver, S: Store> Inner<D, S> {
+    async fn assign(
+        &self,
+        mut record: WorkspaceRecord,
+        assign: Assign,
+        (progress, cancel): (&Progress, &Cancel),
+    ) -> Result<Moved, Fault> {
+        let earlier = record.spec.moving.clone();
+        let owed = earlier.as_ref().map(|moving| moving.owed.clone());
+        let moving = Move {
+            commit: assign.commit,
+            ref_name: assign.ref_name,
+            at: now().strftime("%Y%m%dT%H%M%S%3fZ").to_string(),
+            manner: assign.manner,
+            shallow: assign.shallow,
+            is_there: false,
+            owed: owed.unwrap_or_default(),
+        };
+        self.change_spec(&mut record, |spec| spec.moving = Some(moving.clone()))
+            .await?;
+        let entries = self.plan_move(&record).await?;
+        progress.tell("switching the tree", 0, 0);
+        let arrived = match self.switch(&record, entries[0], progress).await {
+            Ok(Ok(arrived)) => arrived,
+            Ok(Err(stays)) => {
+                self.change_spec(&mut record, |spec| spec.moving = earlier)
+                    .await?;
+                self.drop_entries(&record).await;
+                return match stays {
+                    Some(fault) => Err(fault),
+                    None => self.unmoved(record).await,
+                };
+            }
+            Err(fault) => {
+                self.drop_entries(&record).await;
+                return Err(fault);
+            }
+        };
+        self.arrive(&mut record, &arrived).await?;
+        let owed = record
+            .spec
+            .moving
+            .as_ref()
+            .map(|moving| moving.owed.clone());
+        let owed = owed.unwrap_or_default();
+        let processes = match arrived.is_restarted {
+            true => Processes::Fresh,
+            false => Processes::Older,
+        };
+        tokio::select! {
+            biased;
+            settled = self.settle(&mut record, (entries[1], entries[2]), processes, progress) => settled?,
+            () = cancel.requested() => {
+                self.drop_entries(&record).await;
+                return Err(set_up_cancelled(&record));
+            }
+        }
+        let record = self.live(&record.id).await?;
+        let reactions = owed.reactions.iter();
+        let reactions =
+            reactions.filter_map(|(name, word)| Some((name.clone(), Reaction::parse(word)?)));
+        Ok(Moved {
+            reactions: reactions.collect(),
+            view: self.view(record).await?,
+            from: arrived.from,
+            changed: arrived.changed,
+            stash: arrived.stash,
+            set_up: match owed.set_up {
+                true => SetUp::Again,
+                false => SetUp::NotNeeded,
+            },
+            is_restarted: arrived.is_restarted,
+        })
+    }
+
+    /// Somebody wants the workspace stopped. What git does inside ends with its processes.
+    async fn stopped_moving(&self, id: &WorkspaceId) -> Result<Fault, Fault> {
+        let record = self.live(id).await?;
+        self.drop_entries(&record).await;
+        let label = &record.label;
+        Ok(Fault::new(
+            Code::Cancelled,
+            format!("workspace `{label}` was stopped while it moved"),
+            format!("`holm start {id}` goes on with it"),
+        ))
+    }
+
+    /// Goes on with a move that was cut off. What fails is said by the log and by `show`: that the
+    /// workspace runs matters more to who started it.
+    pub(crate) async fn go_on_moving(
+        &self,
+        record: &WorkspaceRecord,
+        processes: Processes,
+        progress: &Progress,
+    ) {
+        if record.spec.moving.is_none() {
+            return;
+        }
+        let mut record = record.clone();
+        let (id, stopped) = (record.id.clone(), Cancel::default());
+        self.moves.begin(&id, &stopped);
+        let done = tokio::select! {
+            biased;
+            done = self.go_on(&mut record, processes, progress) => done,
+            () = stopped.requested() => self.stopped_moving(&id).await.and_then(Err),
+        };
+        self.moves.end(&id);
+        if let Err(fault) = done {
+            self.drop_entries(&record).await;
+            tracing::warn!(%id, %fault, "a move is not finished");
+        }
+    }
+
+    async fn go_on(
+        &self,
+        record: &mut WorkspaceRecord,
+        mut processes: Processes,
+        progress: &Progress,
+    ) -> Result<(), Fault> {
+        let Some(moving) = record.spec.moving.clone() else {
+            return Ok(());
+        };
+        let entries = self.plan_move(record).await?;
+        if !moving.is_there {
+            match self.switch(record, entries[0], progress).await? {
+                Ok(arrived) => {
+                    if arrived.is_restarted {
+                        processes = Processes::Fresh;
+                    }
+                    self.arrive(record, &arrived).await?;
+                }
+                Err(stays) => {
+                    let is_owing = moving.owed != Owed::default();
+                    self.change_spec(record, |spec| match is_owing {
+                        // Of the move before, whose commit the tree has.
+                        true => {
+                            spec.moving = Some(Move {
+                                is_there: true,
+                                ..moving
+                            })
+                        }
+                        false => spec.moving = None,
+                    })
+                    .await?;
+                    self.drop_entries(record).await;
+                    return stays.map_or(Ok(()), Err);
+                }
+            }
+        }
+        self.settle(record, (entries[1], entries[2]), processes, progress)
+            .await
+    }
+
+    /// Writes down all that a move may need, so that it is known as unfinished until its end.
+    async fn plan_move(&self, record: &WorkspaceRecord) -> Result<Vec<EntryId>, Fault> {
+        let id = record.id.clone();
+        let actions = [Action::Switch, Action::SetUp, Action::React];
+        let entries = self.store.call(move |store| store.journal(&id, &actions));
+        let entries = entries.await?;
+        match entries.len() {
+            3 => Ok(entries),
+            _ => Err(Fault::new(
+                Code::Internal,
+                "the journal did not take a move",
+                "report this",
+            )),
+        }
+    }
+
+    /// Brings the tree to the commit. The inner error is a refusal, after which everything is as it
+    /// was; without a fault there was nothing to do.
+    async fn switch(
+        &self,
+        record: &WorkspaceRecord,
+        entry: EntryId,
+        progress: &Progress,
+    ) -> Result<Result<Arrived, Option<Fault>>, Fault> {
+        failpoint::pass(Action::Switch.as_str(), Moment::Before)?;
+        let mut kept_stash = None;
+        let mut is_restarted = false;
+        let there = loop {
+            let said = match self.ask_switch(record).await? {
+                Ok(said) => said,
+                Err(fault) => return Ok(Err(Some(fault))),
+            };
+            match said {
+                Switched::Refused(refusal) => {
+                    return Ok(Err(Some(refused(record, refusal))));
+                }
+                Switched::Ahead => return Ok(Err(None)),
+                Switched::Protected { stash } if !is_restarted => {
+                    // The launch does it, before the paths are in force; then this finds it done.
+                    kept_stash = stash.or(kept_stash);
+                    is_restarted = true;
+                    progress.tell("starting anew, because protected paths change", 0, 0);
+                    self.act(record, &[Action::Halt, Action::Launch], progress)
+                        .await?;
+                }
+                Switched::Protected { .. } => return Err(not_switched(record)),
+                Switched::There {
+                    stash,
+                    from,
+                    changed,
+                } => {
+                    break Arrived {
+                        stash: stash.or(kept_stash),
+                        from,
+                        changed,
+                        is_restarted,
+                    };
+                }
+            }
+        };
+        failpoint::pass(Action::Switch.as_str(), Moment::After)?;
+        self.end(entry, Outcome::Done).await?;
+        Ok(Ok(there))
+    }
+
+    /// The inner error is one after which the tree is as it was.
+    async fn ask_switch(&self, record: &WorkspaceRecord) -> Result<Result<Switched, Fault>, Fault> {
+        let Some(moving) = &record.spec.moving else {
+            return Err(not_switched(record));
+        };
+        let question = question(&record.spec, moving, Protected::InForce);
+        let keep = |piece: &[u8], kept: &mut Vec<u8>| kept.extend_from_slice(piece);
+        let answer = ask(&self.driver, &record.id, question, keep).await?;
+        let is_torn = is_torn(answer.code);
+        match switched(answer) {
+            Err(fault) if is_torn => Err(fault),
+            said => Ok(said),
+        }
+    }
+
+    /// Stores that the tree has the commit, and what has to follow.
+    async fn arrive(&self, record: &mut WorkspaceRecord, arrived: &Arrived) -> Result<(), Fault> {
+        let owed = owed(&record.spec, &arrived.changed);
+        let mut to = String::new();
+        self.change_spec(record, |spec| {
+            let base = spec.code.base_commit().map(str::to_owned);
+            let Some(moving) = &mut spec.moving else {
+                return;
+            };
+            moving.is_there = true;
+            moving.owed = with_earlier(&moving.owed, owed);
+            spec.code.base = Some(BaseCommit { commit: base });
+            spec.code.commit = Some(moving.commit.clone());
+            spec.code.ref_name.clone_from(&moving.ref_name);
+            to.clone_from(moving.ref_name.as_ref().unwrap_or(&moving.commit));
+            if !moving.shallow.is_empty() {
+                spec.code.shallow.clone_from(&moving.shallow);
+            }
+            spec.brought.dirty = None;
+        })
+        .await?;
+        let id = record.id.clone();
+        let noted = self.store.call(move |store| store.set_dirty(&id, false));
+        noted.await?;
+        self.notices.tell(&record.id, Notice::Moved { to });
+        Ok(())
+    }
+
+    /// Runs the set-up if it is due, has the services react, and forgets the move.
+    async fn settle(
+        &self,
+        record: &mut WorkspaceRecord,
+        (set_up, react): (EntryId, EntryId),
+        processes: Processes,
+        progress: &Progress,
+    ) -> Result<(), Fault> {
+        let mut processes = processes;
+        let owes = |record: &WorkspaceRecord| {
+            let moving = record.spec.moving.as_ref();
+            moving.is_some_and(|moving| moving.owed.set_up)
+        };
+        if owes(record) {
+            let done = self.take_step(record, Action::SetUp, progress).await;
+            if let Err(fault) = done {
+                self.drop_entries(record).await;
+                return Err(to_be_repeated(record, fault));
+            }
+            processes = Processes::Older;
+            self.change_spec(record, |spec| {
+                if let Some(moving) = &mut spec.moving {
+                    moving.owed.set_up = false;
+                }
+            })
+            .await?;
+            self.end(set_up, Outcome::Done).await?;
+        } else {
+            self.end(set_up, Outcome::Dropped).await?;
+        }
+        if processes == Processes::Fresh {
+            // What was just started has the new files; only what has to be built is behind.
+            self.change_spec(record, |spec| {
+                if let Some(moving) = &mut spec.moving {
+                    let rebuild = Reaction::Rebuild.as_str();
+                    moving.owed.reactions.retain(|(_, word)| word == rebuild);
+                }
+            })
+            .await?;
+        }
+        let done = self.take_step(record, Action::React, progress).await;
+        if let Err(fault) = done {
+            self.drop_entries(record).await;
+            return Err(to_be_repeated(record, fault));
+        }
+        self.change_spec(record, |spec| spec.moving = None).await?;
+        self.end(react, Outcome::Done).await
+    }
+
+    async fn take_step(
+        &self,
+        record: &WorkspaceRecord,
+        action: Action,
+        progress: &Progress,
+    ) -> Result<(), Fault> {
+        let journaled = crate::driver::Journaled {
+            action,
+            spec: Arc::clone(&record.spec),
+        };
+        self.apply_between_moments(journaled, progress).await
+    }
+
+    /// There was nothing to do.
+    async fn unmoved(&self, record: WorkspaceRecord) -> Result<Moved, Fault> {
+        Ok(Moved {
+            view: self.view(record).await?,
+            from: None,
+            changed: Vec::new(),
+            stash: None,
+            set_up: SetUp::NotNeeded,
+            reactions: Vec::new(),
+            is_restarted: false,
+        })
+    }
+
+    async fn change_spec(
+        &self,
+        record: &mut WorkspaceRecord,
+        change: impl FnOnce(&mut WorkspaceSpec),
+    ) -> Result<(), Fault> {
+        let mut spec = WorkspaceSpec::clone(&record.spec);
+        change(&mut spec);
+        let (id, spec) = (record.id.clone(), Arc::new(spec));
+        let stored = Arc::clone(&spec);
+        let storing = self.store.call(move |store| store.set_spec(&id, &stored));
+        storing.await?;
+        record.spec = spec;
+        Ok(())
+    }
+
+    async fn end(&self, entry: EntryId, outcome: Outcome) -> Result<(), Fault> {
+        let ended = self
+            .store
+            .call(move |store| store.end_entry(entry, &outcome));
+        ended.await
+    }
+
+    async fn drop_entries(&self, record: &WorkspaceRecord) {
+        let id = record.id.clone();
+        let dropped = self.store.call(move |store| store.drop_open_entries(&id));
+        if let Err(error) = dropped.await {
+            tracing::warn!(id = %record.id, %error, "the journal keeps open entries");
+        }
+    }
+}
+
+/// What has to follow when these paths changed.
+fn owed(spec: &WorkspaceSpec, changed: &[String]) -> Owed {
+    let again = match &spec.layers.setup {
+        None => SetUp::NotNeeded,
+        Some(setup) => {
+            let inputs = setup.inputs.as_ref().map(|inputs| patterns(inputs));
+            set_up(changed, inputs.as_deref())
+        }
+    };
+    let reactions = spec.services.iter().map(|service| {
+        let rebuild_when = patterns(&service.rebuild_when);
+        let strategy = Strategy {
+            // The daemon writes words that it has read as such.
+            on_assign: OnAssign::parse_word(&service.on_assign).unwrap_or_default(),
+            build: service.build.as_deref(),
+            rebuild_when: &rebuild_when,
+        };
+        let reaction = reaction(strategy, changed, again);
+        (service.name.clone(), reaction.as_str().to_owned())
+    });
+    Owed {
+        set_up: again == SetUp::Again,
+        reactions: reactions.collect(),
+    }
+}
+
+/// Patterns that were read as such before they were stored.
+fn patterns(texts: &[String]) -> Vec<Pattern> {
+    let patterns = texts.iter().map(|text| Pattern::parse(text));
+    patterns.filter_map(Result::ok).collect()
+}
+
+/// What an earlier move left undone is done with this one.
+fn with_earlier(earlier: &Owed, mut owed: Owed) -> Owed {
+    owed.set_up |= earlier.set_up;
+    for (name, word) in &mut owed.reactions {
+        let before = earlier.reactions.iter().find(|(other, _)| other == name);
+        let before = before.and_then(|(_, word)| Reaction::parse(word));
+        let now = Reaction::parse(word);
+        *word = now
+            .max(before)
+            .unwrap_or(Reaction::None)
+            .as_str()
+            .to_owned();
+    }
+    owed
+}

@@ -1,0 +1,53 @@
+//! Processes of our own program inside, started for a service, and the environments of what is started.
+
+use crate::inside::MARK;
+use crate::keeper::exec;
+use crate::keeper::registry::{Registry, Started};
+use crate::launch::PROGRAM;
+use crate::roles;
+use crate::wire::Spawn;
+use holm_engine::spec::Service;
+use std::fs::File;
+use std::io::{self, PipeReader};
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+
+/// The workspace's environment, what the service adds, and its name, by which its processes are
+/// known.
+pub fn environment(registry: &Registry, service: &Service) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let bytes = |(name, value): &(String, String)| (name.clone().into(), value.clone().into());
+    let mut added: Vec<(Vec<u8>, Vec<u8>)> = service.env.iter().map(bytes).collect();
+    added.push((MARK.into(), service.name.clone().into()));
+    exec::environment(registry, None, added)
+}
+
+pub fn plain_environment(registry: &Registry) -> Vec<(Vec<u8>, Vec<u8>)> {
+    exec::environment(registry, None, Vec::new())
+}
+
+/// Starts our own program inside; its exit code comes on the pipe.
+pub fn helper(
+    registry: &Registry,
+    arguments: Vec<String>,
+    env: Vec<(Vec<u8>, Vec<u8>)>,
+) -> io::Result<(i32, PipeReader)> {
+    let (exit, exit_inside) = io::pipe()?;
+    let nothing = File::options().read(true).write(true).open("/dev/null")?;
+    let ours = [PROGRAM.to_owned(), roles::INSIDE.to_owned()];
+    let spawn = Spawn {
+        sequence: 0,
+        argv: ours
+            .into_iter()
+            .chain(arguments)
+            .map(String::into_bytes)
+            .collect(),
+        env,
+        cwd: registry.plan.root.as_os_str().as_bytes().to_vec(),
+        terminal: None,
+    };
+    let theirs = [nothing.as_fd(), nothing.as_fd(), nothing.as_fd()];
+    match registry.start_in_background(spawn, &theirs, exit_inside)? {
+        Started::Running { pid, .. } => Ok((pid, exit)),
+        Started::Not { cause, .. } => Err(io::Error::other(cause)),
+    }
+}

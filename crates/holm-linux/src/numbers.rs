@@ -1,0 +1,213 @@
+//! What workspaces take of the machine, read from the kernel's files: control groups where there are
+//! some, `/proc` otherwise and for single services. The daemon calls it when somebody looks, and now and
+//! then for the history; nobody inside or in a keeper is asked.
+//!
+//! What belongs to a workspace are the descendants of its init: orphans inside become children of
+//! init. What belongs to a service has its mark in the environment that it was started with.
+
+use crate::cgroup;
+use crate::inside::MARK;
+use crate::layout::WorkspaceDirs;
+use crate::sys::units;
+use crate::wire::LastRun;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs;
+use std::time::Duration;
+
+/// What one workspace takes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Usage {
+    pub total: Load,
+    /// By name; only of those that have processes.
+    pub services: BTreeMap<String, Load>,
+}
+
+/// Time of processors since the beginning, bytes of memory, and a count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    pub cpu: Duration,
+    pub memory: u64,
+    pub processes: u64,
+}
+
+/// Looks again and again; remembers whose processes are whose.
+#[derive(Default)]
+pub struct Meter {
+    /// By number and time of start.
+    marks: HashMap<(i32, u64), Option<String>>,
+}
+
+/// One process, as `/proc/<pid>/stat` has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Process {
+    pid: i32,
+    parent: i32,
+    ticks: u64,
+    started: u64,
+    pages: u64,
+}
+
+// === impl Meter ===
+
+impl Meter {
+    /// What each of these takes; `None` of one that does not run. Blocks.
+    pub fn look(&mut self, workspaces: &[WorkspaceDirs]) -> Vec<Option<Usage>> {
+        let inits: Vec<Option<(i32, u64)>> = workspaces.iter().map(init_of).collect();
+        if inits.iter().all(Option::is_none) {
+            self.marks.clear();
+            return inits.iter().map(|_| None).collect();
+        }
+        let processes = processes();
+        let mut children: HashMap<i32, Vec<&Process>> = HashMap::new();
+        for process in &processes {
+            children.entry(process.parent).or_default().push(process);
+        }
+        let mut seen = HashSet::new();
+        let usages = inits.iter().zip(workspaces).map(|(init, dirs)| {
+            let (pid, started) = (*init)?;
+            let is_it = |process: &&Process| process.pid == pid && process.started == started;
+            let root = processes.iter().find(is_it)?;
+            let usage = self.usage(root, &children, &mut seen);
+            Some(with_group(usage, dirs))
+        });
+        let usages = usages.collect();
+        self.marks.retain(|key, _| seen.contains(key));
+        usages
+    }
+
+    fn usage(
+        &mut self,
+        root: &Process,
+        children: &HashMap<i32, Vec<&Process>>,
+        seen: &mut HashSet<(i32, u64)>,
+    ) -> Usage {
+        let mut usage = Usage::default();
+        let mut stack = vec![root];
+        while let Some(process) = stack.pop() {
+            let key = (process.pid, process.started);
+            if !seen.insert(key) {
+                continue;
+            }
+            stack.extend(children.get(&process.pid).into_iter().flatten());
+            let load = process.load();
+            usage.total.add(load);
+            let mark = self.marks.entry(key);
+            let mark = mark.or_insert_with(|| service_of(process.pid));
+            if let Some(name) = mark {
+                usage.services.entry(name.clone()).or_default().add(load);
+            }
+        }
+        usage
+    }
+}
+
+// === impl Load ===
+
+impl Load {
+    fn add(&mut self, other: Load) {
+        self.cpu += other.cpu;
+        self.memory += other.memory;
+        self.processes += other.processes;
+    }
+}
+
+// === impl Process ===
+
+impl Process {
+    fn read(pid: i32) -> Option<Self> {
+        Self::parse(pid, &fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    }
+
+    fn parse(pid: i32, text: &str) -> Option<Self> {
+        // The name is between the first and the last parenthesis and may have any byte in it.
+        let fields: Vec<&str> = text.rsplit_once(')')?.1.split_ascii_whitespace().collect();
+        // The first of these is the third of proc(5).
+        let number = |at: usize| fields.get(at - 3)?.parse::<i64>().ok();
+        // Its own time, and that of children that it waited for.
+        let ticks = [14, 15, 16, 17].iter().map(|at| number(*at));
+        let ticks: Option<i64> = ticks.sum();
+        Some(Self {
+            pid,
+            parent: i32::try_from(number(4)?).ok()?,
+            ticks: ticks?.max(0).cast_unsigned(),
+            started: number(22)?.max(0).cast_unsigned(),
+            pages: number(24)?.max(0).cast_unsigned(),
+        })
+    }
+
+    fn load(&self) -> Load {
+        let per_second = units::ticks_per_second();
+        Load {
+            cpu: Duration::from_nanos(self.ticks.saturating_mul(1_000_000_000 / per_second)),
+            memory: self.pages * units::page_size(),
+            processes: 1,
+        }
+    }
+}
+
+fn processes() -> Vec<Process> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    // One that ended meanwhile is not there any more.
+    pids.filter_map(Process::read).collect()
+}
+
+/// The first process of a workspace, if its last run has not ended.
+fn init_of(dirs: &WorkspaceDirs) -> Option<(i32, u64)> {
+    let text = fs::read(dirs.last_run()).ok()?;
+    let last: LastRun = serde_json::from_slice(&text).ok()?;
+    let init = last.init.filter(|_| last.ended.is_none())?;
+    Some((init.pid, init.started))
+}
+
+/// The service that a process was started for. What it has in its environment now is its own doing,
+/// and counts for nothing but these numbers.
+fn service_of(pid: i32) -> Option<String> {
+    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let mut variables = environment.split(|byte| *byte == 0);
+    let value = variables.find_map(|variable| {
+        let rest = variable.strip_prefix(MARK.as_bytes())?;
+        rest.strip_prefix(b"=")
+    })?;
+    String::from_utf8(value.to_vec()).ok()
+}
+
+/// What the kernel counts for all processes of a workspace, also those that have ended, is better than
+/// a sum.
+fn with_group(mut usage: Usage, dirs: &WorkspaceDirs) -> Usage {
+    let Some(counted) = cgroup::leftover(dirs).map(|group| group.counted()) else {
+        return usage;
+    };
+    usage.total.cpu = counted.cpu.unwrap_or(usage.total.cpu);
+    usage.total.memory = counted.memory.unwrap_or(usage.total.memory);
+    usage
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_stat_says() {
+        let text = "7 (a b) c) S 3 7 7 0 -1 4194560 1 0 0 0 250 50 100 0 20 0 1 0 9999 1 11 0 0";
+        let process = Process::parse(7, text).unwrap();
+        let expect = Process {
+            pid: 7,
+            parent: 3,
+            ticks: 400,
+            started: 9999,
+            pages: 11,
+        };
+        assert_eq!(process, expect);
+        assert_eq!(Process::parse(7, "7 (x) S 1"), None);
+        assert_eq!(Process::parse(7, ""), None);
+    }
+
+    #[test]
+    fn this_process_is_among_all() {
+        let own = std::process::id().cast_signed();
+        let all = processes();
+        let found = all.iter().find(|process| process.pid == own).unwrap();
+        assert!(found.load().memory > 0);
+    }
+}

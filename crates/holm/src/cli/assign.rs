@@ -1,0 +1,65 @@
+//! `holm assign`: moves a live workspace to another commit.
+
+use super::completions::labels;
+use super::moving::{Destination, Moving};
+use super::several::Patience;
+use super::{Context, Outcome, connect};
+use clap::Args;
+use holm_api::moves::Assign;
+
+/// Move a live workspace to another branch, tag or commit
+///
+/// The tree is switched while the workspace runs; its branch holm/<label> is at REF then, and what it
+/// had stays inside under refs/holm/before/<time>. If inputs of `setup` changed, that runs in place.
+/// Then each service does what its on_assign in holm.toml says: nothing (none), nothing because it
+/// watches its files (hot), restart, or build and restart (rebuild; restart is enough when no file of
+/// rebuild_when changed). Returns when all services are ready.
+///
+/// Changes that are not committed are refused, unless --stash makes a stash of them inside. REF is
+/// looked up in your repository.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    holm assign fix-login feature/cart\n  \
+    holm assign fix-login v1.2 --stash\n  \
+    holm exec fix-login -- git stash pop")]
+pub struct AssignArgs {
+    /// A label, project/label, an id or the beginning of an id
+    #[arg(value_name = "WS", add = labels())]
+    workspace: String,
+    /// Branch, tag or commit of your repository
+    #[arg(value_name = "REF")]
+    reference: String,
+    /// Make a stash inside of what is not committed, untracked files included
+    #[arg(long)]
+    stash: bool,
+    /// Do not wait for services to become ready
+    #[arg(long)]
+    no_wait: bool,
+}
+
+pub fn run(context: &Context, arguments: AssignArgs) -> Outcome {
+    let readied = connect::block_on(async {
+        let moving = Moving::find(context, &arguments.workspace).await?;
+        let to = moving.bring(&arguments.reference).await?;
+        let Destination {
+            commit,
+            reference,
+            shallow,
+        } = to;
+        let assign = Assign {
+            commit,
+            reference,
+            stash: arguments.stash,
+            shallow,
+        };
+        let tell = moving.progress();
+        let (client, id) = (moving.client(), moving.id());
+        let moved = client.assign(id, &assign, tell).await?;
+        let patience = match arguments.no_wait {
+            true => Patience::None,
+            false => Patience::Wait,
+        };
+        moving.wait(moved, patience).await
+    })?;
+    readied.tell(context)
+}

@@ -1,0 +1,190 @@
+//! What `assign` and `sync` share: finding the commit in the user's repository, bringing it to the
+//! daemon, waiting for services afterwards, and telling what was done.
+
+use super::output::{FAINT, GOOD, WARNING, printable};
+use super::progress::Progress;
+use super::ready::{self, Display, Readied};
+use super::send::{self, SharedRefs, Wanted};
+use super::several::Patience;
+use super::user_checkout::Checkout;
+use super::work::Subject;
+use super::{Context, Outcome};
+use holm_api::Workspace;
+use holm_api::client::Client;
+use holm_api::moves::{Move, Moved};
+use holm_core::config::ProjectConfig;
+use holm_core::{Code, Fault, WorkspaceId};
+use holm_git::Cancel;
+
+/// A workspace that is to be moved.
+pub struct Moving<'a> {
+    context: &'a Context,
+    subject: Subject,
+    workspace: Workspace,
+    checkout: Checkout,
+}
+
+/// Where to.
+pub struct Destination {
+    pub commit: String,
+    pub reference: Option<String>,
+    pub shallow: Vec<String>,
+}
+
+/// One that was moved, and what is wrong with its services.
+pub struct Settled {
+    moved: Moved,
+    trouble: Option<Fault>,
+}
+
+// === impl Moving ===
+
+impl<'a> Moving<'a> {
+    pub async fn find(context: &'a Context, typed: &str) -> Result<Self, Fault> {
+        let subject = Subject::find(typed).await?;
+        let workspace = subject.client.workspace(&subject.id).await?;
+        let checkout = subject.repository(&workspace).await?;
+        Ok(Self {
+            context,
+            subject,
+            workspace,
+            checkout,
+        })
+    }
+
+    pub fn client(&self) -> &Client {
+        &self.subject.client
+    }
+
+    pub fn id(&self) -> &WorkspaceId {
+        &self.subject.id
+    }
+
+    /// The branch that it started from.
+    pub fn branch(&self) -> Result<&str, Fault> {
+        let Workspace {
+            label, reference, ..
+        } = &self.workspace;
+        reference.as_deref().ok_or_else(|| {
+            Fault::new(
+                Code::Refused,
+                format!("workspace `{label}` did not start from a branch, so none is ahead of it"),
+                format!("`holm assign {label} REF` moves it to one"),
+            )
+        })
+    }
+
+    /// Finds a commit in the user's repository, and sends what the daemon does not have of it.
+    pub async fn bring(&self, name: &str) -> Result<Destination, Fault> {
+        let name = name.to_owned();
+        let resolved = self
+            .checkout
+            .git(move |repository| repository.resolve(&name));
+        let refs = SharedRefs::of(&self.checkout);
+        let (resolved, refs) = tokio::try_join!(resolved, refs)?;
+        let wanted = Wanted {
+            refs,
+            commit: Some(resolved.commit.clone()),
+            // Only a project that is not known yet is named by it.
+            config: &ProjectConfig::default(),
+        };
+        let cancel = Cancel::default();
+        send::send(&self.subject.client, &self.checkout, wanted, &cancel).await?;
+        Ok(Destination {
+            commit: resolved.commit,
+            reference: resolved.display,
+            shallow: self.checkout.repository.shallow.clone(),
+        })
+    }
+
+    /// Tells how far it is.
+    pub fn progress(&self) -> impl FnMut(&str, u64, u64) + use<'a> {
+        let mut progress = Progress::new(self.context);
+        move |step: &str, done: u64, total: u64| progress.tell(step, done, total)
+    }
+
+    /// Waits for the services, unless nobody wants to.
+    pub async fn wait(&self, moved: Moved, patience: Patience) -> Result<Settled, Fault> {
+        if patience == Patience::None {
+            return Ok(Settled {
+                moved,
+                trouble: None,
+            });
+        }
+        let Moved { workspace, done } = moved;
+        let display = Display::live(self.context);
+        let interrupted = ready::interruption();
+        let Readied { workspace, trouble } =
+            ready::wait(self.client(), workspace, display, interrupted).await?;
+        let moved = Moved { workspace, done };
+        Ok(Settled { moved, trouble })
+    }
+}
+
+// === impl Settled ===
+
+impl Settled {
+    pub fn tell(&self, context: &Context) -> Outcome {
+        context.output.done(&self.moved, || self.text());
+        ready::outcome(context, self.trouble.as_ref())
+    }
+
+    fn text(&self) -> String {
+        let Moved { workspace, done } = &self.moved;
+        let mark = match self.trouble {
+            None => format!("{GOOD}✓{GOOD:#}"),
+            Some(_) => format!("{WARNING}!{WARNING:#}"),
+        };
+        let label = printable(&workspace.label);
+        let commit = workspace.commit.as_deref().unwrap_or_default();
+        let short = &commit[..commit.len().min(10)];
+        let at = match &workspace.reference {
+            Some(reference) => format!("{} ({short})", printable(reference)),
+            None => short.to_owned(),
+        };
+        let mut text = format!("{mark} {label}  {}  {}", workspace.id, headline(done, &at));
+        if let Some(stash) = &done.stash {
+            let short = &stash[..stash.len().min(10)];
+            text.push_str(&format!(
+                "\n  {FAINT}stash{FAINT:#}  {short}; `holm exec {label} -- git stash pop` brings it back"
+            ));
+        }
+        for service in &workspace.services {
+            let reaction = done.services.iter().find(|one| one.name == service.name);
+            let reaction = reaction.map_or("none", |one| one.reaction.as_str());
+            let word = match reaction {
+                "none" => "untouched",
+                "hot" => "sees its files change",
+                "restart" => "restarted",
+                _ => "built and restarted",
+            };
+            text.push_str(&format!(
+                "\n{}  {FAINT}{word}{FAINT:#}",
+                ready::line(service)
+            ));
+        }
+        for note in &workspace.notes {
+            let note = printable(note);
+            text.push_str(&format!("\n  {FAINT}note{FAINT:#}  {note}"));
+        }
+        text
+    }
+}
+
+fn headline(done: &Move, at: &str) -> String {
+    if done.from.is_none() && !done.setup && done.services.is_empty() {
+        return format!("is at {at} already");
+    }
+    let mut parts = vec![match done.changed {
+        0 => "no file is different".to_owned(),
+        1 => "1 file is different".to_owned(),
+        count => format!("{count} files are different"),
+    }];
+    if done.setup {
+        parts.push("setup ran".to_owned());
+    }
+    if done.restarted {
+        parts.push("all of it was started anew, because protected paths changed".to_owned());
+    }
+    format!("is at {at}: {}", parts.join("; "))
+}

@@ -1,0 +1,174 @@
+//! `/workspaces/{id}/assign` and `/sync`: a live workspace moves to another commit, telling how far it
+//! is, line by line.
+
+use super::App;
+use super::failure::{Body, Failure, WorkspaceKey, bad_request, project_id, told};
+use axum::Router;
+use axum::body::Body as HttpBody;
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use bytes::Bytes;
+use futures_util::stream;
+use holm_api::moves::{Assign, Move, MoveEvent, Moved, Reaction, Sync};
+use holm_core::moves::SetUp;
+use holm_core::{Fault, WorkspaceId};
+use holm_engine::spec::Manner;
+use holm_engine::work::object_id;
+use holm_engine::{Assign as Wanted, Progress};
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+
+/// Progress is told at most this often.
+const OFTEN: Duration = Duration::from_millis(100);
+
+/// The longest name of a ref that is stored.
+const LONGEST_REF: usize = 1024;
+
+const HOLM_TOML: &str = "holm.toml";
+
+type Moving = Pin<Box<dyn Future<Output = Result<Moved, Fault>> + Send>>;
+
+pub fn routes() -> Router<Arc<App>> {
+    Router::new()
+        .route("/workspaces/{id}/assign", post(assign))
+        .route("/workspaces/{id}/sync", post(sync))
+}
+
+async fn assign(
+    State(app): State<Arc<App>>,
+    WorkspaceKey(id): WorkspaceKey,
+    Body(assign): Body<Assign>,
+) -> Result<Response, Failure> {
+    let wanted = Wanted {
+        commit: assign.commit,
+        ref_name: assign.reference,
+        manner: match assign.stash {
+            true => Manner::Stash,
+            false => Manner::Refuse,
+        },
+        shallow: assign.shallow,
+    };
+    lead(app, id, wanted).await
+}
+
+async fn sync(
+    State(app): State<Arc<App>>,
+    WorkspaceKey(id): WorkspaceKey,
+    Body(sync): Body<Sync>,
+) -> Result<Response, Failure> {
+    let wanted = Wanted {
+        commit: sync.commit,
+        ref_name: sync.reference,
+        manner: Manner::Forward,
+        shallow: sync.shallow,
+    };
+    lead(app, id, wanted).await
+}
+
+/// The answer's body owns the move: when the client goes away the body is dropped.
+async fn lead(app: Arc<App>, id: WorkspaceId, wanted: Wanted) -> Result<Response, Failure> {
+    check(&wanted)?;
+    let spec = app.engine.spec(&id).await?;
+    let project = project_id(&spec.project_id)?;
+    let project = app.engine.project(&project).await?;
+    app.require_commit(&wanted.commit, &project, "holm assign")
+        .await?;
+    let (progress, heard) = mpsc::unbounded_channel();
+    let moving: Moving =
+        Box::pin(async move { app.carry(&id, wanted, Progress::to(progress)).await });
+    let state = (Some(moving), heard, None::<Instant>);
+    let events = stream::unfold(state, |(mut moving, mut heard, mut last)| async move {
+        let running = moving.as_mut()?;
+        let event = loop {
+            tokio::select! {
+                biased;
+                done = &mut *running => {
+                    moving = None;
+                    break match done {
+                        Ok(moved) => MoveEvent::Moved(Box::new(moved)),
+                        Err(fault) => MoveEvent::Error(told(&fault).error),
+                    };
+                }
+                Some(event) = heard.recv() => {
+                    if last.is_none_or(|last| last.elapsed() >= OFTEN) {
+                        last = Some(Instant::now());
+                        let (step, done, total) = (event.step, event.done, event.total);
+                        break MoveEvent::Progress { step, done, total };
+                    }
+                }
+            }
+        };
+        let mut line = serde_json::to_vec(&event).unwrap_or_default();
+        line.push(b'\n');
+        Some((
+            Ok::<_, Infallible>(Bytes::from(line)),
+            (moving, heard, last),
+        ))
+    });
+    let kind = [(header::CONTENT_TYPE, "application/jsonl")];
+    Ok((kind, HttpBody::from_stream(events)).into_response())
+}
+
+/// What reaches a command line inside.
+fn check(wanted: &Wanted) -> Result<(), Failure> {
+    if object_id(wanted.commit.as_bytes()).is_none() {
+        return Err(bad_request("`commit` is not a whole object id"));
+    }
+    let is_object = |line: &String| object_id(line.as_bytes()).is_some();
+    if !wanted.shallow.iter().all(is_object) {
+        return Err(bad_request(
+            "`shallow` has something that is not an object id",
+        ));
+    }
+    let is_name = |name: &String| {
+        let has_control = name.chars().any(char::is_control);
+        !name.is_empty() && name.len() <= LONGEST_REF && !name.starts_with('-') && !has_control
+    };
+    match wanted.ref_name.as_ref().is_none_or(is_name) {
+        true => Ok(()),
+        false => Err(bad_request("`ref` is not a name of a ref")),
+    }
+}
+
+// === impl App ===
+
+impl App {
+    async fn carry(
+        &self,
+        id: &WorkspaceId,
+        wanted: Wanted,
+        progress: Progress,
+    ) -> Result<Moved, Fault> {
+        let asked = Instant::now();
+        let moved = self.engine.assign(id, wanted, progress).await?;
+        let services = moved
+            .reactions
+            .into_iter()
+            .map(|(name, reaction)| Reaction {
+                name,
+                reaction: reaction.as_str().to_owned(),
+            });
+        let done = Move {
+            from: moved.from,
+            changed: moved.changed.len() as u64,
+            stash: moved.stash,
+            setup: moved.set_up == SetUp::Again,
+            restarted: moved.is_restarted,
+            services: services.collect(),
+        };
+        let mut workspace = self.workspace(moved.view).await;
+        if moved.changed.iter().any(|path| path == HOLM_TOML) {
+            workspace.notes.push(format!(
+                "holm.toml is another one here; what is in force stays so until `holm reload {id}`"
+            ));
+        }
+        workspace.ms = u64::try_from(asked.elapsed().as_millis()).ok();
+        Ok(Moved { workspace, done })
+    }
+}

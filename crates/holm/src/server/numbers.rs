@@ -1,0 +1,295 @@
+//! `/numbers`: what workspaces take of the machine, now and in the last minutes.
+//!
+//! The kernel's files are read when somebody asks, and every few seconds for the history as long as
+//! something runs. Disk is measured only for those who look, and rarely.
+
+use super::App;
+use super::failure::{Answer, WorkspaceKey};
+use axum::extract::State;
+use axum::routing::get;
+use axum::{Json, Router};
+use holm_api::numbers::{NumbersList, Past, ServiceNumbers, WorkspaceNumbers};
+use holm_core::numbers::{History, processors};
+use holm_core::{Fault, WorkspaceId};
+use holm_engine::{View, try_blocking};
+use holm_linux::numbers::{Load, Meter, Usage};
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Between two values of a history.
+const EVERY: Duration = Duration::from_secs(5);
+
+/// Rates are of at least this long.
+const SHORTEST: Duration = Duration::from_millis(250);
+
+/// A measurement of a disk is used for this long.
+const DISK_FRESH: Duration = Duration::from_secs(30);
+
+/// How long somebody who asks for one workspace waits for its disk to be measured.
+const DISK_PATIENCE: Duration = Duration::from_secs(2);
+
+/// What was seen so far.
+#[derive(Default)]
+pub struct Gauge {
+    meter: Arc<Mutex<Meter>>,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Default)]
+struct Seen {
+    workspaces: HashMap<WorkspaceId, Course>,
+    disks: HashMap<WorkspaceId, Disk>,
+    /// Being measured just now.
+    measuring: HashSet<WorkspaceId>,
+}
+
+#[derive(Clone, Copy)]
+struct Disk {
+    bytes: u64,
+    at: Instant,
+}
+
+/// One workspace over time.
+#[derive(Default)]
+struct Course {
+    total: Track,
+    services: HashMap<String, Track>,
+}
+
+/// One thing that takes time and memory.
+#[derive(Default)]
+struct Track {
+    last: Option<(Instant, Load)>,
+    /// Since the last value of the history.
+    mark: Option<(Instant, Duration)>,
+    cpu: f64,
+    past_cpu: History,
+    past_memory: History,
+}
+
+pub fn routes() -> Router<Arc<App>> {
+    Router::new()
+        .route("/numbers", get(all))
+        .route("/workspaces/{id}/numbers", get(one))
+}
+
+async fn all(State(app): State<Arc<App>>) -> Answer<NumbersList> {
+    let views = app.engine.list().await?;
+    let ids: Vec<_> = views.iter().map(|view| view.record.id.clone()).collect();
+    app.sample(&ids).await?;
+    for id in ids {
+        tokio::spawn(measure(Arc::clone(&app), id));
+    }
+    let workspaces = views.iter().map(|view| app.gauge.told(view)).collect();
+    Ok(Json(NumbersList {
+        history_seconds: EVERY.as_secs(),
+        workspaces,
+    }))
+}
+
+async fn one(
+    State(app): State<Arc<App>>,
+    WorkspaceKey(id): WorkspaceKey,
+) -> Answer<WorkspaceNumbers> {
+    let view = app.engine.show(&id).await?;
+    app.sample(std::slice::from_ref(&id)).await?;
+    if app.gauge.is_unknown(&id) {
+        // There is nothing yet to compare with.
+        tokio::time::sleep(SHORTEST).await;
+        app.sample(std::slice::from_ref(&id)).await?;
+    }
+    let measuring = tokio::spawn(measure(Arc::clone(&app), id));
+    // It goes on, for whoever asks next.
+    let _ = tokio::time::timeout(DISK_PATIENCE, measuring).await;
+    Ok(Json(app.gauge.told(&view)))
+}
+
+/// Keeps the history, until the daemon stops.
+pub async fn keep(app: Arc<App>) {
+    let mut interval = tokio::time::interval(EVERY);
+    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        interval.tick().await;
+        let known = app.engine.names().await;
+        let known = known.map(|names| names.into_iter().map(|(record, _)| record.id));
+        let sampled = match known {
+            Ok(ids) => app.sample_all(&ids.collect::<Vec<_>>()).await,
+            Err(fault) => Err(fault),
+        };
+        if let Err(fault) = sampled {
+            tracing::warn!(%fault, "the history has a gap");
+        }
+    }
+}
+
+/// Measures a workspace's disk, unless that was done lately or is being done.
+async fn measure(app: Arc<App>, id: WorkspaceId) {
+    if !app.gauge.begin_measuring(&id) {
+        return;
+    }
+    let measured = app.engine.driver().disk_of(&id).await;
+    app.gauge.end_measuring(&id, measured.ok());
+}
+
+// === impl App ===
+
+impl App {
+    /// Looks at these.
+    async fn sample(&self, ids: &[WorkspaceId]) -> Result<(), Fault> {
+        let driver = self.engine.driver();
+        let places: Vec<_> = ids.iter().map(|id| driver.directories(id)).collect();
+        let meter = Arc::clone(&self.gauge.meter);
+        let (usages, at) = try_blocking(move || {
+            let mut meter = meter.lock().unwrap_or_else(PoisonError::into_inner);
+            Ok((meter.look(&places), Instant::now()))
+        })
+        .await?;
+        let mut seen = self.gauge.seen();
+        for (id, usage) in ids.iter().zip(usages) {
+            match usage {
+                Some(usage) => seen
+                    .workspaces
+                    .entry(id.clone())
+                    .or_default()
+                    .add(&usage, at),
+                None => drop(seen.workspaces.remove(id)),
+            }
+        }
+        Ok(())
+    }
+
+    /// As [`sample`](Self::sample); what is not among them is forgotten.
+    async fn sample_all(&self, ids: &[WorkspaceId]) -> Result<(), Fault> {
+        if !ids.is_empty() {
+            self.sample(ids).await?;
+        }
+        let known: HashSet<_> = ids.iter().collect();
+        let mut seen = self.gauge.seen();
+        seen.workspaces.retain(|id, _| known.contains(id));
+        seen.disks.retain(|id, _| known.contains(id));
+        Ok(())
+    }
+}
+
+// === impl Gauge ===
+
+impl Gauge {
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether it runs and was looked at only once.
+    fn is_unknown(&self, id: &WorkspaceId) -> bool {
+        let seen = self.seen();
+        let course = seen.workspaces.get(id);
+        course.is_some_and(|course| course.total.past_cpu == History::default())
+    }
+
+    fn begin_measuring(&self, id: &WorkspaceId) -> bool {
+        let mut seen = self.seen();
+        let disk = seen.disks.get(id);
+        let is_fresh = disk.is_some_and(|disk| disk.at.elapsed() < DISK_FRESH);
+        !is_fresh && seen.measuring.insert(id.clone())
+    }
+
+    fn end_measuring(&self, id: &WorkspaceId, bytes: Option<u64>) {
+        let mut seen = self.seen();
+        seen.measuring.remove(id);
+        if let Some(bytes) = bytes {
+            let at = Instant::now();
+            seen.disks.insert(id.clone(), Disk { bytes, at });
+        }
+    }
+
+    fn told(&self, view: &View) -> WorkspaceNumbers {
+        let record = &view.record;
+        let seen = self.seen();
+        let course = seen.workspaces.get(&record.id);
+        let nothing = Track::default();
+        let total = course.map_or(&nothing, |course| &course.total);
+        let load = total.load();
+        let carried = view.carried.unwrap_or_default();
+        let services = view.services.iter().map(|status| {
+            let track = course.and_then(|course| course.services.get(&status.name));
+            let track = track.unwrap_or(&nothing);
+            let load = track.load();
+            ServiceNumbers {
+                name: status.name.clone(),
+                state: status.state.clone(),
+                cpu: track.cpu,
+                memory: load.memory,
+                processes: load.processes,
+                history: track.past(),
+            }
+        });
+        WorkspaceNumbers {
+            id: record.id.to_string(),
+            label: record.label.to_string(),
+            project: view.project.to_string(),
+            state: view.state.as_str().to_owned(),
+            reason: view.reason.clone(),
+            cpu: total.cpu,
+            memory: load.memory,
+            processes: load.processes,
+            disk: seen.disks.get(&record.id).map(|disk| disk.bytes),
+            network_in: carried.bytes_in,
+            network_out: carried.bytes_out,
+            history: total.past(),
+            services: services.collect(),
+        }
+    }
+}
+
+// === impl Course ===
+
+impl Course {
+    fn add(&mut self, usage: &Usage, at: Instant) {
+        self.total.add(usage.total, at);
+        self.services
+            .retain(|name, _| usage.services.contains_key(name));
+        for (name, load) in &usage.services {
+            self.services
+                .entry(name.clone())
+                .or_default()
+                .add(*load, at);
+        }
+    }
+}
+
+// === impl Track ===
+
+impl Track {
+    fn add(&mut self, load: Load, at: Instant) {
+        let Some((before, earlier)) = self.last else {
+            self.last = Some((at, load));
+            self.mark = Some((at, load.cpu));
+            return;
+        };
+        let elapsed = at.duration_since(before);
+        if elapsed < SHORTEST {
+            return;
+        }
+        self.cpu = processors(earlier.cpu, load.cpu, elapsed);
+        self.last = Some((at, load));
+        let (since, cpu) = self.mark.unwrap_or((before, earlier.cpu));
+        let elapsed = at.duration_since(since);
+        // The first value comes at once; a tick is never quite as late as it should be.
+        if elapsed >= EVERY - SHORTEST || self.past_cpu == History::default() {
+            self.past_cpu.add(processors(cpu, load.cpu, elapsed));
+            self.past_memory.add(load.memory as f64);
+            self.mark = Some((at, load.cpu));
+        }
+    }
+
+    fn load(&self) -> Load {
+        self.last.map(|(_, load)| load).unwrap_or_default()
+    }
+
+    fn past(&self) -> Past {
+        Past {
+            cpu: self.past_cpu.values(),
+            memory: self.past_memory.values(),
+        }
+    }
+}
