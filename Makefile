@@ -34,9 +34,9 @@ soak: ## ten thousand creations and removals, and many random runs; takes an hou
 	@scripts/set-up test
 	@scripts/in-own-network scripts/soak
 
-bench: build ## speed, beside its peers, in one run
+bench: build ## speed, beside its peers, in one run; some of it: BENCH="exec previews"
 	@scripts/set-up bench
-	@scripts/in-own-network scripts/bench
+	@scripts/in-own-network scripts/bench $(BENCH)
 
 vm: ## limits on a kernel with every controller of cgroup v2, in an emulated machine; takes minutes
 	@scripts/set-up vm

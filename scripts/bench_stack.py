@@ -32,9 +32,7 @@ def copy_of(bench, name):
     """The example, without the data of an earlier run."""
     path = bench.place / "home/src" / name
     shutil.copytree(EXAMPLE, path, ignore=shutil.ignore_patterns(".data"))
-    if bench.become:
-        entry = pwd.getpwnam("holm-tester")
-        subprocess.run(["chown", "-R", f"{entry.pw_uid}:{entry.pw_gid}", str(bench.place / "home")], check=True)
+    bench.give(path)
     return path
 
 
@@ -43,7 +41,13 @@ def by_holm(bench, times):
     for command in [["init", "-q", "-b", "main"], ["config", "user.name", "Bench"],
                     ["config", "user.email", "bench@example.org"], ["add", "-A"], ["commit", "-q", "-m", "A shop"]]:
         bench.run("git", *command, cwd=repository)
-    return bench.repeat(times, lambda n: bench.time(bench.program, "up", f"stack-{n}", cwd=repository))
+
+    def one(number):
+        took = bench.time(bench.program, "up", f"stack-{number}", cwd=repository)
+        bench.holm("rm", "--force", f"stack-{number}", cwd=repository)
+        return took
+
+    return bench.repeat(times, one)
 
 
 def by_script(bench, name, start, become, end):

@@ -82,6 +82,24 @@ fn attack_160_a_killed_keeper_or_init_is_noticed_and_replaced() {
 }
 
 #[test]
+fn a_number_that_a_killed_process_left_in_a_file_names_nobody_later() {
+    let island = Island::new();
+    let id = at_work(&island);
+    let some = |count: u32| format!("for n in $(seq {count}); do sleep 1000 & echo $!; done");
+    let earlier = island.sh("x", &some(3)).ok().out();
+    send(island.keeper_of(&id).expect("a keeper"), Signal::KILL);
+    eventually("it is noticed", || show(&island, "x")["state"] == "failed");
+    island.holm(&["start", "x"]).ok();
+    let later = island.sh("x", &some(12)).ok().out();
+    assert_eq!((earlier.lines().count(), later.lines().count()), (3, 12));
+    let alive = format!(
+        "for n in {}; do kill -0 $n 2>/dev/null && echo $n; done; true",
+        earlier.replace('\n', " ")
+    );
+    assert_eq!(island.sh("x", &alive).ok().out(), "");
+}
+
+#[test]
 fn attack_160_what_stands_still_is_said_and_stopped_in_time() {
     let island = Island::new();
     let id = at_work(&island);
