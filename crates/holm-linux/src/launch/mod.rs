@@ -19,7 +19,6 @@ use crate::sys;
 use crate::wire::{Defence, FromInit, LaunchFailure, LaunchPlan, Part};
 use seal::Sealed;
 use std::fs::File;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -42,10 +41,6 @@ pub const INIT_NAME: &str = "holm-init";
 
 /// Where the program itself is inside.
 pub const PROGRAM: &str = "/run/holm/bin/holm";
-
-/// What the kernel keeps for itself once numbers have begun again, and the fewest it ever has.
-const FIRST_NUMBER: u64 = 300;
-const LEAST_NUMBERS: u64 = 32_768;
 
 /// Makes the workspace and starts its init. The caller must have one thread only.
 pub fn start(plan: &LaunchPlan, group: Option<&Group>) -> Result<Launched, LaunchFailure> {
@@ -118,7 +113,6 @@ fn become_init(
     sys::process::die_with_parent().step(Part::Other, "ask to die with the keeper")?;
     enter_group(entrances).step(Part::Other, "enter the control group")?;
     map_user(user).step(Part::User, "map the user into the namespace")?;
-    scatter_numbers();
     limit_namespaces(plan).step(Part::User, "limit what the namespace may make")?;
     number_processes_anew().step(Part::Other, "choose where process numbers begin")?;
     let doorways = network::make(plan)?;
@@ -180,22 +174,6 @@ pub(crate) fn map_user((uid, gid): (u32, u32)) -> io::Result<()> {
     write("/proc/self/setgroups", "deny")?;
     write("/proc/self/gid_map", &format!("{gid} {gid} 1"))?;
     write("/proc/self/uid_map", &format!("{uid} {uid} 1"))
-}
-
-/// Programs write their number into a file and, when they find one, look whether a process of that
-/// number is there (`postmaster.pid`, `server.pid`). In a namespace where all begin at 2 one always
-/// is, after a crash or in a copy; so every run begins somewhere else.
-fn scatter_numbers() {
-    let most = std::fs::read_to_string("/proc/sys/kernel/pid_max");
-    let most: u64 = most
-        .ok()
-        .and_then(|text| text.trim().parse().ok())
-        .unwrap_or(LEAST_NUMBERS);
-    // Hashers of a new state begin with keys of the system's random source.
-    let random = RandomState::new().build_hasher().finish();
-    let first = FIRST_NUMBER + random % (most.max(LEAST_NUMBERS) / 4 * 3 - FIRST_NUMBER);
-    // A kernel that cannot do it numbers from 2, which only such programs notice.
-    let _ = write("/proc/sys/kernel/ns_last_pid", &first.to_string());
 }
 
 /// A second wall behind the filter: inside this namespace no other one can be made at all. And one

@@ -4,15 +4,26 @@ use super::create::machine;
 use super::failure::{Answer, Body, WorkspaceKey};
 use super::workspaces::label;
 use super::{App, view};
-use axum::Json;
 use axum::extract::State;
+use axum::routing::{get, post};
+use axum::{Json, Router};
 use holm_api::workspace::{Fork, Reset, SnapshotList, TakeSnapshot, Workspace};
 use holm_core::{Code, Fault, Label};
 use holm_engine::{Admission, Removal, WasReset};
 use std::sync::Arc;
 use std::time::Instant;
 
-pub async fn snapshots(
+pub fn routes() -> Router<Arc<App>> {
+    Router::new()
+        .route(
+            "/workspaces/{id}/snapshots",
+            get(snapshots).post(take_snapshot),
+        )
+        .route("/workspaces/{id}/fork", post(fork))
+        .route("/workspaces/{id}/reset", post(reset))
+}
+
+async fn snapshots(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
 ) -> Answer<SnapshotList> {
@@ -22,7 +33,7 @@ pub async fn snapshots(
     }))
 }
 
-pub async fn take_snapshot(
+async fn take_snapshot(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
     Body(take): Body<TakeSnapshot>,
@@ -32,7 +43,7 @@ pub async fn take_snapshot(
     Ok(Json(app.workspace(view).await))
 }
 
-pub async fn fork(
+async fn fork(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
     Body(fork): Body<Fork>,
@@ -50,7 +61,7 @@ pub async fn fork(
     }))
 }
 
-pub async fn reset(
+async fn reset(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
     Body(reset): Body<Reset>,

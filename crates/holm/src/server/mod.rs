@@ -237,12 +237,7 @@ fn routes(app: Arc<App>) -> Router {
         .route("/workspaces/{id}/stop", post(workspaces::stop))
         .route("/workspaces/{id}/restart", post(workspaces::restart))
         .route("/workspaces/{id}/restore", post(workspaces::restore))
-        .route(
-            "/workspaces/{id}/snapshots",
-            get(data::snapshots).post(data::take_snapshot),
-        )
-        .route("/workspaces/{id}/fork", post(data::fork))
-        .route("/workspaces/{id}/reset", post(data::reset))
+        .merge(data::routes())
         .route("/workspaces/{id}/cancel", post(workspaces::cancel))
         .route("/workspaces/{id}/browser", post(browsers::open))
         .route("/workspaces/{id}/egress", get(egress::egress))
