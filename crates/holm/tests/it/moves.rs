@@ -96,11 +96,16 @@ fn the_tree_and_the_branch_follow_and_what_was_before_is_kept() {
     assert_eq!(tree(&island, "x"), main);
     repository.holm(&["restart", "x"]).ok();
     assert_eq!(tree(&island, "x"), main);
-    // The base that it rests on is one that nobody starts from any more, and stays.
+    // The base that it rests on is one that nobody starts from any more, and stays; the other goes.
+    repository.holm(&["assign", "x", "feature"]).ok();
     repository.holm(&["rm", "main", "feature"]).ok();
     repository.holm(&["gc", "--all"]).ok();
+    let disk = repository.holm(&["df", "--json"]).json();
+    let bases = disk["bases"].as_array().unwrap().iter();
+    let bases: Vec<&str> = bases.map(|base| base["commit"].as_str().unwrap()).collect();
+    assert_eq!(bases, [repository.git(&["rev-parse", "main"])]);
     repository.holm(&["restart", "x"]).ok();
-    assert_eq!(tree(&island, "x"), main);
+    assert_eq!(tree(&island, "x"), feature);
     // What it had before is work that the user's repository does not have.
     let refused = repository.holm(&["rm", "x", "--json"]).error(4);
     assert!(
