@@ -10,6 +10,7 @@
 //! - `POST /uploads` (raw body) → [`Upload`]
 
 use crate::error::ErrorDetail;
+use crate::numbers::WorkspaceNumbers;
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -58,6 +59,9 @@ pub struct Workspace {
     /// because nobody used it; that the disk is nearly full.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// What it takes of the machine; only where it was asked for, as `show` does.
+    #[serde(default)]
+    pub numbers: Option<Box<WorkspaceNumbers>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -11,7 +11,6 @@ use holm_api::numbers::WorkspaceNumbers;
 use holm_api::workspace::{Isolation, Limits};
 use holm_core::config::{display_size, rough_size};
 use holm_core::numbers::sparkline;
-use serde::Serialize;
 use std::process::ExitCode;
 
 /// Show everything about one workspace
@@ -25,15 +24,6 @@ pub struct ShowArgs {
     workspace: String,
 }
 
-/// The workspace, and what it takes if it runs.
-#[derive(Debug, Serialize)]
-struct Shown {
-    #[serde(flatten)]
-    workspace: Workspace,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    numbers: Option<WorkspaceNumbers>,
-}
-
 /// How many of the last values are drawn.
 const SPARKLINE: usize = 30;
 
@@ -41,16 +31,16 @@ pub fn run(context: &Context, arguments: ShowArgs) -> Outcome {
     let shown = connect::block_on(async {
         let client = connect::started().await?;
         let id = resolve::one(&client, &arguments.workspace).await?;
-        let workspace = client.workspace(&id).await?;
-        let numbers = match workspace.state.as_str() {
-            "running" => client.numbers_of(&id).await.ok(),
-            _ => None,
-        };
-        Ok(Shown { workspace, numbers })
+        let mut shown = client.workspace(&id).await?;
+        if shown.state == "running" {
+            // One that stopped just now takes nothing.
+            shown.numbers = client.numbers_of(&id).await.ok().map(Box::new);
+        }
+        Ok(shown)
     })?;
     let now = jiff::Timestamp::now();
     context.output.result(&shown, || {
-        let mut text = render(&shown.workspace, now);
+        let mut text = render(&shown, now);
         if let Some(numbers) = &shown.numbers {
             takes(&mut text, numbers);
         }
