@@ -82,8 +82,7 @@ impl App {
             .volumes(create, project, &judged.config, (&root, &home))
             .await?;
         refuse_covering(&volumes, &root, &home)?;
-        notes.extend(shared_volumes(&volumes));
-        notes.extend(unused_seeds(&judged.config));
+        notes.extend(said_of_volumes(&volumes, &judged.config));
         let (brought, received) = self.brought(create)?;
         notes.extend(create.notes.iter().cloned());
         let spec = WorkspaceSpec {
@@ -197,6 +196,10 @@ fn refuse_covering(volumes: &[Volume], root: &Path, home: &Path) -> Result<(), F
         format!("the volume {name} at {path} would hide {covered}"),
         format!("give it a directory of its own: `path = \"/data/{name}\"` in [volumes.{name}]"),
     ))
+}
+
+fn said_of_volumes(volumes: &[Volume], config: &ProjectConfig) -> Vec<String> {
+    [shared_volumes(volumes), unused_seeds(config)].concat()
 }
 
 /// Seeds of volumes that begin empty.

@@ -252,16 +252,7 @@ fn routes(app: Arc<App>) -> Router {
         .route("/workspaces/{id}/capture", post(work::capture))
         .route("/workspaces/{id}/changes", get(work::changes))
         .route("/workspaces/{id}/diff", get(work::diff))
-        .route(
-            "/workspaces/{id}/files",
-            get(files::get).put(files::put).delete(files::delete),
-        )
-        .route("/workspaces/{id}/files/stat", get(files::stat))
-        .route("/workspaces/{id}/files/search", get(files::search))
-        .route(
-            "/workspaces/{id}/files/archive",
-            get(files::download).put(files::upload),
-        )
+        .merge(files::routes())
         .layer(DefaultBodyLimit::max(LARGEST_BODY))
         // What is uploaded goes to the disk as it comes, so its size is limited by that.
         .route(

@@ -256,7 +256,10 @@ fn is_of_one_instant(island: &Island) -> bool {
     });
     (0..3).all(|number| {
         let name = format!("n-{number}");
-        island.holm(&["snapshot", "w", &name]).ok();
+        // What moves may be gone before it is copied.
+        if island.holm(&["snapshot", "w", &name]).code != Some(0) {
+            return false;
+        }
         island
             .holm(&["fork", "w", &name, "--at", &name, "--no-wait"])
             .ok();

@@ -113,7 +113,7 @@ const FREE: [&str; 10] = [
     "[project]\nprotected_paths = [\"README.md\", \"absent\"]",
     "[project]\nisolation = \"workspace\"\ndriver = \"linux\"\nnested = false",
     "[ports]\nweb = 3000\n[services.web]\nrun = \"rm -rf ~\"\nready = { port = \"web\", http = \"/\" }",
-    "[volumes.pg]\npath = \"/data/pg\"\npolicy = \"fork\"\nseed = [\"initdb\"]",
+    "[volumes.pg]\npath = \"/data/pg\"\npolicy = \"fork\"\nseed = [\"true\"]",
     "[caches]\nown = { path = \"build/cache\", policy = \"shared\" }",
     "[limits]\nprocesses = 1000",
     "[egress]\nmode = \"none\"",

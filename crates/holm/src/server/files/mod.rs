@@ -8,11 +8,11 @@ mod query;
 use super::App;
 use super::failure::{Answer, Failure, WorkspaceKey, bad_request};
 use super::work::escaped;
-use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
+use axum::{Json, Router};
 use futures_util::{StreamExt, stream};
 use holm_api::files::{FileDone, FileEntry, FileList, FileMatch, FileMatches};
 use holm_core::{Code, Fault, TreePath};
@@ -36,7 +36,22 @@ const ORDINARY_MATCHES: usize = 200;
 const MOST_MATCHES: usize = 2000;
 const MOST_PATTERN: usize = 1000;
 
-pub async fn get(
+pub fn routes() -> Router<Arc<App>> {
+    use axum::routing;
+    Router::new()
+        .route(
+            "/workspaces/{id}/files",
+            routing::get(get).put(put).delete(delete),
+        )
+        .route("/workspaces/{id}/files/stat", routing::get(stat))
+        .route("/workspaces/{id}/files/search", routing::get(search))
+        .route(
+            "/workspaces/{id}/files/archive",
+            routing::get(download).put(upload),
+        )
+}
+
+async fn get(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
     mut query: FileQuery,
@@ -76,7 +91,7 @@ pub async fn get(
     }
 }
 
-pub async fn stat(
+async fn stat(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
     mut query: FileQuery,
@@ -91,7 +106,7 @@ pub async fn stat(
     }
 }
 
-pub async fn put(
+async fn put(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
     mut query: FileQuery,
@@ -118,7 +133,7 @@ pub async fn put(
     }
 }
 
-pub async fn delete(
+async fn delete(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
     mut query: FileQuery,
@@ -139,7 +154,7 @@ pub async fn delete(
     done(answer.await?, &path)
 }
 
-pub async fn search(
+async fn search(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
     mut query: FileQuery,
@@ -173,7 +188,7 @@ pub async fn search(
     }
 }
 
-pub async fn download(
+async fn download(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
     mut query: FileQuery,
@@ -191,7 +206,7 @@ pub async fn download(
     }
 }
 
-pub async fn upload(
+async fn upload(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
     mut query: FileQuery,
