@@ -3,13 +3,16 @@
 //! then for the history; nobody inside or in a keeper is asked.
 //!
 //! What belongs to a workspace are the descendants of its init: orphans inside become children of
-//! init. What belongs to a service has its mark in the environment that it was started with.
+//! init. What belongs to a service has its mark in the environment that it was started with; programs
+//! that write their title over that (Redis, PostgreSQL) are known by the number of the service's
+//! first process, or by their parent.
 
 use crate::cgroup;
 use crate::inside::MARK;
 use crate::layout::WorkspaceDirs;
 use crate::sys::units;
 use crate::wire::LastRun;
+use holm_engine::service::Services;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::time::Duration;
@@ -67,7 +70,7 @@ impl Meter {
             let (pid, started) = (*init)?;
             let is_it = |process: &&Process| process.pid == pid && process.started == started;
             let root = processes.iter().find(is_it)?;
-            let usage = self.usage(root, &children, &mut seen);
+            let usage = self.usage(root, &children, &leaders(dirs), &mut seen);
             Some(with_group(usage, dirs))
         });
         let usages = usages.collect();
@@ -79,23 +82,27 @@ impl Meter {
         &mut self,
         root: &Process,
         children: &HashMap<i32, Vec<&Process>>,
+        leaders: &HashMap<u32, String>,
         seen: &mut HashSet<(i32, u64)>,
     ) -> Usage {
         let mut usage = Usage::default();
-        let mut stack = vec![root];
-        while let Some(process) = stack.pop() {
+        let mut stack = vec![(root, None)];
+        while let Some((process, of_parent)) = stack.pop() {
             let key = (process.pid, process.started);
             if !seen.insert(key) {
                 continue;
             }
-            stack.extend(children.get(&process.pid).into_iter().flatten());
             let load = process.load();
             usage.total.add(load);
-            let mark = self.marks.entry(key);
-            let mark = mark.or_insert_with(|| service_of(process.pid));
+            let mark = self.marks.entry(key).or_insert_with(|| {
+                let leads = || leaders.get(&number_inside(process.pid)?).cloned();
+                service_of(process.pid).or_else(leads).or(of_parent)
+            });
             if let Some(name) = mark {
                 usage.services.entry(name.clone()).or_default().add(load);
             }
+            let below = children.get(&process.pid).into_iter().flatten();
+            stack.extend(below.map(|child| (*child, mark.clone())));
         }
         usage
     }
@@ -158,6 +165,25 @@ fn init_of(dirs: &WorkspaceDirs) -> Option<(i32, u64)> {
     let last: LastRun = serde_json::from_slice(&text).ok()?;
     let init = last.init.filter(|_| last.ended.is_none())?;
     Some((init.pid, init.started))
+}
+
+/// The first processes of services, by their numbers inside.
+fn leaders(dirs: &WorkspaceDirs) -> HashMap<u32, String> {
+    let text = fs::read(dirs.services()).unwrap_or_default();
+    let told: Services = serde_json::from_slice(&text).unwrap_or_default();
+    let leaders = told.services.into_iter();
+    leaders
+        .filter_map(|service| Some((service.pid?, service.name)))
+        .collect()
+}
+
+/// What number a process has in its own namespace.
+fn number_inside(pid: i32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("NSpid:"))?;
+    line.split_ascii_whitespace().last()?.parse().ok()
 }
 
 /// The service that a process was started for. What it has in its environment now is its own doing,

@@ -191,3 +191,23 @@ fn another_daemon_is_found() {
     let second = island.daemon_of_the_lock().expect("another daemon");
     assert_ne!(second, first);
 }
+
+/// Redis writes its title over the environment that it was started with.
+#[test]
+fn a_program_that_hides_its_environment_is_counted_for_its_service() {
+    let island = Island::new();
+    let repository = island.repository("shop");
+    let redis = "[services.cache]\nrun = \"exec redis-server --save '' --appendonly no\"\nready = { tcp = 6379 }\n";
+    repository.write("holm.toml", redis);
+    repository.commit("services");
+    repository.up("x");
+    let environment = "tr '\\0' '\\n' < /proc/$(pgrep redis-server)/environ | grep -c HOLM_SERVICE";
+    assert_eq!(island.sh("x", environment).out(), "0", "it hides it");
+    // Another daemon has not seen it begin.
+    island.kill_daemon();
+    eventually("it is counted", || {
+        let top = repository.holm(&["top", "--json"]).json();
+        let cache = of(&of(&top["workspaces"], "x")["services"], "cache").clone();
+        cache["processes"] == 1 && cache["memory"].as_f64().unwrap() > 1e6
+    });
+}
