@@ -51,18 +51,8 @@ pub fn run(program: &Path, pairs: &[Pair]) -> io::Result<()> {
 
 /// The role: the pairs come on stdin; the last line on stderr is the number of the error.
 pub fn main() -> ! {
-    // Without a parent nobody waits for the copy.
-    let _ = crate::sys::process::die_with_parent();
-    let user = (
-        rustix::process::getuid().as_raw(),
-        rustix::process::getgid().as_raw(),
-    );
-    if crate::sys::process::own_user_namespace().is_ok() {
-        // What cannot be read then is an error of the copy.
-        let _ = crate::launch::map_user(user);
-        // Gaining rights has cleared it.
-        let _ = crate::sys::process::die_with_parent();
-    }
+    // Without a parent nobody waits for the copy; what cannot be read is an error of it.
+    crate::roles::enter_closed_directories();
     match copy() {
         Ok(()) => std::process::exit(0),
         Err(error) => {
