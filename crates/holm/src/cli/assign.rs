@@ -2,7 +2,7 @@
 
 use super::completions::labels;
 use super::moving::{Destination, Moving};
-use super::several::Patience;
+use super::several::WaitArgs;
 use super::{Context, Outcome, connect};
 use clap::Args;
 use holm_api::moves::Assign;
@@ -32,9 +32,8 @@ pub struct AssignArgs {
     /// Make a stash inside of what is not committed, untracked files included
     #[arg(long)]
     stash: bool,
-    /// Do not wait for services to become ready
-    #[arg(long)]
-    no_wait: bool,
+    #[command(flatten)]
+    wait: WaitArgs,
 }
 
 pub fn run(context: &Context, arguments: AssignArgs) -> Outcome {
@@ -55,11 +54,7 @@ pub fn run(context: &Context, arguments: AssignArgs) -> Outcome {
         let tell = moving.progress();
         let (client, id) = (moving.client(), moving.id());
         let moved = client.assign(id, &assign, tell).await?;
-        let patience = match arguments.no_wait {
-            true => Patience::None,
-            false => Patience::Wait,
-        };
-        moving.wait(moved, patience).await
+        moving.wait(moved, arguments.wait.patience()).await
     })?;
     readied.tell(context)
 }

@@ -1,7 +1,7 @@
 //! `holm fork`: a workspace that begins as another one is.
 
 use super::completions::labels;
-use super::several::{self, Patience};
+use super::several::{self, WaitArgs};
 use super::{Context, Outcome};
 use clap::Args;
 use holm_api::workspace::Fork;
@@ -23,16 +23,12 @@ pub struct ForkArgs {
     /// Begin as this snapshot has it
     #[arg(long, value_name = "NAME")]
     at: Option<String>,
-    /// Do not wait for services to become ready
-    #[arg(long)]
-    no_wait: bool,
+    #[command(flatten)]
+    wait: WaitArgs,
 }
 
 pub fn run(context: &Context, arguments: ForkArgs) -> Outcome {
-    let patience = match arguments.no_wait {
-        true => Patience::None,
-        false => Patience::Wait,
-    };
+    let patience = arguments.wait.patience();
     let fork = Fork {
         label: arguments.label,
         at: arguments.at,

@@ -1,7 +1,7 @@
 //! `holm reset`: back to the beginning, or to a snapshot.
 
 use super::completions::labels;
-use super::several::{self, Patience};
+use super::several::{self, WaitArgs};
 use super::{Context, Outcome};
 use clap::Args;
 use holm_api::workspace::Reset;
@@ -27,16 +27,12 @@ pub struct ResetArgs {
     /// Even with unsaved work; a snapshot keeps it
     #[arg(long)]
     force: bool,
-    /// Do not wait for services to become ready
-    #[arg(long)]
-    no_wait: bool,
+    #[command(flatten)]
+    wait: WaitArgs,
 }
 
 pub fn run(context: &Context, arguments: ResetArgs) -> Outcome {
-    let patience = match arguments.no_wait {
-        true => Patience::None,
-        false => Patience::Wait,
-    };
+    let patience = arguments.wait.patience();
     let reset = Reset {
         volume: arguments.volume,
         at: arguments.at,

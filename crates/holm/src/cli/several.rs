@@ -6,6 +6,7 @@
 use super::output::{FAINT, GOOD, printable};
 use super::ready::{self, Readied};
 use super::{Context, Outcome, connect, exit_code, resolve};
+use clap::Args;
 use futures_util::future::join_all;
 use holm_api::client::Client;
 use holm_api::workspace::{Workspace, WorkspaceList};
@@ -25,6 +26,23 @@ pub enum Among {
 pub enum Patience {
     Wait,
     None,
+}
+
+/// Of every command that starts services.
+#[derive(Debug, Args)]
+pub struct WaitArgs {
+    /// Do not wait for services to become ready
+    #[arg(long)]
+    no_wait: bool,
+}
+
+impl WaitArgs {
+    pub fn patience(&self) -> Patience {
+        match self.no_wait {
+            true => Patience::None,
+            false => Patience::Wait,
+        }
+    }
 }
 
 /// Does `operation` to every workspace in `typed` and says `done` of each.

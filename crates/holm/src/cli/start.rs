@@ -1,7 +1,7 @@
 //! `holm start`: processes of stopped workspaces begin again.
 
 use super::completions::labels;
-use super::several::{self, Patience};
+use super::several::{self, WaitArgs};
 use super::{Context, Outcome};
 use clap::Args;
 
@@ -15,16 +15,12 @@ pub struct StartArgs {
     /// Labels, project/label, ids or beginnings of ids
     #[arg(value_name = "WS", required = true, add = labels())]
     workspaces: Vec<String>,
-    /// Do not wait for services to become ready
-    #[arg(long)]
-    no_wait: bool,
+    #[command(flatten)]
+    wait: WaitArgs,
 }
 
 pub fn run(context: &Context, arguments: StartArgs) -> Outcome {
-    let patience = match arguments.no_wait {
-        true => Patience::None,
-        false => Patience::Wait,
-    };
+    let patience = arguments.wait.patience();
     several::start_each(
         context,
         &arguments.workspaces,

@@ -2,7 +2,7 @@
 
 use super::completions::labels;
 use super::moving::{Destination, Moving};
-use super::several::Patience;
+use super::several::WaitArgs;
 use super::{Context, Outcome, connect};
 use clap::Args;
 use holm_api::moves::Sync;
@@ -18,9 +18,8 @@ pub struct SyncArgs {
     /// A label, project/label, an id or the beginning of an id
     #[arg(value_name = "WS", add = labels())]
     workspace: String,
-    /// Do not wait for services to become ready
-    #[arg(long)]
-    no_wait: bool,
+    #[command(flatten)]
+    wait: WaitArgs,
 }
 
 pub fn run(context: &Context, arguments: SyncArgs) -> Outcome {
@@ -40,11 +39,7 @@ pub fn run(context: &Context, arguments: SyncArgs) -> Outcome {
         let tell = moving.progress();
         let (client, id) = (moving.client(), moving.id());
         let moved = client.sync(id, &sync, tell).await?;
-        let patience = match arguments.no_wait {
-            true => Patience::None,
-            false => Patience::Wait,
-        };
-        moving.wait(moved, patience).await
+        moving.wait(moved, arguments.wait.patience()).await
     })?;
     readied.tell(context)
 }
