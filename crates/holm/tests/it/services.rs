@@ -454,19 +454,13 @@ fn a_reload_starts_what_is_new_ends_what_is_gone_and_restarts_what_changed() {
     assert!(nothing.contains("Nothing has changed"), "{nothing}");
     let next = [loud("same", "1"), loud("other", "2"), loud("fresh", "1")].concat();
     let path = format!("{}/holm.toml", repository.path.display());
-    island
-        .holm(&[
-            "exec",
-            "x",
-            "--",
-            "sh",
-            "-c",
-            "printf %s \"$2\" > \"$1\"",
-            "sh",
-            &path,
-            &next,
-        ])
-        .ok();
+    let configure = |text: &str| {
+        let script = "printf %s \"$2\" > \"$1\"";
+        island
+            .inside("x", &["sh", "-c", script, "sh", &path, text])
+            .ok();
+    };
+    configure(&next);
     let reloaded = island.holm(&["reload", "x", "--json"]).json();
     assert_eq!(
         reloaded["changes"],
@@ -509,19 +503,7 @@ fn a_reload_starts_what_is_new_ends_what_is_gone_and_restarts_what_changed() {
         .ok();
     island.holm(&["reload", "x"]).ok();
     assert_eq!(show(&island)["services"], serde_json::json!([]));
-    island
-        .holm(&[
-            "exec",
-            "x",
-            "--",
-            "sh",
-            "-c",
-            "printf %s \"$2\" > \"$1\"",
-            "sh",
-            &path,
-            &loud("first", "1"),
-        ])
-        .ok();
+    configure(&loud("first", "1"));
     island.holm(&["reload", "x"]).ok();
     assert_eq!(state(&island, "first"), "ready");
 }
