@@ -83,6 +83,12 @@ id!(
     'p',
     "a project id"
 );
+id!(
+    /// The identity of one run of an agent or command.
+    RunId,
+    'r',
+    "a run id"
+);
 
 /// Whether `text` looks like an id of the kind that starts with `prefix`.
 pub(crate) fn has_id_shape(text: &str, prefix: char) -> bool {
