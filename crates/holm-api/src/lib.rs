@@ -18,6 +18,7 @@ pub mod port;
 pub mod project;
 pub mod reload;
 pub mod service;
+pub mod session;
 pub mod work;
 pub mod workspace;
 

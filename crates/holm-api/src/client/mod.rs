@@ -14,6 +14,7 @@ mod moves;
 mod receive_pack;
 mod routes;
 mod service;
+mod session;
 mod socket;
 mod transport;
 mod work;
@@ -26,6 +27,7 @@ pub use files::{FileDeletion, FileRange, FileSearch, FileWrite};
 pub use receive_pack::PackSocket;
 pub use routes::Removal;
 pub use service::{Follow, Following, LogQuery};
+pub use session::{AttachEvent, AttachReceiver, AttachSender, AttachSocket};
 
 use holm_core::Fault;
 use std::path::{Path, PathBuf};
