@@ -19,6 +19,7 @@ pub mod project;
 pub mod reload;
 pub mod run;
 pub mod service;
+pub mod session;
 pub mod work;
 pub mod workspace;
 

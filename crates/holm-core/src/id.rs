@@ -90,6 +90,13 @@ id!(
     "a run id"
 );
 
+id!(
+    /// The identity of one session.
+    SessionId,
+    's',
+    "a session id"
+);
+
 /// Whether `text` looks like an id of the kind that starts with `prefix`.
 pub(crate) fn has_id_shape(text: &str, prefix: char) -> bool {
     text.len() == RANDOM_LEN + 1

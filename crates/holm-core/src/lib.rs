@@ -21,6 +21,7 @@ pub mod plan;
 pub mod reference;
 pub mod route;
 pub mod service;
+pub mod session;
 pub mod side;
 pub mod state;
 pub mod toolchain;
@@ -29,7 +30,7 @@ pub mod tree_path;
 pub mod trust;
 
 pub use fault::{Code, Fault, Kind};
-pub use id::{ProjectId, RunId, WorkspaceId};
+pub use id::{ProjectId, RunId, SessionId, WorkspaceId};
 pub use label::{Label, ProjectName};
 pub use reference::WorkspaceRef;
 pub use side::{Guest, Host};
