@@ -8,6 +8,7 @@ pub mod admission;
 pub mod agents;
 pub mod concern;
 pub mod config;
+pub mod database;
 pub mod detect;
 pub mod egress;
 pub mod fault;

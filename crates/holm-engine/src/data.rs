@@ -196,6 +196,7 @@ fn forked(record: &WorkspaceRecord, at: Option<&str>) -> Result<WorkspaceSpec, F
         limits: record.spec.limits.clone(),
         network: record.spec.network.clone(),
         nested: record.spec.nested,
+        siblings: record.spec.siblings,
         protected_paths: record.spec.protected_paths.clone(),
         brought: Brought::default(),
         volumes: volumes.collect(),

@@ -58,9 +58,21 @@ pub struct WorkspaceSpec {
     pub origin: Option<Origin>,
     #[serde(default)]
     pub snapshots: Vec<Snapshot>,
+    /// Whether it sees the trees of other workspaces of the project, and they its own.
+    #[serde(default)]
+    pub siblings: Siblings,
     /// On its way to another commit; kept until everything that belongs to that is done.
     #[serde(default)]
     pub moving: Option<Move>,
+}
+
+/// `isolation` of `[project]`: both sides have to show, or neither sees anything.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Siblings {
+    #[default]
+    Hidden,
+    Shown,
 }
 
 /// Where the first content of a tree and of volumes is copied from.

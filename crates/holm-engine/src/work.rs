@@ -147,10 +147,21 @@ impl<D: Driver, S: Store> Engine<D, S> {
     pub async fn capture(
         &self,
         id: &WorkspaceId,
-        (message, depth): (Option<String>, Depth),
+        asked: (Option<String>, Depth),
         progress: Progress,
     ) -> Result<Captured, Fault> {
         let spec = self.work_of(id).await?;
+        self.capture_of(id, &spec, asked, progress).await
+    }
+
+    /// The same of one that runs.
+    pub(crate) async fn capture_of(
+        &self,
+        id: &WorkspaceId,
+        spec: &WorkspaceSpec,
+        (message, depth): (Option<String>, Depth),
+        progress: Progress,
+    ) -> Result<Captured, Fault> {
         let start = spec.code.commit.clone().unwrap_or_default();
         let message = message.unwrap_or_default().into_bytes();
         let mut argv: Vec<Vec<u8>> = ["sh", "-c", CAPTURE, "capture"]
@@ -161,7 +172,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
         let question = Question {
             what: "add",
             argv,
-            env: identity(&spec),
+            env: identity(spec),
         };
         let (mut done, mut is_counting) = (0, true);
         let answer = ask(&self.inner.driver, id, question, |piece, kept| {

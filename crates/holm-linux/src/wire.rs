@@ -86,6 +86,9 @@ pub struct LaunchPlan {
     /// The machine's own addresses; the keeper looks.
     #[serde(default)]
     pub machine: Vec<IpAddr>,
+    /// The directory of siblings' trees on the host, if they are shown.
+    #[serde(default)]
+    pub siblings: Option<PathBuf>,
     /// What `holm here` says, but for what changes.
     pub here: serde_json::Value,
     /// Defences that a test switched off to show what they hold back.

@@ -480,6 +480,7 @@ pub fn new(project: &ProjectRecord, label: Option<&str>) -> NewWorkspace {
             generation: 0,
             origin: None,
             snapshots: Vec::new(),
+            siblings: holm_engine::spec::Siblings::default(),
             moving: None,
         },
     }

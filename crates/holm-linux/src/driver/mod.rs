@@ -10,6 +10,7 @@ mod exec;
 mod files;
 mod freeze;
 mod halt;
+mod here;
 mod keeper;
 mod launch;
 mod layer;
@@ -21,6 +22,7 @@ mod reap;
 mod remove;
 mod seed;
 mod services;
+mod siblings;
 mod snapshot;
 pub(crate) mod unpack;
 #[cfg(test)]
@@ -53,6 +55,7 @@ pub use bring::BroughtTree;
 pub use disk::{DiskUsage, RepositoryUsage, WorkspaceUsage};
 pub(crate) use files::make_directories;
 pub use remove::{remove_at, remove_tree};
+pub use siblings::Piece;
 
 /// Workspaces of namespaces and overlayfs.
 pub struct LinuxDriver {

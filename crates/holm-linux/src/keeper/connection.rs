@@ -1,7 +1,7 @@
 //! One request on the control socket. The daemon's user and root may ask, nobody else.
 
 use super::kept::Return;
-use super::{data, exec, inward, listening, registry::Registry};
+use super::{data, exec, here, inward, listening, registry::Registry};
 use crate::wire::{Answer, CodeSeen, Op, Request, ServiceWish, control_frame, read_control};
 use holm_engine::service::Services;
 use holm_engine::spec::{Egress, Service};
@@ -59,6 +59,7 @@ fn answer(mut stream: UnixStream, registry: &Registry) -> io::Result<()> {
         Op::Status => say(&stream, &Answer::Status(Box::new(registry.status()))),
         Op::Relabel { label } => {
             registry.relabel(label);
+            here::write(registry);
             say(&stream, &Answer::Done)
         }
         Op::Stop { grace_ms } => {
@@ -70,6 +71,7 @@ fn answer(mut stream: UnixStream, registry: &Registry) -> io::Result<()> {
         Op::WatchPorts => listening::watch(&stream, registry),
         Op::TellPorts(ports) => {
             registry.tell_ports(ports);
+            here::write(registry);
             say(&stream, &Answer::Done)
         }
         Op::Resume(resume) => match registry.doors.bring(Return { stream, resume }) {
@@ -123,6 +125,7 @@ fn heard(stream: &mut UnixStream) -> io::Result<Option<Request>> {
 
 fn reacted(registry: &Registry, wishes: Vec<(String, ServiceWish)>, code: CodeSeen) -> Answer {
     registry.tell_code(code);
+    here::write(registry);
     match registry.services() {
         Some(services) => services.react(wishes),
         None => Answer::Refused("it is not started yet".to_owned()),
@@ -138,14 +141,23 @@ fn wished(registry: &Registry, name: &str, wish: ServiceWish) -> Answer {
 
 fn other_rules(registry: &Registry, egress: &Egress) -> Answer {
     match registry.outside().set_egress(egress) {
-        Ok(()) => Answer::Done,
+        Ok(()) => {
+            registry.tell_egress(egress.clone());
+            here::write(registry);
+            Answer::Done
+        }
         Err(error) => Answer::Refused(format!("the rules cannot be changed: {error}")),
     }
 }
 
 fn redeclared(registry: &Registry, declared: Vec<Service>) -> Answer {
     match registry.services() {
-        Some(services) => services.declare(declared),
+        Some(services) => {
+            registry.tell_declared(declared.clone());
+            let answer = services.declare(declared);
+            here::write(registry);
+            answer
+        }
         None => not_yet(),
     }
 }

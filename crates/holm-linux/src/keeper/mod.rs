@@ -9,6 +9,7 @@ mod culprit;
 mod data;
 mod exec;
 mod guest;
+mod here;
 mod inward;
 mod isolation;
 mod kept;
@@ -214,6 +215,7 @@ fn start(
         .step(Part::Other, "finish interrupted moves")?;
     limits::watch_disk(&registry, directories).step(Part::Other, "watch the disk")?;
     services::start(&registry, directories).step(Part::Other, "start the services")?;
+    here::write(&registry);
     Ok(Keeper {
         directories: directories.clone(),
         registry,

@@ -10,6 +10,7 @@ use crate::process::{self, Standstill};
 use crate::wire::{CodeSeen, FromInit, LaunchPlan, Spawn, Status, ToInit};
 use holm_engine::Isolation;
 use holm_engine::driver::ToldPort;
+use holm_engine::spec::{Egress, Service};
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, PipeWriter, Write};
@@ -54,6 +55,9 @@ struct State {
     /// Where the tree was moved to since the start.
     code: Option<CodeSeen>,
     ports: Vec<ToldPort>,
+    /// Where the gateway may go, and which services there are, if that changed since the start.
+    egress: Option<Egress>,
+    declared: Option<Vec<Service>>,
     starting: HashMap<u64, Starting>,
     running: HashMap<i32, Running>,
     /// Nobody inside is left but init.
@@ -217,6 +221,25 @@ impl Registry {
 
     pub fn tell_ports(&self, ports: Vec<ToldPort>) {
         self.state().ports = ports;
+    }
+
+    pub fn tell_egress(&self, egress: Egress) {
+        self.state().egress = Some(egress);
+    }
+
+    pub fn egress(&self) -> Egress {
+        let told = self.state().egress.clone();
+        told.unwrap_or_else(|| self.plan.network.egress.clone())
+    }
+
+    pub fn tell_declared(&self, services: Vec<Service>) {
+        self.state().declared = Some(services);
+    }
+
+    /// The services as the configuration has them.
+    pub fn declared(&self) -> Vec<Service> {
+        let told = self.state().declared.clone();
+        told.unwrap_or_else(|| self.plan.services.clone())
     }
 
     pub fn isolation(&self) -> &Isolation {

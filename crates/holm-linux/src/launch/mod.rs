@@ -42,6 +42,9 @@ pub const INIT_NAME: &str = "holm-init";
 /// Where the program itself is inside.
 pub const PROGRAM: &str = "/run/holm/bin/holm";
 
+/// Where the trees of siblings are inside.
+pub const SIBLINGS: &str = "/workspaces";
+
 /// Makes the workspace and starts its init. The caller must have one thread only.
 pub fn start(plan: &LaunchPlan, group: Option<&Group>) -> Result<Launched, LaunchFailure> {
     let (link, link_inside) = UnixStream::pair().step(Part::Other, "make the link to init")?;
@@ -125,6 +128,7 @@ fn become_init(
     tree::mount(&root, plan)?;
     root.mount_caches(plan)?;
     root.mount_volumes(plan)?;
+    root.show_siblings(plan)?;
     proc::mount(&root, plan)?;
     root.freeze()?;
     root.enter()?;

@@ -88,6 +88,7 @@ fn launch(
         network: Default::default(),
         machine: Vec::new(),
         services: Vec::new(),
+        siblings: None,
         here: serde_json::Value::Null,
         without: Vec::new(),
     };

@@ -92,6 +92,7 @@ pub fn workspace(project: &ProjectRecord, label: &str) -> WorkspaceRecord {
         generation: 0,
         origin: None,
         snapshots: Vec::new(),
+        siblings: holm_engine::spec::Siblings::default(),
         moving: None,
     };
     WorkspaceRecord {

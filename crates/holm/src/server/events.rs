@@ -90,6 +90,11 @@ impl Events {
         }
     }
 
+    /// Changes whenever something happened.
+    pub fn news(&self) -> watch::Receiver<u64> {
+        self.told.subscribe()
+    }
+
     /// An event that cannot be stored is in the log only: what happened does not depend on it.
     pub async fn tell(&self, workspace: &WorkspaceId, kind: &str, detail: Value) {
         let text = detail.to_string();

@@ -15,7 +15,7 @@ use holm_core::config::{EgressMode, ProjectConfig, Word, display_size};
 use holm_core::{Code, Fault, ProjectId, WorkspaceId, trust};
 use holm_engine::Stopped;
 use holm_engine::exec::{ExecOutput, ExecRequest};
-use holm_engine::spec::{Service, WorkspaceSpec};
+use holm_engine::spec::{Service, Siblings, WorkspaceSpec};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -48,6 +48,7 @@ pub async fn reload(
     next.network = compose::network(&judged.config, &judged.user.egress);
     next.limits = compose::limits(&judged.config.limits, &judged.user.limits);
     next.nested = judged.config.project.nested;
+    next.siblings = compose::siblings(judged.config.project.isolation);
     next.services = declared::services(&judged.config);
     let protected = judged.config.project.protected_paths.iter();
     next.protected_paths = protected.map(ToString::to_string).collect();
@@ -86,6 +87,7 @@ pub async fn reload(
         spec.network = next.network;
         spec.limits = next.limits;
         spec.nested = next.nested;
+        spec.siblings = next.siblings;
         spec.services = next.services;
         spec.protected_paths = next.protected_paths;
     };
@@ -163,6 +165,7 @@ fn is_wider(ask: &trust::Ask, spec: &WorkspaceSpec) -> bool {
             shared.name == name && ask.canonical == same
         }),
         ("project", "nested") => !spec.nested,
+        ("project", "isolation") => spec.siblings == Siblings::Hidden,
         ("project", "protected_paths") => true,
         ("limits", key) => {
             !limit_of(spec, key).is_some_and(|has| ask.canonical.ends_with(&format!("= {has}")))
@@ -228,6 +231,14 @@ fn differences(before: &WorkspaceSpec, after: &WorkspaceSpec) -> (Vec<String>, V
     );
     let nested = |spec: &WorkspaceSpec| vec![spec.nested.to_string()];
     at_start("project.nested", nested(before), nested(after));
+    let isolation = |spec: &WorkspaceSpec| {
+        let word = match spec.siblings {
+            Siblings::Hidden => "workspace",
+            Siblings::Shown => "project",
+        };
+        vec![word.to_owned()]
+    };
+    at_start("project.isolation", isolation(before), isolation(after));
     let limits = |spec: &WorkspaceSpec| {
         let limits = &spec.limits;
         let whole = [

@@ -436,9 +436,13 @@ impl Supervisor {
             }
             state.all_down = all_down;
         });
-        if is_new && let Err(error) = self.write_down(&told) {
+        if !is_new {
+            return;
+        }
+        if let Err(error) = self.write_down(&told) {
             complain!("cannot write down how the services are: {error}");
         }
+        super::here::write(&self.registry);
     }
 
     fn run(&mut self, index: usize, part: Part) {
