@@ -21,6 +21,7 @@ mod gc;
 mod housekeeping;
 mod layers;
 mod listen;
+mod mcp;
 mod moves;
 mod numbers;
 mod projects;
@@ -29,6 +30,7 @@ mod reload;
 mod repositories;
 mod routes;
 mod services;
+mod siblings;
 mod startup;
 mod trees;
 mod trust;
@@ -37,6 +39,7 @@ mod view;
 mod work;
 mod workspaces;
 
+use crate::mcp::http::Servers;
 use crate::paths::Paths;
 use crate::runtime;
 use axum::Router;
@@ -76,6 +79,7 @@ pub struct App {
     uploads: Uploads,
     known_inputs: layers::KnownInputs,
     gauge: numbers::Gauge,
+    mcp: Servers,
     paths: Paths,
     started_at: Timestamp,
     stop: watch::Sender<bool>,
@@ -147,6 +151,7 @@ async fn serve(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
     let serving = axum::serve(listener, service).with_graceful_shutdown(stopped(app.clone()));
     ready();
     housekeeping::begin(&app);
+    siblings::begin(&app);
     tokio::spawn(until_stopped(
         Arc::clone(&app),
         numbers::keep(Arc::clone(&app)),
@@ -264,6 +269,7 @@ fn routes(app: Arc<App>) -> Router {
             holm_api::PREFIX,
             api.merge(moves::routes()).merge(numbers::routes()),
         )
+        .merge(mcp::routes())
         .fallback(failure::no_such_route)
         .method_not_allowed_fallback(failure::no_such_route)
         .with_state(app)
@@ -304,6 +310,7 @@ impl App {
             repositories,
             known_inputs: layers::KnownInputs::default(),
             gauge: numbers::Gauge::default(),
+            mcp: Servers::new(socket(&paths)),
             uploads: Uploads::open(paths.data_dir.join("incoming"))?,
             paths,
             started_at: Timestamp::now(),
