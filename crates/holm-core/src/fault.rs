@@ -96,6 +96,7 @@ codes! {
     NotRunning, "not_running", Refused, "the workspace is stopped and may not be started";
     Busy, "busy", Refused, "another operation on this workspace is under way";
     VolumeTaken, "volume_taken", Refused, "another workspace runs with a volume that one may have at a time";
+    KeyReused, "key_reused", Refused, "the idempotency key stands for another request";
     Refused, "refused", Refused, "the request is not allowed here";
     PortTaken, "port_taken", Refused, "another program holds the port";
     NoBrowser, "no_browser", Failed, "no browser can be started on this machine";
