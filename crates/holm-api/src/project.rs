@@ -34,6 +34,9 @@ pub struct Project {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ProjectList {
     pub projects: Vec<Project>,
+    /// There are more than were asked for: `after` takes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
 }
 
 /// "This repository is here; do you know it, and do you have this commit?"

@@ -251,6 +251,9 @@ pub trait Store: Send + Sync + 'static {
     /// The cursor of the newest event, 0 when there was none.
     fn last_event(&self) -> Result<u64, StoreError>;
 
+    /// Reads and writes, to find out whether that can be done.
+    fn check(&self) -> Result<(), StoreError>;
+
     fn key(&self, key: &RequestKey) -> Result<Option<Keyed>, StoreError>;
 
     /// The key stands for this request from now on, and for nothing that it stood for before.

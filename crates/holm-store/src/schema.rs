@@ -1,10 +1,18 @@
 //! The tables, and the number by which a file says which tables it has.
 
+use crate::database::Trouble;
+use rusqlite::Transaction;
+
 /// `PRAGMA user_version` of files that this program writes.
 pub(crate) const VERSION: i64 = 3;
 
 /// What leads from each version to the next, the first from 1 to 2.
 pub(crate) const MIGRATIONS: &[&str] = &[ROUTES, REQUEST_KEYS];
+
+/// Writes the number that is there already, which changes nothing and takes a write as any other does.
+pub(crate) fn write_version(transaction: &Transaction<'_>) -> Result<(), Trouble> {
+    Ok(transaction.pragma_update(None, "user_version", VERSION)?)
+}
 
 /// What a file without tables gets, before every migration.
 pub(crate) const TABLES: &str = "

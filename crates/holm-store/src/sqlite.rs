@@ -246,6 +246,12 @@ impl Store for SqliteStore {
         self.database.read(events::last)
     }
 
+    fn check(&self) -> Result<(), StoreError> {
+        self.database.read(events::last)?;
+        let database = &self.database;
+        database.write(Light, crate::schema::write_version)
+    }
+
     fn key(&self, key: &RequestKey) -> Result<Option<Keyed>, StoreError> {
         self.database.read(|connection| keys::one(connection, key))
     }

@@ -44,10 +44,14 @@ pub type Used = Arc<dyn Fn(&WorkspaceId) + Send + Sync>;
 /// Says whether another workspace had the site before this one, and remembers this one.
 pub type Generations = Arc<dyn Fn(&str, &WorkspaceId) -> Generation + Send + Sync>;
 
+/// Told the status of every answer.
+pub type Answered = Arc<dyn Fn(u16) + Send + Sync>;
+
 #[derive(Clone)]
 pub struct Hooks {
     pub used: Used,
     pub generations: Generations,
+    pub answered: Answered,
 }
 
 /// How much at a time.
@@ -177,6 +181,9 @@ impl<I: Inside> Front<I> {
             let turn = counted.begin();
             async move {
                 let answer = shared.handle(request, &arrival).await;
+                if let Ok(answer) = &answer {
+                    (shared.hooks.answered)(answer.status().as_u16());
+                }
                 answer.map(|answer| answer.map(|body| body.of(turn)))
             }
         });

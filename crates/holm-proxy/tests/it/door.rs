@@ -75,6 +75,7 @@ impl Door {
         let (here, used) = (Here::default(), Arc::new(AtomicUsize::new(0)));
         let counted = Arc::clone(&used);
         let hooks = Hooks {
+            answered: Arc::new(|_| {}),
             used: Arc::new(move |_| {
                 counted.fetch_add(1, Ordering::Relaxed);
             }),

@@ -2,12 +2,13 @@
 //! the router only together with its description, so the document of the API has them all.
 
 use super::{
-    App, browsers, create, daemon, data, disk, egress, events, exec, failure, files, gc, moves,
-    numbers, openapi, projects, receive_pack, reload, routes, services, trees, trust, uploads,
-    work, workspaces,
+    App, browsers, create, daemon, data, disk, egress, events, exec, failure, files, gc, health,
+    metrics, moves, numbers, openapi, projects, receive_pack, reload, routes, services, trees,
+    trust, uploads, work, workspaces,
 };
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
+use axum::middleware::from_fn_with_state;
 use std::sync::Arc;
 use utoipa_axum::router::OpenApiRouter;
 
@@ -17,7 +18,9 @@ const LARGEST_BODY: usize = 256 << 20;
 /// What answers on the daemon's socket.
 pub fn router(app: Arc<App>) -> Router {
     let (router, _) = described().split_for_parts();
+    let counting = from_fn_with_state(Arc::clone(&app), metrics::count_request);
     router
+        .layer(counting)
         .fallback(failure::no_such_route)
         .method_not_allowed_fallback(failure::no_such_route)
         .with_state(app)
@@ -53,5 +56,8 @@ pub fn described() -> OpenApiRouter<Arc<App>> {
     let groups = groups.into_iter();
     let api = groups.fold(OpenApiRouter::new(), OpenApiRouter::merge);
     let api = api.layer(DefaultBodyLimit::max(LARGEST_BODY));
-    OpenApiRouter::new().nest(holm_api::PREFIX, api)
+    OpenApiRouter::new()
+        .nest(holm_api::PREFIX, api)
+        .merge(health::routes())
+        .merge(metrics::routes())
 }

@@ -7,6 +7,8 @@ use super::compose::Composed;
 use super::failure::{Body, Failure, project_id, workspace_id};
 use super::keyed::IdempotencyKey;
 use super::listen::Peer;
+use super::metrics::CreationEnd;
+use super::uploads::Received;
 use super::workspaces::label;
 use super::{App, failure};
 use axum::body::Body as HttpBody;
@@ -114,7 +116,7 @@ async fn begin(
     let Composed {
         spec,
         received,
-        mut notes,
+        notes,
     } = app.compose(&create, &project).await?;
     let admission = match create.force {
         true => Admission::Force,
@@ -127,8 +129,19 @@ async fn begin(
         owner,
         admission,
         spec,
-        turn: turn.clone(),
+        turn,
     };
+    Ok(lead(app, new, (received, notes), asked))
+}
+
+/// Makes it for as long as somebody takes the answer.
+fn lead(
+    app: Arc<App>,
+    new: NewWorkspace,
+    (received, mut notes): (Vec<Received>, Vec<String>),
+    asked: Instant,
+) -> Response {
+    let turn = new.turn.clone();
     let (progress, heard) = mpsc::unbounded_channel();
     let (begin, begun) = oneshot::channel();
     let creation = async move {
@@ -138,6 +151,13 @@ async fn begin(
         };
         let made = app.engine.create(new, Progress::to(progress), begin).await;
         drop(received);
+        match &made {
+            Ok(Created::New(_)) => app
+                .metrics
+                .count_creation(CreationEnd::Made(asked.elapsed())),
+            Ok(Created::Existing(_)) => {}
+            Err(_) => app.metrics.count_creation(CreationEnd::Failed),
+        }
         let made = match (made, turn.clone()) {
             (Err(fault), Some(turn)) => {
                 app.engine.unanswered(turn).await?;
@@ -163,7 +183,7 @@ async fn begin(
         let line = telling.next().await?;
         Some((Ok::<_, Infallible>(line), telling))
     });
-    Ok(lines(HttpBody::from_stream(events)))
+    lines(HttpBody::from_stream(events))
 }
 
 /// The last line of the answer, which a key keeps.

@@ -5,7 +5,8 @@
 //! addresses stay, and which workspace was last seen at which site, so that browsers forget the one
 //! before it.
 
-use super::routes::{Routes, holder};
+use super::App;
+use super::routes::holder;
 use super::startup::unusable;
 use crate::config;
 use crate::paths::Paths;
@@ -93,18 +94,20 @@ impl Door {
     }
 
     /// Leads to the workspaces of these routes for as long as it is polled.
-    pub async fn serve(self, routes: Routes, data_dir: PathBuf) {
-        let sites = Arc::new(Sites::open(data_dir.join("sites.json")));
+    pub fn serve(self, app: &App) -> impl Future<Output = ()> + use<> {
+        let sites = Arc::new(Sites::open(app.paths.data_dir.join("sites.json")));
+        let (routes, metrics) = (app.routes.clone(), Arc::clone(&app.metrics));
         let traffic = routes.inward().traffic().clone();
         let hooks = Hooks {
             used: Arc::new(move |id| traffic.note(id)),
             generations: Arc::new(move |site, id| sites.generation(site, id)),
+            answered: Arc::new(move |status| metrics.count_at_the_front_door(status)),
         };
         let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let (inward, table) = (routes.inward().clone(), routes.table().clone());
         let limits = Limits::for_files(files);
         let front = Front::new(inward, table, hooks, self.port, limits);
-        front.serve(self.bound.into_listeners()).await;
+        front.serve(self.bound.into_listeners())
     }
 }
 

@@ -19,13 +19,16 @@ mod exec;
 mod failure;
 mod files;
 mod gc;
+mod health;
 mod housekeeping;
 mod keyed;
 mod layers;
 mod listen;
+mod metrics;
 mod moves;
 mod numbers;
 mod openapi;
+mod page;
 mod projects;
 mod receive_pack;
 mod reload;
@@ -45,6 +48,7 @@ use crate::runtime;
 use browsers::Browsers;
 use door::Door;
 use events::Events;
+use health::LastHealth;
 use holm_api::workspace::Workspace;
 use holm_core::Fault;
 use holm_engine::{Engine, MissingObjects, View, WorkspaceSpec};
@@ -52,6 +56,7 @@ use holm_linux::{Layout, LinuxDriver};
 use holm_store::SqliteStore;
 use jiff::Timestamp;
 use listen::{Peer, PeerListener};
+use metrics::Metrics;
 use repositories::Repositories;
 use routes::{Routes, Unheard};
 use std::path::PathBuf;
@@ -76,6 +81,8 @@ pub struct App {
     uploads: Uploads,
     known_inputs: layers::KnownInputs,
     gauge: numbers::Gauge,
+    metrics: Arc<Metrics>,
+    health: LastHealth,
     paths: Paths,
     started_at: Timestamp,
     stop: watch::Sender<bool>,
@@ -121,7 +128,7 @@ async fn serve(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
     );
     app.routes.begin(unheard, app.events.clone()).await?;
     app.resume_browsers().await?;
-    let previews = door.serve(app.routes.clone(), app.paths.data_dir.clone());
+    let previews = door.serve(&app);
     tokio::spawn(until_stopped(Arc::clone(&app), previews));
     let listener = PeerListener::bind(&socket)?;
     match std::fs::remove_file(app.paths.stopped()) {
@@ -148,6 +155,12 @@ async fn serve(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
         Arc::clone(&app),
         numbers::keep(Arc::clone(&app)),
     ));
+    let counting = Arc::clone(&app);
+    tokio::spawn(async move {
+        if let Err(fault) = counting.count().await {
+            tracing::warn!(%fault, "the numbers of /metrics begin when they are asked for");
+        }
+    });
     let out_of_patience = async {
         stopped(Arc::clone(&app)).await;
         tokio::time::sleep(GRACE).await;
@@ -227,6 +240,8 @@ impl App {
             repositories,
             known_inputs: layers::KnownInputs::default(),
             gauge: numbers::Gauge::default(),
+            metrics: Arc::default(),
+            health: LastHealth::default(),
             uploads: Uploads::open(paths.data_dir.join("incoming"))?,
             paths,
             started_at: Timestamp::now(),

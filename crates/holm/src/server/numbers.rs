@@ -202,6 +202,12 @@ impl Gauge {
         course.is_some_and(|course| course.total.past_cpu == History::default())
     }
 
+    /// Of all workspaces, as far as they were measured.
+    pub fn disks(&self) -> u64 {
+        let seen = self.seen();
+        seen.disks.values().map(|disk| disk.bytes).sum()
+    }
+
     fn begin_measuring(&self, id: &WorkspaceId) -> bool {
         let mut seen = self.seen();
         let disk = seen.disks.get(id);

@@ -123,7 +123,10 @@ fn group(path: &str) -> &str {
         ("workspaces" | "names" | "uploads" | "numbers", _) => "workspaces",
         ("projects" | "trust", _) => "projects",
         ("ports" | "checkout", _) => "ports",
-        ("daemon" | "ping" | "doctor" | "disk" | "gc" | "openapi.json", _) => "daemon",
+        (
+            "daemon" | "ping" | "doctor" | "disk" | "gc" | "openapi.json" | "health" | "metrics",
+            _,
+        ) => "daemon",
         (other, _) => other,
     }
 }

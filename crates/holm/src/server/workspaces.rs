@@ -1,7 +1,9 @@
 //! `/workspaces`: everything but making one and running something in it.
 
 use super::App;
-use super::failure::{Answer, Body, Parameters, WorkspaceKey};
+use super::failure::{Answer, Body, Parameters, WorkspaceKey, bad_request};
+use super::metrics::STATES;
+use super::page::{Order, Page};
 use axum::Json;
 use axum::extract::State;
 use holm_api::workspace::{Name, NameList, Rename, Workspace, WorkspaceList};
@@ -27,8 +29,21 @@ pub struct Remove {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct List {
+    /// Those in the trash, instead of the live ones.
     #[serde(default)]
     trash: bool,
+    /// Only of this project: its name or its id.
+    project: Option<String>,
+    /// Only in this state.
+    #[param(pattern = "^(creating|running|stopped|failed|removed)$")]
+    state: Option<String>,
+    /// Only with this label.
+    label: Option<String>,
+    /// At most so many.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<usize>,
+    /// What follows a page: its `next`.
+    after: Option<String>,
 }
 
 pub fn routes() -> OpenApiRouter<Arc<App>> {
@@ -55,21 +70,27 @@ async fn list(
     State(app): State<Arc<App>>,
     Parameters(parameters): Parameters<List>,
 ) -> Answer<WorkspaceList> {
-    let workspaces = match parameters.trash {
-        true => app.trash().await?,
-        false => {
-            let views = app.engine.list().await?;
-            app.routes.settle().await;
-            let specs = views.iter().map(|view| Arc::clone(&view.record.spec));
-            let specs = specs.collect();
-            let views = views.into_iter().map(|view| app.with_ports(view));
-            let mut workspaces: Vec<_> = views.collect();
-            app.measure_volumes(specs, &mut workspaces).await;
-            workspaces
+    let page = Page::new(parameters.limit, parameters.after.clone())?;
+    let state = parameters.state.as_deref();
+    if !state.is_none_or(|state| STATES.contains(&state)) {
+        let why = format!("`state` is not one of {}", STATES.join(", "));
+        return Err(bad_request(&why));
+    }
+    let (workspaces, next) = match parameters.trash {
+        true => {
+            let mut workspaces = app.trash().await?;
+            workspaces.retain(|workspace| parameters.wants(workspace));
+            let next = page.cut(&mut workspaces, Order::Falling, |workspace| {
+                let removed_at = workspace.removed_at.as_deref().unwrap_or_default();
+                format!("{removed_at}.{}", workspace.id)
+            });
+            (workspaces, next)
         }
+        false => app.live(&parameters, &page).await?,
     };
     Ok(Json(WorkspaceList {
         workspaces,
+        next,
         notes: app.shortage().await?.into_iter().collect(),
     }))
 }
@@ -223,6 +244,46 @@ async fn cancel(
 ) -> Answer<serde_json::Value> {
     app.engine.cancel(&id).await?;
     Ok(Json(serde_json::json!({})))
+}
+
+// === impl List ===
+
+impl List {
+    fn wants(&self, workspace: &Workspace) -> bool {
+        let is = |wanted: &Option<String>, found: &str| {
+            wanted.as_deref().is_none_or(|wanted| wanted == found)
+        };
+        let is_of_project =
+            is(&self.project, &workspace.project) || is(&self.project, &workspace.project_id);
+        is_of_project && is(&self.state, &workspace.state) && is(&self.label, &workspace.label)
+    }
+}
+
+// === impl App ===
+
+impl App {
+    /// What is wanted of the live ones, and where the next page begins.
+    async fn live(
+        &self,
+        list: &List,
+        page: &Page,
+    ) -> Result<(Vec<Workspace>, Option<String>), Fault> {
+        let views = self.engine.list().await?;
+        self.routes.settle().await;
+        let views = views.into_iter().map(|view| {
+            let spec = Arc::clone(&view.record.spec);
+            (self.with_ports(view), spec)
+        });
+        let mut found: Vec<_> = views
+            .filter(|(workspace, _)| list.wants(workspace))
+            .collect();
+        let next = page.cut(&mut found, Order::Rising, |(workspace, _)| {
+            format!("{}.{}", workspace.created_at, workspace.id)
+        });
+        let (mut workspaces, specs): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+        self.measure_volumes(specs, &mut workspaces).await;
+        Ok((workspaces, next))
+    }
 }
 
 /// Reads a label that somebody typed.
