@@ -73,7 +73,8 @@ impl Island {
              content-length: {length}\r\n{headers}\r\n"
         );
         stream.write_all(head.as_bytes()).unwrap();
-        stream.write_all(part).unwrap();
+        // Who is refused early does not read the rest.
+        let _ = stream.write_all(part);
         stream
     }
 
