@@ -29,6 +29,7 @@ pub fn check<S: Store>(fresh: impl Fn() -> S) {
     canonical_ports_change_together(&fresh());
     events_are_kept_in_order_and_not_for_ever(&fresh());
     what_is_not_there_is_said(&fresh());
+    crate::access::check(fresh);
 }
 
 pub fn at(millisecond: i64) -> Timestamp {

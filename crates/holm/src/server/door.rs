@@ -99,6 +99,7 @@ impl Door {
         let hooks = Hooks {
             used: Arc::new(move |id| traffic.note(id)),
             generations: Arc::new(move |site, id| sites.generation(site, id)),
+            daemon: None,
         };
         let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let (inward, table) = (routes.inward().clone(), routes.table().clone());
