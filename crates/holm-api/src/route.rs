@@ -169,13 +169,20 @@ mod tests {
             assert_eq!(Route::find(route.method, &path), Some(route));
         }
         for (number, route) in OUTSIDE.iter().enumerate() {
-            assert_eq!(Route::find(route.method, route.path), Some(&OUTSIDE[number]));
+            assert_eq!(
+                Route::find(route.method, route.path),
+                Some(&OUTSIDE[number])
+            );
         }
         assert_eq!(Route::find("GET", "/workspaces"), None);
         assert_eq!(Route::find("PUT", "/api/v1/workspaces"), None);
         let list = Route::find("HEAD", "/api/v1/workspaces").unwrap();
         assert!(!list.changes());
-        assert!(Route::find("GET", "/api/v1/workspaces/{id}/exec").unwrap().changes());
+        assert!(
+            Route::find("GET", "/api/v1/workspaces/{id}/exec")
+                .unwrap()
+                .changes()
+        );
     }
 
     /// A workspace's own right is about the workspace in the path, so there has to be one.

@@ -49,10 +49,7 @@ impl Client {
     }
 
     /// As [`Client::connect`], saying first who asks, where the socket wants to hear it.
-    pub async fn connect_as(
-        socket: impl Into<PathBuf>,
-        greeting: Vec<u8>,
-    ) -> Result<Self, Fault> {
+    pub async fn connect_as(socket: impl Into<PathBuf>, greeting: Vec<u8>) -> Result<Self, Fault> {
         let transport = Transport::connect(socket.into(), greeting).await?;
         Ok(Self {
             transport: Arc::new(transport),

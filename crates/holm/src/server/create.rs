@@ -3,13 +3,13 @@
 //! The answer's body owns the creation. When the client goes away the body is dropped, and with it
 //! the creation is cancelled and undone.
 
+use super::caller::Caller;
 use super::compose::Composed;
 use super::failure::{Body, Failure, project_id};
-use super::listen::Peer;
 use super::workspaces::label;
 use super::{App, failure};
 use axum::body::Body as HttpBody;
-use axum::extract::{ConnectInfo, State};
+use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -41,7 +41,7 @@ struct Telling {
 
 pub async fn create(
     State(app): State<Arc<App>>,
-    ConnectInfo(peer): ConnectInfo<Peer>,
+    caller: Caller,
     Body(create): Body<CreateWorkspace>,
 ) -> Result<Response, Failure> {
     let asked = Instant::now();
@@ -75,7 +75,7 @@ pub async fn create(
         project_id: id,
         label,
         reuse,
-        owner: peer.name(),
+        owner: caller.owner(),
         admission,
         spec,
     };

@@ -5,13 +5,17 @@
 //! addresses stay, and which workspace was last seen at which site, so that browsers forget the one
 //! before it.
 
+use super::caller::Way;
+use super::guests;
 use super::routes::{Routes, holder};
 use super::startup::unusable;
 use crate::config;
 use crate::paths::Paths;
+use axum::Router;
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_proxy::forward::{Bound, bind};
-use holm_proxy::front::{Front, Generation, Hooks, Limits};
+use holm_proxy::front::{BodyError, Daemon, Front, Generation, Hooks, Limits};
+use http_body_util::BodyExt;
 use rustix::process::{Resource, getrlimit};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -93,20 +97,36 @@ impl Door {
     }
 
     /// Leads to the workspaces of these routes for as long as it is polled.
-    pub async fn serve(self, routes: Routes, data_dir: PathBuf) {
+    pub fn serve(
+        self,
+        routes: Routes,
+        data_dir: PathBuf,
+        api: &Router,
+    ) -> impl Future<Output = ()> + use<> {
         let sites = Arc::new(Sites::open(data_dir.join("sites.json")));
         let traffic = routes.inward().traffic().clone();
         let hooks = Hooks {
             used: Arc::new(move |id| traffic.note(id)),
             generations: Arc::new(move |site, id| sites.generation(site, id)),
-            daemon: None,
+            daemon: Some(daemon(api.clone())),
         };
         let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let (inward, table) = (routes.inward().clone(), routes.table().clone());
         let limits = Limits::for_files(files);
         let front = Front::new(inward, table, hooks, self.port, limits);
-        front.serve(self.bound.into_listeners()).await;
+        front.serve(self.bound.into_listeners())
     }
+}
+
+/// The API, as the front door asks it.
+fn daemon(api: Router) -> Daemon {
+    Arc::new(move |request, sever| {
+        let answer = guests::answer(api.clone(), Way::Door(sever), request);
+        Box::pin(async move {
+            let answer = answer.await.unwrap_or_else(|never| match never {});
+            answer.map(|body| body.map_err(BodyError::from).boxed_unsync())
+        })
+    })
 }
 
 /// The port of `HOLM_PORT` or of the settings.

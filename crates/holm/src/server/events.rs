@@ -4,6 +4,7 @@
 //! pace: a slow reader costs nothing, and one that is so slow that events are gone is told how many
 //! it missed and let go.
 
+use super::caller::Caller;
 use super::failure::{Failure, Parameters};
 use super::{App, LinuxEngine, view};
 use axum::body::Body as HttpBody;
@@ -44,6 +45,7 @@ const BATCH: usize = 256;
 
 pub async fn events(
     State(app): State<Arc<App>>,
+    caller: Caller,
     Parameters(from): Parameters<From>,
 ) -> Result<Response, Failure> {
     let after = match (from.after, from.follow) {
@@ -57,6 +59,7 @@ pub async fn events(
         after,
         is_from_the_start: from.after.is_none_or(|after| after == 0),
         follow: from.follow,
+        caller,
         stop: app.stop.subscribe(),
         is_over: false,
     };
@@ -76,6 +79,8 @@ struct Reading {
     /// What is gone before the first event was not missed.
     is_from_the_start: bool,
     follow: bool,
+    /// Hears only what is about what it may see.
+    caller: Caller,
     stop: watch::Receiver<bool>,
     is_over: bool,
 }
@@ -126,8 +131,15 @@ impl Reading {
                 }
                 self.is_from_the_start = false;
                 self.after = found.last().map_or(self.after, |last| last.cursor);
-                let lines = found.into_iter().map(told).map(|event| line(&event));
-                return Some(Bytes::from(lines.collect::<Vec<_>>().concat()));
+                let caller = &self.caller;
+                let seen = found
+                    .into_iter()
+                    .filter(|record| caller.sees(&record.event.workspace));
+                let lines: Vec<_> = seen.map(told).map(|event| line(&event)).collect();
+                if lines.is_empty() {
+                    continue;
+                }
+                return Some(Bytes::from(lines.concat()));
             }
             if !self.follow {
                 return None;

@@ -4,9 +4,13 @@
 //! means, workspaces go on, and the next one finds them. One file per group of routes; every route
 //! is documented in `holm-api`.
 
+mod audit;
+mod bounds;
 mod browsers;
+mod caller;
 mod compose;
 mod create;
+mod cuts;
 mod daemon;
 mod data;
 mod declared;
@@ -17,7 +21,9 @@ mod events;
 mod exec;
 mod failure;
 mod files;
+mod gate;
 mod gc;
+mod guests;
 mod housekeeping;
 mod layers;
 mod listen;
@@ -30,6 +36,7 @@ mod repositories;
 mod routes;
 mod services;
 mod startup;
+mod tokens;
 mod trees;
 mod trust;
 mod uploads;
@@ -39,9 +46,10 @@ mod workspaces;
 
 use crate::paths::Paths;
 use crate::runtime;
-use axum::Router;
+use audit::Audit;
 use axum::extract::DefaultBodyLimit;
 use axum::routing::{delete, get, post};
+use axum::{Router, middleware};
 use browsers::Browsers;
 use door::Door;
 use events::Events;
@@ -57,6 +65,7 @@ use routes::{Routes, Unheard};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokens::Tokens;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -76,6 +85,8 @@ pub struct App {
     uploads: Uploads,
     known_inputs: layers::KnownInputs,
     gauge: numbers::Gauge,
+    tokens: Tokens,
+    audit: Audit,
     paths: Paths,
     started_at: Timestamp,
     stop: watch::Sender<bool>,
@@ -124,8 +135,18 @@ async fn serve(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
     );
     app.routes.begin(unheard, app.events.clone()).await?;
     app.resume_browsers().await?;
-    let previews = door.serve(app.routes.clone(), app.paths.data_dir.clone());
-    tokio::spawn(until_stopped(Arc::clone(&app), previews));
+    app.tokens.load().await?;
+    let router = routes(Arc::clone(&app));
+    let front = door.serve(app.routes.clone(), app.paths.data_dir.clone(), &router);
+    let callers = guests::serve(
+        Arc::clone(&app),
+        guests::bind(&app.layout())?,
+        router.clone(),
+    );
+    tokio::spawn(until_stopped(Arc::clone(&app), front));
+    tokio::spawn(until_stopped(Arc::clone(&app), callers));
+    tokio::spawn(until_stopped(Arc::clone(&app), app.tokens.clone().watch()));
+    tokio::spawn(until_stopped(Arc::clone(&app), app.audit.clone().watch()));
     let listener = PeerListener::bind(&socket)?;
     match std::fs::remove_file(app.paths.stopped()) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -143,7 +164,7 @@ async fn serve(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
             app.stop.send_replace(true);
         });
     }
-    let service = routes(Arc::clone(&app)).into_make_service_with_connect_info::<Peer>();
+    let service = router.into_make_service_with_connect_info::<Peer>();
     let serving = axum::serve(listener, service).with_graceful_shutdown(stopped(app.clone()));
     ready();
     housekeeping::begin(&app);
@@ -174,6 +195,13 @@ async fn serve(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
     }
     tracing::info!("the daemon ends");
     Ok(())
+}
+
+fn layout(paths: &Paths) -> Layout {
+    Layout {
+        data_dir: paths.data_dir.clone(),
+        run_dir: paths.run_dir.clone(),
+    }
 }
 
 /// Where clients find the daemon.
@@ -262,10 +290,14 @@ fn routes(app: Arc<App>) -> Router {
     Router::new()
         .nest(
             holm_api::PREFIX,
-            api.merge(moves::routes()).merge(numbers::routes()),
+            api.merge(moves::routes())
+                .merge(numbers::routes())
+                .merge(tokens::routes())
+                .merge(audit::routes()),
         )
-        .fallback(failure::no_such_route)
-        .method_not_allowed_fallback(failure::no_such_route)
+        .fallback(failure::not_found)
+        .method_not_allowed_fallback(failure::not_found)
+        .layer(middleware::from_fn_with_state(Arc::clone(&app), gate::gate))
         .with_state(app)
 }
 
@@ -285,10 +317,7 @@ fn log_to(path: &std::path::Path) -> Result<(), Fault> {
 impl App {
     fn open(paths: Paths) -> Result<(Self, Unheard), Fault> {
         let store = SqliteStore::open(&paths.data_dir.join("holm.db"))?;
-        let layout = Layout {
-            data_dir: paths.data_dir.clone(),
-            run_dir: paths.run_dir.clone(),
-        };
+        let layout = layout(&paths);
         let repositories = Repositories::new(layout.clone());
         let driver = LinuxDriver::new(layout)?;
         let asked = repositories.clone();
@@ -299,12 +328,14 @@ impl App {
         let app = Self {
             events: Events::new(engine.clone()),
             routes,
-            engine,
             browsers: Browsers::new(&paths.data_dir),
             repositories,
             known_inputs: layers::KnownInputs::default(),
             gauge: numbers::Gauge::default(),
+            tokens: Tokens::new(&engine, &paths.data_dir),
+            audit: Audit::new(&engine),
             uploads: Uploads::open(paths.data_dir.join("incoming"))?,
+            engine,
             paths,
             started_at: Timestamp::now(),
             stop: watch::channel(false).0,
@@ -346,6 +377,10 @@ impl App {
             workspace.ports = ports;
         }
         workspace
+    }
+
+    fn layout(&self) -> Layout {
+        layout(&self.paths)
     }
 
     fn home(&self) -> PathBuf {

@@ -1,6 +1,7 @@
 //! `/workspaces`: everything but making one and running something in it.
 
 use super::App;
+use super::caller::Caller;
 use super::failure::{Answer, Body, Parameters, WorkspaceKey};
 use axum::Json;
 use axum::extract::State;
@@ -28,12 +29,16 @@ pub struct List {
 
 pub async fn list(
     State(app): State<Arc<App>>,
+    caller: Caller,
     Parameters(parameters): Parameters<List>,
 ) -> Answer<WorkspaceList> {
     let workspaces = match parameters.trash {
+        // A workspace that asks is not in the trash.
+        true if caller.is_guest() => Vec::new(),
         true => app.trash().await?,
         false => {
-            let views = app.engine.list().await?;
+            let mut views = app.engine.list().await?;
+            views.retain(|view| caller.sees(&view.record.id));
             app.routes.settle().await;
             let specs = views.iter().map(|view| Arc::clone(&view.record.spec));
             let specs = specs.collect();
@@ -43,14 +48,29 @@ pub async fn list(
             workspaces
         }
     };
+    if let Caller::Workspace(_) = caller {
+        return Ok(Json(WorkspaceList {
+            workspaces: workspaces.into_iter().map(without_notes).collect(),
+            notes: Vec::new(),
+        }));
+    }
     Ok(Json(WorkspaceList {
         workspaces,
         notes: app.shortage().await?.into_iter().collect(),
     }))
 }
 
-pub async fn names(State(app): State<Arc<App>>) -> Answer<NameList> {
+/// Notes are for the user: they speak of the machine and of other workspaces.
+fn without_notes(workspace: Workspace) -> Workspace {
+    Workspace {
+        notes: Vec::new(),
+        ..workspace
+    }
+}
+
+pub async fn names(State(app): State<Arc<App>>, caller: Caller) -> Answer<NameList> {
     let names = app.engine.names().await?.into_iter();
+    let names = names.filter(|(record, _)| caller.sees(&record.id));
     let names = names.map(|(record, project)| Name {
         id: record.id.to_string(),
         label: record.label.to_string(),
@@ -64,10 +84,15 @@ pub async fn names(State(app): State<Arc<App>>) -> Answer<NameList> {
 
 pub async fn show(
     State(app): State<Arc<App>>,
+    caller: Caller,
     WorkspaceKey(id): WorkspaceKey,
 ) -> Answer<Workspace> {
     let view = app.engine.show(&id).await?;
-    Ok(Json(app.workspace(view).await))
+    let workspace = app.workspace(view).await;
+    Ok(Json(match caller.is_guest() {
+        true => without_notes(workspace),
+        false => workspace,
+    }))
 }
 
 pub async fn rename(
