@@ -89,7 +89,10 @@ fn attack_108_every_route_needs_a_token_that_is_valid_here() {
     let query = format!("/api/v1/workspaces?token={0}&access_token={0}", door.token);
     assert_eq!(door.ask_bare("GET", &query, &[], b"").status, 401);
     // What is not there is not told to strangers either.
-    assert_eq!(door.ask_bare("GET", "/api/v1/nothing", &[], b"").status, 401);
+    assert_eq!(
+        door.ask_bare("GET", "/api/v1/nothing", &[], b"").status,
+        401
+    );
     let own = door.ask("GET", "/api/v1/nothing", "");
     assert_eq!((own.status, own.code().as_str()), (404, "not_found"));
     assert_eq!(list(&right).status, 200);
@@ -183,7 +186,10 @@ fn attack_110_foreign_pages_get_no_socket() {
     let own = format!("http://localhost:{port}");
     let twice = [("Origin", own.as_str()), ("Origin", own.as_str())];
     assert_eq!(door.open_socket(&door.token, &path, &twice).status, 403);
-    assert_eq!(door.open_socket("x", &path, &[("Origin", &own)]).status, 401);
+    assert_eq!(
+        door.open_socket("x", &path, &[("Origin", &own)]).status,
+        401
+    );
     // Own pages and programs do.
     for host in ["localhost", "holm.localhost", "127.0.0.1", "[::1]"] {
         let origin = format!("http://{host}:{port}");
@@ -217,7 +223,11 @@ fn attack_111_no_page_of_another_origin_reads_an_answer() {
     let port = door.port;
     for route in ROUTES {
         let path = path(route, NOBODY);
-        for origin in ["null", "http://evil.test", &format!("http://localhost:{port}")] {
+        for origin in [
+            "null",
+            "http://evil.test",
+            &format!("http://localhost:{port}"),
+        ] {
             let asked = [
                 ("Origin", origin),
                 ("Access-Control-Request-Method", route.method),
@@ -228,7 +238,10 @@ fn attack_111_no_page_of_another_origin_reads_an_answer() {
                 ask(&door, route, &[("Origin", origin)]),
             ] {
                 assert!(matches!(reply.status, 401 | 403), "{path} {reply:?}");
-                assert!(!reply.head.to_lowercase().contains("access-control"), "{reply:?}");
+                assert!(
+                    !reply.head.to_lowercase().contains("access-control"),
+                    "{reply:?}"
+                );
             }
         }
     }
@@ -268,8 +281,15 @@ fn attack_118_guessing_costs_little_and_is_written_down() {
     let daemon = island.daemon_pid();
     let memory = || {
         let status = std::fs::read_to_string(format!("/proc/{daemon}/status")).unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
-        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap()
+        let line = status
+            .lines()
+            .find(|line| line.starts_with("VmRSS:"))
+            .unwrap();
+        line.split_whitespace()
+            .nth(1)
+            .unwrap()
+            .parse::<u64>()
+            .unwrap()
     };
     let before = memory();
     let (id, _) = door.token.rsplit_once('_').unwrap();
@@ -295,7 +315,10 @@ fn attack_118_guessing_costs_little_and_is_written_down() {
                     let mut heard = Vec::new();
                     let mut piece = [0; 1 << 16];
                     let answers = |heard: &[u8]| {
-                        heard.windows(12).filter(|window| window == b"HTTP/1.1 401").count()
+                        heard
+                            .windows(12)
+                            .filter(|window| window == b"HTTP/1.1 401")
+                            .count()
                     };
                     // Each answer ends with the body of the error.
                     while answers(&heard) < 100 || !heard.ends_with(b"}}") {
@@ -312,7 +335,10 @@ fn attack_118_guessing_costs_little_and_is_written_down() {
     // Meanwhile others are served.
     assert_eq!(door.ask("GET", "/api/v1/workspaces", "").status, 200);
     island.holm(&["ls"]).ok();
-    let refused: usize = guessers.into_iter().map(|guesser| guesser.join().unwrap()).sum();
+    let refused: usize = guessers
+        .into_iter()
+        .map(|guesser| guesser.join().unwrap())
+        .sum();
     assert_eq!(refused, GUESSES);
     assert!(memory() < before + (64 << 10), "{before} {}", memory());
     // All of them are in the record, and take a few lines.
@@ -320,7 +346,10 @@ fn attack_118_guessing_costs_little_and_is_written_down() {
     eventually("every guess is counted", || {
         let list = island.holm(&["audit", "--json", "--limit", "1000"]).json();
         let all = list["audit"].as_array().unwrap().clone();
-        lines = all.into_iter().filter(|entry| entry["actor"] == "nobody").collect();
+        lines = all
+            .into_iter()
+            .filter(|entry| entry["actor"] == "nobody")
+            .collect();
         let count = lines.iter().map(|entry| entry["count"].as_u64().unwrap());
         count.sum::<u64>() == GUESSES as u64
     });
@@ -335,25 +364,72 @@ fn attack_119_and_147_bodies_that_are_no_bodies() {
     let door = Door::of(&island);
     // Fields that a request does not have.
     for (method, path, body) in [
-        ("PATCH", format!("/workspaces/{id}"), r#"{"label":"y","owner":"root"}"#),
-        ("PATCH", format!("/workspaces/{id}"), r#"{"label":"y","id":"w000000000000"}"#),
-        ("POST", format!("/workspaces/{id}/snapshots"), r#"{"name":"s","path":"/etc"}"#),
-        ("POST", format!("/workspaces/{id}/fork"), r#"{"label":"f","privileged":true}"#),
-        ("POST", format!("/workspaces/{id}/reset"), r#"{"force":true,"uid":0}"#),
-        ("POST", format!("/workspaces/{id}/reload"), r#"{"mounts":["/"]}"#),
-        ("POST", "/checkout".to_owned(), &format!(r#"{{"workspace":"{id}","host":"0.0.0.0"}}"#)),
-        ("POST", "/daemon/stop".to_owned(), r#"{"all":false,"uid":0}"#),
+        (
+            "PATCH",
+            format!("/workspaces/{id}"),
+            r#"{"label":"y","owner":"root"}"#,
+        ),
+        (
+            "PATCH",
+            format!("/workspaces/{id}"),
+            r#"{"label":"y","id":"w000000000000"}"#,
+        ),
+        (
+            "POST",
+            format!("/workspaces/{id}/snapshots"),
+            r#"{"name":"s","path":"/etc"}"#,
+        ),
+        (
+            "POST",
+            format!("/workspaces/{id}/fork"),
+            r#"{"label":"f","privileged":true}"#,
+        ),
+        (
+            "POST",
+            format!("/workspaces/{id}/reset"),
+            r#"{"force":true,"uid":0}"#,
+        ),
+        (
+            "POST",
+            format!("/workspaces/{id}/reload"),
+            r#"{"mounts":["/"]}"#,
+        ),
+        (
+            "POST",
+            "/checkout".to_owned(),
+            &format!(r#"{{"workspace":"{id}","host":"0.0.0.0"}}"#),
+        ),
+        (
+            "POST",
+            "/daemon/stop".to_owned(),
+            r#"{"all":false,"uid":0}"#,
+        ),
         ("POST", "/gc".to_owned(), r#"{"all":false,"path":"/"}"#),
     ] {
         let reply = door.ask(method, &format!("{PREFIX}{path}"), body);
-        assert_eq!((reply.status, reply.code().as_str()), (400, "bad_request"), "{path} {reply:?}");
+        assert_eq!(
+            (reply.status, reply.code().as_str()),
+            (400, "bad_request"),
+            "{path} {reply:?}"
+        );
     }
     let create = r#"{"project_id":"p000000000000","owner":"root","mounts":["/"],"nested":true}"#;
     assert_eq!(door.ask("POST", "/api/v1/workspaces", create).status, 400);
-    let (status, _) = island.ask("POST", "/api/v1/tokens", br#"{"name":"a","id":"t000000000000"}"#);
+    let (status, _) = island.ask(
+        "POST",
+        "/api/v1/tokens",
+        br#"{"name":"a","id":"t000000000000"}"#,
+    );
     assert_eq!(status, 400);
-    let renamed = door.ask("PATCH", &format!("/api/v1/workspaces/{id}"), r#"{"label":"y"}"#);
-    assert_eq!((renamed.status, renamed.json()["owner"] == "root"), (200, false));
+    let renamed = door.ask(
+        "PATCH",
+        &format!("/api/v1/workspaces/{id}"),
+        r#"{"label":"y"}"#,
+    );
+    assert_eq!(
+        (renamed.status, renamed.json()["owner"] == "root"),
+        (200, false)
+    );
 
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     let deeper = format!("{{\"label\":{deep}}}");
@@ -375,8 +451,14 @@ fn attack_119_and_147_bodies_that_are_no_bodies() {
     let mut endless = door.begin("GET", "/api/v1/workspaces", &headers, 0, b"");
     assert_eq!(read_head(&mut endless).status, 200);
     let mut endless = TcpStream::connect(("127.0.0.1", door.port)).unwrap();
-    let head: String = chunked.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
-    let head = format!("POST /api/v1/gc HTTP/1.1\r\nHost: localhost:{}\r\n{head}\r\n", door.port);
+    let head: String = chunked
+        .iter()
+        .map(|(name, value)| format!("{name}: {value}\r\n"))
+        .collect();
+    let head = format!(
+        "POST /api/v1/gc HTTP/1.1\r\nHost: localhost:{}\r\n{head}\r\n",
+        door.port
+    );
     endless.write_all(head.as_bytes()).unwrap();
     let mut chunk = b"100000\r\n".to_vec();
     chunk.resize(chunk.len() + (1 << 20), b' ');

@@ -133,7 +133,10 @@ impl Reply {
     /// The code of the error, or nothing.
     pub fn code(&self) -> String {
         let body: Value = serde_json::from_slice(&self.body).unwrap_or_default();
-        body["error"]["code"].as_str().unwrap_or_default().to_owned()
+        body["error"]["code"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
     }
 
     pub fn header(&self, name: &str) -> Option<&str> {
