@@ -80,6 +80,7 @@ impl Door {
                 counted.fetch_add(1, Ordering::Relaxed);
             }),
             generations: Arc::new(move |_, _| generation),
+            daemon: None,
         };
         let front = Front::new(here.clone(), table.clone(), hooks, port, limits);
         tokio::spawn(front.serve(vec![listener]));

@@ -30,6 +30,7 @@ pub fn check<S: Store>(fresh: impl Fn() -> S) {
     events_are_kept_in_order_and_not_for_ever(&fresh());
     keys_stand_for_one_request_until_they_are_forgotten(&fresh());
     what_is_not_there_is_said(&fresh());
+    crate::access::check(fresh);
 }
 
 pub fn at(millisecond: i64) -> Timestamp {

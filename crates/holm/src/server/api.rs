@@ -2,9 +2,9 @@
 //! the router only together with its description, so the document of the API has them all.
 
 use super::{
-    App, browsers, create, daemon, data, disk, egress, events, exec, failure, files, gc, health,
-    metrics, moves, numbers, openapi, projects, receive_pack, reload, routes, services, trees,
-    trust, uploads, work, workspaces,
+    App, audit, browsers, create, daemon, data, disk, egress, events, exec, failure, files, gate,
+    gc, health, metrics, moves, numbers, openapi, projects, receive_pack, reload, routes, services,
+    tokens, trees, trust, uploads, work, workspaces,
 };
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
@@ -20,15 +20,17 @@ pub fn router(app: Arc<App>) -> Router {
     let (router, _) = described().split_for_parts();
     let counting = from_fn_with_state(Arc::clone(&app), metrics::count_request);
     router
+        .fallback(failure::not_found)
+        .method_not_allowed_fallback(failure::not_found)
+        .layer(from_fn_with_state(Arc::clone(&app), gate::gate))
         .layer(counting)
-        .fallback(failure::no_such_route)
-        .method_not_allowed_fallback(failure::no_such_route)
         .with_state(app)
 }
 
 /// Every route, with its description.
 pub fn described() -> OpenApiRouter<Arc<App>> {
     let groups = [
+        audit::routes(),
         browsers::routes(),
         create::routes(),
         daemon::routes(),
@@ -47,6 +49,7 @@ pub fn described() -> OpenApiRouter<Arc<App>> {
         reload::routes(),
         routes::routes(),
         services::routes(),
+        tokens::routes(),
         trees::routes(),
         trust::routes(),
         uploads::routes(),

@@ -3,16 +3,16 @@
 //! The answer's body owns the creation. When the client goes away the body is dropped, and with it
 //! the creation is cancelled and undone.
 
+use super::caller::Caller;
 use super::compose::Composed;
 use super::failure::{Body, Failure, project_id, workspace_id};
 use super::keyed::IdempotencyKey;
-use super::listen::Peer;
 use super::metrics::CreationEnd;
 use super::uploads::Received;
 use super::workspaces::label;
 use super::{App, failure};
 use axum::body::Body as HttpBody;
-use axum::extract::{ConnectInfo, State};
+use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -60,12 +60,11 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
 )]
 async fn create(
     State(app): State<Arc<App>>,
-    ConnectInfo(peer): ConnectInfo<Peer>,
+    caller: Caller,
     key: IdempotencyKey,
     Body(create): Body<CreateWorkspace>,
 ) -> Result<Response, Failure> {
     let asked = Instant::now();
-    let caller = format!("uid:{}", peer.uid);
     let once = app.once(key, (&caller, "workspaces"), &create).await?;
     let turn = match once {
         None => None,
@@ -82,7 +81,13 @@ async fn create(
             Some(turn)
         }
     };
-    let begun = begin(Arc::clone(&app), create, peer.name(), (turn.clone(), asked)).await;
+    let begun = begin(
+        Arc::clone(&app),
+        create,
+        caller.owner(),
+        (turn.clone(), asked),
+    )
+    .await;
     if begun.is_err()
         && let Some(turn) = turn
     {

@@ -4,6 +4,7 @@
 //! pace: a slow reader costs nothing, and one that is so slow that events are gone is told how many
 //! it missed and let go.
 
+use super::caller::Caller;
 use super::failure::{Failure, Parameters, bad_request, workspace_id};
 use super::{App, LinuxEngine, view};
 use axum::body::Body as HttpBody;
@@ -85,6 +86,7 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
 )]
 async fn events(
     State(app): State<Arc<App>>,
+    caller: Caller,
     Parameters(from): Parameters<From>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
     headers: HeaderMap,
@@ -97,7 +99,7 @@ async fn events(
         Err(_) => None,
     };
     let follow = from.follow.unwrap_or(upgrade.is_some());
-    let reading = app.reading(from, follow).await?;
+    let reading = app.reading(caller, from, follow).await?;
     let cursor = HeaderValue::from(reading.after);
     let mut response = match upgrade {
         Some(upgrade) => upgrade.on_upgrade(move |socket| tell(reading, socket)),
@@ -145,7 +147,7 @@ async fn tell(mut reading: Reading, socket: WebSocket) {
 // === impl App ===
 
 impl App {
-    async fn reading(&self, from: From, follow: bool) -> Result<Reading, Failure> {
+    async fn reading(&self, caller: Caller, from: From, follow: bool) -> Result<Reading, Failure> {
         let workspace = from.workspace.as_deref().map(workspace_id).transpose()?;
         let after = match (from.after, follow) {
             (Some(after), _) => after,
@@ -160,6 +162,7 @@ impl App {
             follow,
             workspace,
             kind: from.kind,
+            caller,
             left: from.limit,
             stop: self.stop.subscribe(),
             is_over: false,
@@ -175,6 +178,8 @@ struct Reading {
     /// What is gone before the first event was not missed.
     is_from_the_start: bool,
     follow: bool,
+    /// Hears only what is about what it may see.
+    caller: Caller,
     workspace: Option<WorkspaceId>,
     kind: Option<String>,
     /// How many may still be told; `None`: all.
@@ -265,7 +270,7 @@ impl Reading {
             let rest = event.kind.strip_prefix(kind);
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
         });
-        is_of_workspace && is_of_kind
+        is_of_workspace && is_of_kind && self.caller.sees(&event.workspace)
     }
 }
 

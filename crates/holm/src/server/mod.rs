@@ -5,9 +5,13 @@
 //! is documented in `holm-api`.
 
 mod api;
+mod audit;
+mod bounds;
 mod browsers;
+mod caller;
 mod compose;
 mod create;
+mod cuts;
 mod daemon;
 mod data;
 mod declared;
@@ -18,7 +22,9 @@ mod events;
 mod exec;
 mod failure;
 mod files;
+mod gate;
 mod gc;
+mod guests;
 mod health;
 mod housekeeping;
 mod keyed;
@@ -36,6 +42,7 @@ mod repositories;
 mod routes;
 mod services;
 mod startup;
+mod tokens;
 mod trees;
 mod trust;
 mod uploads;
@@ -45,6 +52,7 @@ mod workspaces;
 
 use crate::paths::Paths;
 use crate::runtime;
+use audit::Audit;
 use browsers::Browsers;
 use door::Door;
 use events::Events;
@@ -62,6 +70,7 @@ use routes::{Routes, Unheard};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokens::Tokens;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -83,6 +92,8 @@ pub struct App {
     gauge: numbers::Gauge,
     metrics: Arc<Metrics>,
     health: LastHealth,
+    tokens: Tokens,
+    audit: Audit,
     paths: Paths,
     started_at: Timestamp,
     stop: watch::Sender<bool>,
@@ -128,8 +139,18 @@ async fn serve(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
     );
     app.routes.begin(unheard, app.events.clone()).await?;
     app.resume_browsers().await?;
-    let previews = door.serve(&app);
-    tokio::spawn(until_stopped(Arc::clone(&app), previews));
+    app.tokens.load().await?;
+    let router = api::router(Arc::clone(&app));
+    let front = door.serve(&app, &router);
+    let callers = guests::serve(
+        Arc::clone(&app),
+        guests::bind(&app.layout())?,
+        router.clone(),
+    );
+    tokio::spawn(until_stopped(Arc::clone(&app), front));
+    tokio::spawn(until_stopped(Arc::clone(&app), callers));
+    tokio::spawn(until_stopped(Arc::clone(&app), app.tokens.clone().watch()));
+    tokio::spawn(until_stopped(Arc::clone(&app), app.audit.clone().watch()));
     let listener = PeerListener::bind(&socket)?;
     match std::fs::remove_file(app.paths.stopped()) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -147,7 +168,7 @@ async fn serve(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
             app.stop.send_replace(true);
         });
     }
-    let service = api::router(Arc::clone(&app)).into_make_service_with_connect_info::<Peer>();
+    let service = router.into_make_service_with_connect_info::<Peer>();
     let serving = axum::serve(listener, service).with_graceful_shutdown(stopped(app.clone()));
     ready();
     housekeeping::begin(&app);
@@ -186,6 +207,13 @@ async fn serve(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
     Ok(())
 }
 
+fn layout(paths: &Paths) -> Layout {
+    Layout {
+        data_dir: paths.data_dir.clone(),
+        run_dir: paths.run_dir.clone(),
+    }
+}
+
 /// Where clients find the daemon.
 fn socket(paths: &Paths) -> PathBuf {
     paths.run_dir.join("daemon.sock")
@@ -221,10 +249,7 @@ fn log_to(path: &std::path::Path) -> Result<(), Fault> {
 impl App {
     fn open(paths: Paths) -> Result<(Self, Unheard), Fault> {
         let store = SqliteStore::open(&paths.data_dir.join("holm.db"))?;
-        let layout = Layout {
-            data_dir: paths.data_dir.clone(),
-            run_dir: paths.run_dir.clone(),
-        };
+        let layout = layout(&paths);
         let repositories = Repositories::new(layout.clone());
         let driver = LinuxDriver::new(layout)?;
         let asked = repositories.clone();
@@ -235,14 +260,16 @@ impl App {
         let app = Self {
             events: Events::new(engine.clone()),
             routes,
-            engine,
             browsers: Browsers::new(&paths.data_dir),
             repositories,
             known_inputs: layers::KnownInputs::default(),
             gauge: numbers::Gauge::default(),
             metrics: Arc::default(),
             health: LastHealth::default(),
+            tokens: Tokens::new(&engine, &paths.data_dir),
+            audit: Audit::new(&engine),
             uploads: Uploads::open(paths.data_dir.join("incoming"))?,
+            engine,
             paths,
             started_at: Timestamp::now(),
             stop: watch::channel(false).0,
@@ -284,6 +311,10 @@ impl App {
             workspace.ports = ports;
         }
         workspace
+    }
+
+    fn layout(&self) -> Layout {
+        layout(&self.paths)
     }
 
     fn home(&self) -> PathBuf {

@@ -1,11 +1,11 @@
 //! `/projects`: which repository is which, and what of it the daemon has.
 
+use super::caller::Caller;
 use super::failure::{Answer, Body, Parameters, ProjectKey, bad_request, project_id};
-use super::listen::Peer;
 use super::page::{Order, Page};
 use super::{App, view};
 use axum::Json;
-use axum::extract::{ConnectInfo, State};
+use axum::extract::State;
 use holm_api::project::{Project, ProjectList, Refs, Sync, SyncAnswer};
 use holm_engine::store::ProjectRemoval;
 use holm_engine::try_blocking;
@@ -92,7 +92,7 @@ async fn remove(State(app): State<Arc<App>>, ProjectKey(id): ProjectKey) -> Answ
 )]
 async fn sync(
     State(app): State<Arc<App>>,
-    ConnectInfo(peer): ConnectInfo<Peer>,
+    caller: Caller,
     Body(sync): Body<Sync>,
 ) -> Answer<SyncAnswer> {
     if !matches!(sync.object_format.as_str(), "sha1" | "sha256") {
@@ -126,7 +126,7 @@ async fn sync(
     })
     .await?;
     // Another user's links would make files of that user part of the daemon's repository.
-    let may_link = peer.uid == rustix::process::geteuid().as_raw();
+    let may_link = caller.is_daemon_user();
     Ok(Json(SyncAnswer {
         project: view::project(project, live),
         needed,

@@ -1,6 +1,7 @@
 //! `/workspaces`: everything but making one and running something in it.
 
 use super::App;
+use super::caller::Caller;
 use super::failure::{Answer, Body, Parameters, WorkspaceKey, bad_request};
 use super::metrics::STATES;
 use super::page::{Order, Page};
@@ -68,6 +69,7 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
 )]
 async fn list(
     State(app): State<Arc<App>>,
+    caller: Caller,
     Parameters(parameters): Parameters<List>,
 ) -> Answer<WorkspaceList> {
     let page = Page::new(parameters.limit, parameters.after.clone())?;
@@ -77,6 +79,8 @@ async fn list(
         return Err(bad_request(&why));
     }
     let (workspaces, next) = match parameters.trash {
+        // A workspace that asks is not in the trash.
+        true if caller.is_guest() => (Vec::new(), None),
         true => {
             let mut workspaces = app.trash().await?;
             workspaces.retain(|workspace| parameters.wants(workspace));
@@ -86,13 +90,28 @@ async fn list(
             });
             (workspaces, next)
         }
-        false => app.live(&parameters, &page).await?,
+        false => app.live(&caller, &parameters, &page).await?,
     };
+    if let Caller::Workspace(_) = caller {
+        return Ok(Json(WorkspaceList {
+            workspaces: workspaces.into_iter().map(without_notes).collect(),
+            next,
+            notes: Vec::new(),
+        }));
+    }
     Ok(Json(WorkspaceList {
         workspaces,
         next,
         notes: app.shortage().await?.into_iter().collect(),
     }))
+}
+
+/// Notes are for the user: they speak of the machine and of other workspaces.
+fn without_notes(workspace: Workspace) -> Workspace {
+    Workspace {
+        notes: Vec::new(),
+        ..workspace
+    }
 }
 
 /// What live workspaces are called.
@@ -102,8 +121,9 @@ async fn list(
     operation_id = "workspace_names",
     responses((status = 200, body = NameList))
 )]
-async fn names(State(app): State<Arc<App>>) -> Answer<NameList> {
+async fn names(State(app): State<Arc<App>>, caller: Caller) -> Answer<NameList> {
     let names = app.engine.names().await?.into_iter();
+    let names = names.filter(|(record, _)| caller.sees(&record.id));
     let names = names.map(|(record, project)| Name {
         id: record.id.to_string(),
         label: record.label.to_string(),
@@ -123,9 +143,17 @@ async fn names(State(app): State<Arc<App>>) -> Answer<NameList> {
     params(WorkspaceKey),
     responses((status = 200, body = Workspace))
 )]
-async fn show(State(app): State<Arc<App>>, WorkspaceKey(id): WorkspaceKey) -> Answer<Workspace> {
+async fn show(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    WorkspaceKey(id): WorkspaceKey,
+) -> Answer<Workspace> {
     let view = app.engine.show(&id).await?;
-    Ok(Json(app.workspace(view).await))
+    let workspace = app.workspace(view).await;
+    Ok(Json(match caller.is_guest() {
+        true => without_notes(workspace),
+        false => workspace,
+    }))
 }
 
 /// Changes the label and nothing else.
@@ -265,10 +293,12 @@ impl App {
     /// What is wanted of the live ones, and where the next page begins.
     async fn live(
         &self,
+        caller: &Caller,
         list: &List,
         page: &Page,
     ) -> Result<(Vec<Workspace>, Option<String>), Fault> {
-        let views = self.engine.list().await?;
+        let mut views = self.engine.list().await?;
+        views.retain(|view| caller.sees(&view.record.id));
         self.routes.settle().await;
         let views = views.into_iter().map(|view| {
             let spec = Arc::clone(&view.record.spec);

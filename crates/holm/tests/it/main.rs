@@ -9,11 +9,13 @@
 )]
 
 mod api;
+mod attacks_api;
 mod attacks_egress;
 mod attacks_file_api;
 mod attacks_files;
 mod attacks_git;
 mod attacks_git_objects;
+mod attacks_guests;
 mod attacks_identity;
 mod attacks_kernel;
 mod attacks_kernel_limits;
@@ -25,6 +27,7 @@ mod attacks_process_load;
 mod attacks_process_sockets;
 mod attacks_protected;
 mod attacks_trash;
+mod attacks_users;
 mod bad_input;
 mod browser;
 mod browser_outward;
