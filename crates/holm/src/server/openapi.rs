@@ -35,7 +35,7 @@ use utoipa_axum::routes;
 struct Unmentioned;
 
 /// How requests fail, by kind: the status and the name of the answer in the document.
-const FAILURES: [(Kind, &str, &str); 4] = [
+const FAILURES: [(Kind, &str, &str); 7] = [
     (
         Kind::Usage,
         "BadRequest",
@@ -46,6 +46,21 @@ const FAILURES: [(Kind, &str, &str); 4] = [
         Kind::Refused,
         "Refused",
         "It could be done, and policy or safety says no.",
+    ),
+    (
+        Kind::Unauthorized,
+        "Unauthorized",
+        "At the front door: no token, or none that is valid.",
+    ),
+    (
+        Kind::Forbidden,
+        "Forbidden",
+        "Whoever asks is known, and may not do this.",
+    ),
+    (
+        Kind::Unsupported,
+        "Unsupported",
+        "The body is not of the type that the route takes.",
     ),
     (Kind::Failed, "Failed", "It was tried and did not work."),
 ];
@@ -153,6 +168,7 @@ fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use holm_api::route::{OUTSIDE, ROUTES};
     use std::collections::BTreeSet;
     use std::path::Path;
 
@@ -190,6 +206,41 @@ mod tests {
             }
         }
         assert!(ids.len() > 50, "{}", ids.len());
+    }
+
+    /// What is not in the list of who may call what is not let through.
+    #[test]
+    fn every_operation_is_in_the_list_of_routes() {
+        let document = document();
+        let described: BTreeSet<(String, String)> = document
+            .paths
+            .paths
+            .iter()
+            .flat_map(|(path, item)| {
+                let methods = [
+                    ("GET", &item.get),
+                    ("PUT", &item.put),
+                    ("POST", &item.post),
+                    ("DELETE", &item.delete),
+                    ("PATCH", &item.patch),
+                ];
+                let methods = methods.into_iter().filter(|(_, found)| found.is_some());
+                methods.map(move |(method, _)| (method.to_owned(), path.clone()))
+            })
+            .collect();
+        let below = ROUTES.iter().map(|route| {
+            let path = format!("{}{}", holm_api::PREFIX, route.path);
+            (route.method.to_owned(), path)
+        });
+        let outside = OUTSIDE
+            .iter()
+            .map(|route| (route.method.to_owned(), route.path.to_owned()));
+        let listed: BTreeSet<_> = below.chain(outside).collect();
+        let difference: Vec<_> = described.symmetric_difference(&listed).collect();
+        assert!(
+            difference.is_empty(),
+            "{difference:?}: see holm-api/src/route.rs"
+        );
     }
 
     /// A name that two types have would show one of them for both.
