@@ -90,6 +90,7 @@ fn launch(
         services: Vec::new(),
         siblings: None,
         here: serde_json::Value::Null,
+        guests: None,
         without: Vec::new(),
     };
     let step = "run a trial workspace";

@@ -1,30 +1,28 @@
-//! `/mcp`: MCP as streamable HTTP, for whoever may call the API.
+//! `/mcp`: MCP as streamable HTTP, for whoever may call the API. Inside a workspace `holm mcp` serves it
+//! instead, on stdin and stdout.
 
 use super::App;
-use super::listen::Peer;
+use super::caller::Caller;
 use crate::mcp::Local;
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{ConnectInfo, Request, State};
+use axum::extract::{Request, State};
 use axum::response::Response;
-use axum::routing::any;
+use axum::routing::post;
 use std::sync::Arc;
 
 pub fn routes() -> Router<Arc<App>> {
-    Router::new().route("/mcp", any(answer))
+    let methods = post(answer).get(answer).delete(answer);
+    Router::new().route("/mcp", methods)
 }
 
-async fn answer(
-    State(app): State<Arc<App>>,
-    ConnectInfo(peer): ConnectInfo<Peer>,
-    request: Request,
-) -> Response {
-    let is_same_user = peer.uid == rustix::process::geteuid().as_raw();
-    let local = match is_same_user {
+async fn answer(State(app): State<Arc<App>>, caller: Caller, request: Request) -> Response {
+    // A token is of the user whose daemon this is; root's is another user's.
+    let is_the_user = caller.is_daemon_user() || matches!(caller, Caller::Token { .. });
+    let local = match is_the_user {
         true => Local::Allowed,
         false => Local::Refused,
     };
-    let caller = format!("user {}", peer.uid);
-    let response = app.mcp.answer(caller, local, request).await;
+    let response = app.mcp.answer(caller.actor(), local, request).await;
     response.map(Body::new)
 }
