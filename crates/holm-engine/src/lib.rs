@@ -26,6 +26,7 @@ mod reload;
 mod remove;
 mod restore;
 pub mod service;
+pub mod session;
 pub mod spec;
 pub mod store;
 pub mod switch;

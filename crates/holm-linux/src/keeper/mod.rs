@@ -20,6 +20,7 @@ pub mod record;
 mod registry;
 mod services;
 mod session;
+mod sessions;
 mod waiting;
 
 use crate::cgroup::{self, Group};
@@ -39,6 +40,8 @@ use outside::Outside;
 use registry::{Init, Registry};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
+use sessions::Sessions;
+pub use sessions::ended as ended_sessions;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -208,7 +211,12 @@ fn start(
     let limits = Limits::new(group);
     let init = Init { pidfd, pid };
     let registry = Arc::new(Registry::new(
-        plan, isolation, limits, init, outside, writer,
+        plan,
+        isolation,
+        limits,
+        init,
+        outside,
+        (writer, Sessions::load(directories)),
     ));
     let moving = Moving::new(renames, directories, &registry)
         .step(Part::Other, "finish interrupted moves")?;
@@ -384,6 +392,7 @@ impl Keeper {
             services.finish(Duration::ZERO);
         }
         self.registry.end(Duration::from_secs(2));
+        self.registry.sessions().finish(Duration::from_secs(3));
         if let Some(services) = self.registry.services() {
             services.finish(Duration::from_secs(2));
         }
