@@ -74,6 +74,8 @@ codes! {
     SessionNotFound, "session_not_found", NotFound, "no session has this name";
     VolumeNotFound, "volume_not_found", NotFound, "the workspace has no volume of this name";
     SnapshotNotFound, "snapshot_not_found", NotFound, "the workspace has no snapshot of this name";
+    RunNotFound, "run_not_found", NotFound, "the workspace has no run of this id";
+    AgentNotFound, "agent_not_found", NotFound, "no agent has this name, or none is the default";
     RefNotFound, "ref_not_found", NotFound, "the repository has no such ref";
     PathNotFound, "path_not_found", NotFound, "the file or directory does not exist";
     PortNotFound, "port_not_found", NotFound, "the workspace has no port of this name";
@@ -96,6 +98,7 @@ codes! {
     TooLarge, "too_large", Refused, "it is more than one request may carry";
     NotRunning, "not_running", Refused, "the workspace is stopped and may not be started";
     Busy, "busy", Refused, "another operation on this workspace is under way";
+    KeyReused, "key_reused", Refused, "the idempotency key was used for another request";
     SessionEnded, "session_ended", Refused, "the program of the session has ended";
     VolumeTaken, "volume_taken", Refused, "another workspace runs with a volume that one may have at a time";
     Refused, "refused", Refused, "the request is not allowed here";

@@ -83,6 +83,12 @@ id!(
     'p',
     "a project id"
 );
+id!(
+    /// The identity of one run of an agent or command.
+    RunId,
+    'r',
+    "a run id"
+);
 
 id!(
     /// The identity of one session.

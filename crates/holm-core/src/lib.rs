@@ -5,6 +5,7 @@
 //! decided in this crate, so that it can be tested as data.
 
 pub mod admission;
+pub mod agents;
 pub mod concern;
 pub mod config;
 pub mod detect;
@@ -29,7 +30,7 @@ pub mod tree_path;
 pub mod trust;
 
 pub use fault::{Code, Fault, Kind};
-pub use id::{ProjectId, SessionId, WorkspaceId};
+pub use id::{ProjectId, RunId, SessionId, WorkspaceId};
 pub use label::{Label, ProjectName};
 pub use reference::WorkspaceRef;
 pub use side::{Guest, Host};

@@ -13,6 +13,7 @@ mod lines;
 mod moves;
 mod receive_pack;
 mod routes;
+mod run;
 mod service;
 mod session;
 mod socket;
@@ -26,6 +27,7 @@ pub use exec::{ExecEvent, ExecReceiver, ExecSender, ExecSocket};
 pub use files::{FileDeletion, FileRange, FileSearch, FileWrite};
 pub use receive_pack::PackSocket;
 pub use routes::Removal;
+pub use run::{RunOutput, RunQuery};
 pub use service::{Follow, Following, LogQuery};
 pub use session::{AttachEvent, AttachReceiver, AttachSender, AttachSocket};
 

@@ -11,6 +11,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::header::HeaderValue;
 use hyper::{Method, Request, Response, header};
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
@@ -25,6 +26,9 @@ pub(super) type Body = UnsyncBoxBody<Bytes, io::Error>;
 
 /// More idle connections than this are closed instead of kept.
 const MOST_IDLE: usize = 8;
+
+/// By which the daemon knows a request again.
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 #[derive(Debug)]
 pub(super) struct Transport {
@@ -154,6 +158,25 @@ impl Transport {
         let connection = self.open().await?;
         self.send_on(connection, request(method, route, body)?)
             .await
+    }
+
+    /// As [`Self::send`], a POST that the daemon does once for each key.
+    pub(super) async fn send_with_key(
+        &self,
+        route: &str,
+        body: Body,
+        key: Option<&str>,
+    ) -> Result<(Response<Incoming>, Connection), Fault> {
+        let connection = self.open().await?;
+        let mut request = request(Method::POST, route, body)?;
+        if let Some(key) = key {
+            let value = HeaderValue::from_str(key).map_err(|_| {
+                let message = format!("`{}` cannot be a key", key.escape_debug());
+                Fault::new(Code::Usage, message, "use letters, digits, `-` and `_`")
+            })?;
+            request.headers_mut().insert(IDEMPOTENCY_KEY, value);
+        }
+        self.send_on(connection, request).await
     }
 
     async fn send_on(
