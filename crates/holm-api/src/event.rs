@@ -3,13 +3,15 @@
 //! - `GET /events?after=CURSOR&follow=true` → JSON Lines of [`Event`]; without `follow` it ends with
 //!   the newest. The last line may be a [`Missed`]: the reader was so slow that events are gone.
 
+use crate::id::WorkspaceId;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// Something that happened.
 ///
 /// Types: `workspace.created|started|stopped|failed|removed|restored|renamed`,
 /// `port.opened|closed|moved`, `checkout.changed|lost`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Event {
     /// Grows; `after=` takes it.
     pub cursor: u64,
@@ -17,6 +19,7 @@ pub struct Event {
     #[serde(rename = "type")]
     pub kind: String,
     /// An id.
+    #[schema(value_type = WorkspaceId)]
     pub workspace: String,
     /// What belongs to the type: `label`, `project`, `port`, `name`, `host_port`, `url`, `reason`, …
     #[serde(flatten)]
@@ -24,7 +27,7 @@ pub struct Event {
 }
 
 /// Says that events were missed, and how to go on.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Missed {
     /// `events.missed`
     #[serde(rename = "type")]

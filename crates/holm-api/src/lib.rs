@@ -12,6 +12,7 @@ pub mod error;
 pub mod event;
 pub mod exec;
 pub mod files;
+pub mod id;
 pub mod moves;
 pub mod numbers;
 pub mod port;

@@ -101,6 +101,7 @@ codes! {
     KeyReused, "key_reused", Refused, "the idempotency key was used for another request";
     SessionEnded, "session_ended", Refused, "the program of the session has ended";
     VolumeTaken, "volume_taken", Refused, "another workspace runs with a volume that one may have at a time";
+    KeyReused, "key_reused", Refused, "the idempotency key stands for another request";
     Refused, "refused", Refused, "the request is not allowed here";
     PortTaken, "port_taken", Refused, "another program holds the port";
     NoBrowser, "no_browser", Failed, "no browser can be started on this machine";

@@ -16,7 +16,7 @@ use crate::moves::unfinished_note;
 use crate::notice::{Notice, Notices};
 use crate::service::{self, ServiceStatus};
 use crate::spec::Purpose;
-use crate::store::{Store, WorkspaceRecord};
+use crate::store::{RequestKey, Store, WorkspaceRecord};
 use holm_core::plan::{Desired, Keeper, State};
 use holm_core::state::{Birth, LastRun, state};
 use holm_core::{Code, Fault, Label, ProjectId, ProjectName, WorkspaceId};
@@ -54,6 +54,8 @@ pub(crate) struct Inner<D, S> {
     /// One collection at a time.
     pub(crate) collecting: tokio::sync::Mutex<()>,
     pub(crate) uses: Uses,
+    /// Requests with a key.
+    pub(crate) keys: Locks<RequestKey>,
     pub(crate) notices: Notices,
 }
 
@@ -102,6 +104,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
                 making: tokio::sync::RwLock::new(()),
                 collecting: tokio::sync::Mutex::new(()),
                 uses: Uses::default(),
+                keys: Locks::new(),
                 notices: Notices::default(),
             }),
         }

@@ -91,6 +91,27 @@ pub struct EventRecord {
 /// How many events are kept; the oldest go.
 pub const EVENTS_KEPT: u64 = 10_000;
 
+/// What a client calls a request, so that sending it again does it once.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct RequestKey {
+    /// Who asks, and for what: the same key of somebody else is another one.
+    pub scope: String,
+    pub key: String,
+}
+
+/// What is known of a request with a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Keyed {
+    /// Of the request.
+    pub digest: String,
+    /// The id of what it makes, from when that has one.
+    pub subject: Option<String>,
+    /// Once it is carried out.
+    pub answer: Option<String>,
+    /// When it was asked for first.
+    pub at: Timestamp,
+}
+
 /// The key of one planned action in the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EntryId(pub i64);
@@ -229,6 +250,21 @@ pub trait Store: Send + Sync + 'static {
 
     /// The cursor of the newest event, 0 when there was none.
     fn last_event(&self) -> Result<u64, StoreError>;
+
+    fn key(&self, key: &RequestKey) -> Result<Option<Keyed>, StoreError>;
+
+    /// The key stands for this request from now on, and for nothing that it stood for before.
+    fn note_key(&self, key: &RequestKey, digest: &str, at: Timestamp) -> Result<(), StoreError>;
+
+    /// What the request makes has this id.
+    fn begin_key(&self, key: &RequestKey, subject: &str) -> Result<(), StoreError>;
+
+    fn answer_key(&self, key: &RequestKey, answer: &str) -> Result<(), StoreError>;
+
+    fn forget_key(&self, key: &RequestKey) -> Result<(), StoreError>;
+
+    /// Forgets those that were noted until then.
+    fn forget_keys(&self, before: Timestamp) -> Result<(), StoreError>;
 }
 
 type Cause = Box<dyn Error + Send + Sync>;

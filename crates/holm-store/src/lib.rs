@@ -7,6 +7,7 @@ mod database;
 mod error;
 mod events;
 mod journal;
+mod keys;
 mod ports;
 mod projects;
 mod rows;

@@ -1,10 +1,10 @@
 //! The tables, and the number by which a file says which tables it has.
 
 /// `PRAGMA user_version` of files that this program writes.
-pub(crate) const VERSION: i64 = 2;
+pub(crate) const VERSION: i64 = 3;
 
 /// What leads from each version to the next, the first from 1 to 2.
-pub(crate) const MIGRATIONS: &[&str] = &[ROUTES];
+pub(crate) const MIGRATIONS: &[&str] = &[ROUTES, REQUEST_KEYS];
 
 /// What a file without tables gets, before every migration.
 pub(crate) const TABLES: &str = "
@@ -88,5 +88,18 @@ CREATE TABLE events (
     kind         TEXT    NOT NULL,
     workspace_id TEXT    NOT NULL,
     detail       TEXT    NOT NULL
+) STRICT;
+";
+
+/// Version 3: keys of requests, so that each is carried out once.
+const REQUEST_KEYS: &str = "
+CREATE TABLE request_keys (
+    scope    TEXT NOT NULL,
+    key      TEXT NOT NULL,
+    digest   TEXT NOT NULL,
+    subject  TEXT,
+    answer   TEXT,
+    noted_at TEXT NOT NULL,
+    PRIMARY KEY (scope, key)
 ) STRICT;
 ";

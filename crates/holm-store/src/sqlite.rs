@@ -2,13 +2,13 @@
 //! trait's documentation; the SQL is in the modules beside.
 
 use crate::database::{Database, Durability::Durable, Durability::Light};
-use crate::{events, journal, ports, projects, rows, workspaces};
+use crate::{events, journal, keys, ports, projects, rows, workspaces};
 use holm_core::plan::{Action, Desired};
 use holm_core::{Label, ProjectId, WorkspaceId};
 use holm_engine::WorkspaceSpec;
 use holm_engine::store::{
-    Canonical, Claim, EntryId, Event, EventRecord, Outcome, ProjectRecord, ProjectRemoval, Store,
-    StoreError, WorkspaceRecord,
+    Canonical, Claim, EntryId, Event, EventRecord, Keyed, Outcome, ProjectRecord, ProjectRemoval,
+    RequestKey, Store, StoreError, WorkspaceRecord,
 };
 use jiff::Timestamp;
 use rusqlite::params;
@@ -244,5 +244,39 @@ impl Store for SqliteStore {
 
     fn last_event(&self) -> Result<u64, StoreError> {
         self.database.read(events::last)
+    }
+
+    fn key(&self, key: &RequestKey) -> Result<Option<Keyed>, StoreError> {
+        self.database.read(|connection| keys::one(connection, key))
+    }
+
+    fn note_key(&self, key: &RequestKey, digest: &str, at: Timestamp) -> Result<(), StoreError> {
+        let database = &self.database;
+        database.write(Light, |transaction| {
+            keys::note(transaction, key, digest, at)
+        })
+    }
+
+    fn begin_key(&self, key: &RequestKey, subject: &str) -> Result<(), StoreError> {
+        // What is made is acknowledged later, which takes this to the disk with it.
+        let database = &self.database;
+        database.write(Light, |transaction| keys::begin(transaction, key, subject))
+    }
+
+    fn answer_key(&self, key: &RequestKey, answer: &str) -> Result<(), StoreError> {
+        let database = &self.database;
+        database.write(Light, |transaction| keys::answer(transaction, key, answer))
+    }
+
+    fn forget_key(&self, key: &RequestKey) -> Result<(), StoreError> {
+        let database = &self.database;
+        database.write(Light, |transaction| keys::forget(transaction, key))
+    }
+
+    fn forget_keys(&self, before: Timestamp) -> Result<(), StoreError> {
+        let database = &self.database;
+        database.write(Light, |transaction| {
+            keys::forget_before(transaction, before)
+        })
     }
 }

@@ -20,6 +20,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 /// Entries that are told unless more are asked for, and at most.
 const USUAL: usize = 1000;
@@ -28,15 +31,31 @@ const MOST: usize = 100_000;
 /// How often the record is looked at while somebody follows it.
 const OFTEN: Duration = Duration::from_millis(200);
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub struct Which {
     limit: Option<usize>,
     #[serde(default)]
     follow: bool,
 }
 
-pub async fn egress(
+pub fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new().routes(routes!(egress))
+}
+
+/// What left the workspace and what was refused.
+#[utoipa::path(
+    get,
+    path = "/workspaces/{id}/egress",
+    operation_id = "workspace_egress",
+    params(WorkspaceKey, Which),
+    responses((status = 200, content(
+        (EgressList = "application/json"),
+        (EgressEntry = "application/jsonl")
+    )))
+)]
+async fn egress(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
     Parameters(which): Parameters<Which>,

@@ -20,6 +20,9 @@ use serde_json::Value;
 use std::convert::Infallible;
 use std::sync::Arc;
 use tokio::sync::watch;
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 /// Where things that happened are told. A handle; clones share everything.
 #[derive(Clone)]
@@ -30,8 +33,9 @@ pub struct Events {
 }
 
 /// The parameters of `GET /events`.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub struct From {
     /// Without it: from the beginning, or with `follow` from now on.
     after: Option<u64>,
@@ -42,7 +46,19 @@ pub struct From {
 /// Read from the store at a time.
 const BATCH: usize = 256;
 
-pub async fn events(
+pub fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new().routes(routes!(events))
+}
+
+/// What happened, from a cursor on.
+#[utoipa::path(
+    get,
+    path = "/events",
+    operation_id = "events",
+    params(From),
+    responses((status = 200, description = "JSON Lines of events; the last may be a `Missed`", content_type = "application/jsonl", body = Event))
+)]
+async fn events(
     State(app): State<Arc<App>>,
     Parameters(from): Parameters<From>,
 ) -> Result<Response, Failure> {

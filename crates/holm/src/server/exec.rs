@@ -1,10 +1,10 @@
 //! `GET /workspaces/{id}/exec`: a WebSocket between a client and a command inside.
 
 use super::App;
-use super::failure::{Failure, WorkspaceKey, bad_request, told};
+use super::failure::{Failure, Parameters, WorkspaceKey, bad_request, told};
+use axum::extract::State;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
-use axum::extract::{Query, State};
 use axum::response::Response;
 use bytes::{Bytes, BytesMut};
 use futures_util::stream::{SplitSink, SplitStream};
@@ -17,12 +17,18 @@ use serde::Deserialize;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 type Sink = SplitSink<WebSocket, Message>;
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub struct Named {
     /// By which the client comes back to the command.
+    #[param(pattern = "^[0-9A-Za-z]{16,64}$")]
     key: Option<String>,
 }
 
@@ -32,10 +38,23 @@ enum First {
     Resume(Heard),
 }
 
-pub async fn exec(
+pub fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new().routes(routes!(exec))
+}
+
+/// Runs a command inside: a WebSocket of binary messages, each one byte of channel and a payload (0: JSON of
+/// `ToServer` and `ToClient`, 1: stdin, 2: stdout, 3: stderr).
+#[utoipa::path(
+    get,
+    path = "/workspaces/{id}/exec",
+    operation_id = "workspace_exec",
+    params(WorkspaceKey, Named),
+    responses((status = 101, description = "a WebSocket"))
+)]
+async fn exec(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
-    Query(Named { key }): Query<Named>,
+    Parameters(Named { key }): Parameters<Named>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Failure> {
     let upgrade = upgrade.map_err(|error| bad_request(&error.body_text()))?;

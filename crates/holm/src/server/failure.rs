@@ -11,6 +11,9 @@ use axum::response::{IntoResponse, Response};
 use holm_api::ErrorBody;
 use holm_core::{Code, Fault, Kind, ProjectId, WorkspaceId};
 use serde::de::DeserializeOwned;
+use utoipa::IntoParams;
+use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
+use utoipa::openapi::{Ref, Required};
 
 /// A fault on its way to the client.
 #[derive(Debug)]
@@ -94,6 +97,29 @@ impl<S: Send + Sync> FromRequestParts<S> for ProjectKey {
         let text = id_text(parts, state).await?;
         project_id(&text).map(Self)
     }
+}
+
+impl IntoParams for WorkspaceKey {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        vec![in_path("id", "WorkspaceId", "The id of a workspace.")]
+    }
+}
+
+impl IntoParams for ProjectKey {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        vec![in_path("id", "ProjectId", "The id of a project.")]
+    }
+}
+
+/// A part of a path in the document, with the name of its schema.
+pub fn in_path(name: &str, schema: &str, words: &str) -> Parameter {
+    ParameterBuilder::new()
+        .name(name)
+        .parameter_in(ParameterIn::Path)
+        .required(Required::True)
+        .description(Some(words))
+        .schema(Some(Ref::from_schema_name(schema)))
+        .build()
 }
 
 /// The body that tells a client of a fault. What is not the client's doing is also logged.

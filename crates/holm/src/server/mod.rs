@@ -4,6 +4,7 @@
 //! means, workspaces go on, and the next one finds them. One file per group of routes; every route
 //! is documented in `holm-api`.
 
+mod api;
 mod browsers;
 mod compose;
 mod create;
@@ -19,10 +20,12 @@ mod failure;
 mod files;
 mod gc;
 mod housekeeping;
+mod keyed;
 mod layers;
 mod listen;
 mod moves;
 mod numbers;
+mod openapi;
 mod projects;
 mod receive_pack;
 mod reload;
@@ -39,9 +42,6 @@ mod workspaces;
 
 use crate::paths::Paths;
 use crate::runtime;
-use axum::Router;
-use axum::extract::DefaultBodyLimit;
-use axum::routing::{delete, get, post};
 use browsers::Browsers;
 use door::Door;
 use events::Events;
@@ -80,9 +80,6 @@ pub struct App {
     started_at: Timestamp,
     stop: watch::Sender<bool>,
 }
-
-/// JSON of a repository with very many refs is large; nothing legitimate is larger than this.
-const LARGEST_BODY: usize = 256 << 20;
 
 /// How long requests under way may take to end when the daemon is told to.
 const GRACE: Duration = Duration::from_secs(5);
@@ -143,7 +140,7 @@ async fn serve(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
             app.stop.send_replace(true);
         });
     }
-    let service = routes(Arc::clone(&app)).into_make_service_with_connect_info::<Peer>();
+    let service = api::router(Arc::clone(&app)).into_make_service_with_connect_info::<Peer>();
     let serving = axum::serve(listener, service).with_graceful_shutdown(stopped(app.clone()));
     ready();
     housekeeping::begin(&app);
@@ -193,80 +190,6 @@ async fn until_stopped(app: Arc<App>, work: impl Future<Output = ()>) {
         () = work => {}
         () = stopped(app) => {}
     }
-}
-
-fn routes(app: Arc<App>) -> Router {
-    let api = Router::new()
-        .route("/ping", get(daemon::ping))
-        .route("/daemon", get(daemon::status))
-        .route("/daemon/stop", post(daemon::stop))
-        .route("/disk", get(disk::disk))
-        .route("/doctor", get(daemon::doctor))
-        .route("/events", get(events::events))
-        .route("/ports", get(routes::list))
-        .route(
-            "/checkout",
-            get(routes::checked_out)
-                .post(routes::check_out)
-                .delete(routes::release),
-        )
-        .route("/gc", post(gc::gc))
-        .route("/projects", get(projects::list))
-        .route("/projects/sync", post(projects::sync))
-        .route("/projects/{id}", delete(projects::remove))
-        .route("/projects/{id}/refs", post(projects::set_refs))
-        .route(
-            "/projects/{id}/trees",
-            post(trees::begin).put(trees::finish),
-        )
-        .route(
-            "/projects/{id}/receive-pack",
-            get(receive_pack::receive_pack),
-        )
-        .route("/trust", post(trust::approve))
-        .route("/trust/check", post(trust::check))
-        .route("/names", get(workspaces::names))
-        .route("/workspaces", get(workspaces::list).post(create::create))
-        .route(
-            "/workspaces/{id}",
-            get(workspaces::show)
-                .patch(workspaces::rename)
-                .delete(workspaces::remove),
-        )
-        .route("/workspaces/{id}/start", post(workspaces::start))
-        .route("/workspaces/{id}/stop", post(workspaces::stop))
-        .route("/workspaces/{id}/restart", post(workspaces::restart))
-        .route("/workspaces/{id}/restore", post(workspaces::restore))
-        .merge(data::routes())
-        .route("/workspaces/{id}/cancel", post(workspaces::cancel))
-        .route("/workspaces/{id}/browser", post(browsers::open))
-        .route("/workspaces/{id}/egress", get(egress::egress))
-        .route("/workspaces/{id}/reload", post(reload::reload))
-        .route("/workspaces/{id}/exec", get(exec::exec))
-        .route("/workspaces/{id}/ports", get(routes::of_workspace))
-        .route(
-            "/workspaces/{id}/services",
-            get(services::list).post(services::act),
-        )
-        .route("/workspaces/{id}/logs", get(services::logs))
-        .route("/workspaces/{id}/capture", post(work::capture))
-        .route("/workspaces/{id}/changes", get(work::changes))
-        .route("/workspaces/{id}/diff", get(work::diff))
-        .merge(files::routes())
-        .layer(DefaultBodyLimit::max(LARGEST_BODY))
-        // What is uploaded goes to the disk as it comes, so its size is limited by that.
-        .route(
-            "/uploads",
-            post(uploads::upload).layer(DefaultBodyLimit::disable()),
-        );
-    Router::new()
-        .nest(
-            holm_api::PREFIX,
-            api.merge(moves::routes()).merge(numbers::routes()),
-        )
-        .fallback(failure::no_such_route)
-        .method_not_allowed_fallback(failure::no_such_route)
-        .with_state(app)
 }
 
 fn log_to(path: &std::path::Path) -> Result<(), Fault> {

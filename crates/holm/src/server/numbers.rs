@@ -5,9 +5,8 @@
 
 use super::App;
 use super::failure::{Answer, WorkspaceKey};
+use axum::Json;
 use axum::extract::State;
-use axum::routing::get;
-use axum::{Json, Router};
 use holm_api::numbers::{NumbersList, Past, ServiceNumbers, WorkspaceNumbers};
 use holm_core::numbers::{History, processors};
 use holm_core::{Fault, WorkspaceId};
@@ -16,6 +15,8 @@ use holm_linux::numbers::{Load, Meter, Usage};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 /// Between two values of a history.
 const EVERY: Duration = Duration::from_secs(5);
@@ -68,12 +69,19 @@ struct Track {
     past_memory: History,
 }
 
-pub fn routes() -> Router<Arc<App>> {
-    Router::new()
-        .route("/numbers", get(all))
-        .route("/workspaces/{id}/numbers", get(one))
+pub fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(all))
+        .routes(routes!(one))
 }
 
+/// What workspaces take of the machine.
+#[utoipa::path(
+    get,
+    path = "/numbers",
+    operation_id = "number_list",
+    responses((status = 200, body = NumbersList))
+)]
 async fn all(State(app): State<Arc<App>>) -> Answer<NumbersList> {
     let views = app.engine.list().await?;
     let ids: Vec<_> = views.iter().map(|view| view.record.id.clone()).collect();
@@ -88,6 +96,14 @@ async fn all(State(app): State<Arc<App>>) -> Answer<NumbersList> {
     }))
 }
 
+/// What one workspace takes of the machine.
+#[utoipa::path(
+    get,
+    path = "/workspaces/{id}/numbers",
+    operation_id = "workspace_numbers",
+    params(WorkspaceKey),
+    responses((status = 200, body = WorkspaceNumbers))
+)]
 async fn one(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,

@@ -10,8 +10,25 @@ use holm_engine::store::ProjectRemoval;
 use holm_engine::try_blocking;
 use holm_engine::{EarlierPlace, Repository};
 use std::sync::Arc;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
-pub async fn list(State(app): State<Arc<App>>) -> Answer<ProjectList> {
+pub fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(list))
+        .routes(routes!(remove))
+        .routes(routes!(sync))
+        .routes(routes!(set_refs))
+}
+
+/// The projects that holm knows.
+#[utoipa::path(
+    get,
+    path = "/projects",
+    operation_id = "project_list",
+    responses((status = 200, body = ProjectList))
+)]
+async fn list(State(app): State<Arc<App>>) -> Answer<ProjectList> {
     let projects = app.engine.projects().await?;
     let projects = projects
         .into_iter()
@@ -20,7 +37,15 @@ pub async fn list(State(app): State<Arc<App>>) -> Answer<ProjectList> {
     Ok(Json(ProjectList { projects }))
 }
 
-pub async fn remove(State(app): State<Arc<App>>, ProjectKey(id): ProjectKey) -> Answer<Project> {
+/// Forgets a project that has no workspaces.
+#[utoipa::path(
+    delete,
+    path = "/projects/{id}",
+    operation_id = "project_remove",
+    params(ProjectKey),
+    responses((status = 200, body = Project))
+)]
+async fn remove(State(app): State<Arc<App>>, ProjectKey(id): ProjectKey) -> Answer<Project> {
     let (project, removal) = app.engine.remove_project(&id).await?;
     if removal == ProjectRemoval::Deleted {
         let repositories = app.repositories.clone();
@@ -29,7 +54,15 @@ pub async fn remove(State(app): State<Arc<App>>, ProjectKey(id): ProjectKey) -> 
     Ok(Json(view::project(project, 0)))
 }
 
-pub async fn sync(
+/// A client tells where a repository is and asks what the daemon needs of it.
+#[utoipa::path(
+    post,
+    path = "/projects/sync",
+    operation_id = "project_sync",
+    request_body = Sync,
+    responses((status = 200, body = SyncAnswer))
+)]
+async fn sync(
     State(app): State<Arc<App>>,
     ConnectInfo(peer): ConnectInfo<Peer>,
     Body(sync): Body<Sync>,
@@ -73,7 +106,16 @@ pub async fn sync(
     }))
 }
 
-pub async fn set_refs(
+/// The refs of a repository whose objects were brought.
+#[utoipa::path(
+    post,
+    path = "/projects/{id}/refs",
+    operation_id = "project_refs",
+    params(ProjectKey),
+    request_body = Refs,
+    responses((status = 200, body = Project))
+)]
+async fn set_refs(
     State(app): State<Arc<App>>,
     ProjectKey(id): ProjectKey,
     Body(refs): Body<Refs>,

@@ -14,8 +14,23 @@ use holm_core::{ProjectId, WorkspaceId};
 use holm_git::Dated;
 use std::path::Path;
 use std::sync::Arc;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
-pub async fn begin(
+pub fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new().routes(routes!(begin, finish))
+}
+
+/// Begins to bring a tree: build output, or a snapshot of a cache.
+#[utoipa::path(
+    post,
+    path = "/projects/{id}/trees",
+    operation_id = "tree_begin",
+    params(ProjectKey),
+    request_body = TreeName,
+    responses((status = 200, body = TreePlace))
+)]
+async fn begin(
     State(app): State<Arc<App>>,
     ConnectInfo(peer): ConnectInfo<Peer>,
     ProjectKey(id): ProjectKey,
@@ -37,7 +52,16 @@ pub async fn begin(
     }))
 }
 
-pub async fn finish(
+/// The tree is brought.
+#[utoipa::path(
+    put,
+    path = "/projects/{id}/trees",
+    operation_id = "tree_finish",
+    params(ProjectKey),
+    request_body = TreeBrought,
+    responses((status = 200, body = TreePlace))
+)]
+async fn finish(
     State(app): State<Arc<App>>,
     ProjectKey(id): ProjectKey,
     Body(brought): Body<TreeBrought>,

@@ -9,24 +9,49 @@ use holm_core::{Code, Fault, Label};
 use holm_engine::{Removal, Restored};
 use serde::Deserialize;
 use std::sync::Arc;
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 /// The parameters of `DELETE /workspaces/{id}`.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub struct Remove {
     #[serde(default)]
     force: bool,
 }
 
 /// The parameters of `GET /workspaces`.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub struct List {
     #[serde(default)]
     trash: bool,
 }
 
-pub async fn list(
+pub fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(list))
+        .routes(routes!(names))
+        .routes(routes!(show, rename, remove))
+        .routes(routes!(start))
+        .routes(routes!(stop))
+        .routes(routes!(restart))
+        .routes(routes!(restore))
+        .routes(routes!(cancel))
+}
+
+/// The live workspaces of all projects, or those in the trash.
+#[utoipa::path(
+    get,
+    path = "/workspaces",
+    operation_id = "workspace_list",
+    params(List),
+    responses((status = 200, body = WorkspaceList))
+)]
+async fn list(
     State(app): State<Arc<App>>,
     Parameters(parameters): Parameters<List>,
 ) -> Answer<WorkspaceList> {
@@ -49,7 +74,14 @@ pub async fn list(
     }))
 }
 
-pub async fn names(State(app): State<Arc<App>>) -> Answer<NameList> {
+/// What live workspaces are called.
+#[utoipa::path(
+    get,
+    path = "/names",
+    operation_id = "workspace_names",
+    responses((status = 200, body = NameList))
+)]
+async fn names(State(app): State<Arc<App>>) -> Answer<NameList> {
     let names = app.engine.names().await?.into_iter();
     let names = names.map(|(record, project)| Name {
         id: record.id.to_string(),
@@ -62,15 +94,29 @@ pub async fn names(State(app): State<Arc<App>>) -> Answer<NameList> {
     }))
 }
 
-pub async fn show(
-    State(app): State<Arc<App>>,
-    WorkspaceKey(id): WorkspaceKey,
-) -> Answer<Workspace> {
+/// Everything about one workspace.
+#[utoipa::path(
+    get,
+    path = "/workspaces/{id}",
+    operation_id = "workspace_show",
+    params(WorkspaceKey),
+    responses((status = 200, body = Workspace))
+)]
+async fn show(State(app): State<Arc<App>>, WorkspaceKey(id): WorkspaceKey) -> Answer<Workspace> {
     let view = app.engine.show(&id).await?;
     Ok(Json(app.workspace(view).await))
 }
 
-pub async fn rename(
+/// Changes the label and nothing else.
+#[utoipa::path(
+    patch,
+    path = "/workspaces/{id}",
+    operation_id = "workspace_rename",
+    params(WorkspaceKey),
+    request_body = Rename,
+    responses((status = 200, body = Workspace))
+)]
+async fn rename(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
     Body(rename): Body<Rename>,
@@ -80,7 +126,15 @@ pub async fn rename(
     Ok(Json(app.workspace(view).await))
 }
 
-pub async fn remove(
+/// To the trash.
+#[utoipa::path(
+    delete,
+    path = "/workspaces/{id}",
+    operation_id = "workspace_remove",
+    params(WorkspaceKey, Remove),
+    responses((status = 200, body = Workspace))
+)]
+async fn remove(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
     Parameters(parameters): Parameters<Remove>,
@@ -93,34 +147,54 @@ pub async fn remove(
     Ok(Json(app.workspace(view).await))
 }
 
-pub async fn start(
-    State(app): State<Arc<App>>,
-    WorkspaceKey(id): WorkspaceKey,
-) -> Answer<Workspace> {
+/// Starts its processes.
+#[utoipa::path(
+    post,
+    path = "/workspaces/{id}/start",
+    operation_id = "workspace_start",
+    params(WorkspaceKey),
+    responses((status = 200, body = Workspace))
+)]
+async fn start(State(app): State<Arc<App>>, WorkspaceKey(id): WorkspaceKey) -> Answer<Workspace> {
     let view = app.engine.start(&id).await?;
     Ok(Json(app.workspace(view).await))
 }
 
-pub async fn stop(
-    State(app): State<Arc<App>>,
-    WorkspaceKey(id): WorkspaceKey,
-) -> Answer<Workspace> {
+/// Ends its processes; code and data stay.
+#[utoipa::path(
+    post,
+    path = "/workspaces/{id}/stop",
+    operation_id = "workspace_stop",
+    params(WorkspaceKey),
+    responses((status = 200, body = Workspace))
+)]
+async fn stop(State(app): State<Arc<App>>, WorkspaceKey(id): WorkspaceKey) -> Answer<Workspace> {
     let view = app.engine.stop(&id).await?;
     Ok(Json(app.workspace(view).await))
 }
 
-pub async fn restart(
-    State(app): State<Arc<App>>,
-    WorkspaceKey(id): WorkspaceKey,
-) -> Answer<Workspace> {
+/// Stops and starts it.
+#[utoipa::path(
+    post,
+    path = "/workspaces/{id}/restart",
+    operation_id = "workspace_restart",
+    params(WorkspaceKey),
+    responses((status = 200, body = Workspace))
+)]
+async fn restart(State(app): State<Arc<App>>, WorkspaceKey(id): WorkspaceKey) -> Answer<Workspace> {
     let view = app.engine.restart(&id).await?;
     Ok(Json(app.workspace(view).await))
 }
 
-pub async fn restore(
-    State(app): State<Arc<App>>,
-    WorkspaceKey(id): WorkspaceKey,
-) -> Answer<Workspace> {
+/// Back from the trash, stopped.
+#[utoipa::path(
+    post,
+    path = "/workspaces/{id}/restore",
+    operation_id = "workspace_restore",
+    params(WorkspaceKey),
+    responses((status = 200, body = Workspace))
+)]
+async fn restore(State(app): State<Arc<App>>, WorkspaceKey(id): WorkspaceKey) -> Answer<Workspace> {
     let Restored {
         view: found,
         earlier_label,
@@ -135,7 +209,15 @@ pub async fn restore(
     Ok(Json(workspace))
 }
 
-pub async fn cancel(
+/// Ends a creation; answers when it is undone.
+#[utoipa::path(
+    post,
+    path = "/workspaces/{id}/cancel",
+    operation_id = "workspace_cancel",
+    params(WorkspaceKey),
+    responses((status = 200, body = serde_json::Value))
+)]
+async fn cancel(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
 ) -> Answer<serde_json::Value> {
