@@ -392,7 +392,6 @@ impl Keeper {
             services.finish(Duration::ZERO);
         }
         self.registry.end(Duration::from_secs(2));
-        self.registry.sessions().finish(Duration::from_secs(3));
         if let Some(services) = self.registry.services() {
             services.finish(Duration::from_secs(2));
         }

@@ -428,6 +428,7 @@ impl Registry {
         drop(state);
         // After the codes, so that who hears of the one has the other.
         self.doors.close();
+        self.sessions.finish(patience);
         self.wait_while(patience, |state| state.talking > 0);
     }
 

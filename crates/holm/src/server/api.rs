@@ -3,8 +3,8 @@
 
 use super::{
     App, browsers, create, daemon, data, disk, egress, events, exec, failure, files, gc, moves,
-    numbers, openapi, projects, receive_pack, reload, routes, services, trees, trust, uploads,
-    work, workspaces,
+    numbers, openapi, projects, receive_pack, reload, routes, services, sessions, trees, trust,
+    uploads, work, workspaces,
 };
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
@@ -44,6 +44,7 @@ pub fn described() -> OpenApiRouter<Arc<App>> {
         reload::routes(),
         routes::routes(),
         services::routes(),
+        sessions::routes(),
         trees::routes(),
         trust::routes(),
         uploads::routes(),

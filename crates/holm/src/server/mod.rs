@@ -32,6 +32,7 @@ mod reload;
 mod repositories;
 mod routes;
 mod services;
+mod sessions;
 mod startup;
 mod trees;
 mod trust;
@@ -71,6 +72,7 @@ pub struct App {
     engine: LinuxEngine,
     routes: Routes,
     browsers: Browsers,
+    watchers: sessions::Watchers,
     events: Events,
     repositories: Repositories,
     uploads: Uploads,
@@ -121,6 +123,7 @@ async fn serve(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
     );
     app.routes.begin(unheard, app.events.clone()).await?;
     app.resume_browsers().await?;
+    app.resume_sessions().await?;
     let previews = door.serve(app.routes.clone(), app.paths.data_dir.clone());
     tokio::spawn(until_stopped(Arc::clone(&app), previews));
     let listener = PeerListener::bind(&socket)?;
@@ -224,6 +227,7 @@ impl App {
             routes,
             engine,
             browsers: Browsers::new(&paths.data_dir),
+            watchers: sessions::Watchers::default(),
             repositories,
             known_inputs: layers::KnownInputs::default(),
             gauge: numbers::Gauge::default(),

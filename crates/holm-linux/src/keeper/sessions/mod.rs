@@ -297,6 +297,12 @@ impl Sessions {
         let is_left = |state: &mut State| state.threads > 0;
         // The keeper ends in any case.
         drop(self.changed.wait_timeout_while(state, patience, is_left));
+        self.notices.close();
+    }
+
+    fn has_live(&self) -> bool {
+        let state = self.state();
+        !state.starting.is_empty() || state.all.iter().any(Entry::is_live)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

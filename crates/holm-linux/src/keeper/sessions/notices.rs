@@ -27,6 +27,8 @@ pub struct Notices {
 struct State {
     next: u64,
     waiting: VecDeque<SessionNotice>,
+    /// Nothing happens any more.
+    is_over: bool,
 }
 
 /// How often a session may call.
@@ -60,24 +62,33 @@ impl Notices {
         self.changed.notify_all();
     }
 
-    /// Tells everything that was not written down, until the other side is gone.
-    pub fn watch(&self, mut stream: &UnixStream) -> io::Result<()> {
+    /// Lets everybody go who has heard everything.
+    pub fn close(&self) {
+        self.state().is_over = true;
+        self.changed.notify_all();
+    }
+
+    /// Tells everything that was not written down, until the other side is gone, or until everything
+    /// is and nothing more can happen.
+    pub fn watch(&self, mut stream: &UnixStream, has_live: impl Fn() -> bool) -> io::Result<()> {
         let mut incoming = Vec::new();
         let mut told = 0;
         loop {
-            let news: Vec<SessionNotice> = {
+            let may_go_on = has_live();
+            let (news, is_over): (Vec<SessionNotice>, bool) = {
                 let state = self.state();
-                let is_old = |state: &mut State| state.next <= told;
+                let is_old = |state: &mut State| state.next <= told && !state.is_over;
                 let waited = self.changed.wait_timeout_while(state, LOOK_AGAIN, is_old);
                 let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+                let is_over = state.is_over || (!may_go_on && state.waiting.is_empty());
                 let news = state.waiting.iter().filter(|one| one.number > told);
-                news.cloned().collect()
+                (news.cloned().collect(), is_over)
             };
             for notice in news {
                 told = notice.number;
                 stream.write_all(&control_frame(&Answer::SessionNotice(notice))?)?;
             }
-            if !self.hear(stream, &mut incoming)? {
+            if !self.hear(stream, &mut incoming)? || is_over {
                 return Ok(());
             }
         }

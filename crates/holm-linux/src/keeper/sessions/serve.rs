@@ -113,5 +113,6 @@ pub fn attach(stream: UnixStream, registry: &Registry, attach: Attach) -> io::Re
 }
 
 pub fn watch(stream: &UnixStream, registry: &Registry) -> io::Result<()> {
-    registry.sessions().notices.watch(stream)
+    let sessions = registry.sessions();
+    sessions.notices.watch(stream, || sessions.has_live())
 }
