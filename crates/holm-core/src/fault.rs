@@ -98,7 +98,6 @@ codes! {
     TooLarge, "too_large", Refused, "it is more than one request may carry";
     NotRunning, "not_running", Refused, "the workspace is stopped and may not be started";
     Busy, "busy", Refused, "another operation on this workspace is under way";
-    KeyReused, "key_reused", Refused, "the idempotency key was used for another request";
     SessionEnded, "session_ended", Refused, "the program of the session has ended";
     VolumeTaken, "volume_taken", Refused, "another workspace runs with a volume that one may have at a time";
     KeyReused, "key_reused", Refused, "the idempotency key stands for another request";
