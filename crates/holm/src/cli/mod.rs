@@ -54,6 +54,7 @@ mod rm;
 mod schema;
 mod send;
 mod service;
+mod session;
 mod several;
 mod show;
 mod signals;
@@ -124,6 +125,7 @@ enum Verb {
     Open(open::OpenArgs),
     Exec(exec::ExecArgs),
     Enter(enter::EnterArgs),
+    Session(session::SessionArgs),
     Ports(ports::PortsArgs),
     Checkout(checkout::CheckoutArgs),
     Events(events::EventsArgs),
@@ -208,6 +210,7 @@ fn run(context: &Context, verb: Verb) -> Outcome {
         Verb::Open(arguments) => open::run(context, arguments),
         Verb::Exec(arguments) => exec::run(context, arguments),
         Verb::Enter(arguments) => enter::run(context, arguments),
+        Verb::Session(arguments) => session::run(context, arguments),
         Verb::Ports(arguments) => ports::run(context, arguments),
         Verb::Checkout(arguments) => checkout::run(context, arguments),
         Verb::Events(arguments) => events::run(context, arguments),
