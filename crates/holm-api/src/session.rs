@@ -25,6 +25,8 @@
 use crate::error::ErrorDetail;
 use crate::exec::Bytes;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use utoipa::{IntoParams, ToSchema};
 
 pub const CONTROL: u8 = 0;
 pub const INPUT: u8 = 1;
@@ -33,7 +35,7 @@ pub const OUTPUT: u8 = 2;
 /// So long may one request wait at most; the client's method asks again.
 pub const LONGEST_WAIT_MS: u64 = 50_000;
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Session {
     pub id: String,
     /// The id of its workspace.
@@ -70,19 +72,19 @@ pub struct Session {
     pub viewers: usize,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Attention {
     pub time: String,
     /// None: it only rang the bell.
     pub text: Option<String>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SessionList {
     pub sessions: Vec<Session>,
 }
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewSession {
     /// None: the agent's, or a shell.
@@ -98,6 +100,10 @@ pub struct NewSession {
     pub parent: Option<String>,
     #[serde(default)]
     pub env: Vec<(Bytes, Bytes)>,
+    /// Values of the caller's variables. The agent gets those that `[agents.X] env` of the user's
+    /// settings names; of one that is not here the daemon's own value.
+    #[serde(default)]
+    pub agent_env: BTreeMap<String, String>,
     #[serde(default)]
     pub cwd: Option<Bytes>,
     /// 24 when left out.
@@ -112,7 +118,7 @@ pub struct NewSession {
 }
 
 /// Typed in one piece, in this order: the text, the keys, Enter.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SendInput {
     #[serde(default)]
@@ -126,13 +132,13 @@ pub struct SendInput {
     pub enter: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Sent {
     /// The end of the output before anything of this was typed.
     pub cursor: u64,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ReadText {
     pub text: String,
     /// The end of the output; `since=` it goes on.
@@ -145,7 +151,7 @@ pub struct ReadText {
     pub exit_code: Option<u8>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ScreenShape {
     pub rows: u16,
     pub cols: u16,
@@ -157,7 +163,7 @@ pub struct ScreenShape {
 }
 
 /// Until one of them is so, or the program has ended.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Wait {
     /// Nothing was written for so long.
@@ -174,7 +180,7 @@ pub struct Wait {
     pub timeout_ms: Option<u64>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Waited {
     /// idle matched exited timeout
     pub reason: String,
@@ -188,8 +194,9 @@ pub struct Waited {
 }
 
 /// The parameters of `attach`.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub struct Attach {
     /// Of the client's terminal; left out: as the session is.
     #[serde(default)]
@@ -214,7 +221,7 @@ pub struct Attach {
     pub key: Option<String>,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AttachToServer {
     Resize { rows: u16, cols: u16 },
@@ -222,7 +229,7 @@ pub enum AttachToServer {
     Redraw,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AttachToClient {
     Attached {

@@ -23,6 +23,7 @@ pub mod reference;
 pub mod route;
 pub mod service;
 pub mod session;
+pub mod shell;
 pub mod side;
 pub mod state;
 pub mod token;

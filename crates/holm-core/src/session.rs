@@ -100,28 +100,20 @@ impl Size {
     }
 }
 
-/// Which session was meant: an id, a name, the beginning of an id, or one of these behind a
-/// workspace's label and `/`. Live ones come first; among the ended ones of a name the newest, which
-/// comes last.
+/// Which session was meant: an id, a name, or the beginning of an id. Live ones come first; among the
+/// ended ones of a name the newest, which comes last.
 pub fn resolve<'a>(
     typed: &str,
     candidates: &'a [Candidate<'a>],
 ) -> Result<&'a Candidate<'a>, Fault> {
-    let (workspace, word) = match typed.rsplit_once('/') {
-        Some((workspace, word)) => (Some(workspace), word),
-        None => (None, typed),
-    };
-    let here = |candidate: &&Candidate<'_>| {
-        workspace.is_none_or(|workspace| candidate.workspace == workspace)
-    };
-    let among = candidates.iter().filter(here);
-    let by_id = among.clone().find(|candidate| candidate.id == word);
+    let among = candidates.iter();
+    let by_id = among.clone().find(|candidate| candidate.id == typed);
     if let Some(found) = by_id {
         return Ok(found);
     }
     let named: Vec<_> = among
         .clone()
-        .filter(|candidate| candidate.name == Some(word))
+        .filter(|candidate| candidate.name == Some(typed))
         .collect();
     let live: Vec<_> = named.iter().copied().filter(|one| one.is_live).collect();
     match (live.as_slice(), named.as_slice()) {
@@ -137,9 +129,9 @@ pub fn resolve<'a>(
             ));
         }
     }
-    let is_beginning = word.len() >= 2 && word.starts_with('s');
+    let is_beginning = typed.len() >= 2 && typed.starts_with('s');
     let begun: Vec<_> = among
-        .filter(|candidate| is_beginning && candidate.id.starts_with(word))
+        .filter(|candidate| is_beginning && candidate.id.starts_with(typed))
         .collect();
     match begun.as_slice() {
         [one] => Ok(one),
@@ -210,15 +202,13 @@ mod tests {
         };
         check("s000000000001", Ok("s000000000001"));
         check("review", Ok("s000000000002"));
-        check("y/review", Ok("s111111111111"));
         check("s2", Ok("s222222222222"));
         check("s0", Err(Code::Ambiguous));
         check("s", Err(Code::SessionNotFound));
         check("", Err(Code::SessionNotFound));
         check("old", Ok("s444444444444"));
         check("twice", Err(Code::Ambiguous));
-        check("x/twice", Ok("s555555555555"));
-        check("z/twice", Err(Code::SessionNotFound));
+        check("x/twice", Err(Code::SessionNotFound));
     }
 
     #[test]

@@ -28,6 +28,7 @@ mod reload;
 mod remove;
 mod restore;
 pub mod service;
+pub mod session;
 mod siblings;
 pub mod spec;
 pub mod store;

@@ -1,7 +1,7 @@
 //! One request on the control socket. The daemon's user and root may ask, nobody else.
 
 use super::kept::Return;
-use super::{data, exec, here, inward, listening, registry::Registry};
+use super::{data, exec, here, inward, listening, registry::Registry, sessions};
 use crate::wire::{Answer, CodeSeen, Op, Request, ServiceWish, control_frame, read_control};
 use holm_engine::service::Services;
 use holm_engine::spec::{Egress, Service};
@@ -32,7 +32,7 @@ pub fn serve(stream: UnixStream, registry: &Arc<Registry>) {
     }
 }
 
-fn answer(mut stream: UnixStream, registry: &Registry) -> io::Result<()> {
+fn answer(mut stream: UnixStream, registry: &Arc<Registry>) -> io::Result<()> {
     let peer = socket_peercred(&stream)?.uid;
     if peer != rustix::process::getuid() && !peer.is_root() {
         return say(
@@ -91,6 +91,9 @@ fn answer(mut stream: UnixStream, registry: &Registry) -> io::Result<()> {
         Op::React { wishes, code } => say(&stream, &reacted(registry, wishes, code)),
         Op::SetServices(declared) => say(&stream, &redeclared(registry, declared)),
         Op::SetEgress(egress) => say(&stream, &other_rules(registry, &egress)),
+        Op::Session(ask) => sessions::answer(&stream, registry, ask),
+        Op::AttachSession(attach) => sessions::attach(stream, registry, attach),
+        Op::WatchSessions => sessions::watch(&stream, registry),
         Op::DialOut { host, port } => {
             let ready = || {
                 say(&stream, &Answer::Dialled)?;

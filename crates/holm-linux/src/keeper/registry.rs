@@ -5,6 +5,7 @@ use super::kept::Doors;
 use super::limits::Limits;
 use super::outside::Outside;
 use super::services::Services;
+use super::sessions::Sessions;
 use crate::launch::descriptors::send;
 use crate::process::{self, Standstill};
 use crate::wire::{CodeSeen, FromInit, LaunchPlan, Spawn, Status, ToInit};
@@ -39,6 +40,7 @@ pub struct Registry {
     /// Why the keeper itself ends the workspace.
     ending: OnceLock<&'static str>,
     services: OnceLock<Arc<Services>>,
+    sessions: Arc<Sessions>,
     /// Held while nothing may be started.
     starts: RwLock<()>,
 }
@@ -109,7 +111,7 @@ impl Registry {
         limits: Limits,
         init: Init,
         outside: Outside,
-        writer: UnixStream,
+        (writer, sessions): (UnixStream, Sessions),
     ) -> Self {
         let volumes = plan.volumes.iter();
         let generations = volumes.map(|volume| (volume.name.clone(), volume.generation));
@@ -132,6 +134,7 @@ impl Registry {
             stop_asked: AtomicBool::new(false),
             ending: OnceLock::new(),
             services: OnceLock::new(),
+            sessions: Arc::new(sessions),
             starts: RwLock::new(()),
         }
     }
@@ -189,6 +192,10 @@ impl Registry {
 
     pub fn services(&self) -> Option<&Arc<Services>> {
         self.services.get()
+    }
+
+    pub fn sessions(&self) -> &Arc<Sessions> {
+        &self.sessions
     }
 
     pub fn limits(&self) -> &Limits {
@@ -444,6 +451,7 @@ impl Registry {
         drop(state);
         // After the codes, so that who hears of the one has the other.
         self.doors.close();
+        self.sessions.finish(patience);
         self.wait_while(patience, |state| state.talking > 0);
     }
 

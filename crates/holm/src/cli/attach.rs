@@ -147,7 +147,7 @@ pub async fn attach(
 }
 
 /// Nobody else can name the command by it.
-fn secret() -> Result<String, Fault> {
+pub fn secret() -> Result<String, Fault> {
     let mut bytes = [0_u8; 16];
     let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
     filled.map_err(|error| {

@@ -56,6 +56,7 @@ mod rm;
 mod schema;
 mod send;
 mod service;
+mod session;
 mod several;
 mod show;
 mod signals;
@@ -127,6 +128,7 @@ enum Verb {
     Open(open::OpenArgs),
     Exec(exec::ExecArgs),
     Enter(enter::EnterArgs),
+    Session(session::SessionArgs),
     Ports(ports::PortsArgs),
     Checkout(checkout::CheckoutArgs),
     Events(events::EventsArgs),
@@ -214,6 +216,7 @@ fn run(context: &Context, verb: Verb) -> Outcome {
         Verb::Open(arguments) => open::run(context, arguments),
         Verb::Exec(arguments) => exec::run(context, arguments),
         Verb::Enter(arguments) => enter::run(context, arguments),
+        Verb::Session(arguments) => session::run(context, arguments),
         Verb::Ports(arguments) => ports::run(context, arguments),
         Verb::Checkout(arguments) => checkout::run(context, arguments),
         Verb::Events(arguments) => events::run(context, arguments),

@@ -232,8 +232,10 @@ mod tests {
             let path = format!("{}{}", holm_api::PREFIX, route.path);
             (route.method.to_owned(), path)
         });
+        // MCP is described by its own specification.
         let outside = OUTSIDE
             .iter()
+            .filter(|route| route.path != "/mcp")
             .map(|route| (route.method.to_owned(), route.path.to_owned()));
         let listed: BTreeSet<_> = below.chain(outside).collect();
         let difference: Vec<_> = described.symmetric_difference(&listed).collect();
