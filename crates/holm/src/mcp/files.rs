@@ -28,7 +28,7 @@ impl Call<'_> {
 
     async fn list(&self) -> Result<Value, Fault> {
         let id = self.workspace().await?;
-        let path = self.arguments.text("path").unwrap_or("").as_bytes();
+        let path = self.arguments.text("path").unwrap_or(".").as_bytes();
         let after = self.arguments.text("after").map(str::as_bytes);
         let limit = self.arguments.number("limit").unwrap_or(MOST_ENTRIES);
         let limit = limit.clamp(1, MOST_ENTRIES) as usize;

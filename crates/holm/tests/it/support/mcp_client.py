@@ -34,13 +34,13 @@ async def http(url, token):
                 yield session
 
 
-async def call(session, name, progress=None, **arguments):
+async def call(session, tool, progress=None, /, **arguments):
     async def heard(done, total, message):
         progress.append((done, message))
 
-    CALLED.append(name)
+    CALLED.append(tool)
     callback = heard if progress is not None else None
-    result = await session.call_tool(name, arguments, progress_callback=callback)
+    result = await session.call_tool(tool, arguments, progress_callback=callback)
     if result.is_error:
         text = result.content[0].text
         error = result.structured_content["error"]
@@ -51,12 +51,12 @@ async def call(session, name, progress=None, **arguments):
     return result.structured_content
 
 
-async def refused(session, name, **arguments):
+async def refused(session, tool, /, **arguments):
     try:
-        await call(session, name, **arguments)
+        await call(session, tool, **arguments)
     except ToolError as error:
         return error.code
-    raise AssertionError(f"{name} was not refused: {arguments}")
+    raise AssertionError(f"{tool} was not refused: {arguments}")
 
 
 async def everything(session):
@@ -130,7 +130,7 @@ async def everything(session):
     assert (read["content"], read["encoding"]) == (binary, "base64"), read
     part = await call(session, "file_read", workspace="mend", path="new/note.txt", offset=1, length=2)
     assert part["content"] == "el" and part["more"], part
-    entries = (await call(session, "file_list", workspace="mend"))["entries"]
+    entries = (await call(session, "file_list", workspace="mend", path="."))["entries"]
     assert {"new", "b", "README.md"} <= {entry["name"] for entry in entries}
     assert await refused(session, "file_read", workspace="mend", path="../../etc/passwd") == "invalid_path"
     changes = (await call(session, "changes", workspace="mend"))["changes"]
