@@ -14,6 +14,7 @@ use crate::layers::Setups;
 use crate::locks::Locks;
 use crate::moves::unfinished_note;
 use crate::notice::{Notice, Notices};
+use crate::runs::LiveRuns;
 use crate::service::{self, ServiceStatus};
 use crate::spec::Purpose;
 use crate::store::{Store, WorkspaceRecord};
@@ -55,6 +56,9 @@ pub(crate) struct Inner<D, S> {
     pub(crate) collecting: tokio::sync::Mutex<()>,
     pub(crate) uses: Uses,
     pub(crate) notices: Notices,
+    pub(crate) runs: LiveRuns,
+    /// One at a time brings files for an agent or takes them away.
+    pub(crate) credentials: tokio::sync::Mutex<()>,
 }
 
 /// A workspace as it is: what is stored, and what was just seen of it.
@@ -103,6 +107,8 @@ impl<D: Driver, S: Store> Engine<D, S> {
                 collecting: tokio::sync::Mutex::new(()),
                 uses: Uses::default(),
                 notices: Notices::default(),
+                runs: LiveRuns::default(),
+                credentials: tokio::sync::Mutex::new(()),
             }),
         }
     }

@@ -10,6 +10,7 @@ mod journal;
 mod ports;
 mod projects;
 mod rows;
+mod runs;
 mod schema;
 mod sqlite;
 mod workspaces;

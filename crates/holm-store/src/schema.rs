@@ -1,10 +1,10 @@
 //! The tables, and the number by which a file says which tables it has.
 
 /// `PRAGMA user_version` of files that this program writes.
-pub(crate) const VERSION: i64 = 2;
+pub(crate) const VERSION: i64 = 3;
 
 /// What leads from each version to the next, the first from 1 to 2.
-pub(crate) const MIGRATIONS: &[&str] = &[ROUTES];
+pub(crate) const MIGRATIONS: &[&str] = &[ROUTES, RUNS];
 
 /// What a file without tables gets, before every migration.
 pub(crate) const TABLES: &str = "
@@ -89,4 +89,22 @@ CREATE TABLE events (
     workspace_id TEXT    NOT NULL,
     detail       TEXT    NOT NULL
 ) STRICT;
+";
+
+/// Version 3: runs. What is looked for has a column, the rest is one JSON object.
+const RUNS: &str = "
+CREATE TABLE runs (
+    place        INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+    id           TEXT    NOT NULL UNIQUE,
+    workspace_id TEXT    NOT NULL REFERENCES workspaces (id) ON DELETE CASCADE,
+    key          TEXT,
+    digest       TEXT    NOT NULL,
+    created_at   TEXT    NOT NULL,
+    state        TEXT    NOT NULL,
+    details      TEXT    NOT NULL
+) STRICT;
+
+CREATE UNIQUE INDEX run_keys ON runs (workspace_id, key) WHERE key IS NOT NULL;
+CREATE INDEX runs_of_workspace ON runs (workspace_id, place);
+CREATE INDEX open_runs ON runs (place) WHERE state IN ('queued', 'running');
 ";

@@ -92,6 +92,7 @@ pub fn workspace(project: &ProjectRecord, label: &str) -> WorkspaceRecord {
         generation: 0,
         origin: None,
         snapshots: Vec::new(),
+        agents: Vec::new(),
         moving: None,
     };
     WorkspaceRecord {

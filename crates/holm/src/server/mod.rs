@@ -4,6 +4,7 @@
 //! means, workspaces go on, and the next one finds them. One file per group of routes; every route
 //! is documented in `holm-api`.
 
+mod agents;
 mod browsers;
 mod compose;
 mod create;
@@ -28,6 +29,7 @@ mod receive_pack;
 mod reload;
 mod repositories;
 mod routes;
+mod runs;
 mod services;
 mod startup;
 mod trees;
@@ -122,6 +124,10 @@ async fn serve(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
         version = env!("CARGO_PKG_VERSION"),
         "the daemon starts"
     );
+    let resumed = app.engine.resume_runs().await?;
+    if resumed > 0 {
+        tracing::info!(resumed, "runs are taken up again");
+    }
     app.routes.begin(unheard, app.events.clone()).await?;
     app.resume_browsers().await?;
     let previews = door.serve(app.routes.clone(), app.paths.data_dir.clone());
@@ -262,7 +268,9 @@ fn routes(app: Arc<App>) -> Router {
     Router::new()
         .nest(
             holm_api::PREFIX,
-            api.merge(moves::routes()).merge(numbers::routes()),
+            api.merge(moves::routes())
+                .merge(numbers::routes())
+                .merge(runs::routes().layer(DefaultBodyLimit::max(LARGEST_BODY))),
         )
         .fallback(failure::no_such_route)
         .method_not_allowed_fallback(failure::no_such_route)
