@@ -86,8 +86,8 @@ pub const READY_MADE: &[ReadyMade] = &[
     },
     ReadyMade {
         name: "gemini",
-        command: &["gemini", "--yolo"],
-        in_terminal: &["gemini", "--yolo"],
+        command: &["gemini", "--yolo", "--skip-trust"],
+        in_terminal: &["gemini", "--yolo", "--skip-trust"],
         install: "npm install -g @google/gemini-cli",
         credentials: &["GEMINI_API_KEY", "~/.gemini/oauth_creds.json"],
     },

@@ -34,7 +34,7 @@ const TRIES: usize = 5;
 
 /// So much is recorded at once, and then so much in each second: the disk is everybody's.
 const BURST: u64 = 64 << 20;
-const EACH_SECOND: u64 = 64 << 20;
+const EACH_SECOND: u64 = 256 << 20;
 const PAUSE: Duration = Duration::from_millis(20);
 
 struct Work<'a> {
