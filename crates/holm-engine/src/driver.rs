@@ -163,12 +163,12 @@ pub trait Driver: Send + Sync + 'static {
         order: RunOrder,
     ) -> impl Future<Output = Result<mpsc::Receiver<RunSeen>, Fault>> + Send;
 
-    /// The same, of one that was begun before.
+    /// The same, of one that was begun before. `None`: nothing of the workspace runs.
     fn watch_run(
         &self,
         id: &WorkspaceId,
         run: &RunId,
-    ) -> impl Future<Output = Result<mpsc::Receiver<RunSeen>, Fault>> + Send;
+    ) -> impl Future<Output = Result<Option<mpsc::Receiver<RunSeen>>, Fault>> + Send;
 
     /// Ends every process of a run; does not wait for it.
     fn cancel_run(

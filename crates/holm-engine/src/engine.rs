@@ -58,7 +58,7 @@ pub(crate) struct Inner<D, S> {
     pub(crate) notices: Notices,
     pub(crate) runs: LiveRuns,
     /// One at a time brings files for an agent or takes them away.
-    pub(crate) credentials: tokio::sync::Mutex<()>,
+    pub(crate) credentials: Locks<WorkspaceId>,
 }
 
 /// A workspace as it is: what is stored, and what was just seen of it.
@@ -108,7 +108,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
                 uses: Uses::default(),
                 notices: Notices::default(),
                 runs: LiveRuns::default(),
-                credentials: tokio::sync::Mutex::new(()),
+                credentials: Locks::new(),
             }),
         }
     }

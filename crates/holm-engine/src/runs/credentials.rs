@@ -66,7 +66,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
         holder: &str,
         credentials: Vec<Credential>,
     ) -> Result<(Vec<PathBuf>, Vec<String>), Fault> {
-        let _turn = self.inner.credentials.lock().await;
+        let _turn = self.inner.credentials.lock(id).await;
         let (mut places, mut notes) = (Vec::new(), Vec::new());
         for Credential { place, content } in credentials {
             let question = question(BRING, holder, &place);
@@ -89,7 +89,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
 
     /// Takes them away, where nobody else has them. In a workspace that was stopped they are gone.
     pub async fn take_credentials_away(&self, id: &WorkspaceId, holder: &str, places: &[PathBuf]) {
-        let _turn = self.inner.credentials.lock().await;
+        let _turn = self.inner.credentials.lock(id).await;
         for place in places {
             let question = question(TAKE_AWAY, holder, place);
             let asked = ask_fed(&self.inner.driver, id, question, Vec::new(), |_, _| {});

@@ -7,7 +7,6 @@ use crate::notice::Notice;
 use crate::run::{How, RunEnd, RunRecord, RunSeen, RunState};
 use crate::store::Store;
 use holm_core::Fault;
-use holm_core::plan::Keeper;
 use jiff::Timestamp;
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,16 +82,10 @@ impl<D: Driver, S: Store> Engine<D, S> {
     async fn look_for(&self, record: &RunRecord, live: &Live) -> Looked {
         let (driver, id) = (&self.inner.driver, &record.workspace);
         loop {
-            if let Ok(again) = driver.watch_run(id, &record.id).await {
+            let watched = driver.watch_run(id, &record.id).await;
+            if let Ok(Some(again)) = watched {
                 return Looked::Runs(again);
             }
-            let runs = match self.inner.record(id).await {
-                Ok(workspace) => driver
-                    .observe(&workspace.spec)
-                    .await
-                    .is_ok_and(|sighting| !matches!(sighting.observed.keeper, Keeper::Absent)),
-                Err(_) => false,
-            };
             match driver.recorded_run(id, &record.id).await {
                 Ok(Some(RunSeen {
                     end: Some(end),
@@ -102,7 +95,10 @@ impl<D: Driver, S: Store> Engine<D, S> {
                     live.said(length);
                     return Looked::Ended(end);
                 }
-                _ if !runs => return Looked::Ended(died("the workspace ended under it")),
+                _ if matches!(watched, Ok(None)) => {
+                    return Looked::Ended(died("the workspace ended under it"));
+                }
+                // A keeper of another version, or one that stands still.
                 _ => tokio::time::sleep(LOOK_AGAIN).await,
             }
         }

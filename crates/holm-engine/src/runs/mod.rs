@@ -213,7 +213,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
             live.said(first.length);
             if first.end.is_some() {
                 // The whole of it is told again.
-                seen = inner.driver.watch_run(&id, &record.id).await?;
+                seen = mpsc::channel(1).1;
             }
         }
         self.save(record).await?;

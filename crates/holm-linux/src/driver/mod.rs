@@ -236,14 +236,15 @@ impl Driver for LinuxDriver {
         order: RunOrder,
     ) -> Result<mpsc::Receiver<RunSeen>, Fault> {
         let op = crate::wire::Op::Run(order);
-        runs::followed(&self.layout.workspace(id), op).await
+        let seen = runs::followed(&self.layout.workspace(id), op).await?;
+        seen.ok_or_else(|| keeper::keeper_fault("it is gone"))
     }
 
     async fn watch_run(
         &self,
         id: &WorkspaceId,
         run: &RunId,
-    ) -> Result<mpsc::Receiver<RunSeen>, Fault> {
+    ) -> Result<Option<mpsc::Receiver<RunSeen>>, Fault> {
         let run = run.to_string();
         let op = crate::wire::Op::WatchRun { run };
         runs::followed(&self.layout.workspace(id), op).await

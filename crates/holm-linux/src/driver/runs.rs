@@ -18,10 +18,25 @@ use tokio::sync::mpsc;
 /// Changes that nobody took yet; the keeper skips to the newest.
 const UNHEARD: usize = 4;
 
-/// Asks, and hears of every change. A keeper that refuses is an error at once.
-pub async fn followed(dirs: &WorkspaceDirs, op: Op) -> Result<mpsc::Receiver<RunSeen>, Fault> {
+/// Asks, and hears of every change. A keeper that refuses is an error at once; `None`: there is none.
+pub async fn followed(
+    dirs: &WorkspaceDirs,
+    op: Op,
+) -> Result<Option<mpsc::Receiver<RunSeen>>, Fault> {
     let fault = |error: io::Error| keeper_fault(&error.to_string());
-    let mut stream = keeper::connect(dirs).await.map_err(fault)?;
+    let mut stream = match keeper::connect(dirs).await {
+        Ok(stream) => stream,
+        // Nobody listens: one that only stands still would.
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound
+            ) =>
+        {
+            return Ok(None);
+        }
+        Err(error) => return Err(fault(error)),
+    };
     let request = Request {
         version: spoken_version(),
         op,
@@ -51,7 +66,7 @@ pub async fn followed(dirs: &WorkspaceDirs, op: Op) -> Result<mpsc::Receiver<Run
             };
         }
     });
-    Ok(receiver)
+    Ok(Some(receiver))
 }
 
 async fn next(stream: &mut UnixStream) -> io::Result<Answer> {

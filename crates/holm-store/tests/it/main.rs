@@ -6,5 +6,6 @@
 )]
 
 mod conformance;
+mod runs;
 mod schema_1;
 mod sqlite;

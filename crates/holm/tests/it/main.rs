@@ -72,6 +72,7 @@ mod previews_programs;
 mod renames;
 mod root;
 mod runs;
+mod runs_agents;
 mod service_attacks;
 mod service_feel;
 mod service_logs;
