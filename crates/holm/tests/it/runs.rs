@@ -209,6 +209,7 @@ fn agents_are_configuration_and_get_what_is_theirs_only() {
     let island = Island::new();
     let home = island.home();
     island.write(home.join(".secret-file"), "content of the file");
+    island.make_dir("holm");
     island.make_dir("holm/config");
     island.write(
         "holm/config/config.toml",

@@ -29,6 +29,7 @@ mode = "none"
 #[test]
 fn real_agents_change_files_and_their_runs_say_so() {
     let island = Island::new();
+    island.make_dir("holm");
     island.make_dir("holm/config");
     island.write("holm/config/config.toml", CONFIG);
     island.make_dir(island.home().join(".gemini"));
