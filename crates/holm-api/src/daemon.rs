@@ -2,8 +2,9 @@
 //! `GET /doctor` → [`Doctor`].
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Status {
     pub pid: u32,
     pub version: String,
@@ -19,7 +20,7 @@ pub struct Status {
     pub running: u64,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Stop {
     /// Stop every workspace too.
@@ -27,7 +28,7 @@ pub struct Stop {
 }
 
 /// One thing that `doctor` looked at.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Check {
     /// `user namespaces`
     pub name: String,
@@ -40,7 +41,7 @@ pub struct Check {
     pub required: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Doctor {
     pub ok: bool,
     /// The process of the daemon that looked; null: none answered, so `holm doctor` looked itself.

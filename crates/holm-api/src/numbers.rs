@@ -3,17 +3,20 @@
 //! - `GET /numbers` → [`NumbersList`]: of every live workspace
 //! - `GET /workspaces/{id}/numbers` → [`WorkspaceNumbers`]
 
+use crate::id::WorkspaceId;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct NumbersList {
     /// Between two values of a history.
     pub history_seconds: u64,
     pub workspaces: Vec<WorkspaceNumbers>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct WorkspaceNumbers {
+    #[schema(value_type = WorkspaceId)]
     pub id: String,
     pub label: String,
     pub project: String,
@@ -40,7 +43,7 @@ pub struct WorkspaceNumbers {
     pub services: Vec<ServiceNumbers>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ServiceNumbers {
     pub name: String,
     pub state: String,
@@ -56,7 +59,7 @@ pub struct ServiceNumbers {
     pub history: Past,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct VolumeNumbers {
     pub name: String,
     /// `isolated`, `fork` or `shared`; what is shared is not counted in the workspace's disk.
@@ -66,7 +69,7 @@ pub struct VolumeNumbers {
 }
 
 /// The last minutes, the oldest value first.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Past {
     pub cpu: Vec<f64>,
     pub memory: Vec<f64>,

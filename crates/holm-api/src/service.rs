@@ -8,8 +8,9 @@
 
 use crate::workspace::Service;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ServiceList {
     pub services: Vec<Service>,
     /// pending: something is on its way. ready: all that should run are ready. failing: something
@@ -17,14 +18,14 @@ pub struct ServiceList {
     pub verdict: Option<String>,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ServiceAct {
     pub service: String,
     pub action: Action,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
     Start,
@@ -32,7 +33,7 @@ pub enum Action {
     Restart,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LogLine {
     pub time: String,
     pub service: String,

@@ -10,8 +10,9 @@
 
 use crate::error::ErrorDetail;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Capture {
     /// Commit everything inside first, with this message.
@@ -22,7 +23,7 @@ pub struct Capture {
 }
 
 /// How much is made objects of.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Depth {
     /// Nothing: what HEAD leads to, and which files are not committed.
@@ -35,7 +36,7 @@ pub enum Depth {
 }
 
 /// The state of a workspace's tree.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Captured {
     /// The commit that the workspace started from.
     pub start: Option<String>,
@@ -57,7 +58,7 @@ pub struct Captured {
 }
 
 /// One line of the answer to `POST /workspaces/{id}/capture`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CaptureEvent {
     Progress { step: String, done: u64, total: u64 },
@@ -65,13 +66,13 @@ pub enum CaptureEvent {
     Error(ErrorDetail),
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ChangeList {
     pub changes: Vec<Change>,
 }
 
 /// One changed file.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Change {
     /// Bytes that are not UTF-8 are written `\xNN`; then `path_bytes` has the exact name.
     pub path: String,

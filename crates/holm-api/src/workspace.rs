@@ -10,14 +10,18 @@
 //! - `POST /uploads` (raw body) → [`Upload`]
 
 use crate::error::ErrorDetail;
+use crate::id::{ProjectId, WorkspaceId};
 use crate::numbers::WorkspaceNumbers;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Workspace {
+    #[schema(value_type = WorkspaceId)]
     pub id: String,
     pub label: String,
     pub project: String,
+    #[schema(value_type = ProjectId)]
     pub project_id: String,
     pub owner: String,
     /// creating running stopped failed removed
@@ -64,7 +68,7 @@ pub struct Workspace {
     pub numbers: Option<Box<WorkspaceNumbers>>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Port {
     pub name: String,
     pub port: u16,
@@ -78,7 +82,7 @@ pub struct Port {
     pub listening: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Service {
     pub name: String,
     pub state: String,
@@ -88,7 +92,7 @@ pub struct Service {
     pub reason: Option<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Volume {
     pub name: String,
     pub policy: String,
@@ -96,27 +100,27 @@ pub struct Volume {
 }
 
 /// A named, immutable copy of a workspace's code and volumes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Snapshot {
     pub name: String,
     pub created_at: String,
 }
 
 /// `POST /workspaces/{id}/snapshots`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TakeSnapshot {
     pub name: String,
 }
 
 /// `GET /workspaces/{id}/snapshots`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SnapshotList {
     pub snapshots: Vec<Snapshot>,
 }
 
 /// `POST /workspaces/{id}/fork`.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Fork {
     /// Left out, a pleasant one is made up.
@@ -128,7 +132,7 @@ pub struct Fork {
 }
 
 /// `POST /workspaces/{id}/reset`.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Reset {
     /// Only this volume.
@@ -143,7 +147,7 @@ pub struct Reset {
 }
 
 /// What was asked for; what holds is in [`Isolation`].
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Limits {
     pub memory: Option<u64>,
     pub cpus: Option<f64>,
@@ -152,7 +156,7 @@ pub struct Limits {
 }
 
 /// What is in force. All false when the workspace does not run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Isolation {
     pub user: bool,
     pub mount: bool,
@@ -172,7 +176,7 @@ pub struct Isolation {
 }
 
 /// By what each limit is kept, or null.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LimitsInForce {
     pub memory: Option<String>,
     pub cpus: Option<String>,
@@ -180,38 +184,44 @@ pub struct LimitsInForce {
     pub disk: Option<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct WorkspaceList {
     pub workspaces: Vec<Workspace>,
+    /// There are more than were asked for: `after` takes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
     /// What concerns all of them: that the disk is nearly full.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
 /// What a live workspace is called: enough to find the one that a person means.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Name {
+    #[schema(value_type = WorkspaceId)]
     pub id: String,
     pub label: String,
     pub project: String,
+    #[schema(value_type = ProjectId)]
     pub project_id: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct NameList {
     pub names: Vec<Name>,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Rename {
     pub label: String,
 }
 
 /// Everything the daemon needs to make a workspace. The project and its objects were sent before.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateWorkspace {
+    #[schema(value_type = ProjectId)]
     pub project_id: String,
     /// `None`: make up a pleasant one.
     pub label: Option<String>,
@@ -253,7 +263,7 @@ pub struct CreateWorkspace {
     pub notes: Vec<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Remote {
     pub name: String,
@@ -261,7 +271,7 @@ pub struct Remote {
     pub fetch: Vec<String>,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Dirty {
     /// An upload: a pack.
@@ -276,7 +286,7 @@ pub struct Dirty {
     pub changed: Vec<ChangedFile>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChangedFile {
     pub path: String,
@@ -284,17 +294,18 @@ pub struct ChangedFile {
     pub object: Option<String>,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Upload {
     pub upload: String,
 }
 
 /// One line of the answer to `POST /workspaces`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CreateEvent {
     /// The id is taken; the creation can be cancelled by it.
     Begun {
+        #[schema(value_type = WorkspaceId)]
         id: String,
     },
     Progress {

@@ -23,13 +23,14 @@ pub mod route;
 pub mod service;
 pub mod side;
 pub mod state;
+pub mod token;
 pub mod toolchain;
 pub mod trash;
 pub mod tree_path;
 pub mod trust;
 
 pub use fault::{Code, Fault, Kind};
-pub use id::{ProjectId, RunId, WorkspaceId};
+pub use id::{ProjectId, RequestId, RunId, TokenId, WorkspaceId};
 pub use label::{Label, ProjectName};
 pub use reference::WorkspaceRef;
 pub use side::{Guest, Host};

@@ -80,6 +80,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
             owner: record.owner.clone(),
             admission,
             spec: forked(&record, at)?,
+            turn: None,
         };
         match self.create(new, Progress::default(), |_| {}).await? {
             Created::New(view) | Created::Existing(view) => Ok(view),

@@ -1,5 +1,6 @@
 //! Load, look, decide, journal, apply, tell. Owns the traits [`Driver`] and [`Store`].
 
+mod access;
 mod admission;
 mod bridge;
 mod command;
@@ -19,6 +20,7 @@ mod layers;
 mod locks;
 mod moves;
 mod notice;
+mod once;
 mod ports;
 mod projects;
 mod recover;
@@ -45,6 +47,7 @@ pub use gc::{Collect, Collected, Gone};
 pub use isolation::Isolation;
 pub use moves::{Assign, Moved};
 pub use notice::Notice;
+pub use once::{Once, Turn};
 pub use ports::Claiming;
 pub use projects::{EarlierPlace, Repository};
 pub use recover::Recovery;

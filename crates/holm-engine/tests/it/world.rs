@@ -471,6 +471,7 @@ pub fn new(project: &ProjectRecord, label: Option<&str>) -> NewWorkspace {
         reuse: Reuse::Return,
         owner: "me".to_owned(),
         admission: Admission::Force,
+        turn: None,
         spec: WorkspaceSpec {
             id: String::new(),
             project_id: project.id.to_string(),

@@ -48,9 +48,9 @@ struct ListArgs {
     /// How many
     #[arg(long, value_name = "N", default_value_t = 20)]
     limit: usize,
-    /// Those before, from `next` of the JSON
+    /// The next page: `next` of the JSON
     #[arg(long, value_name = "NEXT")]
-    before: Option<String>,
+    after: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -83,7 +83,7 @@ fn ls(context: &Context, arguments: ListArgs) -> Outcome {
         state: arguments.state,
         id: None,
         limit: Some(arguments.limit),
-        before: arguments.before,
+        before: arguments.after,
     };
     let list = connect::block_on(async {
         let client = connect::started().await?;

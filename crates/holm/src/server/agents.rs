@@ -21,6 +21,21 @@ pub struct Given {
     pub notes: Vec<String>,
 }
 
+// === impl Given ===
+
+impl Given {
+    /// For who must not get at it.
+    pub fn nothing(called: &Called) -> Self {
+        let is_some = !called.env.is_empty() || !called.files.is_empty();
+        let note = "a run that a workspace asks for itself is given no credentials".to_owned();
+        Self {
+            env: Vec::new(),
+            credentials: Vec::new(),
+            notes: is_some.then_some(note).into_iter().collect(),
+        }
+    }
+}
+
 // === impl App ===
 
 impl App {

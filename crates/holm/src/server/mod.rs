@@ -5,9 +5,14 @@
 //! is documented in `holm-api`.
 
 mod agents;
+mod api;
+mod audit;
+mod bounds;
 mod browsers;
+mod caller;
 mod compose;
 mod create;
+mod cuts;
 mod daemon;
 mod data;
 mod declared;
@@ -18,12 +23,19 @@ mod events;
 mod exec;
 mod failure;
 mod files;
+mod gate;
 mod gc;
+mod guests;
+mod health;
 mod housekeeping;
+mod keyed;
 mod layers;
 mod listen;
+mod metrics;
 mod moves;
 mod numbers;
+mod openapi;
+mod page;
 mod projects;
 mod receive_pack;
 mod reload;
@@ -32,6 +44,7 @@ mod routes;
 mod runs;
 mod services;
 mod startup;
+mod tokens;
 mod trees;
 mod trust;
 mod uploads;
@@ -41,12 +54,11 @@ mod workspaces;
 
 use crate::paths::Paths;
 use crate::runtime;
-use axum::Router;
-use axum::extract::DefaultBodyLimit;
-use axum::routing::{delete, get, post};
+use audit::Audit;
 use browsers::Browsers;
 use door::Door;
 use events::Events;
+use health::LastHealth;
 use holm_api::workspace::Workspace;
 use holm_core::Fault;
 use holm_engine::{Engine, MissingObjects, View, WorkspaceSpec};
@@ -54,11 +66,13 @@ use holm_linux::{Layout, LinuxDriver};
 use holm_store::SqliteStore;
 use jiff::Timestamp;
 use listen::{Peer, PeerListener};
+use metrics::Metrics;
 use repositories::Repositories;
 use routes::{Routes, Unheard};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokens::Tokens;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -78,13 +92,14 @@ pub struct App {
     uploads: Uploads,
     known_inputs: layers::KnownInputs,
     gauge: numbers::Gauge,
+    metrics: Arc<Metrics>,
+    health: LastHealth,
+    tokens: Tokens,
+    audit: Audit,
     paths: Paths,
     started_at: Timestamp,
     stop: watch::Sender<bool>,
 }
-
-/// JSON of a repository with very many refs is large; nothing legitimate is larger than this.
-const LARGEST_BODY: usize = 256 << 20;
 
 /// How long requests under way may take to end when the daemon is told to.
 const GRACE: Duration = Duration::from_secs(5);
@@ -130,8 +145,18 @@ async fn serve(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
     }
     app.routes.begin(unheard, app.events.clone()).await?;
     app.resume_browsers().await?;
-    let previews = door.serve(app.routes.clone(), app.paths.data_dir.clone());
-    tokio::spawn(until_stopped(Arc::clone(&app), previews));
+    app.tokens.load().await?;
+    let router = api::router(Arc::clone(&app));
+    let front = door.serve(&app, &router);
+    let callers = guests::serve(
+        Arc::clone(&app),
+        guests::bind(&app.layout())?,
+        router.clone(),
+    );
+    tokio::spawn(until_stopped(Arc::clone(&app), front));
+    tokio::spawn(until_stopped(Arc::clone(&app), callers));
+    tokio::spawn(until_stopped(Arc::clone(&app), app.tokens.clone().watch()));
+    tokio::spawn(until_stopped(Arc::clone(&app), app.audit.clone().watch()));
     let listener = PeerListener::bind(&socket)?;
     match std::fs::remove_file(app.paths.stopped()) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -149,7 +174,7 @@ async fn serve(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
             app.stop.send_replace(true);
         });
     }
-    let service = routes(Arc::clone(&app)).into_make_service_with_connect_info::<Peer>();
+    let service = router.into_make_service_with_connect_info::<Peer>();
     let serving = axum::serve(listener, service).with_graceful_shutdown(stopped(app.clone()));
     ready();
     housekeeping::begin(&app);
@@ -157,6 +182,12 @@ async fn serve(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
         Arc::clone(&app),
         numbers::keep(Arc::clone(&app)),
     ));
+    let counting = Arc::clone(&app);
+    tokio::spawn(async move {
+        if let Err(fault) = counting.count().await {
+            tracing::warn!(%fault, "the numbers of /metrics begin when they are asked for");
+        }
+    });
     let out_of_patience = async {
         stopped(Arc::clone(&app)).await;
         tokio::time::sleep(GRACE).await;
@@ -182,6 +213,13 @@ async fn serve(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
     Ok(())
 }
 
+fn layout(paths: &Paths) -> Layout {
+    Layout {
+        data_dir: paths.data_dir.clone(),
+        run_dir: paths.run_dir.clone(),
+    }
+}
+
 /// Where clients find the daemon.
 fn socket(paths: &Paths) -> PathBuf {
     paths.run_dir.join("daemon.sock")
@@ -201,82 +239,6 @@ async fn until_stopped(app: Arc<App>, work: impl Future<Output = ()>) {
     }
 }
 
-fn routes(app: Arc<App>) -> Router {
-    let api = Router::new()
-        .route("/ping", get(daemon::ping))
-        .route("/daemon", get(daemon::status))
-        .route("/daemon/stop", post(daemon::stop))
-        .route("/disk", get(disk::disk))
-        .route("/doctor", get(daemon::doctor))
-        .route("/events", get(events::events))
-        .route("/ports", get(routes::list))
-        .route(
-            "/checkout",
-            get(routes::checked_out)
-                .post(routes::check_out)
-                .delete(routes::release),
-        )
-        .route("/gc", post(gc::gc))
-        .route("/projects", get(projects::list))
-        .route("/projects/sync", post(projects::sync))
-        .route("/projects/{id}", delete(projects::remove))
-        .route("/projects/{id}/refs", post(projects::set_refs))
-        .route(
-            "/projects/{id}/trees",
-            post(trees::begin).put(trees::finish),
-        )
-        .route(
-            "/projects/{id}/receive-pack",
-            get(receive_pack::receive_pack),
-        )
-        .route("/trust", post(trust::approve))
-        .route("/trust/check", post(trust::check))
-        .route("/names", get(workspaces::names))
-        .route("/workspaces", get(workspaces::list).post(create::create))
-        .route(
-            "/workspaces/{id}",
-            get(workspaces::show)
-                .patch(workspaces::rename)
-                .delete(workspaces::remove),
-        )
-        .route("/workspaces/{id}/start", post(workspaces::start))
-        .route("/workspaces/{id}/stop", post(workspaces::stop))
-        .route("/workspaces/{id}/restart", post(workspaces::restart))
-        .route("/workspaces/{id}/restore", post(workspaces::restore))
-        .merge(data::routes())
-        .route("/workspaces/{id}/cancel", post(workspaces::cancel))
-        .route("/workspaces/{id}/browser", post(browsers::open))
-        .route("/workspaces/{id}/egress", get(egress::egress))
-        .route("/workspaces/{id}/reload", post(reload::reload))
-        .route("/workspaces/{id}/exec", get(exec::exec))
-        .route("/workspaces/{id}/ports", get(routes::of_workspace))
-        .route(
-            "/workspaces/{id}/services",
-            get(services::list).post(services::act),
-        )
-        .route("/workspaces/{id}/logs", get(services::logs))
-        .route("/workspaces/{id}/capture", post(work::capture))
-        .route("/workspaces/{id}/changes", get(work::changes))
-        .route("/workspaces/{id}/diff", get(work::diff))
-        .merge(files::routes())
-        .layer(DefaultBodyLimit::max(LARGEST_BODY))
-        // What is uploaded goes to the disk as it comes, so its size is limited by that.
-        .route(
-            "/uploads",
-            post(uploads::upload).layer(DefaultBodyLimit::disable()),
-        );
-    Router::new()
-        .nest(
-            holm_api::PREFIX,
-            api.merge(moves::routes())
-                .merge(numbers::routes())
-                .merge(runs::routes().layer(DefaultBodyLimit::max(LARGEST_BODY))),
-        )
-        .fallback(failure::no_such_route)
-        .method_not_allowed_fallback(failure::no_such_route)
-        .with_state(app)
-}
-
 fn log_to(path: &std::path::Path) -> Result<(), Fault> {
     let file = startup::open_log(path)?;
     let filter = EnvFilter::try_from_env("HOLM_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
@@ -293,10 +255,7 @@ fn log_to(path: &std::path::Path) -> Result<(), Fault> {
 impl App {
     fn open(paths: Paths) -> Result<(Self, Unheard), Fault> {
         let store = SqliteStore::open(&paths.data_dir.join("holm.db"))?;
-        let layout = Layout {
-            data_dir: paths.data_dir.clone(),
-            run_dir: paths.run_dir.clone(),
-        };
+        let layout = layout(&paths);
         let repositories = Repositories::new(layout.clone());
         let driver = LinuxDriver::new(layout)?;
         let asked = repositories.clone();
@@ -307,12 +266,16 @@ impl App {
         let app = Self {
             events: Events::new(engine.clone()),
             routes,
-            engine,
             browsers: Browsers::new(&paths.data_dir),
             repositories,
             known_inputs: layers::KnownInputs::default(),
             gauge: numbers::Gauge::default(),
+            metrics: Arc::default(),
+            health: LastHealth::default(),
+            tokens: Tokens::new(&engine, &paths.data_dir),
+            audit: Audit::new(&engine),
             uploads: Uploads::open(paths.data_dir.join("incoming"))?,
+            engine,
             paths,
             started_at: Timestamp::now(),
             stop: watch::channel(false).0,
@@ -354,6 +317,10 @@ impl App {
             workspace.ports = ports;
         }
         workspace
+    }
+
+    fn layout(&self) -> Layout {
+        layout(&self.paths)
     }
 
     fn home(&self) -> PathBuf {

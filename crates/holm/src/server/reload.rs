@@ -19,6 +19,8 @@ use holm_engine::spec::{Service, WorkspaceSpec};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 /// No `holm.toml` is longer.
 const LONGEST: usize = 1 << 20;
@@ -27,7 +29,20 @@ const LONGEST: usize = 1 << 20;
 const ABSENT: u8 = 44;
 const READ: &str = "[ -e holm.toml ] || exit 44; exec head -c 1048577 holm.toml";
 
-pub async fn reload(
+pub fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new().routes(routes!(reload))
+}
+
+/// Takes over the `holm.toml` of the workspace's tree.
+#[utoipa::path(
+    post,
+    path = "/workspaces/{id}/reload",
+    operation_id = "workspace_reload",
+    params(WorkspaceKey),
+    request_body = Reload,
+    responses((status = 200, body = Reloaded))
+)]
+async fn reload(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
     Body(reload): Body<Reload>,

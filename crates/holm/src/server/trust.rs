@@ -12,6 +12,8 @@ use holm_core::trust::{Baseline, asks, without_untrusted};
 use holm_core::{Code, Fault, ProjectId, trust};
 use holm_engine::WorkspaceSpec;
 use std::sync::Arc;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 /// A configuration, and what it asks for.
 pub struct Judged {
@@ -23,10 +25,21 @@ pub struct Judged {
     pub is_approved: bool,
 }
 
-pub async fn check(
-    State(app): State<Arc<App>>,
-    Body(check): Body<TrustCheck>,
-) -> Answer<TrustReport> {
+pub fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(approve))
+        .routes(routes!(check))
+}
+
+/// What a `holm.toml` asks of the host, and whether that was approved.
+#[utoipa::path(
+    post,
+    path = "/trust/check",
+    operation_id = "trust_check",
+    request_body = TrustCheck,
+    responses((status = 200, body = TrustReport))
+)]
+async fn check(State(app): State<Arc<App>>, Body(check): Body<TrustCheck>) -> Answer<TrustReport> {
     let id = project_id(&check.project_id)?;
     app.engine.project(&id).await?;
     let judged = app
@@ -43,7 +56,15 @@ pub async fn check(
     }))
 }
 
-pub async fn approve(
+/// A person approves exactly what a check showed.
+#[utoipa::path(
+    post,
+    path = "/trust",
+    operation_id = "trust_approve",
+    request_body = TrustApprove,
+    responses((status = 200, body = TrustApprove))
+)]
+async fn approve(
     State(app): State<Arc<App>>,
     Body(approve): Body<TrustApprove>,
 ) -> Answer<TrustApprove> {

@@ -22,6 +22,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 /// Progress is told at most this often.
 const OFTEN: Duration = Duration::from_millis(100);
@@ -33,15 +36,32 @@ const MOST_NAMES: usize = 10;
 const MOST_DIFF: u64 = 4 << 30;
 
 /// The parameters of `changes` and `diff`.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub struct Of {
     tree: Option<String>,
 }
 
 type Capturing = Pin<Box<dyn Future<Output = Result<work::Captured, Fault>> + Send>>;
 
-pub async fn capture(
+pub fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(capture))
+        .routes(routes!(changes))
+        .routes(routes!(diff))
+}
+
+/// Makes objects of the working tree.
+#[utoipa::path(
+    post,
+    path = "/workspaces/{id}/capture",
+    operation_id = "workspace_capture",
+    params(WorkspaceKey),
+    request_body = Capture,
+    responses((status = 200, description = "how far it is; the last line is `captured` or `error`", content_type = "application/jsonl", body = CaptureEvent))
+)]
+async fn capture(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
     Body(capture): Body<Capture>,
@@ -87,7 +107,15 @@ pub async fn capture(
     Ok(([(header::CONTENT_TYPE, "application/jsonl")], body).into_response())
 }
 
-pub async fn changes(
+/// Files that differ from the commit it started from.
+#[utoipa::path(
+    get,
+    path = "/workspaces/{id}/changes",
+    operation_id = "workspace_changes",
+    params(WorkspaceKey, Of),
+    responses((status = 200, body = ChangeList))
+)]
+async fn changes(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
     Parameters(of): Parameters<Of>,
@@ -98,7 +126,15 @@ pub async fn changes(
     Ok(Json(ChangeList { changes }))
 }
 
-pub async fn diff(
+/// The same as a patch.
+#[utoipa::path(
+    get,
+    path = "/workspaces/{id}/diff",
+    operation_id = "workspace_diff",
+    params(WorkspaceKey, Of),
+    responses((status = 200, content_type = "text/x-patch", body = String))
+)]
+async fn diff(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
     Parameters(of): Parameters<Of>,

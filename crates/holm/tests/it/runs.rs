@@ -189,7 +189,7 @@ fn what_a_run_gets_says_changes_and_leaves_in_the_record() {
         .json();
     let next = first["next"].as_str().unwrap();
     let second = island
-        .holm(&["runs", "ls", "--limit", "1", "--before", next, "--json"])
+        .holm(&["runs", "ls", "--limit", "1", "--after", next, "--json"])
         .json();
     assert_eq!(second["runs"][0]["id"], id);
     assert_eq!(second["next"], Value::Null);

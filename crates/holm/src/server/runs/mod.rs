@@ -3,16 +3,20 @@
 mod output;
 
 use super::App;
-use super::failure::{Answer, Body, Failure, Parameters, WorkspaceKey, bad_request, workspace_id};
+use super::agents::Given;
+use super::caller::Caller;
+use super::failure::{
+    Answer, Body, Failure, Parameters, WorkspaceKey, bad_request, in_path, workspace_id,
+};
+use super::keyed::IdempotencyKey;
 use super::view::time;
 use super::work::escaped;
+use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{FromRequestParts, Path, State};
+use axum::http::StatusCode;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
-use axum::{Json, Router};
 use holm_api::run::{
     CreateRun, MOST_FILE_BYTES, MOST_FILES, MOST_MESSAGE, Run, RunChange, RunList,
     RunState as WireState,
@@ -26,6 +30,10 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use std::time::Duration;
+use utoipa::IntoParams;
+use utoipa::openapi::path::{Parameter, ParameterIn};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 /// Arguments and variables together fit a message to the keeper.
 const MOST_WORDS: usize = 256 << 10;
@@ -37,37 +45,55 @@ const SHORT_MESSAGE: usize = 200;
 const ORDINARY_PAGE: usize = 100;
 const LONGEST_PAGE: usize = 1000;
 
-const KEY: &str = "idempotency-key";
-
-pub fn routes() -> Router<Arc<App>> {
-    Router::new()
-        .route("/runs", get(all))
-        .route("/workspaces/{id}/runs", get(list).post(create))
-        .route("/workspaces/{id}/runs/{run}", get(show))
-        .route("/workspaces/{id}/runs/{run}/cancel", post(cancel))
-        .route("/workspaces/{id}/runs/{run}/output", get(output::output))
+pub fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(all))
+        .routes(routes!(list, create))
+        .routes(routes!(show))
+        .routes(routes!(cancel))
+        .merge(output::routes())
 }
 
 /// The `{id}` and `{run}` of a run's routes. Takes ids only.
 pub struct RunKey(pub WorkspaceId, pub RunId);
 
-#[derive(Debug, Deserialize)]
+/// Which runs are listed.
+#[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
-pub struct Of {
+#[into_params(parameter_in = Query)]
+struct Of {
+    /// Only those of this state.
+    #[param(value_type = Option<WireState>)]
     state: Option<String>,
-    id: Option<String>,
+    /// Only those whose ids begin so.
+    prefix: Option<String>,
+    /// How many, at most 1000; otherwise 100.
+    #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
-    before: Option<String>,
+    /// `next` of the page before.
+    after: Option<String>,
 }
 
+/// Runs an agent or a command, once. It has begun when this is answered.
+#[utoipa::path(
+    post,
+    path = "/workspaces/{id}/runs",
+    operation_id = "run_create",
+    params(WorkspaceKey, IdempotencyKey),
+    request_body = CreateRun,
+    responses(
+        (status = 201, body = Run),
+        (status = 200, description = "It was begun before, with the same key.", body = Run)
+    )
+)]
 async fn create(
     State(app): State<Arc<App>>,
+    caller: Caller,
     WorkspaceKey(id): WorkspaceKey,
-    headers: HeaderMap,
+    key: IdempotencyKey,
     Body(create): Body<CreateRun>,
 ) -> Result<Response, Failure> {
-    let key = key(&headers)?;
-    let new = app.new_run(&id, create, key).await?;
+    let new = app.new_run(&id, create, (key, &caller)).await?;
     let (record, begun) = app.engine.create_run(&id, new).await?;
     let status = match begun {
         Begun::Now => StatusCode::CREATED,
@@ -76,6 +102,14 @@ async fn create(
     Ok((status, Json(whole(record))).into_response())
 }
 
+/// The runs of a workspace, the newest first.
+#[utoipa::path(
+    get,
+    path = "/workspaces/{id}/runs",
+    operation_id = "run_list",
+    params(WorkspaceKey, Of),
+    responses((status = 200, body = RunList))
+)]
 async fn list(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
@@ -86,14 +120,46 @@ async fn list(
     app.page(Some(id), of).await
 }
 
-async fn all(State(app): State<Arc<App>>, Parameters(of): Parameters<Of>) -> Answer<RunList> {
-    app.page(None, of).await
+/// The runs of all workspaces, the newest first.
+#[utoipa::path(
+    get,
+    path = "/runs",
+    operation_id = "run_list_all",
+    params(Of),
+    responses((status = 200, body = RunList))
+)]
+async fn all(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Parameters(of): Parameters<Of>,
+) -> Answer<RunList> {
+    let own = match caller {
+        Caller::Workspace(own) => Some(own),
+        _ => None,
+    };
+    app.page(own, of).await
 }
 
+/// A run, with what it changed.
+#[utoipa::path(
+    get,
+    path = "/workspaces/{id}/runs/{run}",
+    operation_id = "run_show",
+    params(RunKey),
+    responses((status = 200, body = Run))
+)]
 async fn show(State(app): State<Arc<App>>, RunKey(id, run): RunKey) -> Answer<Run> {
     Ok(Json(whole(app.engine.run(&id, &run).await?)))
 }
 
+/// Ends every process of a run. One that has ended stays as it is.
+#[utoipa::path(
+    post,
+    path = "/workspaces/{id}/runs/{run}/cancel",
+    operation_id = "run_cancel",
+    params(RunKey),
+    responses((status = 200, body = Run))
+)]
 async fn cancel(State(app): State<Arc<App>>, RunKey(id, run): RunKey) -> Answer<Run> {
     Ok(Json(whole(app.engine.cancel_run(&id, &run).await?)))
 }
@@ -107,9 +173,9 @@ impl App {
             let states = RunState::ALL.map(RunState::as_str).join(", ");
             RunState::parse(word).ok_or_else(|| bad_request(&format!("`state` is one of {states}")))
         });
-        let before = of.before.as_deref().map(|text| {
+        let after = of.after.as_deref().map(|text| {
             let place = text.parse::<i64>();
-            place.map_err(|_| bad_request("`before` is not from `next`"))
+            place.map_err(|_| bad_request("`after` is not from `next`"))
         });
         let limit = of.limit.unwrap_or(ORDINARY_PAGE);
         if !(1..=LONGEST_PAGE).contains(&limit) {
@@ -118,8 +184,8 @@ impl App {
         let filter = RunFilter {
             workspace,
             state: state.transpose()?,
-            prefix: of.id,
-            before: before.transpose()?,
+            prefix: of.prefix,
+            before: after.transpose()?,
             limit: limit + 1,
         };
         let mut found = self.engine.runs(filter).await?;
@@ -137,7 +203,7 @@ impl App {
         &self,
         id: &WorkspaceId,
         create: CreateRun,
-        key: Option<String>,
+        (key, caller): (IdempotencyKey, &Caller),
     ) -> Result<NewRun, Failure> {
         check(&create)?;
         let digest = digest(&create);
@@ -154,7 +220,7 @@ impl App {
                 true => Stopped::Refuse,
                 false => Stopped::Start,
             },
-            key,
+            key: key.of(caller),
             digest,
             how_to_add: None,
             notes: Vec::new(),
@@ -170,7 +236,11 @@ impl App {
             Some(command) => new.argv = command.into_iter().map(Vec::from).collect(),
             None => {
                 let called = self.agent(&spec, create.agent.as_deref()).await?;
-                let given = self.given(&called, &create.agent_env, &spec).await?;
+                let given = match caller.is_guest() {
+                    // Who is inside could take it from there.
+                    true => Given::nothing(&called),
+                    false => self.given(&called, &create.agent_env, &spec).await?,
+                };
                 new.how_to_add = Some(called.how_to_add());
                 new.argv = called.command.into_iter().map(String::into_bytes).collect();
                 new.timeout = called.timeout;
@@ -269,20 +339,6 @@ fn tree_path(text: &str) -> Result<TreePath, Failure> {
     }
 }
 
-/// The caller's own name for the request.
-fn key(headers: &HeaderMap) -> Result<Option<String>, Failure> {
-    let Some(value) = headers.get(KEY) else {
-        return Ok(None);
-    };
-    let text = value.to_str().unwrap_or_default();
-    match (1..=200).contains(&text.len()) {
-        true => Ok(Some(text.to_owned())),
-        false => Err(bad_request(
-            "`Idempotency-Key` is not 1 to 200 visible characters",
-        )),
-    }
-}
-
 /// What the request is, without values that the caller's surroundings give.
 fn digest(create: &CreateRun) -> String {
     let plain = CreateRun {
@@ -365,6 +421,15 @@ fn on_wire(state: RunState) -> WireState {
 }
 
 // === impl RunKey ===
+
+impl IntoParams for RunKey {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        vec![
+            in_path("id", "WorkspaceId", "The id of a workspace."),
+            in_path("run", "RunId", "The id of a run."),
+        ]
+    }
+}
 
 impl<S: Send + Sync> FromRequestParts<S> for RunKey {
     type Rejection = Failure;

@@ -5,7 +5,8 @@
 
 use super::{RunKey, whole};
 use crate::server::App;
-use crate::server::failure::{Failure, Parameters, bad_request, told};
+use crate::server::caller::Caller;
+use crate::server::failure::{Failure, Parameters, bad_request};
 use crate::server::view::time;
 use axum::extract::State;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
@@ -22,29 +23,53 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use std::sync::Arc;
 use tokio::sync::watch;
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 /// Pieces that are read at a time.
 const BATCH: usize = 16;
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
-pub struct From {
-    #[serde(default)]
-    after: u64,
+#[into_params(parameter_in = Query)]
+struct From {
+    /// The cursor behind which to go on; otherwise from the beginning.
+    after: Option<u64>,
 }
 
-pub async fn output(
+pub fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new().routes(routes!(output))
+}
+
+/// What a run says: a WebSocket of text messages, each a `RunEvent`; the last is `ended` or `error`.
+#[utoipa::path(
+    get,
+    path = "/workspaces/{id}/runs/{run}/output",
+    operation_id = "run_output",
+    params(RunKey, From),
+    responses((status = 101, description = "a WebSocket"))
+)]
+async fn output(
     State(app): State<Arc<App>>,
+    caller: Caller,
     RunKey(id, run): RunKey,
     Parameters(from): Parameters<From>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Failure> {
     let upgrade = upgrade.map_err(|error| bad_request(&error.body_text()))?;
     app.engine.run(&id, &run).await?;
-    Ok(upgrade.on_upgrade(move |socket| serve(app, id, run, from.after, socket)))
+    Ok(upgrade
+        .on_upgrade(move |socket| serve(app, caller, (id, run), from.after.unwrap_or(0), socket)))
 }
 
-async fn serve(app: Arc<App>, id: WorkspaceId, run: RunId, after: u64, socket: WebSocket) {
+async fn serve(
+    app: Arc<App>,
+    caller: Caller,
+    (id, run): (WorkspaceId, RunId),
+    after: u64,
+    socket: WebSocket,
+) {
     let (mut sink, mut stream) = socket.split();
     let mut telling = Telling {
         progress: app.engine.run_progress(&run),
@@ -61,7 +86,9 @@ async fn serve(app: Arc<App>, id: WorkspaceId, run: RunId, after: u64, socket: W
         };
         let events = events.unwrap_or_else(|fault| {
             telling.is_over = true;
-            vec![RunEvent::Error(told(&fault).error)]
+            vec![RunEvent::Error(
+                caller.told(&telling.app.paths, &fault).error,
+            )]
         });
         for event in events {
             let json = serde_json::to_string(&event).unwrap_or_default();
