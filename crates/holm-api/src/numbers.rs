@@ -21,6 +21,7 @@ pub struct WorkspaceNumbers {
     pub label: String,
     pub project: String,
     pub state: String,
+    #[schema(required)]
     pub reason: Option<String>,
     /// Processors that are busy with it; 1.5 is one and a half.
     pub cpu: f64,
@@ -28,6 +29,7 @@ pub struct WorkspaceNumbers {
     pub memory: u64,
     pub processes: u64,
     /// In bytes: what was changed in its tree, home, temporary files. `None`: not measured yet.
+    #[schema(required)]
     pub disk: Option<u64>,
     /// Bytes through its gateway since it was started.
     pub network_in: u64,
