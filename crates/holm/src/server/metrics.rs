@@ -11,6 +11,7 @@ use axum::http::header;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use holm_api::egress::EgressEntry;
+use holm_api::route::Route;
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::{View, try_blocking};
 use prometheus_client::encoding::EncodeLabelSet;
@@ -129,11 +130,23 @@ async fn metrics(State(app): State<Arc<App>>) -> Result<Response, Failure> {
     Ok(([(header::CONTENT_TYPE, OPENMETRICS)], text).into_response())
 }
 
+/// Looks at everything once, so that what comes is counted.
+pub async fn begin(app: Arc<App>) {
+    if let Err(fault) = app.count().await {
+        tracing::warn!(%fault, "the numbers of /metrics begin when they are asked for");
+    }
+}
+
 /// Counts what the API is asked.
 pub async fn count_request(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>();
     let route = route.map_or("none", MatchedPath::as_str).to_owned();
-    let method = request.method().to_string();
+    // Anybody can think of methods; each would be a number of its own for ever.
+    let is_known = Route::find(request.method().as_str(), &route).is_some();
+    let method = match is_known {
+        true => request.method().to_string(),
+        false => "other".to_owned(),
+    };
     let response = next.run(request).await;
     let status = response.status().as_u16();
     let asked = ByRoute {

@@ -85,6 +85,23 @@ fn attack_108_every_route_needs_a_token_that_is_valid_here() {
         };
         assert!(expect, "{name} {reply:?}");
     }
+    // What says how the daemon is needs none; its numbers do.
+    for headers in &wrong {
+        let status = |path: &str| door.ask_bare("GET", path, headers, b"").status;
+        assert_eq!(
+            (status("/health"), status("/metrics")),
+            (200, 401),
+            "{headers:?}"
+        );
+        assert_eq!((status("/mcp"), status("/api")), (401, 401), "{headers:?}");
+    }
+    assert_eq!(door.ask("GET", "/metrics", "").status, 200);
+    // Methods that nobody knows are nothing to remember.
+    for number in 0..50 {
+        door.ask_bare(&format!("X{number}"), "/api/v1/workspaces", &[], b"");
+    }
+    let numbers = door.ask("GET", "/metrics", "").body;
+    assert!(!String::from_utf8_lossy(&numbers).contains("X49"));
     // Neither in the address.
     let query = format!("/api/v1/workspaces?token={0}&access_token={0}", door.token);
     assert_eq!(door.ask_bare("GET", &query, &[], b"").status, 401);

@@ -93,7 +93,7 @@ fn attack_94_foreign_names_are_refused_and_own_ones_give_nothing_away() {
         "/health",
     ];
     for route in routes {
-        // What is the daemon's needs a token; the rest is not there.
+        // What is the daemon's needs a token, but for how it is; the rest is not there.
         let own = match route {
             "/" | "/events" => 404,
             _ => 401,
@@ -115,6 +115,10 @@ fn attack_94_foreign_names_are_refused_and_own_ones_give_nothing_away() {
                     port,
                     &format!("{method} {route} HTTP/1.1\r\nHost: {host}\r\n{more}\r\n"),
                 );
+                let expect = match (method, route, expect) {
+                    ("GET", "/health", 401) => 200,
+                    _ => expect,
+                };
                 let status = format!("HTTP/1.1 {expect} ");
                 assert!(
                     answer.starts_with(&status),

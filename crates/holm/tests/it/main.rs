@@ -79,6 +79,7 @@ mod renames;
 mod root;
 mod runs;
 mod runs_agents;
+mod schema;
 mod service_attacks;
 mod service_feel;
 mod service_logs;
