@@ -11,7 +11,9 @@ pub mod gateway;
 pub mod socks;
 pub mod table;
 pub mod traffic;
+pub mod visit;
 
 pub use forward::{Forward, Target};
 pub use table::{Inside, Island, Port, Source, Table};
 pub use traffic::Traffic;
+pub use visit::{Tallies, Visit};
