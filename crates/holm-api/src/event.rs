@@ -2,10 +2,17 @@
 //!
 //! - `GET /events?after=CURSOR&follow=true` → JSON Lines of [`Event`]; without `follow` it ends with
 //!   the newest. The last line may be a [`Missed`]: the reader was so slow that events are gone.
+//! - The same as a WebSocket: a text message for each, and without `follow=false` on and on.
+//!
+//! `workspace`, `type` and `limit` tell less. The header [`CURSOR`] of the answer says where it begins,
+//! so that whoever lost the daemon before the first event goes on behind it.
 
 use crate::id::WorkspaceId;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+
+/// The header that says behind which event an answer begins.
+pub const CURSOR: &str = "holm-cursor";
 
 /// Something that happened.
 ///

@@ -14,6 +14,11 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+/// Bytes as they are, in the descriptions of what is no JSON.
+#[derive(ToSchema)]
+#[schema(value_type = String, format = Binary)]
+pub struct RawBytes(pub Vec<u8>);
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FileList {
     /// In the order of their names' bytes.

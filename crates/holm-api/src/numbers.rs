@@ -21,6 +21,7 @@ pub struct WorkspaceNumbers {
     pub label: String,
     pub project: String,
     pub state: String,
+    #[schema(required)]
     pub reason: Option<String>,
     /// Processors that are busy with it; 1.5 is one and a half.
     pub cpu: f64,
@@ -29,6 +30,7 @@ pub struct WorkspaceNumbers {
     pub processes: u64,
     /// In bytes: what was changed in its tree, home, temporary files and own volumes. `None`: not
     /// measured yet.
+    #[schema(required)]
     pub disk: Option<u64>,
     /// Of it, the tree alone.
     #[serde(default)]

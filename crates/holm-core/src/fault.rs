@@ -16,6 +16,12 @@ pub enum Kind {
     Refused,
     /// The daemon does not answer.
     Unreachable,
+    /// Nobody knows who asks.
+    Unauthorized,
+    /// Whoever asks is known, and may not.
+    Forbidden,
+    /// What was sent is of a type that is not taken.
+    Unsupported,
 }
 
 /// An error as users see it: a stable code, what failed on what, and the next command to type.
@@ -78,8 +84,12 @@ codes! {
     AgentNotFound, "agent_not_found", NotFound, "no agent has this name, or none is the default";
     RefNotFound, "ref_not_found", NotFound, "the repository has no such ref";
     PathNotFound, "path_not_found", NotFound, "the file or directory does not exist";
+    TokenNotFound, "token_not_found", NotFound, "there is no such token";
     PortNotFound, "port_not_found", NotFound, "the workspace has no port of this name";
     NotFound, "not_found", NotFound, "the API has no such route";
+    Unauthorized, "unauthorized", Unauthorized, "the request has no token that is valid here";
+    Forbidden, "forbidden", Forbidden, "whoever asks is known, and may not do this";
+    UnsupportedType, "unsupported_type", Unsupported, "the body is not of the type that the route takes";
     Ambiguous, "ambiguous", Refused, "the name stands for more than one workspace";
     LabelTaken, "label_taken", Refused, "another live workspace of the project has this label";
     AlreadyExists, "already_exists", Refused, "the workspace exists, and the options would make another one";
@@ -135,9 +145,9 @@ impl Kind {
     pub fn exit_code(self) -> u8 {
         match self {
             Kind::Failed => 1,
-            Kind::Usage => 2,
+            Kind::Usage | Kind::Unsupported => 2,
             Kind::NotFound => 3,
-            Kind::Refused => 4,
+            Kind::Refused | Kind::Unauthorized | Kind::Forbidden => 4,
             Kind::Unreachable => 5,
         }
     }
@@ -149,6 +159,9 @@ impl Kind {
             Kind::NotFound => 404,
             Kind::Refused => 409,
             Kind::Unreachable => 503,
+            Kind::Unauthorized => 401,
+            Kind::Forbidden => 403,
+            Kind::Unsupported => 415,
         }
     }
 }

@@ -25,13 +25,14 @@ pub mod session;
 pub mod shell;
 pub mod side;
 pub mod state;
+pub mod token;
 pub mod toolchain;
 pub mod trash;
 pub mod tree_path;
 pub mod trust;
 
 pub use fault::{Code, Fault, Kind};
-pub use id::{ProjectId, RunId, SessionId, WorkspaceId};
+pub use id::{ProjectId, RequestId, RunId, SessionId, TokenId, WorkspaceId};
 pub use label::{Label, ProjectName};
 pub use reference::WorkspaceRef;
 pub use side::{Guest, Host};

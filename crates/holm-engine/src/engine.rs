@@ -24,11 +24,15 @@ use jiff::{Timestamp, Unit};
 use std::collections::HashMap;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::task::JoinSet;
 
 /// Which of these objects the project's own repository does not have. Blocks.
 pub type MissingObjects =
     Arc<dyn Fn(&ProjectId, &[String]) -> Result<Vec<String>, Fault> + Send + Sync>;
+
+/// Whoever asks how a workspace is waits no longer for what is being done to it.
+const LONGEST_TURN: Duration = Duration::from_secs(2);
 
 /// A handle; clones share everything.
 pub struct Engine<D, S> {
@@ -160,13 +164,24 @@ impl<D: Driver, S: Store> Engine<D, S> {
     /// One workspace, live or in the trash.
     pub async fn show(&self, id: &WorkspaceId) -> Result<View, Fault> {
         let record = self.inner.record(id).await?;
+        let view = self.inner.view(record).await?;
+        if view.state != State::Failed {
+            return Ok(view);
+        }
+        // What is just being restarted or stopped is not failed: it is looked at again after that.
+        let turn = self.inner.workspaces.lock(id);
+        let Ok(_turn) = tokio::time::timeout(LONGEST_TURN, turn).await else {
+            return Ok(view);
+        };
+        let record = self.inner.record(id).await?;
         self.inner.view(record).await
     }
 
     /// As [`show`](Self::show), after what is just being done to the workspace.
     pub async fn show_in_turn(&self, id: &WorkspaceId) -> Result<View, Fault> {
         let _turn = self.inner.workspaces.lock(id).await;
-        self.show(id).await
+        let record = self.inner.record(id).await?;
+        self.inner.view(record).await
     }
 
     /// Changes what the workspace is called, and nothing else.

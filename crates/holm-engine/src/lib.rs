@@ -1,5 +1,6 @@
 //! Load, look, decide, journal, apply, tell. Owns the traits [`Driver`] and [`Store`].
 
+mod access;
 mod admission;
 mod bridge;
 mod command;

@@ -1,11 +1,11 @@
-//! What the engine tells of its doings, at once, to the one who asked to hear it (the server's
-//! routes): whatever leads to a workspace follows what becomes of it.
+//! What the engine tells of its doings, at once, to those who asked to hear it (the server's routes
+//! and tokens): whatever leads to a workspace follows what becomes of it.
 
 use crate::driver::Driver;
 use crate::engine::Engine;
 use crate::store::Store;
 use holm_core::{Label, WorkspaceId};
-use std::sync::OnceLock;
+use std::sync::{PoisonError, RwLock};
 
 /// What became of a workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,15 +34,16 @@ type Listener = Box<dyn Fn(&WorkspaceId, Notice) + Send + Sync>;
 
 /// Whoever listens; nobody is fine.
 #[derive(Default)]
-pub(crate) struct Notices(OnceLock<Listener>);
+pub(crate) struct Notices(RwLock<Vec<Listener>>);
 
 // === impl Engine ===
 
 impl<D: Driver, S: Store> Engine<D, S> {
     /// Calls `listener` from now on, before the operation in question returns. It must not block.
-    /// The first listener stays.
     pub fn tell_changes_to(&self, listener: impl Fn(&WorkspaceId, Notice) + Send + Sync + 'static) {
-        let _ = self.inner.notices.0.set(Box::new(listener));
+        let listeners = &self.inner.notices.0;
+        let mut listeners = listeners.write().unwrap_or_else(PoisonError::into_inner);
+        listeners.push(Box::new(listener));
     }
 }
 
@@ -50,8 +51,9 @@ impl<D: Driver, S: Store> Engine<D, S> {
 
 impl Notices {
     pub(crate) fn tell(&self, id: &WorkspaceId, notice: Notice) {
-        if let Some(listener) = self.0.get() {
-            listener(id, notice);
+        let listeners = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        for listener in listeners.iter() {
+            listener(id, notice.clone());
         }
     }
 }

@@ -8,7 +8,7 @@
 use crate::spec::WorkspaceSpec;
 use holm_core::plan::{Action, Desired};
 use holm_core::state::Birth;
-use holm_core::{Code, Fault, Label, ProjectId, ProjectName, WorkspaceId};
+use holm_core::{Code, Fault, Label, ProjectId, ProjectName, RequestId, TokenId, WorkspaceId};
 use jiff::Timestamp;
 use std::error::Error;
 use std::path::PathBuf;
@@ -111,6 +111,47 @@ pub struct Keyed {
     /// When it was asked for first.
     pub at: Timestamp,
 }
+
+/// An API token, without its secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenRecord {
+    pub id: TokenId,
+    pub name: String,
+    /// The only workspace that it is for; `None`: it is the user's.
+    pub workspace: Option<WorkspaceId>,
+    /// SHA-256 of the whole token.
+    pub digest: [u8; 32],
+    pub created_at: Timestamp,
+    pub expires_at: Option<Timestamp>,
+}
+
+/// A request that changed something, or several that were refused alike.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditEntry {
+    pub at: Timestamp,
+    /// `user me`, `token t… (ci)`, `workspace w…` or `nobody`.
+    pub actor: String,
+    pub request: RequestId,
+    pub method: String,
+    /// The route with its parameters' names, not their values.
+    pub route: String,
+    pub workspace: Option<WorkspaceId>,
+    pub status: u16,
+    /// Of the error, if it was one.
+    pub code: Option<String>,
+    /// How many requests this stands for.
+    pub count: u64,
+}
+
+/// An entry with its place in the order of all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditRecord {
+    pub cursor: u64,
+    pub entry: AuditEntry,
+}
+
+/// How many entries of the audit are kept; the oldest go.
+pub const AUDIT_KEPT: u64 = 20_000;
 
 /// The key of one planned action in the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -251,6 +292,9 @@ pub trait Store: Send + Sync + 'static {
     /// The cursor of the newest event, 0 when there was none.
     fn last_event(&self) -> Result<u64, StoreError>;
 
+    /// Reads and writes, to find out whether that can be done.
+    fn check(&self) -> Result<(), StoreError>;
+
     fn key(&self, key: &RequestKey) -> Result<Option<Keyed>, StoreError>;
 
     /// The key stands for this request from now on, and for nothing that it stood for before.
@@ -265,6 +309,21 @@ pub trait Store: Send + Sync + 'static {
 
     /// Forgets those that were noted until then.
     fn forget_keys(&self, before: Timestamp) -> Result<(), StoreError>;
+
+    /// Every token, oldest first, also those that have expired.
+    fn tokens(&self) -> Result<Vec<TokenRecord>, StoreError>;
+
+    /// Durable.
+    fn add_token(&self, token: &TokenRecord) -> Result<(), StoreError>;
+
+    /// One that is not there is no error. Durable.
+    fn remove_token(&self, id: &TokenId) -> Result<(), StoreError>;
+
+    /// Appends an entry. Of more than [`AUDIT_KEPT`] the oldest go.
+    fn add_audit(&self, entry: &AuditEntry) -> Result<(), StoreError>;
+
+    /// At most `most` of the newest entries before a cursor, the newest first.
+    fn audit(&self, before: Option<u64>, most: usize) -> Result<Vec<AuditRecord>, StoreError>;
 }
 
 type Cause = Box<dyn Error + Send + Sync>;

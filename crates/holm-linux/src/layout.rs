@@ -87,6 +87,11 @@ impl WorkspaceDirs {
         self.dir.join("guest")
     }
 
+    /// A digest of what proves that a connection is of this workspace's guests.
+    pub fn guest_secret(&self) -> PathBuf {
+        self.dir.join("guest.digest")
+    }
+
     /// An empty directory that the new root is mounted on, inside the new mount namespace only.
     pub fn mount_point(&self) -> PathBuf {
         self.dir.join("root")

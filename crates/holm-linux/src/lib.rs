@@ -25,6 +25,7 @@ pub mod driver;
 pub mod files;
 #[cfg(target_os = "linux")]
 pub mod guest;
+pub mod guests;
 #[cfg(target_os = "linux")]
 pub mod init;
 #[cfg(target_os = "linux")]

@@ -11,6 +11,7 @@ pub use frame::{control_frame, frame, read_control, take_frame};
 
 use crate::cgroup;
 use crate::copier::Pair;
+use crate::guests::GuestDoor;
 use holm_engine::Isolation;
 use holm_engine::driver::{Carried, ToldPort};
 use holm_engine::service::{ServiceStatus, Services};
@@ -92,6 +93,9 @@ pub struct LaunchPlan {
     pub machine: Vec<IpAddr>,
     /// What `holm here` says, but for what changes.
     pub here: serde_json::Value,
+    /// Where the daemon takes what programs inside ask of it.
+    #[serde(default)]
+    pub guests: Option<GuestDoor>,
     /// Defences that a test switched off to show what they hold back.
     pub without: Vec<Defence>,
 }

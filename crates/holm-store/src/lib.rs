@@ -3,6 +3,7 @@
 //! What must stay true: every write is one `BEGIN IMMEDIATE` transaction; a stored value that is
 //! not understood is an error, never a default; a file of a newer holm is not changed.
 
+mod access;
 mod database;
 mod error;
 mod events;

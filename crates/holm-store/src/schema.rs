@@ -1,10 +1,18 @@
 //! The tables, and the number by which a file says which tables it has.
 
+use crate::database::Trouble;
+use rusqlite::Transaction;
+
 /// `PRAGMA user_version` of files that this program writes.
-pub(crate) const VERSION: i64 = 3;
+pub(crate) const VERSION: i64 = 4;
 
 /// What leads from each version to the next, the first from 1 to 2.
-pub(crate) const MIGRATIONS: &[&str] = &[ROUTES, REQUEST_KEYS];
+pub(crate) const MIGRATIONS: &[&str] = &[ROUTES, REQUEST_KEYS, ACCESS];
+
+/// Writes the number that is there already, which changes nothing and takes a write as any other does.
+pub(crate) fn write_version(transaction: &Transaction<'_>) -> Result<(), Trouble> {
+    Ok(transaction.pragma_update(None, "user_version", VERSION)?)
+}
 
 /// What a file without tables gets, before every migration.
 pub(crate) const TABLES: &str = "
@@ -101,5 +109,30 @@ CREATE TABLE request_keys (
     answer   TEXT,
     noted_at TEXT NOT NULL,
     PRIMARY KEY (scope, key)
+) STRICT;
+";
+
+/// Version 4: tokens, by their digests only, and the record of who did what.
+const ACCESS: &str = "
+CREATE TABLE tokens (
+    id           TEXT NOT NULL PRIMARY KEY,
+    name         TEXT NOT NULL,
+    workspace_id TEXT,
+    digest       BLOB NOT NULL,
+    created_at   TEXT NOT NULL,
+    expires_at   TEXT
+) STRICT;
+
+CREATE TABLE audit (
+    cursor       INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+    at           TEXT    NOT NULL,
+    actor        TEXT    NOT NULL,
+    request      TEXT    NOT NULL,
+    method       TEXT    NOT NULL,
+    route        TEXT    NOT NULL,
+    workspace_id TEXT,
+    status       INTEGER NOT NULL,
+    code         TEXT,
+    count        INTEGER NOT NULL
 ) STRICT;
 ";

@@ -2,13 +2,13 @@
 //! trait's documentation; the SQL is in the modules beside.
 
 use crate::database::{Database, Durability::Durable, Durability::Light};
-use crate::{events, journal, keys, ports, projects, rows, workspaces};
+use crate::{access, events, journal, keys, ports, projects, rows, workspaces};
 use holm_core::plan::{Action, Desired};
-use holm_core::{Label, ProjectId, WorkspaceId};
+use holm_core::{Label, ProjectId, TokenId, WorkspaceId};
 use holm_engine::WorkspaceSpec;
 use holm_engine::store::{
-    Canonical, Claim, EntryId, Event, EventRecord, Keyed, Outcome, ProjectRecord, ProjectRemoval,
-    RequestKey, Store, StoreError, WorkspaceRecord,
+    AuditEntry, AuditRecord, Canonical, Claim, EntryId, Event, EventRecord, Keyed, Outcome,
+    ProjectRecord, ProjectRemoval, RequestKey, Store, StoreError, TokenRecord, WorkspaceRecord,
 };
 use jiff::Timestamp;
 use rusqlite::params;
@@ -246,6 +246,12 @@ impl Store for SqliteStore {
         self.database.read(events::last)
     }
 
+    fn check(&self) -> Result<(), StoreError> {
+        self.database.read(events::last)?;
+        let database = &self.database;
+        database.write(Light, crate::schema::write_version)
+    }
+
     fn key(&self, key: &RequestKey) -> Result<Option<Keyed>, StoreError> {
         self.database.read(|connection| keys::one(connection, key))
     }
@@ -278,5 +284,29 @@ impl Store for SqliteStore {
         database.write(Light, |transaction| {
             keys::forget_before(transaction, before)
         })
+    }
+
+    fn tokens(&self) -> Result<Vec<TokenRecord>, StoreError> {
+        self.database.read(access::tokens)
+    }
+
+    fn add_token(&self, token: &TokenRecord) -> Result<(), StoreError> {
+        let database = &self.database;
+        database.write(Durable, |transaction| access::add_token(transaction, token))
+    }
+
+    fn remove_token(&self, id: &TokenId) -> Result<(), StoreError> {
+        let database = &self.database;
+        database.write(Durable, |transaction| access::remove_token(transaction, id))
+    }
+
+    fn add_audit(&self, entry: &AuditEntry) -> Result<(), StoreError> {
+        let database = &self.database;
+        database.write(Light, |transaction| access::add(transaction, entry))
+    }
+
+    fn audit(&self, before: Option<u64>, most: usize) -> Result<Vec<AuditRecord>, StoreError> {
+        let database = &self.database;
+        database.read(|connection| access::newest(connection, before, most))
     }
 }

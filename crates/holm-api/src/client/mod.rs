@@ -4,6 +4,7 @@
 //! [`Fault`]: the daemon's own, or `daemon_unreachable` when there is nobody to talk to. A client is
 //! cheap to clone; clones share their open connections.
 
+mod access;
 mod create;
 mod egress;
 mod events;
@@ -48,7 +49,12 @@ impl Client {
     /// Connects to the daemon that listens on `socket`. Paths longer than the kernel's limit for
     /// socket addresses are fine.
     pub async fn connect(socket: impl Into<PathBuf>) -> Result<Self, Fault> {
-        let transport = Transport::connect(socket.into()).await?;
+        Self::connect_as(socket, Vec::new()).await
+    }
+
+    /// As [`Client::connect`], saying first who asks, where the socket wants to hear it.
+    pub async fn connect_as(socket: impl Into<PathBuf>, greeting: Vec<u8>) -> Result<Self, Fault> {
+        let transport = Transport::connect(socket.into(), greeting).await?;
         Ok(Self {
             transport: Arc::new(transport),
         })

@@ -19,6 +19,7 @@ use serde::de::DeserializeOwned;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 use tokio::task::AbortHandle;
 
@@ -33,6 +34,8 @@ const IDEMPOTENCY_KEY: &str = "idempotency-key";
 #[derive(Debug)]
 pub(super) struct Transport {
     socket: PathBuf,
+    /// What every connection begins with.
+    greeting: Vec<u8>,
     idle: Mutex<Vec<Connection>>,
 }
 
@@ -46,9 +49,10 @@ pub(super) struct Connection {
 // === impl Transport ===
 
 impl Transport {
-    pub(super) async fn connect(socket: PathBuf) -> Result<Self, Fault> {
+    pub(super) async fn connect(socket: PathBuf, greeting: Vec<u8>) -> Result<Self, Fault> {
         let transport = Self {
             socket,
+            greeting,
             idle: Mutex::new(Vec::new()),
         };
         // A daemon that was just killed still takes connections until its last thread is gone.
@@ -67,9 +71,13 @@ impl Transport {
     }
 
     pub(super) async fn stream(&self) -> Result<UnixStream, Fault> {
-        socket::connect(&self.socket)
-            .await
-            .map_err(|error| unreachable(&self.socket, &error))
+        let greeted = async {
+            let mut stream = socket::connect(&self.socket).await?;
+            stream.write_all(&self.greeting).await?;
+            Ok(stream)
+        };
+        let greeted = greeted.await;
+        greeted.map_err(|error| unreachable(&self.socket, &error))
     }
 
     /// Sends `body` as JSON and reads the answer as JSON.

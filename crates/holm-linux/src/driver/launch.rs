@@ -7,6 +7,7 @@ use super::{
     volume, workspace_id,
 };
 use crate::cgroup::{self, Limits};
+use crate::guests::{self, GuestDoor};
 use crate::keeper;
 use crate::layout::WorkspaceDirs;
 use crate::measure;
@@ -214,8 +215,15 @@ async fn start_keeper(
     protection: Protection,
 ) -> Result<(), Fault> {
     let volumes = volume::mounts(driver, spec, dirs).await?;
+    let secret = guests::new_secret(dirs)
+        .map_err(|error| disk_fault(&error, format!("cannot write for {}", spec.id)))?;
+    let guests = GuestDoor {
+        socket: guests::socket(&driver.layout),
+        secret,
+    };
     let plan = LaunchPlan {
         volumes,
+        guests: Some(guests),
         ..plan(driver, spec, dirs, protection)?
     };
     let started = async {
@@ -304,6 +312,7 @@ fn plan(
         },
         unbuilt: services::unbuilt(spec),
         here: here(spec),
+        guests: None,
         without: switched_off(),
     })
 }

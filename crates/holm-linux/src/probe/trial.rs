@@ -89,6 +89,7 @@ fn launch(
         machine: Vec::new(),
         services: Vec::new(),
         here: serde_json::Value::Null,
+        guests: None,
         without: Vec::new(),
     };
     let step = "run a trial workspace";

@@ -5,6 +5,7 @@
     reason = "a test that cannot go on fails by panicking"
 )]
 
+mod access;
 mod conformance;
 mod schema_1;
 mod sqlite;

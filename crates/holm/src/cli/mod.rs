@@ -6,6 +6,7 @@
 mod apply;
 mod assign;
 mod attach;
+mod audit;
 mod browser;
 mod carry_out;
 mod changes;
@@ -65,6 +66,7 @@ mod stream;
 mod sync;
 mod table;
 mod terminal;
+mod token;
 mod top;
 mod trust;
 mod up;
@@ -145,6 +147,8 @@ enum Verb {
     Project(project::ProjectArgs),
     Trust(trust::TrustArgs),
     Doctor(doctor::DoctorArgs),
+    Token(token::TokenArgs),
+    Audit(audit::AuditArgs),
     Daemon(daemon::DaemonArgs),
     Completions(completions::CompletionsArgs),
     Schema(schema::SchemaArgs),
@@ -230,6 +234,8 @@ fn run(context: &Context, verb: Verb) -> Outcome {
         Verb::Project(arguments) => project::run(context, arguments),
         Verb::Trust(arguments) => trust::run(context, arguments),
         Verb::Doctor(arguments) => doctor::run(context, arguments),
+        Verb::Token(arguments) => token::run(context, arguments),
+        Verb::Audit(arguments) => audit::run(context, arguments),
         Verb::Daemon(arguments) => daemon::run(context, arguments),
         Verb::Completions(arguments) => completions::run(context, arguments),
         Verb::Schema(arguments) => schema::run(context, arguments),

@@ -2,12 +2,13 @@
 //! the router only together with its description, so the document of the API has them all.
 
 use super::{
-    App, browsers, create, daemon, data, disk, egress, events, exec, failure, files, gc, moves,
-    numbers, openapi, projects, receive_pack, reload, routes, services, sessions, trees, trust,
-    uploads, work, workspaces,
+    App, audit, browsers, create, daemon, data, disk, egress, events, exec, failure, files, gate,
+    gc, health, metrics, moves, numbers, openapi, projects, receive_pack, reload, routes, services,
+    sessions, tokens, trees, trust, uploads, work, workspaces,
 };
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
+use axum::middleware::from_fn_with_state;
 use std::sync::Arc;
 use utoipa_axum::router::OpenApiRouter;
 
@@ -17,15 +18,19 @@ const LARGEST_BODY: usize = 256 << 20;
 /// What answers on the daemon's socket.
 pub fn router(app: Arc<App>) -> Router {
     let (router, _) = described().split_for_parts();
+    let counting = from_fn_with_state(Arc::clone(&app), metrics::count_request);
     router
-        .fallback(failure::no_such_route)
-        .method_not_allowed_fallback(failure::no_such_route)
+        .fallback(failure::not_found)
+        .method_not_allowed_fallback(failure::not_found)
+        .layer(from_fn_with_state(Arc::clone(&app), gate::gate))
+        .layer(counting)
         .with_state(app)
 }
 
 /// Every route, with its description.
 pub fn described() -> OpenApiRouter<Arc<App>> {
     let groups = [
+        audit::routes(),
         browsers::routes(),
         create::routes(),
         daemon::routes(),
@@ -45,6 +50,7 @@ pub fn described() -> OpenApiRouter<Arc<App>> {
         routes::routes(),
         services::routes(),
         sessions::routes(),
+        tokens::routes(),
         trees::routes(),
         trust::routes(),
         uploads::routes(),
@@ -54,5 +60,8 @@ pub fn described() -> OpenApiRouter<Arc<App>> {
     let groups = groups.into_iter();
     let api = groups.fold(OpenApiRouter::new(), OpenApiRouter::merge);
     let api = api.layer(DefaultBodyLimit::max(LARGEST_BODY));
-    OpenApiRouter::new().nest(holm_api::PREFIX, api)
+    OpenApiRouter::new()
+        .nest(holm_api::PREFIX, api)
+        .merge(health::routes())
+        .merge(metrics::routes())
 }

@@ -3,14 +3,16 @@
 //! The answer's body owns the creation. When the client goes away the body is dropped, and with it
 //! the creation is cancelled and undone.
 
+use super::caller::Caller;
 use super::compose::Composed;
 use super::failure::{Body, Failure, project_id, workspace_id};
 use super::keyed::IdempotencyKey;
-use super::listen::Peer;
+use super::metrics::CreationEnd;
+use super::uploads::Received;
 use super::workspaces::label;
 use super::{App, failure};
 use axum::body::Body as HttpBody;
-use axum::extract::{ConnectInfo, State};
+use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -58,12 +60,11 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
 )]
 async fn create(
     State(app): State<Arc<App>>,
-    ConnectInfo(peer): ConnectInfo<Peer>,
+    caller: Caller,
     key: IdempotencyKey,
     Body(create): Body<CreateWorkspace>,
 ) -> Result<Response, Failure> {
     let asked = Instant::now();
-    let caller = format!("uid:{}", peer.uid);
     let once = app.once(key, (&caller, "workspaces"), &create).await?;
     let turn = match once {
         None => None,
@@ -80,7 +81,13 @@ async fn create(
             Some(turn)
         }
     };
-    let begun = begin(Arc::clone(&app), create, peer.name(), (turn.clone(), asked)).await;
+    let begun = begin(
+        Arc::clone(&app),
+        create,
+        caller.owner(),
+        (turn.clone(), asked),
+    )
+    .await;
     if begun.is_err()
         && let Some(turn) = turn
     {
@@ -114,7 +121,7 @@ async fn begin(
     let Composed {
         spec,
         received,
-        mut notes,
+        notes,
     } = app.compose(&create, &project).await?;
     let admission = match create.force {
         true => Admission::Force,
@@ -127,8 +134,19 @@ async fn begin(
         owner,
         admission,
         spec,
-        turn: turn.clone(),
+        turn,
     };
+    Ok(lead(app, new, (received, notes), asked))
+}
+
+/// Makes it for as long as somebody takes the answer.
+fn lead(
+    app: Arc<App>,
+    new: NewWorkspace,
+    (received, mut notes): (Vec<Received>, Vec<String>),
+    asked: Instant,
+) -> Response {
+    let turn = new.turn.clone();
     let (progress, heard) = mpsc::unbounded_channel();
     let (begin, begun) = oneshot::channel();
     let creation = async move {
@@ -138,6 +156,13 @@ async fn begin(
         };
         let made = app.engine.create(new, Progress::to(progress), begin).await;
         drop(received);
+        match &made {
+            Ok(Created::New(_)) => app
+                .metrics
+                .count_creation(CreationEnd::Made(asked.elapsed())),
+            Ok(Created::Existing(_)) => {}
+            Err(_) => app.metrics.count_creation(CreationEnd::Failed),
+        }
         let made = match (made, turn.clone()) {
             (Err(fault), Some(turn)) => {
                 app.engine.unanswered(turn).await?;
@@ -163,7 +188,7 @@ async fn begin(
         let line = telling.next().await?;
         Some((Ok::<_, Infallible>(line), telling))
     });
-    Ok(lines(HttpBody::from_stream(events)))
+    lines(HttpBody::from_stream(events))
 }
 
 /// The last line of the answer, which a key keeps.

@@ -123,13 +123,13 @@ fn last_lines(files: &[PathBuf], limit: usize) -> (Vec<String>, Option<Place>) {
 
 /// How far a file was read.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+pub struct Place {
     inode: u64,
     read: u64,
 }
 
 /// A file that grows, and is now and then replaced by a new one.
-struct Tail {
+pub struct Tail {
     path: PathBuf,
     place: Option<Place>,
 }
@@ -137,12 +137,21 @@ struct Tail {
 // === impl Tail ===
 
 impl Tail {
-    fn new(path: PathBuf, place: Option<Place>) -> Self {
+    pub fn new(path: PathBuf, place: Option<Place>) -> Self {
+        Self { path, place }
+    }
+
+    /// For those who want only what is still to come.
+    pub fn at_the_end(path: PathBuf) -> Self {
+        let place = std::fs::metadata(&path).ok().map(|metadata| Place {
+            inode: metadata.ino(),
+            read: metadata.len(),
+        });
         Self { path, place }
     }
 
     /// The whole lines that came since the last look.
-    fn read(&mut self) -> io::Result<Vec<u8>> {
+    pub fn read(&mut self) -> io::Result<Vec<u8>> {
         let mut fresh = Vec::new();
         let inode = inode(&self.path)?;
         if let Some(place) = self.place

@@ -1,7 +1,8 @@
 //! `GET /workspaces/{id}/exec`: a WebSocket between a client and a command inside.
 
 use super::App;
-use super::failure::{Failure, Parameters, WorkspaceKey, bad_request, told};
+use super::caller::Caller;
+use super::failure::{Failure, Parameters, WorkspaceKey, bad_request};
 use axum::extract::State;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
@@ -53,6 +54,7 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
 )]
 async fn exec(
     State(app): State<Arc<App>>,
+    caller: Caller,
     WorkspaceKey(id): WorkspaceKey,
     Parameters(Named { key }): Parameters<Named>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
@@ -64,25 +66,30 @@ async fn exec(
     if !key.as_deref().is_none_or(is_key) {
         return Err(bad_request("`key` is not 16 to 64 letters and digits"));
     }
-    Ok(upgrade.on_upgrade(move |socket| converse(app, id, key, socket)))
+    Ok(upgrade.on_upgrade(move |socket| async move {
+        let (mut sink, stream) = socket.split();
+        if let Err(fault) = converse(&app, &id, key, &mut sink, stream).await {
+            let told = caller.told(&app.paths, &fault);
+            tell(&mut sink, &ToClient::Error(told.error)).await;
+        }
+        // A client that went away does not need a farewell.
+        let _ = sink.close().await;
+    }))
 }
 
-async fn converse(app: Arc<App>, id: WorkspaceId, key: Option<String>, socket: WebSocket) {
-    let (mut sink, mut stream) = socket.split();
-    let result = match first(&mut stream).await {
-        Some(Ok(first)) => match begin(&app, &id, key, first).await {
-            Ok(command) => run(command, &mut sink, stream).await,
-            Err(fault) => Err(fault),
-        },
-        Some(Err(fault)) => Err(fault),
-        // The client went away before it said anything.
-        None => return,
+async fn converse(
+    app: &App,
+    id: &WorkspaceId,
+    key: Option<String>,
+    sink: &mut Sink,
+    mut stream: SplitStream<WebSocket>,
+) -> Result<(), Fault> {
+    // A client may go away before it says anything.
+    let Some(first) = first(&mut stream).await else {
+        return Ok(());
     };
-    if let Err(fault) = result {
-        tell(&mut sink, &ToClient::Error(told(&fault).error)).await;
-    }
-    // A client that went away does not need a farewell.
-    let _ = sink.close().await;
+    let command = begin(app, id, key, first?).await?;
+    run(command, sink, stream).await
 }
 
 /// The first message has to say what to run, or to go on with.

@@ -4,6 +4,7 @@
 //! whoever sent it and to one route, and stands for exactly one body.
 
 use super::App;
+use super::caller::Caller;
 use super::failure::{Failure, bad_request};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -68,14 +69,14 @@ impl App {
     pub async fn once<T: Serialize>(
         &self,
         key: IdempotencyKey,
-        (caller, route): (&str, &str),
+        (caller, route): (&Caller, &str),
         body: &T,
     ) -> Result<Option<Once>, Failure> {
         let Some(key) = key.0 else {
             return Ok(None);
         };
         let key = RequestKey {
-            scope: format!("{caller} {route}"),
+            scope: format!("{} {route}", caller.actor()),
             key,
         };
         // Of what was understood, so that spaces and the order of fields make no difference.

@@ -5,9 +5,13 @@
 //! is documented in `holm-api`.
 
 mod api;
+mod audit;
+mod bounds;
 mod browsers;
+mod caller;
 mod compose;
 mod create;
+mod cuts;
 mod daemon;
 mod data;
 mod declared;
@@ -18,14 +22,19 @@ mod events;
 mod exec;
 mod failure;
 mod files;
+mod gate;
 mod gc;
+mod guests;
+mod health;
 mod housekeeping;
 mod keyed;
 mod layers;
 mod listen;
+mod metrics;
 mod moves;
 mod numbers;
 mod openapi;
+mod page;
 mod projects;
 mod receive_pack;
 mod reload;
@@ -34,6 +43,7 @@ mod routes;
 mod services;
 mod sessions;
 mod startup;
+mod tokens;
 mod trees;
 mod trust;
 mod uploads;
@@ -43,9 +53,11 @@ mod workspaces;
 
 use crate::paths::Paths;
 use crate::runtime;
+use audit::Audit;
 use browsers::Browsers;
 use door::Door;
 use events::Events;
+use health::LastHealth;
 use holm_api::workspace::Workspace;
 use holm_core::Fault;
 use holm_engine::{Engine, MissingObjects, View, WorkspaceSpec};
@@ -53,11 +65,13 @@ use holm_linux::{Layout, LinuxDriver};
 use holm_store::SqliteStore;
 use jiff::Timestamp;
 use listen::{Peer, PeerListener};
+use metrics::Metrics;
 use repositories::Repositories;
 use routes::{Routes, Unheard};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokens::Tokens;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -78,6 +92,10 @@ pub struct App {
     uploads: Uploads,
     known_inputs: layers::KnownInputs,
     gauge: numbers::Gauge,
+    metrics: Arc<Metrics>,
+    health: LastHealth,
+    tokens: Tokens,
+    audit: Audit,
     paths: Paths,
     started_at: Timestamp,
     stop: watch::Sender<bool>,
@@ -124,8 +142,18 @@ async fn serve(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
     app.routes.begin(unheard, app.events.clone()).await?;
     app.resume_browsers().await?;
     app.resume_sessions().await?;
-    let previews = door.serve(app.routes.clone(), app.paths.data_dir.clone());
-    tokio::spawn(until_stopped(Arc::clone(&app), previews));
+    app.tokens.load().await?;
+    let router = api::router(Arc::clone(&app));
+    let front = door.serve(&app, &router);
+    let callers = guests::serve(
+        Arc::clone(&app),
+        guests::bind(&app.layout())?,
+        router.clone(),
+    );
+    tokio::spawn(until_stopped(Arc::clone(&app), front));
+    tokio::spawn(until_stopped(Arc::clone(&app), callers));
+    tokio::spawn(until_stopped(Arc::clone(&app), app.tokens.clone().watch()));
+    tokio::spawn(until_stopped(Arc::clone(&app), app.audit.clone().watch()));
     let listener = PeerListener::bind(&socket)?;
     match std::fs::remove_file(app.paths.stopped()) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -143,13 +171,17 @@ async fn serve(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
             app.stop.send_replace(true);
         });
     }
-    let service = api::router(Arc::clone(&app)).into_make_service_with_connect_info::<Peer>();
+    let service = router.into_make_service_with_connect_info::<Peer>();
     let serving = axum::serve(listener, service).with_graceful_shutdown(stopped(app.clone()));
     ready();
     housekeeping::begin(&app);
     tokio::spawn(until_stopped(
         Arc::clone(&app),
         numbers::keep(Arc::clone(&app)),
+    ));
+    tokio::spawn(until_stopped(
+        Arc::clone(&app),
+        metrics::begin(Arc::clone(&app)),
     ));
     let out_of_patience = async {
         stopped(Arc::clone(&app)).await;
@@ -174,6 +206,13 @@ async fn serve(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
     }
     tracing::info!("the daemon ends");
     Ok(())
+}
+
+fn layout(paths: &Paths) -> Layout {
+    Layout {
+        data_dir: paths.data_dir.clone(),
+        run_dir: paths.run_dir.clone(),
+    }
 }
 
 /// Where clients find the daemon.
@@ -211,10 +250,7 @@ fn log_to(path: &std::path::Path) -> Result<(), Fault> {
 impl App {
     fn open(paths: Paths) -> Result<(Self, Unheard), Fault> {
         let store = SqliteStore::open(&paths.data_dir.join("holm.db"))?;
-        let layout = Layout {
-            data_dir: paths.data_dir.clone(),
-            run_dir: paths.run_dir.clone(),
-        };
+        let layout = layout(&paths);
         let repositories = Repositories::new(layout.clone());
         let driver = LinuxDriver::new(layout)?;
         let asked = repositories.clone();
@@ -225,13 +261,17 @@ impl App {
         let app = Self {
             events: Events::new(engine.clone()),
             routes,
-            engine,
             browsers: Browsers::new(&paths.data_dir),
             watchers: sessions::Watchers::default(),
             repositories,
             known_inputs: layers::KnownInputs::default(),
             gauge: numbers::Gauge::default(),
+            metrics: Arc::default(),
+            health: LastHealth::default(),
+            tokens: Tokens::new(&engine, &paths.data_dir),
+            audit: Audit::new(&engine),
             uploads: Uploads::open(paths.data_dir.join("incoming"))?,
+            engine,
             paths,
             started_at: Timestamp::now(),
             stop: watch::channel(false).0,
@@ -273,6 +313,10 @@ impl App {
             workspace.ports = ports;
         }
         workspace
+    }
+
+    fn layout(&self) -> Layout {
+        layout(&self.paths)
     }
 
     fn home(&self) -> PathBuf {

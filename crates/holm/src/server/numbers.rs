@@ -4,6 +4,7 @@
 //! something runs. Disk is measured only for those who look, and rarely.
 
 use super::App;
+use super::caller::Caller;
 use super::failure::{Answer, WorkspaceKey};
 use axum::Json;
 use axum::extract::State;
@@ -84,8 +85,9 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
     operation_id = "number_list",
     responses((status = 200, body = NumbersList))
 )]
-async fn all(State(app): State<Arc<App>>) -> Answer<NumbersList> {
-    let views = app.engine.list().await?;
+async fn all(State(app): State<Arc<App>>, caller: Caller) -> Answer<NumbersList> {
+    let mut views = app.engine.list().await?;
+    views.retain(|view| caller.sees(&view.record.id));
     let ids: Vec<_> = views.iter().map(|view| view.record.id.clone()).collect();
     app.sample(&ids).await?;
     for view in &views {
@@ -209,6 +211,12 @@ impl Gauge {
         let seen = self.seen();
         let course = seen.workspaces.get(id);
         course.is_some_and(|course| course.total.past_cpu == History::default())
+    }
+
+    /// Of all workspaces, as far as they were measured.
+    pub fn disks(&self) -> u64 {
+        let seen = self.seen();
+        seen.disks.values().map(|disk| disk.bytes).sum()
     }
 
     fn begin_measuring(&self, id: &WorkspaceId) -> bool {

@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use holm_api::ErrorBody;
 use holm_api::event::{Event, Missed};
 use holm_api::exec::{ToClient, ToServer};
-use holm_api::id::{ProjectId, WorkspaceId};
+use holm_api::id::{ProjectId, TokenId, WorkspaceId};
 use holm_core::Kind;
 use std::sync::{Arc, LazyLock};
 use utoipa::OpenApi as _;
@@ -28,6 +28,7 @@ use utoipa_axum::routes;
     Event,
     Missed,
     ProjectId,
+    TokenId,
     ToClient,
     ToServer,
     WorkspaceId
@@ -35,7 +36,7 @@ use utoipa_axum::routes;
 struct Unmentioned;
 
 /// How requests fail, by kind: the status and the name of the answer in the document.
-const FAILURES: [(Kind, &str, &str); 4] = [
+const FAILURES: [(Kind, &str, &str); 7] = [
     (
         Kind::Usage,
         "BadRequest",
@@ -46,6 +47,21 @@ const FAILURES: [(Kind, &str, &str); 4] = [
         Kind::Refused,
         "Refused",
         "It could be done, and policy or safety says no.",
+    ),
+    (
+        Kind::Unauthorized,
+        "Unauthorized",
+        "At the front door: no token, or none that is valid.",
+    ),
+    (
+        Kind::Forbidden,
+        "Forbidden",
+        "Whoever asks is known, and may not do this.",
+    ),
+    (
+        Kind::Unsupported,
+        "Unsupported",
+        "The body is not of the type that the route takes.",
     ),
     (Kind::Failed, "Failed", "It was tried and did not work."),
 ];
@@ -89,7 +105,7 @@ fn document() -> OpenApi {
     let token = SecurityRequirement::new("token", Vec::<String>::new());
     document.security = Some(vec![token, SecurityRequirement::default()]);
     for (path, item) in &mut document.paths.paths {
-        for operation in operations(item) {
+        for (_, operation) in operations(item) {
             finish(path, operation);
         }
     }
@@ -106,6 +122,9 @@ fn finish(path: &str, operation: &mut Operation) {
         }
     }
     for (kind, name, _) in FAILURES {
+        if kind == Kind::Unsupported && operation.request_body.is_none() {
+            continue;
+        }
         let status = kind.http_status().to_string();
         let failure = RefOr::Ref(Ref::from_response_name(name));
         let answers = &mut operation.responses.responses;
@@ -123,7 +142,11 @@ fn group(path: &str) -> &str {
         ("workspaces" | "names" | "uploads" | "numbers", _) => "workspaces",
         ("projects" | "trust", _) => "projects",
         ("ports" | "checkout", _) => "ports",
-        ("daemon" | "ping" | "doctor" | "disk" | "gc" | "openapi.json", _) => "daemon",
+        (
+            "daemon" | "ping" | "doctor" | "disk" | "gc" | "openapi.json" | "health" | "metrics"
+            | "audit" | "tokens",
+            _,
+        ) => "daemon",
         (other, _) => other,
     }
 }
@@ -135,7 +158,7 @@ fn failure(words: &str) -> RefOr<Described> {
     answer.content("application/json", content).build().into()
 }
 
-fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
+fn operations(item: &mut PathItem) -> impl Iterator<Item = (&'static str, &mut Operation)> {
     let PathItem {
         get,
         put,
@@ -144,12 +167,21 @@ fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
         patch,
         ..
     } = item;
-    [get, put, post, delete, patch].into_iter().flatten()
+    let all = [
+        ("GET", get),
+        ("PUT", put),
+        ("POST", post),
+        ("DELETE", delete),
+        ("PATCH", patch),
+    ];
+    let there = all.into_iter();
+    there.filter_map(|(method, operation)| Some((method, operation.as_mut()?)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use holm_api::route::{OUTSIDE, ROUTES};
     use std::collections::BTreeSet;
     use std::path::Path;
 
@@ -170,7 +202,7 @@ mod tests {
         let mut document = document();
         let mut ids = BTreeSet::new();
         for (path, item) in &mut document.paths.paths {
-            for operation in operations(item) {
+            for (_, operation) in operations(item) {
                 let id = operation.operation_id.clone().unwrap_or_default();
                 let summary = operation.summary.clone().unwrap_or_default();
                 assert!(ids.insert(id.clone()), "two operations are called {id:?}");
@@ -187,6 +219,30 @@ mod tests {
             }
         }
         assert!(ids.len() > 50, "{}", ids.len());
+    }
+
+    /// What is not in the list of who may call what is not let through.
+    #[test]
+    fn every_operation_is_in_the_list_of_routes() {
+        let mut document = document();
+        let mut described = BTreeSet::new();
+        for (path, item) in &mut document.paths.paths {
+            let methods = operations(item).map(|(method, _)| (method.to_owned(), path.clone()));
+            described.extend(methods);
+        }
+        let below = ROUTES.iter().map(|route| {
+            let path = format!("{}{}", holm_api::PREFIX, route.path);
+            (route.method.to_owned(), path)
+        });
+        let outside = OUTSIDE
+            .iter()
+            .map(|route| (route.method.to_owned(), route.path.to_owned()));
+        let listed: BTreeSet<_> = below.chain(outside).collect();
+        let difference: Vec<_> = described.symmetric_difference(&listed).collect();
+        assert!(
+            difference.is_empty(),
+            "{difference:?}: see holm-api/src/route.rs"
+        );
     }
 
     /// A name that two types have would show one of them for both.

@@ -1,17 +1,34 @@
 //! `/projects`: which repository is which, and what of it the daemon has.
 
-use super::failure::{Answer, Body, ProjectKey, bad_request, project_id};
-use super::listen::Peer;
+use super::caller::Caller;
+use super::failure::{Answer, Body, Parameters, ProjectKey, bad_request, project_id};
+use super::page::{Order, Page};
 use super::{App, view};
 use axum::Json;
-use axum::extract::{ConnectInfo, State};
+use axum::extract::State;
 use holm_api::project::{Project, ProjectList, Refs, Sync, SyncAnswer};
 use holm_engine::store::ProjectRemoval;
 use holm_engine::try_blocking;
 use holm_engine::{EarlierPlace, Repository};
+use serde::Deserialize;
 use std::sync::Arc;
+use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
+
+/// The parameters of `GET /projects`.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct List {
+    /// Only the one with this name.
+    name: Option<String>,
+    /// At most so many.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<usize>,
+    /// What follows a page: its `next`.
+    after: Option<String>,
+}
 
 pub fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::new()
@@ -26,15 +43,26 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
     get,
     path = "/projects",
     operation_id = "project_list",
+    params(List),
     responses((status = 200, body = ProjectList))
 )]
-async fn list(State(app): State<Arc<App>>) -> Answer<ProjectList> {
+async fn list(
+    State(app): State<Arc<App>>,
+    Parameters(parameters): Parameters<List>,
+) -> Answer<ProjectList> {
+    let page = Page::new(parameters.limit, parameters.after)?;
     let projects = app.engine.projects().await?;
-    let projects = projects
+    let mut projects: Vec<_> = projects
         .into_iter()
         .map(|(project, live)| view::project(project, live))
         .collect();
-    Ok(Json(ProjectList { projects }))
+    if let Some(name) = parameters.name {
+        projects.retain(|project| project.name == name);
+    }
+    let next = page.cut(&mut projects, Order::Rising, |project| {
+        format!("{}.{}", project.created_at, project.id)
+    });
+    Ok(Json(ProjectList { projects, next }))
 }
 
 /// Forgets a project that has no workspaces.
@@ -64,7 +92,7 @@ async fn remove(State(app): State<Arc<App>>, ProjectKey(id): ProjectKey) -> Answ
 )]
 async fn sync(
     State(app): State<Arc<App>>,
-    ConnectInfo(peer): ConnectInfo<Peer>,
+    caller: Caller,
     Body(sync): Body<Sync>,
 ) -> Answer<SyncAnswer> {
     if !matches!(sync.object_format.as_str(), "sha1" | "sha256") {
@@ -98,7 +126,7 @@ async fn sync(
     })
     .await?;
     // Another user's links would make files of that user part of the daemon's repository.
-    let may_link = peer.uid == rustix::process::geteuid().as_raw();
+    let may_link = caller.is_daemon_user();
     Ok(Json(SyncAnswer {
         project: view::project(project, live),
         needed,

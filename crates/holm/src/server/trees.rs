@@ -2,11 +2,11 @@
 //! caches. The daemon reads neither by itself.
 
 use super::App;
+use super::caller::Caller;
 use super::failure::{Answer, Body, Failure, ProjectKey, bad_request};
 use super::layers::cache_key;
-use super::listen::Peer;
 use axum::Json;
-use axum::extract::{ConnectInfo, State};
+use axum::extract::State;
 use holm_api::project::{TreeBrought, TreeName, TreePlace};
 use holm_core::config::Name;
 use holm_core::layer::LayerKey;
@@ -32,7 +32,7 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
 )]
 async fn begin(
     State(app): State<Arc<App>>,
-    ConnectInfo(peer): ConnectInfo<Peer>,
+    caller: Caller,
     ProjectKey(id): ProjectKey,
     Body(tree): Body<TreeName>,
 ) -> Answer<TreePlace> {
@@ -44,7 +44,7 @@ async fn begin(
     }
     let begun = driver.begin_tree(&key)?;
     // Another user's files would not be the daemon's own.
-    let may_fill = peer.uid == rustix::process::geteuid().as_raw();
+    let may_fill = caller.is_daemon_user();
     Ok(Json(TreePlace {
         is_present: false,
         name: Some(begun.name.to_string()),

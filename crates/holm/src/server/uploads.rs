@@ -10,6 +10,7 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use futures_util::StreamExt;
+use holm_api::files::RawBytes;
 use holm_api::workspace::Upload;
 use holm_core::{Code, Fault, WorkspaceId};
 use std::io;
@@ -41,7 +42,7 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
     post,
     path = "/uploads",
     operation_id = "upload",
-    request_body(content = Vec<u8>, content_type = "application/octet-stream"),
+    request_body(content = RawBytes, content_type = "application/octet-stream"),
     responses((status = 200, body = Upload))
 )]
 async fn upload(State(app): State<Arc<App>>, body: Body) -> Answer<Upload> {

@@ -14,7 +14,7 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use futures_util::{StreamExt, stream};
-use holm_api::files::{FileDone, FileEntry, FileList, FileMatch, FileMatches};
+use holm_api::files::{FileDone, FileEntry, FileList, FileMatch, FileMatches, RawBytes};
 use holm_core::{Code, Fault, TreePath};
 use holm_engine::files::wire::{
     Depth, Entry, Head, Kind, MOST_ARCHIVE, Match, Operation, Page, Parents, Range, Search, Syntax,
@@ -61,7 +61,7 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
     ),
     responses((status = 200, content(
         (FileList = "application/json"),
-        (Vec<u8> = "application/octet-stream")
+        (RawBytes = "application/octet-stream")
     )))
 )]
 async fn get(
@@ -141,7 +141,7 @@ async fn stat(
         ("mode" = Option<String>, Query, pattern = "^[0-7]{1,3}$", description = "permission bits, in octal"),
         ("parents" = Option<bool>, Query, description = "make directories that are missing")
     ),
-    request_body(content = Vec<u8>, content_type = "application/octet-stream"),
+    request_body(content = RawBytes, content_type = "application/octet-stream"),
     responses((status = 200, body = FileEntry))
 )]
 async fn put(
@@ -261,7 +261,7 @@ async fn search(
         WorkspaceKey,
         ("path" = Option<String>, Query, description = "below the project's root; left out: the root")
     ),
-    responses((status = 200, content_type = "application/x-tar", body = Vec<u8>))
+    responses((status = 200, content_type = "application/x-tar", body = RawBytes))
 )]
 async fn download(
     State(app): State<Arc<App>>,
@@ -290,7 +290,7 @@ async fn download(
         WorkspaceKey,
         ("path" = Option<String>, Query, description = "below the project's root; left out: the root")
     ),
-    request_body(content = Vec<u8>, content_type = "application/x-tar"),
+    request_body(content = RawBytes, content_type = "application/x-tar"),
     responses((status = 200, body = FileDone))
 )]
 async fn upload(

@@ -1,6 +1,7 @@
 //! `/ports`, `/workspaces/{id}/ports` and `/checkout`.
 
 use crate::server::App;
+use crate::server::caller::Caller;
 use crate::server::failure::{Answer, Body, WorkspaceKey, workspace_id};
 use axum::Json;
 use axum::extract::State;
@@ -24,10 +25,11 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
     operation_id = "port_list",
     responses((status = 200, body = PortList))
 )]
-async fn list(State(app): State<Arc<App>>) -> Answer<PortList> {
+async fn list(State(app): State<Arc<App>>, caller: Caller) -> Answer<PortList> {
     app.routes.settle().await;
     let islands = app.routes.table().snapshot();
-    let ports = islands.iter().flat_map(|island| ports(&app, island));
+    let seen = islands.iter().filter(|island| caller.sees(&island.id));
+    let ports = seen.flat_map(|island| ports(&app, island));
     Ok(Json(PortList {
         ports: ports.collect(),
     }))
