@@ -13,6 +13,11 @@ pub struct WorkspaceId(pub String);
 #[schema(pattern = "^p[0-9a-hjkmnp-tv-z]{12}$", example = "p7d3k9v2n5te8")]
 pub struct ProjectId(pub String);
 
+/// The id of a session: `s` and 12 of 0-9a-z without i, l, o and u.
+#[derive(ToSchema)]
+#[schema(pattern = "^s[0-9a-hjkmnp-tv-z]{12}$", example = "s5w2j8r4y6fb3")]
+pub struct SessionId(pub String);
+
 /// The id of a token: `t` and 12 of 0-9a-z without i, l, o and u.
 #[derive(ToSchema)]
 #[schema(pattern = "^t[0-9a-hjkmnp-tv-z]{12}$", example = "t7d3k9v2n5te8")]

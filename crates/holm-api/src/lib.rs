@@ -23,6 +23,7 @@ pub mod reload;
 pub mod route;
 pub mod run;
 pub mod service;
+pub mod session;
 pub mod token;
 pub mod work;
 pub mod workspace;

@@ -77,6 +77,7 @@ codes! {
     WorkspaceNotFound, "workspace_not_found", NotFound, "no workspace has this name";
     ProjectNotFound, "project_not_found", NotFound, "no project has this name";
     ServiceNotFound, "service_not_found", NotFound, "the workspace has no service of this name";
+    SessionNotFound, "session_not_found", NotFound, "no session has this name";
     VolumeNotFound, "volume_not_found", NotFound, "the workspace has no volume of this name";
     SnapshotNotFound, "snapshot_not_found", NotFound, "the workspace has no snapshot of this name";
     RunNotFound, "run_not_found", NotFound, "the workspace has no run of this id";
@@ -107,6 +108,7 @@ codes! {
     TooLarge, "too_large", Refused, "it is more than one request may carry";
     NotRunning, "not_running", Refused, "the workspace is stopped and may not be started";
     Busy, "busy", Refused, "another operation on this workspace is under way";
+    SessionEnded, "session_ended", Refused, "the program of the session has ended";
     VolumeTaken, "volume_taken", Refused, "another workspace runs with a volume that one may have at a time";
     KeyReused, "key_reused", Refused, "the idempotency key stands for another request";
     Refused, "refused", Refused, "the request is not allowed here";

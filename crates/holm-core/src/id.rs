@@ -91,6 +91,13 @@ id!(
 );
 
 id!(
+    /// The identity of one session.
+    SessionId,
+    's',
+    "a session id"
+);
+
+id!(
     /// The identity of one API token. Not secret: it is what lists show.
     TokenId,
     't',

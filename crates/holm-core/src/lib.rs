@@ -21,6 +21,8 @@ pub mod plan;
 pub mod reference;
 pub mod route;
 pub mod service;
+pub mod session;
+pub mod shell;
 pub mod side;
 pub mod state;
 pub mod token;
@@ -30,7 +32,7 @@ pub mod tree_path;
 pub mod trust;
 
 pub use fault::{Code, Fault, Kind};
-pub use id::{ProjectId, RequestId, RunId, TokenId, WorkspaceId};
+pub use id::{ProjectId, RequestId, RunId, SessionId, TokenId, WorkspaceId};
 pub use label::{Label, ProjectName};
 pub use reference::WorkspaceRef;
 pub use side::{Guest, Host};

@@ -4,6 +4,7 @@ use crate::exec::{ExecRequest, ExecStream, Resume};
 use crate::isolation::Isolation;
 use crate::run::{RunOrder, RunSeen};
 use crate::service::{ServiceStatus, Services};
+use crate::session::{Ask, Attach, AttachStream, SessionNotices, SessionStatus, Told};
 use crate::spec::{Egress, Service, WorkspaceSpec};
 use holm_core::layer::LayerKey;
 use holm_core::plan::{Action, Observed};
@@ -190,6 +191,32 @@ pub trait Driver: Send + Sync + 'static {
         id: &WorkspaceId,
         run: &RunId,
     ) -> impl Future<Output = Result<(), Fault>> + Send;
+
+    /// Asks something of the sessions of a running workspace.
+    fn session(
+        &self,
+        id: &WorkspaceId,
+        ask: Ask,
+    ) -> impl Future<Output = Result<Told, Fault>> + Send;
+
+    /// The sessions that a workspace had when it last ran, all of them ended.
+    fn ended_sessions(
+        &self,
+        id: &WorkspaceId,
+    ) -> impl Future<Output = Result<Vec<SessionStatus>, Fault>> + Send;
+
+    fn attach_session(
+        &self,
+        id: &WorkspaceId,
+        attach: Attach,
+    ) -> impl Future<Output = Result<AttachStream, Fault>> + Send;
+
+    /// Tells what happens to sessions, what was not written down yet first. The stream ends with the
+    /// workspace's processes.
+    fn watch_sessions(
+        &self,
+        id: &WorkspaceId,
+    ) -> impl Future<Output = Result<SessionNotices, Fault>> + Send;
 
     /// Connects to a port of a running workspace's own loopback.
     fn dial(

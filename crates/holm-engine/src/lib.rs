@@ -30,6 +30,7 @@ mod restore;
 pub mod run;
 mod runs;
 pub mod service;
+pub mod session;
 pub mod spec;
 pub mod store;
 pub mod switch;

@@ -137,6 +137,11 @@ impl WorkspaceDirs {
         self.dir.join("services.json")
     }
 
+    /// The sessions that there are, or were when the keeper ended.
+    pub fn sessions(&self) -> PathBuf {
+        self.dir.join("sessions.json")
+    }
+
     /// The data of volumes that are not shared.
     pub fn volumes(&self) -> PathBuf {
         self.dir.join("volumes")

@@ -16,6 +16,7 @@ mod receive_pack;
 mod routes;
 mod run;
 mod service;
+mod session;
 mod socket;
 mod transport;
 mod work;
@@ -29,6 +30,7 @@ pub use receive_pack::PackSocket;
 pub use routes::Removal;
 pub use run::{RunOutput, RunQuery};
 pub use service::{Follow, Following, LogQuery};
+pub use session::{AttachEvent, AttachReceiver, AttachSender, AttachSocket};
 
 use holm_core::Fault;
 use std::path::{Path, PathBuf};

@@ -12,6 +12,9 @@ use holm_engine::driver::{
 use holm_engine::exec::{ExecOutput, ExecRequest, ExecStream, Resume};
 use holm_engine::run::{RunOrder, RunSeen};
 use holm_engine::service::Services;
+use holm_engine::session::{
+    Ask, Attach, AttachStream, SessionNotices, SessionStatus, Told as SessionTold,
+};
 use holm_engine::spec::{
     Brought, Code as CodeSpec, Egress, Environment, Layers, Limits, Network, Purpose, Service,
     WorkspaceSpec,
@@ -310,6 +313,24 @@ impl Driver for FakeDriver {
 
     async fn forget_run(&self, _: &WorkspaceId, _: &RunId) -> Result<(), Fault> {
         Ok(())
+    }
+
+    async fn session(&self, _: &WorkspaceId, _: Ask) -> Result<SessionTold, Fault> {
+        Ok(SessionTold::Sessions(Vec::new()))
+    }
+
+    async fn ended_sessions(&self, _: &WorkspaceId) -> Result<Vec<SessionStatus>, Fault> {
+        Ok(Vec::new())
+    }
+
+    async fn attach_session(&self, _: &WorkspaceId, _: Attach) -> Result<AttachStream, Fault> {
+        Err(Fault::new(Code::SessionNotFound, "none", "none"))
+    }
+
+    async fn watch_sessions(&self, _: &WorkspaceId) -> Result<SessionNotices, Fault> {
+        let (_, notices) = mpsc::channel(1);
+        let (written, _) = mpsc::channel(1);
+        Ok(SessionNotices { notices, written })
     }
 
     async fn dial(&self, _: &WorkspaceId, _: u16) -> io::Result<TcpStream> {

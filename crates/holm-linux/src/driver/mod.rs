@@ -22,6 +22,7 @@ mod remove;
 mod runs;
 mod seed;
 mod services;
+mod sessions;
 mod snapshot;
 pub(crate) mod unpack;
 #[cfg(test)]
@@ -42,6 +43,7 @@ use holm_engine::driver::{
 use holm_engine::exec::{ExecRequest, ExecStream, Resume};
 use holm_engine::run::{RunOrder, RunSeen};
 use holm_engine::service::Services;
+use holm_engine::session::{Ask, Attach, AttachStream, SessionNotices, SessionStatus, Told};
 use holm_engine::spec::{Egress, Service, WorkspaceSpec};
 use holm_engine::try_blocking;
 use std::collections::HashMap;
@@ -266,6 +268,26 @@ impl Driver for LinuxDriver {
 
     async fn forget_run(&self, id: &WorkspaceId, run: &RunId) -> Result<(), Fault> {
         runs::forget(self.run_record(id, run)).await
+    }
+
+    async fn session(&self, id: &WorkspaceId, ask: Ask) -> Result<Told, Fault> {
+        sessions::ask(&self.layout.workspace(id), ask).await
+    }
+
+    async fn ended_sessions(&self, id: &WorkspaceId) -> Result<Vec<SessionStatus>, Fault> {
+        Ok(sessions::ended(&self.layout.workspace(id)))
+    }
+
+    async fn attach_session(
+        &self,
+        id: &WorkspaceId,
+        attach: Attach,
+    ) -> Result<AttachStream, Fault> {
+        sessions::attach(&self.layout.workspace(id), attach).await
+    }
+
+    async fn watch_sessions(&self, id: &WorkspaceId) -> Result<SessionNotices, Fault> {
+        sessions::watch(&self.layout.workspace(id)).await
     }
 
     async fn dial(&self, id: &WorkspaceId, port: u16) -> io::Result<TcpStream> {

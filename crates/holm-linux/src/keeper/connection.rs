@@ -1,7 +1,7 @@
 //! One request on the control socket. The daemon's user and root may ask, nobody else.
 
 use super::kept::Return;
-use super::{data, exec, inward, listening, registry::Registry, runs};
+use super::{data, exec, inward, listening, registry::Registry, runs, sessions};
 use crate::wire::{Answer, CodeSeen, Op, Request, ServiceWish, control_frame, read_control};
 use holm_engine::service::Services;
 use holm_engine::spec::{Egress, Service};
@@ -92,6 +92,9 @@ fn answer(mut stream: UnixStream, registry: &Arc<Registry>) -> io::Result<()> {
         Op::React { wishes, code } => say(&stream, &reacted(registry, wishes, code)),
         Op::SetServices(declared) => say(&stream, &redeclared(registry, declared)),
         Op::SetEgress(egress) => say(&stream, &other_rules(registry, &egress)),
+        Op::Session(ask) => sessions::answer(&stream, registry, ask),
+        Op::AttachSession(attach) => sessions::attach(stream, registry, attach),
+        Op::WatchSessions => sessions::watch(&stream, registry),
         Op::DialOut { host, port } => {
             let ready = || {
                 say(&stream, &Answer::Dialled)?;

@@ -22,6 +22,7 @@ mod registry;
 mod runs;
 mod services;
 mod session;
+mod sessions;
 mod waiting;
 
 use crate::cgroup::{self, Group};
@@ -41,6 +42,8 @@ use outside::Outside;
 use registry::{Init, Registry};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
+use sessions::Sessions;
+pub use sessions::ended as ended_sessions;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -218,7 +221,12 @@ fn start(
     let limits = Limits::new(group);
     let init = Init { pidfd, pid };
     let registry = Arc::new(Registry::new(
-        plan, isolation, limits, init, outside, writer,
+        plan,
+        isolation,
+        limits,
+        init,
+        outside,
+        (writer, Sessions::load(directories)),
     ));
     let moving = Moving::new(renames, directories, &registry)
         .step(Part::Other, "finish interrupted moves")?;

@@ -6,6 +6,7 @@ use super::limits::Limits;
 use super::outside::Outside;
 use super::runs::Runs;
 use super::services::Services;
+use super::sessions::Sessions;
 use crate::launch::descriptors::send;
 use crate::process::{self, Standstill};
 use crate::wire::{CodeSeen, FromInit, LaunchPlan, Spawn, Status, ToInit};
@@ -42,6 +43,7 @@ pub struct Registry {
     /// Why the keeper itself ends the workspace.
     ending: OnceLock<&'static str>,
     services: OnceLock<Arc<Services>>,
+    sessions: Arc<Sessions>,
     /// Held while nothing may be started.
     starts: RwLock<()>,
 }
@@ -109,7 +111,7 @@ impl Registry {
         limits: Limits,
         init: Init,
         outside: Outside,
-        writer: UnixStream,
+        (writer, sessions): (UnixStream, Sessions),
     ) -> Self {
         let volumes = plan.volumes.iter();
         let generations = volumes.map(|volume| (volume.name.clone(), volume.generation));
@@ -134,6 +136,7 @@ impl Registry {
             has_ended: AtomicBool::new(false),
             ending: OnceLock::new(),
             services: OnceLock::new(),
+            sessions: Arc::new(sessions),
             starts: RwLock::new(()),
         }
     }
@@ -191,6 +194,10 @@ impl Registry {
 
     pub fn services(&self) -> Option<&Arc<Services>> {
         self.services.get()
+    }
+
+    pub fn sessions(&self) -> &Arc<Sessions> {
+        &self.sessions
     }
 
     pub fn limits(&self) -> &Limits {
@@ -432,6 +439,7 @@ impl Registry {
         drop(state);
         // After the codes, so that who hears of the one has the other.
         self.doors.close();
+        self.sessions.finish(patience);
         self.wait_while(patience, |state| state.talking > 0);
     }
 

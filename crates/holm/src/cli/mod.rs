@@ -57,6 +57,7 @@ mod runs;
 mod schema;
 mod send;
 mod service;
+mod session;
 mod several;
 mod show;
 mod signals;
@@ -130,6 +131,7 @@ enum Verb {
     Enter(enter::EnterArgs),
     Run(run::RunArgs),
     Runs(runs::RunsArgs),
+    Session(session::SessionArgs),
     Ports(ports::PortsArgs),
     Checkout(checkout::CheckoutArgs),
     Events(events::EventsArgs),
@@ -218,6 +220,7 @@ fn run(context: &Context, verb: Verb) -> Outcome {
         Verb::Enter(arguments) => enter::run(context, arguments),
         Verb::Run(arguments) => run::run(context, arguments),
         Verb::Runs(arguments) => runs::run(context, arguments),
+        Verb::Session(arguments) => session::run(context, arguments),
         Verb::Ports(arguments) => ports::run(context, arguments),
         Verb::Checkout(arguments) => checkout::run(context, arguments),
         Verb::Events(arguments) => events::run(context, arguments),

@@ -4,7 +4,7 @@
 use super::{
     App, audit, browsers, create, daemon, data, disk, egress, events, exec, failure, files, gate,
     gc, health, metrics, moves, numbers, openapi, projects, receive_pack, reload, routes, runs,
-    services, tokens, trees, trust, uploads, work, workspaces,
+    services, sessions, tokens, trees, trust, uploads, work, workspaces,
 };
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
@@ -50,6 +50,7 @@ pub fn described() -> OpenApiRouter<Arc<App>> {
         routes::routes(),
         runs::routes(),
         services::routes(),
+        sessions::routes(),
         tokens::routes(),
         trees::routes(),
         trust::routes(),

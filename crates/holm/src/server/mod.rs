@@ -43,6 +43,7 @@ mod repositories;
 mod routes;
 mod runs;
 mod services;
+mod sessions;
 mod startup;
 mod tokens;
 mod trees;
@@ -87,6 +88,7 @@ pub struct App {
     engine: LinuxEngine,
     routes: Routes,
     browsers: Browsers,
+    watchers: sessions::Watchers,
     events: Events,
     repositories: Repositories,
     uploads: Uploads,
@@ -145,6 +147,7 @@ async fn serve(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
     }
     app.routes.begin(unheard, app.events.clone()).await?;
     app.resume_browsers().await?;
+    app.resume_sessions().await?;
     app.tokens.load().await?;
     let router = api::router(Arc::clone(&app));
     let front = door.serve(&app, &router);
@@ -265,6 +268,7 @@ impl App {
             events: Events::new(engine.clone()),
             routes,
             browsers: Browsers::new(&paths.data_dir),
+            watchers: sessions::Watchers::default(),
             repositories,
             known_inputs: layers::KnownInputs::default(),
             gauge: numbers::Gauge::default(),
