@@ -281,6 +281,20 @@ fn agents_are_configuration_and_get_what_is_theirs_only() {
         Ran::new(command.env("A_TOKEN", "value")).ok().out(),
         "got value"
     );
+    // Who asks from inside could read what is given, so nothing is.
+    let asked = "curl -s --unix-socket /run/holm/api.sock -H 'content-type: application/json' \
+         -d '{\"agent\":\"mine\",\"message\":\"m\"}' \
+         http://holm.localhost/api/v1/workspaces/$HOLM_WORKSPACE_ID/runs";
+    let own = island.sh("x", asked).json();
+    let ended = ends_as(&island, own["id"].as_str().unwrap(), "succeeded");
+    assert!(
+        ended["notes"]
+            .to_string()
+            .contains("is given no credentials"),
+        "{ended:#}"
+    );
+    let said = island.holm(&["runs", "show", own["id"].as_str().unwrap(), "--output"]);
+    assert_eq!(said.ok().out(), "m");
     // What is not there is said with what adds it.
     let ghost = island
         .holm(&["run", "x", "--agent", "ghost", "m"])
