@@ -17,7 +17,7 @@ pub const CURSOR: &str = "holm-cursor";
 /// Something that happened.
 ///
 /// Types: `workspace.created|started|stopped|failed|removed|restored|renamed`,
-/// `port.opened|closed|moved`, `checkout.changed|lost`.
+/// `port.opened|closed|moved`, `checkout.changed|lost`, `session.started|exited|attention`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Event {
     /// Grows; `after=` takes it.

@@ -24,6 +24,7 @@
 
 use crate::error::ErrorDetail;
 use crate::exec::Bytes;
+use crate::id::{SessionId, WorkspaceId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::{IntoParams, ToSchema};
@@ -37,36 +38,49 @@ pub const LONGEST_WAIT_MS: u64 = 50_000;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Session {
+    #[schema(value_type = SessionId)]
     pub id: String,
     /// The id of its workspace.
+    #[schema(value_type = WorkspaceId)]
     pub workspace: String,
+    #[schema(required)]
     pub name: Option<String>,
     /// The id of another session of the workspace.
+    #[schema(required)]
     pub parent: Option<String>,
+    #[schema(required)]
     pub agent: Option<String>,
     /// What is not UTF-8 in it is replaced.
     pub command: Vec<String>,
     /// running exited
     pub state: String,
     /// As a shell says it: 128+n ended by signal n.
+    #[schema(required)]
     pub exit_code: Option<u8>,
     /// Why it ended, when it did not end by itself.
+    #[schema(required)]
     pub reason: Option<String>,
     /// Its number inside, while it runs.
+    #[schema(required)]
     pub pid: Option<i32>,
     pub created_at: String,
+    #[schema(required)]
     pub ended_at: Option<String>,
     /// When it last wrote something.
+    #[schema(required)]
     pub last_output_at: Option<String>,
     pub rows: u16,
     pub cols: u16,
     /// What the program calls its window.
+    #[schema(required)]
     pub title: Option<String>,
     /// The end of its output.
     pub cursor: u64,
     /// What it last rang for, until somebody writes to it.
+    #[schema(required)]
     pub attention: Option<Attention>,
     /// Who writes.
+    #[schema(required)]
     pub writer: Option<String>,
     /// How many clients are attached.
     pub viewers: usize,
@@ -76,6 +90,7 @@ pub struct Session {
 pub struct Attention {
     pub time: String,
     /// None: it only rang the bell.
+    #[schema(required)]
     pub text: Option<String>,
 }
 
@@ -146,8 +161,10 @@ pub struct ReadText {
     /// Bytes between `since` and the text that are not kept any more.
     pub missed: u64,
     /// Of a screen.
+    #[schema(required)]
     pub screen: Option<ScreenShape>,
     pub state: String,
+    #[schema(required)]
     pub exit_code: Option<u8>,
 }
 
@@ -185,11 +202,13 @@ pub struct Waited {
     /// idle matched exited timeout
     pub reason: String,
     /// What the pattern found.
+    #[schema(required)]
     pub matched: Option<String>,
     /// Where the output was looked at from.
     pub since: u64,
     pub cursor: u64,
     pub state: String,
+    #[schema(required)]
     pub exit_code: Option<u8>,
 }
 

@@ -35,7 +35,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
         self.inner.awaken(id, Stopped::Refuse).await?;
         let spec = self.inner.live(id).await?.spec;
         let asked = (None, Depth::Tree);
-        let captured = self.capture_of(id, &spec, asked, Progress::default());
+        let captured = self.capture_running(id, &spec, asked, Progress::default());
         Ok(captured.await?.tree)
     }
 

@@ -61,6 +61,9 @@ pub struct WorkspaceSpec {
     /// Whether it sees the trees of other workspaces of the project, and they its own.
     #[serde(default)]
     pub siblings: Siblings,
+    /// How the project's agents are called.
+    #[serde(default)]
+    pub agents: Vec<Agent>,
     /// On its way to another commit; kept until everything that belongs to that is done.
     #[serde(default)]
     pub moving: Option<Move>,
@@ -309,6 +312,17 @@ pub struct Shared {
     /// An [`Address`](holm_core::config::Address).
     pub address: String,
     pub port: u16,
+}
+
+/// One of `[agents]`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Agent {
+    pub name: String,
+    pub command: Vec<String>,
+    pub timeout_ms: Option<u64>,
+    /// A person approved that it gets what the user gives to an agent of this name.
+    pub approved: bool,
 }
 
 /// One of `[services]`.

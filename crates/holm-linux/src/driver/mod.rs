@@ -20,6 +20,7 @@ mod observe;
 mod program;
 mod reap;
 mod remove;
+mod runs;
 mod seed;
 mod services;
 mod sessions;
@@ -37,11 +38,12 @@ use crate::probe;
 use holm_core::layer::LayerKey;
 use holm_core::plan::Action;
 use holm_core::service::Wish;
-use holm_core::{Code, Fault, ProjectId, WorkspaceId};
+use holm_core::{Code, Fault, ProjectId, RunId, WorkspaceId};
 use holm_engine::driver::{
     Condemn, Condemned, Driver, Journaled, Known, Progress, Sighting, Survey, ToldPort,
 };
 use holm_engine::exec::{ExecRequest, ExecStream, Resume};
+use holm_engine::run::{RunOrder, RunSeen};
 use holm_engine::service::Services;
 use holm_engine::session::{Ask, Attach, AttachStream, SessionNotices, SessionStatus, Told};
 use holm_engine::spec::{Egress, Service, WorkspaceSpec};
@@ -54,7 +56,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::mpsc;
 
 pub use bring::BroughtTree;
-pub use disk::{DiskUsage, RepositoryUsage, WorkspaceUsage};
+pub use disk::{DiskUsage, OwnDisk, RepositoryUsage, WorkspaceUsage};
 pub(crate) use files::make_directories;
 pub use remove::{remove_at, remove_tree};
 pub use siblings::Piece;
@@ -118,14 +120,18 @@ impl LinuxDriver {
         try_blocking(move || measure::everything(&layout)).await
     }
 
-    /// The disk that one workspace takes by itself: what was changed in the tree, home, temporary files.
-    pub async fn disk_of(&self, id: &WorkspaceId) -> Result<u64, Fault> {
-        let mut command = crate::measure::command(&self.program, &self.layout.workspace(id).dir);
-        let id = id.clone();
+    /// The disk that one workspace takes by itself, and its parts.
+    pub async fn disk_of(&self, spec: &WorkspaceSpec) -> Result<OwnDisk, Fault> {
+        let id = workspace_id(spec)?;
+        let dirs = self.layout.workspace(&id);
+        let mut command = crate::measure::command(&self.program, &dirs.dir);
+        command.arg(dirs.upper());
+        command.args(volume::places(&self.layout, spec, &dirs));
         try_blocking(move || {
             let output = command.output();
-            let taken = output.and_then(|output| crate::measure::understand(&output.stdout));
-            taken.map_err(|error| disk_fault(&error, format!("cannot measure workspace {id}")))
+            let sizes = output.and_then(|output| crate::measure::understand_all(&output.stdout));
+            let parts = sizes.and_then(OwnDisk::of);
+            parts.map_err(|error| disk_fault(&error, format!("cannot measure workspace {id}")))
         })
         .await
     }
@@ -157,6 +163,15 @@ impl LinuxDriver {
         match logs.exists() {
             true => logs,
             false => self.layout.trash(id).join("logs"),
+        }
+    }
+
+    /// Where the record of a run is, also of a workspace in the trash.
+    pub fn run_record(&self, id: &WorkspaceId, run: &RunId) -> PathBuf {
+        let trashed = crate::runs::directory(&self.layout.trash(id), run.as_str());
+        match trashed.exists() {
+            true => trashed,
+            false => crate::runs::directory(&self.layout.workspace(id).dir, run.as_str()),
         }
     }
 
@@ -222,6 +237,40 @@ impl Driver for LinuxDriver {
 
     async fn resume(&self, id: &WorkspaceId, resume: Resume) -> Result<ExecStream, Fault> {
         exec::resume(&self.layout.workspace(id), resume).await
+    }
+
+    async fn begin_run(
+        &self,
+        id: &WorkspaceId,
+        order: RunOrder,
+    ) -> Result<mpsc::Receiver<RunSeen>, Fault> {
+        let op = crate::wire::Op::Run(order);
+        let seen = runs::followed(&self.layout.workspace(id), op).await?;
+        seen.ok_or_else(|| keeper::keeper_fault("it is gone"))
+    }
+
+    async fn watch_run(
+        &self,
+        id: &WorkspaceId,
+        run: &RunId,
+    ) -> Result<Option<mpsc::Receiver<RunSeen>>, Fault> {
+        let run = run.to_string();
+        let op = crate::wire::Op::WatchRun { run };
+        runs::followed(&self.layout.workspace(id), op).await
+    }
+
+    async fn cancel_run(&self, id: &WorkspaceId, run: &RunId) -> Result<(), Fault> {
+        let run = run.to_string();
+        let op = crate::wire::Op::CancelRun { run };
+        keeper::ask(&self.layout.workspace(id), op).await.map(drop)
+    }
+
+    async fn recorded_run(&self, id: &WorkspaceId, run: &RunId) -> Result<Option<RunSeen>, Fault> {
+        runs::recorded(self.run_record(id, run)).await
+    }
+
+    async fn forget_run(&self, id: &WorkspaceId, run: &RunId) -> Result<(), Fault> {
+        runs::forget(self.run_record(id, run)).await
     }
 
     async fn session(&self, id: &WorkspaceId, ask: Ask) -> Result<Told, Fault> {

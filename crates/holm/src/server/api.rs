@@ -3,7 +3,7 @@
 
 use super::{
     App, audit, browsers, create, daemon, data, disk, egress, events, exec, failure, files, gate,
-    gc, health, mcp, metrics, moves, numbers, openapi, projects, receive_pack, reload, routes,
+    gc, health, mcp, metrics, moves, numbers, openapi, projects, receive_pack, reload, routes, runs,
     services, sessions, tokens, trees, trust, uploads, work, workspaces,
 };
 use axum::Router;
@@ -49,6 +49,7 @@ pub fn described() -> OpenApiRouter<Arc<App>> {
         receive_pack::routes(),
         reload::routes(),
         routes::routes(),
+        runs::routes(),
         services::routes(),
         sessions::routes(),
         tokens::routes(),

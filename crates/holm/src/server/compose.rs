@@ -108,6 +108,7 @@ impl App {
             origin: None,
             snapshots: Vec::new(),
             siblings: siblings(asked.isolation),
+            agents: declared::agents(&judged),
             moving: None,
         };
         Ok(Composed {

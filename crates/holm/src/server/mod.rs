@@ -4,6 +4,7 @@
 //! means, workspaces go on, and the next one finds them. One file per group of routes; every route
 //! is documented in `holm-api`.
 
+mod agents;
 mod api;
 mod audit;
 mod bounds;
@@ -41,6 +42,7 @@ mod receive_pack;
 mod reload;
 mod repositories;
 mod routes;
+mod runs;
 mod services;
 mod sessions;
 mod siblings;
@@ -143,6 +145,10 @@ async fn serve(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
         version = env!("CARGO_PKG_VERSION"),
         "the daemon starts"
     );
+    let resumed = app.engine.resume_runs().await?;
+    if resumed > 0 {
+        tracing::info!(resumed, "runs are taken up again");
+    }
     app.routes.begin(unheard, app.events.clone()).await?;
     app.resume_browsers().await?;
     app.resume_sessions().await?;
@@ -184,12 +190,10 @@ async fn serve(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
         Arc::clone(&app),
         numbers::keep(Arc::clone(&app)),
     ));
-    let counting = Arc::clone(&app);
-    tokio::spawn(async move {
-        if let Err(fault) = counting.count().await {
-            tracing::warn!(%fault, "the numbers of /metrics begin when they are asked for");
-        }
-    });
+    tokio::spawn(until_stopped(
+        Arc::clone(&app),
+        metrics::begin(Arc::clone(&app)),
+    ));
     let out_of_patience = async {
         stopped(Arc::clone(&app)).await;
         tokio::time::sleep(GRACE).await;

@@ -7,11 +7,11 @@ use super::App;
 use super::LinuxEngine;
 use super::cuts::Cuts;
 use super::door::replace;
-use super::failure::{Answer, Body, Failure, bad_request, workspace_id};
+use super::failure::{Answer, Body, Failure, TokenKey, bad_request, workspace_id};
 use super::startup::unusable;
 use super::view::time;
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use holm_api::token::{NewToken, Token, TokenList, TokenMade};
 use holm_core::token::{Bearer, check_name, is_same};
 use holm_core::{Code, Fault, TokenId, WorkspaceId};
@@ -123,13 +123,13 @@ async fn make(State(app): State<Arc<App>>, Body(new): Body<NewToken>) -> Answer<
     delete,
     path = "/tokens/{token}",
     operation_id = "token_remove",
-    params(("token" = holm_api::id::TokenId, Path, description = "The id of a token.")),
+    params(TokenKey),
     responses((status = 200, body = Token))
 )]
-async fn remove(State(app): State<Arc<App>>, Path(id): Path<String>) -> Answer<Token> {
-    let found = TokenId::parse(&id).ok().and_then(|id| app.tokens.one(&id));
+async fn remove(State(app): State<Arc<App>>, TokenKey(id): TokenKey) -> Answer<Token> {
+    let found = app.tokens.one(&id);
     let Some(record) = found else {
-        let message = format!("no token `{}`", id.escape_debug());
+        let message = format!("no token `{id}`");
         let hint = "`holm token ls` lists them";
         return Err(Failure(Fault::new(Code::TokenNotFound, message, hint)));
     };
@@ -199,10 +199,13 @@ impl Tokens {
             }
         }
         self.settle_default().await?;
-        let (tokens, runtime) = (self.clone(), tokio::runtime::Handle::current());
+        // Weak, because the engine is part of it: the store is closed when the daemon ends.
+        let (shared, runtime) = (Arc::downgrade(&self.0), tokio::runtime::Handle::current());
         self.0.engine.tell_changes_to(move |id, notice| {
-            if matches!(notice, Notice::Removed | Notice::Forgotten) {
-                tokens.end_guests(id, &runtime);
+            if matches!(notice, Notice::Removed | Notice::Forgotten)
+                && let Some(shared) = shared.upgrade()
+            {
+                Tokens(shared).end_guests(id, &runtime);
             }
         });
         Ok(())

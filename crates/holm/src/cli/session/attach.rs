@@ -140,7 +140,7 @@ pub async fn attach(context: &Context, client: &Client, found: &Found, how: How)
             Ended::Lost(fault) if fault.code == Code::DaemonUnreachable => {
                 let size = terminal::size();
                 (wanted.rows, wanted.cols) = (Some(size.rows), Some(size.cols));
-                match come_back(&mut attached, found, &wanted, fault).await {
+                match come_back(&mut attached, found, &wanted).await {
                     Ok(again) => begun = again,
                     Err(ended) => break ended,
                 }
@@ -201,7 +201,6 @@ async fn come_back(
     attached: &mut Attached,
     found: &Found,
     wanted: &Attach,
-    mut fault: Fault,
 ) -> Result<Begun, Result<Ended, Fault>> {
     let lost_at = Instant::now();
     loop {
@@ -220,11 +219,12 @@ async fn come_back(
         match tried.await {
             Ok(Ok(begun)) => return Ok(begun),
             Ok(Err(ended)) => return Err(Ok(ended)),
-            Err(other) if other.code == Code::DaemonUnreachable => fault = other,
-            Err(other) => return Err(Err(other)),
-        }
-        if lost_at.elapsed() > COMES_BACK {
-            return Err(Err(fault));
+            Err(fault) => {
+                let is_away = fault.code == Code::DaemonUnreachable;
+                if !is_away || lost_at.elapsed() > COMES_BACK {
+                    return Err(Err(fault));
+                }
+            }
         }
         tokio::select! {
             () = tokio::time::sleep(LOOK_AGAIN) => {}
