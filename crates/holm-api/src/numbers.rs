@@ -34,6 +34,7 @@ pub struct WorkspaceNumbers {
     pub disk: Option<u64>,
     /// Of it, the tree alone.
     #[serde(default)]
+    #[schema(required)]
     pub disk_tree: Option<u64>,
     #[serde(default)]
     pub volumes: Vec<VolumeNumbers>,
@@ -67,6 +68,7 @@ pub struct VolumeNumbers {
     /// `isolated`, `fork` or `shared`; what is shared is not counted in the workspace's disk.
     pub policy: String,
     /// Of a fork, what differs from what it began with. `None`: not measured yet.
+    #[schema(required)]
     pub bytes: Option<u64>,
 }
 

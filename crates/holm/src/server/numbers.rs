@@ -216,7 +216,7 @@ impl Gauge {
     /// Of all workspaces, as far as they were measured.
     pub fn disks(&self) -> u64 {
         let seen = self.seen();
-        seen.disks.values().map(|disk| disk.bytes).sum()
+        seen.disks.values().map(|disk| disk.taken.total).sum()
     }
 
     fn begin_measuring(&self, id: &WorkspaceId) -> bool {
