@@ -95,6 +95,19 @@ pub enum Bytes {
 
 // === impl Bytes ===
 
+impl Bytes {
+    pub fn len(&self) -> usize {
+        match self {
+            Bytes::Text(text) => text.len(),
+            Bytes::Raw(raw) => raw.len(),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
 impl From<Vec<u8>> for Bytes {
     fn from(bytes: Vec<u8>) -> Self {
         match String::from_utf8(bytes) {

@@ -22,3 +22,8 @@ pub struct SessionId(pub String);
 #[derive(ToSchema)]
 #[schema(pattern = "^t[0-9a-hjkmnp-tv-z]{12}$", example = "t7d3k9v2n5te8")]
 pub struct TokenId(pub String);
+
+/// The id of a run: `r` and 12 of 0-9a-z without i, l, o and u.
+#[derive(ToSchema)]
+#[schema(pattern = "^r[0-9a-hjkmnp-tv-z]{12}$", example = "r4k9m2x7c0qa1")]
+pub struct RunId(pub String);

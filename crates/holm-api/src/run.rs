@@ -3,17 +3,18 @@
 //!
 //! - `POST /workspaces/{id}/runs` ([`CreateRun`]) → 201 [`Run`], which has begun or is about to. With
 //!   an `Idempotency-Key` the same request runs once: sent again it is answered with the same run
-//! - `GET  /workspaces/{id}/runs?state=&limit=&before=` → [`RunList`], the newest first
+//! - `GET  /workspaces/{id}/runs?state=&limit=&after=` → [`RunList`], the newest first
 //! - `GET  /workspaces/{id}/runs/{run}` → [`Run`] with its changes
 //! - `POST /workspaces/{id}/runs/{run}/cancel` → [`Run`], when every process of it has ended
 //! - `GET  /workspaces/{id}/runs/{run}/output?after=` → a WebSocket: text messages, each a
 //!   [`RunEvent`], the last of which is `ended` or `error`
-//! - `GET  /runs?id=&state=&limit=&before=` → [`RunList`] of all workspaces; `id` is the beginning of one
+//! - `GET  /runs?prefix=&state=&limit=&after=` → [`RunList`] of all workspaces; `prefix` is the beginning of an id
 
 use crate::error::ErrorDetail;
 use crate::exec::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use utoipa::ToSchema;
 
 /// The most of a message, in bytes.
 pub const MOST_MESSAGE: usize = 512 << 10;
@@ -22,7 +23,7 @@ pub const MOST_FILES: usize = 256;
 pub const MOST_FILE_BYTES: usize = 32 << 20;
 
 /// What to run. One of `agent` and `command`; neither is the default agent.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateRun {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -50,7 +51,7 @@ pub struct CreateRun {
     pub no_start: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ContextFile {
     /// Below the project's root, without `..` and without links on the way.
@@ -62,7 +63,7 @@ pub struct ContextFile {
 }
 
 /// The record of one run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Run {
     pub id: String,
     /// The workspace's id.
@@ -92,7 +93,7 @@ pub struct Run {
     pub notes: Vec<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunState {
     /// Asked for and not begun.
@@ -110,7 +111,7 @@ pub enum RunState {
 }
 
 /// One file that was changed while it ran.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RunChange {
     /// Bytes that are not UTF-8 are written `\xNN`.
     pub path: String,
@@ -125,16 +126,16 @@ pub struct RunChange {
     pub content: Option<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RunList {
     /// The newest first.
     pub runs: Vec<Run>,
-    /// For `before=` of the next page, if there is one.
+    /// For `after=` of the next page, if there is one.
     pub next: Option<String>,
 }
 
 /// A message on the WebSocket of a run's output.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunEvent {
     Output(RunPiece),
@@ -149,7 +150,7 @@ pub enum RunEvent {
 }
 
 /// Some output.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RunPiece {
     /// For `after=`: the place behind this piece.
     pub cursor: u64,

@@ -27,6 +27,8 @@ pub struct UserAgent {
 pub struct Agents {
     /// Of the `holm.toml` in force.
     pub project: BTreeMap<Name, Agent>,
+    /// Those of them whose commands a person approved to get what the user gives to the name.
+    pub approved: BTreeSet<Name>,
     pub user: BTreeMap<Name, UserAgent>,
     pub default: Option<Name>,
 }
@@ -44,6 +46,8 @@ pub struct Called {
     pub env: Vec<Variable>,
     /// The user's files that it gets.
     pub files: Vec<PathBuf>,
+    /// It would be given something, if a person had approved the project's command.
+    is_withheld: bool,
     known: Option<&'static ReadyMade>,
 }
 
@@ -82,8 +86,8 @@ pub const READY_MADE: &[ReadyMade] = &[
     },
     ReadyMade {
         name: "gemini",
-        command: &["gemini", "--yolo"],
-        in_terminal: &["gemini", "--yolo"],
+        command: &["gemini", "--yolo", "--skip-trust"],
+        in_terminal: &["gemini", "--yolo", "--skip-trust"],
         install: "npm install -g @google/gemini-cli",
         credentials: &["GEMINI_API_KEY", "~/.gemini/oauth_creds.json"],
     },
@@ -131,6 +135,10 @@ impl Agents {
             (None, Some(known)) => (words(known.command), words(known.in_terminal)),
             (None, None) => return Err(self.not_found(name)),
         };
+        let is_theirs = own.is_none() && project.is_some();
+        let is_approved = self.approved.iter().any(|key| key.as_str() == name);
+        let gives = user.filter(|agent| !agent.env.is_empty() || !agent.files.is_empty());
+        let given = gives.filter(|_| !is_theirs || is_approved);
         let timeout = user.and_then(|agent| agent.timeout);
         let timeout = timeout.or(project.and_then(|agent| agent.timeout));
         Ok(Called {
@@ -138,8 +146,9 @@ impl Agents {
             command,
             in_terminal,
             timeout: timeout.unwrap_or(TIMEOUT),
-            env: user.map(|agent| agent.env.clone()).unwrap_or_default(),
-            files: user.map(|agent| agent.files.clone()).unwrap_or_default(),
+            env: given.map(|agent| agent.env.clone()).unwrap_or_default(),
+            files: given.map(|agent| agent.files.clone()).unwrap_or_default(),
+            is_withheld: gives.is_some() && given.is_none(),
             known,
         })
     }
@@ -213,6 +222,13 @@ impl Called {
 
     /// What to say of an agent that is given nothing and usually needs something.
     pub fn without_credentials(&self) -> Option<String> {
+        if self.is_withheld {
+            let name = &self.name;
+            return Some(format!(
+                "`{name}` is given no credentials: its command is the repository's, and nobody \
+                 approved that; `holm trust`, then `holm reload`"
+            ));
+        }
         let known = self.known.filter(|known| !known.credentials.is_empty())?;
         let is_given = !self.env.is_empty() || !self.files.is_empty();
         let (files, env): (Vec<&&str>, Vec<&&str>) = known
@@ -267,6 +283,10 @@ mod tests {
         };
         agents.user.insert(name("claude"), given.clone());
         let both = agents.call(Some("claude")).unwrap();
+        assert_eq!(both.env.len(), 0, "nobody approved their command");
+        assert!(both.without_credentials().unwrap().contains("holm trust"));
+        agents.approved.insert(name("claude"));
+        let both = agents.call(Some("claude")).unwrap();
         assert_eq!(
             (both.command, both.env.len()),
             (vec!["theirs".to_owned()], 1)
@@ -296,7 +316,7 @@ mod tests {
             project: project(&[("own", &["x"])]),
             // Credentials alone are no agent.
             user: [(name("bare"), UserAgent::default())].into(),
-            default: None,
+            ..Agents::default()
         };
         let fault = agents.call(Some("bare")).unwrap_err();
         assert!(fault.message.contains("claude, codex, gemini"), "{fault}");

@@ -208,6 +208,7 @@ fn forked(record: &WorkspaceRecord, at: Option<&str>) -> Result<WorkspaceSpec, F
             volumes: earlier.volumes.clone(),
         }),
         snapshots: Vec::new(),
+        agents: record.spec.agents.clone(),
         moving: None,
         ..earlier.clone()
     })

@@ -14,6 +14,7 @@ use crate::layers::Setups;
 use crate::locks::Locks;
 use crate::moves::unfinished_note;
 use crate::notice::{Notice, Notices};
+use crate::runs::LiveRuns;
 use crate::service::{self, ServiceStatus};
 use crate::spec::Purpose;
 use crate::store::{RequestKey, Store, WorkspaceRecord};
@@ -61,6 +62,9 @@ pub(crate) struct Inner<D, S> {
     /// Requests with a key.
     pub(crate) keys: Locks<RequestKey>,
     pub(crate) notices: Notices,
+    pub(crate) runs: LiveRuns,
+    /// One at a time brings files for an agent or takes them away.
+    pub(crate) credentials: Locks<WorkspaceId>,
 }
 
 /// A workspace as it is: what is stored, and what was just seen of it.
@@ -110,6 +114,8 @@ impl<D: Driver, S: Store> Engine<D, S> {
                 uses: Uses::default(),
                 keys: Locks::new(),
                 notices: Notices::default(),
+                runs: LiveRuns::default(),
+                credentials: Locks::new(),
             }),
         }
     }

@@ -3,8 +3,9 @@
 
 use crate::driver::Driver;
 use crate::engine::Engine;
+use crate::run::RunState;
 use crate::store::Store;
-use holm_core::{Label, WorkspaceId};
+use holm_core::{Label, RunId, WorkspaceId};
 use std::sync::{PoisonError, RwLock};
 
 /// What became of a workspace.
@@ -21,6 +22,15 @@ pub enum Notice {
     Moved {
         /// As the user sees it, or the commit.
         to: String,
+    },
+    /// A run in it began.
+    RunStarted {
+        run: RunId,
+    },
+    RunEnded {
+        run: RunId,
+        state: RunState,
+        exit_code: Option<u8>,
     },
     /// It lies in the trash.
     Removed,

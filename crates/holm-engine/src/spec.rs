@@ -58,6 +58,9 @@ pub struct WorkspaceSpec {
     pub origin: Option<Origin>,
     #[serde(default)]
     pub snapshots: Vec<Snapshot>,
+    /// How the project's agents are called.
+    #[serde(default)]
+    pub agents: Vec<Agent>,
     /// On its way to another commit; kept until everything that belongs to that is done.
     #[serde(default)]
     pub moving: Option<Move>,
@@ -297,6 +300,17 @@ pub struct Shared {
     /// An [`Address`](holm_core::config::Address).
     pub address: String,
     pub port: u16,
+}
+
+/// One of `[agents]`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Agent {
+    pub name: String,
+    pub command: Vec<String>,
+    pub timeout_ms: Option<u64>,
+    /// A person approved that it gets what the user gives to an agent of this name.
+    pub approved: bool,
 }
 
 /// One of `[services]`.

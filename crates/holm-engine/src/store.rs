@@ -5,10 +5,13 @@
 //! survive the death of the daemon, and after a loss of power they are missing together with
 //! everything that came after them, never alone.
 
+use crate::run::{RunFilter, RunRecord};
 use crate::spec::WorkspaceSpec;
 use holm_core::plan::{Action, Desired};
 use holm_core::state::Birth;
-use holm_core::{Code, Fault, Label, ProjectId, ProjectName, RequestId, TokenId, WorkspaceId};
+use holm_core::{
+    Code, Fault, Label, ProjectId, ProjectName, RequestId, RunId, TokenId, WorkspaceId,
+};
 use jiff::Timestamp;
 use std::error::Error;
 use std::path::PathBuf;
@@ -282,6 +285,26 @@ pub trait Store: Send + Sync + 'static {
     /// Replaces all of them. Durable. `NoSuchWorkspace` when one of them is not live, and then
     /// nothing changes.
     fn set_canonical(&self, wanted: &[Canonical]) -> Result<(), StoreError>;
+
+    /// Writes down a run that is about to begin. Durable. Where the workspace has one with the same
+    /// key, nothing is written, and that one is returned.
+    fn insert_run(&self, run: &RunRecord) -> Result<Option<RunRecord>, StoreError>;
+
+    fn run(&self, id: &RunId) -> Result<Option<RunRecord>, StoreError>;
+
+    /// Replaces what is known of a run; one that is not known is left so.
+    fn save_run(&self, run: &RunRecord) -> Result<(), StoreError>;
+
+    fn forget_run(&self, id: &RunId) -> Result<(), StoreError>;
+
+    /// Runs with their places in the order of all, the newest first.
+    fn runs(&self, filter: &RunFilter) -> Result<Vec<(i64, RunRecord)>, StoreError>;
+
+    /// Those that have not ended.
+    fn open_runs(&self) -> Result<Vec<RunRecord>, StoreError>;
+
+    /// Those of a workspace that have ended, without the newest `kept`.
+    fn surplus_runs(&self, id: &WorkspaceId, kept: usize) -> Result<Vec<RunId>, StoreError>;
 
     /// Appends an event and returns its cursor. Of more than [`EVENTS_KEPT`] the oldest go.
     fn add_event(&self, event: &Event) -> Result<u64, StoreError>;

@@ -57,6 +57,8 @@ pub mod remount;
 #[cfg(target_os = "linux")]
 pub mod roles;
 #[cfg(target_os = "linux")]
+pub mod runs;
+#[cfg(target_os = "linux")]
 pub mod sys;
 pub mod wire;
 

@@ -14,6 +14,7 @@ use crate::copier::Pair;
 use crate::guests::GuestDoor;
 use holm_engine::Isolation;
 use holm_engine::driver::{Carried, ToldPort};
+use holm_engine::run::{RunOrder, RunSeen};
 use holm_engine::service::{ServiceStatus, Services};
 use holm_engine::session::{Ask, Attach, SessionNotice, Told, Word};
 use holm_engine::spec::{Egress, Network, Service};
@@ -225,6 +226,17 @@ pub enum Op {
     Exec(Exec),
     /// Of a client whose daemon died: the rest of a command that has a key.
     Resume(Resume),
+    /// Answered with `Run` at once and at every change, until it has ended. One that is under way is
+    /// not begun again.
+    Run(RunOrder),
+    /// Answered in the same way.
+    WatchRun {
+        run: String,
+    },
+    /// Answered with `Done` when it is being ended.
+    CancelRun {
+        run: String,
+    },
     /// Answered with `Dialled` and a connected socket of the workspace's network.
     Dial {
         port: u16,
@@ -334,6 +346,7 @@ pub enum ExecControl {
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
     Status(Box<Status>),
+    Run(Box<RunSeen>),
     Done,
     Started,
     /// The command can be come back to.

@@ -12,6 +12,7 @@ mod keys;
 mod ports;
 mod projects;
 mod rows;
+mod runs;
 mod schema;
 mod sqlite;
 mod workspaces;

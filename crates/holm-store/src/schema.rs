@@ -4,10 +4,10 @@ use crate::database::Trouble;
 use rusqlite::Transaction;
 
 /// `PRAGMA user_version` of files that this program writes.
-pub(crate) const VERSION: i64 = 4;
+pub(crate) const VERSION: i64 = 5;
 
 /// What leads from each version to the next, the first from 1 to 2.
-pub(crate) const MIGRATIONS: &[&str] = &[ROUTES, REQUEST_KEYS, ACCESS];
+pub(crate) const MIGRATIONS: &[&str] = &[ROUTES, REQUEST_KEYS, ACCESS, RUNS];
 
 /// Writes the number that is there already, which changes nothing and takes a write as any other does.
 pub(crate) fn write_version(transaction: &Transaction<'_>) -> Result<(), Trouble> {
@@ -135,4 +135,22 @@ CREATE TABLE audit (
     code         TEXT,
     count        INTEGER NOT NULL
 ) STRICT;
+";
+
+/// Version 5: runs. What is looked for has a column, the rest is one JSON object.
+const RUNS: &str = "
+CREATE TABLE runs (
+    place        INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+    id           TEXT    NOT NULL UNIQUE,
+    workspace_id TEXT    NOT NULL REFERENCES workspaces (id) ON DELETE CASCADE,
+    key          TEXT,
+    digest       TEXT    NOT NULL,
+    created_at   TEXT    NOT NULL,
+    state        TEXT    NOT NULL,
+    details      TEXT    NOT NULL
+) STRICT;
+
+CREATE UNIQUE INDEX run_keys ON runs (workspace_id, key) WHERE key IS NOT NULL;
+CREATE INDEX runs_of_workspace ON runs (workspace_id, place);
+CREATE INDEX open_runs ON runs (place) WHERE state IN ('queued', 'running');
 ";

@@ -2,10 +2,11 @@
 //! trait's documentation; the SQL is in the modules beside.
 
 use crate::database::{Database, Durability::Durable, Durability::Light};
-use crate::{access, events, journal, keys, ports, projects, rows, workspaces};
+use crate::{access, events, journal, keys, ports, projects, rows, runs, workspaces};
 use holm_core::plan::{Action, Desired};
-use holm_core::{Label, ProjectId, TokenId, WorkspaceId};
+use holm_core::{Label, ProjectId, RunId, TokenId, WorkspaceId};
 use holm_engine::WorkspaceSpec;
+use holm_engine::run::{RunFilter, RunRecord};
 use holm_engine::store::{
     AuditEntry, AuditRecord, Canonical, Claim, EntryId, Event, EventRecord, Keyed, Outcome,
     ProjectRecord, ProjectRemoval, RequestKey, Store, StoreError, TokenRecord, WorkspaceRecord,
@@ -230,6 +231,40 @@ impl Store for SqliteStore {
         database.write(Durable, |transaction| {
             ports::set_canonical(transaction, wanted)
         })
+    }
+
+    fn insert_run(&self, run: &RunRecord) -> Result<Option<RunRecord>, StoreError> {
+        let database = &self.database;
+        database.write(Durable, |transaction| runs::insert(transaction, run))
+    }
+
+    fn run(&self, id: &RunId) -> Result<Option<RunRecord>, StoreError> {
+        self.database.read(|connection| runs::one(connection, id))
+    }
+
+    fn save_run(&self, run: &RunRecord) -> Result<(), StoreError> {
+        // Who holds the run says the same again to the next daemon.
+        let database = &self.database;
+        database.write(Light, |transaction| runs::save(transaction, run))
+    }
+
+    fn forget_run(&self, id: &RunId) -> Result<(), StoreError> {
+        let database = &self.database;
+        database.write(Light, |transaction| runs::forget(transaction, id))
+    }
+
+    fn runs(&self, filter: &RunFilter) -> Result<Vec<(i64, RunRecord)>, StoreError> {
+        self.database
+            .read(|connection| runs::some(connection, filter))
+    }
+
+    fn open_runs(&self) -> Result<Vec<RunRecord>, StoreError> {
+        self.database.read(runs::open)
+    }
+
+    fn surplus_runs(&self, id: &WorkspaceId, kept: usize) -> Result<Vec<RunId>, StoreError> {
+        let database = &self.database;
+        database.read(|connection| runs::surplus(connection, id, kept))
     }
 
     fn add_event(&self, event: &Event) -> Result<u64, StoreError> {

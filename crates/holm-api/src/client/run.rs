@@ -116,9 +116,9 @@ impl RunQuery {
         let limit = self.limit.map(|limit| limit.to_string());
         let values = [
             ("state", &self.state),
-            ("id", &self.id),
+            ("prefix", &self.id),
             ("limit", &limit),
-            ("before", &self.before),
+            ("after", &self.before),
         ];
         let written = values.iter().filter_map(|(name, value)| {
             let value = utf8_percent_encode(value.as_deref()?, NON_ALPHANUMERIC);

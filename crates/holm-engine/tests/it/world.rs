@@ -5,11 +5,12 @@ use holm_core::layer::LayerKey;
 use holm_core::plan::{Action, Base, Files, Keeper, Observed};
 use holm_core::service::Wish;
 use holm_core::trash::BaseKey;
-use holm_core::{Code, Fault, Label, ProjectId, WorkspaceId};
+use holm_core::{Code, Fault, Label, ProjectId, RunId, WorkspaceId};
 use holm_engine::driver::{
     Condemn, Condemned, Driver, Ended, Journaled, Known, Progress, Sighting, Survey, ToldPort,
 };
 use holm_engine::exec::{ExecOutput, ExecRequest, ExecStream, Resume};
+use holm_engine::run::{RunOrder, RunSeen};
 use holm_engine::service::Services;
 use holm_engine::session::{
     Ask, Attach, AttachStream, SessionNotices, SessionStatus, Told as SessionTold,
@@ -304,6 +305,34 @@ impl Driver for FakeDriver {
         Ok(SessionNotices { notices, written })
     }
 
+    async fn begin_run(
+        &self,
+        _: &WorkspaceId,
+        _: RunOrder,
+    ) -> Result<mpsc::Receiver<RunSeen>, Fault> {
+        Err(Fault::new(Code::ExecFailed, "nothing runs here", "none"))
+    }
+
+    async fn watch_run(
+        &self,
+        _: &WorkspaceId,
+        _: &RunId,
+    ) -> Result<Option<mpsc::Receiver<RunSeen>>, Fault> {
+        Ok(None)
+    }
+
+    async fn cancel_run(&self, _: &WorkspaceId, _: &RunId) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    async fn recorded_run(&self, _: &WorkspaceId, _: &RunId) -> Result<Option<RunSeen>, Fault> {
+        Ok(None)
+    }
+
+    async fn forget_run(&self, _: &WorkspaceId, _: &RunId) -> Result<(), Fault> {
+        Ok(())
+    }
+
     async fn dial(&self, _: &WorkspaceId, _: u16) -> io::Result<TcpStream> {
         Err(io::ErrorKind::ConnectionRefused.into())
     }
@@ -502,6 +531,7 @@ pub fn new(project: &ProjectRecord, label: Option<&str>) -> NewWorkspace {
             generation: 0,
             origin: None,
             snapshots: Vec::new(),
+            agents: Vec::new(),
             moving: None,
         },
     }

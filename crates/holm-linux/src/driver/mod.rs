@@ -19,6 +19,7 @@ mod observe;
 mod program;
 mod reap;
 mod remove;
+mod runs;
 mod seed;
 mod services;
 mod sessions;
@@ -35,11 +36,12 @@ use crate::probe;
 use holm_core::layer::LayerKey;
 use holm_core::plan::Action;
 use holm_core::service::Wish;
-use holm_core::{Code, Fault, ProjectId, WorkspaceId};
+use holm_core::{Code, Fault, ProjectId, RunId, WorkspaceId};
 use holm_engine::driver::{
     Condemn, Condemned, Driver, Journaled, Known, Progress, Sighting, Survey, ToldPort,
 };
 use holm_engine::exec::{ExecRequest, ExecStream, Resume};
+use holm_engine::run::{RunOrder, RunSeen};
 use holm_engine::service::Services;
 use holm_engine::session::{Ask, Attach, AttachStream, SessionNotices, SessionStatus, Told};
 use holm_engine::spec::{Egress, Service, WorkspaceSpec};
@@ -161,6 +163,15 @@ impl LinuxDriver {
         }
     }
 
+    /// Where the record of a run is, also of a workspace in the trash.
+    pub fn run_record(&self, id: &WorkspaceId, run: &RunId) -> PathBuf {
+        let trashed = crate::runs::directory(&self.layout.trash(id), run.as_str());
+        match trashed.exists() {
+            true => trashed,
+            false => crate::runs::directory(&self.layout.workspace(id).dir, run.as_str()),
+        }
+    }
+
     async fn set_aside(&self, spec: &WorkspaceSpec) -> Result<(), Fault> {
         let id = workspace_id(spec)?;
         let (from, to) = (self.layout.workspace(&id).dir, self.layout.trash(&id));
@@ -243,6 +254,40 @@ impl Driver for LinuxDriver {
 
     async fn watch_sessions(&self, id: &WorkspaceId) -> Result<SessionNotices, Fault> {
         sessions::watch(&self.layout.workspace(id)).await
+    }
+
+    async fn begin_run(
+        &self,
+        id: &WorkspaceId,
+        order: RunOrder,
+    ) -> Result<mpsc::Receiver<RunSeen>, Fault> {
+        let op = crate::wire::Op::Run(order);
+        let seen = runs::followed(&self.layout.workspace(id), op).await?;
+        seen.ok_or_else(|| keeper::keeper_fault("it is gone"))
+    }
+
+    async fn watch_run(
+        &self,
+        id: &WorkspaceId,
+        run: &RunId,
+    ) -> Result<Option<mpsc::Receiver<RunSeen>>, Fault> {
+        let run = run.to_string();
+        let op = crate::wire::Op::WatchRun { run };
+        runs::followed(&self.layout.workspace(id), op).await
+    }
+
+    async fn cancel_run(&self, id: &WorkspaceId, run: &RunId) -> Result<(), Fault> {
+        let run = run.to_string();
+        let op = crate::wire::Op::CancelRun { run };
+        keeper::ask(&self.layout.workspace(id), op).await.map(drop)
+    }
+
+    async fn recorded_run(&self, id: &WorkspaceId, run: &RunId) -> Result<Option<RunSeen>, Fault> {
+        runs::recorded(self.run_record(id, run)).await
+    }
+
+    async fn forget_run(&self, id: &WorkspaceId, run: &RunId) -> Result<(), Fault> {
+        runs::forget(self.run_record(id, run)).await
     }
 
     async fn dial(&self, id: &WorkspaceId, port: u16) -> io::Result<TcpStream> {

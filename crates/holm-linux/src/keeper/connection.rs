@@ -1,7 +1,7 @@
 //! One request on the control socket. The daemon's user and root may ask, nobody else.
 
 use super::kept::Return;
-use super::{data, exec, inward, listening, registry::Registry, sessions};
+use super::{data, exec, inward, listening, registry::Registry, runs, sessions};
 use crate::wire::{Answer, CodeSeen, Op, Request, ServiceWish, control_frame, read_control};
 use holm_engine::service::Services;
 use holm_engine::spec::{Egress, Service};
@@ -79,6 +79,9 @@ fn answer(mut stream: UnixStream, registry: &Arc<Registry>) -> io::Result<()> {
                 say(&stream, &Answer::Refused(why))
             }
         },
+        Op::Run(order) => runs::begin(&stream, registry, order),
+        Op::WatchRun { run } => runs::watch(&stream, registry, &run),
+        Op::CancelRun { run } => say(&stream, &runs::cancel(registry, &run)),
         Op::WatchServices => match registry.services() {
             Some(services) => services.watch(&stream),
             None => say(&stream, &Answer::Services(Services::default())),

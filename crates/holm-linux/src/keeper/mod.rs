@@ -19,6 +19,7 @@ mod moving;
 mod outside;
 pub mod record;
 mod registry;
+mod runs;
 mod services;
 mod session;
 mod sessions;

@@ -4,6 +4,7 @@ use super::inward::Stock;
 use super::kept::Doors;
 use super::limits::Limits;
 use super::outside::Outside;
+use super::runs::Runs;
 use super::services::Services;
 use super::sessions::Sessions;
 use crate::launch::descriptors::send;
@@ -26,6 +27,7 @@ pub struct Registry {
     pub plan: LaunchPlan,
     /// Where clients that lost their daemon find their commands.
     pub doors: Doors,
+    pub runs: Runs,
     isolation: Isolation,
     limits: Limits,
     init: Init,
@@ -36,6 +38,8 @@ pub struct Registry {
     changed: Condvar,
     sequence: AtomicU64,
     stop_asked: AtomicBool,
+    /// Every process inside is gone.
+    has_ended: AtomicBool,
     /// Why the keeper itself ends the workspace.
     ending: OnceLock<&'static str>,
     services: OnceLock<Arc<Services>>,
@@ -115,6 +119,7 @@ impl Registry {
         Self {
             plan,
             doors: Doors::default(),
+            runs: Runs::default(),
             isolation,
             limits,
             init,
@@ -128,6 +133,7 @@ impl Registry {
             changed: Condvar::new(),
             sequence: AtomicU64::new(1),
             stop_asked: AtomicBool::new(false),
+            has_ended: AtomicBool::new(false),
             ending: OnceLock::new(),
             services: OnceLock::new(),
             sessions: Arc::new(sessions),
@@ -397,6 +403,10 @@ impl Registry {
         self.stop_asked.load(Ordering::SeqCst)
     }
 
+    pub fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::SeqCst)
+    }
+
     /// Ends init and with it every process of the workspace.
     pub fn kill(&self) {
         self.thaw();
@@ -420,6 +430,7 @@ impl Registry {
 
     /// Tells everyone who waits that it is over, and lets them tell their clients.
     pub fn end(&self, patience: Duration) {
+        self.has_ended.store(true, Ordering::SeqCst);
         let mut state = self.state();
         for (_, mut running) in state.running.drain() {
             let _ = running.exit.write_all(&[KILLED]);

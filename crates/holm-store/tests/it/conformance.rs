@@ -28,6 +28,7 @@ pub fn check<S: Store>(fresh: impl Fn() -> S) {
     one_of_many_gets_the_host_port(&fresh());
     canonical_ports_change_together(&fresh());
     events_are_kept_in_order_and_not_for_ever(&fresh());
+    crate::runs::check(&fresh());
     keys_stand_for_one_request_until_they_are_forgotten(&fresh());
     what_is_not_there_is_said(&fresh());
     crate::access::check(fresh);
@@ -94,6 +95,7 @@ pub fn workspace(project: &ProjectRecord, label: &str) -> WorkspaceRecord {
         generation: 0,
         origin: None,
         snapshots: Vec::new(),
+        agents: Vec::new(),
         moving: None,
     };
     WorkspaceRecord {

@@ -7,5 +7,6 @@
 
 mod access;
 mod conformance;
+mod runs;
 mod schema_1;
 mod sqlite;

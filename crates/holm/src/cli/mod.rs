@@ -52,6 +52,8 @@ mod resolve;
 mod restart;
 mod restore;
 mod rm;
+mod run;
+mod runs;
 mod schema;
 mod send;
 mod service;
@@ -127,6 +129,8 @@ enum Verb {
     Open(open::OpenArgs),
     Exec(exec::ExecArgs),
     Enter(enter::EnterArgs),
+    Run(run::RunArgs),
+    Runs(runs::RunsArgs),
     Session(session::SessionArgs),
     Ports(ports::PortsArgs),
     Checkout(checkout::CheckoutArgs),
@@ -214,6 +218,8 @@ fn run(context: &Context, verb: Verb) -> Outcome {
         Verb::Open(arguments) => open::run(context, arguments),
         Verb::Exec(arguments) => exec::run(context, arguments),
         Verb::Enter(arguments) => enter::run(context, arguments),
+        Verb::Run(arguments) => run::run(context, arguments),
+        Verb::Runs(arguments) => runs::run(context, arguments),
         Verb::Session(arguments) => session::run(context, arguments),
         Verb::Ports(arguments) => ports::run(context, arguments),
         Verb::Checkout(arguments) => checkout::run(context, arguments),

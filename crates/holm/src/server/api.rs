@@ -3,8 +3,8 @@
 
 use super::{
     App, audit, browsers, create, daemon, data, disk, egress, events, exec, failure, files, gate,
-    gc, health, metrics, moves, numbers, openapi, projects, receive_pack, reload, routes, services,
-    sessions, tokens, trees, trust, uploads, work, workspaces,
+    gc, health, metrics, moves, numbers, openapi, projects, receive_pack, reload, routes, runs,
+    services, sessions, tokens, trees, trust, uploads, work, workspaces,
 };
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
@@ -48,6 +48,7 @@ pub fn described() -> OpenApiRouter<Arc<App>> {
         receive_pack::routes(),
         reload::routes(),
         routes::routes(),
+        runs::routes(),
         services::routes(),
         sessions::routes(),
         tokens::routes(),

@@ -109,6 +109,7 @@ impl App {
             generation: 0,
             origin: None,
             snapshots: Vec::new(),
+            agents: declared::agents(&judged),
             moving: None,
         };
         Ok(Composed {

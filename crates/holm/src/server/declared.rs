@@ -1,7 +1,8 @@
-//! The services of `holm.toml` as they are stored with a workspace. Called by [`super::compose`].
+//! The services and agents of `holm.toml` as they are stored with a workspace. Called by [`super::compose`].
 
+use super::trust::Judged;
 use holm_core::config::{self, Name, ProjectConfig};
-use holm_engine::spec::{Probe, Ready, Service};
+use holm_engine::spec::{Agent, Probe, Ready, Service};
 
 pub fn services(config: &ProjectConfig) -> Vec<Service> {
     let services = config.services.iter().map(|(name, service)| Service {
@@ -25,6 +26,19 @@ pub fn services(config: &ProjectConfig) -> Vec<Service> {
         port: port(config, name, service),
     });
     services.collect()
+}
+
+/// The agents. What was judged was approved, or taken out.
+pub fn agents(judged: &Judged) -> Vec<Agent> {
+    let agents = judged.config.agents.iter().map(|(name, agent)| Agent {
+        name: name.to_string(),
+        command: agent.command.clone(),
+        timeout_ms: agent
+            .timeout
+            .map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
+        approved: judged.gives_to(name),
+    });
+    agents.collect()
 }
 
 fn ready(ready: &config::Ready) -> Ready {

@@ -62,6 +62,17 @@ impl IntoParams for IdempotencyKey {
     }
 }
 
+impl IdempotencyKey {
+    /// For a route that keeps its keys itself, with what it made. Those of a workspace are its own.
+    pub fn of(self, caller: &Caller) -> Option<String> {
+        let key = self.0?;
+        Some(match caller.is_guest() {
+            true => format!("{} {key}", caller.actor()),
+            false => key,
+        })
+    }
+}
+
 // === impl App ===
 
 impl App {

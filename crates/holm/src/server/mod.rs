@@ -4,6 +4,7 @@
 //! means, workspaces go on, and the next one finds them. One file per group of routes; every route
 //! is documented in `holm-api`.
 
+mod agents;
 mod api;
 mod audit;
 mod bounds;
@@ -40,6 +41,7 @@ mod receive_pack;
 mod reload;
 mod repositories;
 mod routes;
+mod runs;
 mod services;
 mod sessions;
 mod startup;
@@ -139,6 +141,10 @@ async fn serve(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
         version = env!("CARGO_PKG_VERSION"),
         "the daemon starts"
     );
+    let resumed = app.engine.resume_runs().await?;
+    if resumed > 0 {
+        tracing::info!(resumed, "runs are taken up again");
+    }
     app.routes.begin(unheard, app.events.clone()).await?;
     app.resume_browsers().await?;
     app.resume_sessions().await?;

@@ -10,7 +10,8 @@ use axum::response::{IntoResponse, Response};
 use holm_api::ErrorBody;
 use holm_api::event::{Event, Missed};
 use holm_api::exec::{ToClient, ToServer};
-use holm_api::id::{ProjectId, TokenId, WorkspaceId};
+use holm_api::id::{ProjectId, RunId, TokenId, WorkspaceId};
+use holm_api::run::RunEvent;
 use holm_core::Kind;
 use std::sync::{Arc, LazyLock};
 use utoipa::OpenApi as _;
@@ -28,6 +29,8 @@ use utoipa_axum::routes;
     Event,
     Missed,
     ProjectId,
+    RunEvent,
+    RunId,
     TokenId,
     ToClient,
     ToServer,

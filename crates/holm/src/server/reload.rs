@@ -64,6 +64,7 @@ async fn reload(
     next.limits = compose::limits(&judged.config.limits, &judged.user.limits);
     next.nested = judged.config.project.nested;
     next.services = declared::services(&judged.config);
+    next.agents = declared::agents(&judged);
     let protected = judged.config.project.protected_paths.iter();
     next.protected_paths = protected.map(ToString::to_string).collect();
     let (changes, at_next_start) = differences(&spec, &next);
@@ -102,6 +103,7 @@ async fn reload(
         spec.limits = next.limits;
         spec.nested = next.nested;
         spec.services = next.services;
+        spec.agents = next.agents;
         spec.protected_paths = next.protected_paths;
     };
     app.engine.reload(&id, change).await?;
@@ -176,6 +178,10 @@ fn is_wider(ask: &trust::Ask, spec: &WorkspaceSpec) -> bool {
         ("shared", name) => !network.shared.iter().any(|shared| {
             let same = format!("shared.{name} = {:?} {}", shared.address, shared.port);
             shared.name == name && ask.canonical == same
+        }),
+        ("agents", name) => !spec.agents.iter().any(|agent| {
+            let has = format!("agents.{name} = {:?}", agent.command);
+            agent.name == name && agent.approved && ask.canonical == has
         }),
         ("project", "nested") => !spec.nested,
         ("project", "protected_paths") => true,
@@ -259,6 +265,13 @@ fn differences(before: &WorkspaceSpec, after: &WorkspaceSpec) -> (Vec<String>, V
     };
     at_start("limits", limits(before), limits(after));
     changes.extend(changed_services(&before.services, &after.services));
+    let agents = |spec: &WorkspaceSpec| -> Vec<String> {
+        let agents = spec.agents.iter();
+        agents
+            .map(|agent| format!("{} = {:?}", agent.name, agent.command))
+            .collect()
+    };
+    compare("agents", &agents(before), &agents(after), &mut changes);
     if new.names.iter().any(|name| !old.names.contains(name)) {
         later.push("the names of new services".to_owned());
     }

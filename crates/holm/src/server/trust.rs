@@ -7,7 +7,7 @@ use crate::config::user::UserConfig;
 use axum::Json;
 use axum::extract::State;
 use holm_api::project::{Ask, TrustApprove, TrustCheck, TrustReport};
-use holm_core::config::{Pattern, ProjectConfig, ProtectedPath};
+use holm_core::config::{Name, Pattern, ProjectConfig, ProtectedPath};
 use holm_core::trust::{Baseline, asks, without_untrusted};
 use holm_core::{Code, Fault, ProjectId, trust};
 use holm_engine::WorkspaceSpec;
@@ -138,6 +138,11 @@ impl App {
 // === impl Judged ===
 
 impl Judged {
+    /// Whether the user's settings give something to the agent of this name.
+    pub fn gives_to(&self, agent: &Name) -> bool {
+        self.baseline.agents_with_credentials.contains(agent)
+    }
+
     /// Refuses what nobody approved, or drops it; says in words what was dropped.
     pub fn settle(mut self, untrusted: Untrusted) -> Result<(Self, Vec<String>), Fault> {
         if self.is_approved {

@@ -13,7 +13,7 @@ use holm_api::work::{Capture, CaptureEvent, Captured, Change, ChangeList, Depth}
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::Progress;
 use holm_engine::exec::{ExecInput, ExecOutput, ExecStream};
-use holm_engine::work::{self, Operation};
+use holm_engine::work;
 use serde::Deserialize;
 use std::convert::Infallible;
 use std::future::Future;
@@ -232,14 +232,8 @@ fn captured_on_wire(captured: work::Captured) -> Captured {
 
 fn change(change: work::Change) -> Change {
     let raw = |name: &Vec<u8>| std::str::from_utf8(name).is_err().then(|| name.clone());
-    let operation = match change.operation {
-        Operation::Create => "create",
-        Operation::Update => "update",
-        Operation::Delete => "delete",
-        Operation::Rename => "rename",
-    };
     Change {
-        operation: operation.to_owned(),
+        operation: change.operation.as_str().to_owned(),
         from: change.from.as_ref().map(|name| escaped(name)),
         binary: change.is_binary,
         path_bytes: raw(&change.path),

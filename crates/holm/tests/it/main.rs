@@ -78,6 +78,8 @@ mod previews;
 mod previews_programs;
 mod renames;
 mod root;
+mod runs;
+mod runs_agents;
 mod schema;
 mod service_attacks;
 mod service_feel;
