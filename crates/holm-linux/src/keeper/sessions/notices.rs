@@ -53,6 +53,7 @@ impl Notices {
             number: state.next,
             session: status.id.clone(),
             name: status.name.clone(),
+            agent: status.agent.clone(),
             what,
         };
         state.waiting.push_back(notice);
