@@ -3,8 +3,8 @@
 
 use super::{
     App, audit, browsers, create, daemon, data, disk, egress, events, exec, failure, files, gate,
-    gc, health, mcp, metrics, moves, numbers, openapi, projects, receive_pack, reload, routes, runs,
-    services, sessions, tokens, trees, trust, uploads, work, workspaces,
+    gc, health, mcp, metrics, moves, numbers, openapi, projects, receive_pack, reload, routes,
+    runs, services, sessions, tokens, trees, trust, uploads, work, workspaces,
 };
 use axum::Router;
 use axum::extract::DefaultBodyLimit;

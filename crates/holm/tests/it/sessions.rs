@@ -95,7 +95,17 @@ fn a_session_is_started_typed_to_read_waited_for_and_ended() {
     );
     // Named keys, text on stdin, waiting for quiet and for too long.
     island
-        .holm(&["session", "send", &id, "cat > ~/typed", "--enter"])
+        .holm(&[
+            "session",
+            "send",
+            &id,
+            "echo be''gun; cat > ~/typed",
+            "--enter",
+        ])
+        .ok();
+    // From now on lines are the terminal's, not the shell's.
+    island
+        .holm(&["session", "wait", &id, "--for", "^begun$"])
         .ok();
     let mut piped = island.holm_command(&island.home(), &["session", "send", &id]);
     let file = island.write("message", "größe from a file\n");

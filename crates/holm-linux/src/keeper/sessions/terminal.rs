@@ -106,8 +106,8 @@ impl Terminal {
             undrawn: 0,
             is_hung: false,
             kill_at: None,
-            bells: Pace::default(),
-            calls: Pace::default(),
+            bells: Pace::new(1),
+            calls: Pace::new(3),
             buffer: vec![0; TURN],
         }
     }
@@ -273,6 +273,7 @@ impl Terminal {
         };
         if let Some(viewer) = self.viewers.last_mut() {
             viewer.say(word);
+            viewer.is_welcome = true;
         }
         self.undrawn = self.undrawn.max(1);
         self.drawn_at = Instant::now() - FRAME;
@@ -287,7 +288,7 @@ impl Terminal {
             None => (None, None),
         };
         inner.status.writer.clone_from(&name);
-        for viewer in &mut self.viewers {
+        for viewer in self.viewers.iter_mut().filter(|one| one.is_welcome) {
             let writes = Some(viewer.number) == writer;
             let writer = name.clone();
             viewer.say(Word::Writer { writes, writer });
@@ -312,7 +313,7 @@ impl Terminal {
         // A terminal whose last user is gone has no size.
         let _ = tcsetwinsize(&self.ends.master, window);
         (inner.status.rows, inner.status.cols) = (rows, cols);
-        for viewer in &mut self.viewers {
+        for viewer in self.viewers.iter_mut().filter(|one| one.is_welcome) {
             viewer.say(Word::Size { rows, cols });
         }
         self.undrawn = self.undrawn.max(1);

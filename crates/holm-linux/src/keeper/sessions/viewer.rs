@@ -33,6 +33,8 @@ pub struct Viewer {
     pub size: Option<Size>,
     /// Of their keys, how many bytes came.
     pub received: u64,
+    /// They were told that they are attached, which is the first that they hear.
+    pub is_welcome: bool,
     pub is_gone: bool,
     /// They said so.
     pub is_detached: bool,
@@ -68,6 +70,7 @@ impl Viewer {
                 .size
                 .map(|(rows, cols)| Size { rows, cols }.bounded()),
             received,
+            is_welcome: false,
             is_gone: false,
             is_detached: false,
             incoming: Vec::new(),
