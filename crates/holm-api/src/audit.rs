@@ -18,11 +18,12 @@ pub struct AuditEntry {
     /// The route with its parameters' names.
     pub route: String,
     /// The workspace that the path names.
-    #[schema(value_type = Option<WorkspaceId>)]
+    #[schema(value_type = Option<WorkspaceId>, required)]
     pub workspace: Option<String>,
     /// Of the answer's head; 101 for a WebSocket.
     pub status: u16,
     /// Of the error, if it was one.
+    #[schema(required)]
     pub code: Option<String>,
     /// How many requests this stands for.
     pub count: u64,

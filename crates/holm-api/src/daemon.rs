@@ -14,6 +14,7 @@ pub struct Status {
     pub data_dir: String,
     pub socket: String,
     /// Of the front door.
+    #[schema(required)]
     pub port: Option<u16>,
     pub started_at: String,
     pub workspaces: u64,
@@ -37,6 +38,7 @@ pub struct Check {
     /// What was found.
     pub detail: String,
     /// How to get it, when it is not ok.
+    #[schema(required)]
     pub fix: Option<String>,
     pub required: bool,
 }
@@ -46,6 +48,7 @@ pub struct Doctor {
     pub ok: bool,
     /// The process of the daemon that looked; null: none answered, so `holm doctor` looked itself.
     #[serde(default)]
+    #[schema(required)]
     pub daemon: Option<u32>,
     pub checks: Vec<Check>,
 }

@@ -65,7 +65,9 @@ pub struct TrashSize {
 pub struct BaseSize {
     #[schema(value_type = ProjectId)]
     pub project_id: String,
+    #[schema(required)]
     pub project: Option<String>,
+    #[schema(required)]
     pub commit: Option<String>,
     /// A file that several bases share counts with the first of them.
     pub bytes: u64,
@@ -78,6 +80,7 @@ pub struct BaseSize {
 pub struct LayerSize {
     #[schema(value_type = ProjectId)]
     pub project_id: String,
+    #[schema(required)]
     pub project: Option<String>,
     pub key: String,
     pub bytes: u64,
@@ -89,6 +92,7 @@ pub struct LayerSize {
 pub struct VolumeSize {
     #[schema(value_type = ProjectId)]
     pub project_id: String,
+    #[schema(required)]
     pub project: Option<String>,
     pub name: String,
     pub bytes: u64,
@@ -98,6 +102,7 @@ pub struct VolumeSize {
 pub struct RepositorySize {
     #[schema(value_type = ProjectId)]
     pub project_id: String,
+    #[schema(required)]
     pub project: Option<String>,
     pub bytes: u64,
     /// The part that your own repository has too, as the same files.
@@ -126,6 +131,7 @@ pub struct Removed {
     pub kind: String,
     /// An id, a commit, a key or a path.
     pub name: String,
+    #[schema(required)]
     pub label: Option<String>,
     pub bytes: u64,
 }

@@ -60,10 +60,12 @@ pub struct Moved {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Move {
     /// The commit before, if its tree was switched.
+    #[schema(required)]
     pub from: Option<String>,
     /// How many files are different.
     pub changed: u64,
     /// The stash that was made of its changes.
+    #[schema(required)]
     pub stash: Option<String>,
     /// `setup` ran in place, because its inputs changed.
     pub setup: bool,

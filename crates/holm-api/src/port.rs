@@ -51,6 +51,7 @@ pub struct CanonicalPort {
     #[serde(flatten)]
     pub holder: Holder,
     /// Who had it until now, if it was another.
+    #[schema(required)]
     pub before: Option<Holder>,
     /// Why it does not lead there at the moment.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -70,6 +70,7 @@ pub struct SyncAnswer {
     /// The commit or the refs are not there as the client has them: send objects and refs.
     pub needed: bool,
     /// The daemon's object directory, when the client may link into it (same user, same machine).
+    #[schema(required)]
     pub objects_dir: Option<String>,
 }
 
@@ -135,8 +136,10 @@ pub struct TreePlace {
     /// It is there already, whole; nothing is to be brought.
     pub is_present: bool,
     /// What it is called until it is brought.
+    #[schema(required)]
     pub name: Option<String>,
     /// An empty directory that a client of the same user may fill.
+    #[schema(required)]
     pub directory: Option<String>,
 }
 

@@ -15,6 +15,7 @@ pub struct ServiceList {
     pub services: Vec<Service>,
     /// pending: something is on its way. ready: all that should run are ready. failing: something
     /// is not ready and will not be by itself. Null when the workspace does not run.
+    #[schema(required)]
     pub verdict: Option<String>,
 }
 

@@ -27,9 +27,10 @@ pub struct Token {
     pub id: String,
     pub name: String,
     /// `None`: it has the rights of the user.
-    #[schema(value_type = Option<WorkspaceId>)]
+    #[schema(value_type = Option<WorkspaceId>, required)]
     pub workspace: Option<String>,
     pub created_at: String,
+    #[schema(required)]
     pub expires_at: Option<String>,
     pub expired: bool,
 }

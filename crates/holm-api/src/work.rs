@@ -39,14 +39,19 @@ pub enum Depth {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Captured {
     /// The commit that the workspace started from.
+    #[schema(required)]
     pub start: Option<String>,
     /// The tree that `up --dirty` brought, if it did.
+    #[schema(required)]
     pub dirty_start: Option<String>,
     /// What HEAD inside leads to; `None` before the first commit.
+    #[schema(required)]
     pub head: Option<String>,
     /// The tree of everything that is not ignored; from [`Depth::Tree`] on.
+    #[schema(required)]
     pub tree: Option<String>,
     /// A commit of that tree on top of `start`, with [`Depth::State`].
+    #[schema(required)]
     pub state: Option<String>,
     /// How many files are not as in `head`, and the first few.
     pub uncommitted: u64,
@@ -79,6 +84,7 @@ pub struct Change {
     /// create update delete rename
     pub operation: String,
     /// Only of a rename: the earlier path.
+    #[schema(required)]
     pub from: Option<String>,
     pub binary: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]

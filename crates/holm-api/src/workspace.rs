@@ -26,15 +26,19 @@ pub struct Workspace {
     pub owner: String,
     /// creating running stopped failed removed
     pub state: String,
+    #[schema(required)]
     pub reason: Option<String>,
     #[serde(rename = "ref")]
+    #[schema(required)]
     pub reference: Option<String>,
+    #[schema(required)]
     pub commit: Option<String>,
     pub created_at: String,
     pub last_used_at: String,
     pub driver: String,
     pub root: String,
     /// Last known, or null.
+    #[schema(required)]
     pub dirty: Option<bool>,
     pub ports: Vec<Port>,
     pub services: Vec<Service>,
@@ -65,6 +69,7 @@ pub struct Workspace {
     pub notes: Vec<String>,
     /// What it takes of the machine; only where it was asked for, as `show` does.
     #[serde(default)]
+    #[schema(required)]
     pub numbers: Option<Box<WorkspaceNumbers>>,
 }
 
@@ -72,7 +77,9 @@ pub struct Workspace {
 pub struct Port {
     pub name: String,
     pub port: u16,
+    #[schema(required)]
     pub host_port: Option<u16>,
+    #[schema(required)]
     pub url: Option<String>,
     pub canonical: bool,
     /// declared discovered
@@ -86,9 +93,12 @@ pub struct Port {
 pub struct Service {
     pub name: String,
     pub state: String,
+    #[schema(required)]
     pub pid: Option<u32>,
     pub restarts: u32,
+    #[schema(required)]
     pub port: Option<u16>,
+    #[schema(required)]
     pub reason: Option<String>,
 }
 
@@ -96,6 +106,7 @@ pub struct Service {
 pub struct Volume {
     pub name: String,
     pub policy: String,
+    #[schema(required)]
     pub bytes: Option<u64>,
 }
 
@@ -149,9 +160,13 @@ pub struct Reset {
 /// What was asked for; what holds is in [`Isolation`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Limits {
+    #[schema(required)]
     pub memory: Option<u64>,
+    #[schema(required)]
     pub cpus: Option<f64>,
+    #[schema(required)]
     pub processes: Option<u64>,
+    #[schema(required)]
     pub disk: Option<u64>,
 }
 
@@ -167,6 +182,7 @@ pub struct Isolation {
     pub no_new_privs: bool,
     pub landlock: bool,
     /// `v1`, `v2` or null.
+    #[schema(required)]
     pub cgroup: Option<String>,
     pub limits: LimitsInForce,
     pub degraded: Vec<String>,
@@ -178,9 +194,13 @@ pub struct Isolation {
 /// By what each limit is kept, or null.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LimitsInForce {
+    #[schema(required)]
     pub memory: Option<String>,
+    #[schema(required)]
     pub cpus: Option<String>,
+    #[schema(required)]
     pub processes: Option<String>,
+    #[schema(required)]
     pub disk: Option<String>,
 }
 

@@ -2,15 +2,15 @@
 //!
 //! A role of its own ([`command`]), because directories that somebody inside closed can be read only
 //! by who has rights over them, which takes a user namespace, and those are for fresh processes. One
-//! line on stdout: the number of bytes. Called by keepers now and then, and by the driver before a
-//! launch. The driver adds up the whole data directory with the same [`Meter`].
+//! line on stdout for each path: the number of bytes. Called by keepers now and then, and by the driver
+//! before a launch and for `top`. The driver adds up the whole data directory with the same [`Meter`].
 
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, fstat, openat, statat};
 use std::collections::HashSet;
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// The unit of `st_blocks`, whatever the file system's own is.
@@ -18,15 +18,19 @@ pub const BLOCK: u64 = 512;
 
 /// The role.
 pub fn main() -> ! {
-    let Some(directory) = std::env::args_os().nth(2) else {
+    let mut directories = std::env::args_os().skip(2).map(PathBuf::from);
+    let Some(directory) = directories.next() else {
         std::process::exit(2)
     };
     // Whatever of this does not work makes the count smaller or slower, not wrong.
     let _ = rustix::process::setpriority_process(None, 19);
     crate::roles::enter_closed_directories();
-    match disk_usage(Path::new(&directory)) {
+    match disk_usage(&directory) {
         Ok(bytes) => {
             println!("{bytes}");
+            for part in directories {
+                println!("{}", Meter::default().tree(&part).bytes);
+            }
             std::process::exit(0)
         }
         Err(error) => {
@@ -36,7 +40,8 @@ pub fn main() -> ! {
     }
 }
 
-/// How this role is started.
+/// How this role is started. `directory` has to be there; parts of it can be added as arguments, and
+/// take nothing where they are not.
 pub fn command(program: &Path, directory: &Path) -> Command {
     let mut command = Command::new(program);
     command
@@ -48,12 +53,24 @@ pub fn command(program: &Path, directory: &Path) -> Command {
     command
 }
 
-/// What the role said.
+/// What the role said of the directory.
 pub fn understand(stdout: &[u8]) -> io::Result<u64> {
+    let mut sizes = understand_all(stdout)?;
+    match sizes.is_empty() {
+        true => Err(silent()),
+        false => Ok(sizes.swap_remove(0)),
+    }
+}
+
+/// What the role said of the directory and its parts, in the order of the arguments.
+pub fn understand_all(stdout: &[u8]) -> io::Result<Vec<u64>> {
     let text = String::from_utf8_lossy(stdout);
-    text.trim()
-        .parse()
-        .map_err(|_| io::Error::other("the measuring process did not say"))
+    let sizes = text.lines().map(|line| line.trim().parse());
+    sizes.collect::<Result<_, _>>().map_err(|_| silent())
+}
+
+fn silent() -> io::Error {
+    io::Error::other("the measuring process did not say")
 }
 
 /// Adds up trees; a file with several names counts the first time only. Changes no mode, follows no

@@ -149,13 +149,13 @@ async fn relay<I: Inside>(client: TcpStream, target: Target, inside: I, traffic:
     };
     // Small answers must not wait for more; without it everything works, only slower.
     let _ = client.set_nodelay(true);
-    let _ = server.set_nodelay(true);
+    let _ = server.get_ref().set_nodelay(true);
     let mut client = connection.counting(client);
     let copied = copy_bidirectional_with_sizes(&mut client, &mut server, BUFFER, BUFFER).await;
     if copied.is_err() {
         // One side was cut off, and so is the other: an end would look like all there was.
         reset(client.get_ref());
-        reset(&server);
+        reset(server.get_ref());
     }
 }
 
@@ -168,6 +168,7 @@ fn reset(stream: &TcpStream) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::visit::{Tallies, Visit};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     /// Every workspace is this process: its ports are ours.
@@ -175,8 +176,9 @@ mod tests {
     struct Here;
 
     impl Inside for Here {
-        async fn dial(&self, _: &WorkspaceId, port: u16) -> io::Result<TcpStream> {
-            TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await
+        async fn dial(&self, id: &WorkspaceId, port: u16) -> io::Result<Visit> {
+            let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
+            Ok(Tallies::default().count(stream, id, port))
         }
     }
 

@@ -12,7 +12,9 @@ pub mod sever;
 pub mod socks;
 pub mod table;
 pub mod traffic;
+pub mod visit;
 
 pub use forward::{Forward, Target};
 pub use table::{Inside, Island, Port, Source, Table};
 pub use traffic::Traffic;
+pub use visit::{Tallies, Visit};

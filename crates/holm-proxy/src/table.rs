@@ -3,11 +3,11 @@
 //! The daemon's routes fill it; front door, host ports and canonical ports only read it. Readers
 //! take a snapshot and never wait.
 
+use crate::visit::Visit;
 use holm_core::{Label, ProjectName, WorkspaceId};
 use std::future::Future;
 use std::io;
 use std::sync::{Arc, PoisonError, RwLock};
-use tokio::net::TcpStream;
 
 /// How a connection into a workspace is made.
 pub trait Inside: Clone + Send + Sync + 'static {
@@ -17,7 +17,7 @@ pub trait Inside: Clone + Send + Sync + 'static {
         &self,
         workspace: &WorkspaceId,
         port: u16,
-    ) -> impl Future<Output = io::Result<TcpStream>> + Send;
+    ) -> impl Future<Output = io::Result<Visit>> + Send;
 }
 
 /// A live workspace as it is reached from outside.

@@ -5,6 +5,7 @@ use holm_core::layer::LayerKey;
 use holm_core::trash::BaseKey;
 use holm_core::{ProjectId, WorkspaceId};
 use std::collections::HashMap;
+use std::io;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DiskUsage {
@@ -41,12 +42,41 @@ pub struct WorkspaceUsage {
     pub other: u64,
 }
 
+/// What one workspace takes by itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OwnDisk {
+    /// With home and temporary files.
+    pub total: u64,
+    /// What differs from the base.
+    pub tree: u64,
+    /// In the order of the specification: of forks, what differs from what they began with. Those
+    /// that are shared are not part of the total.
+    pub volumes: Vec<u64>,
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RepositoryUsage {
     pub bytes: u64,
     /// The part that also has a name elsewhere, in the user's repository: deleting it here frees
     /// nothing.
     pub shared: u64,
+}
+
+// === impl OwnDisk ===
+
+impl OwnDisk {
+    /// From the sizes of the whole, of the tree and of each volume.
+    pub fn of(mut sizes: Vec<u64>) -> io::Result<Self> {
+        if sizes.len() < 2 {
+            return Err(io::Error::other("the measuring process said too little"));
+        }
+        let volumes = sizes.split_off(2);
+        Ok(Self {
+            total: sizes[0],
+            tree: sizes[1],
+            volumes,
+        })
+    }
 }
 
 // === impl WorkspaceUsage ===

@@ -50,7 +50,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::mpsc;
 
 pub use bring::BroughtTree;
-pub use disk::{DiskUsage, RepositoryUsage, WorkspaceUsage};
+pub use disk::{DiskUsage, OwnDisk, RepositoryUsage, WorkspaceUsage};
 pub(crate) use files::make_directories;
 pub use remove::{remove_at, remove_tree};
 
@@ -113,14 +113,18 @@ impl LinuxDriver {
         try_blocking(move || measure::everything(&layout)).await
     }
 
-    /// The disk that one workspace takes by itself: what was changed in the tree, home, temporary files.
-    pub async fn disk_of(&self, id: &WorkspaceId) -> Result<u64, Fault> {
-        let mut command = crate::measure::command(&self.program, &self.layout.workspace(id).dir);
-        let id = id.clone();
+    /// The disk that one workspace takes by itself, and its parts.
+    pub async fn disk_of(&self, spec: &WorkspaceSpec) -> Result<OwnDisk, Fault> {
+        let id = workspace_id(spec)?;
+        let dirs = self.layout.workspace(&id);
+        let mut command = crate::measure::command(&self.program, &dirs.dir);
+        command.arg(dirs.upper());
+        command.args(volume::places(&self.layout, spec, &dirs));
         try_blocking(move || {
             let output = command.output();
-            let taken = output.and_then(|output| crate::measure::understand(&output.stdout));
-            taken.map_err(|error| disk_fault(&error, format!("cannot measure workspace {id}")))
+            let sizes = output.and_then(|output| crate::measure::understand_all(&output.stdout));
+            let parts = sizes.and_then(OwnDisk::of);
+            parts.map_err(|error| disk_fault(&error, format!("cannot measure workspace {id}")))
         })
         .await
     }

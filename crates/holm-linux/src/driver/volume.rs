@@ -48,11 +48,9 @@ impl LinuxDriver {
                         dirs.dir = layout.trash(&id);
                     }
                     // One that was never mounted takes nothing.
-                    let measure = |volume: &Volume| {
-                        let place = place(&layout, spec, &dirs, volume);
-                        Meter::default().tree(&place).bytes
-                    };
-                    Ok(spec.volumes.iter().map(measure).collect())
+                    let places = places(&layout, spec, &dirs).into_iter();
+                    let sizes = places.map(|place| Meter::default().tree(&place).bytes);
+                    Ok(sizes.collect())
                 })
                 .collect()
         })
@@ -216,6 +214,14 @@ fn shared(layout: &Layout, spec: &WorkspaceSpec, volume: &Volume) -> PathBuf {
 
 pub fn is_shared(volume: &Volume) -> bool {
     volume.policy == Policy::Shared.as_str()
+}
+
+/// Where the bytes of each volume are.
+pub fn places(layout: &Layout, spec: &WorkspaceSpec, dirs: &WorkspaceDirs) -> Vec<PathBuf> {
+    let volumes = spec.volumes.iter();
+    volumes
+        .map(|volume| place(layout, spec, dirs, volume))
+        .collect()
 }
 
 /// Where the bytes of a volume are.

@@ -3,6 +3,7 @@
 
 use super::Used;
 use crate::traffic;
+use crate::visit::Visit;
 use holm_core::WorkspaceId;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -11,10 +12,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 
 pub struct Wire {
-    stream: TcpStream,
+    stream: Visit,
     heard: Heard,
     id: WorkspaceId,
     used: Used,
@@ -43,9 +43,9 @@ impl Heard {
 // === impl Wire ===
 
 impl Wire {
-    pub fn new(stream: TcpStream, id: &WorkspaceId, used: &Used) -> (Self, Heard) {
+    pub fn new(stream: Visit, id: &WorkspaceId, used: &Used) -> (Self, Heard) {
         // Without it small answers wait for nothing; that is slow, not wrong.
-        let _ = stream.set_nodelay(true);
+        let _ = stream.get_ref().set_nodelay(true);
         let heard = Heard::default();
         let wire = Self {
             stream,

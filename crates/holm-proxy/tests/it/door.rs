@@ -3,7 +3,7 @@
 use holm_core::{Label, ProjectName, WorkspaceId};
 use holm_proxy::front::{Front, Generation, Hooks, Limits};
 use holm_proxy::socks::Outside;
-use holm_proxy::{Inside, Island, Port, Source, Table};
+use holm_proxy::{Inside, Island, Port, Source, Table, Tallies, Visit};
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
@@ -19,9 +19,10 @@ pub struct Here {
 }
 
 impl Inside for Here {
-    async fn dial(&self, _: &WorkspaceId, port: u16) -> io::Result<TcpStream> {
+    async fn dial(&self, id: &WorkspaceId, port: u16) -> io::Result<Visit> {
         self.dialled.fetch_add(1, Ordering::Relaxed);
-        TcpStream::connect(("127.0.0.1", port)).await
+        let stream = TcpStream::connect(("127.0.0.1", port)).await?;
+        Ok(Tallies::default().count(stream, id, port))
     }
 }
 

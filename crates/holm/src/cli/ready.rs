@@ -270,7 +270,8 @@ impl From<Workspace> for Readied {
 // === impl Display ===
 
 impl<'a> Display<'a> {
-    /// On a terminal what is drawn changes in place; elsewhere every change is a line.
+    /// On a terminal what is drawn changes in place; elsewhere every change is a line, until it is
+    /// ready.
     pub fn live(context: &'a Context) -> Self {
         let shown = if context.output.is_json() {
             Shown::Nothing
@@ -303,7 +304,8 @@ impl<'a> Display<'a> {
                     .set_message(lines.join("\n"));
             }
             Shown::Lines => {
-                for service in services {
+                // What is ready is told by the command when all of it is done.
+                for service in services.iter().filter(|one| one.state != "ready") {
                     let line = line(service);
                     if self.said.get(&service.name) != Some(&line) {
                         self.context.output.remark(&line);

@@ -9,7 +9,7 @@ use clap::Args;
 use holm_api::Workspace;
 use holm_api::numbers::WorkspaceNumbers;
 use holm_api::workspace::{Isolation, Limits};
-use holm_core::config::{display_size, rough_size};
+use holm_core::config::{Policy, display_size, rough_size};
 use holm_core::numbers::sparkline;
 use std::process::ExitCode;
 
@@ -61,10 +61,7 @@ fn takes(text: &mut String, numbers: &WorkspaceNumbers) {
         "memory",
         &format!("{}  {memory}", rough_size(numbers.memory)),
     );
-    let disk = numbers
-        .disk
-        .map_or("not measured yet".to_owned(), rough_size);
-    line(text, "disk", &disk);
+    line(text, "disk", &disk(numbers));
     line(text, "processes", &numbers.processes.to_string());
     let (bytes_in, bytes_out) = (numbers.network_in, numbers.network_out);
     let network = format!("{} in, {} out", rough_size(bytes_in), rough_size(bytes_out));
@@ -72,8 +69,33 @@ fn takes(text: &mut String, numbers: &WorkspaceNumbers) {
     for service in numbers.services.iter().filter(|one| one.processes > 0) {
         let (cpu, memory) = (percent(service.cpu), rough_size(service.memory));
         let course = past(&service.history.cpu, 1.0);
-        line(text, &service.name, &format!("{cpu}, {memory}  {course}"));
+        let (bytes_in, bytes_out) = (service.network_in, service.network_out);
+        let network = match bytes_in + bytes_out {
+            0 => String::new(),
+            _ => format!(
+                ", {} in, {} out",
+                rough_size(bytes_in),
+                rough_size(bytes_out)
+            ),
+        };
+        let takes = format!("{cpu}, {memory}{network}  {course}");
+        line(text, &service.name, &takes);
     }
+}
+
+fn disk(numbers: &WorkspaceNumbers) -> String {
+    let (Some(total), Some(tree)) = (numbers.disk, numbers.disk_tree) else {
+        return "not measured yet".to_owned();
+    };
+    let mut parts = vec![format!("tree {}", rough_size(tree))];
+    for volume in &numbers.volumes {
+        let bytes = volume.bytes.unwrap_or_default();
+        let is_shared = volume.policy == Policy::Shared.as_str();
+        let shared = if is_shared { ", shared" } else { "" };
+        let name = printable(&volume.name);
+        parts.push(format!("{name} {}{shared}", rough_size(bytes)));
+    }
+    format!("{}  ({})", rough_size(total), parts.join("; "))
 }
 
 fn render(workspace: &Workspace, now: jiff::Timestamp) -> String {

@@ -9,7 +9,7 @@ use axum::http::request::Parts;
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use holm_api::ErrorBody;
-use holm_core::{Code, Fault, Kind, ProjectId, WorkspaceId};
+use holm_core::{Code, Fault, Kind, ProjectId, TokenId, WorkspaceId};
 use serde::de::DeserializeOwned;
 use std::error::Error;
 use utoipa::IntoParams;
@@ -31,6 +31,9 @@ pub struct WorkspaceKey(pub WorkspaceId);
 
 /// The `{id}` of a project's route. Takes ids only.
 pub struct ProjectKey(pub ProjectId);
+
+/// The `{token}` of a token's route. Takes ids only.
+pub struct TokenKey(pub TokenId);
 
 pub type Answer<T> = Result<Json<T>, Failure>;
 
@@ -100,6 +103,27 @@ impl<S: Send + Sync> FromRequestParts<S> for ProjectKey {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
         let text = id_text(parts, state).await?;
         project_id(&text).map(Self)
+    }
+}
+
+// === impl TokenKey ===
+
+impl<S: Send + Sync> FromRequestParts<S> for TokenKey {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
+        let text = id_text(parts, state).await?;
+        let id = TokenId::parse(&text).map_err(|error| {
+            let hint = "`holm token ls` lists the tokens with their ids";
+            Failure(Fault::new(Code::TokenNotFound, error.to_string(), hint))
+        });
+        id.map(Self)
+    }
+}
+
+impl IntoParams for TokenKey {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        vec![in_path("token", "TokenId", "The id of a token.")]
     }
 }
 
@@ -186,7 +210,7 @@ pub fn no_such_route(method: &Method, uri: &Uri) -> Failure {
 }
 
 /// The one parameter of a path, as text.
-pub async fn id_text<S: Send + Sync>(parts: &mut Parts, state: &S) -> Result<String, Failure> {
+async fn id_text<S: Send + Sync>(parts: &mut Parts, state: &S) -> Result<String, Failure> {
     let path = Path::from_request_parts(parts, state).await;
     let Path(text) = path.map_err(|error: PathRejection| bad_request(&error.body_text()))?;
     Ok(text)

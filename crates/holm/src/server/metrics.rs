@@ -130,6 +130,13 @@ async fn metrics(State(app): State<Arc<App>>) -> Result<Response, Failure> {
     Ok(([(header::CONTENT_TYPE, OPENMETRICS)], text).into_response())
 }
 
+/// Looks at everything once, so that what comes is counted.
+pub async fn begin(app: Arc<App>) {
+    if let Err(fault) = app.count().await {
+        tracing::warn!(%fault, "the numbers of /metrics begin when they are asked for");
+    }
+}
+
 /// Counts what the API is asked.
 pub async fn count_request(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>();

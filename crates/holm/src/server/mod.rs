@@ -167,12 +167,10 @@ async fn serve(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
         Arc::clone(&app),
         numbers::keep(Arc::clone(&app)),
     ));
-    let counting = Arc::clone(&app);
-    tokio::spawn(async move {
-        if let Err(fault) = counting.count().await {
-            tracing::warn!(%fault, "the numbers of /metrics begin when they are asked for");
-        }
-    });
+    tokio::spawn(until_stopped(
+        Arc::clone(&app),
+        metrics::begin(Arc::clone(&app)),
+    ));
     let out_of_patience = async {
         stopped(Arc::clone(&app)).await;
         tokio::time::sleep(GRACE).await;

@@ -8,11 +8,14 @@ use super::caller::Caller;
 use super::failure::{Answer, WorkspaceKey};
 use axum::Json;
 use axum::extract::State;
-use holm_api::numbers::{NumbersList, Past, ServiceNumbers, WorkspaceNumbers};
+use holm_api::numbers::{NumbersList, Past, ServiceNumbers, VolumeNumbers, WorkspaceNumbers};
 use holm_core::numbers::{History, processors};
 use holm_core::{Fault, WorkspaceId};
+use holm_engine::store::WorkspaceRecord;
 use holm_engine::{View, try_blocking};
+use holm_linux::driver::OwnDisk;
 use holm_linux::numbers::{Load, Meter, Usage};
+use holm_proxy::visit::Served;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -46,9 +49,8 @@ struct Seen {
     measuring: HashSet<WorkspaceId>,
 }
 
-#[derive(Clone, Copy)]
 struct Disk {
-    bytes: u64,
+    taken: OwnDisk,
     at: Instant,
 }
 
@@ -88,10 +90,10 @@ async fn all(State(app): State<Arc<App>>, caller: Caller) -> Answer<NumbersList>
     views.retain(|view| caller.sees(&view.record.id));
     let ids: Vec<_> = views.iter().map(|view| view.record.id.clone()).collect();
     app.sample(&ids).await?;
-    for id in ids {
-        tokio::spawn(measure(Arc::clone(&app), id));
+    for view in &views {
+        tokio::spawn(measure(Arc::clone(&app), view.record.clone()));
     }
-    let workspaces = views.iter().map(|view| app.gauge.told(view)).collect();
+    let workspaces = views.iter().map(|view| app.told(view)).collect();
     Ok(Json(NumbersList {
         history_seconds: EVERY.as_secs(),
         workspaces,
@@ -117,10 +119,10 @@ async fn one(
         tokio::time::sleep(SHORTEST).await;
         app.sample(std::slice::from_ref(&id)).await?;
     }
-    let measuring = tokio::spawn(measure(Arc::clone(&app), id));
+    let measuring = tokio::spawn(measure(Arc::clone(&app), view.record.clone()));
     // It goes on, for whoever asks next.
     let _ = tokio::time::timeout(DISK_PATIENCE, measuring).await;
-    Ok(Json(app.gauge.told(&view)))
+    Ok(Json(app.told(&view)))
 }
 
 /// Keeps the history, until the daemon stops.
@@ -142,12 +144,12 @@ pub async fn keep(app: Arc<App>) {
 }
 
 /// Measures a workspace's disk, unless that was done lately or is being done.
-async fn measure(app: Arc<App>, id: WorkspaceId) {
-    if !app.gauge.begin_measuring(&id) {
+async fn measure(app: Arc<App>, record: WorkspaceRecord) {
+    if !app.gauge.begin_measuring(&record.id) {
         return;
     }
-    let measured = app.engine.driver().disk_of(&id).await;
-    app.gauge.end_measuring(&id, measured.ok());
+    let measured = app.engine.driver().disk_of(&record.spec).await;
+    app.gauge.end_measuring(&record.id, measured.ok());
 }
 
 // === impl App ===
@@ -186,7 +188,14 @@ impl App {
         let mut seen = self.gauge.seen();
         seen.workspaces.retain(|id, _| known.contains(id));
         seen.disks.retain(|id, _| known.contains(id));
+        let tallies = self.routes.inward().tallies();
+        tallies.retain(|id| seen.workspaces.contains_key(id));
         Ok(())
+    }
+
+    fn told(&self, view: &View) -> WorkspaceNumbers {
+        let served = self.routes.inward().tallies().of(&view.record.id);
+        self.gauge.told(view, &served)
     }
 }
 
@@ -207,7 +216,7 @@ impl Gauge {
     /// Of all workspaces, as far as they were measured.
     pub fn disks(&self) -> u64 {
         let seen = self.seen();
-        seen.disks.values().map(|disk| disk.bytes).sum()
+        seen.disks.values().map(|disk| disk.taken.total).sum()
     }
 
     fn begin_measuring(&self, id: &WorkspaceId) -> bool {
@@ -217,16 +226,16 @@ impl Gauge {
         !is_fresh && seen.measuring.insert(id.clone())
     }
 
-    fn end_measuring(&self, id: &WorkspaceId, bytes: Option<u64>) {
+    fn end_measuring(&self, id: &WorkspaceId, taken: Option<OwnDisk>) {
         let mut seen = self.seen();
         seen.measuring.remove(id);
-        if let Some(bytes) = bytes {
+        if let Some(taken) = taken {
             let at = Instant::now();
-            seen.disks.insert(id.clone(), Disk { bytes, at });
+            seen.disks.insert(id.clone(), Disk { taken, at });
         }
     }
 
-    fn told(&self, view: &View) -> WorkspaceNumbers {
+    fn told(&self, view: &View, served: &[Served]) -> WorkspaceNumbers {
         let record = &view.record;
         let seen = self.seen();
         let course = seen.workspaces.get(&record.id);
@@ -234,6 +243,7 @@ impl Gauge {
         let total = course.map_or(&nothing, |course| &course.total);
         let load = total.load();
         let carried = view.carried.unwrap_or_default();
+        let through = |port: Option<u16>| served.iter().filter(move |one| Some(one.port) == port);
         let services = view.services.iter().map(|status| {
             let track = course.and_then(|course| course.services.get(&status.name));
             let track = track.unwrap_or(&nothing);
@@ -244,8 +254,17 @@ impl Gauge {
                 cpu: track.cpu,
                 memory: load.memory,
                 processes: load.processes,
+                network_in: through(status.port).map(|port| port.bytes_in).sum(),
+                network_out: through(status.port).map(|port| port.bytes_out).sum(),
                 history: track.past(),
             }
+        });
+        let disk = seen.disks.get(&record.id).map(|disk| &disk.taken);
+        let volumes = record.spec.volumes.iter().enumerate();
+        let volumes = volumes.map(|(index, volume)| VolumeNumbers {
+            name: volume.name.clone(),
+            policy: volume.policy.clone(),
+            bytes: disk.and_then(|disk| disk.volumes.get(index).copied()),
         });
         WorkspaceNumbers {
             id: record.id.to_string(),
@@ -256,9 +275,11 @@ impl Gauge {
             cpu: total.cpu,
             memory: load.memory,
             processes: load.processes,
-            disk: seen.disks.get(&record.id).map(|disk| disk.bytes),
-            network_in: carried.bytes_in,
-            network_out: carried.bytes_out,
+            disk: disk.map(|disk| disk.total),
+            disk_tree: disk.map(|disk| disk.tree),
+            volumes: volumes.collect(),
+            network_in: carried.bytes_in + served.iter().map(|port| port.bytes_in).sum::<u64>(),
+            network_out: carried.bytes_out + served.iter().map(|port| port.bytes_out).sum::<u64>(),
             history: total.past(),
             services: services.collect(),
         }

@@ -7,12 +7,11 @@ use super::App;
 use super::LinuxEngine;
 use super::cuts::Cuts;
 use super::door::replace;
-use super::failure::{Answer, Body, Failure, bad_request, id_text, workspace_id};
+use super::failure::{Answer, Body, Failure, TokenKey, bad_request, workspace_id};
 use super::startup::unusable;
 use super::view::time;
 use axum::Json;
-use axum::extract::{FromRequestParts, State};
-use axum::http::request::Parts;
+use axum::extract::State;
 use holm_api::token::{NewToken, Token, TokenList, TokenMade};
 use holm_core::token::{Bearer, check_name, is_same};
 use holm_core::{Code, Fault, TokenId, WorkspaceId};
@@ -22,7 +21,7 @@ use jiff::{SignedDuration, Timestamp};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Path as FilePath, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use utoipa_axum::router::OpenApiRouter;
@@ -39,9 +38,6 @@ struct Shared {
     known: RwLock<BTreeMap<TokenId, TokenRecord>>,
     cuts: Cuts,
 }
-
-/// The `{token}` of a route. Takes ids only.
-struct TokenKey(TokenId);
 
 /// Why a token is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,19 +123,18 @@ async fn make(State(app): State<Arc<App>>, Body(new): Body<NewToken>) -> Answer<
     delete,
     path = "/tokens/{token}",
     operation_id = "token_remove",
-    params(("token" = holm_api::id::TokenId, Path, description = "The id of a token.")),
+    params(TokenKey),
     responses((status = 200, body = Token))
 )]
 async fn remove(State(app): State<Arc<App>>, TokenKey(id): TokenKey) -> Answer<Token> {
-    let record = app.tokens.one(&id).ok_or_else(|| no_token(id.as_str()))?;
+    let found = app.tokens.one(&id);
+    let Some(record) = found else {
+        let message = format!("no token `{id}`");
+        let hint = "`holm token ls` lists them";
+        return Err(Failure(Fault::new(Code::TokenNotFound, message, hint)));
+    };
     app.tokens.end(&record).await?;
     Ok(Json(told(&record)))
-}
-
-fn no_token(typed: &str) -> Failure {
-    let message = format!("no token `{}`", typed.escape_debug());
-    let hint = "`holm token ls` lists them";
-    Failure(Fault::new(Code::TokenNotFound, message, hint))
 }
 
 fn told(record: &TokenRecord) -> Token {
@@ -179,22 +174,11 @@ fn is_over(record: &TokenRecord) -> bool {
     record.expires_at.is_some_and(|end| end <= Timestamp::now())
 }
 
-// === impl TokenKey ===
-
-impl<S: Send + Sync> FromRequestParts<S> for TokenKey {
-    type Rejection = Failure;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
-        let text = id_text(parts, state).await?;
-        TokenId::parse(&text).map(Self).map_err(|_| no_token(&text))
-    }
-}
-
 // === impl Tokens ===
 
 impl Tokens {
     /// Knows none until [`Tokens::load`].
-    pub fn new(engine: &LinuxEngine, data_dir: &Path) -> Self {
+    pub fn new(engine: &LinuxEngine, data_dir: &FilePath) -> Self {
         Self(Arc::new(Shared {
             engine: engine.clone(),
             file: data_dir.join("token"),
@@ -215,11 +199,11 @@ impl Tokens {
             }
         }
         self.settle_default().await?;
-        // The engine is part of this, so it must not have this for ever.
-        let (tokens, runtime) = (Arc::downgrade(&self.0), tokio::runtime::Handle::current());
+        // Weak, because the engine is part of it: the store is closed when the daemon ends.
+        let (shared, runtime) = (Arc::downgrade(&self.0), tokio::runtime::Handle::current());
         self.0.engine.tell_changes_to(move |id, notice| {
             if matches!(notice, Notice::Removed | Notice::Forgotten)
-                && let Some(shared) = tokens.upgrade()
+                && let Some(shared) = shared.upgrade()
             {
                 Tokens(shared).end_guests(id, &runtime);
             }

@@ -62,7 +62,7 @@ fn attack_120_no_part_of_a_path_takes_nonsense() {
     let committed = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi.json");
     let committed = std::fs::read_to_string(committed).unwrap();
     let committed: Value = serde_json::from_str(&committed).unwrap();
-    assert_eq!(document, committed, "what is served is what is committed");
+    assert!(document == committed, "what is served is what is committed");
     let long = "w".repeat(10_000);
     let nonsense = [
         "../..",

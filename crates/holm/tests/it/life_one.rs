@@ -32,8 +32,6 @@ enum Told {
     Ran,
     NotRunning,
     NotFound,
-    /// There is nothing to restore.
-    Live,
 }
 
 const CLIENTS: usize = 16;
@@ -50,8 +48,10 @@ fn fits(verb: Verb, told: Told, before: Model) -> Option<Model> {
         (Verb::Show, Told::Is(is), before) if is == before => before,
         (Verb::Remove, Told::Is(Removed), Running | Stopped) => Removed,
         (Verb::Restore, Told::Is(Stopped), Removed) => Stopped,
-        (Verb::Restore, Told::Live, Running | Stopped) => before,
-        (verb, Told::NotFound, Removed) if verb != Verb::Show => Removed,
+        // The trash does not have it.
+        (Verb::Restore, Told::NotFound, Running | Stopped) => before,
+        (Verb::Restore | Verb::Show, Told::NotFound, _) => return None,
+        (_, Told::NotFound, Removed) => Removed,
         _ => return None,
     };
     Some(after)
@@ -84,7 +84,6 @@ fn told(verb: Verb, ran: Ran) -> Told {
         (Verb::Exec, Some(4)) if said.contains("not_running") => Told::NotRunning,
         // It ended while the command was on its way in.
         (Verb::Exec, Some(1)) if said.contains("exec_failed") => Told::Ran,
-        (Verb::Restore, Some(4)) => Told::Live,
         (_, Some(3)) => Told::NotFound,
         (_, Some(0)) => Told::Is(match ran.json()["state"].as_str().unwrap() {
             "running" => Model::Running,

@@ -77,6 +77,7 @@ mod previews;
 mod previews_programs;
 mod renames;
 mod root;
+mod schema;
 mod service_attacks;
 mod service_feel;
 mod service_logs;

@@ -1,6 +1,6 @@
 //! `holm top` and the numbers of `show`: what is told is what runs, on a terminal and for machines.
 
-use crate::support::{Act, Island, Repository, eventually};
+use crate::support::{Act, Island, Repository, eventually, host_port};
 use serde_json::Value;
 
 const CONFIG: &str = "[services.busy]\nrun = \"while :; do :; done\"\n\
@@ -106,6 +106,59 @@ fn bytes_through_the_gateway_are_counted() {
     let after = repository.holm(&["show", "x", "--json"]).json();
     assert_eq!(after["numbers"]["network_in"], 50_000, "{after}");
     assert_eq!(after["numbers"]["network_out"], 1_000, "{after}");
+}
+
+/// What is fetched from outside is counted for the service that serves it, and the disk is told by
+/// its parts.
+#[test]
+fn a_service_has_the_bytes_of_its_port_and_a_volume_its_disk() {
+    let island = Island::new();
+    let repository = island.repository("shop");
+    let config = "[ports]\nweb = 3000\n[volumes.data]\npath = \"/data\"\n\
+        [services.web]\nrun = \"cd /data && head -c 3000000 /dev/zero > big && exec python3 -m http.server 3000\"\n\
+        ready = { tcp = 3000 }\n\
+        [services.idle]\nrun = \"exec sleep 1000\"\n";
+    repository.write("holm.toml", config);
+    repository.commit("services");
+    repository.up("x");
+    island
+        .sh("x", "head -c 1000000 /dev/zero > new; sync new /data/big")
+        .ok();
+    // Disk is measured rarely, so everything is there before anybody looks.
+    let before = repository.holm(&["show", "x", "--json"]).json();
+    assert_eq!(of(&before["numbers"]["services"], "web")["network_out"], 0);
+    let port = host_port(&island, "x", 3000);
+    let url = format!("http://127.0.0.1:{port}/big");
+    let fetched = island.run(&island.home(), "curl", &["-sSf", "-o", "/dev/null", &url]);
+    fetched.ok();
+    let number = |value: &Value| value.as_u64().unwrap_or_default();
+    eventually("disk and bytes are told", || {
+        let numbers = repository.holm(&["show", "x", "--json"]).json()["numbers"].clone();
+        let (web, idle) = (
+            of(&numbers["services"], "web"),
+            of(&numbers["services"], "idle"),
+        );
+        assert_eq!(
+            (number(&idle["network_in"]), number(&idle["network_out"])),
+            (0, 0)
+        );
+        let data = number(&of(&numbers["volumes"], "data")["bytes"]);
+        let tree = number(&numbers["disk_tree"]);
+        number(&web["network_out"]) > 3_000_000
+            && number(&web["network_in"]) > 50
+            && numbers["network_out"] == web["network_out"]
+            && (3_000_000..4_000_000).contains(&data)
+            && (1_000_000..3_000_000).contains(&tree)
+            && number(&numbers["disk"]) >= data + tree
+    });
+    let text = repository.holm(&["show", "x"]).ok().out();
+    let has_parts = |line: &str| line.contains("(tree ") && line.contains("; data 2.8 MiB)");
+    assert!(text.lines().any(has_parts), "{text}");
+    let text = repository.holm(&["top", "--once"]).ok().out();
+    assert!(
+        text.contains("VOLUMES") && text.contains("2.8 MiB"),
+        "{text}"
+    );
 }
 
 #[test]

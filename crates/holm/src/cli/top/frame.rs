@@ -41,6 +41,7 @@ enum Column {
     Memory,
     Processes,
     Disk,
+    Volumes,
     Network,
     CpuPast,
     MemoryPast,
@@ -54,7 +55,7 @@ struct Row {
 }
 
 /// In the order in which they are drawn.
-const COLUMNS: [Column; 8] = [
+const COLUMNS: [Column; 9] = [
     Column::State,
     Column::Cpu,
     Column::CpuPast,
@@ -62,11 +63,12 @@ const COLUMNS: [Column; 8] = [
     Column::MemoryPast,
     Column::Processes,
     Column::Disk,
+    Column::Volumes,
     Column::Network,
 ];
 
 /// In the order in which they are given room.
-const IMPORTANCE: [Column; 8] = [
+const IMPORTANCE: [Column; 9] = [
     Column::Cpu,
     Column::Memory,
     Column::State,
@@ -75,6 +77,7 @@ const IMPORTANCE: [Column; 8] = [
     Column::Disk,
     Column::Network,
     Column::MemoryPast,
+    Column::Volumes,
 ];
 
 const LEAST_NAME: usize = 8;
@@ -154,6 +157,10 @@ fn rows(numbers: &NumbersList, view: &View) -> Vec<Row> {
                     (Column::Memory, rough_size(service.memory)),
                     (Column::Processes, service.processes.to_string()),
                 ]);
+                if service.network_in + service.network_out > 0 {
+                    let network = network(service.network_in, service.network_out);
+                    cells.push((Column::Network, network));
+                }
                 cells.extend(past(&service.history));
             }
             rows.push(Row {
@@ -171,9 +178,12 @@ fn of_workspace(workspace: &WorkspaceNumbers) -> Row {
     if let Some(disk) = workspace.disk {
         cells.push((Column::Disk, rough_size(disk)));
     }
+    let volumes = workspace.volumes.iter().filter_map(|volume| volume.bytes);
+    if !workspace.volumes.is_empty() && workspace.disk.is_some() {
+        cells.push((Column::Volumes, rough_size(volumes.sum())));
+    }
     if workspace.state == "running" {
-        let (bytes_in, bytes_out) = (workspace.network_in, workspace.network_out);
-        let network = format!("{} / {}", rough_size(bytes_in), rough_size(bytes_out));
+        let network = network(workspace.network_in, workspace.network_out);
         cells.extend([
             (Column::Cpu, percent(workspace.cpu)),
             (Column::Memory, rough_size(workspace.memory)),
@@ -191,6 +201,10 @@ fn of_workspace(workspace: &WorkspaceNumbers) -> Row {
         is_service: false,
         cells,
     }
+}
+
+fn network(bytes_in: u64, bytes_out: u64) -> String {
+    format!("{} / {}", rough_size(bytes_in), rough_size(bytes_out))
 }
 
 fn past(past: &Past) -> [(Column, String); 2] {
@@ -306,6 +320,7 @@ impl Column {
             Column::Memory => "MEMORY",
             Column::Processes => "PROCS",
             Column::Disk => "DISK",
+            Column::Volumes => "VOLUMES",
             Column::Network => "NET IN / OUT",
             Column::CpuPast | Column::MemoryPast => "",
         }
@@ -315,7 +330,7 @@ impl Column {
         match self {
             Column::State => 8,
             Column::Cpu => 7,
-            Column::Memory | Column::Disk => 10,
+            Column::Memory | Column::Disk | Column::Volumes => 10,
             Column::Processes => 5,
             Column::Network => 23,
             Column::CpuPast | Column::MemoryPast => 12,
@@ -336,7 +351,7 @@ impl Column {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use holm_api::numbers::ServiceNumbers;
+    use holm_api::numbers::{ServiceNumbers, VolumeNumbers};
 
     fn numbers() -> NumbersList {
         let workspace = |label: &str, cpu: f64, memory: u64| WorkspaceNumbers {
@@ -347,6 +362,11 @@ mod tests {
             memory,
             processes: 3,
             disk: Some(5 << 20),
+            volumes: vec![VolumeNumbers {
+                name: "pg".to_owned(),
+                policy: "fork".to_owned(),
+                bytes: Some(3 << 20),
+            }],
             network_in: 2048,
             network_out: 10,
             history: Past {
@@ -359,6 +379,8 @@ mod tests {
                 cpu,
                 memory,
                 processes: 1,
+                network_in: 2048,
+                network_out: 10,
                 history: Past::default(),
             }],
             ..WorkspaceNumbers::default()
@@ -386,12 +408,12 @@ mod tests {
 
     #[test]
     fn everything_where_there_is_room() {
-        let lines = lines(&numbers(), &View::default(), plain(120, 50));
+        let lines = lines(&numbers(), &View::default(), plain(130, 50));
         let expect = [
             "holm: 2 of 3 running, 162 % cpu, 4.0 MiB memory",
-            "WORKSPACE  STATE        CPU▾                    MEMORY                PROCS        DISK             NET IN / OUT",
-            "shop/b     running     150 %           ▁▅█     1.0 MiB           ▅██      3     5.0 MiB          2.0 KiB / 10 B",
-            "  web      ready       150 %                   1.0 MiB                    1",
+            "WORKSPACE  STATE        CPU▾                    MEMORY                PROCS        DISK   VOLUMES          NET IN / OUT",
+            "shop/b     running     150 %           ▁▅█     1.0 MiB           ▅██      3     5.0 MiB   3.0 MiB       2.0 KiB / 10 B",
+            "  web      ready       150 %                   1.0 MiB                    1        2.0 KiB / 10 B",
         ];
         for (found, expect) in lines.iter().zip(expect) {
             let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");

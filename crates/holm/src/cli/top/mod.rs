@@ -20,8 +20,8 @@ use tokio::sync::mpsc;
 
 /// Watch what all workspaces take of the machine
 ///
-/// Processors, memory, processes, disk and bytes through the gateway, of each workspace and its
-/// services, with the last minutes as small bars. q or ctrl-C ends it, s sorts by another column, v
+/// Processors, memory, processes, disk (and what of it is in volumes) and bytes in and out, of each
+/// workspace and its services, with the last minutes as small bars. q or ctrl-C ends it, s sorts by another column, v
 /// hides or shows services, and the arrows move.
 ///
 /// Where there is no terminal, and with --once or --json, it is printed once.
@@ -37,7 +37,7 @@ pub struct TopArgs {
 const EVERY: Duration = Duration::from_secs(1);
 
 /// How wide it is where nobody says.
-const PLAIN_WIDTH: usize = 120;
+const PLAIN_WIDTH: usize = 140;
 
 /// Between two looks, where there is none to compare with yet.
 const FIRST: Duration = Duration::from_millis(300);

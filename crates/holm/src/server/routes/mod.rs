@@ -20,14 +20,14 @@ use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::driver::ToldPort;
 use holm_engine::{Driver, Notice};
 use holm_proxy::socks::Outside;
-use holm_proxy::{Inside, Island, Port, Table, Traffic};
+use holm_proxy::{Inside, Island, Port, Table, Tallies, Traffic, Visit};
 use keep::{Command, Keep};
 use rustix::process::{Resource, getrlimit};
 use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
 
 /// A handle; clones share everything.
@@ -53,6 +53,7 @@ pub struct Unheard(mpsc::UnboundedReceiver<Command>);
 pub struct Inward {
     engine: LinuxEngine,
     traffic: Traffic,
+    tallies: Tallies,
 }
 
 /// The port that previews are at; 0 before there is one. Clones share it.
@@ -77,6 +78,7 @@ impl Routes {
             inward: Inward {
                 engine: engine.clone(),
                 traffic: traffic.clone(),
+                tallies: Tallies::default(),
             },
             traffic,
             engine: engine.clone(),
@@ -232,6 +234,11 @@ impl Inward {
     pub fn traffic(&self) -> &Traffic {
         &self.traffic
     }
+
+    /// The bytes that went this way.
+    pub fn tallies(&self) -> &Tallies {
+        &self.tallies
+    }
 }
 
 impl Outside for Inward {
@@ -247,9 +254,9 @@ impl Outside for Inward {
 }
 
 impl Inside for Inward {
-    async fn dial(&self, workspace: &WorkspaceId, port: u16) -> io::Result<TcpStream> {
+    async fn dial(&self, workspace: &WorkspaceId, port: u16) -> io::Result<Visit> {
         let stream = self.engine.driver().dial(workspace, port).await?;
         self.traffic.note(workspace);
-        Ok(stream)
+        Ok(self.tallies.count(stream, workspace, port))
     }
 }

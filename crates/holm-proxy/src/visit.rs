@@ -1,0 +1,172 @@
+//! Connections into workspaces, with their bytes counted: every way inward (previews, host ports,
+//! browsers) goes over a [`Visit`], so that nothing is counted twice or forgotten.
+
+use holm_core::WorkspaceId;
+use std::collections::HashMap;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+/// What was carried to and from each port of each workspace. A handle; clones share everything.
+#[derive(Clone, Default)]
+pub struct Tallies(Arc<Mutex<HashMap<WorkspaceId, Ports>>>);
+
+type Ports = HashMap<u16, Arc<Tally>>;
+
+#[derive(Default)]
+struct Tally {
+    bytes_in: AtomicU64,
+    bytes_out: AtomicU64,
+}
+
+/// The bytes of one port, as the workspace sees them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Served {
+    pub port: u16,
+    pub bytes_in: u64,
+    pub bytes_out: u64,
+}
+
+/// One connection to a port of a workspace.
+pub struct Visit {
+    stream: TcpStream,
+    tally: Arc<Tally>,
+}
+
+// === impl Tallies ===
+
+impl Tallies {
+    pub fn count(&self, stream: TcpStream, workspace: &WorkspaceId, port: u16) -> Visit {
+        let mut workspaces = self.workspaces();
+        let ports = match workspaces.get_mut(workspace) {
+            Some(ports) => ports,
+            None => workspaces.entry(workspace.clone()).or_default(),
+        };
+        let tally = Arc::clone(ports.entry(port).or_default());
+        Visit { stream, tally }
+    }
+
+    /// By port, in no order.
+    pub fn of(&self, workspace: &WorkspaceId) -> Vec<Served> {
+        let workspaces = self.workspaces();
+        let ports = workspaces.get(workspace).into_iter().flatten();
+        let served = ports.map(|(port, tally)| Served {
+            port: *port,
+            bytes_in: tally.bytes_in.load(Ordering::Relaxed),
+            bytes_out: tally.bytes_out.load(Ordering::Relaxed),
+        });
+        served.collect()
+    }
+
+    /// Forgets all but these.
+    pub fn retain(&self, is_known: impl Fn(&WorkspaceId) -> bool) {
+        self.workspaces().retain(|id, _| is_known(id));
+    }
+
+    fn workspaces(&self) -> MutexGuard<'_, HashMap<WorkspaceId, Ports>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl Visit ===
+
+impl Visit {
+    pub fn get_ref(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    fn sent(&self, polled: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if let Poll::Ready(Ok(bytes)) = &polled {
+            self.tally
+                .bytes_in
+                .fetch_add(*bytes as u64, Ordering::Relaxed);
+        }
+        polled
+    }
+}
+
+impl AsyncRead for Visit {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let polled = Pin::new(&mut self.stream).poll_read(context, buffer);
+        let bytes = buffer.filled().len() - before;
+        self.tally
+            .bytes_out
+            .fetch_add(bytes as u64, Ordering::Relaxed);
+        polled
+    }
+}
+
+impl AsyncWrite for Visit {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.sent(polled)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.stream).poll_write_vectored(context, pieces);
+        self.sent(polled)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    #[tokio::test]
+    async fn bytes_are_counted_by_port_until_the_workspace_is_forgotten() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (tallies, id) = (Tallies::default(), WorkspaceId::random());
+        for port in [80, 80, 81] {
+            let stream = TcpStream::connect(address).await.unwrap();
+            let (mut server, _) = listener.accept().await.unwrap();
+            let mut visit = tallies.count(stream, &id, port);
+            visit.write_all(b"abc").await.unwrap();
+            server.write_all(b"hello").await.unwrap();
+            let mut said = [0; 5];
+            visit.read_exact(&mut said).await.unwrap();
+        }
+        let mut served = tallies.of(&id);
+        served.sort_by_key(|served| served.port);
+        let expect = |port, bytes_in, bytes_out| Served {
+            port,
+            bytes_in,
+            bytes_out,
+        };
+        assert_eq!(served, [expect(80, 6, 10), expect(81, 3, 5)]);
+        assert!(tallies.of(&WorkspaceId::random()).is_empty());
+        tallies.retain(|_| false);
+        assert!(tallies.of(&id).is_empty());
+    }
+}
