@@ -59,6 +59,7 @@ use crate::mcp::http::Servers;
 use crate::paths::Paths;
 use crate::runtime;
 use audit::Audit;
+use axum::Router;
 use browsers::Browsers;
 use door::Door;
 use events::Events;
@@ -153,17 +154,7 @@ async fn serve(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
     app.resume_browsers().await?;
     app.resume_sessions().await?;
     app.tokens.load().await?;
-    let router = api::router(Arc::clone(&app));
-    let front = door.serve(&app, &router);
-    let callers = guests::serve(
-        Arc::clone(&app),
-        guests::bind(&app.layout())?,
-        router.clone(),
-    );
-    tokio::spawn(until_stopped(Arc::clone(&app), front));
-    tokio::spawn(until_stopped(Arc::clone(&app), callers));
-    tokio::spawn(until_stopped(Arc::clone(&app), app.tokens.clone().watch()));
-    tokio::spawn(until_stopped(Arc::clone(&app), app.audit.clone().watch()));
+    let router = open_doors(&app, door)?;
     let listener = PeerListener::bind(&socket)?;
     match std::fs::remove_file(app.paths.stopped()) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -217,6 +208,18 @@ async fn serve(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
     }
     tracing::info!("the daemon ends");
     Ok(())
+}
+
+/// Serves programs, browsers and guests from now on, until the daemon stops. The user's socket comes last.
+fn open_doors(app: &Arc<App>, door: Door) -> Result<Router, Fault> {
+    let router = api::router(Arc::clone(app));
+    let guests = guests::bind(&app.layout())?;
+    let guests = guests::serve(Arc::clone(app), guests, router.clone());
+    tokio::spawn(until_stopped(Arc::clone(app), door.serve(app, &router)));
+    tokio::spawn(until_stopped(Arc::clone(app), guests));
+    tokio::spawn(until_stopped(Arc::clone(app), app.tokens.clone().watch()));
+    tokio::spawn(until_stopped(Arc::clone(app), app.audit.clone().watch()));
+    Ok(router)
 }
 
 fn layout(paths: &Paths) -> Layout {
