@@ -26,9 +26,10 @@ use holm_api::client::Client;
 use holm_core::{Code, Fault, WorkspaceId};
 use progress::Progress;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation,
-    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-    ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest,
+    CustomResult, ErrorCode, Implementation, ListResourceTemplatesResult, ListResourcesResult,
+    ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse,
+    ServerCapabilities, ServerConfig,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler, ServiceExt};
@@ -70,6 +71,16 @@ struct Call<'a> {
     arguments: Arguments,
     progress: Progress,
 }
+
+/// Methods that take parameters and are there.
+const METHODS: [&str; 6] = [
+    "initialize",
+    "tools/call",
+    "tools/list",
+    "resources/list",
+    "resources/read",
+    "resources/templates/list",
+];
 
 const INSTRUCTIONS: &str = "holm gives every agent a workspace: an isolated, running copy of a git project with \
 its own code, ports, databases, secrets, home and processes. `workspace` takes a label, project/label, an id or \
@@ -231,6 +242,25 @@ impl ServerHandler for Holm {
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
         let templates = resources::templates();
         Ok(ListResourceTemplatesResult::with_all_items(templates))
+    }
+
+    /// What has the name of a method and not its form comes here, too, and is told apart.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let method = request.method.escape_debug();
+        match METHODS.contains(&request.method.as_str()) {
+            true => {
+                let message = format!("the parameters of `{method}` are not of its form");
+                Err(ErrorData::invalid_params(message, None))
+            }
+            false => {
+                let message = format!("there is no method `{method}`");
+                Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None))
+            }
+        }
     }
 
     async fn read_resource(

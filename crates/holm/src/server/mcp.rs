@@ -7,6 +7,7 @@ use crate::mcp::Local;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
+use axum::http::{Method, StatusCode};
 use axum::response::Response;
 use axum::routing::post;
 use std::sync::Arc;
@@ -23,6 +24,11 @@ async fn answer(State(app): State<Arc<App>>, caller: Caller, request: Request) -
         true => Local::Allowed,
         false => Local::Refused,
     };
-    let response = app.mcp.answer(caller.actor(), local, request).await;
+    let is_end = request.method() == Method::DELETE;
+    let mut response = app.mcp.answer(caller.actor(), local, request).await;
+    // A session that was ended is gone at once, which is what clients look for.
+    if is_end && response.status() == StatusCode::ACCEPTED {
+        *response.status_mut() = StatusCode::NO_CONTENT;
+    }
     response.map(Body::new)
 }

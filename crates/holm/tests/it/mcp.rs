@@ -248,6 +248,9 @@ fn garbage(island: &Island) {
             serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
         let parts = answer.as_object().unwrap();
         assert_eq!(parts["jsonrpc"], "2.0");
+        if parts.get("id") == Some(&json!(7)) {
+            assert_eq!(parts["error"]["code"], -32602, "{line}");
+        }
         if let Some(error) = parts.get("error") {
             assert!(
                 error["code"].is_i64() && error["message"].is_string(),
