@@ -286,6 +286,53 @@ fn initialize() -> Value {
     request(1, "initialize", params)
 }
 
+const MODEL: &str = include_str!("support/model.py");
+
+const WITH_MODEL: &str = "[services.model]\nrun = \"python3 model.py 8765\"\nready = { tcp = 8765 }\n\
+    [egress]\nmode = \"none\"\n";
+
+/// A real coding agent inside a workspace, told by a model of our own to use holm's tools there.
+#[test]
+fn a_real_agent_uses_holm_inside_its_workspace() {
+    let island = Island::new();
+    let repository = island.repository("shop");
+    repository.write("holm.toml", WITH_MODEL);
+    repository.write("model.py", MODEL);
+    repository.commit("a model");
+    repository.up("x");
+    let servers =
+        json!({ "mcpServers": { "holm": { "command": "holm", "args": ["mcp"] } } }).to_string();
+    let command = [
+        "run",
+        "x",
+        "--json",
+        "--env",
+        "ANTHROPIC_BASE_URL=http://127.0.0.1:8765",
+        "--env",
+        "ANTHROPIC_API_KEY=none",
+        "--env",
+        "ENABLE_TOOL_SEARCH=false",
+        "--",
+        "sh",
+        "-c",
+        "echo 'please do it with holm: write notes/mcp.txt: made by mcp' | claude -p --dangerously-skip-permissions \
+         --strict-mcp-config --mcp-config \"$1\"",
+        "sh",
+        &servers,
+    ];
+    let ran = island.holm(&command);
+    let log = || island.holm(&["logs", "x", "model"]).out();
+    assert_eq!(ran.code, Some(0), "{ran:#?}\n{}", log());
+    let out = ran.out();
+    let last: Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
+    let changes = last["run"]["changes"].as_array().unwrap();
+    let change = changes
+        .iter()
+        .find(|change| change["path"] == "notes/mcp.txt");
+    let change = change.unwrap_or_else(|| panic!("{last:#}\n{}", log()));
+    assert_eq!(change["content"], "made by mcp\n");
+}
+
 #[test]
 fn clients_are_told_after_showing_it() {
     let island = Island::new();

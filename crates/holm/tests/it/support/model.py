@@ -45,9 +45,13 @@ class Model(http.server.BaseHTTPRequestHandler):
         tools = [tool.get("name") for tool in request.get("tools", [])]
         text = json.dumps(request.get("messages"))
         write = wanted(text)
-        if "Write" in tools and write and "tool_result" not in text:
-            given = {"file_path": write[0], "content": write[1]}
-            start = {"type": "tool_use", "id": "toolu_1", "name": "Write", "input": {}}
+        # A message that speaks of holm is done by holm's own tool.
+        tool = "mcp__holm__file_write" if "with holm" in text else "Write"
+        if tool in tools and write and "tool_result" not in text:
+            place = "file_path" if tool == "Write" else "path"
+            path = write[0] if tool == "Write" else os.path.relpath(write[0])
+            given = {place: path, "content": write[1]}
+            start = {"type": "tool_use", "id": "toolu_1", "name": tool, "input": {}}
             delta = {"type": "input_json_delta", "partial_json": json.dumps(given)}
             block, why = {**start, "input": given}, "tool_use"
         else:
