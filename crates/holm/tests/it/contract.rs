@@ -231,6 +231,19 @@ fn a_request_with_a_key_is_carried_out_once() {
     let good = wish(&repository, Some("good"));
     assert_eq!(made("k-4", &good)["workspace"]["label"], "good");
 
+    // After a day a key is forgotten, and free for another request.
+    let age = "import sqlite3, sys
+store = sqlite3.connect(sys.argv[1])
+store.execute(\"update request_keys set noted_at = '2026-01-01T00:00:00.000Z' where key = 'k-4'\")
+store.commit()";
+    let database = island.data().join("holm.db");
+    let arguments = ["-c", age, database.to_str().unwrap()];
+    island
+        .run(&island.home(), "/usr/bin/python3", &arguments)
+        .ok();
+    let other = wish(&repository, Some("other"));
+    assert_eq!(made("k-4", &other)["workspace"]["label"], "other");
+
     // The next daemon knows it.
     island.kill_daemon();
     island.holm(&["daemon", "start"]).ok();
