@@ -148,7 +148,7 @@ fn lists_come_in_pages_and_are_filtered() {
         assert_eq!(status, 200, "{query}");
         ids(&answer)
     };
-    assert_eq!(filtered("project=site"), [site.clone()]);
+    assert_eq!(filtered("project=site"), std::slice::from_ref(&site));
     let project_id = &everything["workspaces"][0]["project_id"].as_str().unwrap();
     assert_eq!(
         filtered(&format!("project={project_id}")),
