@@ -148,7 +148,7 @@ fn lists_come_in_pages_and_are_filtered() {
         assert_eq!(status, 200, "{query}");
         ids(&answer)
     };
-    assert_eq!(filtered("project=site"), [site.clone()]);
+    assert_eq!(filtered("project=site"), [site.as_str()]);
     let project_id = &everything["workspaces"][0]["project_id"].as_str().unwrap();
     assert_eq!(
         filtered(&format!("project={project_id}")),
@@ -156,7 +156,7 @@ fn lists_come_in_pages_and_are_filtered() {
     );
     assert_eq!(filtered("label=one&state=running"), [&*all[0], &*site]);
     assert_eq!(filtered("state=stopped"), [""; 0]);
-    assert_eq!(filtered("trash=true&project=shop"), [all[1].clone()]);
+    assert_eq!(filtered("trash=true&project=shop"), [all[1].as_str()]);
     assert_eq!(filtered("trash=true&state=running"), [""; 0]);
     for wrong in ["limit=0", "limit=1001", "limit=x", "state=asleep", "sort=x"] {
         let (status, _) = get(&island, &format!("/api/v1/workspaces?{wrong}"));
