@@ -44,14 +44,18 @@ impl Island {
     ) -> Option<(u16, Vec<u8>)> {
         let mut stream = self.begin(method, path, headers, (body.len(), body));
         let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).ok()?;
+        // Whoever was refused before its body was read hears the answer, and then a cut connection.
+        let _ = stream.read_to_end(&mut answer);
         let end = answer.windows(4).position(|four| four == b"\r\n\r\n")?;
         let body = answer.split_off(end + 4);
         let head = String::from_utf8(answer).unwrap();
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        match head.contains("transfer-encoding: chunked") {
-            true => Some((status, joined(&body)?)),
-            false => Some((status, body)),
+        let length = head.split("content-length: ").nth(1);
+        let length = length.and_then(|rest| rest.split("\r\n").next()?.parse().ok());
+        match length {
+            _ if head.contains("transfer-encoding: chunked") => Some((status, joined(&body)?)),
+            Some(length) if body.len() < length => None,
+            _ => Some((status, body)),
         }
     }
 
