@@ -84,6 +84,8 @@ pub struct Session {
     pub writer: Option<String>,
     /// How many clients are attached.
     pub viewers: usize,
+    /// What whoever started it should know.
+    pub notes: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]

@@ -130,7 +130,13 @@ impl Agents {
         let written = own.or(project.map(|agent| &agent.command));
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
         let (command, in_terminal) = match (written, known) {
-            // A command that somebody wrote is for both.
+            // A program that is known has its own way to be in a terminal; of others a command that
+            // somebody wrote is for both.
+            (Some(command), Some(known))
+                if command.first().is_some_and(|it| it == known.command[0]) =>
+            {
+                (command.clone(), words(known.in_terminal))
+            }
             (Some(command), _) => (command.clone(), command.clone()),
             (None, Some(known)) => (words(known.command), words(known.in_terminal)),
             (None, None) => return Err(self.not_found(name)),
@@ -291,10 +297,23 @@ mod tests {
             (both.command, both.env.len()),
             (vec!["theirs".to_owned()], 1)
         );
+        // A command for runs is none for a terminal, where we know better.
+        let command = ["claude", "-p", "--model", "x"].map(str::to_owned).to_vec();
+        let mine = UserAgent {
+            command: Some(command),
+            ..given.clone()
+        };
+        agents.user.insert(name("claude"), mine);
+        let called = agents.call(Some("claude")).unwrap();
+        assert_eq!(called.in_terminal, READY_MADE[0].in_terminal);
         let command = Some(vec!["mine".to_owned()]);
         let mine = UserAgent { command, ..given };
         agents.user.insert(name("claude"), mine);
-        assert_eq!(agents.call(Some("claude")).unwrap().command, ["mine"]);
+        let called = agents.call(Some("claude")).unwrap();
+        assert_eq!(
+            (called.command, called.in_terminal.len()),
+            (vec!["mine".to_owned()], 1)
+        );
     }
 
     #[test]

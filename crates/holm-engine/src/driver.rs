@@ -156,6 +156,32 @@ pub trait Driver: Send + Sync + 'static {
         resume: Resume,
     ) -> impl Future<Output = Result<ExecStream, Fault>> + Send;
 
+    /// Asks something of the sessions of a running workspace.
+    fn session(
+        &self,
+        id: &WorkspaceId,
+        ask: Ask,
+    ) -> impl Future<Output = Result<Told, Fault>> + Send;
+
+    /// The sessions that a workspace had when it last ran, all of them ended.
+    fn ended_sessions(
+        &self,
+        id: &WorkspaceId,
+    ) -> impl Future<Output = Result<Vec<SessionStatus>, Fault>> + Send;
+
+    fn attach_session(
+        &self,
+        id: &WorkspaceId,
+        attach: Attach,
+    ) -> impl Future<Output = Result<AttachStream, Fault>> + Send;
+
+    /// Tells what happens to sessions, what was not written down yet first. The stream ends with the
+    /// workspace's processes.
+    fn watch_sessions(
+        &self,
+        id: &WorkspaceId,
+    ) -> impl Future<Output = Result<SessionNotices, Fault>> + Send;
+
     /// Begins a run in a running workspace, and tells how it is: at once, and whenever that changes. The
     /// stream ends with the run or the workspace. The run goes on without it, and is not begun again.
     fn begin_run(
@@ -191,32 +217,6 @@ pub trait Driver: Send + Sync + 'static {
         id: &WorkspaceId,
         run: &RunId,
     ) -> impl Future<Output = Result<(), Fault>> + Send;
-
-    /// Asks something of the sessions of a running workspace.
-    fn session(
-        &self,
-        id: &WorkspaceId,
-        ask: Ask,
-    ) -> impl Future<Output = Result<Told, Fault>> + Send;
-
-    /// The sessions that a workspace had when it last ran, all of them ended.
-    fn ended_sessions(
-        &self,
-        id: &WorkspaceId,
-    ) -> impl Future<Output = Result<Vec<SessionStatus>, Fault>> + Send;
-
-    fn attach_session(
-        &self,
-        id: &WorkspaceId,
-        attach: Attach,
-    ) -> impl Future<Output = Result<AttachStream, Fault>> + Send;
-
-    /// Tells what happens to sessions, what was not written down yet first. The stream ends with the
-    /// workspace's processes.
-    fn watch_sessions(
-        &self,
-        id: &WorkspaceId,
-    ) -> impl Future<Output = Result<SessionNotices, Fault>> + Send;
 
     /// Connects to a port of a running workspace's own loopback.
     fn dial(

@@ -4,6 +4,7 @@
 use crate::command::Stopped;
 use crate::driver::Driver;
 use crate::engine::{Engine, now};
+use crate::runs::Credential;
 use crate::store::Store;
 use holm_core::plan::{Keeper, State};
 use holm_core::state::Birth;
@@ -230,6 +231,7 @@ pub struct SessionNotice {
     pub number: u64,
     pub session: String,
     pub name: Option<String>,
+    pub agent: Option<String>,
     pub what: Happened,
 }
 
@@ -258,20 +260,26 @@ pub struct SessionNotices {
 // === impl Engine ===
 
 impl<D: Driver, S: Store> Engine<D, S> {
-    /// Starts a session in a workspace, started first where that is allowed. Counts as use.
+    /// Starts a session in a workspace, started first where that is allowed. Counts as use. What it is
+    /// given of the user's has to be taken away when it ends.
     pub async fn start_session(
         &self,
         id: &WorkspaceId,
         new: NewSession,
-        stopped: Stopped,
-    ) -> Result<SessionStatus, Fault> {
+        (credentials, stopped): (Vec<Credential>, Stopped),
+    ) -> Result<(SessionStatus, Vec<String>), Fault> {
         self.inner.note_use(id, now());
         self.inner.awaken(id, stopped).await?;
+        let holder = new.id.clone();
+        let (places, notes) = self.bring_credentials(id, &holder, credentials).await?;
         let asked = self.inner.driver.session(id, Ask::Start(Box::new(new)));
-        match asked.await? {
-            Told::Started(status) => Ok(*status),
-            _ => Err(nonsense()),
-        }
+        let fault = match asked.await {
+            Ok(Told::Started(status)) => return Ok((*status, notes)),
+            Ok(_) => nonsense(),
+            Err(fault) => fault,
+        };
+        self.take_credentials_away(id, &holder, &places).await;
+        Err(fault)
     }
 
     /// The sessions of a workspace, the oldest first; of one that does not run, those that were.

@@ -287,6 +287,24 @@ impl Driver for FakeDriver {
         Err(Fault::new(Code::ExecFailed, "no such command", "none"))
     }
 
+    async fn session(&self, _: &WorkspaceId, _: Ask) -> Result<SessionTold, Fault> {
+        Ok(SessionTold::Sessions(Vec::new()))
+    }
+
+    async fn ended_sessions(&self, _: &WorkspaceId) -> Result<Vec<SessionStatus>, Fault> {
+        Ok(Vec::new())
+    }
+
+    async fn attach_session(&self, _: &WorkspaceId, _: Attach) -> Result<AttachStream, Fault> {
+        Err(Fault::new(Code::SessionNotFound, "none", "none"))
+    }
+
+    async fn watch_sessions(&self, _: &WorkspaceId) -> Result<SessionNotices, Fault> {
+        let (_, notices) = mpsc::channel(1);
+        let (written, _) = mpsc::channel(1);
+        Ok(SessionNotices { notices, written })
+    }
+
     async fn begin_run(
         &self,
         _: &WorkspaceId,
@@ -313,24 +331,6 @@ impl Driver for FakeDriver {
 
     async fn forget_run(&self, _: &WorkspaceId, _: &RunId) -> Result<(), Fault> {
         Ok(())
-    }
-
-    async fn session(&self, _: &WorkspaceId, _: Ask) -> Result<SessionTold, Fault> {
-        Ok(SessionTold::Sessions(Vec::new()))
-    }
-
-    async fn ended_sessions(&self, _: &WorkspaceId) -> Result<Vec<SessionStatus>, Fault> {
-        Ok(Vec::new())
-    }
-
-    async fn attach_session(&self, _: &WorkspaceId, _: Attach) -> Result<AttachStream, Fault> {
-        Err(Fault::new(Code::SessionNotFound, "none", "none"))
-    }
-
-    async fn watch_sessions(&self, _: &WorkspaceId) -> Result<SessionNotices, Fault> {
-        let (_, notices) = mpsc::channel(1);
-        let (written, _) = mpsc::channel(1);
-        Ok(SessionNotices { notices, written })
     }
 
     async fn dial(&self, _: &WorkspaceId, _: u16) -> io::Result<TcpStream> {

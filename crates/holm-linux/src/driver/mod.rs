@@ -236,6 +236,26 @@ impl Driver for LinuxDriver {
         exec::resume(&self.layout.workspace(id), resume).await
     }
 
+    async fn session(&self, id: &WorkspaceId, ask: Ask) -> Result<Told, Fault> {
+        sessions::ask(&self.layout.workspace(id), ask).await
+    }
+
+    async fn ended_sessions(&self, id: &WorkspaceId) -> Result<Vec<SessionStatus>, Fault> {
+        Ok(sessions::ended(&self.layout.workspace(id)))
+    }
+
+    async fn attach_session(
+        &self,
+        id: &WorkspaceId,
+        attach: Attach,
+    ) -> Result<AttachStream, Fault> {
+        sessions::attach(&self.layout.workspace(id), attach).await
+    }
+
+    async fn watch_sessions(&self, id: &WorkspaceId) -> Result<SessionNotices, Fault> {
+        sessions::watch(&self.layout.workspace(id)).await
+    }
+
     async fn begin_run(
         &self,
         id: &WorkspaceId,
@@ -268,26 +288,6 @@ impl Driver for LinuxDriver {
 
     async fn forget_run(&self, id: &WorkspaceId, run: &RunId) -> Result<(), Fault> {
         runs::forget(self.run_record(id, run)).await
-    }
-
-    async fn session(&self, id: &WorkspaceId, ask: Ask) -> Result<Told, Fault> {
-        sessions::ask(&self.layout.workspace(id), ask).await
-    }
-
-    async fn ended_sessions(&self, id: &WorkspaceId) -> Result<Vec<SessionStatus>, Fault> {
-        Ok(sessions::ended(&self.layout.workspace(id)))
-    }
-
-    async fn attach_session(
-        &self,
-        id: &WorkspaceId,
-        attach: Attach,
-    ) -> Result<AttachStream, Fault> {
-        sessions::attach(&self.layout.workspace(id), attach).await
-    }
-
-    async fn watch_sessions(&self, id: &WorkspaceId) -> Result<SessionNotices, Fault> {
-        sessions::watch(&self.layout.workspace(id)).await
     }
 
     async fn dial(&self, id: &WorkspaceId, port: u16) -> io::Result<TcpStream> {

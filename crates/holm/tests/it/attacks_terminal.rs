@@ -9,6 +9,7 @@ use std::path::PathBuf;
 /// What a hostile program prints: names, clipboards, questions that are answered by typing, character
 /// sets, modes and strings of all kinds.
 const HOSTILE: &[&str] = &[
+    "\u{1b}_Gi=1,a=q;AAAA\u{1b}\\\u{1b}^pm\u{1b}\\\u{1b}Xsos\u{1b}\\",
     "\u{1b}]0;pwned\u{7}",
     "\u{1b}]2;pwned\u{1b}\\",
     "\u{1b}kpwned\u{1b}\\",
@@ -21,7 +22,6 @@ const HOSTILE: &[&str] = &[
     "\u{1b}[18t\u{1b}[14t",
     "\u{1b}P$qm\u{1b}\\\u{1b}P+q544e\u{1b}\\",
     "\u{1b}Ptmux;\u{1b}\u{1b}]0;pwned\u{7}\u{1b}\\",
-    "\u{1b}_Gi=1,a=q;AAAA\u{1b}\\\u{1b}^pm\u{1b}\\\u{1b}Xsos\u{1b}\\",
     "\u{1b}[?1000h\u{1b}[?1003h\u{1b}[?1006h\u{1b}[?1004h\u{1b}[?2004h\u{1b}[?1h\u{1b}=",
     "\u{1b}[4h\u{1b}[20h\u{1b}[?5h\u{1b}[?6h\u{1b}[?7l\u{1b}[2;3r\u{1b}[?25l\u{1b}[5 q",
     "\u{1b}(0\u{e}\u{1b})0",

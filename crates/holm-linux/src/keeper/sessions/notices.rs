@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// The oldest go first.
 const MOST: usize = 512;
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// Between two calls of one session.
+/// The time in which a session may call only so often.
 const PAUSE: Duration = Duration::from_secs(5);
 
 #[derive(Default)]
@@ -32,9 +32,10 @@ struct State {
 }
 
 /// How often a session may call.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Pace {
-    last: Option<Instant>,
+    most: usize,
+    last: VecDeque<Instant>,
     left_out: u64,
 }
 
@@ -52,6 +53,7 @@ impl Notices {
             number: state.next,
             session: status.id.clone(),
             name: status.name.clone(),
+            agent: status.agent.clone(),
             what,
         };
         state.waiting.push_back(notice);
@@ -130,17 +132,24 @@ impl Notices {
 // === impl Pace ===
 
 impl Pace {
+    /// So often within a few seconds.
+    pub fn new(most: usize) -> Self {
+        Self {
+            most,
+            last: VecDeque::new(),
+            left_out: 0,
+        }
+    }
+
     /// Whether a call is told, and how many were not since the last that was.
     pub fn passes(&mut self) -> Option<u64> {
         let now = Instant::now();
-        if self
-            .last
-            .is_some_and(|last| now.duration_since(last) < PAUSE)
-        {
+        self.last.retain(|last| now.duration_since(*last) < PAUSE);
+        if self.last.len() >= self.most {
             self.left_out += 1;
             return None;
         }
-        self.last = Some(now);
+        self.last.push_back(now);
         Some(std::mem::take(&mut self.left_out))
     }
 }

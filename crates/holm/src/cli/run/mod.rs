@@ -155,7 +155,7 @@ fn read_message() -> Result<String, Fault> {
 
 /// Values of the variables that the settings give to the agent; of all agents where it is not said
 /// which, because the daemon picks.
-fn agent_env(agent: Option<&str>) -> Result<BTreeMap<String, String>, Fault> {
+pub fn agent_env(agent: Option<&str>) -> Result<BTreeMap<String, String>, Fault> {
     let settings = DaemonUser::current()?.settings()?;
     let is_meant = |name: &str| agent.is_none_or(|agent| agent == name);
     let agents = settings.agents.iter();

@@ -86,8 +86,8 @@ struct Attached {
     kept: VecDeque<u8>,
     sent: u64,
     writes: bool,
-    /// Until when a word of ours is on the screen.
-    noted: Option<Instant>,
+    /// A word of ours on the screen, and until when it is there.
+    noted: Option<(String, Instant)>,
 }
 
 pub fn run(context: &Context, arguments: AttachArgs) -> Outcome {
@@ -265,9 +265,9 @@ impl Attached {
         receiver: &mut AttachReceiver,
     ) -> Result<Ended, Fault> {
         loop {
-            let noted = self.noted;
+            let until = self.noted.as_ref().map(|(_, until)| *until);
             let note_is_over = async {
-                match noted {
+                match until {
                     Some(until) => tokio::time::sleep_until(until.into()).await,
                     None => std::future::pending().await,
                 }
@@ -315,7 +315,10 @@ impl Attached {
     ) -> Result<Option<Ended>, Fault> {
         let control = match event {
             AttachEvent::Output(bytes) => {
-                let is_drawn = self.screen.draw(&bytes).await;
+                let mut is_drawn = self.screen.draw(&bytes).await;
+                if let Some((text, _)) = &self.noted {
+                    is_drawn = is_drawn && self.screen.note(text).await;
+                }
                 return Ok((!is_drawn).then_some(Ended::Unwritten));
             }
             AttachEvent::Control(control) => control,
@@ -341,7 +344,7 @@ impl Attached {
                 let has_changed = writes != self.writes;
                 self.writes = writes;
                 if has_changed && writes {
-                    self.note("you write now").await;
+                    self.note(" you write now ").await;
                 } else if has_changed {
                     self.note_writer(writer.as_deref()).await;
                 }
@@ -368,7 +371,7 @@ impl Attached {
 
     async fn note(&mut self, text: &str) {
         self.screen.note(text).await;
-        self.noted = Some(Instant::now() + NOTE_STAYS);
+        self.noted = Some((text.to_owned(), Instant::now() + NOTE_STAYS));
     }
 
     fn keep(&mut self, keys: &[u8]) {

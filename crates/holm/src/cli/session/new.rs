@@ -1,7 +1,9 @@
 //! `holm session new`: a program in a terminal that goes on.
 
 use super::super::completions::labels;
+use super::super::ls::warn;
 use super::super::output::{GOOD, printable};
+use super::super::run::agent_env;
 use super::super::{Context, Outcome, connect, resolve, terminal};
 use super::attach::{self, How};
 use super::find;
@@ -9,6 +11,7 @@ use clap::Args;
 use holm_api::exec::Bytes;
 use holm_api::session::{NewSession, Session};
 use holm_core::session::Size;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::process::ExitCode;
@@ -79,6 +82,10 @@ pub fn run(context: &Context, arguments: NewArgs) -> Outcome {
         let command = arguments.command.into_iter();
         let new = NewSession {
             command: command.map(|word| Bytes::from(word.into_vec())).collect(),
+            agent_env: match &arguments.agent {
+                Some(agent) => agent_env(Some(agent))?,
+                None => BTreeMap::new(),
+            },
             agent: arguments.agent,
             name: arguments.name,
             parent,
@@ -90,6 +97,9 @@ pub fn run(context: &Context, arguments: NewArgs) -> Outcome {
             ..NewSession::default()
         };
         let session = client.new_session(&id, &new).await?;
+        for note in &session.notes {
+            warn(context, note);
+        }
         if attaches {
             let found = find::found(&session)?;
             return attach::attach(context, &client, &found, How::Write).await;

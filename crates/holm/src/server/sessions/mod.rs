@@ -7,6 +7,8 @@ mod watch;
 pub use watch::Watchers;
 
 use super::App;
+use super::agents::Given;
+use super::caller::Caller;
 use super::failure::workspace_id;
 use super::failure::{Answer, Body, Failure, Parameters, WorkspaceKey, bad_request, in_path};
 use axum::Json;
@@ -19,8 +21,8 @@ use holm_api::session::{
 };
 use holm_core::session::{SessionName, Size, not_found};
 use holm_core::{Code, Fault, SessionId, WorkspaceId, shell};
-use holm_engine::Stopped;
 use holm_engine::session::{self, Ask, SessionStatus, Told, WaitEnd};
+use holm_engine::{Credential, Stopped};
 use serde::Deserialize;
 use std::sync::Arc;
 use utoipa::IntoParams;
@@ -32,6 +34,17 @@ use utoipa_axum::routes;
 const LONGEST_PATTERN: usize = 4096;
 const MOST_TYPED: usize = 256 * 1024;
 const MOST_KEYS: usize = 256;
+
+/// What init says of a program that is not there.
+const NOT_FOUND: &str = "command not found";
+
+/// A session that may be started.
+struct Wanted {
+    session: session::NewSession,
+    credentials: Vec<Credential>,
+    notes: Vec<String>,
+    how_to_add: Option<String>,
+}
 
 /// The `{id}` and the `{session}` of a route. Takes ids only.
 pub struct SessionKey(pub WorkspaceId, pub SessionId);
@@ -97,16 +110,25 @@ async fn list(State(app): State<Arc<App>>, WorkspaceKey(id): WorkspaceKey) -> An
 async fn create(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
+    caller: Caller,
     Body(new): Body<NewSession>,
 ) -> Result<(StatusCode, Json<Session>), Failure> {
     let stopped = match new.no_start {
         true => Stopped::Refuse,
         false => Stopped::Start,
     };
-    let new = app.new_session(&id, new).await?;
-    let status = app.engine.start_session(&id, new, stopped).await?;
+    let wanted = app.new_session(&id, new, &caller).await?;
+    let how = (wanted.credentials, stopped);
+    let started = app.engine.start_session(&id, wanted.session, how).await;
+    let (status, notes) = started.map_err(|fault| match wanted.how_to_add {
+        // Its program is not there.
+        Some(hint) if fault.message.contains(NOT_FOUND) => Fault { hint, ..fault },
+        _ => fault,
+    })?;
     watch::begin(&app, &id);
-    Ok((StatusCode::CREATED, Json(told_session(&id, status))))
+    let mut session = told_session(&id, status);
+    session.notes = [wanted.notes, notes].concat();
+    Ok((StatusCode::CREATED, Json(session)))
 }
 
 /// How a session is, or how it ended.
@@ -295,7 +317,8 @@ impl App {
         &self,
         id: &WorkspaceId,
         new: NewSession,
-    ) -> Result<session::NewSession, Failure> {
+        caller: &Caller,
+    ) -> Result<Wanted, Failure> {
         if let Some(name) = &new.name {
             SessionName::parse(name)?;
         }
@@ -309,7 +332,33 @@ impl App {
             .collect();
         let cwd = new.cwd.map(Vec::from);
         checked(&argv, &env, cwd.as_deref())?;
-        if argv.is_empty() {
+        let mut wanted = Wanted {
+            session: session::NewSession::default(),
+            credentials: Vec::new(),
+            notes: Vec::new(),
+            how_to_add: None,
+        };
+        let mut agent = None;
+        if let Some(asked) = &new.agent {
+            if !argv.is_empty() {
+                return Err(bad_request("there is an `agent` and a `command`"));
+            }
+            let spec = self.engine.spec(id).await?;
+            let called = self.agent(&spec, Some(asked)).await?;
+            let given = match caller.is_guest() {
+                // Who is inside could take it from there.
+                true => Given::nothing(&called),
+                false => self.given(&called, &new.agent_env, &spec).await?,
+            };
+            wanted.how_to_add = Some(called.how_to_add());
+            wanted.credentials = given.credentials;
+            wanted.notes = given.notes;
+            let words = called.in_terminal.into_iter();
+            argv = words.map(String::into_bytes).collect();
+            // What the caller says itself comes last, and counts.
+            env = [given.env, env].concat();
+            agent = Some(called.name);
+        } else if argv.is_empty() {
             let label = match self.engine.named(id).await? {
                 Some((record, _)) => record.label.to_string(),
                 None => String::new(),
@@ -319,7 +368,7 @@ impl App {
             let prompt = prompt.map(|(name, value)| (name.as_bytes().to_vec(), value.into_bytes()));
             env = prompt.chain(env).collect();
         }
-        Ok(session::NewSession {
+        wanted.session = session::NewSession {
             id: SessionId::random().to_string(),
             argv,
             env,
@@ -328,8 +377,9 @@ impl App {
             cols: new.cols.unwrap_or(Size::DEFAULT.cols),
             name: new.name,
             parent: new.parent,
-            agent: new.agent,
-        })
+            agent,
+        };
+        Ok(wanted)
     }
 }
 
@@ -385,6 +435,7 @@ fn told_session(id: &WorkspaceId, status: SessionStatus) -> Session {
         }),
         writer: status.writer,
         viewers: status.viewers,
+        notes: Vec::new(),
     }
 }
 

@@ -70,6 +70,9 @@ impl App {
     }
 
     async fn note_session(&self, id: &WorkspaceId, notice: SessionNotice) {
+        if let (Happened::Exited { .. }, Some(agent)) = (&notice.what, &notice.agent) {
+            self.take_back(id, &notice.session, agent).await;
+        }
         let (kind, mut detail) = match notice.what {
             Happened::Started => ("session.started", json!({})),
             Happened::Exited { code, reason } => (
@@ -89,6 +92,19 @@ impl App {
         };
         detail["label"] = label;
         self.events.tell(id, kind, detail).await;
+    }
+
+    /// Takes away what an agent's session had of the user's. In a workspace that was stopped it is gone.
+    async fn take_back(&self, id: &WorkspaceId, session: &str, agent: &str) {
+        let Ok(spec) = self.engine.spec(id).await else {
+            return;
+        };
+        if let Ok(called) = self.agent(&spec, Some(agent)).await {
+            let engine = &self.engine;
+            engine
+                .take_credentials_away(id, session, &called.files)
+                .await;
+        }
     }
 }
 
