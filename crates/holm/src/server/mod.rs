@@ -56,6 +56,7 @@ mod workspaces;
 use crate::paths::Paths;
 use crate::runtime;
 use audit::Audit;
+use axum::Router;
 use browsers::Browsers;
 use door::Door;
 use events::Events;
@@ -145,17 +146,7 @@ async fn serve(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
     app.take_up_again().await?;
     app.resume_sessions().await?;
     app.tokens.load().await?;
-    let router = api::router(Arc::clone(&app));
-    let front = door.serve(&app, &router);
-    let callers = guests::serve(
-        Arc::clone(&app),
-        guests::bind(&app.layout())?,
-        router.clone(),
-    );
-    tokio::spawn(until_stopped(Arc::clone(&app), front));
-    tokio::spawn(until_stopped(Arc::clone(&app), callers));
-    tokio::spawn(until_stopped(Arc::clone(&app), app.tokens.clone().watch()));
-    tokio::spawn(until_stopped(Arc::clone(&app), app.audit.clone().watch()));
+    let router = open_doors(&app, door)?;
     let listener = PeerListener::bind(&socket)?;
     match std::fs::remove_file(app.paths.stopped()) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -208,6 +199,18 @@ async fn serve(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
     }
     tracing::info!("the daemon ends");
     Ok(())
+}
+
+/// Serves programs, browsers and guests from now on, until the daemon stops. The user's socket comes last.
+fn open_doors(app: &Arc<App>, door: Door) -> Result<Router, Fault> {
+    let router = api::router(Arc::clone(app));
+    let guests = guests::bind(&app.layout())?;
+    let guests = guests::serve(Arc::clone(app), guests, router.clone());
+    tokio::spawn(until_stopped(Arc::clone(app), door.serve(app, &router)));
+    tokio::spawn(until_stopped(Arc::clone(app), guests));
+    tokio::spawn(until_stopped(Arc::clone(app), app.tokens.clone().watch()));
+    tokio::spawn(until_stopped(Arc::clone(app), app.audit.clone().watch()));
+    Ok(router)
 }
 
 fn layout(paths: &Paths) -> Layout {
