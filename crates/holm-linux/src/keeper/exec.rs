@@ -121,3 +121,22 @@ pub(super) fn directory(registry: &Registry, asked: Option<Vec<u8>>) -> Vec<u8> 
     };
     path.as_os_str().as_bytes().to_vec()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attack_182_only_a_terminal_is_taken_for_one() {
+        let (pipe, _) = io::pipe().unwrap();
+        assert!(!is_terminal(&pipe.into()));
+        for (path, expect) in [
+            ("/dev/null", false),
+            ("/proc/self/exe", false),
+            ("/dev/ptmx", true),
+        ] {
+            let file = std::fs::File::open(path).unwrap();
+            assert_eq!(is_terminal(&file.into()), expect, "{path}");
+        }
+    }
+}

@@ -72,3 +72,66 @@ pub fn receive<T: for<'a> Deserialize<'a>>(
     stream.read_exact(&mut payload)?;
     Ok(Some((serde_json::from_slice(&payload)?, descriptors)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::FromInit;
+    use std::os::fd::AsFd;
+
+    /// What the keeper makes of these bytes from an init that is somebody else by now.
+    fn heard(bytes: &[u8]) -> io::Result<Option<(FromInit, Vec<OwnedFd>)>> {
+        let (keeper, mut init) = UnixStream::pair().unwrap();
+        init.write_all(bytes).unwrap();
+        drop(init);
+        receive(&keeper)
+    }
+
+    fn framed(text: &str) -> Vec<u8> {
+        [&(text.len() as u32).to_le_bytes(), text.as_bytes()].concat()
+    }
+
+    #[test]
+    fn attack_182_what_init_says_is_read_or_refused_and_never_believed() {
+        // Lengths that cannot be, ends in the middle, and words that nobody knows.
+        for bad in [
+            u32::MAX.to_le_bytes().to_vec(),
+            (MAX_MESSAGE as u32 + 1).to_le_bytes().to_vec(),
+            vec![1, 0],
+            [&[200, 0, 0, 0][..], b"\"empty\""].concat(),
+            framed(""),
+            framed("{}"),
+            framed("\"unknown\""),
+            framed("{\"spawned\":{\"sequence\":-1,\"pid\":1}}"),
+            framed("{\"exited\":{\"pid\":1,\"code\":999}}"),
+            framed(&"[".repeat(100_000)),
+            vec![0xff; 64],
+        ] {
+            assert!(heard(&bad).is_err(), "{:?}", &bad[..bad.len().min(40)]);
+        }
+        assert!(heard(b"").unwrap().is_none());
+        assert!(matches!(
+            heard(&framed("\"empty\"")).unwrap(),
+            Some((FromInit::Empty, _))
+        ));
+    }
+
+    #[test]
+    fn attack_182_no_more_descriptors_are_taken_than_a_message_has() {
+        let (keeper, init) = UnixStream::pair().unwrap();
+        let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+        let before = open();
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(64))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        let many = [init.as_fd(); 64];
+        ancillary.push(SendAncillaryMessage::ScmRights(&many));
+        let message = framed("\"empty\"");
+        let pieces = [IoSlice::new(&message)];
+        rustix::net::sendmsg(&init, &pieces, &mut ancillary, SendFlags::empty()).unwrap();
+        let (_, taken) = receive::<FromInit>(&keeper).unwrap().unwrap();
+        assert!(taken.len() <= MAX_DESCRIPTORS, "{}", taken.len());
+        drop(taken);
+        // Other tests open and close some, too.
+        assert!(open() < before + 32);
+    }
+}

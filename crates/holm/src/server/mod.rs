@@ -146,12 +146,8 @@ async fn serve(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
         version = env!("CARGO_PKG_VERSION"),
         "the daemon starts"
     );
-    let resumed = app.engine.resume_runs().await?;
-    if resumed > 0 {
-        tracing::info!(resumed, "runs are taken up again");
-    }
     app.routes.begin(unheard, app.events.clone()).await?;
-    app.resume_browsers().await?;
+    app.take_up_again().await?;
     app.resume_sessions().await?;
     app.tokens.load().await?;
     let router = open_doors(&app, door)?;
@@ -292,6 +288,13 @@ impl App {
             stop: watch::channel(false).0,
         };
         Ok((app, unheard))
+    }
+
+    /// What daemons before this one began and nobody ended.
+    async fn take_up_again(&self) -> Result<(), Fault> {
+        let runs = self.engine.resume_runs().await?;
+        tracing::info!(runs, "what is under way is taken up again");
+        self.resume_browsers().await
     }
 
     /// What the engine says about a workspace, with its ports as they are now.

@@ -17,6 +17,9 @@ fn what_nobody_uses_is_stopped_and_what_is_used_is_not() {
     let mut command = island.holm_command(&home, &["exec", "busy", "--", "sh", "-c", script]);
     let mut busy = Running::new(&mut command);
     busy.says("ready");
+    repository.up("seated");
+    let session = ["session", "new", "seated", "--", "sleep", "1000"];
+    let session = island.holm(&session).ok().out();
     repository.up("idle");
     // What was left in the background is not use: it lives until `stop`.
     island
@@ -31,6 +34,15 @@ fn what_nobody_uses_is_stopped_and_what_is_used_is_not() {
     let note = shown(&island, "idle")["notes"].to_string();
     assert!(note.contains("stop_after"), "{note}");
     assert_eq!(shown(&island, "busy")["state"], "running");
+    assert_eq!(
+        shown(&island, "seated")["state"],
+        "running",
+        "a live session is use"
+    );
+    island.holm(&["session", "kill", &session]).ok();
+    eventually("without it, it is stopped", || {
+        shown(&island, "seated")["state"] == "stopped"
+    });
     busy.write("\n");
     assert_eq!(busy.code(), Some(7), "its command was left alone");
     eventually("then it is stopped, too", || {

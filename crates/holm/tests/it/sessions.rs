@@ -277,6 +277,43 @@ fn children_end_with_their_parent_and_who_rings_is_heard() {
     assert!(session(&island, &rings)["attention"].is_object());
     island.holm(&["session", "send", "rings", "seen"]).ok();
     assert!(session(&island, &rings)["attention"].is_null());
+    // An agent of the settings, with what it is given for as long as it runs.
+    island.make_dir("holm/config");
+    let settings = "[agents.mine]\ncommand = [\"sh\", \"-c\", \"echo key-$MY_KEY-$(cat ~/.mine); sleep 1000\"]\n\
+                    env = [\"MY_KEY\"]\nfiles = [\"~/.mine\"]\n";
+    island.write("holm/config/config.toml", settings);
+    island.write("home/.mine", "file");
+    let arguments = ["session", "new", "x", "--agent", "mine"];
+    let mut command = island.holm_command(&island.home(), &arguments);
+    let agent = crate::support::Ran::new(command.env("MY_KEY", "value"))
+        .ok()
+        .out();
+    island
+        .holm(&[
+            "session",
+            "wait",
+            &agent,
+            "--for",
+            "^key-value-file$",
+            "--timeout",
+            "20s",
+        ])
+        .ok();
+    assert_eq!(session(&island, &agent)["agent"], "mine");
+    let stored = std::fs::read_to_string(island.data().join(format!(
+        "workspaces/{}/sessions.json",
+        session(&island, &agent)["workspace"].as_str().unwrap()
+    )));
+    assert!(
+        !stored.unwrap().contains("value"),
+        "values are not written down"
+    );
+    island.holm(&["session", "kill", &agent]).ok();
+    eventually("what it was given is gone", || {
+        island.sh("x", "test -e ~/.mine").code == Some(1)
+    });
+    let missing = island.holm(&["session", "new", "x", "--agent", "nobody", "--json"]);
+    assert_eq!(missing.error(3)["code"], "agent_not_found");
 }
 
 #[test]

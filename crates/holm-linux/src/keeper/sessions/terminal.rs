@@ -3,6 +3,8 @@
 //! The program is never held up by who looks at it: its output is read as it comes, and who is slow
 //! sees fewer pictures of it. One at a time writes, and the terminal has the size of theirs.
 
+mod ending;
+
 use super::super::registry::Registry;
 use super::notices::Pace;
 use super::shared::{Inner, Kept, MOST_INPUT, Shared};
@@ -30,10 +32,6 @@ const LITTLE: usize = 512;
 const COMES_BACK: Duration = Duration::from_secs(10);
 /// A terminal that nobody inside has open is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
-/// What the program wrote before its end is there after this, and is no more than that.
-const LAST_WORDS: Duration = Duration::from_millis(50);
-const MOST_LAST_WORDS: usize = 1024 * 1024;
-const FAREWELL: Duration = Duration::from_secs(2);
 /// Clients whose keys are remembered.
 const MOST_KEYS: usize = 64;
 /// Those who are attached at a time.
@@ -275,8 +273,6 @@ impl Terminal {
             viewer.say(word);
             viewer.is_welcome = true;
         }
-        self.undrawn = self.undrawn.max(1);
-        self.drawn_at = Instant::now() - FRAME;
     }
 
     /// Tells everybody who writes from now on; the terminal gets the size of theirs.
@@ -336,7 +332,6 @@ impl Terminal {
                     if self.writer == Some(number) {
                         self.resize(inner, size);
                     }
-                    self.undrawn = self.undrawn.max(1);
                 }
                 Said::Control(AttachControl::Take) => {
                     let may = self.viewer(number).map(|viewer| viewer.writing);
@@ -349,7 +344,6 @@ impl Terminal {
                     if let Some(viewer) = self.viewer(number) {
                         viewer.forget();
                     }
-                    self.undrawn = self.undrawn.max(1);
                 }
                 Said::Control(AttachControl::Detach) => {}
             }
@@ -488,9 +482,17 @@ impl Terminal {
         }
     }
 
-    /// Little is shown at once; of much, as many pictures as one can see.
+    /// Little is shown at once; of much, as many pictures as one can see. Who has something before
+    /// them is shown the rest when they are through with it.
     fn show(&mut self, inner: &mut Inner) {
         let is_due = self.undrawn <= LITTLE || self.drawn_at.elapsed() >= FRAME;
+        if self.undrawn > 0 && is_due {
+            self.undrawn = 0;
+            self.drawn_at = Instant::now();
+            for viewer in &mut self.viewers {
+                viewer.is_stale = true;
+            }
+        }
         let Inner {
             screen, history, ..
         } = inner;
@@ -498,18 +500,8 @@ impl Terminal {
             return;
         };
         for viewer in &mut self.viewers {
-            viewer.tell_text(history);
-            if is_due {
-                viewer.show(model, history);
-            }
-        }
-        if is_due {
-            // Who has something before them is shown the rest when they are through with it.
-            let waits = self.viewers.iter().any(Viewer::has_something_waiting);
-            if self.undrawn > 0 || !waits {
-                self.drawn_at = Instant::now();
-            }
-            self.undrawn = 0;
+            viewer.write();
+            viewer.show(model, history);
         }
     }
 
@@ -517,111 +509,6 @@ impl Terminal {
         if self.kill_at.is_some_and(|at| at <= Instant::now()) {
             self.registry.signal(self.pid, libc::SIGKILL);
             self.kill_at = Some(Instant::now() + GRACE);
-        }
-    }
-
-    /// The program has ended: its last words, then how it ended, to everybody.
-    fn end(mut self) {
-        let code = self.exit_code();
-        let shared = Arc::clone(&self.shared);
-        self.read_last_words();
-        let reason = self.reason();
-        let status = {
-            let mut inner = shared.inner();
-            for arriving in std::mem::take(&mut inner.arriving) {
-                self.welcome(&mut inner, arriving);
-            }
-            self.drawn_at = Instant::now() - FRAME;
-            for viewer in &mut self.viewers {
-                viewer.write();
-            }
-            self.show(&mut inner);
-            inner.status.exit_code = Some(code);
-            inner.status.ended_at = Some(now());
-            inner.status.reason.clone_from(&reason);
-            inner.status.pid = None;
-            inner.status.writer = None;
-            inner.status.viewers = 0;
-            inner.finish();
-            inner.status.clone()
-        };
-        let what = Happened::Exited {
-            code,
-            reason: reason.clone(),
-        };
-        self.sessions.notices.push(&status, what);
-        self.sessions.settle();
-        shared.tell();
-        for viewer in &mut self.viewers {
-            let reason = reason.clone();
-            viewer.say(Word::Ended { code, reason });
-        }
-        self.say_farewell();
-    }
-
-    fn exit_code(&mut self) -> u8 {
-        let mut code = [0];
-        match self.ends.exit.read(&mut code) {
-            Ok(1) => code[0],
-            _ => 255,
-        }
-    }
-
-    /// What the program wrote is on its way for a moment after its end; what it left in the
-    /// background may write for ever.
-    fn read_last_words(&mut self) {
-        let shared = Arc::clone(&self.shared);
-        let mut total = 0;
-        while total < MOST_LAST_WORDS {
-            let limit = Timespec {
-                tv_sec: 0,
-                tv_nsec: LAST_WORDS.subsec_nanos().into(),
-            };
-            let mut sources = [PollFd::new(&self.ends.master, PollFlags::IN)];
-            if !matches!(poll(&mut sources, Some(&limit)), Ok(1)) {
-                return;
-            }
-            match self.read_program(&mut shared.inner()) {
-                0 => return,
-                length => total += length,
-            }
-        }
-    }
-
-    /// Why it ended, when that was not its own doing.
-    fn reason(&self) -> Option<String> {
-        if self.kill_at.is_some() {
-            return Some("killed".to_owned());
-        }
-        match self.registry.why_ended() {
-            Some(why) => Some(format!("the workspace was stopped: {why}")),
-            None if self.registry.was_asked_to_stop() => {
-                Some("the workspace was stopped".to_owned())
-            }
-            None => None,
-        }
-    }
-
-    fn say_farewell(mut self) {
-        let until = Instant::now() + FAREWELL;
-        loop {
-            for viewer in &mut self.viewers {
-                viewer.write();
-            }
-            self.viewers.retain(Viewer::has_something_waiting);
-            let left = until.saturating_duration_since(Instant::now());
-            if self.viewers.is_empty() || left.is_zero() {
-                return;
-            }
-            let limit = Timespec {
-                tv_sec: left.as_secs() as i64,
-                tv_nsec: i64::from(left.subsec_nanos()),
-            };
-            let streams = self.viewers.iter();
-            let mut sources: Vec<_> = streams
-                .map(|viewer| PollFd::new(&viewer.stream, PollFlags::OUT))
-                .collect();
-            let _ = poll(&mut sources, Some(&limit));
         }
     }
 }

@@ -33,6 +33,8 @@ pub struct Viewer {
     pub size: Option<Size>,
     /// Of their keys, how many bytes came.
     pub received: u64,
+    /// There is something that they were not shown.
+    pub is_stale: bool,
     /// They were told that they are attached, which is the first that they hear.
     pub is_welcome: bool,
     pub is_gone: bool,
@@ -70,6 +72,7 @@ impl Viewer {
                 .size
                 .map(|(rows, cols)| Size { rows, cols }.bounded()),
             received,
+            is_stale: true,
             is_welcome: false,
             is_gone: false,
             is_detached: false,
@@ -125,16 +128,19 @@ impl Viewer {
     /// Everything is drawn anew next time.
     pub fn forget(&mut self) {
         self.seen = None;
+        self.is_stale = true;
     }
 
     /// Puts what is new in front of them, unless they have something before them already.
     pub fn show(&mut self, model: &mut Model, history: &History) {
         if self.text_from.is_some() {
+            self.is_stale = false;
             return self.tell_text(history);
         }
-        if !self.outgoing.is_empty() {
+        if !self.outgoing.is_empty() || !self.is_stale {
             return;
         }
+        self.is_stale = false;
         let modes = match self.writing {
             Writing::Never => Modes::Left,
             Writing::IfFree | Writing::Take => Modes::Asked,
@@ -149,7 +155,7 @@ impl Viewer {
     }
 
     /// Text is told without a gap, for as long as it is kept.
-    pub fn tell_text(&mut self, history: &History) {
+    fn tell_text(&mut self, history: &History) {
         let Some(from) = self.text_from else { return };
         if self.outgoing.len() >= MOST_TEXT || from >= history.cursor() {
             return;
@@ -173,9 +179,9 @@ impl Viewer {
         self.say(Word::Cursor(cursor));
     }
 
-    /// Whether there is text that they were not told.
+    /// Whether there is something that they were not shown or told.
     pub fn is_behind(&self, history: &History) -> bool {
-        self.text_from.is_some_and(|from| from < history.cursor())
+        self.is_stale || self.text_from.is_some_and(|from| from < history.cursor())
     }
 
     /// As much as they take.
