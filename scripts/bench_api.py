@@ -16,9 +16,9 @@ ITSELF = """server {{ listen unix:{place}/{name}; listen 127.0.0.1:{port};
     location = /one {{ default_type application/json; alias {root}/one; }} }}"""
 
 
-def request(path, token=""):
+def request(path, host="localhost", token=""):
     bearer = f"authorization: Bearer {token}\r\n" if token else ""
-    return f"GET {path} HTTP/1.1\r\nhost: localhost\r\n{bearer}\r\n".encode()
+    return f"GET {path} HTTP/1.1\r\nhost: {host}\r\n{bearer}\r\n".encode()
 
 
 def connected(where):
@@ -85,7 +85,7 @@ def measure(bench, repository, remove_all):
     home = bench.place / "home"
     ours = bench.place / "holm/run/daemon.sock"
     door = json.loads(bench.holm("daemon", "status", "--json"))["port"]
-    token = json.loads(bench.holm("token", "new", "bench", "--json"))["token"]
+    token = json.loads(bench.holm("token", "new", "--name", "bench", "--json"))["token"]
     first = json.loads(bench.holm("ls", "--json"))["workspaces"][0]["id"]
     routes = {"list": "/api/v1/workspaces", "one": f"/api/v1/workspaces/{first}"}
     for name, path in routes.items():
@@ -103,15 +103,15 @@ def measure(bench, repository, remove_all):
             (f"GET /workspaces, {count} of them", routes["list"], "/list", ""),
             ("GET /workspaces/{id}", routes["one"], "/one", "≤ 5 ms"),
         ]:
-            for way, place, shown, beside in [
-                ("socket", ours, "", home / NGINX),
-                ("front door", door, token, NGINX_DOOR),
+            for way, place, asked, beside in [
+                ("socket", ours, request(path), home / NGINX),
+                ("front door", door, request(path, f"localhost:{door}", token), NGINX_DOOR),
             ]:
-                p50, p99 = latency(place, request(path, shown), times)
+                p50, p99 = latency(place, asked, times)
                 their50, their99 = latency(beside, request(there), times)
                 bench.row(f"API, {way}: {words} (p50, p99)", f"{p50 / 1e3:.2f}, {p99 / 1e3:.2f} ms", budget,
                           f"nginx, the same bytes: {their50 / 1e3:.2f}, {their99 / 1e3:.2f} ms")
-                each = rate(place, request(path, shown), seconds)
+                each = rate(place, asked, seconds)
                 theirs = rate(beside, request(there), seconds)
                 bench.row(f"API, {way}: {words}, 16 connections", f"{each:,.0f} per second", "",
                           f"nginx {theirs:,.0f}")

@@ -46,7 +46,7 @@ impl Reader {
     }
 
     /// The next piece; `None`: there is no more at the moment.
-    pub fn next(&mut self) -> io::Result<Option<Piece>> {
+    pub fn piece(&mut self) -> io::Result<Option<Piece>> {
         loop {
             if self.open.is_none() && !self.find()? {
                 return Ok(None);
@@ -172,7 +172,7 @@ mod tests {
     };
 
     fn all(reader: &mut Reader) -> Vec<(String, u64)> {
-        let pieces = std::iter::from_fn(|| reader.next().unwrap());
+        let pieces = std::iter::from_fn(|| reader.piece().unwrap());
         let shown = pieces.map(|piece| match piece {
             Piece::Output { cursor, bytes, .. } => (String::from_utf8(bytes).unwrap(), cursor),
             Piece::Missed { bytes, cursor } => (format!("-{bytes}"), cursor),
@@ -237,6 +237,6 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(segment(directory.path(), 0), [0xff; 64]).unwrap();
         let mut reader = Reader::new(directory.path().to_owned(), 0);
-        assert!(reader.next().is_err());
+        assert!(reader.piece().is_err());
     }
 }

@@ -73,6 +73,14 @@ impl Caller {
         matches!(self, Caller::Person { uid } if *uid == own)
     }
 
+    /// The longest message on a WebSocket. Guests have many connections, and all are the daemon's memory.
+    pub fn largest_message(&self) -> usize {
+        match self.is_guest() {
+            true => 1 << 20,
+            false => 16 << 20,
+        }
+    }
+
     /// As the audit record has it.
     pub fn actor(&self) -> String {
         match self {

@@ -64,12 +64,7 @@ impl App {
             self.require_commit(commit, project, "holm up").await?;
         }
         let found = look_for_programs(create, &judged, &root, &home).await?;
-        for left_out in &found.left_out {
-            if judged.user.toolchain_paths.contains(&left_out.path) {
-                let path = left_out.path.display();
-                notes.push(format!("[toolchains] path {path} is not shown inside"));
-            }
-        }
+        notes.extend(not_shown(&found, &judged));
         let surroundings = Surroundings {
             root: &root,
             home: &home,
@@ -164,6 +159,20 @@ impl App {
         };
         Ok((Brought { include_tar, dirty }, received))
     }
+}
+
+/// What the user's settings name and workspaces do not see.
+fn not_shown(found: &Visible, judged: &Judged) -> Vec<String> {
+    let asked = &judged.user.toolchain_paths;
+    let left_out = found.left_out.iter().map(|left_out| &left_out.path);
+    let note = |path: &PathBuf| {
+        let path = path.display();
+        format!("[toolchains] path {path} is not shown inside")
+    };
+    left_out
+        .filter(|path| asked.contains(path))
+        .map(note)
+        .collect()
 }
 
 fn root(create: &CreateWorkspace, judged: &Judged) -> Result<PathBuf, Failure> {

@@ -66,6 +66,7 @@ async fn exec(
     if !key.as_deref().is_none_or(is_key) {
         return Err(bad_request("`key` is not 16 to 64 letters and digits"));
     }
+    let upgrade = upgrade.max_message_size(caller.largest_message());
     Ok(upgrade.on_upgrade(move |socket| async move {
         let (mut sink, stream) = socket.split();
         if let Err(fault) = converse(&app, &id, key, &mut sink, stream).await {

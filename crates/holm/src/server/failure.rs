@@ -209,6 +209,7 @@ pub fn no_such_route(method: &Method, uri: &Uri) -> Failure {
     ))
 }
 
+/// The one parameter of a path, as text.
 async fn id_text<S: Send + Sync>(parts: &mut Parts, state: &S) -> Result<String, Failure> {
     let path = Path::from_request_parts(parts, state).await;
     let Path(text) = path.map_err(|error: PathRejection| bad_request(&error.body_text()))?;

@@ -56,6 +56,7 @@ mod workspaces;
 use crate::paths::Paths;
 use crate::runtime;
 use audit::Audit;
+use axum::Router;
 use browsers::Browsers;
 use door::Door;
 use events::Events;
@@ -141,25 +142,11 @@ async fn serve(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
         version = env!("CARGO_PKG_VERSION"),
         "the daemon starts"
     );
-    let resumed = app.engine.resume_runs().await?;
-    if resumed > 0 {
-        tracing::info!(resumed, "runs are taken up again");
-    }
     app.routes.begin(unheard, app.events.clone()).await?;
-    app.resume_browsers().await?;
+    app.take_up_again().await?;
     app.resume_sessions().await?;
     app.tokens.load().await?;
-    let router = api::router(Arc::clone(&app));
-    let front = door.serve(&app, &router);
-    let callers = guests::serve(
-        Arc::clone(&app),
-        guests::bind(&app.layout())?,
-        router.clone(),
-    );
-    tokio::spawn(until_stopped(Arc::clone(&app), front));
-    tokio::spawn(until_stopped(Arc::clone(&app), callers));
-    tokio::spawn(until_stopped(Arc::clone(&app), app.tokens.clone().watch()));
-    tokio::spawn(until_stopped(Arc::clone(&app), app.audit.clone().watch()));
+    let router = open_doors(&app, door)?;
     let listener = PeerListener::bind(&socket)?;
     match std::fs::remove_file(app.paths.stopped()) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -212,6 +199,18 @@ async fn serve(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
     }
     tracing::info!("the daemon ends");
     Ok(())
+}
+
+/// Serves programs, browsers and guests from now on, until the daemon stops. The user's socket comes last.
+fn open_doors(app: &Arc<App>, door: Door) -> Result<Router, Fault> {
+    let router = api::router(Arc::clone(app));
+    let guests = guests::bind(&app.layout())?;
+    let guests = guests::serve(Arc::clone(app), guests, router.clone());
+    tokio::spawn(until_stopped(Arc::clone(app), door.serve(app, &router)));
+    tokio::spawn(until_stopped(Arc::clone(app), guests));
+    tokio::spawn(until_stopped(Arc::clone(app), app.tokens.clone().watch()));
+    tokio::spawn(until_stopped(Arc::clone(app), app.audit.clone().watch()));
+    Ok(router)
 }
 
 fn layout(paths: &Paths) -> Layout {
@@ -283,6 +282,13 @@ impl App {
             stop: watch::channel(false).0,
         };
         Ok((app, unheard))
+    }
+
+    /// What daemons before this one began and nobody ended.
+    async fn take_up_again(&self) -> Result<(), Fault> {
+        let runs = self.engine.resume_runs().await?;
+        tracing::info!(runs, "what is under way is taken up again");
+        self.resume_browsers().await
     }
 
     /// What the engine says about a workspace, with its ports as they are now.

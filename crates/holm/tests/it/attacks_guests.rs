@@ -126,7 +126,10 @@ fn attack_112_and_124_a_workspace_knows_itself_only() {
             let is_about = route.path.starts_with("/workspaces/{id}");
             let expect = match route.access {
                 _ if is_about => other.status == 404,
-                Access::User => other.status == 404 && other.code() == "not_found",
+                // Of an answer instead of a WebSocket only the head is read.
+                Access::User => {
+                    other.status == 404 && (other.body.is_empty() || other.code() == "not_found")
+                }
                 Access::Policy | Access::Person => other.status == 403,
                 Access::Filtered | Access::Anyone | Access::Own => other.status == 200,
             };
@@ -196,13 +199,12 @@ fn attack_112_and_124_a_workspace_knows_itself_only() {
     let path = format!("/api/v1/workspaces/{a}/snapshots");
     let take = |name: &str| request("POST", &path, &[JSON], &format!(r#"{{"name":"{name}"}}"#));
     let told = &ask_inside(&island, "a", &[take("one")])[0];
-    let body = String::from_utf8_lossy(&told.body);
-    assert!(told.status >= 400 && !body.contains(&place), "{told:?}");
     let own = door.ask("POST", &path, r#"{"name":"two"}"#);
-    assert!(
-        String::from_utf8_lossy(&own.body).contains(&place),
-        "{own:?}"
-    );
+    assert_eq!((told.status, told.code()), (own.status, own.code()));
+    let [told, own] = [told, &own].map(|reply| String::from_utf8_lossy(&reply.body).into_owned());
+    assert!(own.contains("cannot take a snapshot"), "{own}");
+    assert!(told.contains("outside of this workspace"), "{told}");
+    assert!(!told.contains("snapshot"), "{told}");
 }
 
 #[test]

@@ -148,7 +148,7 @@ fn lists_come_in_pages_and_are_filtered() {
         assert_eq!(status, 200, "{query}");
         ids(&answer)
     };
-    assert_eq!(filtered("project=site"), [site.clone()]);
+    assert_eq!(filtered("project=site"), [site.as_str()]);
     let project_id = &everything["workspaces"][0]["project_id"].as_str().unwrap();
     assert_eq!(
         filtered(&format!("project={project_id}")),
@@ -156,7 +156,7 @@ fn lists_come_in_pages_and_are_filtered() {
     );
     assert_eq!(filtered("label=one&state=running"), [&*all[0], &*site]);
     assert_eq!(filtered("state=stopped"), [""; 0]);
-    assert_eq!(filtered("trash=true&project=shop"), [all[1].clone()]);
+    assert_eq!(filtered("trash=true&project=shop"), [all[1].as_str()]);
     assert_eq!(filtered("trash=true&state=running"), [""; 0]);
     for wrong in ["limit=0", "limit=1001", "limit=x", "state=asleep", "sort=x"] {
         let (status, _) = get(&island, &format!("/api/v1/workspaces?{wrong}"));
@@ -230,6 +230,19 @@ fn a_request_with_a_key_is_carried_out_once() {
     assert_eq!(status, 400);
     let good = wish(&repository, Some("good"));
     assert_eq!(made("k-4", &good)["workspace"]["label"], "good");
+
+    // After a day a key is forgotten, and free for another request.
+    let age = "import sqlite3, sys
+store = sqlite3.connect(sys.argv[1])
+store.execute(\"update request_keys set noted_at = '2026-01-01T00:00:00.000Z' where key = 'k-4'\")
+store.commit()";
+    let database = island.data().join("holm.db");
+    let arguments = ["-c", age, database.to_str().unwrap()];
+    island
+        .run(&island.home(), "/usr/bin/python3", &arguments)
+        .ok();
+    let other = wish(&repository, Some("other"));
+    assert_eq!(made("k-4", &other)["workspace"]["label"], "other");
 
     // The next daemon knows it.
     island.kill_daemon();

@@ -160,7 +160,7 @@ impl Telling {
         let (reader, pieces) = try_blocking(move || {
             let mut pieces = Vec::new();
             while pieces.len() < BATCH {
-                match reader.next() {
+                match reader.piece() {
                     Ok(Some(piece)) => pieces.push(piece),
                     Ok(None) => break,
                     Err(error) => return Err(unreadable(&error)),
