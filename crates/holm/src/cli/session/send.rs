@@ -54,7 +54,8 @@ pub fn run(context: &Context, arguments: SendArgs) -> Outcome {
         Some(text) => Some(text.into_vec()),
         None if arguments.keys.is_empty() && !std::io::stdin().is_terminal() => Some(piped()?),
         None => None,
-    };
+    }
+    .filter(|text| !text.is_empty());
     if text.is_none() && arguments.keys.is_empty() && !arguments.enter {
         return Err(Fault::new(
             Code::Usage,
