@@ -99,7 +99,8 @@ fn agents_read_what_is_true_now() {
         "mv /run/holm/AGENTS.md /tmp/x",
         "touch /run/holm/x",
     ] {
-        let refused = island.sh("mended", attempt).exits(1);
+        let refused = island.sh("mended", attempt);
+        assert_ne!(refused.code, Some(0), "{attempt}");
         assert!(
             refused.stderr.contains("Read-only"),
             "{attempt}: {refused:?}"
