@@ -130,6 +130,8 @@ fn without_a_daemon(island: &Island, mut inside: std::process::Command) {
         std::fs::read_to_string(tmp.join("code")).unwrap().trim(),
         "5"
     );
+    // So that what runs is ended with the island.
+    island.holm(&["daemon", "start"]).ok();
 }
 
 #[test]
