@@ -96,8 +96,8 @@ fn plain(value: &Value) -> String {
         Value::Object(fields) => {
             let name = fields.get("name").or_else(|| fields.get("kind"));
             let known = ["state", "url", "path", "port"].iter();
-            let known = known.filter_map(|key| fields.get(*key));
-            let more = known.filter(|value| !value.is_null()).next();
+            let mut known = known.filter_map(|key| fields.get(*key));
+            let more = known.find(|value| !value.is_null());
             match (name, more) {
                 (Some(name), Some(more)) => format!("{} {}", plain(name), plain(more)),
                 _ => printable(&value.to_string()),

@@ -121,11 +121,14 @@ fn every_file_says_what_it_is() {
     );
 }
 
-/// `routes!` takes a route only with its description, `.route(` would take it without.
+/// `routes!` takes a route only with its description, `.route(` would take it without. MCP is described by
+/// its own specification.
 #[test]
 fn every_route_is_in_the_document_of_the_api() {
     let found = sources().into_iter().filter(|(name, text)| {
-        name.starts_with("crates/holm/src/server/") && text.contains(".route(")
+        name.starts_with("crates/holm/src/server/")
+            && name != "crates/holm/src/server/mcp.rs"
+            && text.contains(".route(")
     });
     let found = found.map(|(name, _)| name);
     none(
