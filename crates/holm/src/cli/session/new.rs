@@ -94,7 +94,6 @@ pub fn run(context: &Context, arguments: NewArgs) -> Outcome {
             rows: size.map(|size| size.rows),
             cols: size.map(|size| size.cols),
             no_start: arguments.no_start,
-            ..NewSession::default()
         };
         let session = client.new_session(&id, &new).await?;
         for note in &session.notes {
