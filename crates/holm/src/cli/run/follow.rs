@@ -73,7 +73,7 @@ impl Following {
     }
 
     /// Shows what it says, and returns the exit code.
-    pub async fn to_the_end(&mut self, run: Run) -> Result<u8, Fault> {
+    pub async fn watch(&mut self, run: Run) -> Result<u8, Fault> {
         let id = run_id(&run)?;
         let writer = Writer::start();
         if self.output.is_json() {

@@ -89,7 +89,7 @@ pub fn run(context: &Context, arguments: RunArgs) -> Outcome {
             context.output.result(&run, || run.id.clone());
             return Ok(0);
         }
-        following.to_the_end(run).await
+        following.watch(run).await
     })?;
     Ok(ExitCode::from(code))
 }

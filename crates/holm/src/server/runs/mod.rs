@@ -309,7 +309,9 @@ fn check_words(new: &NewRun) -> Result<(), Failure> {
     }
 }
 
-fn variables(create: &CreateRun) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Failure> {
+type Variable = (Vec<u8>, Vec<u8>);
+
+fn variables(create: &CreateRun) -> Result<Vec<Variable>, Failure> {
     let is_name = |name: &str| !name.is_empty() && !name.contains('=');
     if !create.env.keys().all(|name| is_name(name)) {
         return Err(bad_request("a variable has no name, or one with `=`"));
