@@ -127,7 +127,8 @@ impl App {
             while let Some(output) = archive.output.recv().await {
                 match output {
                     ExecOutput::Stdout(bytes) => {
-                        if pieces.send(Piece::Bytes(bytes.to_vec())).await.is_err() {
+                        let sent = pieces.send(Piece::Bytes(bytes.to_vec())).await;
+                        if sent.is_err() {
                             return Ok(());
                         }
                     }
