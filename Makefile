@@ -1,6 +1,8 @@
 # `make demo` and `make test` do all the set-up they need on a fresh Debian machine with Rust.
 
 CARGO ?= cargo
+# Tests wait for other processes much of the time.
+THREADS ?= $(shell echo $$(( $$(nproc) * 3 / 2 )))
 
 .PHONY: help demo build test check lint unit soak bench vm
 
@@ -27,7 +29,7 @@ lint: ## format, warnings, dependencies
 
 unit: ## every test, in a network of its own
 	$(CARGO) nextest run --workspace --locked --no-run
-	@scripts/in-own-network $(CARGO) nextest run --workspace --locked --offline
+	@scripts/in-own-network $(CARGO) nextest run --workspace --locked --offline --test-threads $(THREADS)
 	$(CARGO) test --doc -p holm-core --locked --offline
 
 soak: ## ten thousand creations and removals, and many random runs; takes an hour or two
