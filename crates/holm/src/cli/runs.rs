@@ -10,6 +10,7 @@ use bytes::Bytes;
 use clap::{Args, Subcommand};
 use holm_api::client::{Client, RunQuery};
 use holm_api::run::{Run, RunEvent};
+use holm_api::workspace::NameList;
 use holm_core::{Code, Fault, RunId, WorkspaceId};
 use std::process::ExitCode;
 
@@ -85,15 +86,16 @@ fn ls(context: &Context, arguments: ListArgs) -> Outcome {
         limit: Some(arguments.limit),
         before: arguments.after,
     };
-    let list = connect::block_on(async {
+    let (list, names) = connect::block_on(async {
         let client = connect::started().await?;
-        match &arguments.workspace {
+        let list = match &arguments.workspace {
             Some(typed) => {
                 let id = resolve::one(&client, typed).await?;
-                client.runs(&id, &query).await
+                client.runs(&id, &query).await?
             }
-            None => client.all_runs(&query).await,
-        }
+            None => client.all_runs(&query).await?,
+        };
+        Ok((list, client.names().await?))
     })?;
     if list.runs.is_empty() && !context.output.is_json() {
         context.output.remark("No runs. `holm run` begins one.");
@@ -112,7 +114,7 @@ fn ls(context: &Context, arguments: ListArgs) -> Outcome {
         for run in &list.runs {
             table.row([
                 run.id.clone(),
-                run.workspace.clone(),
+                label(&names, &run.workspace),
                 report::word(run.state).to_owned(),
                 run.created_at.clone(),
                 report::duration(run).unwrap_or_default(),
@@ -125,6 +127,13 @@ fn ls(context: &Context, arguments: ListArgs) -> Outcome {
         table.render().trim_end().to_owned()
     });
     Ok(ExitCode::SUCCESS)
+}
+
+/// The label of a workspace; of one that is in the trash, its id.
+fn label(names: &NameList, id: &str) -> String {
+    let mut found = names.names.iter();
+    let found = found.find(|name| name.id == id);
+    found.map_or_else(|| id.to_owned(), |name| printable(&name.label))
 }
 
 #[derive(Clone, Copy)]

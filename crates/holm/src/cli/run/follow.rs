@@ -13,6 +13,7 @@ use holm_api::run::{CreateRun, Run, RunEvent, RunPiece};
 use holm_core::{Code, Fault, RunId, WorkspaceId};
 use rustix::io::Errno;
 use serde_json::json;
+use std::io::IsTerminal;
 use std::time::Instant;
 
 /// As shells say it of what was interrupted.
@@ -25,6 +26,14 @@ pub struct Following {
     signals: Signals,
     /// What was heard of the output.
     cursor: u64,
+    line: Line,
+}
+
+/// Where the output that was shown ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Line {
+    Begins,
+    GoesOn,
 }
 
 /// How watching goes on.
@@ -44,6 +53,7 @@ impl Following {
             client,
             signals: Signals::listen(Attachment::Pipes)?,
             cursor: 0,
+            line: Line::Begins,
         })
     }
 
@@ -177,7 +187,13 @@ impl Following {
                     let told = line(&json!({ "time": time, stream: data }));
                     return writer.write(Stream::Stdout, told).await;
                 }
-                writer.write(target, Bytes::from(Vec::from(data))).await
+                let bytes = Vec::from(data);
+                self.line = match bytes.last() {
+                    Some(b'\n') => Line::Begins,
+                    Some(_) => Line::GoesOn,
+                    None => self.line,
+                };
+                writer.write(target, Bytes::from(bytes)).await
             }
             RunEvent::Truncated { bytes, cursor } => {
                 self.cursor = cursor;
@@ -205,7 +221,13 @@ impl Following {
             Err(Errno::PIPE) => return Ok(BROKEN_PIPE_EXIT),
             Err(error) => return Err(unwritable(error)),
         }
-        self.output.remark(&report::summary(&run));
+        let summary = report::summary(&run);
+        // On a terminal both are seen together.
+        let is_behind_text = self.line == Line::GoesOn && std::io::stdout().is_terminal();
+        match is_behind_text {
+            true => self.output.remark(&format!("\n{summary}")),
+            false => self.output.remark(&summary),
+        }
         Ok(code)
     }
 }
