@@ -1,5 +1,5 @@
 """From a key to its echo: through `holm session attach` on a terminal, through the API's WebSocket, and through
-tmux and ssh to localhost, all with `cat` in a raw terminal at the other end."""
+tmux and ssh to localhost, all with `cat` at the other end, but for ssh in a raw terminal."""
 
 import base64
 import json
@@ -7,6 +7,7 @@ import os
 import pathlib
 import pty
 import select
+import shlex
 import socket
 import struct
 import subprocess
@@ -124,12 +125,15 @@ def ssh_server(bench, place):
     server = subprocess.Popen(
         [*bench.become, "/usr/sbin/sshd", "-D", "-f", "/dev/null", "-h", str(place / "host"), "-p", str(port),
          "-o", "ListenAddress=127.0.0.1", "-o", f"AuthorizedKeysFile={place}/authorized", "-o", "StrictModes=no",
-         "-o", "UsePAM=no", "-o", f"PidFile={place}/pid"],
+         "-o", f"PidFile={place}/pid"],
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )
-    command = ["ssh", "-tt", "-F", "/dev/null", "-p", str(port), "-i", str(place / "user"), "-o",
-               "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR", "127.0.0.1",
-               "stty raw -echo; printf ready; exec cat"]
+    # A server that is not root's gives no terminal, so the far side is `cat` on a pipe: less than a session does.
+    ssh = shlex.join([
+        "ssh", "-T", "-F", "/dev/null", "-p", str(port), "-i", str(place / "user"), "-o", "StrictHostKeyChecking=no",
+        "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR", "127.0.0.1", "printf ready; exec cat",
+    ])
+    command = ["sh", "-c", f"stty raw -echo; exec {ssh}"]
     return server, command
 
 
