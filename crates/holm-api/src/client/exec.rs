@@ -1,19 +1,13 @@
 //! The client's end of `GET /workspaces/{id}/exec`.
 
 use super::Client;
-use super::transport::{Transport, fault_of, not_json, went_away};
+use super::transport::not_json;
+use super::websocket::{self, Incoming, Outgoing};
+use crate::ErrorBody;
 use crate::exec::{CONTROL, Heard, STDERR, STDIN, STDOUT, Start, ToClient, ToServer};
-use crate::{ErrorBody, PREFIX};
-use bytes::{Bytes, BytesMut};
-use futures_util::stream::{SplitSink, SplitStream};
-use futures_util::{SinkExt, StreamExt};
+use bytes::Bytes;
+use futures_util::StreamExt;
 use holm_core::{Code, Fault, WorkspaceId};
-use tokio::net::UnixStream;
-use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
-use tokio_tungstenite::tungstenite::{self, Message};
-use tokio_tungstenite::{WebSocketStream, client_async_with_config};
-
-pub(super) type Socket = WebSocketStream<UnixStream>;
 
 /// A command that was asked for. Split it to feed and to read it at the same time.
 #[derive(Debug)]
@@ -24,11 +18,11 @@ pub struct ExecSocket {
 
 /// Feeds the command. Dropping both halves hangs up.
 #[derive(Debug)]
-pub struct ExecSender(SplitSink<Socket, Message>);
+pub struct ExecSender(Outgoing);
 
 /// Hears from the command.
 #[derive(Debug)]
-pub struct ExecReceiver(SplitStream<Socket>);
+pub struct ExecReceiver(Incoming);
 
 /// What is heard. `Exit` is the last; a failure is an `Err`.
 #[derive(Clone, Debug, PartialEq)]
@@ -83,7 +77,7 @@ impl Client {
     }
 
     async fn converse(&self, route: &str, first: &ToServer) -> Result<ExecSocket, Fault> {
-        let socket = open(&self.transport, route).await?;
+        let socket = websocket::open(&self.transport, route).await?;
         let (sink, stream) = socket.split();
         let mut sender = ExecSender(sink);
         sender.control(first).await?;
@@ -99,7 +93,7 @@ impl Client {
 impl ExecSender {
     /// Sends bytes of stdin. The caller keeps to the window.
     pub async fn stdin(&mut self, bytes: &[u8]) -> Result<(), Fault> {
-        self.send(STDIN, bytes).await
+        websocket::say(&mut self.0, STDIN, bytes).await
     }
 
     pub async fn stdin_eof(&mut self) -> Result<(), Fault> {
@@ -122,15 +116,7 @@ impl ExecSender {
 
     async fn control(&mut self, message: &ToServer) -> Result<(), Fault> {
         let json = serde_json::to_vec(message).map_err(not_json)?;
-        self.send(CONTROL, &json).await
-    }
-
-    async fn send(&mut self, channel: u8, payload: &[u8]) -> Result<(), Fault> {
-        let mut message = BytesMut::with_capacity(payload.len() + 1);
-        message.extend_from_slice(&[channel]);
-        message.extend_from_slice(payload);
-        let sent = self.0.send(Message::Binary(message.freeze())).await;
-        sent.map_err(|error| went_away(&error))
+        websocket::say(&mut self.0, CONTROL, &json).await
     }
 }
 
@@ -139,16 +125,9 @@ impl ExecSender {
 impl ExecReceiver {
     pub async fn next(&mut self) -> Result<ExecEvent, Fault> {
         loop {
-            let mut message = match self.0.next().await {
-                Some(Ok(Message::Binary(message))) => message,
-                Some(Ok(Message::Close(_))) | None => return Err(cut_off()),
-                Some(Ok(_)) => continue,
-                Some(Err(error)) => return Err(went_away(&error)),
+            let Some((channel, message)) = websocket::hear(&mut self.0).await? else {
+                return Err(cut_off());
             };
-            if message.is_empty() {
-                continue;
-            }
-            let channel = message.split_to(1)[0];
             match channel {
                 STDOUT => return Ok(ExecEvent::Stdout(message)),
                 STDERR => return Ok(ExecEvent::Stderr(message)),
@@ -168,23 +147,6 @@ fn controlled(payload: &[u8]) -> Result<ExecEvent, Fault> {
         ToClient::StdinTaken(bytes) => Ok(ExecEvent::StdinTaken(bytes)),
         ToClient::Exit { code } => Ok(ExecEvent::Exit(code)),
         ToClient::Error(error) => Err(ErrorBody { error }.into()),
-    }
-}
-
-/// Opens a WebSocket on `route`, on a connection of its own.
-pub(super) async fn open(transport: &Transport, route: &str) -> Result<Socket, Fault> {
-    let stream = transport.stream().await?;
-    let address = format!("ws://holm.localhost{PREFIX}{route}");
-    let config = WebSocketConfig::default()
-        .max_message_size(Some(16 << 20))
-        .max_frame_size(Some(16 << 20));
-    match client_async_with_config(address, stream, Some(config)).await {
-        Ok((socket, _)) => Ok(socket),
-        Err(tungstenite::Error::Http(response)) => {
-            let body = response.body().as_deref().unwrap_or_default();
-            Err(fault_of(response.status().as_u16(), body))
-        }
-        Err(error) => Err(went_away(&error)),
     }
 }
 

@@ -19,6 +19,7 @@ mod service;
 mod session;
 mod socket;
 mod transport;
+mod websocket;
 mod work;
 
 pub use create::CreateStream;

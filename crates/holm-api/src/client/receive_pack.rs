@@ -1,7 +1,7 @@
 //! The client's end of `GET /projects/{id}/receive-pack`: what `git push` says and hears.
 
-use super::exec::{Socket, open};
 use super::transport::went_away;
+use super::websocket::{Socket, open};
 use super::{Client, Fault};
 use crate::ErrorBody;
 use crate::project::PACK_EOF;

@@ -1,8 +1,8 @@
 //! Runs: begun once by their key, listed, cancelled, and followed from a cursor.
 
 use super::Client;
-use super::exec::{Socket, open};
 use super::transport::{full, not_json, went_away, whole};
+use super::websocket::{Socket, open};
 use crate::ErrorBody;
 use crate::run::{CreateRun, Run, RunEvent, RunList};
 use bytes::Bytes;

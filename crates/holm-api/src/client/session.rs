@@ -1,20 +1,18 @@
 //! Sessions: asked once, or attached to.
 
 use super::Client;
-use super::exec::{Socket, open};
-use super::transport::{not_json, went_away};
+use super::transport::not_json;
+use super::websocket::{self, Incoming, Outgoing};
 use crate::ErrorBody;
 use crate::session::{
     Attach, AttachToClient, AttachToServer, CONTROL, INPUT, LONGEST_WAIT_MS, NewSession, OUTPUT,
     ReadText, SendInput, Sent, Session, SessionList, Wait, Waited,
 };
-use bytes::{Bytes, BytesMut};
-use futures_util::stream::{SplitSink, SplitStream};
+use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
 use holm_core::{Code, Fault, SessionId, WorkspaceId};
 use hyper::Method;
 use std::time::{Duration, Instant};
-use tokio_tungstenite::tungstenite::Message;
 
 /// A session that is attached to. Dropping both halves detaches.
 #[derive(Debug)]
@@ -24,10 +22,10 @@ pub struct AttachSocket {
 }
 
 #[derive(Debug)]
-pub struct AttachSender(SplitSink<Socket, Message>);
+pub struct AttachSender(Outgoing);
 
 #[derive(Debug)]
-pub struct AttachReceiver(SplitStream<Socket>);
+pub struct AttachReceiver(Incoming);
 
 /// What is heard.
 #[derive(Clone, Debug, PartialEq)]
@@ -144,7 +142,7 @@ impl Client {
         query.extend(text("key", &attach.key));
         let query = query.join("&");
         let route = format!("/workspaces/{id}/sessions/{session}/attach?{query}");
-        let (sink, stream) = open(&self.transport, &route).await?.split();
+        let (sink, stream) = websocket::open(&self.transport, &route).await?.split();
         Ok(AttachSocket {
             sender: AttachSender(sink),
             receiver: AttachReceiver(stream),
@@ -156,26 +154,18 @@ impl Client {
 
 impl AttachSender {
     pub async fn input(&mut self, bytes: &[u8]) -> Result<(), Fault> {
-        self.send(INPUT, bytes).await
+        websocket::say(&mut self.0, INPUT, bytes).await
     }
 
     pub async fn say(&mut self, message: &AttachToServer) -> Result<(), Fault> {
         let json = serde_json::to_vec(message).map_err(not_json)?;
-        self.send(CONTROL, &json).await
+        websocket::say(&mut self.0, CONTROL, &json).await
     }
 
     /// Goes away on purpose.
     pub async fn detach(&mut self) {
         // One that is gone already needs no farewell.
         let _ = self.0.close().await;
-    }
-
-    async fn send(&mut self, channel: u8, payload: &[u8]) -> Result<(), Fault> {
-        let mut message = BytesMut::with_capacity(payload.len() + 1);
-        message.extend_from_slice(&[channel]);
-        message.extend_from_slice(payload);
-        let sent = self.0.send(Message::Binary(message.freeze())).await;
-        sent.map_err(|error| went_away(&error))
     }
 }
 
@@ -184,16 +174,10 @@ impl AttachSender {
 impl AttachReceiver {
     pub async fn next(&mut self) -> Result<AttachEvent, Fault> {
         loop {
-            let mut message = match self.0.next().await {
-                Some(Ok(Message::Binary(message))) => message,
-                Some(Ok(Message::Close(_))) | None => return Err(cut_off()),
-                Some(Ok(_)) => continue,
-                Some(Err(error)) => return Err(went_away(&error)),
+            let Some((channel, message)) = websocket::hear(&mut self.0).await? else {
+                return Err(cut_off());
             };
-            if message.is_empty() {
-                continue;
-            }
-            match message.split_to(1)[0] {
+            match channel {
                 OUTPUT => return Ok(AttachEvent::Output(message)),
                 CONTROL => match serde_json::from_slice(&message).map_err(not_json)? {
                     AttachToClient::Error(error) => return Err(ErrorBody { error }.into()),

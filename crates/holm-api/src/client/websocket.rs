@@ -1,0 +1,57 @@
+//! WebSockets to the daemon: opening one, and messages whose first byte names a channel. What the
+//! channels mean is said by those who use them.
+
+use super::transport::{Transport, fault_of, went_away};
+use crate::PREFIX;
+use bytes::{Bytes, BytesMut};
+use futures_util::stream::{SplitSink, SplitStream};
+use futures_util::{SinkExt, StreamExt};
+use holm_core::Fault;
+use tokio::net::UnixStream;
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_tungstenite::tungstenite::{self, Message};
+use tokio_tungstenite::{WebSocketStream, client_async_with_config};
+
+pub(super) type Socket = WebSocketStream<UnixStream>;
+pub(super) type Outgoing = SplitSink<Socket, Message>;
+pub(super) type Incoming = SplitStream<Socket>;
+
+/// Opens a WebSocket on `route`, on a connection of its own.
+pub(super) async fn open(transport: &Transport, route: &str) -> Result<Socket, Fault> {
+    let stream = transport.stream().await?;
+    let address = format!("ws://holm.localhost{PREFIX}{route}");
+    let config = WebSocketConfig::default()
+        .max_message_size(Some(16 << 20))
+        .max_frame_size(Some(16 << 20));
+    match client_async_with_config(address, stream, Some(config)).await {
+        Ok((socket, _)) => Ok(socket),
+        Err(tungstenite::Error::Http(response)) => {
+            let body = response.body().as_deref().unwrap_or_default();
+            Err(fault_of(response.status().as_u16(), body))
+        }
+        Err(error) => Err(went_away(&error)),
+    }
+}
+
+/// Sends a message on a channel.
+pub(super) async fn say(sink: &mut Outgoing, channel: u8, payload: &[u8]) -> Result<(), Fault> {
+    let mut message = BytesMut::with_capacity(payload.len() + 1);
+    message.extend_from_slice(&[channel]);
+    message.extend_from_slice(payload);
+    let sent = sink.send(Message::Binary(message.freeze())).await;
+    sent.map_err(|error| went_away(&error))
+}
+
+/// The next message with its channel; `None` when the daemon ended the connection.
+pub(super) async fn hear(stream: &mut Incoming) -> Result<Option<(u8, Bytes)>, Fault> {
+    loop {
+        match stream.next().await {
+            Some(Ok(Message::Binary(mut message))) if !message.is_empty() => {
+                return Ok(Some((message.split_to(1)[0], message)));
+            }
+            Some(Ok(Message::Close(_))) | None => return Ok(None),
+            Some(Ok(_)) => {}
+            Some(Err(error)) => return Err(went_away(&error)),
+        }
+    }
+}
