@@ -18,7 +18,7 @@ use std::process::ExitCode;
 #[command(after_help = "Examples:\n  holm audit\n  holm audit --limit 1000 --json")]
 pub struct AuditArgs {
     /// How many of the newest entries to show
-    #[arg(long, value_name = "N", default_value_t = 100)]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     limit: u64,
 }
 

@@ -5,6 +5,7 @@ use holm_api::client::Client;
 use holm_api::workspace::Name;
 use holm_core::reference::{Candidate, Here};
 use holm_core::{Code, Fault, ProjectId, WorkspaceId, WorkspaceRef};
+use std::collections::HashMap;
 
 /// The id that is meant. A whole id needs no question to the daemon, and inside a workspace there is
 /// only that one.
@@ -16,6 +17,12 @@ pub async fn one(client: &Client, typed: &str) -> Result<WorkspaceId, Fault> {
         Ok(id) => Ok(id),
         Err(_) => Ok(named(client, typed).await?.id),
     }
+}
+
+/// What live workspaces are called, by their ids: for people to read.
+pub async fn labels(client: &Client) -> Result<HashMap<String, String>, Fault> {
+    let names = client.names().await?.names.into_iter();
+    Ok(names.map(|name| (name.id, name.label)).collect())
 }
 
 /// The workspace that this program runs in, by `.`, its id or its label.

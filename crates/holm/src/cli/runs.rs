@@ -10,7 +10,6 @@ use bytes::Bytes;
 use clap::{Args, Subcommand};
 use holm_api::client::{Client, RunQuery};
 use holm_api::run::{Run, RunEvent};
-use holm_api::workspace::NameList;
 use holm_core::{Code, Fault, RunId, WorkspaceId};
 use std::process::ExitCode;
 
@@ -86,7 +85,7 @@ fn ls(context: &Context, arguments: ListArgs) -> Outcome {
         limit: Some(arguments.limit),
         before: arguments.after,
     };
-    let (list, names) = connect::block_on(async {
+    let (list, labels) = connect::block_on(async {
         let client = connect::started().await?;
         let list = match &arguments.workspace {
             Some(typed) => {
@@ -95,7 +94,7 @@ fn ls(context: &Context, arguments: ListArgs) -> Outcome {
             }
             None => client.all_runs(&query).await?,
         };
-        Ok((list, client.names().await?))
+        Ok((list, resolve::labels(&client).await?))
     })?;
     if list.runs.is_empty() && !context.output.is_json() {
         context.output.remark("No runs. `holm run` begins one.");
@@ -114,7 +113,7 @@ fn ls(context: &Context, arguments: ListArgs) -> Outcome {
         for run in &list.runs {
             table.row([
                 run.id.clone(),
-                label(&names, &run.workspace),
+                labels.get(&run.workspace).unwrap_or(&run.workspace).clone(),
                 report::word(run.state).to_owned(),
                 run.created_at.clone(),
                 report::duration(run).unwrap_or_default(),
@@ -127,13 +126,6 @@ fn ls(context: &Context, arguments: ListArgs) -> Outcome {
         table.render().trim_end().to_owned()
     });
     Ok(ExitCode::SUCCESS)
-}
-
-/// The label of a workspace; of one that is in the trash, its id.
-fn label(names: &NameList, id: &str) -> String {
-    let mut found = names.names.iter();
-    let found = found.find(|name| name.id == id);
-    found.map_or_else(|| id.to_owned(), |name| printable(&name.label))
 }
 
 #[derive(Clone, Copy)]

@@ -99,7 +99,10 @@ fn new(context: &Context, arguments: NewArgs) -> Outcome {
 }
 
 fn ls(context: &Context) -> Outcome {
-    let list = connect::block_on(async { connect::started().await?.tokens().await })?;
+    let (list, labels) = connect::block_on(async {
+        let client = connect::started().await?;
+        Ok((client.tokens().await?, resolve::labels(&client).await?))
+    })?;
     context.output.result(&list, || {
         let mut table = Table::new(["ID", "NAME", "FOR", "CREATED", "EXPIRES"]);
         for token in &list.tokens {
@@ -111,7 +114,10 @@ fn ls(context: &Context) -> Outcome {
             table.row([
                 token.id.clone(),
                 token.name.clone(),
-                token.workspace.clone().unwrap_or_else(|| "you".to_owned()),
+                match &token.workspace {
+                    Some(id) => labels.get(id).unwrap_or(id).clone(),
+                    None => "you".to_owned(),
+                },
                 token.created_at.clone(),
                 expires,
             ]);

@@ -178,7 +178,7 @@ pub fn bad_request(why: &str) -> Failure {
     Failure(Fault::new(
         Code::BadRequest,
         format!("the request is not of the documented form: {why}"),
-        "is the daemon of another version? `holm daemon stop`, then try again",
+        "/api/v1/openapi.json describes it; a client of another version? `holm daemon stop`, then try again",
     ))
 }
 

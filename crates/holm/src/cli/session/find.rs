@@ -6,7 +6,6 @@ use holm_api::client::Client;
 use holm_api::session::Session;
 use holm_core::session::{Candidate, not_found, resolve as meant};
 use holm_core::{Fault, SessionId, WorkspaceId};
-use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::time::Duration;
 
@@ -27,7 +26,7 @@ pub async fn one(client: &Client, typed: &str) -> Result<Found, Fault> {
         }
         None => (client.all_sessions().await?.sessions, typed),
     };
-    let labels = labels(client).await?;
+    let labels = resolve::labels(client).await?;
     let candidates: Vec<Candidate<'_>> = sessions
         .iter()
         .map(|session| Candidate {
@@ -48,12 +47,6 @@ pub fn found(session: &Session) -> Result<Found, Fault> {
         workspace: WorkspaceId::parse(&session.workspace).map_err(lost)?,
         id: SessionId::parse(&session.id).map_err(|_| not_found(&session.id))?,
     })
-}
-
-/// What workspaces are called, by their ids.
-pub async fn labels(client: &Client) -> Result<HashMap<String, String>, Fault> {
-    let names = client.names().await?.names.into_iter();
-    Ok(names.map(|name| (name.id, name.label)).collect())
 }
 
 /// Completes live sessions by their names and ids.

@@ -4,9 +4,9 @@ use super::super::completions::labels;
 use super::super::ls::age;
 use super::super::table::Table;
 use super::super::{Context, Outcome, connect, resolve};
-use super::find;
 use clap::Args;
 use holm_api::session::{Session, SessionList};
+use holm_core::shell;
 use std::collections::HashMap;
 use std::process::ExitCode;
 
@@ -32,7 +32,7 @@ pub fn run(context: &Context, arguments: LsArgs) -> Outcome {
             }
             None => client.all_sessions().await?,
         };
-        Ok((list, find::labels(&client).await?))
+        Ok((list, resolve::labels(&client).await?))
     })?;
     if list.sessions.is_empty() && !context.output.is_json() {
         let text = "No sessions. `holm session new WS` starts one.";
@@ -77,6 +77,7 @@ fn render(list: &SessionList, labels: &HashMap<String, String>) -> String {
 fn shown(session: &Session) -> String {
     let words = match &session.agent {
         Some(agent) => agent.clone(),
+        None if session.command == shell::COMMAND => "shell".to_owned(),
         None => session.command.join(" "),
     };
     match words.char_indices().nth(LONGEST) {
