@@ -101,6 +101,8 @@ codes! {
     DoesNotApply, "does_not_apply", Refused, "the change does not fit your checkout";
     NeedsYes, "needs_yes", Refused, "the change has parts that tools execute by themselves, and nobody said yes";
     NotTrusted, "not_trusted", Refused, "holm.toml asks for something of the host that nobody approved";
+    Policy, "policy", Refused, "the machine's policy (/etc/holm/policy.toml) does not allow it";
+    InvalidPolicy, "invalid_policy", Refused, "the machine's policy cannot be read, so nothing is started";
     NotAFile, "not_a_file", Refused, "it is a directory, a link, a pipe, a socket or a device, and the request needs a file";
     NotADirectory, "not_a_directory", Refused, "it is not a directory, and the request needs one";
     NotEmpty, "not_empty", Refused, "the directory is not empty, and the request is not recursive";

@@ -19,6 +19,7 @@ pub mod layer;
 pub mod moves;
 pub mod numbers;
 pub mod plan;
+pub mod policy;
 pub mod reference;
 pub mod route;
 pub mod service;

@@ -7,5 +7,6 @@ mod egress;
 mod moves;
 mod names;
 mod plan;
+mod policy;
 mod service;
 mod toolchain;

@@ -11,6 +11,7 @@ use super::metrics::CreationEnd;
 use super::uploads::Received;
 use super::workspaces::label;
 use super::{App, failure};
+use axum::Extension;
 use axum::body::Body as HttpBody;
 use axum::extract::State;
 use axum::http::header;
@@ -19,7 +20,7 @@ use bytes::Bytes;
 use futures_util::stream;
 use holm_api::workspace::{CreateEvent, CreateWorkspace, Workspace};
 use holm_core::admission::Machine;
-use holm_core::{Code, Fault, WorkspaceId};
+use holm_core::{Code, Fault, RequestId, WorkspaceId};
 use holm_engine::driver::ProgressEvent;
 use holm_engine::{Admission, Created, NewWorkspace, Once, Progress, Reuse, Turn};
 use std::convert::Infallible;
@@ -61,6 +62,7 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
 async fn create(
     State(app): State<Arc<App>>,
     caller: Caller,
+    Extension(request): Extension<RequestId>,
     key: IdempotencyKey,
     Body(create): Body<CreateWorkspace>,
 ) -> Result<Response, Failure> {
@@ -85,7 +87,7 @@ async fn create(
         Arc::clone(&app),
         create,
         caller.owner(),
-        (turn.clone(), asked),
+        (turn.clone(), asked, request),
     )
     .await;
     if begun.is_err()
@@ -101,7 +103,7 @@ async fn begin(
     app: Arc<App>,
     create: CreateWorkspace,
     owner: String,
-    (turn, asked): (Option<Turn>, Instant),
+    (turn, asked, request): (Option<Turn>, Instant, RequestId),
 ) -> Result<Response, Failure> {
     let id = project_id(&create.project_id)?;
     let project = app.engine.project(&id).await?;
@@ -114,6 +116,7 @@ async fn begin(
         && let Some(found) = app.engine.adopt(&id, label).await?
     {
         let existing = Created::Existing(found);
+        app.audit_creation(&request, &Ok(existing.clone()));
         let mut workspace = told(&app, existing, Vec::new(), asked).await;
         workspace.notes.extend(app.shortage().await?);
         return Ok(lines(HttpBody::from(finished(&app, turn, workspace).await)));
@@ -136,7 +139,7 @@ async fn begin(
         spec,
         turn,
     };
-    Ok(lead(app, new, (received, notes), asked))
+    Ok(lead(app, new, (received, notes), (asked, request)))
 }
 
 /// Makes it for as long as somebody takes the answer.
@@ -144,7 +147,7 @@ fn lead(
     app: Arc<App>,
     new: NewWorkspace,
     (received, mut notes): (Vec<Received>, Vec<String>),
-    asked: Instant,
+    (asked, request): (Instant, RequestId),
 ) -> Response {
     let turn = new.turn.clone();
     let (progress, heard) = mpsc::unbounded_channel();
@@ -156,6 +159,7 @@ fn lead(
         };
         let made = app.engine.create(new, Progress::to(progress), begin).await;
         drop(received);
+        app.audit_creation(&request, &made);
         match &made {
             Ok(Created::New(_)) => app
                 .metrics
@@ -189,6 +193,25 @@ fn lead(
         Some((Ok::<_, Infallible>(line), telling))
     });
     lines(HttpBody::from_stream(events))
+}
+
+// === impl App ===
+
+impl App {
+    /// The answer was begun before anybody knew.
+    fn audit_creation(&self, request: &RequestId, made: &Result<Created, Fault>) {
+        match made {
+            Ok(Created::New(view)) => {
+                let id = Some(&view.record.id);
+                self.audit.ended(request, id, Ok("made".to_owned()));
+            }
+            Ok(Created::Existing(view)) => {
+                let id = Some(&view.record.id);
+                self.audit.ended(request, id, Ok("was there".to_owned()));
+            }
+            Err(fault) => self.audit.ended(request, None, Err(fault.code)),
+        }
+    }
 }
 
 /// The last line of the answer, which a key keeps.

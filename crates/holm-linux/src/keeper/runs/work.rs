@@ -19,6 +19,7 @@ use std::io::{self, PipeReader};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 const CHUNK: usize = 64 * 1024;
@@ -127,6 +128,7 @@ fn begin<'a>(
         Started::Running { pid, .. } => pid,
         Started::Not { code, cause } => return Ok(Begun::Not { code, cause }),
     };
+    held.leader.store(pid, Ordering::SeqCst);
     let stdin = OwnedFd::from(stdin);
     let outputs = [OwnedFd::from(stdout), OwnedFd::from(stderr)];
     for descriptor in outputs.iter().chain([&stdin]) {
