@@ -112,6 +112,14 @@ impl MachinePolicy {
             "island.nested",
             when(project.nested, "`nested`"),
         );
+        if self.nested == Permission::Allowed && !self.protected_paths.is_empty() {
+            let forbidden = Permission::Forbidden;
+            forbid(
+                forbidden,
+                "island.protected_paths",
+                when(project.nested, "`nested`"),
+            );
+        }
         let is_wide = project.isolation == Scope::Project;
         let isolation = when(is_wide, "`isolation = \"project\"`");
         forbid(self.siblings, "island.isolation", isolation);
@@ -150,6 +158,10 @@ impl MachinePolicy {
         if self.nested == Permission::Forbidden && narrow.is_nested {
             narrow.is_nested = false;
             lost.push(Breach::new("island.nested", "`nested` is off".to_owned()));
+        }
+        if !self.protected_paths.is_empty() && narrow.is_nested {
+            narrow.is_nested = false;
+            lost.push(Breach::new("island.protected_paths", NOT_NESTED.to_owned()));
         }
         if self.siblings == Permission::Forbidden && narrow.shows_siblings {
             narrow.shows_siblings = false;
@@ -329,6 +341,9 @@ impl MachinePolicy {
         }
     }
 }
+
+/// Who may make user namespaces gets around a read-only mount.
+const NOT_NESTED: &str = "`nested` is off, because it would undo the protection of paths";
 
 fn shown(section: &str, name: impl Display) -> String {
     format!("{section} `{}`", name.to_string().escape_debug())

@@ -72,25 +72,20 @@ impl<D: Driver, S: Store> Inner<D, S> {
         actions: &[Action],
         progress: &Progress,
     ) -> Result<(), Fault> {
+        let mut spec = under_its_label(record);
+        if actions.contains(&Action::Launch) {
+            // Before anything is ended for it: what may not start goes on as it is.
+            let narrowed = self.within_bounds(record, &spec).await?;
+            spec = narrowed.unwrap_or(spec);
+        }
         let (id, planned) = (record.id.clone(), actions.to_vec());
         let entries = self.store.call(move |store| store.journal(&id, &planned));
-        let mut spec = under_its_label(record);
         for (entry, action) in entries.await?.into_iter().zip(actions) {
-            let bounded = match action {
-                Action::Launch => self.within_bounds(record, &spec).await,
-                _ => Ok(None),
+            let journaled = Journaled {
+                action: *action,
+                spec: Arc::clone(&spec),
             };
-            let done = match bounded {
-                Err(fault) => Err(fault),
-                Ok(narrowed) => {
-                    spec = narrowed.unwrap_or(spec);
-                    let journaled = Journaled {
-                        action: *action,
-                        spec: Arc::clone(&spec),
-                    };
-                    self.apply_between_moments(journaled, progress).await
-                }
-            };
+            let done = self.apply_between_moments(journaled, progress).await;
             let outcome = match &done {
                 Ok(()) => Outcome::Done,
                 Err(fault) => Outcome::Failed(fault.to_string()),

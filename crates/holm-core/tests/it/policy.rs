@@ -94,6 +94,13 @@ fn each_key_refuses_what_it_is_about() {
             },
         ),
         (
+            "island.protected_paths",
+            MachinePolicy {
+                protected_paths: vec![ProtectedPath::parse("a").unwrap()],
+                ..open.clone()
+            },
+        ),
+        (
             "island.isolation",
             MachinePolicy {
                 siblings: forbidden,
@@ -325,6 +332,7 @@ proptest! {
             prop_assert!(island.allow.contains(entry) || (was_open && !entry.is_address()));
         }
         prop_assert!(island.is_nested || !narrow.is_nested);
+        prop_assert!(policy.protected_paths.is_empty() || !narrow.is_nested);
         prop_assert!(island.shows_siblings || !narrow.shows_siblings);
         prop_assert!(narrow.shared.iter().all(|it| island.shared.contains(it)));
         prop_assert!(narrow.degraded.iter().all(|it| island.degraded.contains(it)));

@@ -132,7 +132,7 @@ fn nobody_below_widens_it() {
     let policy = checks.iter().find(|it| it["name"] == "policy").unwrap();
     assert_eq!(policy["detail"], json!(format!("{path} is in force")));
     // They are in force inside.
-    island.sh("x", "mkdir locked").exits(1);
+    island.sh("x", "touch locked/x").exits(1);
     island.sh("x", "unshare -U true").exits(1);
     let egress = island.sh("x", "getent hosts example.org").code;
     assert_ne!(egress, Some(0));
