@@ -197,11 +197,10 @@ fn what_a_run_gets_says_changes_and_leaves_in_the_record() {
         .holm(&["runs", "ls", "x", "--state", "failed", "--json"])
         .json();
     assert_eq!(failed["runs"].as_array().unwrap().len(), 1);
-    let events = island.holm(&["events", "--json"]).ok().out();
-    assert!(
-        events.contains("\"run.started\"") && events.contains("\"run.ended\""),
-        "{events}"
-    );
+    eventually("its events are told", || {
+        let events = island.holm(&["events", "--json"]).ok().out();
+        events.contains("\"run.started\"") && events.contains("\"run.ended\"")
+    });
 }
 
 #[test]

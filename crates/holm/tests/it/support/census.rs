@@ -89,7 +89,7 @@ impl Island {
     pub fn is_back_to(&self, before: &Census) {
         let start = Instant::now();
         let mut now = self.census();
-        while now != *before && start.elapsed() < Duration::from_secs(10) {
+        while now != *before && start.elapsed() < Duration::from_secs(60) {
             now = self.census();
         }
         assert_eq!(now, *before);

@@ -35,7 +35,7 @@ use std::time::{Duration, Instant};
 
 /// Waits for a condition, with a limit; `what` names it when it does not come true.
 pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while !condition() {
         assert!(Instant::now() < deadline, "it did not come true: {what}");
         std::thread::yield_now();

@@ -28,7 +28,7 @@ pub fn host_port(island: &Island, workspace: &str, port: u16) -> u16 {
 fn dial(address: &str, port: u16) -> std::io::Result<TcpStream> {
     let address: IpAddr = address.parse().expect("an address");
     let stream = TcpStream::connect(SocketAddr::from((address, port)))?;
-    stream.set_read_timeout(Some(Duration::from_secs(20)))?;
+    stream.set_read_timeout(Some(Duration::from_secs(60)))?;
     Ok(stream)
 }
 
