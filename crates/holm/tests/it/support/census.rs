@@ -1,10 +1,9 @@
 //! Everything that there is of an island: what must be the same before and after.
 
 use super::{Island, Ran};
-use rustix::process::Signal;
+use rustix::process::{Flock, FlockType, Signal, fcntl_getlk};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -186,12 +185,10 @@ print(store.execute('select count(*) from workspaces where removed_at is null').
     /// The keeper of one workspace, by the lock that it holds.
     pub fn keeper_of(&self, id: &str) -> Option<i32> {
         let lock = self.data().join("workspaces").join(id).join("lock");
-        let inode = format!(":{}", fs::metadata(lock).ok()?.ino());
-        let locks = fs::read_to_string("/proc/locks").unwrap();
-        locks.lines().find_map(|line| {
-            let fields: Vec<_> = line.split_whitespace().collect();
-            (fields[1] == "POSIX" && fields[5].ends_with(&inode)).then(|| fields[4].parse().ok())?
-        })
+        let file = fs::File::open(lock).ok()?;
+        // Asked of the kernel for this one file: /proc/locks leaves lines out while others change.
+        let held = fcntl_getlk(file, &Flock::from(FlockType::WriteLock)).unwrap()?;
+        held.pid.map(|pid| pid.as_raw_nonzero().get())
     }
 
     /// The first process inside one workspace.
