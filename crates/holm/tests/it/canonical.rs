@@ -1,15 +1,28 @@
 //! `holm checkout`: `localhost:<port>` of the host is one workspace's at a time.
 //!
-//! Ports are chosen by the kernel for each test: tests share a machine's loopback.
+//! Each test looks for ports of its own: tests share a machine's loopback.
 
 use crate::support::{Island, Repository, background, eventually, fetch, host_port, take};
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Two ports of the host that nobody has.
+/// Two ports of the host that nobody has, and that neither the kernel gives to who connects nor a
+/// daemon to a workspace. Each test is a process, and begins to look elsewhere.
 fn free_ports() -> [u16; 2] {
-    let held = [0, 0].map(|_| TcpListener::bind(("127.0.0.1", 0)).unwrap());
-    held.map(|listener| listener.local_addr().unwrap().port())
+    static LOOKED: AtomicU32 = AtomicU32::new(0);
+    let is_free = |port: &u16| {
+        let taken = ["127.0.0.1", "::1"].map(|address| TcpListener::bind((address, *port)));
+        taken.iter().all(Result::is_ok)
+    };
+    let mut next = || loop {
+        let number = std::process::id() * 16 + LOOKED.fetch_add(1, Ordering::Relaxed);
+        let port = (10_000 + number % 9_000) as u16;
+        if is_free(&port) {
+            return port;
+        }
+    };
+    [next(), next()]
 }
 
 fn shop<'a>(island: &'a Island, [web, api]: [u16; 2]) -> Repository<'a> {
@@ -274,8 +287,10 @@ fn a_port_that_was_taken_while_there_was_no_daemon_is_said_and_taken_back() {
     assert!(notes.contains(&web.to_string()), "{notes}");
     let list = island.holm(&["checkout", "--json"]).json();
     assert!(list["checkout"][0]["problem"].is_string(), "{list}");
-    let events = island.holm(&["events", "--json"]).ok().out();
-    assert!(events.contains("checkout.lost"), "{events}");
+    eventually("it is told", || {
+        let events = island.holm(&["events", "--json"]).ok().out();
+        events.contains("checkout.lost")
+    });
     drop(taken);
     eventually("it is taken back", || {
         TcpStream::connect(("127.0.0.1", web)).is_ok() && who(web) == "one"

@@ -498,7 +498,11 @@ fn a_request_with_the_same_key_runs_once() {
         let first = newest(&island)["id"].clone();
         let (status, answer) = send().unwrap();
         let expected = if at.contains("before") { 201 } else { 200 };
-        assert_eq!((status, &answer["id"]), (expected, &first), "{at}: {answer}");
+        assert_eq!(
+            (status, &answer["id"]),
+            (expected, &first),
+            "{at}: {answer}"
+        );
         ends_as(&island, first.as_str().unwrap(), "succeeded");
         let (status, answer) = send().unwrap();
         assert_eq!((status, &answer["id"]), (200, &first), "{at}: {answer}");

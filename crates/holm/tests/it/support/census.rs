@@ -53,6 +53,15 @@ pub fn state_of(pid: i32) -> String {
     stat(pid).map(|stat| stat.state).unwrap_or_default()
 }
 
+/// The keeper of a workspace of this data directory, by the lock that it holds.
+pub fn keeper_below(data: &Path, id: &str) -> Option<i32> {
+    let lock = data.join("workspaces").join(id).join("lock");
+    let file = fs::File::open(lock).ok()?;
+    // Asked of the kernel for this one file: /proc/locks leaves lines out while others change.
+    let held = fcntl_getlk(file, &Flock::from(FlockType::WriteLock)).unwrap()?;
+    held.pid.map(|pid| pid.as_raw_nonzero().get())
+}
+
 fn names(directory: &Path) -> BTreeSet<String> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
@@ -184,19 +193,19 @@ print(store.execute('select count(*) from workspaces where removed_at is null').
 
     /// The keeper of one workspace, by the lock that it holds.
     pub fn keeper_of(&self, id: &str) -> Option<i32> {
-        let lock = self.data().join("workspaces").join(id).join("lock");
-        let file = fs::File::open(lock).ok()?;
-        // Asked of the kernel for this one file: /proc/locks leaves lines out while others change.
-        let held = fcntl_getlk(file, &Flock::from(FlockType::WriteLock)).unwrap()?;
-        held.pid.map(|pid| pid.as_raw_nonzero().get())
+        keeper_below(&self.data(), id)
     }
 
     /// The first process inside one workspace.
     pub fn init_of(&self, id: &str) -> Option<i32> {
         let keeper = self.keeper_of(id)?;
         let all = self.inhabitants();
-        let child = |(pid, _): &&Process| stat(*pid).is_some_and(|stat| stat.parent == keeper);
-        all.iter().find(child).map(|(pid, _)| *pid)
+        // A keeper has other children, too.
+        let is_init = |(pid, _): &&Process| {
+            let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            command.starts_with(b"holm-init\0") && stat(*pid).is_some_and(|it| it.parent == keeper)
+        };
+        all.iter().find(is_init).map(|(pid, _)| *pid)
     }
 
     /// Ends the daemon by force, if one runs. Its number is in the lock file, which only it writes.

@@ -18,7 +18,7 @@ mod user;
 mod world;
 
 pub use browser::{Chromium, FirefoxTab, Tab};
-pub use census::{Census, Process, is_gone, state_of};
+pub use census::{Census, Process, is_gone, keeper_below, state_of};
 pub use door::{Door, JSON, Reply, UPGRADE, read_head};
 pub use island::Island;
 pub use place::Place;
