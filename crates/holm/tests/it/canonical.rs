@@ -2,27 +2,14 @@
 //!
 //! Each test looks for ports of its own: tests share a machine's loopback.
 
-use crate::support::{Island, Repository, background, eventually, fetch, host_port, take};
+use crate::support::{
+    Island, Repository, background, eventually, fetch, free_port, host_port, take,
+};
 use std::io::{BufRead, BufReader, ErrorKind, Write};
-use std::net::{TcpListener, TcpStream};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::net::TcpStream;
 
-/// Two ports of the host that nobody has, and that neither the kernel gives to who connects nor a
-/// daemon to a workspace. Each test is a process, and begins to look elsewhere.
 fn free_ports() -> [u16; 2] {
-    static LOOKED: AtomicU32 = AtomicU32::new(0);
-    let is_free = |port: &u16| {
-        let taken = ["127.0.0.1", "::1"].map(|address| TcpListener::bind((address, *port)));
-        taken.iter().all(Result::is_ok)
-    };
-    let mut next = || loop {
-        let number = std::process::id() * 16 + LOOKED.fetch_add(1, Ordering::Relaxed);
-        let port = (10_000 + number % 9_000) as u16;
-        if is_free(&port) {
-            return port;
-        }
-    };
-    [next(), next()]
+    [free_port(), free_port()]
 }
 
 fn shop<'a>(island: &'a Island, [web, api]: [u16; 2]) -> Repository<'a> {

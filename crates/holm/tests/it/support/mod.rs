@@ -22,7 +22,7 @@ pub use census::{Census, Process, is_gone, keeper_below, state_of};
 pub use door::{Door, JSON, Reply, UPGRADE, read_head};
 pub use island::Island;
 pub use place::Place;
-pub use port::{background, fetch, host_port, port_of, take};
+pub use port::{background, fetch, free_port, host_port, port_of, take};
 pub use ran::Ran;
 pub use repository::Repository;
 pub use running::{Running, send};
