@@ -209,7 +209,9 @@ for number in range(5):
     into = '%s/a/b/c/d/%d' % (sys.argv[1], number)
     os.makedirs(into)
     with tarfile.open('%s/%d.tar' % (sys.argv[1], number)) as archive:
-        archive.extractall(into, filter='fully_trusted')
+        # Later ones think unless they are told not to.
+        later = hasattr(tarfile, 'fully_trusted_filter')
+        archive.extractall(into, **({'filter': 'fully_trusted'} if later else {}))
     found = [os.path.join(place, name) for top in sys.argv[1:] for place, _, names in os.walk(top)
              for name in names if name == 'escaped' and not place.startswith(into)]
     print(len(found) > 0)
