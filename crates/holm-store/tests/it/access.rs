@@ -1,12 +1,14 @@
-//! What every store must do with tokens and with the record of who did what.
+//! What every store must do with approvals, with tokens and with the record of who did what.
 
-use crate::conformance::at;
+use crate::conformance::{at, project};
+use holm_core::trust::Ask;
 use holm_core::{RequestId, TokenId, WorkspaceId};
 use holm_engine::store::{
-    AUDIT_KEPT, AuditEntry, AuditFilter, AuditOutcome, AuditResults, Store, TokenRecord,
+    AUDIT_KEPT, Approval, AuditEntry, AuditFilter, AuditOutcome, AuditResults, Store, TokenRecord,
 };
 
 pub fn check<S: Store>(fresh: impl Fn() -> S) {
+    approvals_are_exact(&fresh());
     tokens_come_and_go(&fresh());
     the_audit_is_kept_in_order_and_not_for_ever(&fresh());
 }
@@ -106,4 +108,40 @@ fn the_audit_is_kept_in_order_and_not_for_ever(store: &impl Store) {
     }
     let kept = store.audit(&all, usize::MAX).unwrap();
     assert_eq!(kept.len() as u64, AUDIT_KEPT);
+}
+
+fn approvals_are_exact(store: &impl Store) {
+    let (shop, blog) = (project("shop"), project("blog"));
+    store.save_project(&shop).unwrap();
+    store.save_project(&blog).unwrap();
+    assert_eq!(store.last_approval(&shop.id).unwrap(), None);
+    let [first, second] = [approval("abc", 0), approval("def", 1)];
+    for approval in [&first, &second] {
+        store.approve(&shop.id, approval).unwrap();
+        let last = store.last_approval(&shop.id).unwrap();
+        assert_eq!(last.as_ref(), Some(approval));
+    }
+    let again = approval("abc", 2);
+    store.approve(&shop.id, &again).unwrap();
+    assert_eq!(store.last_approval(&shop.id).unwrap(), Some(again));
+    assert_eq!(store.last_approval(&blog.id).unwrap(), None);
+    assert!(store.is_approved(&shop.id, "abc").unwrap());
+    assert!(!store.is_approved(&shop.id, "abcd").unwrap());
+    assert!(!store.is_approved(&blog.id, "abc").unwrap());
+    store.remove_project(&shop.id).unwrap();
+    assert!(!store.is_approved(&shop.id, "abc").unwrap());
+    assert_eq!(store.last_approval(&shop.id).unwrap(), None);
+}
+
+pub fn approval(digest: &str, second: i64) -> Approval {
+    let ask = |word: &str| Ask {
+        key: format!("project.{word}"),
+        words: format!("words \"{word}\" of {digest}"),
+        canonical: format!("{word} = {digest}"),
+    };
+    Approval {
+        digest: digest.to_owned(),
+        asks: vec![ask("nested"), ask("include")],
+        at: at(second),
+    }
 }

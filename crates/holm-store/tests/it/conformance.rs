@@ -3,11 +3,10 @@
 
 use holm_core::plan::{Action, Desired};
 use holm_core::state::Birth;
-use holm_core::trust::Ask;
 use holm_core::{Label, ProjectId, ProjectName, WorkspaceId};
 use holm_engine::spec::{Brought, Code, Environment, Limits, Network, WorkspaceSpec};
 use holm_engine::store::{
-    Approval, Canonical, Claim, EVENTS_KEPT, Event, Keyed, Outcome, ProjectRecord, ProjectRemoval,
+    Canonical, Claim, EVENTS_KEPT, Event, Keyed, Outcome, ProjectRecord, ProjectRemoval,
     RequestKey, Store, StoreError, WorkspaceRecord,
 };
 use jiff::{Timestamp, ToSpan};
@@ -24,7 +23,6 @@ pub fn check<S: Store>(fresh: impl Fn() -> S) {
     only_the_unborn_are_forgotten(&fresh());
     the_trash_gives_back_and_forgets(&fresh());
     the_journal_says_what_is_unfinished(&fresh());
-    approvals_are_exact(&fresh());
     host_ports_have_one_owner(&fresh());
     one_of_many_gets_the_host_port(&fresh());
     canonical_ports_change_together(&fresh());
@@ -375,42 +373,6 @@ fn the_journal_says_what_is_unfinished(store: &impl Store) {
     assert_eq!(unfinished(), Vec::new());
 }
 
-fn approvals_are_exact(store: &impl Store) {
-    let (shop, blog) = (project("shop"), project("blog"));
-    store.save_project(&shop).unwrap();
-    store.save_project(&blog).unwrap();
-    assert_eq!(store.last_approval(&shop.id).unwrap(), None);
-    let [first, second] = [approval("abc", 0), approval("def", 1)];
-    for approval in [&first, &second] {
-        store.approve(&shop.id, approval).unwrap();
-        let last = store.last_approval(&shop.id).unwrap();
-        assert_eq!(last.as_ref(), Some(approval));
-    }
-    let again = approval("abc", 2);
-    store.approve(&shop.id, &again).unwrap();
-    assert_eq!(store.last_approval(&shop.id).unwrap(), Some(again));
-    assert_eq!(store.last_approval(&blog.id).unwrap(), None);
-    assert!(store.is_approved(&shop.id, "abc").unwrap());
-    assert!(!store.is_approved(&shop.id, "abcd").unwrap());
-    assert!(!store.is_approved(&blog.id, "abc").unwrap());
-    store.remove_project(&shop.id).unwrap();
-    assert!(!store.is_approved(&shop.id, "abc").unwrap());
-    assert_eq!(store.last_approval(&shop.id).unwrap(), None);
-}
-
-fn approval(digest: &str, second: i64) -> Approval {
-    let ask = |word: &str| Ask {
-        key: format!("project.{word}"),
-        words: format!("words \"{word}\" of {digest}"),
-        canonical: format!("{word} = {digest}"),
-    };
-    Approval {
-        digest: digest.to_owned(),
-        asks: vec![ask("nested"), ask("include")],
-        at: at(second),
-    }
-}
-
 pub fn claim(workspace: &WorkspaceId, port: u16, host_port: u16) -> Claim {
     Claim {
         workspace: workspace.clone(),
@@ -613,7 +575,9 @@ fn what_is_not_there_is_said(store: &impl Store) {
     assert!(matches!(error, StoreError::NoSuchProject(_)), "{error}");
     let error = store.remove_project(&nowhere.id).unwrap_err();
     assert!(matches!(error, StoreError::NoSuchProject(_)), "{error}");
-    let error = store.approve(&nowhere.id, &approval("x", 0)).unwrap_err();
+    let error = store
+        .approve(&nowhere.id, &crate::access::approval("x", 0))
+        .unwrap_err();
     assert!(matches!(error, StoreError::NoSuchProject(_)), "{error}");
     assert_eq!(store.workspace(&nobody).unwrap(), None);
     assert_eq!(store.latest_workspace(&nowhere.id).unwrap(), None);

@@ -52,11 +52,7 @@ impl App {
             .judge(&project.id, text, &create.worktree_include)
             .await?;
         let (judged, mut notes) = judged.settle(untrusted)?;
-        let typed = Typed {
-            included: &create.excluded,
-            degraded: &create.allow_degraded,
-        };
-        self.refuse_beyond_policy(&judged.config, typed)?;
+        self.refuse_beyond_policy(&judged.config, typed(create))?;
         let asked = &judged.config.project;
         if asked.driver != DriverName::Linux {
             return Err(Failure(no_driver(asked.driver)));
@@ -165,6 +161,13 @@ impl App {
             None => None,
         };
         Ok((Brought { include_tar, dirty }, received))
+    }
+}
+
+fn typed(create: &CreateWorkspace) -> Typed<'_> {
+    Typed {
+        included: &create.excluded,
+        degraded: &create.allow_degraded,
     }
 }
 

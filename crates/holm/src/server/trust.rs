@@ -155,11 +155,15 @@ impl App {
         before: Option<&WorkspaceSpec>,
     ) -> Result<Judged, Fault> {
         let user = config::user::load(&self.paths.config_file, &self.home())?;
+        // What the machine's policy protects stays protected, whatever the project says.
+        let policy = self.policy.load()?.unwrap_or_default();
+        let stays = |path: &ProtectedPath| policy.protected_paths.iter().any(|it| it.covers(path));
         let protected_before = before.map(|spec| {
             let paths = spec.protected_paths.iter();
             // They were such paths when they were stored.
             paths
                 .filter_map(|path| ProtectedPath::parse(path).ok())
+                .filter(|path| !stays(path))
                 .collect()
         });
         let baseline = config::trust::baseline(&user, protected_before);
