@@ -2,11 +2,13 @@
 //! record of what happened to them.
 //!
 //! Used by the daemon (which has the [`vault`] and writes the [`audit`] record) and by keepers (which
-//! hold values in memory, mask output and write to the same record). Nothing here knows workspaces,
+//! hold values in memory, mask output, exchange values for placeholders and write to the same record). Nothing here knows workspaces,
 //! services or HTTP. No error and no `Debug` of this crate has a value in it.
 
 pub mod audit;
+pub mod authority;
 mod encodings;
+pub mod exchange;
 mod file;
 mod hexadecimal;
 mod key;
