@@ -17,6 +17,7 @@ pub mod numbers;
 pub mod port;
 pub mod project;
 pub mod reload;
+pub mod secret;
 pub mod service;
 pub mod work;
 pub mod workspace;

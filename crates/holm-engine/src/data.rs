@@ -197,6 +197,7 @@ fn forked(record: &WorkspaceRecord, at: Option<&str>) -> Result<WorkspaceSpec, F
         network: record.spec.network.clone(),
         nested: record.spec.nested,
         protected_paths: record.spec.protected_paths.clone(),
+        secrets: record.spec.secrets.clone(),
         brought: Brought::default(),
         volumes: volumes.collect(),
         generation: 0,

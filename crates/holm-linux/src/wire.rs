@@ -5,6 +5,8 @@
 //! init: length-prefixed JSON with descriptors attached. What comes from init is hostile input:
 //! lengths are bounded and nothing in it is believed.
 
+mod secrets;
+
 use crate::cgroup;
 use crate::copier::Pair;
 use holm_engine::Isolation;
@@ -15,6 +17,8 @@ use serde::{Deserialize, Serialize};
 use std::io;
 use std::net::IpAddr;
 use std::path::PathBuf;
+
+pub use secrets::{Domain, Form, Grant};
 
 /// The version of everything in this file. Whatever the versions, a keeper answers `status`, `stop`
 /// and `relabel`, whose form never changes; a command needs the same one.
@@ -83,6 +87,12 @@ pub struct LaunchPlan {
     /// Names of services that have to be built before they are started.
     #[serde(default)]
     pub unbuilt: Vec<String>,
+    /// Declared secrets, each with its value where there is one.
+    #[serde(default)]
+    pub secrets: Vec<Grant>,
+    /// The directory of the record of what happens to them.
+    #[serde(default)]
+    pub audit: PathBuf,
     /// The machine's own addresses; the keeper looks.
     #[serde(default)]
     pub machine: Vec<IpAddr>,
@@ -154,6 +164,8 @@ pub enum Defence {
     Stillness,
     /// The gateway asks again before it dials, and the resolver before it answers.
     Gateway,
+    /// Receivers of secrets, and everybody else, are each in a Landlock domain of their own.
+    OwnDomain,
 }
 
 /// The keeper's one answer on its stdout.
@@ -194,6 +206,8 @@ pub enum Part {
     VolumeTaken,
     /// The step is the name of a volume that cannot be mounted.
     Volume,
+    /// Secrets cannot be kept from the workspace's other programs.
+    Secrets,
     Other,
 }
 
@@ -245,6 +259,8 @@ pub enum Op {
     },
     /// Answered with `Done` when what follows of it is under way.
     SetServices(Vec<Service>),
+    /// These are the secrets from now on. Answered with `Done` when files are in place.
+    SetSecrets(Vec<Grant>),
     /// Answered with `Dialled`; then the connection itself carries the bytes.
     DialOut {
         host: String,
@@ -420,6 +436,8 @@ pub struct Spawn {
     pub env: Vec<(Vec<u8>, Vec<u8>)>,
     pub cwd: Vec<u8>,
     pub terminal: Option<(u16, u16)>,
+    #[serde(default)]
+    pub domain: Domain,
 }
 
 /// What init tells the keeper.
@@ -430,6 +448,8 @@ pub enum FromInit {
     Renames,
     /// Said by the launcher before init is there. Descriptor: a socket of the workspace's network.
     Doorway(Doorway),
+    /// Said by the launcher before init is there. Descriptor: where secrets are put as files.
+    SecretFiles,
     Hello {
         version: u32,
     },
@@ -559,31 +579,5 @@ pub fn read_control<T: for<'a> Deserialize<'a>>(stream: &mut impl io::Read) -> i
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn frames_come_out_as_they_went_in_however_they_are_cut() {
-        let bytes = [frame(2, b"hello"), frame(3, b""), frame(1, &[0; 70_000])].concat();
-        for cut in [1, 2, 4, 5, 6, 1000, bytes.len()] {
-            let (mut buffer, mut found) = (Vec::new(), Vec::new());
-            for piece in bytes.chunks(cut) {
-                buffer.extend(piece);
-                while let Some(frame) = take_frame(&mut buffer).unwrap() {
-                    found.push(frame);
-                }
-            }
-            assert_eq!(
-                found,
-                [(2, b"hello".to_vec()), (3, vec![]), (1, vec![0; 70_000])]
-            );
-        }
-    }
-
-    #[test]
-    fn a_length_that_cannot_be_is_an_error() {
-        let mut buffer = [u32::MAX.to_le_bytes().as_slice(), &[0]].concat();
-        assert!(take_frame(&mut buffer).is_err());
-        assert!(read_control::<Answer>(&mut buffer.as_slice()).is_err());
-    }
-}
+#[path = "wire_tests.rs"]
+mod tests;

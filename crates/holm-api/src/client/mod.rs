@@ -13,6 +13,7 @@ mod lines;
 mod moves;
 mod receive_pack;
 mod routes;
+mod secret;
 mod service;
 mod socket;
 mod transport;
@@ -25,6 +26,7 @@ pub use exec::{ExecEvent, ExecReceiver, ExecSender, ExecSocket};
 pub use files::{FileDeletion, FileRange, FileSearch, FileWrite};
 pub use receive_pack::PackSocket;
 pub use routes::Removal;
+pub use secret::Verify;
 pub use service::{Follow, Following, LogQuery};
 
 use holm_core::Fault;

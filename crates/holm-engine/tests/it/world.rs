@@ -481,6 +481,7 @@ pub fn new(project: &ProjectRecord, label: Option<&str>) -> NewWorkspace {
             origin: None,
             snapshots: Vec::new(),
             moving: None,
+            secrets: Vec::new(),
         },
     }
 }

@@ -88,6 +88,7 @@ fn answer(mut stream: UnixStream, registry: &Registry) -> io::Result<()> {
         Op::RenewVolumes(volumes) => say(&stream, &data::renew(registry, volumes)),
         Op::React { wishes, code } => say(&stream, &reacted(registry, wishes, code)),
         Op::SetServices(declared) => say(&stream, &redeclared(registry, declared)),
+        Op::SetSecrets(grants) => say(&stream, &registry.secrets.set(grants)),
         Op::SetEgress(egress) => say(&stream, &other_rules(registry, &egress)),
         Op::DialOut { host, port } => {
             let ready = || {

@@ -4,6 +4,7 @@ use super::inward::Stock;
 use super::kept::Doors;
 use super::limits::Limits;
 use super::outside::Outside;
+use super::secrets::Secrets;
 use super::services::Services;
 use crate::launch::descriptors::send;
 use crate::process::{self, Standstill};
@@ -25,6 +26,7 @@ pub struct Registry {
     pub plan: LaunchPlan,
     /// Where clients that lost their daemon find their commands.
     pub doors: Doors,
+    pub secrets: Secrets,
     isolation: Isolation,
     limits: Limits,
     init: Init,
@@ -106,6 +108,7 @@ impl Registry {
         init: Init,
         outside: Outside,
         writer: UnixStream,
+        secrets: Secrets,
     ) -> Self {
         let volumes = plan.volumes.iter();
         let generations = volumes.map(|volume| (volume.name.clone(), volume.generation));
@@ -113,6 +116,7 @@ impl Registry {
         Self {
             plan,
             doors: Doors::default(),
+            secrets,
             isolation,
             limits,
             init,
@@ -315,7 +319,10 @@ impl Registry {
     pub fn hear(&self, message: FromInit, descriptors: Vec<OwnedFd>) {
         let mut state = self.state();
         match message {
-            FromInit::Hello { .. } | FromInit::Renames | FromInit::Doorway(_) => {}
+            FromInit::Hello { .. }
+            | FromInit::Renames
+            | FromInit::Doorway(_)
+            | FromInit::SecretFiles => {}
             FromInit::Spawned { sequence, pid } => {
                 if let Some(starting) = state.starting.remove(&sequence) {
                     let running = Running {

@@ -93,6 +93,7 @@ pub fn workspace(project: &ProjectRecord, label: &str) -> WorkspaceRecord {
         origin: None,
         snapshots: Vec::new(),
         moving: None,
+        secrets: Vec::new(),
     };
     WorkspaceRecord {
         id,

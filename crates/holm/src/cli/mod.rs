@@ -52,6 +52,7 @@ mod restart;
 mod restore;
 mod rm;
 mod schema;
+mod secret;
 mod send;
 mod service;
 mod several;
@@ -138,6 +139,7 @@ enum Verb {
     Assign(assign::AssignArgs),
     Sync(sync::SyncArgs),
     Reload(reload::ReloadArgs),
+    Secret(secret::SecretArgs),
     Egress(egress::EgressArgs),
     Here(here::HereArgs),
     Project(project::ProjectArgs),
@@ -222,6 +224,7 @@ fn run(context: &Context, verb: Verb) -> Outcome {
         Verb::Assign(arguments) => assign::run(context, arguments),
         Verb::Sync(arguments) => sync::run(context, arguments),
         Verb::Reload(arguments) => reload::run(context, arguments),
+        Verb::Secret(arguments) => secret::run(context, arguments),
         Verb::Egress(arguments) => egress::run(context, arguments),
         Verb::Here(arguments) => here::run(context, arguments),
         Verb::Project(arguments) => project::run(context, arguments),

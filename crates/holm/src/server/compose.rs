@@ -51,9 +51,7 @@ impl App {
             .await?;
         let (judged, mut notes) = judged.settle(untrusted)?;
         let asked = &judged.config.project;
-        if asked.driver != DriverName::Linux {
-            return Err(Failure(no_driver(asked.driver)));
-        }
+        refuse_what_is_not_there(&judged.config)?;
         if asked.isolation == Scope::Project {
             let note = "siblings' files are not shown: `isolation = \"project\"` does not work yet";
             notes.push(note.to_owned());
@@ -110,6 +108,7 @@ impl App {
             origin: None,
             snapshots: Vec::new(),
             moving: None,
+            secrets: declared::secrets(&judged.config),
         };
         Ok(Composed {
             spec,
@@ -367,6 +366,13 @@ fn shared_caches(caches: &[Cache]) -> impl Iterator<Item = String> {
             cache.name
         )
     })
+}
+
+fn refuse_what_is_not_there(config: &ProjectConfig) -> Result<(), Fault> {
+    match config.project.driver {
+        DriverName::Linux => declared::refuse_placeholders(config),
+        driver => Err(no_driver(driver)),
+    }
 }
 
 fn no_driver(driver: DriverName) -> Fault {

@@ -4,8 +4,9 @@
 //! the creation is cancelled and undone.
 
 use super::compose::Composed;
-use super::failure::{Body, Failure, project_id};
+use super::failure::{Body, Failure, bad_request, project_id};
 use super::listen::Peer;
+use super::secrets::Values;
 use super::workspaces::label;
 use super::{App, failure};
 use axum::body::Body as HttpBody;
@@ -18,7 +19,7 @@ use holm_api::workspace::{CreateEvent, CreateWorkspace, Workspace};
 use holm_core::admission::Machine;
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::driver::ProgressEvent;
-use holm_engine::{Admission, Created, NewWorkspace, Progress, Reuse};
+use holm_engine::{Admission, Created, NewWorkspace, Progress, Reuse, View};
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
@@ -55,9 +56,8 @@ pub async fn create(
     if let (Some(label), Reuse::Return) = (&label, reuse)
         && let Some(found) = app.engine.adopt(&id, label).await?
     {
-        let existing = Created::Existing(found);
-        let mut workspace = told(&app, existing, Vec::new(), asked).await;
-        workspace.notes.extend(app.shortage().await?);
+        let given = handed_over(&app, &create)?.map(|values| (values, peer.name()));
+        let workspace = existing(&app, found, given, asked).await?;
         return Ok(lines(HttpBody::from(line(&CreateEvent::Workspace(
             Box::new(workspace),
         )))));
@@ -67,6 +67,7 @@ pub async fn create(
         received,
         mut notes,
     } = app.compose(&create, &project).await?;
+    let values = handed_over(&app, &create)?;
     let admission = match create.force {
         true => Admission::Force,
         false => Admission::Check(machine(&app)?),
@@ -82,7 +83,11 @@ pub async fn create(
     let (progress, heard) = mpsc::unbounded_channel();
     let (begin, begun) = oneshot::channel();
     let creation = async move {
+        let secrets = Arc::clone(&app.secrets);
         let begin = move |id: &WorkspaceId| {
+            if let Some(values) = values {
+                secrets.begin(id, values);
+            }
             // Nobody listens any more when the client went away.
             let _ = begin.send(id.clone());
         };
@@ -91,6 +96,9 @@ pub async fn create(
         let made = made?;
         if let Created::New(made) = &made {
             notes.extend(app.engine.driver().layer_notes(&made.record.spec));
+        }
+        if let Created::New(made) = &made {
+            notes.extend(app.missing_secrets(&made.record.spec).await);
         }
         let mut workspace = told(&app, made, notes, asked).await;
         // It is there, whatever can be said of the disk.
@@ -108,6 +116,33 @@ pub async fn create(
         Some((Ok::<_, Infallible>(line(&event)), telling))
     });
     Ok(lines(HttpBody::from_stream(events)))
+}
+
+/// A workspace that was there; it is given what the client read just now.
+async fn existing(
+    app: &App,
+    found: View,
+    given: Option<(Values, String)>,
+    asked: Instant,
+) -> Result<Workspace, Failure> {
+    let id = found.record.id.clone();
+    let mut workspace = told(app, Created::Existing(found), Vec::new(), asked).await;
+    workspace.notes.extend(app.shortage().await?);
+    if let Some((values, who)) = given {
+        let fault = app.give_again(&id, values, who).await;
+        workspace.notes.extend(fault.map(|fault| fault.message));
+    }
+    Ok(workspace)
+}
+
+/// The values that the client sent before it asked.
+fn handed_over(app: &App, create: &CreateWorkspace) -> Result<Option<Values>, Failure> {
+    let Some(token) = &create.handover else {
+        return Ok(None);
+    };
+    let unknown = || bad_request("nothing was handed over by this name");
+    let values = app.secrets.take_over(token);
+    values.ok_or_else(unknown).map(Some)
 }
 
 pub fn machine(app: &App) -> Result<Machine, Fault> {

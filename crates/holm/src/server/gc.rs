@@ -32,6 +32,7 @@ pub async fn gc(State(app): State<Arc<App>>, Body(gc): Body<Gc>) -> Result<Respo
             .collect(keep_for, collect, Progress::to(progress))
             .await;
         app.sweep_browsers().await;
+        app.sweep_secrets().await;
         // Nobody may be left to hear it.
         let _ = tell.send(collected).await;
     });

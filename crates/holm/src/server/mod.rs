@@ -28,6 +28,7 @@ mod receive_pack;
 mod reload;
 mod repositories;
 mod routes;
+mod secrets;
 mod services;
 mod startup;
 mod trees;
@@ -73,6 +74,7 @@ pub struct App {
     browsers: Browsers,
     events: Events,
     repositories: Repositories,
+    secrets: Arc<secrets::Keeping>,
     uploads: Uploads,
     known_inputs: layers::KnownInputs,
     gauge: numbers::Gauge,
@@ -93,10 +95,11 @@ pub fn run(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
     startup::private_dir(&paths.data_dir)?;
     startup::private_dir(&paths.run_dir)?;
     let lock = startup::DataLock::acquire(&paths.data_dir.join("lock"))?;
-    for name in ["incoming", "projects", "workspaces", "trash"] {
+    for name in ["incoming", "projects", "workspaces", "trash", "secrets"] {
         startup::private_dir(&paths.data_dir.join(name))?;
     }
     log_to(&paths.data_dir.join("daemon.log"))?;
+    holm_linux::keeper::keep_from_dumps();
     holm_linux::open_files::raise();
     let runtime = runtime::build(&mut Builder::new_multi_thread())?;
     let served = runtime.block_on(serve(paths, ready));
@@ -253,6 +256,7 @@ fn routes(app: Arc<App>) -> Router {
         .route("/workspaces/{id}/changes", get(work::changes))
         .route("/workspaces/{id}/diff", get(work::diff))
         .merge(files::routes())
+        .merge(secrets::routes())
         .layer(DefaultBodyLimit::max(LARGEST_BODY))
         // What is uploaded goes to the disk as it comes, so its size is limited by that.
         .route(
@@ -290,7 +294,9 @@ impl App {
             run_dir: paths.run_dir.clone(),
         };
         let repositories = Repositories::new(layout.clone());
-        let driver = LinuxDriver::new(layout)?;
+        let secrets = Arc::new(secrets::Keeping::new(layout.secrets()));
+        let giving = Arc::clone(&secrets);
+        let driver = LinuxDriver::new(layout, Arc::new(move |spec| giving.grants(spec)))?;
         let asked = repositories.clone();
         let missing: MissingObjects =
             Arc::new(move |project, objects| asked.missing(project, objects));
@@ -302,6 +308,7 @@ impl App {
             engine,
             browsers: Browsers::new(&paths.data_dir),
             repositories,
+            secrets,
             known_inputs: layers::KnownInputs::default(),
             gauge: numbers::Gauge::default(),
             uploads: Uploads::open(paths.data_dir.join("incoming"))?,

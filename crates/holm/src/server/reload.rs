@@ -15,7 +15,7 @@ use holm_core::config::{EgressMode, ProjectConfig, Word, display_size};
 use holm_core::{Code, Fault, ProjectId, WorkspaceId, trust};
 use holm_engine::Stopped;
 use holm_engine::exec::{ExecOutput, ExecRequest};
-use holm_engine::spec::{Service, WorkspaceSpec};
+use holm_engine::spec::{Secret, SecretSource, Service, WorkspaceSpec};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -49,6 +49,8 @@ pub async fn reload(
     next.limits = compose::limits(&judged.config.limits, &judged.user.limits);
     next.nested = judged.config.project.nested;
     next.services = declared::services(&judged.config);
+    declared::refuse_placeholders(&judged.config)?;
+    next.secrets = declared::secrets(&judged.config);
     let protected = judged.config.project.protected_paths.iter();
     next.protected_paths = protected.map(ToString::to_string).collect();
     let (changes, at_next_start) = differences(&spec, &next);
@@ -57,7 +59,7 @@ pub async fn reload(
         false => judged
             .asks
             .iter()
-            .filter(|ask| is_wider(ask, &spec))
+            .filter(|ask| is_wider(ask, &spec, &next))
             .collect(),
     };
     let mut reloaded = Reloaded {
@@ -87,6 +89,7 @@ pub async fn reload(
         spec.limits = next.limits;
         spec.nested = next.nested;
         spec.services = next.services;
+        spec.secrets = next.secrets;
         spec.protected_paths = next.protected_paths;
     };
     app.engine.reload(&id, change).await?;
@@ -142,8 +145,8 @@ fn digest(text: Option<&str>) -> String {
 }
 
 /// Whether an ask is for more than what this workspace has already. What takes no effect by a
-/// reload (files that are taken along, secrets) is asked for when it does.
-fn is_wider(ask: &trust::Ask, spec: &WorkspaceSpec) -> bool {
+/// reload (files that are taken along) is asked for when it does.
+fn is_wider(ask: &trust::Ask, spec: &WorkspaceSpec, next: &WorkspaceSpec) -> bool {
     let (section, key) = ask.key.split_once('.').unwrap_or((&ask.key, ""));
     let network = &spec.network;
     let mode = EgressMode::parse_word(&network.egress.mode).unwrap_or(EgressMode::None);
@@ -162,6 +165,13 @@ fn is_wider(ask: &trust::Ask, spec: &WorkspaceSpec) -> bool {
             let same = format!("shared.{name} = {:?} {}", shared.address, shared.port);
             shared.name == name && ask.canonical == same
         }),
+        ("secrets", name) => {
+            let named = |spec: &WorkspaceSpec| {
+                let mut secrets = spec.secrets.iter();
+                secrets.find(|secret| secret.name == name).cloned()
+            };
+            named(spec) != named(next)
+        }
         ("project", "nested") => !spec.nested,
         ("project", "protected_paths") => true,
         ("limits", key) => {
@@ -226,6 +236,8 @@ fn differences(before: &WorkspaceSpec, after: &WorkspaceSpec) -> (Vec<String>, V
         protected(before),
         protected(after),
     );
+    let secrets = |spec: &WorkspaceSpec| spec.secrets.iter().map(in_words).collect();
+    at_start("secrets", secrets(before), secrets(after));
     let nested = |spec: &WorkspaceSpec| vec![spec.nested.to_string()];
     at_start("project.nested", nested(before), nested(after));
     let limits = |spec: &WorkspaceSpec| {
@@ -248,6 +260,20 @@ fn differences(before: &WorkspaceSpec, after: &WorkspaceSpec) -> (Vec<String>, V
         later.push("the names of new services".to_owned());
     }
     (changes, later)
+}
+
+fn in_words(secret: &Secret) -> String {
+    let source = match &secret.source {
+        SecretSource::Env(name) => format!("the variable {name}"),
+        SecretSource::File(path) => format!("the file {path}"),
+        SecretSource::Command(argv) => format!("the command {}", argv.join(" ")),
+        SecretSource::Stored => "stored".to_owned(),
+    };
+    let (name, inject, to) = (&secret.name, &secret.inject, secret.to.join(", "));
+    let ttl = secret
+        .ttl_ms
+        .map_or(String::new(), |ttl| format!(" for {ttl} ms"));
+    format!("{name} ({source}) as {inject} to {to}{ttl}")
 }
 
 /// What becomes of each service that is another one now.

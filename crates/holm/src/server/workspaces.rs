@@ -2,11 +2,12 @@
 
 use super::App;
 use super::failure::{Answer, Body, Parameters, WorkspaceKey};
+use super::listen::Peer;
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{ConnectInfo, State};
 use holm_api::workspace::{Name, NameList, Rename, Workspace, WorkspaceList};
 use holm_core::{Code, Fault, Label};
-use holm_engine::{Removal, Restored};
+use holm_engine::{Removal, Restored, try_blocking};
 use serde::Deserialize;
 use std::sync::Arc;
 
@@ -83,6 +84,7 @@ pub async fn rename(
 pub async fn remove(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
+    ConnectInfo(peer): ConnectInfo<Peer>,
     Parameters(parameters): Parameters<Remove>,
 ) -> Answer<Workspace> {
     let removal = match parameters.force {
@@ -90,6 +92,11 @@ pub async fn remove(
         false => Removal::RefuseUnsaved,
     };
     let view = app.engine.remove(&id, removal).await?;
+    let (secrets, gone, who) = (Arc::clone(&app.secrets), id.clone(), peer.name());
+    let withdrawn = try_blocking(move || secrets.withdraw(&gone, &who)).await;
+    if let Err(fault) = withdrawn {
+        tracing::warn!(%id, %fault, "what the workspace was given stays sealed");
+    }
     Ok(Json(app.workspace(view).await))
 }
 

@@ -71,6 +71,7 @@ mod previews;
 mod previews_programs;
 mod renames;
 mod root;
+mod secrets;
 mod service_attacks;
 mod service_feel;
 mod service_logs;
