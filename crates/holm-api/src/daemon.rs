@@ -2,8 +2,9 @@
 //! `GET /doctor` → [`Doctor`].
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Status {
     pub pid: u32,
     pub version: String,
@@ -13,13 +14,14 @@ pub struct Status {
     pub data_dir: String,
     pub socket: String,
     /// Of the front door.
+    #[schema(required)]
     pub port: Option<u16>,
     pub started_at: String,
     pub workspaces: u64,
     pub running: u64,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Stop {
     /// Stop every workspace too.
@@ -27,7 +29,7 @@ pub struct Stop {
 }
 
 /// One thing that `doctor` looked at.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Check {
     /// `user namespaces`
     pub name: String,
@@ -36,15 +38,17 @@ pub struct Check {
     /// What was found.
     pub detail: String,
     /// How to get it, when it is not ok.
+    #[schema(required)]
     pub fix: Option<String>,
     pub required: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Doctor {
     pub ok: bool,
     /// The process of the daemon that looked; null: none answered, so `holm doctor` looked itself.
     #[serde(default)]
+    #[schema(required)]
     pub daemon: Option<u32>,
     pub checks: Vec<Check>,
 }

@@ -4,11 +4,13 @@
 //! - `POST /gc` ([`Gc`]) → JSON Lines of [`GcEvent`], the last of which is `done` or `error`
 
 use crate::error::ErrorDetail;
+use crate::id::{ProjectId, WorkspaceId};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// Every size is in bytes that the disk really holds: holes take nothing, and a file with several
 /// names counts once.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Disk {
     pub workspaces: Vec<WorkspaceSize>,
     pub trash: Vec<TrashSize>,
@@ -33,8 +35,9 @@ pub struct Disk {
     pub notes: Vec<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct WorkspaceSize {
+    #[schema(value_type = WorkspaceId)]
     pub id: String,
     pub label: String,
     pub project: String,
@@ -47,8 +50,9 @@ pub struct WorkspaceSize {
     pub volumes: u64,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct TrashSize {
+    #[schema(value_type = WorkspaceId)]
     pub id: String,
     pub label: String,
     pub project: String,
@@ -57,10 +61,13 @@ pub struct TrashSize {
     pub expires_at: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct BaseSize {
+    #[schema(value_type = ProjectId)]
     pub project_id: String,
+    #[schema(required)]
     pub project: Option<String>,
+    #[schema(required)]
     pub commit: Option<String>,
     /// A file that several bases share counts with the first of them.
     pub bytes: u64,
@@ -69,9 +76,11 @@ pub struct BaseSize {
 }
 
 /// What `setup` or a volume's `seed` made, or what was taken of a checkout.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LayerSize {
+    #[schema(value_type = ProjectId)]
     pub project_id: String,
+    #[schema(required)]
     pub project: Option<String>,
     pub key: String,
     pub bytes: u64,
@@ -79,31 +88,35 @@ pub struct LayerSize {
     pub used_by: u64,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct VolumeSize {
+    #[schema(value_type = ProjectId)]
     pub project_id: String,
+    #[schema(required)]
     pub project: Option<String>,
     pub name: String,
     pub bytes: u64,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RepositorySize {
+    #[schema(value_type = ProjectId)]
     pub project_id: String,
+    #[schema(required)]
     pub project: Option<String>,
     pub bytes: u64,
     /// The part that your own repository has too, as the same files.
     pub shared: u64,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Gc {
     /// Every entry of the trash and every unused base, however young.
     pub all: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Collected {
     pub freed_bytes: u64,
     pub removed: Vec<Removed>,
@@ -112,18 +125,19 @@ pub struct Collected {
     pub failed: Vec<ErrorDetail>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Removed {
     /// workspace base layer project leftover
     pub kind: String,
     /// An id, a commit, a key or a path.
     pub name: String,
+    #[schema(required)]
     pub label: Option<String>,
     pub bytes: u64,
 }
 
 /// One line of the answer to `POST /gc`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GcEvent {
     Progress { step: String, done: u64, total: u64 },

@@ -1,15 +1,16 @@
 //! `/workspaces/{id}/egress`: what left a workspace and what was refused.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct EgressList {
     /// The oldest first.
     pub egress: Vec<EgressEntry>,
 }
 
 /// One connection that ended, or one refusal.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct EgressEntry {
     pub time: String,
     /// `connect`, `cut` (by a change of policy), `fail` (allowed, but the other side did not
@@ -46,7 +47,7 @@ fn once() -> u64 {
     1
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct EgressProcess {
     /// As the workspace knows it.
     pub pid: i32,

@@ -2,14 +2,23 @@
 //!
 //! - `GET /events?after=CURSOR&follow=true` → JSON Lines of [`Event`]; without `follow` it ends with
 //!   the newest. The last line may be a [`Missed`]: the reader was so slow that events are gone.
+//! - The same as a WebSocket: a text message for each, and without `follow=false` on and on.
+//!
+//! `workspace`, `type` and `limit` tell less. The header [`CURSOR`] of the answer says where it begins,
+//! so that whoever lost the daemon before the first event goes on behind it.
 
+use crate::id::WorkspaceId;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// The header that says behind which event an answer begins.
+pub const CURSOR: &str = "holm-cursor";
 
 /// Something that happened.
 ///
 /// Types: `workspace.created|started|stopped|failed|removed|restored|renamed`,
-/// `port.opened|closed|moved`, `checkout.changed|lost`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// `port.opened|closed|moved`, `checkout.changed|lost`, `session.started|exited|attention`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Event {
     /// Grows; `after=` takes it.
     pub cursor: u64,
@@ -17,6 +26,7 @@ pub struct Event {
     #[serde(rename = "type")]
     pub kind: String,
     /// An id.
+    #[schema(value_type = WorkspaceId)]
     pub workspace: String,
     /// What belongs to the type: `label`, `project`, `port`, `name`, `host_port`, `url`, `reason`, …
     #[serde(flatten)]
@@ -24,7 +34,7 @@ pub struct Event {
 }
 
 /// Says that events were missed, and how to go on.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Missed {
     /// `events.missed`
     #[serde(rename = "type")]

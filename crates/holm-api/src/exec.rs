@@ -11,6 +11,7 @@
 
 use crate::error::ErrorDetail;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 pub const CONTROL: u8 = 0;
 pub const STDIN: u8 = 1;
@@ -22,7 +23,7 @@ pub const STDIN_WINDOW: u64 = 256 * 1024;
 /// Output is kept until it is said to be there, and not much more than this at a time.
 pub const OUTPUT_STEP: u64 = 64 * 1024;
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ToServer {
     Start(Start),
@@ -34,14 +35,14 @@ pub enum ToServer {
 }
 
 /// How many bytes of a command's output a client has, since the beginning.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Heard {
     pub stdout: u64,
     pub stderr: u64,
 }
 
 /// Bytes are sent as text where they are UTF-8 and as arrays of numbers otherwise.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Start {
     pub argv: Vec<Bytes>,
@@ -58,7 +59,7 @@ pub struct Start {
     pub no_start: bool,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Terminal {
     pub term: String,
@@ -66,7 +67,7 @@ pub struct Terminal {
     pub cols: u16,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ToClient {
     Started,
@@ -85,7 +86,7 @@ pub enum ToClient {
 }
 
 /// A byte string of the operating system (an argument, a path).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(untagged)]
 pub enum Bytes {
     Text(String),
@@ -93,6 +94,19 @@ pub enum Bytes {
 }
 
 // === impl Bytes ===
+
+impl Bytes {
+    pub fn len(&self) -> usize {
+        match self {
+            Bytes::Text(text) => text.len(),
+            Bytes::Raw(raw) => raw.len(),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
 
 impl From<Vec<u8>> for Bytes {
     fn from(bytes: Vec<u8>) -> Self {

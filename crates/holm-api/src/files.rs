@@ -12,8 +12,14 @@
 //! - `PUT /workspaces/{id}/files/archive` (a tar archive) → [`FileDone`]
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// Bytes as they are, in the descriptions of what is no JSON.
+#[derive(ToSchema)]
+#[schema(value_type = String, format = Binary)]
+pub struct RawBytes(pub Vec<u8>);
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FileList {
     /// In the order of their names' bytes.
     pub entries: Vec<FileEntry>,
@@ -21,7 +27,7 @@ pub struct FileList {
     pub more: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FileEntry {
     /// Bytes that are not UTF-8 are written `\xNN`; then `name_bytes` has the exact name.
     pub name: String,
@@ -40,7 +46,7 @@ pub struct FileEntry {
     pub target_bytes: Option<Vec<u8>>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FileMatches {
     pub matches: Vec<FileMatch>,
     /// There are more than were asked for.
@@ -49,7 +55,7 @@ pub struct FileMatches {
     pub skipped: u64,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FileMatch {
     /// Below the project's root, written as [`FileEntry::name`] is.
     pub path: String,
@@ -62,7 +68,7 @@ pub struct FileMatch {
 }
 
 /// It was done.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FileDone {
     /// Written as [`FileEntry::name`] is.
     pub path: String,

@@ -3,6 +3,7 @@
 //! Domain types live in `holm-core`; here are their shapes in JSON. The typed [`Client`] is the
 //! only way that the CLI (and later MCP and the dashboard's server side) reaches the engine.
 
+pub mod audit;
 pub mod browser;
 pub mod client;
 pub mod daemon;
@@ -12,13 +13,19 @@ pub mod error;
 pub mod event;
 pub mod exec;
 pub mod files;
+pub mod health;
+pub mod id;
 pub mod moves;
 pub mod numbers;
 pub mod port;
 pub mod project;
 pub mod reload;
+pub mod route;
+pub mod run;
 pub mod secret;
 pub mod service;
+pub mod session;
+pub mod token;
 pub mod work;
 pub mod workspace;
 

@@ -10,8 +10,9 @@
 use crate::Workspace;
 use crate::error::ErrorDetail;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Assign {
     pub commit: String,
@@ -26,8 +27,9 @@ pub struct Assign {
     pub shallow: Vec<String>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = WorkspaceSync)]
 pub struct Sync {
     /// The newest commit of the branch.
     pub commit: String,
@@ -38,7 +40,7 @@ pub struct Sync {
 }
 
 /// One line of the answer.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MoveEvent {
     Progress { step: String, done: u64, total: u64 },
@@ -47,7 +49,7 @@ pub enum MoveEvent {
 }
 
 /// The workspace as it is then, and what was done.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Moved {
     #[serde(flatten)]
     pub workspace: Workspace,
@@ -55,13 +57,15 @@ pub struct Moved {
     pub done: Move,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Move {
     /// The commit before, if its tree was switched.
+    #[schema(required)]
     pub from: Option<String>,
     /// How many files are different.
     pub changed: u64,
     /// The stash that was made of its changes.
+    #[schema(required)]
     pub stash: Option<String>,
     /// `setup` ran in place, because its inputs changed.
     pub setup: bool,
@@ -71,7 +75,7 @@ pub struct Move {
     pub services: Vec<Reaction>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Reaction {
     pub name: String,
     /// none hot restart rebuild

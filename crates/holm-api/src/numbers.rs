@@ -3,21 +3,25 @@
 //! - `GET /numbers` → [`NumbersList`]: of every live workspace
 //! - `GET /workspaces/{id}/numbers` → [`WorkspaceNumbers`]
 
+use crate::id::WorkspaceId;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct NumbersList {
     /// Between two values of a history.
     pub history_seconds: u64,
     pub workspaces: Vec<WorkspaceNumbers>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct WorkspaceNumbers {
+    #[schema(value_type = WorkspaceId)]
     pub id: String,
     pub label: String,
     pub project: String,
     pub state: String,
+    #[schema(required)]
     pub reason: Option<String>,
     /// Processors that are busy with it; 1.5 is one and a half.
     pub cpu: f64,
@@ -26,9 +30,11 @@ pub struct WorkspaceNumbers {
     pub processes: u64,
     /// In bytes: what was changed in its tree, home, temporary files and own volumes. `None`: not
     /// measured yet.
+    #[schema(required)]
     pub disk: Option<u64>,
     /// Of it, the tree alone.
     #[serde(default)]
+    #[schema(required)]
     pub disk_tree: Option<u64>,
     #[serde(default)]
     pub volumes: Vec<VolumeNumbers>,
@@ -40,7 +46,7 @@ pub struct WorkspaceNumbers {
     pub services: Vec<ServiceNumbers>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ServiceNumbers {
     pub name: String,
     pub state: String,
@@ -56,17 +62,18 @@ pub struct ServiceNumbers {
     pub history: Past,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct VolumeNumbers {
     pub name: String,
     /// `isolated`, `fork` or `shared`; what is shared is not counted in the workspace's disk.
     pub policy: String,
     /// Of a fork, what differs from what it began with. `None`: not measured yet.
+    #[schema(required)]
     pub bytes: Option<u64>,
 }
 
 /// The last minutes, the oldest value first.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Past {
     pub cpu: Vec<f64>,
     pub memory: Vec<f64>,

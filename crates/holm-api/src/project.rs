@@ -12,13 +12,16 @@
 //! - `POST /trust/check` ([`TrustCheck`]) → [`TrustReport`]; `POST /trust` ([`TrustApprove`]) →
 //!   [`TrustApprove`]
 
+use crate::id::ProjectId;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// What the client says on the receive-pack socket when it has nothing more to send.
 pub const PACK_EOF: &str = "eof";
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Project {
+    #[schema(value_type = ProjectId)]
     pub id: String,
     pub name: String,
     /// Where the repository was last seen (its main work tree).
@@ -28,16 +31,21 @@ pub struct Project {
     pub workspaces: u64,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ProjectList {
     pub projects: Vec<Project>,
+    /// There are more than were asked for: `after` takes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
 }
 
 /// "This repository is here; do you know it, and do you have this commit?"
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = ProjectSync)]
 pub struct Sync {
     /// `holm.projectId` of the repository, if it has one.
+    #[schema(value_type = Option<ProjectId>)]
     pub project_id: Option<String>,
     /// The wish for a name (holm.toml's or the directory's); made valid and unique by the daemon.
     pub name: String,
@@ -56,16 +64,17 @@ pub struct Sync {
     pub refs_digest: String,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct SyncAnswer {
     pub project: Project,
     /// The commit or the refs are not there as the client has them: send objects and refs.
     pub needed: bool,
     /// The daemon's object directory, when the client may link into it (same user, same machine).
+    #[schema(required)]
     pub objects_dir: Option<String>,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Refs {
     /// (name, object id): branches, tags, remote-tracking branches, and the wanted commit.
@@ -76,9 +85,10 @@ pub struct Refs {
 }
 
 /// What a `holm.toml` asks of the host.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TrustCheck {
+    #[schema(value_type = ProjectId)]
     pub project_id: String,
     pub config: Option<String>,
     /// The patterns of `.worktreeinclude`: asked for like `project.include`.
@@ -86,7 +96,7 @@ pub struct TrustCheck {
     pub worktree_include: Vec<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct TrustReport {
     pub asks: Vec<Ask>,
     /// Identifies exactly these asks.
@@ -94,7 +104,7 @@ pub struct TrustReport {
     pub approved: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Ask {
     /// The key in holm.toml (`project.include`).
     pub key: String,
@@ -102,15 +112,16 @@ pub struct Ask {
     pub words: String,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TrustApprove {
+    #[schema(value_type = ProjectId)]
     pub project_id: String,
     pub digest: String,
 }
 
 /// What a client brings of its side.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "snake_case")]
 pub enum TreeName {
     /// Build output of the checkout.
@@ -120,17 +131,19 @@ pub enum TreeName {
 }
 
 /// Where a tree goes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct TreePlace {
     /// It is there already, whole; nothing is to be brought.
     pub is_present: bool,
     /// What it is called until it is brought.
+    #[schema(required)]
     pub name: Option<String>,
     /// An empty directory that a client of the same user may fill.
+    #[schema(required)]
     pub directory: Option<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TreeBrought {
     pub tree: TreeName,
@@ -142,7 +155,7 @@ pub struct TreeBrought {
     pub dates: Vec<FileDate>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FileDate {
     pub path: String,

@@ -2,8 +2,9 @@
 
 use crate::project::Ask;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Reload {
     /// Only say what would change.
@@ -17,7 +18,7 @@ pub struct Reload {
     pub approve: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Reloaded {
     /// What is different, in words.
     pub changes: Vec<String>,

@@ -10,10 +10,12 @@
 
 use holm_secrets::Value;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// Whose a stored value is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = SecretScope)]
 pub enum Scope {
     /// For every project of the user, unless the project has its own.
     User,
@@ -24,7 +26,7 @@ pub enum Scope {
 }
 
 /// A stored secret, without its value.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Secret {
     pub name: String,
     pub scope: Scope,
@@ -36,22 +38,23 @@ pub struct Secret {
     pub notes: Vec<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SecretList {
     pub secrets: Vec<Secret>,
     /// The key is behind a passphrase that nobody gave yet.
     pub locked: bool,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SetSecret {
     pub name: String,
     pub scope: Scope,
+    #[schema(value_type = String)]
     pub value: Value,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RemoveSecret {
     pub name: String,
@@ -59,16 +62,19 @@ pub struct RemoveSecret {
 }
 
 /// One value that the client read.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = NamedSecret)]
 pub struct Named {
     pub name: String,
+    #[schema(value_type = String)]
     pub value: Value,
 }
 
 /// What the client read for a workspace.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = GiveSecrets)]
 pub struct Give {
     pub values: Vec<Named>,
     /// These have none any more: they are withdrawn.
@@ -77,14 +83,15 @@ pub struct Give {
 }
 
 /// Names what was handed over, once.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct HandedOver {
     pub handover: String,
 }
 
 /// Where a declared secret is from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = SecretSource)]
 pub enum Source {
     Env(String),
     File(String),
@@ -93,7 +100,8 @@ pub enum Source {
 }
 
 /// What a workspace may be given.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = DeclaredSecret)]
 pub struct Declared {
     pub name: String,
     pub from: Source,
@@ -102,10 +110,11 @@ pub struct Declared {
     pub to: Vec<String>,
     /// given missing expired
     pub state: String,
+    #[schema(required)]
     pub expires_at: Option<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DeclaredList {
     pub secrets: Vec<Declared>,
     /// Where the user's own repository is, for files that are named from its root.
@@ -116,52 +125,61 @@ pub struct DeclaredList {
 }
 
 /// A new key, behind a passphrase or not.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RotateKey {
     #[serde(default)]
+    #[schema(value_type = Option<String>)]
     pub passphrase: Option<Value>,
     /// A key that was behind a passphrase no longer is.
     #[serde(default)]
     pub without_passphrase: bool,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = UnlockSecrets)]
 pub struct Unlock {
+    #[schema(value_type = String)]
     pub passphrase: Value,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct KeyState {
     /// How many values are sealed with the key.
     pub sealed: usize,
     pub passphrase: bool,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = ExportedSecrets)]
 pub struct Exported {
     /// Opens with the passphrase only.
     pub parcel: String,
     pub secrets: usize,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = ImportSecrets)]
 pub struct Import {
+    #[schema(value_type = String)]
     pub passphrase: Value,
     pub parcel: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = ImportedSecrets)]
 pub struct Imported {
     pub secrets: Vec<Secret>,
     /// Of projects that are not known here.
     pub left_out: Vec<String>,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = SecretAudit)]
 pub struct Audit {
+    #[schema(value_type = Vec<Object>)]
     pub audit: Vec<holm_secrets::audit::Line>,
     /// Only when it was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -8,23 +8,25 @@
 
 use crate::workspace::Service;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ServiceList {
     pub services: Vec<Service>,
     /// pending: something is on its way. ready: all that should run are ready. failing: something
     /// is not ready and will not be by itself. Null when the workspace does not run.
+    #[schema(required)]
     pub verdict: Option<String>,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ServiceAct {
     pub service: String,
     pub action: Action,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
     Start,
@@ -32,7 +34,7 @@ pub enum Action {
     Restart,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LogLine {
     pub time: String,
     pub service: String,

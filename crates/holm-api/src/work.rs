@@ -10,8 +10,9 @@
 
 use crate::error::ErrorDetail;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Capture {
     /// Commit everything inside first, with this message.
@@ -22,7 +23,7 @@ pub struct Capture {
 }
 
 /// How much is made objects of.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Depth {
     /// Nothing: what HEAD leads to, and which files are not committed.
@@ -35,17 +36,22 @@ pub enum Depth {
 }
 
 /// The state of a workspace's tree.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Captured {
     /// The commit that the workspace started from.
+    #[schema(required)]
     pub start: Option<String>,
     /// The tree that `up --dirty` brought, if it did.
+    #[schema(required)]
     pub dirty_start: Option<String>,
     /// What HEAD inside leads to; `None` before the first commit.
+    #[schema(required)]
     pub head: Option<String>,
     /// The tree of everything that is not ignored; from [`Depth::Tree`] on.
+    #[schema(required)]
     pub tree: Option<String>,
     /// A commit of that tree on top of `start`, with [`Depth::State`].
+    #[schema(required)]
     pub state: Option<String>,
     /// How many files are not as in `head`, and the first few.
     pub uncommitted: u64,
@@ -57,7 +63,7 @@ pub struct Captured {
 }
 
 /// One line of the answer to `POST /workspaces/{id}/capture`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CaptureEvent {
     Progress { step: String, done: u64, total: u64 },
@@ -65,19 +71,20 @@ pub enum CaptureEvent {
     Error(ErrorDetail),
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ChangeList {
     pub changes: Vec<Change>,
 }
 
 /// One changed file.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Change {
     /// Bytes that are not UTF-8 are written `\xNN`; then `path_bytes` has the exact name.
     pub path: String,
     /// create update delete rename
     pub operation: String,
     /// Only of a rename: the earlier path.
+    #[schema(required)]
     pub from: Option<String>,
     pub binary: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]

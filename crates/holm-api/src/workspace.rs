@@ -10,27 +10,35 @@
 //! - `POST /uploads` (raw body) → [`Upload`]
 
 use crate::error::ErrorDetail;
+use crate::id::{ProjectId, WorkspaceId};
 use crate::numbers::WorkspaceNumbers;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Workspace {
+    #[schema(value_type = WorkspaceId)]
     pub id: String,
     pub label: String,
     pub project: String,
+    #[schema(value_type = ProjectId)]
     pub project_id: String,
     pub owner: String,
     /// creating running stopped failed removed
     pub state: String,
+    #[schema(required)]
     pub reason: Option<String>,
     #[serde(rename = "ref")]
+    #[schema(required)]
     pub reference: Option<String>,
+    #[schema(required)]
     pub commit: Option<String>,
     pub created_at: String,
     pub last_used_at: String,
     pub driver: String,
     pub root: String,
     /// Last known, or null.
+    #[schema(required)]
     pub dirty: Option<bool>,
     pub ports: Vec<Port>,
     pub services: Vec<Service>,
@@ -61,14 +69,17 @@ pub struct Workspace {
     pub notes: Vec<String>,
     /// What it takes of the machine; only where it was asked for, as `show` does.
     #[serde(default)]
+    #[schema(required)]
     pub numbers: Option<Box<WorkspaceNumbers>>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Port {
     pub name: String,
     pub port: u16,
+    #[schema(required)]
     pub host_port: Option<u16>,
+    #[schema(required)]
     pub url: Option<String>,
     pub canonical: bool,
     /// declared discovered
@@ -78,45 +89,49 @@ pub struct Port {
     pub listening: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Service {
     pub name: String,
     pub state: String,
+    #[schema(required)]
     pub pid: Option<u32>,
     pub restarts: u32,
+    #[schema(required)]
     pub port: Option<u16>,
+    #[schema(required)]
     pub reason: Option<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Volume {
     pub name: String,
     pub policy: String,
+    #[schema(required)]
     pub bytes: Option<u64>,
 }
 
 /// A named, immutable copy of a workspace's code and volumes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Snapshot {
     pub name: String,
     pub created_at: String,
 }
 
 /// `POST /workspaces/{id}/snapshots`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TakeSnapshot {
     pub name: String,
 }
 
 /// `GET /workspaces/{id}/snapshots`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SnapshotList {
     pub snapshots: Vec<Snapshot>,
 }
 
 /// `POST /workspaces/{id}/fork`.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Fork {
     /// Left out, a pleasant one is made up.
@@ -128,7 +143,7 @@ pub struct Fork {
 }
 
 /// `POST /workspaces/{id}/reset`.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Reset {
     /// Only this volume.
@@ -143,16 +158,20 @@ pub struct Reset {
 }
 
 /// What was asked for; what holds is in [`Isolation`].
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Limits {
+    #[schema(required)]
     pub memory: Option<u64>,
+    #[schema(required)]
     pub cpus: Option<f64>,
+    #[schema(required)]
     pub processes: Option<u64>,
+    #[schema(required)]
     pub disk: Option<u64>,
 }
 
 /// What is in force. All false when the workspace does not run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Isolation {
     pub user: bool,
     pub mount: bool,
@@ -163,6 +182,7 @@ pub struct Isolation {
     pub no_new_privs: bool,
     pub landlock: bool,
     /// `v1`, `v2` or null.
+    #[schema(required)]
     pub cgroup: Option<String>,
     pub limits: LimitsInForce,
     pub degraded: Vec<String>,
@@ -172,46 +192,56 @@ pub struct Isolation {
 }
 
 /// By what each limit is kept, or null.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LimitsInForce {
+    #[schema(required)]
     pub memory: Option<String>,
+    #[schema(required)]
     pub cpus: Option<String>,
+    #[schema(required)]
     pub processes: Option<String>,
+    #[schema(required)]
     pub disk: Option<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct WorkspaceList {
     pub workspaces: Vec<Workspace>,
+    /// There are more than were asked for: `after` takes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
     /// What concerns all of them: that the disk is nearly full.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
 /// What a live workspace is called: enough to find the one that a person means.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Name {
+    #[schema(value_type = WorkspaceId)]
     pub id: String,
     pub label: String,
     pub project: String,
+    #[schema(value_type = ProjectId)]
     pub project_id: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct NameList {
     pub names: Vec<Name>,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Rename {
     pub label: String,
 }
 
 /// Everything the daemon needs to make a workspace. The project and its objects were sent before.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateWorkspace {
+    #[schema(value_type = ProjectId)]
     pub project_id: String,
     /// `None`: make up a pleasant one.
     pub label: Option<String>,
@@ -256,7 +286,7 @@ pub struct CreateWorkspace {
     pub notes: Vec<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Remote {
     pub name: String,
@@ -264,7 +294,7 @@ pub struct Remote {
     pub fetch: Vec<String>,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Dirty {
     /// An upload: a pack.
@@ -279,7 +309,7 @@ pub struct Dirty {
     pub changed: Vec<ChangedFile>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChangedFile {
     pub path: String,
@@ -287,17 +317,18 @@ pub struct ChangedFile {
     pub object: Option<String>,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Upload {
     pub upload: String,
 }
 
 /// One line of the answer to `POST /workspaces`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CreateEvent {
     /// The id is taken; the creation can be cancelled by it.
     Begun {
+        #[schema(value_type = WorkspaceId)]
         id: String,
     },
     Progress {

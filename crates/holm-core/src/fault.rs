@@ -16,6 +16,12 @@ pub enum Kind {
     Refused,
     /// The daemon does not answer.
     Unreachable,
+    /// Nobody knows who asks.
+    Unauthorized,
+    /// Whoever asks is known, and may not.
+    Forbidden,
+    /// What was sent is of a type that is not taken.
+    Unsupported,
 }
 
 /// An error as users see it: a stable code, what failed on what, and the next command to type.
@@ -72,13 +78,20 @@ codes! {
     WorkspaceNotFound, "workspace_not_found", NotFound, "no workspace has this name";
     ProjectNotFound, "project_not_found", NotFound, "no project has this name";
     ServiceNotFound, "service_not_found", NotFound, "the workspace has no service of this name";
+    SessionNotFound, "session_not_found", NotFound, "no session has this name";
     VolumeNotFound, "volume_not_found", NotFound, "the workspace has no volume of this name";
     SnapshotNotFound, "snapshot_not_found", NotFound, "the workspace has no snapshot of this name";
+    RunNotFound, "run_not_found", NotFound, "the workspace has no run of this id";
+    AgentNotFound, "agent_not_found", NotFound, "no agent has this name, or none is the default";
     SecretNotFound, "secret_not_found", NotFound, "no secret of this name is stored there";
     RefNotFound, "ref_not_found", NotFound, "the repository has no such ref";
     PathNotFound, "path_not_found", NotFound, "the file or directory does not exist";
+    TokenNotFound, "token_not_found", NotFound, "there is no such token";
     PortNotFound, "port_not_found", NotFound, "the workspace has no port of this name";
     NotFound, "not_found", NotFound, "the API has no such route";
+    Unauthorized, "unauthorized", Unauthorized, "the request has no token that is valid here";
+    Forbidden, "forbidden", Forbidden, "whoever asks is known, and may not do this";
+    UnsupportedType, "unsupported_type", Unsupported, "the body is not of the type that the route takes";
     Ambiguous, "ambiguous", Refused, "the name stands for more than one workspace";
     LabelTaken, "label_taken", Refused, "another live workspace of the project has this label";
     AlreadyExists, "already_exists", Refused, "the workspace exists, and the options would make another one";
@@ -100,7 +113,9 @@ codes! {
     TooLarge, "too_large", Refused, "it is more than one request may carry";
     NotRunning, "not_running", Refused, "the workspace is stopped and may not be started";
     Busy, "busy", Refused, "another operation on this workspace is under way";
+    SessionEnded, "session_ended", Refused, "the program of the session has ended";
     VolumeTaken, "volume_taken", Refused, "another workspace runs with a volume that one may have at a time";
+    KeyReused, "key_reused", Refused, "the idempotency key stands for another request";
     Refused, "refused", Refused, "the request is not allowed here";
     PortTaken, "port_taken", Refused, "another program holds the port";
     NoBrowser, "no_browser", Failed, "no browser can be started on this machine";
@@ -135,9 +150,9 @@ impl Kind {
     pub fn exit_code(self) -> u8 {
         match self {
             Kind::Failed => 1,
-            Kind::Usage => 2,
+            Kind::Usage | Kind::Unsupported => 2,
             Kind::NotFound => 3,
-            Kind::Refused => 4,
+            Kind::Refused | Kind::Unauthorized | Kind::Forbidden => 4,
             Kind::Unreachable => 5,
         }
     }
@@ -149,6 +164,9 @@ impl Kind {
             Kind::NotFound => 404,
             Kind::Refused => 409,
             Kind::Unreachable => 503,
+            Kind::Unauthorized => 401,
+            Kind::Forbidden => 403,
+            Kind::Unsupported => 415,
         }
     }
 }

@@ -83,12 +83,37 @@ id!(
     'p',
     "a project id"
 );
+id!(
+    /// The identity of one run of an agent or command.
+    RunId,
+    'r',
+    "a run id"
+);
+
+id!(
+    /// The identity of one session.
+    SessionId,
+    's',
+    "a session id"
+);
+
+id!(
+    /// The identity of one API token. Not secret: it is what lists show.
+    TokenId,
+    't',
+    "a token id"
+);
+id!(
+    /// The identity of one request, as its answer and the audit record have it.
+    RequestId,
+    'q',
+    "a request id"
+);
 
 /// Whether `text` looks like an id of the kind that starts with `prefix`.
 pub(crate) fn has_id_shape(text: &str, prefix: char) -> bool {
-    text.len() == RANDOM_LEN + 1
-        && text.starts_with(prefix)
-        && text.bytes().skip(1).all(|byte| ALPHABET.contains(&byte))
+    text.strip_prefix(prefix)
+        .is_some_and(|rest| is_random(rest, RANDOM_LEN))
 }
 
 /// Whether `text` could be the beginning of a workspace id.
@@ -100,18 +125,25 @@ pub(crate) fn is_id_prefix(text: &str) -> bool {
 }
 
 fn random_text(prefix: char) -> String {
-    let mut bytes = [0u8; RANDOM_LEN];
+    let mut text = String::with_capacity(RANDOM_LEN + 1);
+    text.push(prefix);
+    text.push_str(&random::<RANDOM_LEN>());
+    text
+}
+
+/// So many random characters of the alphabet, five bits each.
+pub(crate) fn random<const LENGTH: usize>() -> String {
+    let mut bytes = [0u8; LENGTH];
     // The system's random source does not fail on the kernels that holm runs on; without it there
     // is no identity, and going on would be worse than stopping.
     getrandom::fill(&mut bytes).expect("the system's random source");
-    let mut text = String::with_capacity(RANDOM_LEN + 1);
-    text.push(prefix);
-    text.extend(
-        bytes
-            .iter()
-            .map(|byte| ALPHABET[usize::from(byte & 31)] as char),
-    );
-    text
+    let letters = bytes.iter().map(|byte| ALPHABET[usize::from(byte & 31)]);
+    letters.map(char::from).collect()
+}
+
+/// Whether `text` is so many characters of the alphabet.
+pub(crate) fn is_random(text: &str, length: usize) -> bool {
+    text.len() == length && text.bytes().all(|byte| ALPHABET.contains(&byte))
 }
 
 #[cfg(test)]

@@ -5,8 +5,10 @@
 //! decided in this crate, so that it can be tested as data.
 
 pub mod admission;
+pub mod agents;
 pub mod concern;
 pub mod config;
+pub mod database;
 pub mod detect;
 pub mod egress;
 pub mod fault;
@@ -20,15 +22,18 @@ pub mod plan;
 pub mod reference;
 pub mod route;
 pub mod service;
+pub mod session;
+pub mod shell;
 pub mod side;
 pub mod state;
+pub mod token;
 pub mod toolchain;
 pub mod trash;
 pub mod tree_path;
 pub mod trust;
 
 pub use fault::{Code, Fault, Kind};
-pub use id::{ProjectId, WorkspaceId};
+pub use id::{ProjectId, RequestId, RunId, SessionId, TokenId, WorkspaceId};
 pub use label::{Label, ProjectName};
 pub use reference::WorkspaceRef;
 pub use side::{Guest, Host};

@@ -10,6 +10,7 @@ use crate::driver::{Driver, Progress};
 use crate::engine::{Engine, Inner, View, detached, now};
 use crate::failpoint::{self, Moment};
 use crate::notice::Notice;
+use crate::once::Turn;
 use crate::spec::WorkspaceSpec;
 use crate::store::{Store, StoreError, WorkspaceRecord};
 use holm_core::plan::Desired;
@@ -32,6 +33,8 @@ pub struct NewWorkspace {
     pub admission: Admission,
     /// Complete but for `id` and `label`, which the engine fills in.
     pub spec: WorkspaceSpec,
+    /// Of a request with a key, which learns the id before the workspace is the user's.
+    pub turn: Option<Turn>,
 }
 
 /// What to do when the label is that of a live workspace.
@@ -146,7 +149,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
             let inserted = self.store.ask(move |store| store.insert_workspace(&row));
             match inserted.await? {
                 Ok(()) => {
-                    if let Err(fault) = self.admit(&new, &record).await {
+                    if let Err(fault) = self.admit_keyed(&new, &record).await {
                         let key = record.id.clone();
                         let forgotten = self.store.call(move |store| store.forget_unborn(&key));
                         forgotten.await?;
@@ -177,6 +180,15 @@ impl<D: Driver, S: Store> Inner<D, S> {
             "no free label was found",
             "name one: `holm up LABEL`",
         ))
+    }
+
+    /// Whether it may be made; then its key, if it has one, knows it.
+    async fn admit_keyed(&self, new: &NewWorkspace, record: &WorkspaceRecord) -> Result<(), Fault> {
+        self.admit(new, record).await?;
+        match &new.turn {
+            Some(turn) => self.begun(turn, record.id.as_str()).await,
+            None => Ok(()),
+        }
     }
 
     async fn make(

@@ -80,6 +80,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
             owner: record.owner.clone(),
             admission,
             spec: forked(&record, at)?,
+            turn: None,
         };
         match self.create(new, Progress::default(), |_| {}).await? {
             Created::New(view) | Created::Existing(view) => Ok(view),
@@ -196,6 +197,7 @@ fn forked(record: &WorkspaceRecord, at: Option<&str>) -> Result<WorkspaceSpec, F
         limits: record.spec.limits.clone(),
         network: record.spec.network.clone(),
         nested: record.spec.nested,
+        siblings: record.spec.siblings,
         protected_paths: record.spec.protected_paths.clone(),
         secrets: record.spec.secrets.clone(),
         brought: Brought::default(),
@@ -208,6 +210,7 @@ fn forked(record: &WorkspaceRecord, at: Option<&str>) -> Result<WorkspaceSpec, F
             volumes: earlier.volumes.clone(),
         }),
         snapshots: Vec::new(),
+        agents: record.spec.agents.clone(),
         moving: None,
         ..earlier.clone()
     })

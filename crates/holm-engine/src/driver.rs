@@ -2,13 +2,15 @@
 
 use crate::exec::{ExecRequest, ExecStream, Resume};
 use crate::isolation::Isolation;
+use crate::run::{RunOrder, RunSeen};
 use crate::service::{ServiceStatus, Services};
+use crate::session::{Ask, Attach, AttachStream, SessionNotices, SessionStatus, Told};
 use crate::spec::{Egress, Service, WorkspaceSpec};
 use holm_core::layer::LayerKey;
 use holm_core::plan::{Action, Observed};
 use holm_core::service::Wish;
 use holm_core::trash::BaseKey;
-use holm_core::{Fault, ProjectId, WorkspaceId};
+use holm_core::{Fault, ProjectId, RunId, WorkspaceId};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::future::Future;
@@ -153,6 +155,68 @@ pub trait Driver: Send + Sync + 'static {
         id: &WorkspaceId,
         resume: Resume,
     ) -> impl Future<Output = Result<ExecStream, Fault>> + Send;
+
+    /// Asks something of the sessions of a running workspace.
+    fn session(
+        &self,
+        id: &WorkspaceId,
+        ask: Ask,
+    ) -> impl Future<Output = Result<Told, Fault>> + Send;
+
+    /// The sessions that a workspace had when it last ran, all of them ended.
+    fn ended_sessions(
+        &self,
+        id: &WorkspaceId,
+    ) -> impl Future<Output = Result<Vec<SessionStatus>, Fault>> + Send;
+
+    fn attach_session(
+        &self,
+        id: &WorkspaceId,
+        attach: Attach,
+    ) -> impl Future<Output = Result<AttachStream, Fault>> + Send;
+
+    /// Tells what happens to sessions, what was not written down yet first. The stream ends with the
+    /// workspace's processes.
+    fn watch_sessions(
+        &self,
+        id: &WorkspaceId,
+    ) -> impl Future<Output = Result<SessionNotices, Fault>> + Send;
+
+    /// Begins a run in a running workspace, and tells how it is: at once, and whenever that changes. The
+    /// stream ends with the run or the workspace. The run goes on without it, and is not begun again.
+    fn begin_run(
+        &self,
+        id: &WorkspaceId,
+        order: RunOrder,
+    ) -> impl Future<Output = Result<mpsc::Receiver<RunSeen>, Fault>> + Send;
+
+    /// The same, of one that was begun before. `None`: nothing of the workspace runs.
+    fn watch_run(
+        &self,
+        id: &WorkspaceId,
+        run: &RunId,
+    ) -> impl Future<Output = Result<Option<mpsc::Receiver<RunSeen>>, Fault>> + Send;
+
+    /// Ends every process of a run; does not wait for it.
+    fn cancel_run(
+        &self,
+        id: &WorkspaceId,
+        run: &RunId,
+    ) -> impl Future<Output = Result<(), Fault>> + Send;
+
+    /// How a run was when that was last written down; `None`: it never began.
+    fn recorded_run(
+        &self,
+        id: &WorkspaceId,
+        run: &RunId,
+    ) -> impl Future<Output = Result<Option<RunSeen>, Fault>> + Send;
+
+    /// Deletes what there is of a run that has ended.
+    fn forget_run(
+        &self,
+        id: &WorkspaceId,
+        run: &RunId,
+    ) -> impl Future<Output = Result<(), Fault>> + Send;
 
     /// Connects to a port of a running workspace's own loopback.
     fn dial(

@@ -14,9 +14,10 @@ use crate::layers::Setups;
 use crate::locks::Locks;
 use crate::moves::unfinished_note;
 use crate::notice::{Notice, Notices};
+use crate::runs::LiveRuns;
 use crate::service::{self, ServiceStatus};
 use crate::spec::Purpose;
-use crate::store::{Store, WorkspaceRecord};
+use crate::store::{RequestKey, Store, WorkspaceRecord};
 use holm_core::plan::{Desired, Keeper, State};
 use holm_core::state::{Birth, LastRun, state};
 use holm_core::{Code, Fault, Label, ProjectId, ProjectName, WorkspaceId};
@@ -24,11 +25,15 @@ use jiff::{Timestamp, Unit};
 use std::collections::HashMap;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::task::JoinSet;
 
 /// Which of these objects the project's own repository does not have. Blocks.
 pub type MissingObjects =
     Arc<dyn Fn(&ProjectId, &[String]) -> Result<Vec<String>, Fault> + Send + Sync>;
+
+/// Whoever asks how a workspace is waits no longer for what is being done to it.
+const LONGEST_TURN: Duration = Duration::from_secs(2);
 
 /// A handle; clones share everything.
 pub struct Engine<D, S> {
@@ -54,7 +59,12 @@ pub(crate) struct Inner<D, S> {
     /// One collection at a time.
     pub(crate) collecting: tokio::sync::Mutex<()>,
     pub(crate) uses: Uses,
+    /// Requests with a key.
+    pub(crate) keys: Locks<RequestKey>,
     pub(crate) notices: Notices,
+    pub(crate) runs: LiveRuns,
+    /// One at a time brings files for an agent or takes them away.
+    pub(crate) credentials: Locks<WorkspaceId>,
 }
 
 /// A workspace as it is: what is stored, and what was just seen of it.
@@ -102,7 +112,10 @@ impl<D: Driver, S: Store> Engine<D, S> {
                 making: tokio::sync::RwLock::new(()),
                 collecting: tokio::sync::Mutex::new(()),
                 uses: Uses::default(),
+                keys: Locks::new(),
                 notices: Notices::default(),
+                runs: LiveRuns::default(),
+                credentials: Locks::new(),
             }),
         }
     }
@@ -157,13 +170,24 @@ impl<D: Driver, S: Store> Engine<D, S> {
     /// One workspace, live or in the trash.
     pub async fn show(&self, id: &WorkspaceId) -> Result<View, Fault> {
         let record = self.inner.record(id).await?;
+        let view = self.inner.view(record).await?;
+        if view.state != State::Failed {
+            return Ok(view);
+        }
+        // What is just being restarted or stopped is not failed: it is looked at again after that.
+        let turn = self.inner.workspaces.lock(id);
+        let Ok(_turn) = tokio::time::timeout(LONGEST_TURN, turn).await else {
+            return Ok(view);
+        };
+        let record = self.inner.record(id).await?;
         self.inner.view(record).await
     }
 
     /// As [`show`](Self::show), after what is just being done to the workspace.
     pub async fn show_in_turn(&self, id: &WorkspaceId) -> Result<View, Fault> {
         let _turn = self.inner.workspaces.lock(id).await;
-        self.show(id).await
+        let record = self.inner.record(id).await?;
+        self.inner.view(record).await
     }
 
     /// Changes what the workspace is called, and nothing else.

@@ -30,16 +30,30 @@ pub(crate) struct Question {
     pub env: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// Runs it to its end. `heard` sees stdout as it comes and keeps what it wants of it.
+/// As [`ask_fed`], without input.
 pub(crate) async fn ask<D: Driver>(
     driver: &D,
     id: &WorkspaceId,
     question: Question,
+    heard: impl FnMut(&[u8], &mut Vec<u8>),
+) -> Result<Answer, Fault> {
+    ask_fed(driver, id, question, Vec::new(), heard).await
+}
+
+/// Runs it to its end, with input that fits the window of `exec`. `heard` sees stdout as it comes and keeps what it wants of it.
+pub(crate) async fn ask_fed<D: Driver>(
+    driver: &D,
+    id: &WorkspaceId,
+    question: Question,
+    input: Vec<u8>,
     mut heard: impl FnMut(&[u8], &mut Vec<u8>),
 ) -> Result<Answer, Fault> {
     let what = question.what;
     let mut stream = driver.exec(id, question.request()).await?;
-    // A program that has ended already does not need the end of its input.
+    // A program that has ended already does not need its input, nor the end of it.
+    if !input.is_empty() {
+        let _ = stream.input.send(ExecInput::Stdin(input)).await;
+    }
     let _ = stream.input.send(ExecInput::StdinEof).await;
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     while let Some(output) = stream.output.recv().await {

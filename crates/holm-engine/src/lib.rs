@@ -1,5 +1,6 @@
 //! Load, look, decide, journal, apply, tell. Owns the traits [`Driver`] and [`Store`].
 
+mod access;
 mod admission;
 mod bridge;
 mod command;
@@ -19,13 +20,18 @@ mod layers;
 mod locks;
 mod moves;
 mod notice;
+mod once;
 mod ports;
 mod projects;
 mod recover;
 mod reload;
 mod remove;
 mod restore;
+pub mod run;
+mod runs;
 pub mod service;
+pub mod session;
+mod siblings;
 pub mod spec;
 pub mod store;
 pub mod switch;
@@ -43,10 +49,12 @@ pub use gc::{Collect, Collected, Gone};
 pub use isolation::Isolation;
 pub use moves::{Assign, Moved};
 pub use notice::Notice;
+pub use once::{Once, Turn};
 pub use ports::Claiming;
 pub use projects::{EarlierPlace, Repository};
 pub use recover::Recovery;
 pub use remove::Removal;
 pub use restore::Restored;
+pub use runs::{Begun, Credential, MOST_CREDENTIAL, NewFile, NewRun, RunProgress};
 pub use spec::WorkspaceSpec;
 pub use store::Store;

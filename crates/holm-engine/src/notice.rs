@@ -1,11 +1,12 @@
-//! What the engine tells of its doings, at once, to the one who asked to hear it (the server's
-//! routes): whatever leads to a workspace follows what becomes of it.
+//! What the engine tells of its doings, at once, to those who asked to hear it (the server's routes
+//! and tokens): whatever leads to a workspace follows what becomes of it.
 
 use crate::driver::Driver;
 use crate::engine::Engine;
+use crate::run::RunState;
 use crate::store::Store;
-use holm_core::{Label, WorkspaceId};
-use std::sync::OnceLock;
+use holm_core::{Label, RunId, WorkspaceId};
+use std::sync::{PoisonError, RwLock};
 
 /// What became of a workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +23,15 @@ pub enum Notice {
         /// As the user sees it, or the commit.
         to: String,
     },
+    /// A run in it began.
+    RunStarted {
+        run: RunId,
+    },
+    RunEnded {
+        run: RunId,
+        state: RunState,
+        exit_code: Option<u8>,
+    },
     /// It lies in the trash.
     Removed,
     /// It is back from the trash.
@@ -34,15 +44,16 @@ type Listener = Box<dyn Fn(&WorkspaceId, Notice) + Send + Sync>;
 
 /// Whoever listens; nobody is fine.
 #[derive(Default)]
-pub(crate) struct Notices(OnceLock<Listener>);
+pub(crate) struct Notices(RwLock<Vec<Listener>>);
 
 // === impl Engine ===
 
 impl<D: Driver, S: Store> Engine<D, S> {
     /// Calls `listener` from now on, before the operation in question returns. It must not block.
-    /// The first listener stays.
     pub fn tell_changes_to(&self, listener: impl Fn(&WorkspaceId, Notice) + Send + Sync + 'static) {
-        let _ = self.inner.notices.0.set(Box::new(listener));
+        let listeners = &self.inner.notices.0;
+        let mut listeners = listeners.write().unwrap_or_else(PoisonError::into_inner);
+        listeners.push(Box::new(listener));
     }
 }
 
@@ -50,8 +61,9 @@ impl<D: Driver, S: Store> Engine<D, S> {
 
 impl Notices {
     pub(crate) fn tell(&self, id: &WorkspaceId, notice: Notice) {
-        if let Some(listener) = self.0.get() {
-            listener(id, notice);
+        let listeners = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        for listener in listeners.iter() {
+            listener(id, notice.clone());
         }
     }
 }

@@ -101,6 +101,11 @@ impl<D: Driver, S: Store> Engine<D, S> {
         self.inner.store.call(|store| store.last_event()).await
     }
 
+    /// Whether the store can be read and written.
+    pub async fn check_store(&self) -> Result<(), Fault> {
+        self.inner.store.call(|store| store.check()).await
+    }
+
     /// Something went through a route of the workspace, which counts as use.
     pub async fn note_traffic(&self, id: &WorkspaceId) -> Result<(), Fault> {
         let (key, at) = (id.clone(), now());

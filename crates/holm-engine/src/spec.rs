@@ -58,6 +58,12 @@ pub struct WorkspaceSpec {
     pub origin: Option<Origin>,
     #[serde(default)]
     pub snapshots: Vec<Snapshot>,
+    /// Whether it sees the trees of other workspaces of the project, and they its own.
+    #[serde(default)]
+    pub siblings: Siblings,
+    /// How the project's agents are called.
+    #[serde(default)]
+    pub agents: Vec<Agent>,
     /// On its way to another commit; kept until everything that belongs to that is done.
     #[serde(default)]
     pub moving: Option<Move>,
@@ -89,6 +95,15 @@ pub enum SecretSource {
     File(String),
     Command(Vec<String>),
     Stored,
+}
+
+/// `isolation` of `[project]`: both sides have to show, or neither sees anything.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Siblings {
+    #[default]
+    Hidden,
+    Shown,
 }
 
 /// Where the first content of a tree and of volumes is copied from.
@@ -325,6 +340,17 @@ pub struct Shared {
     /// An [`Address`](holm_core::config::Address).
     pub address: String,
     pub port: u16,
+}
+
+/// One of `[agents]`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Agent {
+    pub name: String,
+    pub command: Vec<String>,
+    pub timeout_ms: Option<u64>,
+    /// A person approved that it gets what the user gives to an agent of this name.
+    pub approved: bool,
 }
 
 /// One of `[services]`.

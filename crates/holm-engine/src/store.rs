@@ -5,10 +5,13 @@
 //! survive the death of the daemon, and after a loss of power they are missing together with
 //! everything that came after them, never alone.
 
+use crate::run::{RunFilter, RunRecord};
 use crate::spec::WorkspaceSpec;
 use holm_core::plan::{Action, Desired};
 use holm_core::state::Birth;
-use holm_core::{Code, Fault, Label, ProjectId, ProjectName, WorkspaceId};
+use holm_core::{
+    Code, Fault, Label, ProjectId, ProjectName, RequestId, RunId, TokenId, WorkspaceId,
+};
 use jiff::Timestamp;
 use std::error::Error;
 use std::path::PathBuf;
@@ -90,6 +93,68 @@ pub struct EventRecord {
 
 /// How many events are kept; the oldest go.
 pub const EVENTS_KEPT: u64 = 10_000;
+
+/// What a client calls a request, so that sending it again does it once.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct RequestKey {
+    /// Who asks, and for what: the same key of somebody else is another one.
+    pub scope: String,
+    pub key: String,
+}
+
+/// What is known of a request with a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Keyed {
+    /// Of the request.
+    pub digest: String,
+    /// The id of what it makes, from when that has one.
+    pub subject: Option<String>,
+    /// Once it is carried out.
+    pub answer: Option<String>,
+    /// When it was asked for first.
+    pub at: Timestamp,
+}
+
+/// An API token, without its secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenRecord {
+    pub id: TokenId,
+    pub name: String,
+    /// The only workspace that it is for; `None`: it is the user's.
+    pub workspace: Option<WorkspaceId>,
+    /// SHA-256 of the whole token.
+    pub digest: [u8; 32],
+    pub created_at: Timestamp,
+    pub expires_at: Option<Timestamp>,
+}
+
+/// A request that changed something, or several that were refused alike.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditEntry {
+    pub at: Timestamp,
+    /// `user me`, `token t… (ci)`, `workspace w…` or `nobody`.
+    pub actor: String,
+    pub request: RequestId,
+    pub method: String,
+    /// The route with its parameters' names, not their values.
+    pub route: String,
+    pub workspace: Option<WorkspaceId>,
+    pub status: u16,
+    /// Of the error, if it was one.
+    pub code: Option<String>,
+    /// How many requests this stands for.
+    pub count: u64,
+}
+
+/// An entry with its place in the order of all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditRecord {
+    pub cursor: u64,
+    pub entry: AuditEntry,
+}
+
+/// How many entries of the audit are kept; the oldest go.
+pub const AUDIT_KEPT: u64 = 20_000;
 
 /// The key of one planned action in the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -221,6 +286,26 @@ pub trait Store: Send + Sync + 'static {
     /// nothing changes.
     fn set_canonical(&self, wanted: &[Canonical]) -> Result<(), StoreError>;
 
+    /// Writes down a run that is about to begin. Durable. Where the workspace has one with the same
+    /// key, nothing is written, and that one is returned.
+    fn insert_run(&self, run: &RunRecord) -> Result<Option<RunRecord>, StoreError>;
+
+    fn run(&self, id: &RunId) -> Result<Option<RunRecord>, StoreError>;
+
+    /// Replaces what is known of a run; one that is not known is left so.
+    fn save_run(&self, run: &RunRecord) -> Result<(), StoreError>;
+
+    fn forget_run(&self, id: &RunId) -> Result<(), StoreError>;
+
+    /// Runs with their places in the order of all, the newest first.
+    fn runs(&self, filter: &RunFilter) -> Result<Vec<(i64, RunRecord)>, StoreError>;
+
+    /// Those that have not ended.
+    fn open_runs(&self) -> Result<Vec<RunRecord>, StoreError>;
+
+    /// Those of a workspace that have ended, without the newest `kept`.
+    fn surplus_runs(&self, id: &WorkspaceId, kept: usize) -> Result<Vec<RunId>, StoreError>;
+
     /// Appends an event and returns its cursor. Of more than [`EVENTS_KEPT`] the oldest go.
     fn add_event(&self, event: &Event) -> Result<u64, StoreError>;
 
@@ -229,6 +314,39 @@ pub trait Store: Send + Sync + 'static {
 
     /// The cursor of the newest event, 0 when there was none.
     fn last_event(&self) -> Result<u64, StoreError>;
+
+    /// Reads and writes, to find out whether that can be done.
+    fn check(&self) -> Result<(), StoreError>;
+
+    fn key(&self, key: &RequestKey) -> Result<Option<Keyed>, StoreError>;
+
+    /// The key stands for this request from now on, and for nothing that it stood for before.
+    fn note_key(&self, key: &RequestKey, digest: &str, at: Timestamp) -> Result<(), StoreError>;
+
+    /// What the request makes has this id.
+    fn begin_key(&self, key: &RequestKey, subject: &str) -> Result<(), StoreError>;
+
+    fn answer_key(&self, key: &RequestKey, answer: &str) -> Result<(), StoreError>;
+
+    fn forget_key(&self, key: &RequestKey) -> Result<(), StoreError>;
+
+    /// Forgets those that were noted until then.
+    fn forget_keys(&self, before: Timestamp) -> Result<(), StoreError>;
+
+    /// Every token, oldest first, also those that have expired.
+    fn tokens(&self) -> Result<Vec<TokenRecord>, StoreError>;
+
+    /// Durable.
+    fn add_token(&self, token: &TokenRecord) -> Result<(), StoreError>;
+
+    /// One that is not there is no error. Durable.
+    fn remove_token(&self, id: &TokenId) -> Result<(), StoreError>;
+
+    /// Appends an entry. Of more than [`AUDIT_KEPT`] the oldest go.
+    fn add_audit(&self, entry: &AuditEntry) -> Result<(), StoreError>;
+
+    /// At most `most` of the newest entries before a cursor, the newest first.
+    fn audit(&self, before: Option<u64>, most: usize) -> Result<Vec<AuditRecord>, StoreError>;
 }
 
 type Cause = Box<dyn Error + Send + Sync>;

@@ -40,6 +40,8 @@ pub struct Change {
     /// Only of a rename.
     pub from: Option<Vec<u8>>,
     pub is_binary: bool,
+    /// The new content; `None`: there is none.
+    pub object: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,10 +149,21 @@ impl<D: Driver, S: Store> Engine<D, S> {
     pub async fn capture(
         &self,
         id: &WorkspaceId,
-        (message, depth): (Option<String>, Depth),
+        how: (Option<String>, Depth),
         progress: Progress,
     ) -> Result<Captured, Fault> {
         let spec = self.work_of(id).await?;
+        self.capture_running(id, &spec, how, progress).await
+    }
+
+    /// The same of one that runs.
+    pub(crate) async fn capture_running(
+        &self,
+        id: &WorkspaceId,
+        spec: &WorkspaceSpec,
+        (message, depth): (Option<String>, Depth),
+        progress: Progress,
+    ) -> Result<Captured, Fault> {
         let start = spec.code.commit.clone().unwrap_or_default();
         let message = message.unwrap_or_default().into_bytes();
         let mut argv: Vec<Vec<u8>> = ["sh", "-c", CAPTURE, "capture"]
@@ -161,7 +174,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
         let question = Question {
             what: "add",
             argv,
-            env: identity(&spec),
+            env: identity(spec),
         };
         let (mut done, mut is_counting) = (0, true);
         let answer = ask(&self.inner.driver, id, question, |piece, kept| {
@@ -201,10 +214,20 @@ impl<D: Driver, S: Store> Engine<D, S> {
     /// What differs between the commit that the workspace started from and a captured tree.
     pub async fn changes(&self, id: &WorkspaceId, tree: &str) -> Result<Vec<Change>, Fault> {
         let spec = self.work_of(id).await?;
+        self.changes_between(id, &start_of(&spec), tree).await
+    }
+
+    /// What differs between two trees of a workspace that runs.
+    pub(crate) async fn changes_between(
+        &self,
+        id: &WorkspaceId,
+        from: &str,
+        to: &str,
+    ) -> Result<Vec<Change>, Fault> {
         let flags = ["-z", "-M", "-l1000", "--raw", "--numstat"];
         let question = Question {
             what: "diff-tree",
-            argv: diff_tree(&spec, &flags, tree),
+            argv: diff_tree(&flags, from, to),
             env: Vec::new(),
         };
         let keep = |piece: &[u8], kept: &mut Vec<u8>| kept.extend_from_slice(piece);
@@ -219,7 +242,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
         let flags = ["-p", "-M", "-l1000", "--binary", "--full-index"];
         let request: ExecRequest = Question {
             what: "diff-tree",
-            argv: diff_tree(&spec, &flags, tree),
+            argv: diff_tree(&flags, &start_of(&spec), tree),
             env: Vec::new(),
         }
         .request();
@@ -257,12 +280,16 @@ pub(crate) fn identity(spec: &WorkspaceSpec) -> Vec<(Vec<u8>, Vec<u8>)> {
     env
 }
 
-fn diff_tree(spec: &WorkspaceSpec, flags: &[&str], tree: &str) -> Vec<Vec<u8>> {
+/// The commit that the workspace started from, or nothing.
+fn start_of(spec: &WorkspaceSpec) -> String {
     let empty = match spec.code.object_format.as_str() {
         "sha256" => EMPTY_SHA256,
         _ => EMPTY_SHA1,
     };
-    let start = spec.code.commit.as_deref().unwrap_or(empty);
+    spec.code.commit.as_deref().unwrap_or(empty).to_owned()
+}
+
+fn diff_tree(flags: &[&str], start: &str, tree: &str) -> Vec<Vec<u8>> {
     let plain = ["git", "--no-pager", "-c", "core.quotePath=true", "-c"];
     let plain = plain.iter().chain(&["core.fsmonitor=false", "diff-tree"]);
     let safe = ["-r", "--no-ext-diff", "--no-textconv", "--no-color"];
@@ -272,6 +299,20 @@ fn diff_tree(spec: &WorkspaceSpec, flags: &[&str], tree: &str) -> Vec<Vec<u8>> {
         .chain(&trees)
         .map(|word| word.as_bytes().to_vec())
         .collect()
+}
+
+// === impl Operation ===
+
+impl Operation {
+    /// As users see it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Operation::Create => "create",
+            Operation::Update => "update",
+            Operation::Delete => "delete",
+            Operation::Rename => "rename",
+        }
+    }
 }
 
 // === impl Depth ===
@@ -323,7 +364,10 @@ fn changes_of(said: &[u8]) -> Option<Vec<Change>> {
     let mut fields = said.split(|byte| *byte == 0).peekable();
     let mut changes = Vec::new();
     while let Some(entry) = fields.next_if(|field| field.starts_with(b":")) {
-        let status = entry.rsplit(|byte| *byte == b' ').next()?.first()?;
+        let mut words = entry.rsplit(|byte| *byte == b' ');
+        let status = words.next()?.first()?;
+        let object = words.next().and_then(object_id);
+        let object = object.filter(|object| object.bytes().any(|byte| byte != b'0'));
         let first = fields.next()?.to_vec();
         let (path, from, operation) = match status {
             b'A' => (first, None, Operation::Create),
@@ -337,6 +381,7 @@ fn changes_of(said: &[u8]) -> Option<Vec<Change>> {
             operation,
             from,
             is_binary: false,
+            object,
         });
     }
     for change in &mut changes {

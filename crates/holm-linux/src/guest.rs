@@ -6,6 +6,8 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 const ID: &str = "/run/holm/id";
+/// Where the daemon is reached from inside, with the rights of the workspace.
+pub const API: &str = "/run/holm/api.sock";
 const SOCKET: &str = "/run/holm/guest.sock";
 
 /// The workspace that this process runs in.

@@ -92,6 +92,11 @@ impl WorkspaceDirs {
         self.dir.join("guest")
     }
 
+    /// A digest of what proves that a connection is of this workspace's guests.
+    pub fn guest_secret(&self) -> PathBuf {
+        self.dir.join("guest.digest")
+    }
+
     /// An empty directory that the new root is mounted on, inside the new mount namespace only.
     pub fn mount_point(&self) -> PathBuf {
         self.dir.join("root")
@@ -135,6 +140,11 @@ impl WorkspaceDirs {
     /// How the services are, or were when the keeper ended.
     pub fn services(&self) -> PathBuf {
         self.dir.join("services.json")
+    }
+
+    /// The sessions that there are, or were when the keeper ended.
+    pub fn sessions(&self) -> PathBuf {
+        self.dir.join("sessions.json")
     }
 
     /// The data of volumes that are not shared.

@@ -25,6 +25,8 @@ pub mod driver;
 pub mod files;
 #[cfg(target_os = "linux")]
 pub mod guest;
+pub mod guests;
+pub mod here;
 #[cfg(target_os = "linux")]
 pub mod init;
 #[cfg(target_os = "linux")]
@@ -55,6 +57,8 @@ mod process;
 pub mod remount;
 #[cfg(target_os = "linux")]
 pub mod roles;
+#[cfg(target_os = "linux")]
+pub mod runs;
 #[cfg(target_os = "linux")]
 pub mod sys;
 pub mod wire;

@@ -5,16 +5,21 @@
 //! init: length-prefixed JSON with descriptors attached. What comes from init is hostile input:
 //! lengths are bounded and nothing in it is believed.
 
+mod frame;
 mod secrets;
+
+pub use frame::{control_frame, frame, read_control, take_frame};
 
 use crate::cgroup;
 use crate::copier::Pair;
+use crate::guests::GuestDoor;
 use holm_engine::Isolation;
 use holm_engine::driver::{Carried, ToldPort};
+use holm_engine::run::{RunOrder, RunSeen};
 use holm_engine::service::{ServiceStatus, Services};
+use holm_engine::session::{Ask, Attach, SessionNotice, Told, Word};
 use holm_engine::spec::{Egress, Network, Service};
 use serde::{Deserialize, Serialize};
-use std::io;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
@@ -96,8 +101,14 @@ pub struct LaunchPlan {
     /// The machine's own addresses; the keeper looks.
     #[serde(default)]
     pub machine: Vec<IpAddr>,
+    /// The directory of siblings' trees on the host, if they are shown.
+    #[serde(default)]
+    pub siblings: Option<PathBuf>,
     /// What `holm here` says, but for what changes.
     pub here: serde_json::Value,
+    /// Where the daemon takes what programs inside ask of it.
+    #[serde(default)]
+    pub guests: Option<GuestDoor>,
     /// Defences that a test switched off to show what they hold back.
     pub without: Vec<Defence>,
 }
@@ -231,6 +242,17 @@ pub enum Op {
     Exec(Exec),
     /// Of a client whose daemon died: the rest of a command that has a key.
     Resume(Resume),
+    /// Answered with `Run` at once and at every change, until it has ended. One that is under way is
+    /// not begun again.
+    Run(RunOrder),
+    /// Answered in the same way.
+    WatchRun {
+        run: String,
+    },
+    /// Answered with `Done` when it is being ended.
+    CancelRun {
+        run: String,
+    },
     /// Answered with `Dialled` and a connected socket of the workspace's network.
     Dial {
         port: u16,
@@ -261,6 +283,13 @@ pub enum Op {
     SetServices(Vec<Service>),
     /// These are the secrets from now on. Answered with `Done` when files are in place.
     SetSecrets(Vec<Grant>),
+    /// Answered with `Session`.
+    Session(Ask),
+    /// Answered with `SessionWord`s; what to draw comes as stdout, keys go as stdin.
+    AttachSession(Attach),
+    /// Answered with `SessionNotice` for each that nobody wrote down yet; the daemon answers with the
+    /// number of the last that it has written down.
+    WatchSessions,
     /// Answered with `Dialled`; then the connection itself carries the bytes.
     DialOut {
         host: String,
@@ -335,6 +364,7 @@ pub enum ExecControl {
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
     Status(Box<Status>),
+    Run(Box<RunSeen>),
     Done,
     Started,
     /// The command can be come back to.
@@ -365,6 +395,9 @@ pub enum Answer {
     /// The ports that are listened on inside, sorted.
     Listening(Vec<u16>),
     Services(Services),
+    Session(Told),
+    SessionWord(Word),
+    SessionNotice(SessionNotice),
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -528,56 +561,3 @@ pub fn switched_off() -> Vec<Defence> {
         .filter_map(|name| serde_json::from_value(serde_json::Value::String(name.to_owned())).ok())
         .collect()
 }
-
-/// A frame as bytes.
-pub fn frame(channel: u8, payload: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(payload.len() + 5);
-    bytes.extend((payload.len() as u32).to_le_bytes());
-    bytes.push(channel);
-    bytes.extend(payload);
-    bytes
-}
-
-/// A control frame as bytes.
-pub fn control_frame<T: Serialize>(message: &T) -> io::Result<Vec<u8>> {
-    Ok(frame(channel::CONTROL, &serde_json::to_vec(message)?))
-}
-
-/// Takes the first whole frame out of `buffer`.
-pub fn take_frame(buffer: &mut Vec<u8>) -> io::Result<Option<(u8, Vec<u8>)>> {
-    let Some((header, _)) = buffer.split_first_chunk::<5>() else {
-        return Ok(None);
-    };
-    let length = u32::from_le_bytes([header[0], header[1], header[2], header[3]]) as usize;
-    if length > MAX_FRAME {
-        let message = format!("a frame of {length} bytes");
-        return Err(io::Error::new(io::ErrorKind::InvalidData, message));
-    }
-    if buffer.len() < 5 + length {
-        return Ok(None);
-    }
-    let channel = header[4];
-    let payload = buffer[5..5 + length].to_vec();
-    buffer.drain(..5 + length);
-    Ok(Some((channel, payload)))
-}
-
-/// Reads one control frame from a blocking stream.
-pub fn read_control<T: for<'a> Deserialize<'a>>(stream: &mut impl io::Read) -> io::Result<T> {
-    let mut header = [0; 5];
-    stream.read_exact(&mut header)?;
-    let length = u32::from_le_bytes([header[0], header[1], header[2], header[3]]) as usize;
-    if length > MAX_FRAME || header[4] != channel::CONTROL {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            "not a control frame",
-        ));
-    }
-    let mut payload = vec![0; length];
-    stream.read_exact(&mut payload)?;
-    Ok(serde_json::from_slice(&payload)?)
-}
-
-#[cfg(test)]
-#[path = "wire_tests.rs"]
-mod tests;

@@ -8,6 +8,7 @@ mod dns;
 pub mod forward;
 pub mod front;
 pub mod gateway;
+pub mod sever;
 pub mod socks;
 pub mod table;
 pub mod traffic;

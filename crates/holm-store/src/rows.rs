@@ -55,10 +55,6 @@ pub(crate) fn workspace(row: &Row<'_>) -> Result<WorkspaceRecord, Error> {
         Some(1) => Some(true),
         Some(other) => return Err(not_understood(row, 9, &other.to_string(), "unknown")),
     };
-    let removed_at = match row.get::<_, Option<String>>(10)? {
-        None => None,
-        Some(_) => Some(parsed(row, 10, timestamp)?),
-    };
     Ok(WorkspaceRecord {
         id: parsed(row, 0, WorkspaceId::parse)?,
         project_id: parsed(row, 1, ProjectId::parse)?,
@@ -70,7 +66,7 @@ pub(crate) fn workspace(row: &Row<'_>) -> Result<WorkspaceRecord, Error> {
         created_at: parsed(row, 7, timestamp)?,
         last_used_at: parsed(row, 8, timestamp)?,
         dirty,
-        removed_at,
+        removed_at: parsed_if_any(row, 10, timestamp)?,
         labelled_at: parsed(row, 11, timestamp)?,
     })
 }
@@ -87,6 +83,18 @@ pub(crate) fn parsed<T, E: Display>(
 ) -> Result<T, Error> {
     let text: String = row.get(column)?;
     parse(&text).map_err(|error| not_understood(row, column, &text, &error.to_string()))
+}
+
+/// As [`parsed`], of a column that may be empty.
+pub(crate) fn parsed_if_any<T, E: Display>(
+    row: &Row<'_>,
+    column: usize,
+    parse: impl FnOnce(&str) -> Result<T, E>,
+) -> Result<Option<T>, Error> {
+    match row.get::<_, Option<String>>(column)? {
+        Some(_) => parsed(row, column, parse).map(Some),
+        None => Ok(None),
+    }
 }
 
 fn not_understood(row: &Row<'_>, column: usize, value: &str, why: &str) -> Error {

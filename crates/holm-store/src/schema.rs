@@ -1,10 +1,18 @@
 //! The tables, and the number by which a file says which tables it has.
 
+use crate::database::Trouble;
+use rusqlite::Transaction;
+
 /// `PRAGMA user_version` of files that this program writes.
-pub(crate) const VERSION: i64 = 2;
+pub(crate) const VERSION: i64 = 5;
 
 /// What leads from each version to the next, the first from 1 to 2.
-pub(crate) const MIGRATIONS: &[&str] = &[ROUTES];
+pub(crate) const MIGRATIONS: &[&str] = &[ROUTES, REQUEST_KEYS, ACCESS, RUNS];
+
+/// Writes the number that is there already, which changes nothing and takes a write as any other does.
+pub(crate) fn write_version(transaction: &Transaction<'_>) -> Result<(), Trouble> {
+    Ok(transaction.pragma_update(None, "user_version", VERSION)?)
+}
 
 /// What a file without tables gets, before every migration.
 pub(crate) const TABLES: &str = "
@@ -89,4 +97,60 @@ CREATE TABLE events (
     workspace_id TEXT    NOT NULL,
     detail       TEXT    NOT NULL
 ) STRICT;
+";
+
+/// Version 3: keys of requests, so that each is carried out once.
+const REQUEST_KEYS: &str = "
+CREATE TABLE request_keys (
+    scope    TEXT NOT NULL,
+    key      TEXT NOT NULL,
+    digest   TEXT NOT NULL,
+    subject  TEXT,
+    answer   TEXT,
+    noted_at TEXT NOT NULL,
+    PRIMARY KEY (scope, key)
+) STRICT;
+";
+
+/// Version 4: tokens, by their digests only, and the record of who did what.
+const ACCESS: &str = "
+CREATE TABLE tokens (
+    id           TEXT NOT NULL PRIMARY KEY,
+    name         TEXT NOT NULL,
+    workspace_id TEXT,
+    digest       BLOB NOT NULL,
+    created_at   TEXT NOT NULL,
+    expires_at   TEXT
+) STRICT;
+
+CREATE TABLE audit (
+    cursor       INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+    at           TEXT    NOT NULL,
+    actor        TEXT    NOT NULL,
+    request      TEXT    NOT NULL,
+    method       TEXT    NOT NULL,
+    route        TEXT    NOT NULL,
+    workspace_id TEXT,
+    status       INTEGER NOT NULL,
+    code         TEXT,
+    count        INTEGER NOT NULL
+) STRICT;
+";
+
+/// Version 5: runs. What is looked for has a column, the rest is one JSON object.
+const RUNS: &str = "
+CREATE TABLE runs (
+    place        INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+    id           TEXT    NOT NULL UNIQUE,
+    workspace_id TEXT    NOT NULL REFERENCES workspaces (id) ON DELETE CASCADE,
+    key          TEXT,
+    digest       TEXT    NOT NULL,
+    created_at   TEXT    NOT NULL,
+    state        TEXT    NOT NULL,
+    details      TEXT    NOT NULL
+) STRICT;
+
+CREATE UNIQUE INDEX run_keys ON runs (workspace_id, key) WHERE key IS NOT NULL;
+CREATE INDEX runs_of_workspace ON runs (workspace_id, place);
+CREATE INDEX open_runs ON runs (place) WHERE state IN ('queued', 'running');
 ";

@@ -2,13 +2,14 @@
 //! trait's documentation; the SQL is in the modules beside.
 
 use crate::database::{Database, Durability::Durable, Durability::Light};
-use crate::{events, journal, ports, projects, rows, workspaces};
+use crate::{access, events, journal, keys, ports, projects, rows, runs, workspaces};
 use holm_core::plan::{Action, Desired};
-use holm_core::{Label, ProjectId, WorkspaceId};
+use holm_core::{Label, ProjectId, RunId, TokenId, WorkspaceId};
 use holm_engine::WorkspaceSpec;
+use holm_engine::run::{RunFilter, RunRecord};
 use holm_engine::store::{
-    Canonical, Claim, EntryId, Event, EventRecord, Outcome, ProjectRecord, ProjectRemoval, Store,
-    StoreError, WorkspaceRecord,
+    AuditEntry, AuditRecord, Canonical, Claim, EntryId, Event, EventRecord, Keyed, Outcome,
+    ProjectRecord, ProjectRemoval, RequestKey, Store, StoreError, TokenRecord, WorkspaceRecord,
 };
 use jiff::Timestamp;
 use rusqlite::params;
@@ -232,6 +233,40 @@ impl Store for SqliteStore {
         })
     }
 
+    fn insert_run(&self, run: &RunRecord) -> Result<Option<RunRecord>, StoreError> {
+        let database = &self.database;
+        database.write(Durable, |transaction| runs::insert(transaction, run))
+    }
+
+    fn run(&self, id: &RunId) -> Result<Option<RunRecord>, StoreError> {
+        self.database.read(|connection| runs::one(connection, id))
+    }
+
+    fn save_run(&self, run: &RunRecord) -> Result<(), StoreError> {
+        // Who holds the run says the same again to the next daemon.
+        let database = &self.database;
+        database.write(Light, |transaction| runs::save(transaction, run))
+    }
+
+    fn forget_run(&self, id: &RunId) -> Result<(), StoreError> {
+        let database = &self.database;
+        database.write(Light, |transaction| runs::forget(transaction, id))
+    }
+
+    fn runs(&self, filter: &RunFilter) -> Result<Vec<(i64, RunRecord)>, StoreError> {
+        self.database
+            .read(|connection| runs::some(connection, filter))
+    }
+
+    fn open_runs(&self) -> Result<Vec<RunRecord>, StoreError> {
+        self.database.read(runs::open)
+    }
+
+    fn surplus_runs(&self, id: &WorkspaceId, kept: usize) -> Result<Vec<RunId>, StoreError> {
+        let database = &self.database;
+        database.read(|connection| runs::surplus(connection, id, kept))
+    }
+
     fn add_event(&self, event: &Event) -> Result<u64, StoreError> {
         let database = &self.database;
         database.write(Light, |transaction| events::add(transaction, event))
@@ -244,5 +279,69 @@ impl Store for SqliteStore {
 
     fn last_event(&self) -> Result<u64, StoreError> {
         self.database.read(events::last)
+    }
+
+    fn check(&self) -> Result<(), StoreError> {
+        self.database.read(events::last)?;
+        let database = &self.database;
+        database.write(Light, crate::schema::write_version)
+    }
+
+    fn key(&self, key: &RequestKey) -> Result<Option<Keyed>, StoreError> {
+        self.database.read(|connection| keys::one(connection, key))
+    }
+
+    fn note_key(&self, key: &RequestKey, digest: &str, at: Timestamp) -> Result<(), StoreError> {
+        let database = &self.database;
+        database.write(Light, |transaction| {
+            keys::note(transaction, key, digest, at)
+        })
+    }
+
+    fn begin_key(&self, key: &RequestKey, subject: &str) -> Result<(), StoreError> {
+        // What is made is acknowledged later, which takes this to the disk with it.
+        let database = &self.database;
+        database.write(Light, |transaction| keys::begin(transaction, key, subject))
+    }
+
+    fn answer_key(&self, key: &RequestKey, answer: &str) -> Result<(), StoreError> {
+        let database = &self.database;
+        database.write(Light, |transaction| keys::answer(transaction, key, answer))
+    }
+
+    fn forget_key(&self, key: &RequestKey) -> Result<(), StoreError> {
+        let database = &self.database;
+        database.write(Light, |transaction| keys::forget(transaction, key))
+    }
+
+    fn forget_keys(&self, before: Timestamp) -> Result<(), StoreError> {
+        let database = &self.database;
+        database.write(Light, |transaction| {
+            keys::forget_before(transaction, before)
+        })
+    }
+
+    fn tokens(&self) -> Result<Vec<TokenRecord>, StoreError> {
+        self.database.read(access::tokens)
+    }
+
+    fn add_token(&self, token: &TokenRecord) -> Result<(), StoreError> {
+        let database = &self.database;
+        database.write(Durable, |transaction| access::add_token(transaction, token))
+    }
+
+    fn remove_token(&self, id: &TokenId) -> Result<(), StoreError> {
+        let database = &self.database;
+        database.write(Durable, |transaction| access::remove_token(transaction, id))
+    }
+
+    fn add_audit(&self, entry: &AuditEntry) -> Result<(), StoreError> {
+        let database = &self.database;
+        database.write(Light, |transaction| access::add(transaction, entry))
+    }
+
+    fn audit(&self, before: Option<u64>, most: usize) -> Result<Vec<AuditRecord>, StoreError> {
+        let database = &self.database;
+        database.read(|connection| access::newest(connection, before, most))
     }
 }

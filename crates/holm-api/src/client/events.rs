@@ -4,7 +4,7 @@ use super::Client;
 use super::lines::Lines;
 use super::transport::{Connection, full, good};
 use crate::ErrorBody;
-use crate::event::{Event, Missed};
+use crate::event::{CURSOR, Event, Missed};
 use bytes::Bytes;
 use holm_core::Fault;
 use hyper::Method;
@@ -13,6 +13,7 @@ use serde::Deserialize;
 /// Dropping it ends the request.
 pub struct EventStream {
     lines: Lines,
+    cursor: Option<u64>,
     _connection: Connection,
 }
 
@@ -53,8 +54,12 @@ impl Client {
             .transport
             .send(Method::GET, &route, full(Bytes::new()))
             .await?;
+        let response = good(response).await?;
+        let cursor = response.headers().get(CURSOR);
+        let cursor = cursor.and_then(|cursor| cursor.to_str().ok()?.parse().ok());
         Ok(EventStream {
-            lines: Lines::new(good(response).await?.into_body()),
+            lines: Lines::new(response.into_body()),
+            cursor,
             _connection: connection,
         })
     }
@@ -63,6 +68,11 @@ impl Client {
 // === impl EventStream ===
 
 impl EventStream {
+    /// Behind which event it begins; `None`: an older daemon does not say.
+    pub fn cursor(&self) -> Option<u64> {
+        self.cursor
+    }
+
     /// `None` at the end.
     pub async fn next(&mut self) -> Result<Option<EventLine>, Fault> {
         Ok(match self.lines.next_if_any().await? {

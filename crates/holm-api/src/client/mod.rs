@@ -4,6 +4,7 @@
 //! [`Fault`]: the daemon's own, or `daemon_unreachable` when there is nobody to talk to. A client is
 //! cheap to clone; clones share their open connections.
 
+mod access;
 mod create;
 mod egress;
 mod events;
@@ -13,8 +14,10 @@ mod lines;
 mod moves;
 mod receive_pack;
 mod routes;
+mod run;
 mod secret;
 mod service;
+mod session;
 mod socket;
 mod transport;
 mod work;
@@ -26,8 +29,10 @@ pub use exec::{ExecEvent, ExecReceiver, ExecSender, ExecSocket};
 pub use files::{FileDeletion, FileRange, FileSearch, FileWrite};
 pub use receive_pack::PackSocket;
 pub use routes::Removal;
+pub use run::{RunOutput, RunQuery};
 pub use secret::Verify;
 pub use service::{Follow, Following, LogQuery};
+pub use session::{AttachEvent, AttachReceiver, AttachSender, AttachSocket};
 
 use holm_core::Fault;
 use std::path::{Path, PathBuf};
@@ -46,7 +51,12 @@ impl Client {
     /// Connects to the daemon that listens on `socket`. Paths longer than the kernel's limit for
     /// socket addresses are fine.
     pub async fn connect(socket: impl Into<PathBuf>) -> Result<Self, Fault> {
-        let transport = Transport::connect(socket.into()).await?;
+        Self::connect_as(socket, Vec::new()).await
+    }
+
+    /// As [`Client::connect`], saying first who asks, where the socket wants to hear it.
+    pub async fn connect_as(socket: impl Into<PathBuf>, greeting: Vec<u8>) -> Result<Self, Fault> {
+        let transport = Transport::connect(socket.into(), greeting).await?;
         Ok(Self {
             transport: Arc::new(transport),
         })

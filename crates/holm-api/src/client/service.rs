@@ -97,7 +97,7 @@ impl<T: DeserializeOwned> Following<T> {
 }
 
 /// As a part of a query.
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     let mut safe = String::new();
     for byte in text.bytes() {
         match byte {

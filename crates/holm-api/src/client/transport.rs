@@ -11,6 +11,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::header::HeaderValue;
 use hyper::{Method, Request, Response, header};
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
@@ -18,6 +19,7 @@ use serde::de::DeserializeOwned;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 use tokio::task::AbortHandle;
 
@@ -26,9 +28,14 @@ pub(super) type Body = UnsyncBoxBody<Bytes, io::Error>;
 /// More idle connections than this are closed instead of kept.
 const MOST_IDLE: usize = 8;
 
+/// By which the daemon knows a request again.
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
+
 #[derive(Debug)]
 pub(super) struct Transport {
     socket: PathBuf,
+    /// What every connection begins with.
+    greeting: Vec<u8>,
     idle: Mutex<Vec<Connection>>,
 }
 
@@ -42,9 +49,10 @@ pub(super) struct Connection {
 // === impl Transport ===
 
 impl Transport {
-    pub(super) async fn connect(socket: PathBuf) -> Result<Self, Fault> {
+    pub(super) async fn connect(socket: PathBuf, greeting: Vec<u8>) -> Result<Self, Fault> {
         let transport = Self {
             socket,
+            greeting,
             idle: Mutex::new(Vec::new()),
         };
         // A daemon that was just killed still takes connections until its last thread is gone.
@@ -63,9 +71,13 @@ impl Transport {
     }
 
     pub(super) async fn stream(&self) -> Result<UnixStream, Fault> {
-        socket::connect(&self.socket)
-            .await
-            .map_err(|error| unreachable(&self.socket, &error))
+        let greeted = async {
+            let mut stream = socket::connect(&self.socket).await?;
+            stream.write_all(&self.greeting).await?;
+            Ok(stream)
+        };
+        let greeted = greeted.await;
+        greeted.map_err(|error| unreachable(&self.socket, &error))
     }
 
     /// Sends `body` as JSON and reads the answer as JSON.
@@ -154,6 +166,25 @@ impl Transport {
         let connection = self.open().await?;
         self.send_on(connection, request(method, route, body)?)
             .await
+    }
+
+    /// As [`Self::send`], a POST that the daemon does once for each key.
+    pub(super) async fn send_with_key(
+        &self,
+        route: &str,
+        body: Body,
+        key: Option<&str>,
+    ) -> Result<(Response<Incoming>, Connection), Fault> {
+        let connection = self.open().await?;
+        let mut request = request(Method::POST, route, body)?;
+        if let Some(key) = key {
+            let value = HeaderValue::from_str(key).map_err(|_| {
+                let message = format!("`{}` cannot be a key", key.escape_debug());
+                Fault::new(Code::Usage, message, "use letters, digits, `-` and `_`")
+            })?;
+            request.headers_mut().insert(IDEMPOTENCY_KEY, value);
+        }
+        self.send_on(connection, request).await
     }
 
     async fn send_on(

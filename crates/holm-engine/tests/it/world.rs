@@ -5,12 +5,16 @@ use holm_core::layer::LayerKey;
 use holm_core::plan::{Action, Base, Files, Keeper, Observed};
 use holm_core::service::Wish;
 use holm_core::trash::BaseKey;
-use holm_core::{Code, Fault, Label, ProjectId, WorkspaceId};
+use holm_core::{Code, Fault, Label, ProjectId, RunId, WorkspaceId};
 use holm_engine::driver::{
     Condemn, Condemned, Driver, Ended, Journaled, Known, Progress, Sighting, Survey, ToldPort,
 };
 use holm_engine::exec::{ExecOutput, ExecRequest, ExecStream, Resume};
+use holm_engine::run::{RunOrder, RunSeen};
 use holm_engine::service::Services;
+use holm_engine::session::{
+    Ask, Attach, AttachStream, SessionNotices, SessionStatus, Told as SessionTold,
+};
 use holm_engine::spec::{
     Brought, Code as CodeSpec, Egress, Environment, Layers, Limits, Network, Purpose, Service,
     WorkspaceSpec,
@@ -283,6 +287,52 @@ impl Driver for FakeDriver {
         Err(Fault::new(Code::ExecFailed, "no such command", "none"))
     }
 
+    async fn session(&self, _: &WorkspaceId, _: Ask) -> Result<SessionTold, Fault> {
+        Ok(SessionTold::Sessions(Vec::new()))
+    }
+
+    async fn ended_sessions(&self, _: &WorkspaceId) -> Result<Vec<SessionStatus>, Fault> {
+        Ok(Vec::new())
+    }
+
+    async fn attach_session(&self, _: &WorkspaceId, _: Attach) -> Result<AttachStream, Fault> {
+        Err(Fault::new(Code::SessionNotFound, "none", "none"))
+    }
+
+    async fn watch_sessions(&self, _: &WorkspaceId) -> Result<SessionNotices, Fault> {
+        let (_, notices) = mpsc::channel(1);
+        let (written, _) = mpsc::channel(1);
+        Ok(SessionNotices { notices, written })
+    }
+
+    async fn begin_run(
+        &self,
+        _: &WorkspaceId,
+        _: RunOrder,
+    ) -> Result<mpsc::Receiver<RunSeen>, Fault> {
+        Err(Fault::new(Code::ExecFailed, "nothing runs here", "none"))
+    }
+
+    async fn watch_run(
+        &self,
+        _: &WorkspaceId,
+        _: &RunId,
+    ) -> Result<Option<mpsc::Receiver<RunSeen>>, Fault> {
+        Ok(None)
+    }
+
+    async fn cancel_run(&self, _: &WorkspaceId, _: &RunId) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    async fn recorded_run(&self, _: &WorkspaceId, _: &RunId) -> Result<Option<RunSeen>, Fault> {
+        Ok(None)
+    }
+
+    async fn forget_run(&self, _: &WorkspaceId, _: &RunId) -> Result<(), Fault> {
+        Ok(())
+    }
+
     async fn dial(&self, _: &WorkspaceId, _: u16) -> io::Result<TcpStream> {
         Err(io::ErrorKind::ConnectionRefused.into())
     }
@@ -442,6 +492,7 @@ pub fn new(project: &ProjectRecord, label: Option<&str>) -> NewWorkspace {
         reuse: Reuse::Return,
         owner: "me".to_owned(),
         admission: Admission::Force,
+        turn: None,
         spec: WorkspaceSpec {
             id: String::new(),
             project_id: project.id.to_string(),
@@ -480,6 +531,8 @@ pub fn new(project: &ProjectRecord, label: Option<&str>) -> NewWorkspace {
             generation: 0,
             origin: None,
             snapshots: Vec::new(),
+            siblings: holm_engine::spec::Siblings::default(),
+            agents: Vec::new(),
             moving: None,
             secrets: Vec::new(),
         },

@@ -3,10 +3,11 @@
 
 use super::environment::{self, toolchains, variables};
 use super::{
-    LinuxDriver, base, cache, disk_fault, exec, files, halt, layer, observe, project_id, services,
-    volume, workspace_id,
+    LinuxDriver, base, cache, disk_fault, exec, files, halt, here, layer, observe, project_id,
+    services, siblings, volume, workspace_id,
 };
 use crate::cgroup::{self, Limits};
+use crate::guests::{self, GuestDoor};
 use crate::keeper;
 use crate::layout::WorkspaceDirs;
 use crate::measure;
@@ -18,7 +19,6 @@ use holm_engine::exec::{ExecInput, ExecOutput, ExecRequest};
 use holm_engine::spec::{Dirty, Move, WorkspaceSpec};
 use holm_engine::switch::{self, Protected};
 use holm_engine::try_blocking;
-use serde_json::json;
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
@@ -224,8 +224,15 @@ async fn start_keeper(
         std::fs::create_dir_all(dirs.guest().join("secrets"))
             .map_err(|error| disk_fault(&error, format!("cannot write for {}", spec.id)))?;
     }
+    let secret = guests::new_secret(dirs)
+        .map_err(|error| disk_fault(&error, format!("cannot write for {}", spec.id)))?;
+    let guests = GuestDoor {
+        socket: guests::socket(&driver.layout),
+        secret,
+    };
     let plan = LaunchPlan {
         volumes,
+        guests: Some(guests),
         ..plan(driver, spec, dirs, protection)?
     };
     let started = async {
@@ -319,7 +326,10 @@ fn plan(
             Protection::Off => Vec::new(),
         },
         audit: driver.layout.secrets(),
-        here: here(spec),
+        here: here::here(spec),
+        siblings: siblings::shown(&driver.layout, &project, spec)
+            .map_err(|error| disk_fault(&error, format!("cannot show siblings to {}", spec.id)))?,
+        guests: None,
         without: switched_off(),
     })
 }
@@ -336,27 +346,6 @@ fn home_layers(driver: &LinuxDriver, spec: &WorkspaceSpec) -> Vec<PathBuf> {
     let layers = spec.tree_layers();
     let homes = layers.map(|key| layer::directory(&driver.layout, &key).join("home"));
     homes.filter(|home| home.is_dir()).collect()
-}
-
-/// What `holm here` tells, but for what the keeper knows better.
-fn here(spec: &WorkspaceSpec) -> serde_json::Value {
-    json!({
-        "id": spec.id,
-        "project_id": spec.project_id,
-        "root": spec.root,
-        "home": spec.home,
-        "ref": spec.code.ref_name,
-        "commit": spec.code.commit,
-        "driver": "linux",
-        "limits": {
-            "memory": spec.limits.memory_bytes,
-            "cpus": spec.limits.cpus,
-            "processes": spec.limits.processes,
-            "disk": spec.limits.disk_bytes,
-        },
-        "ports": [],
-        "services": [],
-    })
 }
 
 /// The branch of a copy is called after its own label.

@@ -10,6 +10,7 @@ mod exec;
 mod files;
 mod freeze;
 mod halt;
+mod here;
 mod keeper;
 mod launch;
 mod layer;
@@ -19,9 +20,12 @@ mod observe;
 mod program;
 mod reap;
 mod remove;
+mod runs;
 mod secrets;
 mod seed;
 mod services;
+mod sessions;
+mod siblings;
 mod snapshot;
 pub(crate) mod unpack;
 #[cfg(test)]
@@ -35,12 +39,14 @@ use crate::probe;
 use holm_core::layer::LayerKey;
 use holm_core::plan::Action;
 use holm_core::service::Wish;
-use holm_core::{Code, Fault, ProjectId, WorkspaceId};
+use holm_core::{Code, Fault, ProjectId, RunId, WorkspaceId};
 use holm_engine::driver::{
     Condemn, Condemned, Driver, Journaled, Known, Progress, Sighting, Survey, ToldPort,
 };
 use holm_engine::exec::{ExecRequest, ExecStream, Resume};
+use holm_engine::run::{RunOrder, RunSeen};
 use holm_engine::service::Services;
+use holm_engine::session::{Ask, Attach, AttachStream, SessionNotices, SessionStatus, Told};
 use holm_engine::spec::{Egress, Service, WorkspaceSpec};
 use holm_engine::try_blocking;
 use std::collections::HashMap;
@@ -55,6 +61,7 @@ pub use disk::{DiskUsage, OwnDisk, RepositoryUsage, WorkspaceUsage};
 pub(crate) use files::make_directories;
 pub use remove::{remove_at, remove_tree};
 pub use secrets::Giver;
+pub use siblings::Piece;
 
 /// Workspaces of namespaces and overlayfs.
 pub struct LinuxDriver {
@@ -164,6 +171,15 @@ impl LinuxDriver {
         }
     }
 
+    /// Where the record of a run is, also of a workspace in the trash.
+    pub fn run_record(&self, id: &WorkspaceId, run: &RunId) -> PathBuf {
+        let trashed = crate::runs::directory(&self.layout.trash(id), run.as_str());
+        match trashed.exists() {
+            true => trashed,
+            false => crate::runs::directory(&self.layout.workspace(id).dir, run.as_str()),
+        }
+    }
+
     async fn set_aside(&self, spec: &WorkspaceSpec) -> Result<(), Fault> {
         let id = workspace_id(spec)?;
         let (from, to) = (self.layout.workspace(&id).dir, self.layout.trash(&id));
@@ -226,6 +242,60 @@ impl Driver for LinuxDriver {
 
     async fn resume(&self, id: &WorkspaceId, resume: Resume) -> Result<ExecStream, Fault> {
         exec::resume(&self.layout.workspace(id), resume).await
+    }
+
+    async fn session(&self, id: &WorkspaceId, ask: Ask) -> Result<Told, Fault> {
+        sessions::ask(&self.layout.workspace(id), ask).await
+    }
+
+    async fn ended_sessions(&self, id: &WorkspaceId) -> Result<Vec<SessionStatus>, Fault> {
+        Ok(sessions::ended(&self.layout.workspace(id)))
+    }
+
+    async fn attach_session(
+        &self,
+        id: &WorkspaceId,
+        attach: Attach,
+    ) -> Result<AttachStream, Fault> {
+        sessions::attach(&self.layout.workspace(id), attach).await
+    }
+
+    async fn watch_sessions(&self, id: &WorkspaceId) -> Result<SessionNotices, Fault> {
+        sessions::watch(&self.layout.workspace(id)).await
+    }
+
+    async fn begin_run(
+        &self,
+        id: &WorkspaceId,
+        order: RunOrder,
+    ) -> Result<mpsc::Receiver<RunSeen>, Fault> {
+        let op = crate::wire::Op::Run(order);
+        let seen = runs::followed(&self.layout.workspace(id), op).await?;
+        seen.ok_or_else(|| keeper::keeper_fault("it is gone"))
+    }
+
+    async fn watch_run(
+        &self,
+        id: &WorkspaceId,
+        run: &RunId,
+    ) -> Result<Option<mpsc::Receiver<RunSeen>>, Fault> {
+        let run = run.to_string();
+        let op = crate::wire::Op::WatchRun { run };
+        runs::followed(&self.layout.workspace(id), op).await
+    }
+
+    async fn cancel_run(&self, id: &WorkspaceId, run: &RunId) -> Result<(), Fault> {
+        let run = run.to_string();
+        let op = crate::wire::Op::CancelRun { run };
+        keeper::ask(&self.layout.workspace(id), op).await.map(drop)
+    }
+
+    async fn recorded_run(&self, id: &WorkspaceId, run: &RunId) -> Result<Option<RunSeen>, Fault> {
+        runs::recorded(self.run_record(id, run)).await
+    }
+
+    async fn forget_run(&self, id: &WorkspaceId, run: &RunId) -> Result<(), Fault> {
+        runs::forget(self.run_record(id, run)).await
     }
 
     async fn dial(&self, id: &WorkspaceId, port: u16) -> io::Result<TcpStream> {

@@ -3,11 +3,14 @@
 //!
 //! `holm __inside http PORT PATH | tcp PORT | command TEXT` ends with 0 when it succeeded once.
 //! `holm __inside end NAME PID GRACE_MS` ends with 0 when nothing is left.
+//! `holm __inside lead COMMAND…` runs a command as the first process of a run, and ends as it does.
+//! `holm __inside end-run RUN PID GRACE_MS` ends a run, the same as a service.
 //! `holm __inside uses NAME PID PATH` ends with 0 when the service has files below the path open.
 //! `holm __inside hold` says `still` when everything else stands still, until stdin ends.
 //! `holm __inside release` lets everything go on that stands still.
 //! `holm __inside end-all LIMIT_MS` asks every process to end, and ends with 0 when all did.
 
+mod lead;
 mod probe;
 mod still;
 mod tree;
@@ -16,11 +19,14 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 pub use still::STILL;
+use tree::{Leader, Tree};
 
 pub const HTTP: &str = "http";
 pub const TCP: &str = "tcp";
 pub const COMMAND: &str = "command";
 pub const END: &str = "end";
+pub const LEAD: &str = "lead";
+pub const END_RUN: &str = "end-run";
 pub const END_ALL: &str = "end-all";
 pub const USES: &str = "uses";
 pub const HOLD: &str = "hold";
@@ -28,9 +34,16 @@ pub const RELEASE: &str = "release";
 
 /// What the processes of a service have in their environment, unless they took it out.
 pub const MARK: &str = "HOLM_SERVICE";
+/// And those of a run.
+pub const RUN_MARK: &str = "HOLM_RUN";
 
 /// The role.
 pub fn main(arguments: &[OsString]) -> ! {
+    if let [first, argv @ ..] = arguments
+        && first == LEAD
+    {
+        std::process::exit(lead::lead(argv).into())
+    }
     let arguments: Option<Vec<&str>> = arguments.iter().map(|text| text.to_str()).collect();
     let done = match arguments.as_deref() {
         Some([HTTP, port, path]) => parsed(port).map(|port| probe::http(port, path)),
@@ -38,12 +51,20 @@ pub fn main(arguments: &[OsString]) -> ! {
         Some([COMMAND, text]) => Some(probe::command(text)),
         Some([END, name, pid, grace]) => parsed(pid)
             .zip(parsed(grace))
-            .map(|(pid, grace)| tree::end(name, pid, Duration::from_millis(grace))),
+            .map(|(pid, grace)| tree::end(&service(name, pid), Duration::from_millis(grace))),
+        Some([END_RUN, run, pid, grace]) => parsed(pid).zip(parsed(grace)).map(|(pid, grace)| {
+            let run = Tree {
+                mark: format!("{RUN_MARK}={run}"),
+                leader: pid,
+                leader_is: Leader::Ours,
+            };
+            tree::end(&run, Duration::from_millis(grace))
+        }),
         Some([END_ALL, limit]) => {
             parsed(limit).map(|limit| tree::end_all(Duration::from_millis(limit)))
         }
         Some([USES, name, pid, path]) => {
-            parsed(pid).map(|pid| tree::uses(name, pid, Path::new(path)))
+            parsed(pid).map(|pid| tree::uses(&service(name, pid), Path::new(path)))
         }
         Some([HOLD]) => Some(still::hold()),
         Some([RELEASE]) => Some(still::release()),
@@ -54,6 +75,14 @@ pub fn main(arguments: &[OsString]) -> ! {
         Some(false) => 1,
         None => 2,
     })
+}
+
+fn service(name: &str, leader: i32) -> Tree {
+    Tree {
+        mark: format!("{MARK}={name}"),
+        leader,
+        leader_is: Leader::Theirs,
+    }
 }
 
 fn parsed<T: std::str::FromStr>(text: &str) -> Option<T> {

@@ -1,8 +1,8 @@
-//! Ending a service with everything it started: its session and process group, their children and
-//! children's children, and what left all of these but still has the service's name in its
-//! environment. What took even that away lives until the workspace stops.
+//! Ending a service or a run with everything it started: its session and process group, their children
+//! and children's children, and what left all of these but still has the mark in its environment. What
+//! of a service took even that away lives until the workspace stops; of a run it is still a
+//! descendant of the first process, which is ours ([`super::lead`]).
 
-use super::MARK;
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -41,13 +41,30 @@ impl Process {
     }
 }
 
+/// All processes of a service or a run.
+pub struct Tree {
+    /// What they have in their environment, unless they took it out.
+    pub mark: String,
+    /// The first of them.
+    pub leader: i32,
+    pub leader_is: Leader,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Leader {
+    /// A program of somebody's.
+    Theirs,
+    /// It takes in what loses its parent, so it goes last.
+    Ours,
+}
+
 /// SIGTERM to all, SIGKILL to what is left after the grace. Whether nothing is left.
-pub fn end(name: &str, leader: i32, grace: Duration) -> bool {
+pub fn end(tree: &Tree, grace: Duration) -> bool {
     let mut told = HashSet::new();
     let begun = Instant::now();
     let mut pause = SHORTEST_PAUSE;
     loop {
-        let left = find(name, leader);
+        let left = find(tree);
         if left.is_empty() {
             return true;
         }
@@ -55,8 +72,10 @@ pub fn end(name: &str, leader: i32, grace: Duration) -> bool {
         if elapsed > grace + PATIENCE {
             return false;
         }
+        let is_alone = left.len() == 1;
         for pid in left {
-            if elapsed >= grace {
+            let stays = tree.leader_is == Leader::Ours && pid == tree.leader && !is_alone;
+            if elapsed >= grace && !stays {
                 send(pid, Signal::KILL);
             } else if told.insert(pid) {
                 send(pid, Signal::TERM);
@@ -110,8 +129,8 @@ pub fn send(pid: i32, signal: Signal) {
 }
 
 /// Whether a process of the service has a file below `path` open, or works there.
-pub fn uses(name: &str, leader: i32, path: &Path) -> bool {
-    find(name, leader).into_iter().any(|pid| {
+pub fn uses(tree: &Tree, path: &Path) -> bool {
+    find(tree).into_iter().any(|pid| {
         let open = std::fs::read_dir(format!("/proc/{pid}/fd"));
         let open = open
             .into_iter()
@@ -123,15 +142,14 @@ pub fn uses(name: &str, leader: i32, path: &Path) -> bool {
     })
 }
 
-fn find(name: &str, leader: i32) -> Vec<i32> {
-    let mark = format!("{MARK}={name}");
+fn find(tree: &Tree) -> Vec<i32> {
     let is_marked = |pid: i32| {
         let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         environment
             .split(|byte| *byte == 0)
-            .any(|variable| variable == mark.as_bytes())
+            .any(|variable| variable == tree.mark.as_bytes())
     };
-    belonging(&processes(), leader, is_marked)
+    belonging(&processes(), tree.leader, is_marked)
 }
 
 /// All that are of the service, but for init and the caller.

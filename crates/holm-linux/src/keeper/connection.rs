@@ -1,7 +1,7 @@
 //! One request on the control socket. The daemon's user and root may ask, nobody else.
 
 use super::kept::Return;
-use super::{data, exec, inward, listening, registry::Registry};
+use super::{data, exec, here, inward, listening, registry::Registry, runs, sessions};
 use crate::wire::{Answer, CodeSeen, Op, Request, ServiceWish, control_frame, read_control};
 use holm_engine::service::Services;
 use holm_engine::spec::{Egress, Service};
@@ -32,7 +32,7 @@ pub fn serve(stream: UnixStream, registry: &Arc<Registry>) {
     }
 }
 
-fn answer(mut stream: UnixStream, registry: &Registry) -> io::Result<()> {
+fn answer(mut stream: UnixStream, registry: &Arc<Registry>) -> io::Result<()> {
     let peer = socket_peercred(&stream)?.uid;
     if peer != rustix::process::getuid() && !peer.is_root() {
         return say(
@@ -59,6 +59,7 @@ fn answer(mut stream: UnixStream, registry: &Registry) -> io::Result<()> {
         Op::Status => say(&stream, &Answer::Status(Box::new(registry.status()))),
         Op::Relabel { label } => {
             registry.relabel(label);
+            here::write(registry);
             say(&stream, &Answer::Done)
         }
         Op::Stop { grace_ms } => {
@@ -70,6 +71,7 @@ fn answer(mut stream: UnixStream, registry: &Registry) -> io::Result<()> {
         Op::WatchPorts => listening::watch(&stream, registry),
         Op::TellPorts(ports) => {
             registry.tell_ports(ports);
+            here::write(registry);
             say(&stream, &Answer::Done)
         }
         Op::Resume(resume) => match registry.doors.bring(Return { stream, resume }) {
@@ -79,6 +81,9 @@ fn answer(mut stream: UnixStream, registry: &Registry) -> io::Result<()> {
                 say(&stream, &Answer::Refused(why))
             }
         },
+        Op::Run(order) => runs::begin(&stream, registry, order),
+        Op::WatchRun { run } => runs::watch(&stream, registry, &run),
+        Op::CancelRun { run } => say(&stream, &runs::cancel(registry, &run)),
         Op::WatchServices => match registry.services() {
             Some(services) => services.watch(&stream),
             None => say(&stream, &Answer::Services(Services::default())),
@@ -90,6 +95,9 @@ fn answer(mut stream: UnixStream, registry: &Registry) -> io::Result<()> {
         Op::SetServices(declared) => say(&stream, &redeclared(registry, declared)),
         Op::SetSecrets(grants) => say(&stream, &registry.secrets.set(grants)),
         Op::SetEgress(egress) => say(&stream, &other_rules(registry, &egress)),
+        Op::Session(ask) => sessions::answer(&stream, registry, ask),
+        Op::AttachSession(attach) => sessions::attach(stream, registry, attach),
+        Op::WatchSessions => sessions::watch(&stream, registry),
         Op::DialOut { host, port } => {
             let ready = || {
                 say(&stream, &Answer::Dialled)?;
@@ -124,6 +132,7 @@ fn heard(stream: &mut UnixStream) -> io::Result<Option<Request>> {
 
 fn reacted(registry: &Registry, wishes: Vec<(String, ServiceWish)>, code: CodeSeen) -> Answer {
     registry.tell_code(code);
+    here::write(registry);
     match registry.services() {
         Some(services) => services.react(wishes),
         None => Answer::Refused("it is not started yet".to_owned()),
@@ -139,14 +148,23 @@ fn wished(registry: &Registry, name: &str, wish: ServiceWish) -> Answer {
 
 fn other_rules(registry: &Registry, egress: &Egress) -> Answer {
     match registry.outside().set_egress(egress) {
-        Ok(()) => Answer::Done,
+        Ok(()) => {
+            registry.tell_egress(egress.clone());
+            here::write(registry);
+            Answer::Done
+        }
         Err(error) => Answer::Refused(format!("the rules cannot be changed: {error}")),
     }
 }
 
 fn redeclared(registry: &Registry, declared: Vec<Service>) -> Answer {
     match registry.services() {
-        Some(services) => services.declare(declared),
+        Some(services) => {
+            registry.tell_declared(declared.clone());
+            let answer = services.declare(declared);
+            here::write(registry);
+            answer
+        }
         None => not_yet(),
     }
 }

@@ -5,7 +5,7 @@ use super::registry::{Registry, Started};
 use super::session::{Running, Session};
 use crate::wire::{Answer, Exec, Spawn};
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ pub fn run(stream: UnixStream, registry: &Registry, exec: Exec) -> io::Result<()
         )
     };
     let (pid, terminal) = match started {
-        Started::Running { pid, terminal } => (pid, terminal),
+        Started::Running { pid, terminal } => (pid, terminal.filter(is_terminal)),
         Started::Not { code, cause } => return say(&stream, &Answer::NotStarted { code, cause }),
     };
     let (stdin, stdout, stderr) = match (stdio, &terminal) {
@@ -61,6 +61,20 @@ pub fn run(stream: UnixStream, registry: &Registry, exec: Exec) -> io::Result<()
     };
     let time = exec.timeout_ms.map(Duration::from_millis);
     Session::new(registry, stream, running, time, door)?.run()
+}
+
+/// Whether init passed what it was asked for. It may be anybody's by now, and what is read from
+/// something else may never come.
+pub(super) fn is_terminal(master: &OwnedFd) -> bool {
+    const MASTER: (u32, u32) = (5, 2);
+    rustix::fs::fstat(master).is_ok_and(|found| {
+        let kind = rustix::fs::FileType::from_raw_mode(found.st_mode);
+        let device = (
+            rustix::fs::major(found.st_rdev),
+            rustix::fs::minor(found.st_rdev),
+        );
+        kind == rustix::fs::FileType::CharacterDevice && device == MASTER
+    })
 }
 
 /// The workspace's own environment, then what the request adds.
@@ -99,7 +113,7 @@ fn urls(registry: &Registry) -> Vec<(Vec<u8>, Vec<u8>)> {
     urls.collect()
 }
 
-fn directory(registry: &Registry, asked: Option<Vec<u8>>) -> Vec<u8> {
+pub(super) fn directory(registry: &Registry, asked: Option<Vec<u8>>) -> Vec<u8> {
     use std::os::unix::ffi::{OsStrExt, OsStringExt};
     let root = &registry.plan.root;
     let path = match asked {

@@ -1,5 +1,6 @@
 //! The guest socket: what programs inside may ask. Its answers tell about this workspace only.
 
+use super::here::here;
 use super::registry::Registry;
 use serde_json::json;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -41,20 +42,4 @@ fn answer(mut stream: &UnixStream, registry: &Registry) -> io::Result<()> {
     let mut line = serde_json::to_vec(&answer)?;
     line.push(b'\n');
     stream.write_all(&line)
-}
-
-fn here(registry: &Registry) -> serde_json::Value {
-    let mut here = registry.plan.here.clone();
-    here["label"] = json!(registry.label());
-    if let Some(code) = registry.code() {
-        here["ref"] = json!(code.reference);
-        here["commit"] = json!(code.commit);
-    }
-    here["ports"] = serde_json::to_value(registry.ports()).unwrap_or_default();
-    here["state"] = json!("running");
-    if let Some(services) = registry.services() {
-        here["services"] = serde_json::to_value(services.told().services).unwrap_or_default();
-    }
-    here["isolation"] = serde_json::to_value(registry.isolation()).unwrap_or_default();
-    here
 }

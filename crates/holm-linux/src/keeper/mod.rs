@@ -9,6 +9,8 @@ mod culprit;
 mod data;
 mod exec;
 mod guest;
+mod guest_api;
+mod here;
 mod inward;
 mod isolation;
 mod kept;
@@ -18,9 +20,11 @@ mod moving;
 mod outside;
 pub mod record;
 mod registry;
+mod runs;
 mod secrets;
 mod services;
 mod session;
+mod sessions;
 mod waiting;
 
 use crate::cgroup::{self, Group};
@@ -42,6 +46,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use secrets::Secrets;
 pub use secrets::keep_from_dumps;
+use sessions::Sessions;
+pub use sessions::ended as ended_sessions;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -83,6 +89,7 @@ struct Keeper {
     link: UnixStream,
     control: UnixListener,
     guest: UnixListener,
+    api: UnixListener,
     moving: Moving,
     /// One upper, one keeper: held until this process ends.
     _lock: File,
@@ -140,8 +147,14 @@ fn set_up() -> Result<Keeper, LaunchFailure> {
     let control = listen(&directories.socket).step(Part::Other, "open the control socket")?;
     let guest = listen(&directories.guest().join("guest.sock"))
         .step(Part::Other, "open the guest socket")?;
+    let api =
+        listen(&directories.guest().join("api.sock")).step(Part::Other, "open the guest socket")?;
     write_last_run(&directories, None, None).step(Part::Other, "write down the start")?;
-    let sockets = Sockets { control, guest };
+    let sockets = Sockets {
+        control,
+        guest,
+        api,
+    };
     let started = limits::make(&plan, &directories)
         .and_then(|group| start(plan, &directories, group, sockets, (lock, volumes)));
     if let Err(failure) = &started {
@@ -180,6 +193,7 @@ fn take_volumes(plan: &LaunchPlan) -> Result<Vec<File>, LaunchFailure> {
 struct Sockets {
     control: UnixListener,
     guest: UnixListener,
+    api: UnixListener,
 }
 
 /// Everything from the first process on.
@@ -219,19 +233,26 @@ fn start(
     let secrets = Secrets::new(&mut plan, secret_files, landlock)?;
     let init = Init { pidfd, pid };
     let registry = Arc::new(Registry::new(
-        plan, isolation, limits, init, outside, writer, secrets,
+        plan,
+        isolation,
+        limits,
+        init,
+        outside,
+        (writer, Sessions::load(directories), secrets),
     ));
     registry.secrets.watch(&registry);
     let moving = Moving::new(renames, directories, &registry)
         .step(Part::Other, "finish interrupted moves")?;
     limits::watch_disk(&registry, directories).step(Part::Other, "watch the disk")?;
     services::start(&registry, directories).step(Part::Other, "start the services")?;
+    here::write(&registry);
     Ok(Keeper {
         directories: directories.clone(),
         registry,
         link,
         control: sockets.control,
         guest: sockets.guest,
+        api: sockets.api,
         moving,
         _lock: lock,
         _volumes: volumes,
@@ -326,6 +347,7 @@ impl Keeper {
                 PollFd::new(&self.link, PollFlags::IN),
                 PollFd::new(&self.control, PollFlags::IN),
                 PollFd::new(&self.guest, PollFlags::IN),
+                PollFd::new(&self.api, PollFlags::IN),
                 PollFd::new(&moving, PollFlags::IN),
             ];
             sources.extend(leaving.iter().map(|door| PollFd::new(door, PollFlags::IN)));
@@ -334,10 +356,10 @@ impl Keeper {
                 Err(error) => break format!("the keeper cannot wait: {error}"),
             }
             // Where renames are told hangs up when the last process inside is gone.
-            let moved = sources[4].revents().contains(PollFlags::IN);
+            let moved = sources[5].revents().contains(PollFlags::IN);
             let is_ready = |number: usize| !sources[number].revents().is_empty();
-            let [ended, told, asked, asked_inside] = [0, 1, 2, 3].map(is_ready);
-            let leaves = (5..sources.len()).any(is_ready);
+            let [ended, told, asked, asked_inside, called] = [0, 1, 2, 3, 4].map(is_ready);
+            let leaves = (6..sources.len()).any(is_ready);
             drop(sources);
             if told && let Err(error) = self.hear() {
                 self.registry.kill();
@@ -362,6 +384,9 @@ impl Keeper {
             }
             if asked_inside && let Ok((stream, _)) = self.guest.accept() {
                 guest::serve(stream, &self.registry);
+            }
+            if called && let Ok((stream, _)) = self.api.accept() {
+                guest_api::serve(stream, &self.registry);
             }
         };
         self.finish(&reason)

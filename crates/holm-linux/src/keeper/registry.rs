@@ -4,13 +4,16 @@ use super::inward::Stock;
 use super::kept::Doors;
 use super::limits::Limits;
 use super::outside::Outside;
+use super::runs::Runs;
 use super::secrets::Secrets;
 use super::services::Services;
+use super::sessions::Sessions;
 use crate::launch::descriptors::send;
 use crate::process::{self, Standstill};
 use crate::wire::{CodeSeen, FromInit, LaunchPlan, Spawn, Status, ToInit};
 use holm_engine::Isolation;
 use holm_engine::driver::ToldPort;
+use holm_engine::spec::{Egress, Service};
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, PipeWriter, Write};
@@ -27,6 +30,7 @@ pub struct Registry {
     /// Where clients that lost their daemon find their commands.
     pub doors: Doors,
     pub secrets: Secrets,
+    pub runs: Runs,
     isolation: Isolation,
     limits: Limits,
     init: Init,
@@ -37,9 +41,12 @@ pub struct Registry {
     changed: Condvar,
     sequence: AtomicU64,
     stop_asked: AtomicBool,
+    /// Every process inside is gone.
+    has_ended: AtomicBool,
     /// Why the keeper itself ends the workspace.
     ending: OnceLock<&'static str>,
     services: OnceLock<Arc<Services>>,
+    sessions: Arc<Sessions>,
     /// Held while nothing may be started.
     starts: RwLock<()>,
 }
@@ -56,6 +63,9 @@ struct State {
     /// Where the tree was moved to since the start.
     code: Option<CodeSeen>,
     ports: Vec<ToldPort>,
+    /// Where the gateway may go, and which services there are, if that changed since the start.
+    egress: Option<Egress>,
+    declared: Option<Vec<Service>>,
     starting: HashMap<u64, Starting>,
     running: HashMap<i32, Running>,
     /// Nobody inside is left but init.
@@ -107,8 +117,7 @@ impl Registry {
         limits: Limits,
         init: Init,
         outside: Outside,
-        writer: UnixStream,
-        secrets: Secrets,
+        (writer, sessions, secrets): (UnixStream, Sessions, Secrets),
     ) -> Self {
         let volumes = plan.volumes.iter();
         let generations = volumes.map(|volume| (volume.name.clone(), volume.generation));
@@ -117,6 +126,7 @@ impl Registry {
             plan,
             doors: Doors::default(),
             secrets,
+            runs: Runs::default(),
             isolation,
             limits,
             init,
@@ -130,8 +140,10 @@ impl Registry {
             changed: Condvar::new(),
             sequence: AtomicU64::new(1),
             stop_asked: AtomicBool::new(false),
+            has_ended: AtomicBool::new(false),
             ending: OnceLock::new(),
             services: OnceLock::new(),
+            sessions: Arc::new(sessions),
             starts: RwLock::new(()),
         }
     }
@@ -191,6 +203,10 @@ impl Registry {
         self.services.get()
     }
 
+    pub fn sessions(&self) -> &Arc<Sessions> {
+        &self.sessions
+    }
+
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -221,6 +237,25 @@ impl Registry {
 
     pub fn tell_ports(&self, ports: Vec<ToldPort>) {
         self.state().ports = ports;
+    }
+
+    pub fn tell_egress(&self, egress: Egress) {
+        self.state().egress = Some(egress);
+    }
+
+    pub fn egress(&self) -> Egress {
+        let told = self.state().egress.clone();
+        told.unwrap_or_else(|| self.plan.network.egress.clone())
+    }
+
+    pub fn tell_declared(&self, services: Vec<Service>) {
+        self.state().declared = Some(services);
+    }
+
+    /// The services as the configuration has them.
+    pub fn declared(&self) -> Vec<Service> {
+        let told = self.state().declared.clone();
+        told.unwrap_or_else(|| self.plan.services.clone())
     }
 
     pub fn isolation(&self) -> &Isolation {
@@ -397,6 +432,10 @@ impl Registry {
         self.stop_asked.load(Ordering::SeqCst)
     }
 
+    pub fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::SeqCst)
+    }
+
     /// Ends init and with it every process of the workspace.
     pub fn kill(&self) {
         self.thaw();
@@ -420,6 +459,7 @@ impl Registry {
 
     /// Tells everyone who waits that it is over, and lets them tell their clients.
     pub fn end(&self, patience: Duration) {
+        self.has_ended.store(true, Ordering::SeqCst);
         let mut state = self.state();
         for (_, mut running) in state.running.drain() {
             let _ = running.exit.write_all(&[KILLED]);
@@ -428,6 +468,7 @@ impl Registry {
         drop(state);
         // After the codes, so that who hears of the one has the other.
         self.doors.close();
+        self.sessions.finish(patience);
         self.wait_while(patience, |state| state.talking > 0);
     }
 

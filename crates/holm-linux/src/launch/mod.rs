@@ -46,6 +46,9 @@ pub const SECRET_FILES: &str = "/run/holm/secrets";
 /// Where the program itself is inside.
 pub const PROGRAM: &str = "/run/holm/bin/holm";
 
+/// Where the trees of siblings are inside.
+pub const SIBLINGS: &str = "/workspaces";
+
 /// Makes the workspace and starts its init. The caller must have one thread only.
 pub fn start(plan: &LaunchPlan, group: Option<&Group>) -> Result<Launched, LaunchFailure> {
     let (link, link_inside) = UnixStream::pair().step(Part::Other, "make the link to init")?;
@@ -130,6 +133,7 @@ fn become_init(
     tree::mount(&root, plan)?;
     root.mount_caches(plan)?;
     root.mount_volumes(plan)?;
+    root.show_siblings(plan)?;
     proc::mount(&root, plan)?;
     root.freeze()?;
     root.enter()?;

@@ -3,7 +3,7 @@
 //! Every place is found by walking down from the root's own descriptor without following links,
 //! because home and tree hold what programs of the workspace wrote in an earlier run.
 
-use super::{Stepped, etc};
+use super::{SIBLINGS, Stepped, etc};
 use crate::sys::mount::{NO_DEV, NO_SUID, READ_ONLY, Reach, set_attributes};
 use crate::wire::{Defence, LaunchFailure, LaunchPlan, Mounted, Part};
 use rustix::fs::{CWD, FileType, Mode, OFlags, mkdirat, openat, symlinkat};
@@ -194,6 +194,15 @@ impl NewRoot {
                 .step(Part::Volume, &volume.name)?;
         }
         Ok(())
+    }
+
+    /// Copies of the trees of other workspaces; nobody inside writes them.
+    pub fn show_siblings(&self, plan: &LaunchPlan) -> Result<(), LaunchFailure> {
+        let Some(siblings) = &plan.siblings else {
+            return Ok(());
+        };
+        self.show(siblings, Path::new(SIBLINGS), READ_ONLY | NO_SUID | NO_DEV)
+            .step(Part::Mount, "show the siblings")
     }
 
     fn mount_cache(&self, cache: &Mounted) -> io::Result<()> {

@@ -90,7 +90,9 @@ fn launch(
         network: Default::default(),
         machine: Vec::new(),
         services: Vec::new(),
+        siblings: None,
         here: serde_json::Value::Null,
+        guests: None,
         without: Vec::new(),
     };
     let step = "run a trial workspace";

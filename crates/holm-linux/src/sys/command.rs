@@ -16,22 +16,7 @@ pub enum Terminal {
 /// Makes the program the leader of its own session with default signals.
 pub fn in_own_session(command: &mut Command, terminal: Terminal) {
     let prepare = move || {
-        // SAFETY: an all-zero signal set is initialised by sigemptyset before it is used.
-        let mut none: libc::sigset_t = unsafe { std::mem::zeroed() };
-        // SAFETY: both calls touch only `none`, which lives on this stack.
-        unsafe {
-            libc::sigemptyset(&raw mut none);
-            check(
-                libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut()).into(),
-            )?;
-        }
-        for signal in 1..=64 {
-            if signal != libc::SIGKILL && signal != libc::SIGSTOP {
-                // SAFETY: sets a default disposition; the numbers that libc keeps to itself are
-                // refused with an error that does not matter.
-                unsafe { libc::signal(signal, libc::SIG_DFL) };
-            }
-        }
+        default_signals()?;
         // SAFETY: no pointers.
         check(unsafe { libc::setsid() }.into())?;
         if terminal == Terminal::Controlling {
@@ -54,6 +39,31 @@ pub fn restricted(command: &mut Command, rules: OwnedFd) {
     };
     // SAFETY: `restrict` makes one system call: it takes no lock and allocates nothing.
     unsafe { command.pre_exec(restrict) };
+}
+
+/// The program begins with default signals, whatever this process blocks.
+pub fn with_default_signals(command: &mut Command) {
+    // SAFETY: system calls only: it takes no lock and allocates nothing.
+    unsafe { command.pre_exec(default_signals) };
+}
+
+/// Called between fork and exec.
+fn default_signals() -> io::Result<()> {
+    // SAFETY: an all-zero signal set is initialised by sigemptyset before it is used.
+    let mut none: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: both calls touch only `none`, which lives on this stack.
+    unsafe {
+        libc::sigemptyset(&raw mut none);
+        check(libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut()).into())?;
+    }
+    for signal in 1..=64 {
+        if signal != libc::SIGKILL && signal != libc::SIGSTOP {
+            // SAFETY: sets a default disposition; the numbers that libc keeps to itself are
+            // refused with an error that does not matter.
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+        }
+    }
+    Ok(())
 }
 
 /// Leaves descriptors open for the program, under the numbers that they have here.

@@ -10,6 +10,13 @@ pub fn die_with_parent() -> io::Result<()> {
     Ok(())
 }
 
+/// Processes below this one that lose their parent become its children.
+pub fn adopt_orphans() -> io::Result<()> {
+    // SAFETY: PR_SET_CHILD_SUBREAPER takes numbers and no pointer.
+    check(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }.into())?;
+    Ok(())
+}
+
 /// Others of the same user cannot trace this process or read its memory and environment.
 pub fn hide_from_same_user() -> io::Result<()> {
     // SAFETY: PR_SET_DUMPABLE takes a number and no pointer.

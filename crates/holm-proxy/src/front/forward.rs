@@ -21,6 +21,9 @@ use hyper::{Method, Request, Response, StatusCode, Version};
 use std::convert::Infallible;
 use std::error::Error;
 
+/// The port that addresses do not say.
+const HTTP: u16 = 80;
+
 /// A port of a workspace, as one request reaches it.
 struct Target<'a> {
     island: &'a Island,
@@ -54,7 +57,7 @@ impl<I: Inside> Shared<I> {
         let text = host.to_str().unwrap_or_default();
         let (name, site) = match host::parse(text, self.door) {
             Ok(Host::Preview { port, site }) => (port, site),
-            Ok(Host::Own) => return Err(self.own(islands)),
+            Ok(Host::Own) => return self.own_name(request, text, arrival, islands).await,
             Err(Wrong::Malformed(why)) => return Err(self.malformed(why)),
             Err(Wrong::Foreign) => return Err(self.foreign()),
             Err(Wrong::Unknown) => return Err(self.unknown(text, islands)),
@@ -71,6 +74,31 @@ impl<I: Inside> Shared<I> {
         };
         let target = Target { island, port, site };
         self.reach(&target, request, &host, arrival).await
+    }
+
+    /// The request is for the daemon itself, or for nothing.
+    async fn own_name<'a>(
+        &self,
+        request: Request<Incoming>,
+        host: &str,
+        arrival: &Arrival,
+        islands: &'a [Island],
+    ) -> Result<Response<Relay>, Box<Page<'a>>> {
+        let Some(daemon) = &self.hooks.daemon else {
+            return Err(self.own(islands));
+        };
+        if !is_of_the_daemon(request.uri().path()) {
+            return Err(self.own(islands));
+        }
+        if request.method() == Method::CONNECT {
+            return Err(self.no_connect());
+        }
+        // A name without the port is a name of whoever has port 80.
+        if !host::says_port(host) && self.door != HTTP {
+            return Err(self.foreign());
+        }
+        let answer = daemon(request, arrival.sever.clone()).await;
+        Ok(answer.map(Relay::daemon))
     }
 
     /// The request is for this port of this workspace.
@@ -213,6 +241,12 @@ impl<I: Inside> Shared<I> {
             }
         }
     }
+}
+
+/// What the daemon answers below its own names.
+fn is_of_the_daemon(path: &str) -> bool {
+    let first = path.trim_start_matches('/').split('/').next();
+    matches!(first, Some("api" | "health" | "metrics" | "mcp"))
 }
 
 /// The one `Host` of a request. In HTTP/2 it is the authority.

@@ -65,6 +65,12 @@ pub fn parse(text: &str, door: u16) -> Result<Host, Wrong> {
     Ok(Host::Preview { port, site })
 }
 
+/// Whether a `Host` that was understood has a port in it.
+pub fn says_port(text: &str) -> bool {
+    let behind_brackets = text.rsplit(']').next();
+    behind_brackets.is_some_and(|rest| rest.contains(':'))
+}
+
 fn own(is_own: bool) -> Result<Host, Wrong> {
     match is_own {
         true => Ok(Host::Own),

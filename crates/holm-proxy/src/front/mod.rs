@@ -21,16 +21,21 @@ mod turns;
 mod wire;
 
 pub use generation::Generation;
+pub use relay::{BodyError, DaemonBody};
 
+use crate::sever::{Sever, Severable};
 use crate::table::{Inside, Table};
 use holm_core::WorkspaceId;
+use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
+use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use pool::Pool;
 use request::Arrival;
 use std::io;
-use std::pin::pin;
+use std::net::IpAddr;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -44,10 +49,21 @@ pub type Used = Arc<dyn Fn(&WorkspaceId) + Send + Sync>;
 /// Says whether another workspace had the site before this one, and remembers this one.
 pub type Generations = Arc<dyn Fn(&str, &WorkspaceId) -> Generation + Send + Sync>;
 
+/// Told the status of every answer.
+pub type Answered = Arc<dyn Fn(u16) + Send + Sync>;
+
+/// Answers what is asked of the daemon itself. The handle cuts the connection.
+pub type Daemon = Arc<dyn Fn(Request<Incoming>, Sever) -> DaemonAnswer + Send + Sync>;
+
+pub type DaemonAnswer = Pin<Box<dyn Future<Output = Response<DaemonBody>> + Send>>;
+
 #[derive(Clone)]
 pub struct Hooks {
     pub used: Used,
     pub generations: Generations,
+    pub answered: Answered,
+    /// Without it there are previews only.
+    pub daemon: Option<Daemon>,
 }
 
 /// How much at a time.
@@ -147,10 +163,9 @@ impl<I: Inside> Front<I> {
             };
             match listener.accept().await {
                 Ok((stream, peer)) => {
-                    let arrival = Arrival::new(peer.ip(), self.0.door);
                     let front = self.clone();
                     connections.spawn(async move {
-                        front.connection(stream, arrival).await;
+                        front.connection(stream, peer.ip()).await;
                         drop(client);
                     });
                 }
@@ -163,20 +178,25 @@ impl<I: Inside> Front<I> {
         }
     }
 
-    async fn connection(&self, stream: TcpStream, arrival: Arrival) {
+    async fn connection(&self, stream: TcpStream, peer: IpAddr) {
         // Slow without it, not wrong.
         let _ = stream.set_nodelay(true);
         let version = tokio::time::timeout(self.0.limits.head, version(&stream)).await;
         let Ok(Ok(version)) = version else {
             return;
         };
-        let (arrival, turns) = (Arc::new(arrival), Turns::default());
+        let (stream, sever) = Severable::new(stream);
+        let arrival = Arc::new(Arrival::new(peer, self.0.door, sever));
+        let turns = Turns::default();
         let counted = turns.clone();
         let service = service_fn(move |request| {
             let (shared, arrival) = (Arc::clone(&self.0), Arc::clone(&arrival));
             let turn = counted.begin();
             async move {
                 let answer = shared.handle(request, &arrival).await;
+                if let Ok(answer) = &answer {
+                    (shared.hooks.answered)(answer.status().as_u16());
+                }
                 answer.map(|answer| answer.map(|body| body.of(turn)))
             }
         });

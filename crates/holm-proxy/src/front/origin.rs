@@ -32,7 +32,7 @@ pub fn is_foreign(headers: &HeaderMap, island: &Island, door: u16) -> bool {
     match host::parse(host, door) {
         Ok(Host::Preview { site, .. }) => site != island.site && site != island.id.as_str(),
         // Without a port it is a page of whoever has port 80 here, which is not this server.
-        Ok(Host::Own) => has_port(host),
+        Ok(Host::Own) => host::says_port(host),
         Err(host::Wrong::Malformed(_)) => scheme == "http" || scheme == "https",
         Err(host::Wrong::Foreign | host::Wrong::Unknown) => false,
     }
@@ -43,12 +43,6 @@ pub fn is_foreign(headers: &HeaderMap, island: &Island, door: u16) -> bool {
 fn is_from_same_site(headers: &HeaderMap) -> bool {
     let related = |value: &HeaderValue| value == "same-origin" || value == "same-site";
     headers.get(FETCH_SITE).is_some_and(related)
-}
-
-fn has_port(host: &str) -> bool {
-    host.rsplit(']')
-        .next()
-        .is_some_and(|rest| rest.contains(':'))
 }
 
 #[cfg(test)]

@@ -4,10 +4,18 @@ use super::link::{Condition, Link};
 use super::pool::{Permit, Place};
 use super::turns::Turn;
 use bytes::Bytes;
+use http_body_util::combinators::UnsyncBoxBody;
 use hyper::Response;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
+use std::error::Error;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+
+/// Whatever goes wrong in the middle of an answer.
+pub type BodyError = Box<dyn Error + Send + Sync>;
+
+/// The body of an answer of the daemon's.
+pub type DaemonBody = UnsyncBoxBody<Bytes, BodyError>;
 
 pub struct Relay {
     kind: Kind,
@@ -21,6 +29,7 @@ enum Kind {
     Single(Single),
     /// Of a connection that has a task of its own.
     Multiplexed(Incoming),
+    Daemon(DaemonBody),
 }
 
 /// An answer together with the connection on which it comes, which this drives.
@@ -70,6 +79,14 @@ impl Relay {
         }
     }
 
+    pub fn daemon(body: DaemonBody) -> Self {
+        Self {
+            kind: Kind::Daemon(body),
+            _permit: None,
+            _turn: None,
+        }
+    }
+
     /// The answer to this request of a client, which is under way until it has ended.
     pub fn of(self, turn: Turn) -> Self {
         Self {
@@ -81,17 +98,19 @@ impl Relay {
 
 impl Body for Relay {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = BodyError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
-        match &mut self.kind {
-            Kind::Own(text) => Poll::Ready(text.take().map(|text| Ok(Frame::data(text)))),
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let polled = match &mut self.kind {
+            Kind::Own(text) => return Poll::Ready(text.take().map(|text| Ok(Frame::data(text)))),
+            Kind::Daemon(body) => return Pin::new(body).poll_frame(context),
             Kind::Single(single) => single.poll_frame(context),
             Kind::Multiplexed(body) => Pin::new(body).poll_frame(context),
-        }
+        };
+        polled.map_err(BodyError::from)
     }
 
     fn is_end_stream(&self) -> bool {
@@ -99,6 +118,7 @@ impl Body for Relay {
             Kind::Own(text) => text.is_none(),
             Kind::Single(single) => single.body.is_end_stream(),
             Kind::Multiplexed(body) => body.is_end_stream(),
+            Kind::Daemon(body) => body.is_end_stream(),
         }
     }
 
@@ -107,6 +127,7 @@ impl Body for Relay {
             Kind::Own(text) => SizeHint::with_exact(text.as_ref().map_or(0, Bytes::len) as u64),
             Kind::Single(single) => single.body.size_hint(),
             Kind::Multiplexed(body) => body.size_hint(),
+            Kind::Daemon(body) => body.size_hint(),
         }
     }
 }

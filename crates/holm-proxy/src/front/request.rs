@@ -4,6 +4,7 @@
 //! `Host` and `Origin` stay as the browser sent them.
 
 use super::names::{HOPS, LONGEST_WAY, OURS};
+use crate::sever::Sever;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use std::net::IpAddr;
@@ -15,6 +16,8 @@ pub struct Arrival {
     /// The same, as `Forwarded` spells it.
     quoted: String,
     door: HeaderValue,
+    /// Cuts the connection.
+    pub sever: Sever,
 }
 
 /// Names that tell a server who asks and how it was reached. Only holm may say that.
@@ -60,7 +63,7 @@ const PORT: HeaderName = HeaderName::from_static("x-forwarded-port");
 // === impl Arrival ===
 
 impl Arrival {
-    pub fn new(peer: IpAddr, door: u16) -> Self {
+    pub fn new(peer: IpAddr, door: u16, sever: Sever) -> Self {
         let text = peer.to_string();
         let quoted = match peer {
             IpAddr::V4(_) => text.clone(),
@@ -70,6 +73,7 @@ impl Arrival {
             peer: HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static("unknown")),
             quoted,
             door: HeaderValue::from(door),
+            sever,
         }
     }
 
@@ -205,7 +209,8 @@ mod tests {
         }
         let (mut head, ()) = request.body(()).unwrap().into_parts();
         let host = HeaderValue::from_static("web.a.localhost:7070");
-        Arrival::new("::1".parse().unwrap(), 7070).prepare(&mut head, &host, 2);
+        let arrival = Arrival::new("::1".parse().unwrap(), 7070, Sever::default());
+        arrival.prepare(&mut head, &host, 2);
         head.headers
     }
 

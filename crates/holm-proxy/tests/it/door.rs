@@ -76,10 +76,12 @@ impl Door {
         let (here, used) = (Here::default(), Arc::new(AtomicUsize::new(0)));
         let counted = Arc::clone(&used);
         let hooks = Hooks {
+            answered: Arc::new(|_| {}),
             used: Arc::new(move |_| {
                 counted.fetch_add(1, Ordering::Relaxed);
             }),
             generations: Arc::new(move |_, _| generation),
+            daemon: None,
         };
         let front = Front::new(here.clone(), table.clone(), hooks, port, limits);
         tokio::spawn(front.serve(vec![listener]));

@@ -6,8 +6,8 @@ use holm_core::state::Birth;
 use holm_core::{Label, ProjectId, ProjectName, WorkspaceId};
 use holm_engine::spec::{Brought, Code, Environment, Limits, Network, WorkspaceSpec};
 use holm_engine::store::{
-    Canonical, Claim, EVENTS_KEPT, Event, Outcome, ProjectRecord, ProjectRemoval, Store,
-    StoreError, WorkspaceRecord,
+    Canonical, Claim, EVENTS_KEPT, Event, Keyed, Outcome, ProjectRecord, ProjectRemoval,
+    RequestKey, Store, StoreError, WorkspaceRecord,
 };
 use jiff::{Timestamp, ToSpan};
 use std::sync::{Arc, Barrier};
@@ -28,7 +28,10 @@ pub fn check<S: Store>(fresh: impl Fn() -> S) {
     one_of_many_gets_the_host_port(&fresh());
     canonical_ports_change_together(&fresh());
     events_are_kept_in_order_and_not_for_ever(&fresh());
+    crate::runs::check(&fresh());
+    keys_stand_for_one_request_until_they_are_forgotten(&fresh());
     what_is_not_there_is_said(&fresh());
+    crate::access::check(fresh);
 }
 
 pub fn at(millisecond: i64) -> Timestamp {
@@ -92,6 +95,8 @@ pub fn workspace(project: &ProjectRecord, label: &str) -> WorkspaceRecord {
         generation: 0,
         origin: None,
         snapshots: Vec::new(),
+        siblings: holm_engine::spec::Siblings::default(),
+        agents: Vec::new(),
         moving: None,
         secrets: Vec::new(),
     };
@@ -531,6 +536,36 @@ fn events_are_kept_in_order_and_not_for_ever(store: &impl Store) {
     let kept = store.events(0, usize::MAX).unwrap();
     assert_eq!(kept.len() as u64, EVENTS_KEPT);
     assert_eq!(kept.last().map(|last| last.cursor), store.last_event().ok());
+}
+
+fn keys_stand_for_one_request_until_they_are_forgotten(store: &impl Store) {
+    store.check().unwrap();
+    let key = |scope: &str| RequestKey {
+        scope: scope.to_owned(),
+        key: "k".to_owned(),
+    };
+    let (mine, yours) = (key("uid:1 workspaces"), key("uid:2 workspaces"));
+    assert_eq!(store.key(&mine).unwrap(), None);
+    store.note_key(&mine, "digest", at(1)).unwrap();
+    store.begin_key(&mine, "w1").unwrap();
+    store.answer_key(&mine, "{}").unwrap();
+    let known = Keyed {
+        digest: "digest".to_owned(),
+        subject: Some("w1".to_owned()),
+        answer: Some("{}".to_owned()),
+        at: at(1),
+    };
+    assert_eq!(store.key(&mine).unwrap(), Some(known));
+    assert_eq!(store.key(&yours).unwrap(), None, "it is another's");
+    store.note_key(&mine, "other", at(2)).unwrap();
+    let renewed = store.key(&mine).unwrap().unwrap();
+    assert_eq!((renewed.subject, renewed.answer), (None, None));
+    store.note_key(&yours, "digest", at(3)).unwrap();
+    store.forget_keys(at(2)).unwrap();
+    assert_eq!(store.key(&mine).unwrap(), None);
+    assert!(store.key(&yours).unwrap().is_some());
+    store.forget_key(&yours).unwrap();
+    assert_eq!(store.key(&yours).unwrap(), None);
 }
 
 fn what_is_not_there_is_said(store: &impl Store) {

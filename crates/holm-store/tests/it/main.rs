@@ -5,6 +5,8 @@
     reason = "a test that cannot go on fails by panicking"
 )]
 
+mod access;
 mod conformance;
+mod runs;
 mod schema_1;
 mod sqlite;

@@ -24,10 +24,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc};
 
 /// How long another daemon is tried to be reached. The command waits a little longer than that.
-const COMES_BACK: Duration = Duration::from_secs(30);
+pub const COMES_BACK: Duration = Duration::from_secs(30);
 /// A daemon that is only started anew is back by then, and nothing has to be said.
 const SAYS_SO: Duration = Duration::from_secs(2);
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
+pub const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 const WAITS_FOR_ANOTHER: &str =
     "the daemon was stopped; the command goes on, and this waits for `holm daemon start`";
@@ -147,7 +147,7 @@ pub async fn attach(
 }
 
 /// Nobody else can name the command by it.
-fn secret() -> Result<String, Fault> {
+pub fn secret() -> Result<String, Fault> {
     let mut bytes = [0_u8; 16];
     let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
     filled.map_err(|error| {

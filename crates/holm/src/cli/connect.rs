@@ -1,12 +1,13 @@
 //! Reaching the daemon: with [`started`] one is started when there is none, with [`running`] not, and
 //! with [`started_unless_stopped`] only if the last one was not told to stop.
 
-use super::launch;
 use super::user::DaemonUser;
+use super::{here, launch};
 use crate::runtime;
 use holm_api::client::Client;
 use holm_core::{Code, Fault};
 use std::future::Future;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tokio::runtime::Builder;
 
@@ -38,8 +39,38 @@ pub async fn started() -> Result<Client, Fault> {
     Ok(client)
 }
 
+/// The socket by which the daemon is reached from inside a workspace.
+pub fn inside() -> Result<PathBuf, Fault> {
+    let socket = PathBuf::from(holm_linux::guest::API);
+    match socket.exists() {
+        true => Ok(socket),
+        false => Err(Fault::new(
+            Code::InsideWorkspace,
+            "this command does not work inside this workspace: it was started by an older holm",
+            "`holm here` works; outside, `holm restart` starts the workspace anew",
+        )),
+    }
+}
+
+/// A connection to the daemon from inside. Nobody here can start one.
+async fn from_inside() -> Result<Client, Fault> {
+    Client::connect(inside()?)
+        .await
+        .map_err(|fault| match fault.code {
+            Code::DaemonUnreachable => Fault::new(
+                Code::DaemonUnreachable,
+                "the daemon outside does not run, so it cannot be asked",
+                "`holm here` works without it; any holm command outside starts it",
+            ),
+            _ => fault,
+        })
+}
+
 /// A connection to the daemon that runs already.
 pub async fn running() -> Result<Client, Fault> {
+    if here::is_inside() {
+        return from_inside().await;
+    }
     let socket = DaemonUser::current()?.socket()?;
     Client::connect(socket)
         .await
@@ -68,6 +99,9 @@ pub fn is_stopped() -> Result<bool, Fault> {
 
 /// Like [`started`], and says whether it had to be started.
 pub async fn found_or_started() -> Result<(Client, Origin), Fault> {
+    if here::is_inside() {
+        return Ok((from_inside().await?, Origin::Found));
+    }
     let user = DaemonUser::current()?;
     let socket = user.socket()?;
     let begun = Instant::now();

@@ -6,7 +6,7 @@ use super::exec::outer_terminal;
 use super::{Context, Outcome, connect, resolve, terminal};
 use clap::Args;
 use holm_api::exec::{Bytes, Start};
-use holm_core::{Code, Fault};
+use holm_core::{Code, Fault, shell};
 use std::process::ExitCode;
 
 /// Open a shell inside a workspace
@@ -21,9 +21,6 @@ pub struct EnterArgs {
     workspace: String,
 }
 
-/// Not a login shell: system profiles would put their own PATH in the place of the workspace's.
-const SHELL: &str = "if command -v bash >/dev/null 2>&1; then exec bash; else exec sh; fi";
-
 pub fn run(_: &Context, arguments: EnterArgs) -> Outcome {
     if !terminal::is_interactive() {
         return Err(Fault::new(
@@ -36,7 +33,7 @@ pub fn run(_: &Context, arguments: EnterArgs) -> Outcome {
         let client = connect::started().await?;
         let workspace = resolve::named(&client, &arguments.workspace).await?;
         let start = Start {
-            argv: ["sh", "-c", SHELL].map(text).to_vec(),
+            argv: shell::COMMAND.map(text).to_vec(),
             env: prompt(&workspace.label),
             terminal: Some(outer_terminal()),
             ..Start::default()
@@ -46,14 +43,10 @@ pub fn run(_: &Context, arguments: EnterArgs) -> Outcome {
     Ok(ExitCode::from(code))
 }
 
-/// Puts the label in front of whatever prompt the shell's own files set.
 fn prompt(label: &str) -> Vec<(Bytes, Bytes)> {
-    let bash = format!("PS1=\"({label}) ${{PS1#\"({label}) \"}}\"");
-    let sh = format!("({label}) $ ");
-    vec![
-        (text("PROMPT_COMMAND"), text(&bash)),
-        (text("PS1"), text(&sh)),
-    ]
+    let variables = shell::prompt(label).into_iter();
+    let variables = variables.map(|(name, value)| (text(name), Bytes::Text(value)));
+    variables.collect()
 }
 
 fn text(text: &str) -> Bytes {

@@ -3,10 +3,17 @@
 use super::output::{FAINT, WARNING, printable};
 use super::{Context, Outcome, connect};
 use clap::Args;
-use holm_api::client::{EventLine, Until};
+use holm_api::client::{Client, EventLine, Until};
 use holm_api::event::{Event, Missed};
+use holm_core::{Code, Fault};
 use serde_json::Value;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// A daemon that is only started anew is back by then, and nothing has to be said.
+const SAYS_SO: Duration = Duration::from_secs(2);
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+const WAITS: &str = "the daemon was stopped; this waits for `holm daemon start`";
 
 /// Say what happened to workspaces and ports
 ///
@@ -26,22 +33,74 @@ pub struct EventsArgs {
 }
 
 pub fn run(context: &Context, arguments: EventsArgs) -> Outcome {
+    let until = match arguments.follow {
+        true => Until::Ever,
+        false => Until::Now,
+    };
     connect::block_on(async {
-        let client = connect::started().await?;
-        let until = match arguments.follow {
-            true => Until::Ever,
-            false => Until::Now,
-        };
-        let mut events = client.events(arguments.after, until).await?;
-        while let Some(line) = events.next().await? {
-            match &line {
-                EventLine::Event(event) => context.output.result(event, || render(event)),
-                EventLine::Missed(missed) => context.output.result(missed, || say_missed(missed)),
+        let mut after = arguments.after;
+        let mut client = connect::started().await?;
+        loop {
+            let ended = tell(context, &client, &mut after, until).await;
+            match (ended, until) {
+                (Ok(Ended::TooSlow), _) | (Ok(Ended::Newest), Until::Now) => return Ok(()),
+                (Ok(Ended::Newest), Until::Ever) => {}
+                (Err(fault), Until::Ever) if fault.code == Code::DaemonUnreachable => {}
+                (Err(fault), _) => return Err(fault),
             }
+            // The daemon is gone and what happened is stored: another one goes on where it was.
+            client = another(context).await?;
         }
-        Ok(())
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Why one daemon tells no more.
+enum Ended {
+    Newest,
+    TooSlow,
+}
+
+/// Tells what one daemon says, and how far that was.
+async fn tell(
+    context: &Context,
+    client: &Client,
+    after: &mut Option<u64>,
+    until: Until,
+) -> Result<Ended, Fault> {
+    let mut events = client.events(*after, until).await?;
+    *after = after.or(events.cursor());
+    while let Some(line) = events.next().await? {
+        match &line {
+            EventLine::Event(event) => {
+                *after = Some(event.cursor);
+                context.output.result(event, || render(event));
+            }
+            EventLine::Missed(missed) => {
+                context.output.result(missed, || say_missed(missed));
+                return Ok(Ended::TooSlow);
+            }
+        }
+    }
+    Ok(Ended::Newest)
+}
+
+/// Waits for the next daemon, which is started unless somebody stopped the last one.
+async fn another(context: &Context) -> Result<Client, Fault> {
+    let begun = Instant::now();
+    let mut is_said = false;
+    loop {
+        match connect::started_unless_stopped().await {
+            Ok(client) => return Ok(client),
+            Err(fault) if fault.code != Code::DaemonUnreachable => return Err(fault),
+            Err(_) if !is_said && begun.elapsed() > SAYS_SO => {
+                context.output.remark(WAITS);
+                is_said = true;
+            }
+            Err(_) => {}
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
 }
 
 fn render(event: &Event) -> String {

@@ -93,10 +93,10 @@ pub fn outer_terminal() -> Terminal {
     }
 }
 
-type Variable = (holm_api::exec::Bytes, holm_api::exec::Bytes);
+pub type Variable = (holm_api::exec::Bytes, holm_api::exec::Bytes);
 
 /// Reads `NAME=VALUE`; the value may be any bytes.
-fn variable(typed: OsString) -> Result<Variable, Fault> {
+pub fn variable(typed: OsString) -> Result<Variable, Fault> {
     let typed = typed.into_vec();
     match typed.iter().position(|byte| *byte == b'=') {
         Some(end) if end > 0 => {

@@ -8,12 +8,17 @@ use holm_core::{Code, Fault};
 use serde_json::Value;
 use std::process::ExitCode;
 
-/// Inside a workspace: say which one this is, where its code is, and what its limits are
+/// Inside a workspace: say which one this is, its URLs, services, databases and limits
 ///
+/// Answered without the daemon. The same is always in /run/holm/AGENTS.md, for agents to read.
 /// Outside of a workspace this is an error (exit code 4), so scripts can use it to find out.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  holm here\n  holm here --json")]
-pub struct HereArgs {}
+#[command(after_help = "Examples:\n  holm here\n  holm here --json\n  holm here --markdown")]
+pub struct HereArgs {
+    /// As text for agents: the content of /run/holm/AGENTS.md as it is now
+    #[arg(long, conflicts_with = "json")]
+    markdown: bool,
+}
 
 /// The file that only workspaces have.
 const ID_FILE: &str = "/run/holm/id";
@@ -23,7 +28,7 @@ pub fn is_inside() -> bool {
     std::path::Path::new(ID_FILE).exists()
 }
 
-pub fn run(context: &Context, _: HereArgs) -> Outcome {
+pub fn run(context: &Context, arguments: HereArgs) -> Outcome {
     if !is_inside() {
         return Err(Fault::new(
             Code::Refused,
@@ -32,6 +37,10 @@ pub fn run(context: &Context, _: HereArgs) -> Outcome {
         ));
     }
     let here = holm_linux::guest::here()?;
+    let render = match arguments.markdown {
+        true => holm_linux::here::markdown,
+        false => render,
+    };
     context.output.result(&here, || render(&here));
     Ok(ExitCode::SUCCESS)
 }
@@ -84,10 +93,16 @@ fn plain(value: &Value) -> String {
         Value::String(text) => printable(text),
         Value::Array(items) if items.is_empty() => "-".to_owned(),
         Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(", "),
-        Value::Object(fields) => match (fields.get("name"), fields.get("state")) {
-            (Some(name), Some(state)) => format!("{} {}", plain(name), plain(state)),
-            _ => printable(&value.to_string()),
-        },
+        Value::Object(fields) => {
+            let name = fields.get("name").or_else(|| fields.get("kind"));
+            let known = ["state", "url", "path", "port"].iter();
+            let known = known.filter_map(|key| fields.get(*key));
+            let more = known.filter(|value| !value.is_null()).next();
+            match (name, more) {
+                (Some(name), Some(more)) => format!("{} {}", plain(name), plain(more)),
+                _ => printable(&value.to_string()),
+            }
+        }
         other => printable(&other.to_string()),
     }
 }
@@ -105,6 +120,7 @@ mod tests {
             "limits": { "memory": 4294967296u64, "cpus": null },
             "home": "/home/me",
             "ports": [],
+            "databases": [{ "kind": "redis", "url": "redis://127.0.0.1:6379" }],
             "services": [{ "name": "db", "state": "ready" }, { "name": "web", "state": "failed" }],
         });
         let text = anstream::adapter::strip_str(&render(&here)).to_string();
@@ -112,6 +128,7 @@ mod tests {
             text,
             "id         waaaaaaaaaaaa\n\
              label      fix\\u{1b}\n\
+             databases  redis redis://127.0.0.1:6379\n\
              home       /home/me\n\
              ports      -\n\
              services   db ready, web failed\n\

@@ -156,7 +156,8 @@ fn safe(text: &str) -> String {
 }
 
 /// A time, or a time ago, as the API has it.
-fn since(text: &str) -> Result<String, Fault> {
+/// A time, or how long ago.
+pub fn since(text: &str) -> Result<String, Fault> {
     if let Ok(time) = text.parse::<Timestamp>() {
         return Ok(time.to_string());
     }

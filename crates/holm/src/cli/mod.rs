@@ -6,12 +6,13 @@
 mod apply;
 mod assign;
 mod attach;
+mod audit;
 mod browser;
 mod carry_out;
 mod changes;
 mod checkout;
 mod completions;
-mod connect;
+pub mod connect;
 mod daemon;
 mod daemon_unit;
 mod df;
@@ -29,9 +30,10 @@ mod here;
 mod init;
 mod launch;
 mod lines;
-mod logs;
+pub mod logs;
 mod look;
 mod ls;
+mod mcp;
 mod merge;
 mod moving;
 mod open;
@@ -47,14 +49,17 @@ mod reference;
 mod reload;
 mod rename;
 mod reset;
-mod resolve;
+pub mod resolve;
 mod restart;
 mod restore;
 mod rm;
+mod run;
+mod runs;
 mod schema;
 mod secret;
 mod send;
 mod service;
+mod session;
 mod several;
 mod show;
 mod signals;
@@ -65,11 +70,12 @@ mod stream;
 mod sync;
 mod table;
 mod terminal;
+mod token;
 mod top;
 mod trust;
 mod up;
 mod upload_pack;
-mod user;
+pub mod user;
 mod user_checkout;
 mod work;
 
@@ -86,7 +92,7 @@ use std::time::Instant;
 /// holm gives each coding agent a workspace: its own copy of the code, its own ports, home,
 /// processes and limits, made in milliseconds, without root and without Docker.
 ///
-/// WS stands for a label, project/label, an id, or the beginning of an id.
+/// WS stands for a label, project/label, an id, the beginning of an id, or (inside a workspace) `.`
 #[derive(Debug, Parser)]
 #[command(
     name = "holm",
@@ -125,6 +131,9 @@ enum Verb {
     Open(open::OpenArgs),
     Exec(exec::ExecArgs),
     Enter(enter::EnterArgs),
+    Run(run::RunArgs),
+    Runs(runs::RunsArgs),
+    Session(session::SessionArgs),
     Ports(ports::PortsArgs),
     Checkout(checkout::CheckoutArgs),
     Events(events::EventsArgs),
@@ -142,9 +151,12 @@ enum Verb {
     Secret(secret::SecretArgs),
     Egress(egress::EgressArgs),
     Here(here::HereArgs),
+    Mcp(mcp::McpArgs),
     Project(project::ProjectArgs),
     Trust(trust::TrustArgs),
     Doctor(doctor::DoctorArgs),
+    Token(token::TokenArgs),
+    Audit(audit::AuditArgs),
     Daemon(daemon::DaemonArgs),
     Completions(completions::CompletionsArgs),
     Schema(schema::SchemaArgs),
@@ -210,6 +222,9 @@ fn run(context: &Context, verb: Verb) -> Outcome {
         Verb::Open(arguments) => open::run(context, arguments),
         Verb::Exec(arguments) => exec::run(context, arguments),
         Verb::Enter(arguments) => enter::run(context, arguments),
+        Verb::Run(arguments) => run::run(context, arguments),
+        Verb::Runs(arguments) => runs::run(context, arguments),
+        Verb::Session(arguments) => session::run(context, arguments),
         Verb::Ports(arguments) => ports::run(context, arguments),
         Verb::Checkout(arguments) => checkout::run(context, arguments),
         Verb::Events(arguments) => events::run(context, arguments),
@@ -227,9 +242,12 @@ fn run(context: &Context, verb: Verb) -> Outcome {
         Verb::Secret(arguments) => secret::run(context, arguments),
         Verb::Egress(arguments) => egress::run(context, arguments),
         Verb::Here(arguments) => here::run(context, arguments),
+        Verb::Mcp(arguments) => mcp::run(context, arguments),
         Verb::Project(arguments) => project::run(context, arguments),
         Verb::Trust(arguments) => trust::run(context, arguments),
         Verb::Doctor(arguments) => doctor::run(context, arguments),
+        Verb::Token(arguments) => token::run(context, arguments),
+        Verb::Audit(arguments) => audit::run(context, arguments),
         Verb::Daemon(arguments) => daemon::run(context, arguments),
         Verb::Completions(arguments) => completions::run(context, arguments),
         Verb::Schema(arguments) => schema::run(context, arguments),
@@ -239,17 +257,35 @@ fn run(context: &Context, verb: Verb) -> Outcome {
     }
 }
 
-/// Inside a workspace only the verbs that need no daemon work.
+/// Inside a workspace those verbs work that concern this workspace only. Some need nobody, the others
+/// the daemon, by a socket that has the rights of the workspace.
 fn allowed_here(verb: &Verb) -> Result<(), Fault> {
-    let needs_host = !matches!(verb, Verb::Here(_) | Verb::Completions(_) | Verb::Schema(_));
-    if needs_host && here::is_inside() {
-        return Err(Fault::new(
-            Code::InsideWorkspace,
-            "this command does not work inside a workspace",
-            "`holm here` says where you are; leave the workspace for everything else",
-        ));
+    let needs_nobody = matches!(
+        verb,
+        Verb::Here(_) | Verb::Completions(_) | Verb::Schema(_) | Verb::Mcp(_)
+    );
+    let is_about_this = matches!(
+        verb,
+        Verb::Show(_)
+            | Verb::Ports(_)
+            | Verb::Service(_)
+            | Verb::Logs(_)
+            | Verb::Changes(_)
+            | Verb::Diff(_)
+            | Verb::Egress(_)
+            | Verb::Snapshot(_)
+    );
+    if needs_nobody || !here::is_inside() {
+        return Ok(());
     }
-    Ok(())
+    match is_about_this {
+        true => connect::inside().map(|_| ()),
+        false => Err(Fault::new(
+            Code::InsideWorkspace,
+            "this command is for outside: it does not work inside a workspace",
+            "`holm here` says where you are and what works here; leave the workspace for this one",
+        )),
+    }
 }
 
 /// The exit code of a failure: a cancelled command ends as if the signal had ended it.

@@ -1,20 +1,55 @@
 //! From what was typed to ids, once, at the edge. Below this nothing sees a label as a name.
 
+use super::here;
 use holm_api::client::Client;
 use holm_api::workspace::Name;
 use holm_core::reference::{Candidate, Here};
 use holm_core::{Code, Fault, ProjectId, WorkspaceId, WorkspaceRef};
 
-/// The id that is meant. A whole id needs no question to the daemon.
+/// The id that is meant. A whole id needs no question to the daemon, and inside a workspace there is
+/// only that one.
 pub async fn one(client: &Client, typed: &str) -> Result<WorkspaceId, Fault> {
+    if here::is_inside() {
+        return own(typed);
+    }
     match WorkspaceId::parse(typed) {
         Ok(id) => Ok(id),
         Err(_) => Ok(named(client, typed).await?.id),
     }
 }
 
+/// The workspace that this program runs in, by `.`, its id or its label.
+pub fn own(typed: &str) -> Result<WorkspaceId, Fault> {
+    let unknown = || {
+        Fault::new(
+            Code::WorkspaceNotFound,
+            format!(
+                "no workspace `{}` can be seen from here",
+                typed.escape_debug()
+            ),
+            "`.` is the one that this runs in; leave it for others",
+        )
+    };
+    let id = holm_linux::guest::workspace().ok_or_else(unknown)?;
+    if typed == "." || typed == id.as_str() {
+        return Ok(id);
+    }
+    let is_label = holm_linux::guest::here()?["label"] == typed;
+    is_label.then_some(id).ok_or_else(unknown)
+}
+
 /// The ids that are meant, each once, in the order they were typed.
 pub async fn all(client: &Client, typed: &[String]) -> Result<Vec<WorkspaceId>, Fault> {
+    if here::is_inside() {
+        let mut ids = Vec::new();
+        for typed in typed {
+            let id = own(typed)?;
+            if !ids.contains(&id) {
+                ids.push(id);
+            }
+        }
+        return Ok(ids);
+    }
     let candidates = candidates(client).await?;
     let mut ids = Vec::new();
     for typed in typed {

@@ -122,6 +122,7 @@ fn tell(
             ([], _) => {}
             ([workspace], [_]) => context.output.document(workspace),
             _ => context.output.document(&WorkspaceList {
+                next: None,
                 workspaces: workspaces.to_vec(),
                 notes: Vec::new(),
             }),

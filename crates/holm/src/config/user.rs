@@ -8,6 +8,7 @@ use super::node::{Node, read};
 use super::project::{egress, entries, limits};
 use super::shape;
 use super::user_shape::CONFIG_TOML;
+use holm_core::agents::UserAgent;
 use holm_core::config::{Egress, Limits, Name, Place, Variable, parse_duration};
 use holm_core::{Code, Fault};
 use std::collections::BTreeMap;
@@ -34,16 +35,6 @@ pub struct UserConfig {
     pub toolchain_paths: Vec<PathBuf>,
     pub agents: BTreeMap<Name, UserAgent>,
     pub default_agent: Option<Name>,
-}
-
-/// One agent, and what of the user's its runs and sessions get.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct UserAgent {
-    /// `None`: as the project says.
-    pub command: Option<Vec<String>>,
-    pub timeout: Option<Duration>,
-    pub env: Vec<Variable>,
-    pub files: Vec<PathBuf>,
 }
 
 /// Reads the settings of the file at `path`.

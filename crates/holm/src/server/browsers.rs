@@ -21,6 +21,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::task::{AbortHandle, JoinSet};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 /// All endpoints of this daemon.
 pub struct Browsers {
@@ -37,7 +39,19 @@ struct Endpoint {
 
 const PAUSE: Duration = Duration::from_millis(50);
 
-pub async fn open(State(app): State<Arc<App>>, WorkspaceKey(id): WorkspaceKey) -> Answer<Browser> {
+pub fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new().routes(routes!(open))
+}
+
+/// Where a browser finds the workspace's world.
+#[utoipa::path(
+    post,
+    path = "/workspaces/{id}/browser",
+    operation_id = "workspace_browser",
+    params(WorkspaceKey),
+    responses((status = 200, body = Browser))
+)]
+async fn open(State(app): State<Arc<App>>, WorkspaceKey(id): WorkspaceKey) -> Answer<Browser> {
     // Only for a workspace that there is.
     app.engine.show(&id).await?;
     let port = app.browsers.open(&id, app.routes.inward())?;

@@ -16,10 +16,11 @@ use holm_core::{Code, Fault};
 use holm_engine::WorkspaceSpec;
 use holm_engine::spec::{
     Brought, Cache, Code as CodeSpec, DeclaredPort, Dirty, Egress, Environment, Limits, Network,
-    Purpose, Remote, Shared, Volume,
+    Purpose, Remote, Shared, Siblings, Volume,
 };
 use holm_engine::store::ProjectRecord;
 use holm_engine::try_blocking;
+use holm_linux::launch::SIBLINGS;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -52,11 +53,8 @@ impl App {
         let (judged, mut notes) = judged.settle(untrusted)?;
         let asked = &judged.config.project;
         refuse_what_is_not_there(&judged.config)?;
-        if asked.isolation == Scope::Project {
-            let note = "siblings' files are not shown: `isolation = \"project\"` does not work yet";
-            notes.push(note.to_owned());
-        }
         let root = root(create, &judged)?;
+        refuse_in_place_of_siblings(asked.isolation, &root)?;
         let home = absolute("home", &create.home)?;
         if let Some(commit) = &create.commit {
             self.require_commit(commit, project, "holm up").await?;
@@ -107,6 +105,8 @@ impl App {
             generation: 0,
             origin: None,
             snapshots: Vec::new(),
+            siblings: siblings(asked.isolation),
+            agents: declared::agents(&judged),
             moving: None,
             secrets: declared::secrets(&judged.config),
         };
@@ -177,6 +177,25 @@ fn root(create: &CreateWorkspace, judged: &Judged) -> Result<PathBuf, Failure> {
         )
     })?;
     Ok(root.as_path().to_owned())
+}
+
+pub fn siblings(isolation: Scope) -> Siblings {
+    match isolation {
+        Scope::Workspace => Siblings::Hidden,
+        Scope::Project => Siblings::Shown,
+    }
+}
+
+/// Siblings would be mounted over the code.
+fn refuse_in_place_of_siblings(isolation: Scope, root: &Path) -> Result<(), Fault> {
+    if isolation == Scope::Workspace || !root.starts_with(SIBLINGS) {
+        return Ok(());
+    }
+    Err(Fault::new(
+        Code::InvalidConfig,
+        format!("the code cannot be below {SIBLINGS} where siblings' trees are"),
+        "give `root` another place in [project] of holm.toml, or leave `isolation` out",
+    ))
 }
 
 /// A volume in place of the code, of home or of a directory that holds them would hide them.

@@ -3,14 +3,17 @@
 //! The answer's body owns the creation. When the client goes away the body is dropped, and with it
 //! the creation is cancelled and undone.
 
+use super::caller::Caller;
 use super::compose::Composed;
-use super::failure::{Body, Failure, bad_request, project_id};
-use super::listen::Peer;
+use super::failure::{Body, Failure, bad_request, project_id, workspace_id};
+use super::keyed::IdempotencyKey;
+use super::metrics::CreationEnd;
 use super::secrets::Values;
+use super::uploads::Received;
 use super::workspaces::label;
 use super::{App, failure};
 use axum::body::Body as HttpBody;
-use axum::extract::{ConnectInfo, State};
+use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -19,18 +22,21 @@ use holm_api::workspace::{CreateEvent, CreateWorkspace, Workspace};
 use holm_core::admission::Machine;
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::driver::ProgressEvent;
-use holm_engine::{Admission, Created, NewWorkspace, Progress, Reuse, View};
+use holm_engine::{Admission, Created, NewWorkspace, Once, Progress, Reuse, Turn, View};
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 /// Progress is told at most this often.
 const OFTEN: Duration = Duration::from_millis(100);
 
-type Creation = Pin<Box<dyn Future<Output = Result<Workspace, Fault>> + Send>>;
+/// What comes out is the last line of the answer.
+type Creation = Pin<Box<dyn Future<Output = Result<Bytes, Fault>> + Send>>;
 
 /// What the answer is made of.
 struct Telling {
@@ -40,12 +46,64 @@ struct Telling {
     told: Option<Instant>,
 }
 
-pub async fn create(
+pub fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new().routes(routes!(create))
+}
+
+/// Makes a workspace and starts it. A client that goes away before the end cancels it.
+#[utoipa::path(
+    post,
+    path = "/workspaces",
+    operation_id = "workspace_create",
+    params(IdempotencyKey),
+    request_body = CreateWorkspace,
+    responses((status = 200, description = "how far it is; the last line is `workspace` or `error`", content_type = "application/jsonl", body = CreateEvent))
+)]
+async fn create(
     State(app): State<Arc<App>>,
-    ConnectInfo(peer): ConnectInfo<Peer>,
+    caller: Caller,
+    key: IdempotencyKey,
     Body(create): Body<CreateWorkspace>,
 ) -> Result<Response, Failure> {
     let asked = Instant::now();
+    let once = app.once(key, (&caller, "workspaces"), &create).await?;
+    let turn = match once {
+        None => None,
+        Some(Once::New(turn)) => Some(turn),
+        Some(Once::Answered(answer)) => return Ok(lines(HttpBody::from(answer))),
+        Some(Once::Begun { subject, turn }) => {
+            let id = workspace_id(&subject)?;
+            if let Some(found) = app.engine.born(&id).await? {
+                let workspace = told(&app, Created::New(found), Vec::new(), asked).await;
+                return Ok(lines(HttpBody::from(
+                    finished(&app, Some(turn), workspace).await,
+                )));
+            }
+            Some(turn)
+        }
+    };
+    let begun = begin(
+        Arc::clone(&app),
+        create,
+        caller.owner(),
+        (turn.clone(), asked),
+    )
+    .await;
+    if begun.is_err()
+        && let Some(turn) = turn
+    {
+        app.engine.unanswered(turn).await?;
+    }
+    begun
+}
+
+/// Begins what the answer's body goes on with.
+async fn begin(
+    app: Arc<App>,
+    create: CreateWorkspace,
+    owner: String,
+    (turn, asked): (Option<Turn>, Instant),
+) -> Result<Response, Failure> {
     let id = project_id(&create.project_id)?;
     let project = app.engine.project(&id).await?;
     let label = create.label.as_deref().map(label).transpose()?;
@@ -56,16 +114,14 @@ pub async fn create(
     if let (Some(label), Reuse::Return) = (&label, reuse)
         && let Some(found) = app.engine.adopt(&id, label).await?
     {
-        let given = handed_over(&app, &create)?.map(|values| (values, peer.name()));
+        let given = handed_over(&app, &create)?.map(|values| (values, owner));
         let workspace = existing(&app, found, given, asked).await?;
-        return Ok(lines(HttpBody::from(line(&CreateEvent::Workspace(
-            Box::new(workspace),
-        )))));
+        return Ok(lines(HttpBody::from(finished(&app, turn, workspace).await)));
     }
     let Composed {
         spec,
         received,
-        mut notes,
+        notes,
     } = app.compose(&create, &project).await?;
     let values = handed_over(&app, &create)?;
     let admission = match create.force {
@@ -76,10 +132,22 @@ pub async fn create(
         project_id: id,
         label,
         reuse,
-        owner: peer.name(),
+        owner,
         admission,
         spec,
+        turn,
     };
+    Ok(lead(app, new, (received, notes, values), asked))
+}
+
+/// Makes it for as long as somebody takes the answer.
+fn lead(
+    app: Arc<App>,
+    new: NewWorkspace,
+    (received, mut notes, values): (Vec<Received>, Vec<String>, Option<Values>),
+    asked: Instant,
+) -> Response {
+    let turn = new.turn.clone();
     let (progress, heard) = mpsc::unbounded_channel();
     let (begin, begun) = oneshot::channel();
     let creation = async move {
@@ -93,17 +161,28 @@ pub async fn create(
         };
         let made = app.engine.create(new, Progress::to(progress), begin).await;
         drop(received);
-        let made = made?;
+        match &made {
+            Ok(Created::New(_)) => app
+                .metrics
+                .count_creation(CreationEnd::Made(asked.elapsed())),
+            Ok(Created::Existing(_)) => {}
+            Err(_) => app.metrics.count_creation(CreationEnd::Failed),
+        }
+        let made = match (made, turn.clone()) {
+            (Err(fault), Some(turn)) => {
+                app.engine.unanswered(turn).await?;
+                return Err(fault);
+            }
+            (made, _) => made?,
+        };
         if let Created::New(made) = &made {
             notes.extend(app.engine.driver().layer_notes(&made.record.spec));
-        }
-        if let Created::New(made) = &made {
             notes.extend(app.missing_secrets(&made.record.spec).await);
         }
         let mut workspace = told(&app, made, notes, asked).await;
         // It is there, whatever can be said of the disk.
         workspace.notes.extend(app.shortage().await.ok().flatten());
-        Ok(workspace)
+        Ok(finished(&app, turn, workspace).await)
     };
     let telling = Telling {
         creation: Some(Box::pin(creation)),
@@ -112,10 +191,23 @@ pub async fn create(
         told: None,
     };
     let events = stream::unfold(telling, |mut telling| async move {
-        let event = telling.next().await?;
-        Some((Ok::<_, Infallible>(line(&event)), telling))
+        let line = telling.next().await?;
+        Some((Ok::<_, Infallible>(line), telling))
     });
-    Ok(lines(HttpBody::from_stream(events)))
+    lines(HttpBody::from_stream(events))
+}
+
+/// The last line of the answer, which a key keeps.
+async fn finished(app: &App, turn: Option<Turn>, workspace: Workspace) -> Bytes {
+    let line = line(&CreateEvent::Workspace(Box::new(workspace)));
+    if let Some(turn) = turn {
+        let answer = String::from_utf8_lossy(&line).into_owned();
+        // The workspace is there; without its answer the key still leads to it.
+        if let Err(fault) = app.engine.answered(turn, answer).await {
+            tracing::warn!(%fault, "the answer to a request with a key was not kept");
+        }
+    }
+    line
 }
 
 /// A workspace that was there; it is given what the client read just now.
@@ -158,26 +250,26 @@ pub fn machine(app: &App) -> Result<Machine, Fault> {
 // === impl Telling ===
 
 impl Telling {
-    async fn next(&mut self) -> Option<CreateEvent> {
+    async fn next(&mut self) -> Option<Bytes> {
         let creation = self.creation.as_mut()?;
         loop {
             tokio::select! {
                 biased;
                 Some(Ok(id)) = arrival(&mut self.begun) => {
-                    return Some(CreateEvent::Begun { id: id.to_string() });
+                    return Some(line(&CreateEvent::Begun { id: id.to_string() }));
                 }
                 made = &mut *creation => {
                     self.creation = None;
                     return Some(match made {
-                        Ok(workspace) => CreateEvent::Workspace(Box::new(workspace)),
-                        Err(fault) => CreateEvent::Error(failure::told(&fault).error),
+                        Ok(last) => last,
+                        Err(fault) => line(&CreateEvent::Error(failure::told(&fault).error)),
                     });
                 }
                 Some(ProgressEvent { step, done, total }) = self.progress.recv() => {
                     let is_due = self.told.is_none_or(|told| told.elapsed() >= OFTEN);
                     if is_due {
                         self.told = Some(Instant::now());
-                        return Some(CreateEvent::Progress { step, done, total });
+                        return Some(line(&CreateEvent::Progress { step, done, total }));
                     }
                 }
             }

@@ -10,17 +10,48 @@ use holm_core::Fault;
 use holm_core::plan::State as Condition;
 use std::sync::Arc;
 use tokio::task::JoinSet;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+pub fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(ping))
+        .routes(routes!(status))
+        .routes(routes!(stop))
+        .routes(routes!(doctor))
+}
 
 /// That somebody is there.
-pub async fn ping() -> Json<serde_json::Value> {
+#[utoipa::path(
+    get,
+    path = "/ping",
+    operation_id = "ping",
+    responses((status = 200, body = serde_json::Value))
+)]
+async fn ping() -> Json<serde_json::Value> {
     Json(serde_json::json!({}))
 }
 
-pub async fn status(State(app): State<Arc<App>>) -> Answer<Status> {
+/// The daemon about itself.
+#[utoipa::path(
+    get,
+    path = "/daemon",
+    operation_id = "daemon_status",
+    responses((status = 200, body = Status))
+)]
+async fn status(State(app): State<Arc<App>>) -> Answer<Status> {
     Ok(Json(app.status().await?))
 }
 
-pub async fn stop(State(app): State<Arc<App>>, Body(stop): Body<Stop>) -> Answer<Status> {
+/// Ends the daemon; workspaces go on, unless `all` says otherwise.
+#[utoipa::path(
+    post,
+    path = "/daemon/stop",
+    operation_id = "daemon_stop",
+    request_body = Stop,
+    responses((status = 200, body = Status))
+)]
+async fn stop(State(app): State<Arc<App>>, Body(stop): Body<Stop>) -> Answer<Status> {
     if stop.all {
         app.stop_workspaces().await?;
     }
@@ -30,7 +61,14 @@ pub async fn stop(State(app): State<Arc<App>>, Body(stop): Body<Stop>) -> Answer
     Ok(Json(status?))
 }
 
-pub async fn doctor(State(app): State<Arc<App>>) -> Answer<Doctor> {
+/// Whether this machine is fit.
+#[utoipa::path(
+    get,
+    path = "/doctor",
+    operation_id = "doctor",
+    responses((status = 200, body = Doctor))
+)]
+async fn doctor(State(app): State<Arc<App>>) -> Answer<Doctor> {
     let checks = app.engine.driver().doctor().await?;
     let own = std::process::id();
     Ok(Json(crate::fitness::document(checks, Some(own))))

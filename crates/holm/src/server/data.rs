@@ -4,25 +4,31 @@ use super::create::machine;
 use super::failure::{Answer, Body, WorkspaceKey};
 use super::workspaces::label;
 use super::{App, view};
+use axum::Json;
 use axum::extract::State;
-use axum::routing::{get, post};
-use axum::{Json, Router};
 use holm_api::workspace::{Fork, Reset, SnapshotList, TakeSnapshot, Workspace};
 use holm_core::{Code, Fault, Label};
 use holm_engine::{Admission, Removal, WasReset};
 use std::sync::Arc;
 use std::time::Instant;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
-pub fn routes() -> Router<Arc<App>> {
-    Router::new()
-        .route(
-            "/workspaces/{id}/snapshots",
-            get(snapshots).post(take_snapshot),
-        )
-        .route("/workspaces/{id}/fork", post(fork))
-        .route("/workspaces/{id}/reset", post(reset))
+pub fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(snapshots, take_snapshot))
+        .routes(routes!(fork))
+        .routes(routes!(reset))
 }
 
+/// The snapshots of a workspace.
+#[utoipa::path(
+    get,
+    path = "/workspaces/{id}/snapshots",
+    operation_id = "snapshot_list",
+    params(WorkspaceKey),
+    responses((status = 200, body = SnapshotList))
+)]
 async fn snapshots(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
@@ -33,6 +39,15 @@ async fn snapshots(
     }))
 }
 
+/// Freezes code and volumes under a name.
+#[utoipa::path(
+    post,
+    path = "/workspaces/{id}/snapshots",
+    operation_id = "snapshot",
+    params(WorkspaceKey),
+    request_body = TakeSnapshot,
+    responses((status = 200, body = Workspace))
+)]
 async fn take_snapshot(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
@@ -43,6 +58,15 @@ async fn take_snapshot(
     Ok(Json(app.workspace(view).await))
 }
 
+/// Another workspace that begins as this one is, or was.
+#[utoipa::path(
+    post,
+    path = "/workspaces/{id}/fork",
+    operation_id = "workspace_fork",
+    params(WorkspaceKey),
+    request_body = Fork,
+    responses((status = 200, body = Workspace))
+)]
 async fn fork(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
@@ -61,6 +85,15 @@ async fn fork(
     }))
 }
 
+/// Back to how it began, or to a snapshot.
+#[utoipa::path(
+    post,
+    path = "/workspaces/{id}/reset",
+    operation_id = "workspace_reset",
+    params(WorkspaceKey),
+    request_body = Reset,
+    responses((status = 200, body = Workspace))
+)]
 async fn reset(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,

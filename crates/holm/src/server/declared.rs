@@ -1,8 +1,10 @@
-//! The services and secrets of `holm.toml` as they are stored with a workspace. Called by [`super::compose`].
+//! The services, secrets and agents of `holm.toml` as they are stored with a workspace. Called by
+//! [`super::compose`].
 
+use super::trust::Judged;
 use holm_core::config::{self, Inject, Name, ProjectConfig, Receiver};
 use holm_core::{Code, Fault};
-use holm_engine::spec::{Probe, Ready, Secret, SecretSource, Service};
+use holm_engine::spec::{Agent, Probe, Ready, Secret, SecretSource, Service};
 
 pub fn services(config: &ProjectConfig) -> Vec<Service> {
     let services = config.services.iter().map(|(name, service)| Service {
@@ -78,6 +80,19 @@ pub fn refuse_placeholders(config: &ProjectConfig) -> Result<(), Fault> {
             "use `inject = \"env\"` or `inject = \"file\"`, or go on with `--untrusted`",
         )),
     }
+}
+
+/// The agents. What was judged was approved, or taken out.
+pub fn agents(judged: &Judged) -> Vec<Agent> {
+    let agents = judged.config.agents.iter().map(|(name, agent)| Agent {
+        name: name.to_string(),
+        command: agent.command.clone(),
+        timeout_ms: agent
+            .timeout
+            .map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
+        approved: judged.gives_to(name),
+    });
+    agents.collect()
 }
 
 fn ready(ready: &config::Ready) -> Ready {

@@ -21,10 +21,23 @@ use jiff::Timestamp;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-pub async fn disk(State(app): State<Arc<App>>) -> Answer<Disk> {
+pub fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new().routes(routes!(disk))
+}
+
+/// What takes disk.
+#[utoipa::path(
+    get,
+    path = "/disk",
+    operation_id = "disk",
+    responses((status = 200, body = Disk))
+)]
+async fn disk(State(app): State<Arc<App>>) -> Answer<Disk> {
     Ok(Json(app.disk().await?))
 }
 

@@ -5,13 +5,18 @@
 //! addresses stay, and which workspace was last seen at which site, so that browsers forget the one
 //! before it.
 
-use super::routes::{Routes, holder};
+use super::App;
+use super::caller::Way;
+use super::guests;
+use super::routes::holder;
 use super::startup::unusable;
 use crate::config;
 use crate::paths::Paths;
+use axum::Router;
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_proxy::forward::{Bound, bind};
-use holm_proxy::front::{Front, Generation, Hooks, Limits};
+use holm_proxy::front::{BodyError, Daemon, Front, Generation, Hooks, Limits};
+use http_body_util::BodyExt;
 use rustix::process::{Resource, getrlimit};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -93,19 +98,33 @@ impl Door {
     }
 
     /// Leads to the workspaces of these routes for as long as it is polled.
-    pub async fn serve(self, routes: Routes, data_dir: PathBuf) {
-        let sites = Arc::new(Sites::open(data_dir.join("sites.json")));
+    pub fn serve(self, app: &App, api: &Router) -> impl Future<Output = ()> + use<> {
+        let sites = Arc::new(Sites::open(app.paths.data_dir.join("sites.json")));
+        let (routes, metrics) = (app.routes.clone(), Arc::clone(&app.metrics));
         let traffic = routes.inward().traffic().clone();
         let hooks = Hooks {
             used: Arc::new(move |id| traffic.note(id)),
             generations: Arc::new(move |site, id| sites.generation(site, id)),
+            answered: Arc::new(move |status| metrics.count_at_the_front_door(status)),
+            daemon: Some(daemon(api.clone())),
         };
         let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let (inward, table) = (routes.inward().clone(), routes.table().clone());
         let limits = Limits::for_files(files);
         let front = Front::new(inward, table, hooks, self.port, limits);
-        front.serve(self.bound.into_listeners()).await;
+        front.serve(self.bound.into_listeners())
     }
+}
+
+/// The API, as the front door asks it.
+fn daemon(api: Router) -> Daemon {
+    Arc::new(move |request, sever| {
+        let answer = guests::answer(api.clone(), Way::Door(sever), request);
+        Box::pin(async move {
+            let answer = answer.await.unwrap_or_else(|never| match never {});
+            answer.map(|body| body.map_err(BodyError::from).boxed_unsync())
+        })
+    })
 }
 
 /// The port of `HOLM_PORT` or of the settings.

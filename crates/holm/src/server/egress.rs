@@ -20,6 +20,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 /// Entries that are told unless more are asked for, and at most.
 const USUAL: usize = 1000;
@@ -28,15 +31,31 @@ const MOST: usize = 100_000;
 /// How often the record is looked at while somebody follows it.
 const OFTEN: Duration = Duration::from_millis(200);
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub struct Which {
     limit: Option<usize>,
     #[serde(default)]
     follow: bool,
 }
 
-pub async fn egress(
+pub fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new().routes(routes!(egress))
+}
+
+/// What left the workspace and what was refused.
+#[utoipa::path(
+    get,
+    path = "/workspaces/{id}/egress",
+    operation_id = "workspace_egress",
+    params(WorkspaceKey, Which),
+    responses((status = 200, content(
+        (EgressList = "application/json"),
+        (EgressEntry = "application/jsonl")
+    )))
+)]
+async fn egress(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
     Parameters(which): Parameters<Which>,
@@ -104,13 +123,13 @@ fn last_lines(files: &[PathBuf], limit: usize) -> (Vec<String>, Option<Place>) {
 
 /// How far a file was read.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+pub struct Place {
     inode: u64,
     read: u64,
 }
 
 /// A file that grows, and is now and then replaced by a new one.
-struct Tail {
+pub struct Tail {
     path: PathBuf,
     place: Option<Place>,
 }
@@ -118,12 +137,21 @@ struct Tail {
 // === impl Tail ===
 
 impl Tail {
-    fn new(path: PathBuf, place: Option<Place>) -> Self {
+    pub fn new(path: PathBuf, place: Option<Place>) -> Self {
+        Self { path, place }
+    }
+
+    /// For those who want only what is still to come.
+    pub fn at_the_end(path: PathBuf) -> Self {
+        let place = std::fs::metadata(&path).ok().map(|metadata| Place {
+            inode: metadata.ino(),
+            read: metadata.len(),
+        });
         Self { path, place }
     }
 
     /// The whole lines that came since the last look.
-    fn read(&mut self) -> io::Result<Vec<u8>> {
+    pub fn read(&mut self) -> io::Result<Vec<u8>> {
         let mut fresh = Vec::new();
         let inode = inode(&self.path)?;
         if let Some(place) = self.place

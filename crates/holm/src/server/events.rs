@@ -1,25 +1,32 @@
-//! `GET /events`: what happened, line by line, from a cursor on.
+//! `GET /events`: what happened, line by line or as a WebSocket, from a cursor on.
 //!
 //! Events are stored before they are told, and everybody reads them from the store at their own
 //! pace: a slow reader costs nothing, and one that is so slow that events are gone is told how many
 //! it missed and let go.
 
-use super::failure::{Failure, Parameters};
+use super::caller::Caller;
+use super::failure::{Failure, Parameters, bad_request, workspace_id};
 use super::{App, LinuxEngine, view};
 use axum::body::Body as HttpBody;
 use axum::extract::State;
-use axum::http::header;
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
+use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
+use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use futures_util::stream;
-use holm_api::event::{Event, Missed};
-use holm_core::{Fault, WorkspaceId};
-use holm_engine::store::EventRecord;
+use futures_util::{SinkExt, StreamExt, stream};
+use holm_api::event::{CURSOR, Event, Missed};
+use holm_core::WorkspaceId;
+use holm_engine::store::{Event as StoredEvent, EventRecord};
 use serde::Deserialize;
 use serde_json::Value;
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::watch;
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 /// Where things that happened are told. A handle; clones share everything.
 #[derive(Clone)]
@@ -30,42 +37,137 @@ pub struct Events {
 }
 
 /// The parameters of `GET /events`.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub struct From {
-    /// Without it: from the beginning, or with `follow` from now on.
+    /// The cursor to go on behind. Without it: from the beginning, or with `follow` from now on.
     after: Option<u64>,
-    #[serde(default)]
-    follow: bool,
+    /// Go on with what happens; a WebSocket does unless it is false.
+    follow: Option<bool>,
+    /// Only of this workspace.
+    #[param(value_type = Option<holm_api::id::WorkspaceId>)]
+    workspace: Option<String>,
+    /// Only of this type (`workspace.created`), or of those that begin with it (`workspace`).
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    /// At most so many.
+    #[param(minimum = 1)]
+    limit: Option<u64>,
 }
 
 /// Read from the store at a time.
 const BATCH: usize = 256;
 
-pub async fn events(
+/// Whoever takes longer for one message is gone.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new().routes(routes!(events))
+}
+
+/// What happened, from a cursor on: JSON Lines, or a WebSocket with a text message for each event. The
+/// last may be a `Missed`, when events are gone that were asked for.
+#[utoipa::path(
+    get,
+    path = "/events",
+    operation_id = "events",
+    params(From),
+    responses(
+        (
+            status = 200,
+            description = "JSON Lines",
+            content_type = "application/jsonl",
+            body = Event,
+            headers(("holm-cursor" = u64, description = "where it begins"))
+        ),
+        (status = 101, description = "a WebSocket")
+    )
+)]
+async fn events(
     State(app): State<Arc<App>>,
+    caller: Caller,
     Parameters(from): Parameters<From>,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+    headers: HeaderMap,
 ) -> Result<Response, Failure> {
-    let after = match (from.after, from.follow) {
-        (Some(after), _) => after,
-        (None, true) => app.engine.last_event().await?,
-        (None, false) => 0,
+    let upgrade = match upgrade {
+        Ok(upgrade) => Some(upgrade),
+        Err(error) if headers.contains_key(header::UPGRADE) => {
+            return Err(bad_request(&error.body_text()));
+        }
+        Err(_) => None,
     };
-    let reading = Reading {
-        events: app.events.clone(),
-        news: app.events.told.subscribe(),
-        after,
-        is_from_the_start: from.after.is_none_or(|after| after == 0),
-        follow: from.follow,
-        stop: app.stop.subscribe(),
-        is_over: false,
+    let follow = from.follow.unwrap_or(upgrade.is_some());
+    let reading = app.reading(caller, from, follow).await?;
+    let cursor = HeaderValue::from(reading.after);
+    let mut response = match upgrade {
+        Some(upgrade) => upgrade.on_upgrade(move |socket| tell(reading, socket)),
+        None => {
+            let lines = stream::unfold(Some(reading), |reading| async move {
+                let mut reading = reading?;
+                let lines: Vec<String> = reading.next().await?;
+                let text = lines
+                    .into_iter()
+                    .map(|line| line + "\n")
+                    .collect::<String>();
+                Some((Ok::<_, Infallible>(Bytes::from(text)), Some(reading)))
+            });
+            let kind = [(header::CONTENT_TYPE, "application/jsonl")];
+            (kind, HttpBody::from_stream(lines)).into_response()
+        }
     };
-    let lines = stream::unfold(reading, |mut reading| async move {
-        let lines = reading.next().await?;
-        Some((Ok::<_, Infallible>(lines), reading))
-    });
-    let kind = [(header::CONTENT_TYPE, "application/jsonl")];
-    Ok((kind, HttpBody::from_stream(lines)).into_response())
+    response.headers_mut().insert(CURSOR, cursor);
+    Ok(response)
+}
+
+/// Sends messages until there are no more, or nobody takes them.
+async fn tell(mut reading: Reading, socket: WebSocket) {
+    let (mut sink, mut stream) = socket.split();
+    let sending = async {
+        while let Some(lines) = reading.next().await {
+            for line in lines {
+                let sent = tokio::time::timeout(PATIENCE, sink.send(Message::text(line)));
+                if !matches!(sent.await, Ok(Ok(()))) {
+                    return;
+                }
+            }
+        }
+        // A client that went away does not need a farewell.
+        let _ = sink.close().await;
+    };
+    // What a client says has no meaning here, but that it goes does.
+    let leaving = async { while let Some(Ok(_)) = stream.next().await {} };
+    tokio::select! {
+        () = sending => {}
+        () = leaving => {}
+    }
+}
+
+// === impl App ===
+
+impl App {
+    async fn reading(&self, caller: Caller, from: From, follow: bool) -> Result<Reading, Failure> {
+        let workspace = from.workspace.as_deref().map(workspace_id).transpose()?;
+        let after = match (from.after, follow) {
+            (Some(after), _) => after,
+            (None, true) => self.engine.last_event().await?,
+            (None, false) => 0,
+        };
+        Ok(Reading {
+            events: self.events.clone(),
+            news: self.events.told.subscribe(),
+            after,
+            is_from_the_start: from.after.is_none_or(|after| after == 0),
+            follow,
+            workspace,
+            kind: from.kind,
+            caller,
+            left: from.limit,
+            stop: self.stop.subscribe(),
+            is_over: false,
+        })
+    }
 }
 
 /// One client's place in the events.
@@ -76,6 +178,12 @@ struct Reading {
     /// What is gone before the first event was not missed.
     is_from_the_start: bool,
     follow: bool,
+    /// Hears only what is about what it may see.
+    caller: Caller,
+    workspace: Option<WorkspaceId>,
+    kind: Option<String>,
+    /// How many may still be told; `None`: all.
+    left: Option<u64>,
     stop: watch::Receiver<bool>,
     is_over: bool,
 }
@@ -88,6 +196,11 @@ impl Events {
             engine,
             told: Arc::new(watch::channel(0).0),
         }
+    }
+
+    /// Changes whenever something happened.
+    pub fn news(&self) -> watch::Receiver<u64> {
+        self.told.subscribe()
     }
 
     /// An event that cannot be stored is in the log only: what happened does not depend on it.
@@ -103,10 +216,10 @@ impl Events {
 // === impl Reading ===
 
 impl Reading {
-    /// The next lines; `None` at the end.
-    async fn next(&mut self) -> Option<Bytes> {
+    /// The next events, each as JSON; `None` at the end.
+    async fn next(&mut self) -> Option<Vec<String>> {
         loop {
-            if self.is_over {
+            if self.is_over || self.left == Some(0) {
                 return None;
             }
             self.news.mark_unchanged();
@@ -115,19 +228,22 @@ impl Reading {
                 Ok(found) => found,
                 Err(fault) => {
                     self.is_over = true;
-                    return Some(error_line(&fault));
+                    return Some(vec![json(&super::failure::told(&fault))]);
                 }
             };
             if let Some(first) = found.first() {
                 let missed = first.cursor - self.after - 1;
                 if missed > 0 && !self.is_from_the_start {
                     self.is_over = true;
-                    return Some(line(&Missed::new(missed, first.cursor - 1)));
+                    return Some(vec![json(&Missed::new(missed, first.cursor - 1))]);
                 }
                 self.is_from_the_start = false;
                 self.after = found.last().map_or(self.after, |last| last.cursor);
-                let lines = found.into_iter().map(told).map(|event| line(&event));
-                return Some(Bytes::from(lines.collect::<Vec<_>>().concat()));
+                let lines = self.wanted(found);
+                if !lines.is_empty() {
+                    return Some(lines);
+                }
+                continue;
             }
             if !self.follow {
                 return None;
@@ -137,6 +253,29 @@ impl Reading {
                 _ = self.stop.wait_for(|is_stopping| *is_stopping) => return None,
             }
         }
+    }
+
+    fn wanted(&mut self, found: Vec<EventRecord>) -> Vec<String> {
+        let most = self
+            .left
+            .map(|left| usize::try_from(left).unwrap_or(usize::MAX));
+        let wanted = found.into_iter().filter(|record| self.wants(&record.event));
+        let lines: Vec<_> = wanted
+            .take(most.unwrap_or(usize::MAX))
+            .map(|record| json(&told(record)))
+            .collect();
+        self.left = self.left.map(|left| left - lines.len() as u64);
+        lines
+    }
+
+    fn wants(&self, event: &StoredEvent) -> bool {
+        let workspace = self.workspace.as_ref();
+        let is_of_workspace = workspace.is_none_or(|workspace| event.workspace == *workspace);
+        let is_of_kind = self.kind.as_deref().is_none_or(|kind| {
+            let rest = event.kind.strip_prefix(kind);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        });
+        is_of_workspace && is_of_kind && self.caller.sees(&event.workspace)
     }
 }
 
@@ -150,12 +289,6 @@ fn told(record: EventRecord) -> Event {
     }
 }
 
-fn line<T: serde::Serialize>(value: &T) -> Bytes {
-    let mut json = serde_json::to_vec(value).unwrap_or_default();
-    json.push(b'\n');
-    Bytes::from(json)
-}
-
-fn error_line(fault: &Fault) -> Bytes {
-    line(&super::failure::told(fault))
+fn json<T: serde::Serialize>(value: &T) -> String {
+    serde_json::to_string(value).unwrap_or_default()
 }

@@ -1,10 +1,11 @@
 //! `GET /workspaces/{id}/exec`: a WebSocket between a client and a command inside.
 
 use super::App;
-use super::failure::{Failure, WorkspaceKey, bad_request, told};
+use super::caller::Caller;
+use super::failure::{Failure, Parameters, WorkspaceKey, bad_request};
+use axum::extract::State;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
-use axum::extract::{Query, State};
 use axum::response::Response;
 use bytes::{Bytes, BytesMut};
 use futures_util::stream::{SplitSink, SplitStream};
@@ -17,12 +18,18 @@ use serde::Deserialize;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 type Sink = SplitSink<WebSocket, Message>;
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub struct Named {
     /// By which the client comes back to the command.
+    #[param(pattern = "^[0-9A-Za-z]{16,64}$")]
     key: Option<String>,
 }
 
@@ -32,10 +39,24 @@ enum First {
     Resume(Heard),
 }
 
-pub async fn exec(
+pub fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new().routes(routes!(exec))
+}
+
+/// Runs a command inside: a WebSocket of binary messages, each one byte of channel and a payload (0: JSON of
+/// `ToServer` and `ToClient`, 1: stdin, 2: stdout, 3: stderr).
+#[utoipa::path(
+    get,
+    path = "/workspaces/{id}/exec",
+    operation_id = "workspace_exec",
+    params(WorkspaceKey, Named),
+    responses((status = 101, description = "a WebSocket"))
+)]
+async fn exec(
     State(app): State<Arc<App>>,
+    caller: Caller,
     WorkspaceKey(id): WorkspaceKey,
-    Query(Named { key }): Query<Named>,
+    Parameters(Named { key }): Parameters<Named>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Failure> {
     let upgrade = upgrade.map_err(|error| bad_request(&error.body_text()))?;
@@ -45,25 +66,31 @@ pub async fn exec(
     if !key.as_deref().is_none_or(is_key) {
         return Err(bad_request("`key` is not 16 to 64 letters and digits"));
     }
-    Ok(upgrade.on_upgrade(move |socket| converse(app, id, key, socket)))
+    let upgrade = upgrade.max_message_size(caller.largest_message());
+    Ok(upgrade.on_upgrade(move |socket| async move {
+        let (mut sink, stream) = socket.split();
+        if let Err(fault) = converse(&app, &id, key, &mut sink, stream).await {
+            let told = caller.told(&app.paths, &fault);
+            tell(&mut sink, &ToClient::Error(told.error)).await;
+        }
+        // A client that went away does not need a farewell.
+        let _ = sink.close().await;
+    }))
 }
 
-async fn converse(app: Arc<App>, id: WorkspaceId, key: Option<String>, socket: WebSocket) {
-    let (mut sink, mut stream) = socket.split();
-    let result = match first(&mut stream).await {
-        Some(Ok(first)) => match begin(&app, &id, key, first).await {
-            Ok(command) => run(command, &mut sink, stream).await,
-            Err(fault) => Err(fault),
-        },
-        Some(Err(fault)) => Err(fault),
-        // The client went away before it said anything.
-        None => return,
+async fn converse(
+    app: &App,
+    id: &WorkspaceId,
+    key: Option<String>,
+    sink: &mut Sink,
+    mut stream: SplitStream<WebSocket>,
+) -> Result<(), Fault> {
+    // A client may go away before it says anything.
+    let Some(first) = first(&mut stream).await else {
+        return Ok(());
     };
-    if let Err(fault) = result {
-        tell(&mut sink, &ToClient::Error(told(&fault).error)).await;
-    }
-    // A client that went away does not need a farewell.
-    let _ = sink.close().await;
+    let command = begin(app, id, key, first?).await?;
+    run(command, sink, stream).await
 }
 
 /// The first message has to say what to run, or to go on with.

@@ -5,12 +5,16 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, PathRejection, QueryRejection};
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
-use axum::http::StatusCode;
 use axum::http::request::Parts;
+use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use holm_api::ErrorBody;
-use holm_core::{Code, Fault, Kind, ProjectId, WorkspaceId};
+use holm_core::{Code, Fault, Kind, ProjectId, TokenId, WorkspaceId};
 use serde::de::DeserializeOwned;
+use std::error::Error;
+use utoipa::IntoParams;
+use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
+use utoipa::openapi::{Ref, Required};
 
 /// A fault on its way to the client.
 #[derive(Debug)]
@@ -28,6 +32,9 @@ pub struct WorkspaceKey(pub WorkspaceId);
 /// The `{id}` of a project's route. Takes ids only.
 pub struct ProjectKey(pub ProjectId);
 
+/// The `{token}` of a token's route. Takes ids only.
+pub struct TokenKey(pub TokenId);
+
 pub type Answer<T> = Result<Json<T>, Failure>;
 
 // === impl Failure ===
@@ -43,7 +50,10 @@ impl IntoResponse for Failure {
         let Failure(fault) = self;
         let status = StatusCode::from_u16(fault.code.kind().http_status());
         let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        (status, Json(told(&fault))).into_response()
+        let mut response = (status, Json(told(&fault))).into_response();
+        // For the gate, which tells some callers less and writes down the code.
+        response.extensions_mut().insert(fault);
+        response
     }
 }
 
@@ -54,7 +64,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Failure> {
         let bytes = Bytes::from_request(request, state).await;
-        let bytes = bytes.map_err(|error: BytesRejection| bad_request(&error.body_text()))?;
+        let bytes = bytes.map_err(|error: BytesRejection| bad_request(&explained(&error)))?;
         let value = serde_json::from_slice(&bytes);
         let value = value.map_err(|error| bad_request(&error.to_string()))?;
         Ok(Self(value))
@@ -96,6 +106,50 @@ impl<S: Send + Sync> FromRequestParts<S> for ProjectKey {
     }
 }
 
+// === impl TokenKey ===
+
+impl<S: Send + Sync> FromRequestParts<S> for TokenKey {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
+        let text = id_text(parts, state).await?;
+        let id = TokenId::parse(&text).map_err(|error| {
+            let hint = "`holm token ls` lists the tokens with their ids";
+            Failure(Fault::new(Code::TokenNotFound, error.to_string(), hint))
+        });
+        id.map(Self)
+    }
+}
+
+impl IntoParams for TokenKey {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        vec![in_path("token", "TokenId", "The id of a token.")]
+    }
+}
+
+impl IntoParams for WorkspaceKey {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        vec![in_path("id", "WorkspaceId", "The id of a workspace.")]
+    }
+}
+
+impl IntoParams for ProjectKey {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        vec![in_path("id", "ProjectId", "The id of a project.")]
+    }
+}
+
+/// A part of a path in the document, with the name of its schema.
+pub fn in_path(name: &str, schema: &str, words: &str) -> Parameter {
+    ParameterBuilder::new()
+        .name(name)
+        .parameter_in(ParameterIn::Path)
+        .required(Required::True)
+        .description(Some(words))
+        .schema(Some(Ref::from_schema_name(schema)))
+        .build()
+}
+
 /// The body that tells a client of a fault. What is not the client's doing is also logged.
 pub fn told(fault: &Fault) -> ErrorBody {
     if fault.code.kind() == Kind::Failed && fault.code != Code::Cancelled {
@@ -128,8 +182,26 @@ pub fn bad_request(why: &str) -> Failure {
     ))
 }
 
-pub async fn no_such_route(request: Request) -> Failure {
-    let (method, path) = (request.method(), request.uri().path());
+/// What axum says of a body that could not be read, and why.
+fn explained(error: &BytesRejection) -> String {
+    let mut text = error.body_text();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let why = error.to_string();
+        if !text.contains(&why) {
+            text = format!("{text}: {why}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
+pub async fn not_found(method: Method, uri: Uri) -> Failure {
+    no_such_route(&method, &uri)
+}
+
+pub fn no_such_route(method: &Method, uri: &Uri) -> Failure {
+    let path = uri.path();
     Failure(Fault::new(
         Code::NotFound,
         format!("the API has no route {method} {}", path.escape_debug()),
@@ -137,6 +209,7 @@ pub async fn no_such_route(request: Request) -> Failure {
     ))
 }
 
+/// The one parameter of a path, as text.
 async fn id_text<S: Send + Sync>(parts: &mut Parts, state: &S) -> Result<String, Failure> {
     let path = Path::from_request_parts(parts, state).await;
     let Path(text) = path.map_err(|error: PathRejection| bad_request(&error.body_text()))?;

@@ -17,8 +17,22 @@ use holm_engine::{Collect, Progress};
 use std::convert::Infallible;
 use std::sync::Arc;
 use tokio::sync::mpsc;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
-pub async fn gc(State(app): State<Arc<App>>, Body(gc): Body<Gc>) -> Result<Response, Failure> {
+pub fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new().routes(routes!(gc))
+}
+
+/// Deletes what may go.
+#[utoipa::path(
+    post,
+    path = "/gc",
+    operation_id = "gc",
+    request_body = Gc,
+    responses((status = 200, description = "how far it is; the last line is `done` or `error`", content_type = "application/jsonl", body = GcEvent))
+)]
+async fn gc(State(app): State<Arc<App>>, Body(gc): Body<Gc>) -> Result<Response, Failure> {
     let keep_for = app.keep_for().await?;
     let collect = Collect::Unused(match gc.all {
         true => Extent::All,

@@ -25,6 +25,9 @@ pub fn begin(app: &Arc<App>) {
             loop {
                 collecting.collect_expired().await;
                 collecting.sweep_browsers().await;
+                if let Err(fault) = collecting.engine.forget_old_keys().await {
+                    tracing::warn!(%fault, "old keys of requests were not forgotten");
+                }
                 tokio::time::sleep(EVERY).await;
             }
         };

@@ -32,15 +32,8 @@ impl PeerListener {
     /// Listens on `socket`. The caller holds the lock of the data directory, so whatever socket is
     /// there already belongs to a daemon that is dead.
     pub fn bind(socket: &Path) -> Result<Self, Fault> {
-        let listener = bind(socket).map_err(|error| {
-            Fault::new(
-                Code::ReadOnly,
-                format!("cannot listen on {}: {error}", socket.display()),
-                "is the directory writable? HOLM_HOME moves everything to another one",
-            )
-        })?;
         Ok(Self {
-            listener,
+            listener: private_socket(socket)?,
             own_uid: rustix::process::geteuid().as_raw(),
         })
     }
@@ -83,13 +76,6 @@ impl Connected<IncomingStream<'_, PeerListener>> for Peer {
     }
 }
 
-impl Peer {
-    /// The name of the user, or its number where it has none.
-    pub fn name(&self) -> String {
-        user_name(self.uid)
-    }
-}
-
 /// The name of a user, or its number where it has none.
 pub fn user_name(uid: u32) -> String {
     let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
@@ -99,6 +85,17 @@ pub fn user_name(uid: u32) -> String {
         (fields.nth(1)?.parse() == Ok(uid)).then(|| name.to_owned())
     });
     name.unwrap_or_else(|| uid.to_string())
+}
+
+/// A socket that only this user can connect to. Whatever is there already is dead.
+pub fn private_socket(socket: &Path) -> Result<UnixListener, Fault> {
+    bind(socket).map_err(|error| {
+        Fault::new(
+            Code::ReadOnly,
+            format!("cannot listen on {}: {error}", socket.display()),
+            "is the directory writable? HOLM_HOME moves everything to another one",
+        )
+    })
 }
 
 fn bind(socket: &Path) -> io::Result<UnixListener> {

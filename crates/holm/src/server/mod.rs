@@ -4,9 +4,15 @@
 //! means, workspaces go on, and the next one finds them. One file per group of routes; every route
 //! is documented in `holm-api`.
 
+mod agents;
+mod api;
+mod audit;
+mod bounds;
 mod browsers;
+mod caller;
 mod compose;
 mod create;
+mod cuts;
 mod daemon;
 mod data;
 mod declared;
@@ -17,20 +23,32 @@ mod events;
 mod exec;
 mod failure;
 mod files;
+mod gate;
 mod gc;
+mod guests;
+mod health;
 mod housekeeping;
+mod keyed;
 mod layers;
 mod listen;
+mod mcp;
+mod metrics;
 mod moves;
 mod numbers;
+mod openapi;
+mod page;
 mod projects;
 mod receive_pack;
 mod reload;
 mod repositories;
 mod routes;
+mod runs;
 mod secrets;
 mod services;
+mod sessions;
+mod siblings;
 mod startup;
+mod tokens;
 mod trees;
 mod trust;
 mod uploads;
@@ -38,14 +56,15 @@ mod view;
 mod work;
 mod workspaces;
 
+use crate::mcp::http::Servers;
 use crate::paths::Paths;
 use crate::runtime;
+use audit::Audit;
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
-use axum::routing::{delete, get, post};
 use browsers::Browsers;
 use door::Door;
 use events::Events;
+use health::LastHealth;
 use holm_api::workspace::Workspace;
 use holm_core::Fault;
 use holm_engine::{Engine, MissingObjects, View, WorkspaceSpec};
@@ -53,11 +72,13 @@ use holm_linux::{Layout, LinuxDriver};
 use holm_store::SqliteStore;
 use jiff::Timestamp;
 use listen::{Peer, PeerListener};
+use metrics::Metrics;
 use repositories::Repositories;
 use routes::{Routes, Unheard};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokens::Tokens;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -72,19 +93,22 @@ pub struct App {
     engine: LinuxEngine,
     routes: Routes,
     browsers: Browsers,
+    watchers: sessions::Watchers,
     events: Events,
     repositories: Repositories,
     secrets: Arc<secrets::Keeping>,
     uploads: Uploads,
     known_inputs: layers::KnownInputs,
     gauge: numbers::Gauge,
+    mcp: Servers,
+    metrics: Arc<Metrics>,
+    health: LastHealth,
+    tokens: Tokens,
+    audit: Audit,
     paths: Paths,
     started_at: Timestamp,
     stop: watch::Sender<bool>,
 }
-
-/// JSON of a repository with very many refs is large; nothing legitimate is larger than this.
-const LARGEST_BODY: usize = 256 << 20;
 
 /// How long requests under way may take to end when the daemon is told to.
 const GRACE: Duration = Duration::from_secs(5);
@@ -125,10 +149,15 @@ async fn serve(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
         version = env!("CARGO_PKG_VERSION"),
         "the daemon starts"
     );
+    let resumed = app.engine.resume_runs().await?;
+    if resumed > 0 {
+        tracing::info!(resumed, "runs are taken up again");
+    }
     app.routes.begin(unheard, app.events.clone()).await?;
     app.resume_browsers().await?;
-    let previews = door.serve(app.routes.clone(), app.paths.data_dir.clone());
-    tokio::spawn(until_stopped(Arc::clone(&app), previews));
+    app.resume_sessions().await?;
+    app.tokens.load().await?;
+    let router = open_doors(&app, door)?;
     let listener = PeerListener::bind(&socket)?;
     match std::fs::remove_file(app.paths.stopped()) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -146,13 +175,18 @@ async fn serve(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
             app.stop.send_replace(true);
         });
     }
-    let service = routes(Arc::clone(&app)).into_make_service_with_connect_info::<Peer>();
+    let service = router.into_make_service_with_connect_info::<Peer>();
     let serving = axum::serve(listener, service).with_graceful_shutdown(stopped(app.clone()));
     ready();
     housekeeping::begin(&app);
+    siblings::begin(&app);
     tokio::spawn(until_stopped(
         Arc::clone(&app),
         numbers::keep(Arc::clone(&app)),
+    ));
+    tokio::spawn(until_stopped(
+        Arc::clone(&app),
+        metrics::begin(Arc::clone(&app)),
     ));
     let out_of_patience = async {
         stopped(Arc::clone(&app)).await;
@@ -179,6 +213,25 @@ async fn serve(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
     Ok(())
 }
 
+/// Serves programs, browsers and guests from now on, until the daemon stops. The user's socket comes last.
+fn open_doors(app: &Arc<App>, door: Door) -> Result<Router, Fault> {
+    let router = api::router(Arc::clone(app));
+    let guests = guests::bind(&app.layout())?;
+    let guests = guests::serve(Arc::clone(app), guests, router.clone());
+    tokio::spawn(until_stopped(Arc::clone(app), door.serve(app, &router)));
+    tokio::spawn(until_stopped(Arc::clone(app), guests));
+    tokio::spawn(until_stopped(Arc::clone(app), app.tokens.clone().watch()));
+    tokio::spawn(until_stopped(Arc::clone(app), app.audit.clone().watch()));
+    Ok(router)
+}
+
+fn layout(paths: &Paths) -> Layout {
+    Layout {
+        data_dir: paths.data_dir.clone(),
+        run_dir: paths.run_dir.clone(),
+    }
+}
+
 /// Where clients find the daemon.
 fn socket(paths: &Paths) -> PathBuf {
     paths.run_dir.join("daemon.sock")
@@ -198,81 +251,6 @@ async fn until_stopped(app: Arc<App>, work: impl Future<Output = ()>) {
     }
 }
 
-fn routes(app: Arc<App>) -> Router {
-    let api = Router::new()
-        .route("/ping", get(daemon::ping))
-        .route("/daemon", get(daemon::status))
-        .route("/daemon/stop", post(daemon::stop))
-        .route("/disk", get(disk::disk))
-        .route("/doctor", get(daemon::doctor))
-        .route("/events", get(events::events))
-        .route("/ports", get(routes::list))
-        .route(
-            "/checkout",
-            get(routes::checked_out)
-                .post(routes::check_out)
-                .delete(routes::release),
-        )
-        .route("/gc", post(gc::gc))
-        .route("/projects", get(projects::list))
-        .route("/projects/sync", post(projects::sync))
-        .route("/projects/{id}", delete(projects::remove))
-        .route("/projects/{id}/refs", post(projects::set_refs))
-        .route(
-            "/projects/{id}/trees",
-            post(trees::begin).put(trees::finish),
-        )
-        .route(
-            "/projects/{id}/receive-pack",
-            get(receive_pack::receive_pack),
-        )
-        .route("/trust", post(trust::approve))
-        .route("/trust/check", post(trust::check))
-        .route("/names", get(workspaces::names))
-        .route("/workspaces", get(workspaces::list).post(create::create))
-        .route(
-            "/workspaces/{id}",
-            get(workspaces::show)
-                .patch(workspaces::rename)
-                .delete(workspaces::remove),
-        )
-        .route("/workspaces/{id}/start", post(workspaces::start))
-        .route("/workspaces/{id}/stop", post(workspaces::stop))
-        .route("/workspaces/{id}/restart", post(workspaces::restart))
-        .route("/workspaces/{id}/restore", post(workspaces::restore))
-        .merge(data::routes())
-        .route("/workspaces/{id}/cancel", post(workspaces::cancel))
-        .route("/workspaces/{id}/browser", post(browsers::open))
-        .route("/workspaces/{id}/egress", get(egress::egress))
-        .route("/workspaces/{id}/reload", post(reload::reload))
-        .route("/workspaces/{id}/exec", get(exec::exec))
-        .route("/workspaces/{id}/ports", get(routes::of_workspace))
-        .route(
-            "/workspaces/{id}/services",
-            get(services::list).post(services::act),
-        )
-        .route("/workspaces/{id}/logs", get(services::logs))
-        .route("/workspaces/{id}/capture", post(work::capture))
-        .route("/workspaces/{id}/changes", get(work::changes))
-        .route("/workspaces/{id}/diff", get(work::diff))
-        .merge(files::routes())
-        .merge(secrets::routes())
-        .layer(DefaultBodyLimit::max(LARGEST_BODY))
-        // What is uploaded goes to the disk as it comes, so its size is limited by that.
-        .route(
-            "/uploads",
-            post(uploads::upload).layer(DefaultBodyLimit::disable()),
-        );
-    Router::new()
-        .nest(
-            holm_api::PREFIX,
-            api.merge(moves::routes()).merge(numbers::routes()),
-        )
-        .fallback(failure::no_such_route)
-        .method_not_allowed_fallback(failure::no_such_route)
-        .with_state(app)
-}
-
 fn log_to(path: &std::path::Path) -> Result<(), Fault> {
     let file = startup::open_log(path)?;
     let filter = EnvFilter::try_from_env("HOLM_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
@@ -289,10 +267,7 @@ fn log_to(path: &std::path::Path) -> Result<(), Fault> {
 impl App {
     fn open(paths: Paths) -> Result<(Self, Unheard), Fault> {
         let store = SqliteStore::open(&paths.data_dir.join("holm.db"))?;
-        let layout = Layout {
-            data_dir: paths.data_dir.clone(),
-            run_dir: paths.run_dir.clone(),
-        };
+        let layout = layout(&paths);
         let repositories = Repositories::new(layout.clone());
         let secrets = Arc::new(secrets::Keeping::new(layout.secrets()));
         let giving = Arc::clone(&secrets);
@@ -305,13 +280,19 @@ impl App {
         let app = Self {
             events: Events::new(engine.clone()),
             routes,
-            engine,
             browsers: Browsers::new(&paths.data_dir),
+            watchers: sessions::Watchers::default(),
             repositories,
             secrets,
             known_inputs: layers::KnownInputs::default(),
             gauge: numbers::Gauge::default(),
+            mcp: Servers::new(socket(&paths)),
+            metrics: Arc::default(),
+            health: LastHealth::default(),
+            tokens: Tokens::new(&engine, &paths.data_dir),
+            audit: Audit::new(&engine),
             uploads: Uploads::open(paths.data_dir.join("incoming"))?,
+            engine,
             paths,
             started_at: Timestamp::now(),
             stop: watch::channel(false).0,
@@ -353,6 +334,10 @@ impl App {
             workspace.ports = ports;
         }
         workspace
+    }
+
+    fn layout(&self) -> Layout {
+        layout(&self.paths)
     }
 
     fn home(&self) -> PathBuf {

@@ -3,12 +3,10 @@
 
 use super::App;
 use super::failure::{Body, Failure, WorkspaceKey, bad_request, project_id, told};
-use axum::Router;
 use axum::body::Body as HttpBody;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use axum::routing::post;
 use bytes::Bytes;
 use futures_util::stream;
 use holm_api::moves::{Assign, Move, MoveEvent, Moved, Reaction, Sync};
@@ -23,6 +21,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 /// Progress is told at most this often.
 const OFTEN: Duration = Duration::from_millis(100);
@@ -34,12 +34,21 @@ const HOLM_TOML: &str = "holm.toml";
 
 type Moving = Pin<Box<dyn Future<Output = Result<Moved, Fault>> + Send>>;
 
-pub fn routes() -> Router<Arc<App>> {
-    Router::new()
-        .route("/workspaces/{id}/assign", post(assign))
-        .route("/workspaces/{id}/sync", post(sync))
+pub fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(assign))
+        .routes(routes!(sync))
 }
 
+/// Moves a live workspace to another commit.
+#[utoipa::path(
+    post,
+    path = "/workspaces/{id}/assign",
+    operation_id = "workspace_assign",
+    params(WorkspaceKey),
+    request_body = Assign,
+    responses((status = 200, description = "how far it is; the last line is `moved` or `error`", content_type = "application/jsonl", body = MoveEvent))
+)]
 async fn assign(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
@@ -57,6 +66,15 @@ async fn assign(
     lead(app, id, wanted).await
 }
 
+/// The same, only forward.
+#[utoipa::path(
+    post,
+    path = "/workspaces/{id}/sync",
+    operation_id = "workspace_sync",
+    params(WorkspaceKey),
+    request_body = Sync,
+    responses((status = 200, description = "how far it is; the last line is `moved` or `error`", content_type = "application/jsonl", body = MoveEvent))
+)]
 async fn sync(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,

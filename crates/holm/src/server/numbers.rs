@@ -4,10 +4,10 @@
 //! something runs. Disk is measured only for those who look, and rarely.
 
 use super::App;
+use super::caller::Caller;
 use super::failure::{Answer, WorkspaceKey};
+use axum::Json;
 use axum::extract::State;
-use axum::routing::get;
-use axum::{Json, Router};
 use holm_api::numbers::{NumbersList, Past, ServiceNumbers, VolumeNumbers, WorkspaceNumbers};
 use holm_core::numbers::{History, processors};
 use holm_core::{Fault, WorkspaceId};
@@ -19,6 +19,8 @@ use holm_proxy::visit::Served;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 /// Between two values of a history.
 const EVERY: Duration = Duration::from_secs(5);
@@ -70,14 +72,22 @@ struct Track {
     past_memory: History,
 }
 
-pub fn routes() -> Router<Arc<App>> {
-    Router::new()
-        .route("/numbers", get(all))
-        .route("/workspaces/{id}/numbers", get(one))
+pub fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(all))
+        .routes(routes!(one))
 }
 
-async fn all(State(app): State<Arc<App>>) -> Answer<NumbersList> {
-    let views = app.engine.list().await?;
+/// What workspaces take of the machine.
+#[utoipa::path(
+    get,
+    path = "/numbers",
+    operation_id = "number_list",
+    responses((status = 200, body = NumbersList))
+)]
+async fn all(State(app): State<Arc<App>>, caller: Caller) -> Answer<NumbersList> {
+    let mut views = app.engine.list().await?;
+    views.retain(|view| caller.sees(&view.record.id));
     let ids: Vec<_> = views.iter().map(|view| view.record.id.clone()).collect();
     app.sample(&ids).await?;
     for view in &views {
@@ -90,6 +100,14 @@ async fn all(State(app): State<Arc<App>>) -> Answer<NumbersList> {
     }))
 }
 
+/// What one workspace takes of the machine.
+#[utoipa::path(
+    get,
+    path = "/workspaces/{id}/numbers",
+    operation_id = "workspace_numbers",
+    params(WorkspaceKey),
+    responses((status = 200, body = WorkspaceNumbers))
+)]
 async fn one(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
@@ -193,6 +211,12 @@ impl Gauge {
         let seen = self.seen();
         let course = seen.workspaces.get(id);
         course.is_some_and(|course| course.total.past_cpu == History::default())
+    }
+
+    /// Of all workspaces, as far as they were measured.
+    pub fn disks(&self) -> u64 {
+        let seen = self.seen();
+        seen.disks.values().map(|disk| disk.taken.total).sum()
     }
 
     fn begin_measuring(&self, id: &WorkspaceId) -> bool {

@@ -1,26 +1,79 @@
 //! `/projects`: which repository is which, and what of it the daemon has.
 
-use super::failure::{Answer, Body, ProjectKey, bad_request, project_id};
-use super::listen::Peer;
+use super::caller::Caller;
+use super::failure::{Answer, Body, Parameters, ProjectKey, bad_request, project_id};
+use super::page::{Order, Page};
 use super::{App, view};
 use axum::Json;
-use axum::extract::{ConnectInfo, State};
+use axum::extract::State;
 use holm_api::project::{Project, ProjectList, Refs, Sync, SyncAnswer};
 use holm_engine::store::ProjectRemoval;
 use holm_engine::try_blocking;
 use holm_engine::{EarlierPlace, Repository};
+use serde::Deserialize;
 use std::sync::Arc;
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
-pub async fn list(State(app): State<Arc<App>>) -> Answer<ProjectList> {
+/// The parameters of `GET /projects`.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct List {
+    /// Only the one with this name.
+    name: Option<String>,
+    /// At most so many.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<usize>,
+    /// What follows a page: its `next`.
+    after: Option<String>,
+}
+
+pub fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(list))
+        .routes(routes!(remove))
+        .routes(routes!(sync))
+        .routes(routes!(set_refs))
+}
+
+/// The projects that holm knows.
+#[utoipa::path(
+    get,
+    path = "/projects",
+    operation_id = "project_list",
+    params(List),
+    responses((status = 200, body = ProjectList))
+)]
+async fn list(
+    State(app): State<Arc<App>>,
+    Parameters(parameters): Parameters<List>,
+) -> Answer<ProjectList> {
+    let page = Page::new(parameters.limit, parameters.after)?;
     let projects = app.engine.projects().await?;
-    let projects = projects
+    let mut projects: Vec<_> = projects
         .into_iter()
         .map(|(project, live)| view::project(project, live))
         .collect();
-    Ok(Json(ProjectList { projects }))
+    if let Some(name) = parameters.name {
+        projects.retain(|project| project.name == name);
+    }
+    let next = page.cut(&mut projects, Order::Rising, |project| {
+        format!("{}.{}", project.created_at, project.id)
+    });
+    Ok(Json(ProjectList { projects, next }))
 }
 
-pub async fn remove(State(app): State<Arc<App>>, ProjectKey(id): ProjectKey) -> Answer<Project> {
+/// Forgets a project that has no workspaces.
+#[utoipa::path(
+    delete,
+    path = "/projects/{id}",
+    operation_id = "project_remove",
+    params(ProjectKey),
+    responses((status = 200, body = Project))
+)]
+async fn remove(State(app): State<Arc<App>>, ProjectKey(id): ProjectKey) -> Answer<Project> {
     let (project, removal) = app.engine.remove_project(&id).await?;
     if removal == ProjectRemoval::Deleted {
         let repositories = app.repositories.clone();
@@ -29,9 +82,17 @@ pub async fn remove(State(app): State<Arc<App>>, ProjectKey(id): ProjectKey) -> 
     Ok(Json(view::project(project, 0)))
 }
 
-pub async fn sync(
+/// A client tells where a repository is and asks what the daemon needs of it.
+#[utoipa::path(
+    post,
+    path = "/projects/sync",
+    operation_id = "project_sync",
+    request_body = Sync,
+    responses((status = 200, body = SyncAnswer))
+)]
+async fn sync(
     State(app): State<Arc<App>>,
-    ConnectInfo(peer): ConnectInfo<Peer>,
+    caller: Caller,
     Body(sync): Body<Sync>,
 ) -> Answer<SyncAnswer> {
     if !matches!(sync.object_format.as_str(), "sha1" | "sha256") {
@@ -65,7 +126,7 @@ pub async fn sync(
     })
     .await?;
     // Another user's links would make files of that user part of the daemon's repository.
-    let may_link = peer.uid == rustix::process::geteuid().as_raw();
+    let may_link = caller.is_daemon_user();
     Ok(Json(SyncAnswer {
         project: view::project(project, live),
         needed,
@@ -73,7 +134,16 @@ pub async fn sync(
     }))
 }
 
-pub async fn set_refs(
+/// The refs of a repository whose objects were brought.
+#[utoipa::path(
+    post,
+    path = "/projects/{id}/refs",
+    operation_id = "project_refs",
+    params(ProjectKey),
+    request_body = Refs,
+    responses((status = 200, body = Project))
+)]
+async fn set_refs(
     State(app): State<Arc<App>>,
     ProjectKey(id): ProjectKey,
     Body(refs): Body<Refs>,

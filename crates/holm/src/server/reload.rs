@@ -15,10 +15,12 @@ use holm_core::config::{EgressMode, ProjectConfig, Word, display_size};
 use holm_core::{Code, Fault, ProjectId, WorkspaceId, trust};
 use holm_engine::Stopped;
 use holm_engine::exec::{ExecOutput, ExecRequest};
-use holm_engine::spec::{Secret, SecretSource, Service, WorkspaceSpec};
+use holm_engine::spec::{Secret, SecretSource, Service, Siblings, WorkspaceSpec};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 /// No `holm.toml` is longer.
 const LONGEST: usize = 1 << 20;
@@ -27,7 +29,20 @@ const LONGEST: usize = 1 << 20;
 const ABSENT: u8 = 44;
 const READ: &str = "[ -e holm.toml ] || exit 44; exec head -c 1048577 holm.toml";
 
-pub async fn reload(
+pub fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new().routes(routes!(reload))
+}
+
+/// Takes over the `holm.toml` of the workspace's tree.
+#[utoipa::path(
+    post,
+    path = "/workspaces/{id}/reload",
+    operation_id = "workspace_reload",
+    params(WorkspaceKey),
+    request_body = Reload,
+    responses((status = 200, body = Reloaded))
+)]
+async fn reload(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
     Body(reload): Body<Reload>,
@@ -48,9 +63,11 @@ pub async fn reload(
     next.network = compose::network(&judged.config, &judged.user.egress);
     next.limits = compose::limits(&judged.config.limits, &judged.user.limits);
     next.nested = judged.config.project.nested;
+    next.siblings = compose::siblings(judged.config.project.isolation);
     next.services = declared::services(&judged.config);
     declared::refuse_placeholders(&judged.config)?;
     next.secrets = declared::secrets(&judged.config);
+    next.agents = declared::agents(&judged);
     let protected = judged.config.project.protected_paths.iter();
     next.protected_paths = protected.map(ToString::to_string).collect();
     let (changes, at_next_start) = differences(&spec, &next);
@@ -88,8 +105,10 @@ pub async fn reload(
         spec.network = next.network;
         spec.limits = next.limits;
         spec.nested = next.nested;
+        spec.siblings = next.siblings;
         spec.services = next.services;
         spec.secrets = next.secrets;
+        spec.agents = next.agents;
         spec.protected_paths = next.protected_paths;
     };
     app.engine.reload(&id, change).await?;
@@ -172,7 +191,12 @@ fn is_wider(ask: &trust::Ask, spec: &WorkspaceSpec, next: &WorkspaceSpec) -> boo
             };
             named(spec) != named(next)
         }
+        ("agents", name) => !spec.agents.iter().any(|agent| {
+            let has = format!("agents.{name} = {:?}", agent.command);
+            agent.name == name && agent.approved && ask.canonical == has
+        }),
         ("project", "nested") => !spec.nested,
+        ("project", "isolation") => spec.siblings == Siblings::Hidden,
         ("project", "protected_paths") => true,
         ("limits", key) => {
             !limit_of(spec, key).is_some_and(|has| ask.canonical.ends_with(&format!("= {has}")))
@@ -240,6 +264,14 @@ fn differences(before: &WorkspaceSpec, after: &WorkspaceSpec) -> (Vec<String>, V
     at_start("secrets", secrets(before), secrets(after));
     let nested = |spec: &WorkspaceSpec| vec![spec.nested.to_string()];
     at_start("project.nested", nested(before), nested(after));
+    let isolation = |spec: &WorkspaceSpec| {
+        let word = match spec.siblings {
+            Siblings::Hidden => "workspace",
+            Siblings::Shown => "project",
+        };
+        vec![word.to_owned()]
+    };
+    at_start("project.isolation", isolation(before), isolation(after));
     let limits = |spec: &WorkspaceSpec| {
         let limits = &spec.limits;
         let whole = [
@@ -256,6 +288,13 @@ fn differences(before: &WorkspaceSpec, after: &WorkspaceSpec) -> (Vec<String>, V
     };
     at_start("limits", limits(before), limits(after));
     changes.extend(changed_services(&before.services, &after.services));
+    let agents = |spec: &WorkspaceSpec| -> Vec<String> {
+        let agents = spec.agents.iter();
+        agents
+            .map(|agent| format!("{} = {:?}", agent.name, agent.command))
+            .collect()
+    };
+    compare("agents", &agents(before), &agents(after), &mut changes);
     if new.names.iter().any(|name| !old.names.contains(name)) {
         later.push("the names of new services".to_owned());
     }

@@ -28,6 +28,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 /// Lines go to a client in pieces of about this size, of which so many may be under way.
 const PIECE: usize = 64 << 10;
@@ -36,15 +39,17 @@ const QUEUE: usize = 4;
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub struct Watch {
     #[serde(default)]
     watch: bool,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub struct Logs {
     /// Names with commas between them; none: all.
     #[serde(default)]
@@ -79,7 +84,24 @@ struct Outgoing {
     client: mpsc::Sender<io::Result<Bytes>>,
 }
 
-pub async fn list(
+pub fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(list, act))
+        .routes(routes!(logs))
+}
+
+/// How the services are.
+#[utoipa::path(
+    get,
+    path = "/workspaces/{id}/services",
+    operation_id = "service_list",
+    params(WorkspaceKey, Watch),
+    responses((status = 200, content(
+        (ServiceList = "application/json"),
+        (ServiceList = "application/jsonl")
+    )))
+)]
+async fn list(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
     Parameters(parameters): Parameters<Watch>,
@@ -99,7 +121,16 @@ pub async fn list(
     Ok(Json(now(&app, &id).await?).into_response())
 }
 
-pub async fn act(
+/// Starts, stops or restarts a service; answers when that is under way.
+#[utoipa::path(
+    post,
+    path = "/workspaces/{id}/services",
+    operation_id = "service_act",
+    params(WorkspaceKey),
+    request_body = ServiceAct,
+    responses((status = 200, body = ServiceList))
+)]
+async fn act(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
     Body(act): Body<ServiceAct>,
@@ -113,7 +144,15 @@ pub async fn act(
     Ok(Json(now(&app, &id).await?))
 }
 
-pub async fn logs(
+/// What the services said.
+#[utoipa::path(
+    get,
+    path = "/workspaces/{id}/logs",
+    operation_id = "workspace_logs",
+    params(WorkspaceKey, Logs),
+    responses((status = 200, description = "JSON Lines", content_type = "application/jsonl", body = LogLine))
+)]
+async fn logs(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
     Parameters(parameters): Parameters<Logs>,

@@ -2,11 +2,11 @@
 //! caches. The daemon reads neither by itself.
 
 use super::App;
+use super::caller::Caller;
 use super::failure::{Answer, Body, Failure, ProjectKey, bad_request};
 use super::layers::cache_key;
-use super::listen::Peer;
 use axum::Json;
-use axum::extract::{ConnectInfo, State};
+use axum::extract::State;
 use holm_api::project::{TreeBrought, TreeName, TreePlace};
 use holm_core::config::Name;
 use holm_core::layer::LayerKey;
@@ -14,10 +14,25 @@ use holm_core::{ProjectId, WorkspaceId};
 use holm_git::Dated;
 use std::path::Path;
 use std::sync::Arc;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
-pub async fn begin(
+pub fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new().routes(routes!(begin, finish))
+}
+
+/// Begins to bring a tree: build output, or a snapshot of a cache.
+#[utoipa::path(
+    post,
+    path = "/projects/{id}/trees",
+    operation_id = "tree_begin",
+    params(ProjectKey),
+    request_body = TreeName,
+    responses((status = 200, body = TreePlace))
+)]
+async fn begin(
     State(app): State<Arc<App>>,
-    ConnectInfo(peer): ConnectInfo<Peer>,
+    caller: Caller,
     ProjectKey(id): ProjectKey,
     Body(tree): Body<TreeName>,
 ) -> Answer<TreePlace> {
@@ -29,7 +44,7 @@ pub async fn begin(
     }
     let begun = driver.begin_tree(&key)?;
     // Another user's files would not be the daemon's own.
-    let may_fill = peer.uid == rustix::process::geteuid().as_raw();
+    let may_fill = caller.is_daemon_user();
     Ok(Json(TreePlace {
         is_present: false,
         name: Some(begun.name.to_string()),
@@ -37,7 +52,16 @@ pub async fn begin(
     }))
 }
 
-pub async fn finish(
+/// The tree is brought.
+#[utoipa::path(
+    put,
+    path = "/projects/{id}/trees",
+    operation_id = "tree_finish",
+    params(ProjectKey),
+    request_body = TreeBrought,
+    responses((status = 200, body = TreePlace))
+)]
+async fn finish(
     State(app): State<Arc<App>>,
     ProjectKey(id): ProjectKey,
     Body(brought): Body<TreeBrought>,

@@ -7,11 +7,13 @@ use crate::config::user::UserConfig;
 use axum::Json;
 use axum::extract::State;
 use holm_api::project::{Ask, TrustApprove, TrustCheck, TrustReport};
-use holm_core::config::{Pattern, ProjectConfig, ProtectedPath};
+use holm_core::config::{Name, Pattern, ProjectConfig, ProtectedPath};
 use holm_core::trust::{Baseline, asks, without_untrusted};
 use holm_core::{Code, Fault, ProjectId, trust};
 use holm_engine::WorkspaceSpec;
 use std::sync::Arc;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 /// A configuration, and what it asks for.
 pub struct Judged {
@@ -23,10 +25,21 @@ pub struct Judged {
     pub is_approved: bool,
 }
 
-pub async fn check(
-    State(app): State<Arc<App>>,
-    Body(check): Body<TrustCheck>,
-) -> Answer<TrustReport> {
+pub fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(approve))
+        .routes(routes!(check))
+}
+
+/// What a `holm.toml` asks of the host, and whether that was approved.
+#[utoipa::path(
+    post,
+    path = "/trust/check",
+    operation_id = "trust_check",
+    request_body = TrustCheck,
+    responses((status = 200, body = TrustReport))
+)]
+async fn check(State(app): State<Arc<App>>, Body(check): Body<TrustCheck>) -> Answer<TrustReport> {
     let id = project_id(&check.project_id)?;
     app.engine.project(&id).await?;
     let judged = app
@@ -43,7 +56,15 @@ pub async fn check(
     }))
 }
 
-pub async fn approve(
+/// A person approves exactly what a check showed.
+#[utoipa::path(
+    post,
+    path = "/trust",
+    operation_id = "trust_approve",
+    request_body = TrustApprove,
+    responses((status = 200, body = TrustApprove))
+)]
+async fn approve(
     State(app): State<Arc<App>>,
     Body(approve): Body<TrustApprove>,
 ) -> Answer<TrustApprove> {
@@ -117,6 +138,11 @@ impl App {
 // === impl Judged ===
 
 impl Judged {
+    /// Whether the user's settings give something to the agent of this name.
+    pub fn gives_to(&self, agent: &Name) -> bool {
+        self.baseline.agents_with_credentials.contains(agent)
+    }
+
     /// Refuses what nobody approved, or drops it; says in words what was dropped.
     pub fn settle(mut self, untrusted: Untrusted) -> Result<(Self, Vec<String>), Fault> {
         if self.is_approved {

@@ -10,6 +10,7 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use futures_util::StreamExt;
+use holm_api::files::RawBytes;
 use holm_api::workspace::Upload;
 use holm_core::{Code, Fault, WorkspaceId};
 use std::io;
@@ -17,6 +18,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::fs::OpenOptions;
 use tokio::io::AsyncWriteExt;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 /// Where uploads lie.
 pub struct Uploads {
@@ -29,7 +32,20 @@ pub struct Received {
     path: PathBuf,
 }
 
-pub async fn upload(State(app): State<Arc<App>>, body: Body) -> Answer<Upload> {
+pub fn routes() -> OpenApiRouter<Arc<App>> {
+    // What is uploaded goes to the disk as it comes, so its size is limited by that.
+    OpenApiRouter::new().routes(routes!(upload))
+}
+
+/// Sends a file ahead of the request that uses it.
+#[utoipa::path(
+    post,
+    path = "/uploads",
+    operation_id = "upload",
+    request_body(content = RawBytes, content_type = "application/octet-stream"),
+    responses((status = 200, body = Upload))
+)]
+async fn upload(State(app): State<Arc<App>>, body: Body) -> Answer<Upload> {
     let (name, received) = app.uploads.new_file();
     let path = received.path();
     let failed = |error: io::Error| Failure(unusable("write", path, &error));

@@ -12,8 +12,8 @@ use futures_util::stream;
 use holm_api::work::{Capture, CaptureEvent, Captured, Change, ChangeList, Depth};
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::exec::{ExecInput, ExecOutput, ExecStream};
-use holm_engine::work::{self, Operation};
-use holm_engine::{Progress, try_blocking};
+use holm_engine::try_blocking;
+use holm_engine::work;
 use holm_secrets::mask::Masker;
 use serde::Deserialize;
 use std::convert::Infallible;
@@ -23,6 +23,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 /// Progress is told at most this often.
 const OFTEN: Duration = Duration::from_millis(100);
@@ -34,15 +37,32 @@ const MOST_NAMES: usize = 10;
 const MOST_DIFF: u64 = 4 << 30;
 
 /// The parameters of `changes` and `diff`.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub struct Of {
     tree: Option<String>,
 }
 
 type Capturing = Pin<Box<dyn Future<Output = Result<work::Captured, Fault>> + Send>>;
 
-pub async fn capture(
+pub fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(capture))
+        .routes(routes!(changes))
+        .routes(routes!(diff))
+}
+
+/// Makes objects of the working tree.
+#[utoipa::path(
+    post,
+    path = "/workspaces/{id}/capture",
+    operation_id = "workspace_capture",
+    params(WorkspaceKey),
+    request_body = Capture,
+    responses((status = 200, description = "how far it is; the last line is `captured` or `error`", content_type = "application/jsonl", body = CaptureEvent))
+)]
+async fn capture(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
     Body(capture): Body<Capture>,
@@ -88,7 +108,15 @@ pub async fn capture(
     Ok(([(header::CONTENT_TYPE, "application/jsonl")], body).into_response())
 }
 
-pub async fn changes(
+/// Files that differ from the commit it started from.
+#[utoipa::path(
+    get,
+    path = "/workspaces/{id}/changes",
+    operation_id = "workspace_changes",
+    params(WorkspaceKey, Of),
+    responses((status = 200, body = ChangeList))
+)]
+async fn changes(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
     Parameters(of): Parameters<Of>,
@@ -99,7 +127,15 @@ pub async fn changes(
     Ok(Json(ChangeList { changes }))
 }
 
-pub async fn diff(
+/// The same as a patch.
+#[utoipa::path(
+    get,
+    path = "/workspaces/{id}/diff",
+    operation_id = "workspace_diff",
+    params(WorkspaceKey, Of),
+    responses((status = 200, content_type = "text/x-patch", body = String))
+)]
+async fn diff(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
     Parameters(of): Parameters<Of>,
@@ -207,14 +243,8 @@ fn captured_on_wire(captured: work::Captured) -> Captured {
 
 fn change(change: work::Change) -> Change {
     let raw = |name: &Vec<u8>| std::str::from_utf8(name).is_err().then(|| name.clone());
-    let operation = match change.operation {
-        Operation::Create => "create",
-        Operation::Update => "update",
-        Operation::Delete => "delete",
-        Operation::Rename => "rename",
-    };
     Change {
-        operation: operation.to_owned(),
+        operation: change.operation.as_str().to_owned(),
         from: change.from.as_ref().map(|name| escaped(name)),
         binary: change.is_binary,
         path_bytes: raw(&change.path),

@@ -1,57 +1,129 @@
 //! `/workspaces`: everything but making one and running something in it.
 
 use super::App;
-use super::failure::{Answer, Body, Parameters, WorkspaceKey};
-use super::listen::Peer;
+use super::caller::Caller;
+use super::failure::{Answer, Body, Parameters, WorkspaceKey, bad_request};
+use super::metrics::STATES;
+use super::page::{Order, Page};
 use axum::Json;
-use axum::extract::{ConnectInfo, State};
+use axum::extract::State;
 use holm_api::workspace::{Name, NameList, Rename, Workspace, WorkspaceList};
 use holm_core::{Code, Fault, Label};
 use holm_engine::{Removal, Restored, try_blocking};
 use serde::Deserialize;
 use std::sync::Arc;
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 /// The parameters of `DELETE /workspaces/{id}`.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub struct Remove {
     #[serde(default)]
     force: bool,
 }
 
 /// The parameters of `GET /workspaces`.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub struct List {
+    /// Those in the trash, instead of the live ones.
     #[serde(default)]
     trash: bool,
+    /// Only of this project: its name or its id.
+    project: Option<String>,
+    /// Only in this state.
+    #[param(pattern = "^(creating|running|stopped|failed|removed)$")]
+    state: Option<String>,
+    /// Only with this label.
+    label: Option<String>,
+    /// At most so many.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<usize>,
+    /// What follows a page: its `next`.
+    after: Option<String>,
 }
 
-pub async fn list(
+pub fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(list))
+        .routes(routes!(names))
+        .routes(routes!(show, rename, remove))
+        .routes(routes!(start))
+        .routes(routes!(stop))
+        .routes(routes!(restart))
+        .routes(routes!(restore))
+        .routes(routes!(cancel))
+}
+
+/// The live workspaces of all projects, or those in the trash.
+#[utoipa::path(
+    get,
+    path = "/workspaces",
+    operation_id = "workspace_list",
+    params(List),
+    responses((status = 200, body = WorkspaceList))
+)]
+async fn list(
     State(app): State<Arc<App>>,
+    caller: Caller,
     Parameters(parameters): Parameters<List>,
 ) -> Answer<WorkspaceList> {
-    let workspaces = match parameters.trash {
-        true => app.trash().await?,
-        false => {
-            let views = app.engine.list().await?;
-            app.routes.settle().await;
-            let specs = views.iter().map(|view| Arc::clone(&view.record.spec));
-            let specs = specs.collect();
-            let views = views.into_iter().map(|view| app.with_ports(view));
-            let mut workspaces: Vec<_> = views.collect();
-            app.measure_volumes(specs, &mut workspaces).await;
-            workspaces
+    let page = Page::new(parameters.limit, parameters.after.clone())?;
+    let state = parameters.state.as_deref();
+    if !state.is_none_or(|state| STATES.contains(&state)) {
+        let why = format!("`state` is not one of {}", STATES.join(", "));
+        return Err(bad_request(&why));
+    }
+    let (workspaces, next) = match parameters.trash {
+        // A workspace that asks is not in the trash.
+        true if caller.is_guest() => (Vec::new(), None),
+        true => {
+            let mut workspaces = app.trash().await?;
+            workspaces.retain(|workspace| parameters.wants(workspace));
+            let next = page.cut(&mut workspaces, Order::Falling, |workspace| {
+                let removed_at = workspace.removed_at.as_deref().unwrap_or_default();
+                format!("{removed_at}.{}", workspace.id)
+            });
+            (workspaces, next)
         }
+        false => app.live(&caller, &parameters, &page).await?,
     };
+    if let Caller::Workspace(_) = caller {
+        return Ok(Json(WorkspaceList {
+            workspaces: workspaces.into_iter().map(without_notes).collect(),
+            next,
+            notes: Vec::new(),
+        }));
+    }
     Ok(Json(WorkspaceList {
         workspaces,
+        next,
         notes: app.shortage().await?.into_iter().collect(),
     }))
 }
 
-pub async fn names(State(app): State<Arc<App>>) -> Answer<NameList> {
+/// Notes are for the user: they speak of the machine and of other workspaces.
+fn without_notes(workspace: Workspace) -> Workspace {
+    Workspace {
+        notes: Vec::new(),
+        ..workspace
+    }
+}
+
+/// What live workspaces are called.
+#[utoipa::path(
+    get,
+    path = "/names",
+    operation_id = "workspace_names",
+    responses((status = 200, body = NameList))
+)]
+async fn names(State(app): State<Arc<App>>, caller: Caller) -> Answer<NameList> {
     let names = app.engine.names().await?.into_iter();
+    let names = names.filter(|(record, _)| caller.sees(&record.id));
     let names = names.map(|(record, project)| Name {
         id: record.id.to_string(),
         label: record.label.to_string(),
@@ -63,15 +135,37 @@ pub async fn names(State(app): State<Arc<App>>) -> Answer<NameList> {
     }))
 }
 
-pub async fn show(
+/// Everything about one workspace.
+#[utoipa::path(
+    get,
+    path = "/workspaces/{id}",
+    operation_id = "workspace_show",
+    params(WorkspaceKey),
+    responses((status = 200, body = Workspace))
+)]
+async fn show(
     State(app): State<Arc<App>>,
+    caller: Caller,
     WorkspaceKey(id): WorkspaceKey,
 ) -> Answer<Workspace> {
     let view = app.engine.show(&id).await?;
-    Ok(Json(app.workspace(view).await))
+    let workspace = app.workspace(view).await;
+    Ok(Json(match caller.is_guest() {
+        true => without_notes(workspace),
+        false => workspace,
+    }))
 }
 
-pub async fn rename(
+/// Changes the label and nothing else.
+#[utoipa::path(
+    patch,
+    path = "/workspaces/{id}",
+    operation_id = "workspace_rename",
+    params(WorkspaceKey),
+    request_body = Rename,
+    responses((status = 200, body = Workspace))
+)]
+async fn rename(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
     Body(rename): Body<Rename>,
@@ -81,10 +175,18 @@ pub async fn rename(
     Ok(Json(app.workspace(view).await))
 }
 
-pub async fn remove(
+/// To the trash.
+#[utoipa::path(
+    delete,
+    path = "/workspaces/{id}",
+    operation_id = "workspace_remove",
+    params(WorkspaceKey, Remove),
+    responses((status = 200, body = Workspace))
+)]
+async fn remove(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
-    ConnectInfo(peer): ConnectInfo<Peer>,
+    caller: Caller,
     Parameters(parameters): Parameters<Remove>,
 ) -> Answer<Workspace> {
     let removal = match parameters.force {
@@ -92,7 +194,7 @@ pub async fn remove(
         false => Removal::RefuseUnsaved,
     };
     let view = app.engine.remove(&id, removal).await?;
-    let (secrets, gone, who) = (Arc::clone(&app.secrets), id.clone(), peer.name());
+    let (secrets, gone, who) = (Arc::clone(&app.secrets), id.clone(), caller.actor());
     let withdrawn = try_blocking(move || secrets.withdraw(&gone, &who)).await;
     if let Err(fault) = withdrawn {
         tracing::warn!(%id, %fault, "what the workspace was given stays sealed");
@@ -100,34 +202,54 @@ pub async fn remove(
     Ok(Json(app.workspace(view).await))
 }
 
-pub async fn start(
-    State(app): State<Arc<App>>,
-    WorkspaceKey(id): WorkspaceKey,
-) -> Answer<Workspace> {
+/// Starts its processes.
+#[utoipa::path(
+    post,
+    path = "/workspaces/{id}/start",
+    operation_id = "workspace_start",
+    params(WorkspaceKey),
+    responses((status = 200, body = Workspace))
+)]
+async fn start(State(app): State<Arc<App>>, WorkspaceKey(id): WorkspaceKey) -> Answer<Workspace> {
     let view = app.engine.start(&id).await?;
     Ok(Json(app.workspace(view).await))
 }
 
-pub async fn stop(
-    State(app): State<Arc<App>>,
-    WorkspaceKey(id): WorkspaceKey,
-) -> Answer<Workspace> {
+/// Ends its processes; code and data stay.
+#[utoipa::path(
+    post,
+    path = "/workspaces/{id}/stop",
+    operation_id = "workspace_stop",
+    params(WorkspaceKey),
+    responses((status = 200, body = Workspace))
+)]
+async fn stop(State(app): State<Arc<App>>, WorkspaceKey(id): WorkspaceKey) -> Answer<Workspace> {
     let view = app.engine.stop(&id).await?;
     Ok(Json(app.workspace(view).await))
 }
 
-pub async fn restart(
-    State(app): State<Arc<App>>,
-    WorkspaceKey(id): WorkspaceKey,
-) -> Answer<Workspace> {
+/// Stops and starts it.
+#[utoipa::path(
+    post,
+    path = "/workspaces/{id}/restart",
+    operation_id = "workspace_restart",
+    params(WorkspaceKey),
+    responses((status = 200, body = Workspace))
+)]
+async fn restart(State(app): State<Arc<App>>, WorkspaceKey(id): WorkspaceKey) -> Answer<Workspace> {
     let view = app.engine.restart(&id).await?;
     Ok(Json(app.workspace(view).await))
 }
 
-pub async fn restore(
-    State(app): State<Arc<App>>,
-    WorkspaceKey(id): WorkspaceKey,
-) -> Answer<Workspace> {
+/// Back from the trash, stopped.
+#[utoipa::path(
+    post,
+    path = "/workspaces/{id}/restore",
+    operation_id = "workspace_restore",
+    params(WorkspaceKey),
+    responses((status = 200, body = Workspace))
+)]
+async fn restore(State(app): State<Arc<App>>, WorkspaceKey(id): WorkspaceKey) -> Answer<Workspace> {
     let Restored {
         view: found,
         earlier_label,
@@ -142,12 +264,62 @@ pub async fn restore(
     Ok(Json(workspace))
 }
 
-pub async fn cancel(
+/// Ends a creation; answers when it is undone.
+#[utoipa::path(
+    post,
+    path = "/workspaces/{id}/cancel",
+    operation_id = "workspace_cancel",
+    params(WorkspaceKey),
+    responses((status = 200, body = serde_json::Value))
+)]
+async fn cancel(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
 ) -> Answer<serde_json::Value> {
     app.engine.cancel(&id).await?;
     Ok(Json(serde_json::json!({})))
+}
+
+// === impl List ===
+
+impl List {
+    fn wants(&self, workspace: &Workspace) -> bool {
+        let is = |wanted: &Option<String>, found: &str| {
+            wanted.as_deref().is_none_or(|wanted| wanted == found)
+        };
+        let is_of_project =
+            is(&self.project, &workspace.project) || is(&self.project, &workspace.project_id);
+        is_of_project && is(&self.state, &workspace.state) && is(&self.label, &workspace.label)
+    }
+}
+
+// === impl App ===
+
+impl App {
+    /// What is wanted of the live ones, and where the next page begins.
+    async fn live(
+        &self,
+        caller: &Caller,
+        list: &List,
+        page: &Page,
+    ) -> Result<(Vec<Workspace>, Option<String>), Fault> {
+        let mut views = self.engine.list().await?;
+        views.retain(|view| caller.sees(&view.record.id));
+        self.routes.settle().await;
+        let views = views.into_iter().map(|view| {
+            let spec = Arc::clone(&view.record.spec);
+            (self.with_ports(view), spec)
+        });
+        let mut found: Vec<_> = views
+            .filter(|(workspace, _)| list.wants(workspace))
+            .collect();
+        let next = page.cut(&mut found, Order::Rising, |(workspace, _)| {
+            format!("{}.{}", workspace.created_at, workspace.id)
+        });
+        let (mut workspaces, specs): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+        self.measure_volumes(specs, &mut workspaces).await;
+        Ok((workspaces, next))
+    }
 }
 
 /// Reads a label that somebody typed.

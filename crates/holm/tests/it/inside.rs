@@ -242,7 +242,7 @@ fn here_tells_who_and_where_and_nothing_else_works() {
     let others: [&[&str]; 12] = [
         &["ls"],
         &["up"],
-        &["show", "."],
+        &["reload", "."],
         &["rm", ".", "--force"],
         &["exec", "fix-login", "--", "true"],
         &["enter", "."],

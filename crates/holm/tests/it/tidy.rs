@@ -129,6 +129,19 @@ fn every_file_says_what_it_is() {
     );
 }
 
+/// `routes!` takes a route only with its description, `.route(` would take it without.
+#[test]
+fn every_route_is_in_the_document_of_the_api() {
+    let found = sources().into_iter().filter(|(name, text)| {
+        name.starts_with("crates/holm/src/server/") && text.contains(".route(")
+    });
+    let found = found.map(|(name, _)| name);
+    none(
+        "routes without a description (use `routes!` and `#[utoipa::path]`)",
+        found.collect(),
+    );
+}
+
 #[test]
 fn files_and_functions_stay_short() {
     let mut long = Vec::new();

@@ -14,8 +14,8 @@ mod unbuilt;
 use super::registry::Registry;
 use crate::layout::WorkspaceDirs;
 use crate::wire::{Answer, ServiceWish};
-pub(super) use helper::helper;
-use helper::{environment, plain_environment};
+use helper::environment;
+pub(super) use helper::{helper, plain_environment};
 use holm_core::config::{Restart, Word};
 use holm_core::service::graph::{Graph, Verdict};
 use holm_core::service::{Event, Order, Readiness, Rules, Wish};
@@ -436,9 +436,13 @@ impl Supervisor {
             }
             state.all_down = all_down;
         });
-        if is_new && let Err(error) = self.write_down(&told) {
+        if !is_new {
+            return;
+        }
+        if let Err(error) = self.write_down(&told) {
             complain!("cannot write down how the services are: {error}");
         }
+        super::here::write(&self.registry);
     }
 
     fn run(&mut self, index: usize, part: Part) {

@@ -116,6 +116,7 @@ fn several(context: &Context, results: Vec<Result<Readied, Fault>>) -> Outcome {
         }
     }
     let list = WorkspaceList {
+        next: None,
         workspaces,
         notes: Vec::new(),
     };

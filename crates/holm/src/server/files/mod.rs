@@ -8,13 +8,13 @@ mod query;
 use super::App;
 use super::failure::{Answer, Failure, WorkspaceKey, bad_request};
 use super::work::escaped;
+use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use axum::{Json, Router};
 use futures_util::{StreamExt, stream};
-use holm_api::files::{FileDone, FileEntry, FileList, FileMatch, FileMatches};
+use holm_api::files::{FileDone, FileEntry, FileList, FileMatch, FileMatches, RawBytes};
 use holm_core::{Code, Fault, TreePath};
 use holm_engine::files::wire::{
     Depth, Entry, Head, Kind, MOST_ARCHIVE, Match, Operation, Page, Parents, Range, Search, Syntax,
@@ -26,6 +26,8 @@ use query::FileQuery;
 use std::io;
 use std::sync::Arc;
 use tokio::sync::mpsc;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 /// The most that is written as one file: it is kept in memory until all of it has come.
 const MOST_WRITTEN: u64 = 64 << 20;
@@ -36,21 +38,32 @@ const ORDINARY_MATCHES: usize = 200;
 const MOST_MATCHES: usize = 2000;
 const MOST_PATTERN: usize = 1000;
 
-pub fn routes() -> Router<Arc<App>> {
-    use axum::routing;
-    Router::new()
-        .route(
-            "/workspaces/{id}/files",
-            routing::get(get).put(put).delete(delete),
-        )
-        .route("/workspaces/{id}/files/stat", routing::get(stat))
-        .route("/workspaces/{id}/files/search", routing::get(search))
-        .route(
-            "/workspaces/{id}/files/archive",
-            routing::get(download).put(upload),
-        )
+pub fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(get, put, delete))
+        .routes(routes!(stat))
+        .routes(routes!(search))
+        .routes(routes!(download, upload))
 }
 
+/// A directory as a list, a file as its bytes.
+#[utoipa::path(
+    get,
+    path = "/workspaces/{id}/files",
+    operation_id = "file_get",
+    params(
+        WorkspaceKey,
+        ("path" = Option<String>, Query, description = "below the project's root; left out: the root"),
+        ("after" = Option<String>, Query, description = "of a directory: what comes after this name"),
+        ("limit" = Option<u64>, Query, minimum = 1, maximum = 5000, description = "of a directory: at most so many"),
+        ("offset" = Option<u64>, Query, description = "of a file: from this byte on"),
+        ("length" = Option<u64>, Query, description = "of a file: at most so many bytes")
+    ),
+    responses((status = 200, content(
+        (FileList = "application/json"),
+        (RawBytes = "application/octet-stream")
+    )))
+)]
 async fn get(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
@@ -91,6 +104,17 @@ async fn get(
     }
 }
 
+/// What there is at a path.
+#[utoipa::path(
+    get,
+    path = "/workspaces/{id}/files/stat",
+    operation_id = "file_stat",
+    params(
+        WorkspaceKey,
+        ("path" = Option<String>, Query, description = "below the project's root; left out: the root")
+    ),
+    responses((status = 200, body = FileEntry))
+)]
 async fn stat(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
@@ -106,6 +130,20 @@ async fn stat(
     }
 }
 
+/// Writes a file, whole or not at all.
+#[utoipa::path(
+    put,
+    path = "/workspaces/{id}/files",
+    operation_id = "file_write",
+    params(
+        WorkspaceKey,
+        ("path" = Option<String>, Query, description = "below the project's root; left out: the root"),
+        ("mode" = Option<String>, Query, pattern = "^[0-7]{1,3}$", description = "permission bits, in octal"),
+        ("parents" = Option<bool>, Query, description = "make directories that are missing")
+    ),
+    request_body(content = RawBytes, content_type = "application/octet-stream"),
+    responses((status = 200, body = FileEntry))
+)]
 async fn put(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
@@ -133,6 +171,18 @@ async fn put(
     }
 }
 
+/// Deletes a file or a directory.
+#[utoipa::path(
+    delete,
+    path = "/workspaces/{id}/files",
+    operation_id = "file_delete",
+    params(
+        WorkspaceKey,
+        ("path" = Option<String>, Query, description = "below the project's root; left out: the root"),
+        ("recursive" = Option<bool>, Query, description = "with everything below it")
+    ),
+    responses((status = 200, body = FileDone))
+)]
 async fn delete(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
@@ -154,6 +204,20 @@ async fn delete(
     done(answer.await?, &path)
 }
 
+/// Looks for text in files.
+#[utoipa::path(
+    get,
+    path = "/workspaces/{id}/files/search",
+    operation_id = "file_search",
+    params(
+        WorkspaceKey,
+        ("path" = Option<String>, Query, description = "below the project's root; left out: the root"),
+        ("pattern" = String, Query, min_length = 1, max_length = 1000, description = "what to look for"),
+        ("regex" = Option<bool>, Query, description = "the pattern is a regular expression"),
+        ("limit" = Option<u64>, Query, minimum = 1, maximum = 2000, description = "at most so many matches")
+    ),
+    responses((status = 200, body = FileMatches))
+)]
 async fn search(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
@@ -188,6 +252,17 @@ async fn search(
     }
 }
 
+/// A directory as a tar archive.
+#[utoipa::path(
+    get,
+    path = "/workspaces/{id}/files/archive",
+    operation_id = "file_download",
+    params(
+        WorkspaceKey,
+        ("path" = Option<String>, Query, description = "below the project's root; left out: the root")
+    ),
+    responses((status = 200, content_type = "application/x-tar", body = RawBytes))
+)]
 async fn download(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
@@ -206,6 +281,18 @@ async fn download(
     }
 }
 
+/// Unpacks a tar archive.
+#[utoipa::path(
+    put,
+    path = "/workspaces/{id}/files/archive",
+    operation_id = "file_upload",
+    params(
+        WorkspaceKey,
+        ("path" = Option<String>, Query, description = "below the project's root; left out: the root")
+    ),
+    request_body(content = RawBytes, content_type = "application/x-tar"),
+    responses((status = 200, body = FileDone))
+)]
 async fn upload(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,

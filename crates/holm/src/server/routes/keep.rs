@@ -208,6 +208,19 @@ impl Keep {
             Notice::Moved { to } => {
                 self.tell(id, "workspace.moved", json!({ "to": to })).await;
             }
+            Notice::RunStarted { run } => {
+                let detail = json!({ "run": run.as_str() });
+                self.tell(id, "run.started", detail).await;
+            }
+            Notice::RunEnded {
+                run,
+                state,
+                exit_code,
+            } => {
+                let (run, state) = (run.as_str(), state.as_str());
+                let detail = json!({ "run": run, "state": state, "exit_code": exit_code });
+                self.tell(id, "run.ended", detail).await;
+            }
             Notice::Removed => {
                 self.stopped(id).await;
                 self.give_up_canonical(id).await;

@@ -11,7 +11,7 @@ mod keep;
 mod serve;
 
 pub use canonical::CheckedOut;
-pub use serve::{check_out, checked_out, list, of_workspace, release};
+pub use serve::routes;
 
 use super::LinuxEngine;
 use super::events::Events;

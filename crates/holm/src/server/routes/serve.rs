@@ -1,23 +1,49 @@
 //! `/ports`, `/workspaces/{id}/ports` and `/checkout`.
 
 use crate::server::App;
+use crate::server::caller::Caller;
 use crate::server::failure::{Answer, Body, WorkspaceKey, workspace_id};
 use axum::Json;
 use axum::extract::State;
 use holm_api::port::{Checkout, CheckoutList, PortList, WorkspacePort};
 use holm_proxy::Island;
 use std::sync::Arc;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
-pub async fn list(State(app): State<Arc<App>>) -> Answer<PortList> {
+pub fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(list))
+        .routes(routes!(of_workspace))
+        .routes(routes!(checked_out, check_out, release))
+}
+
+/// Every port of every workspace.
+#[utoipa::path(
+    get,
+    path = "/ports",
+    operation_id = "port_list",
+    responses((status = 200, body = PortList))
+)]
+async fn list(State(app): State<Arc<App>>, caller: Caller) -> Answer<PortList> {
     app.routes.settle().await;
     let islands = app.routes.table().snapshot();
-    let ports = islands.iter().flat_map(|island| ports(&app, island));
+    let seen = islands.iter().filter(|island| caller.sees(&island.id));
+    let ports = seen.flat_map(|island| ports(&app, island));
     Ok(Json(PortList {
         ports: ports.collect(),
     }))
 }
 
-pub async fn of_workspace(
+/// The ports of one workspace: declared and discovered.
+#[utoipa::path(
+    get,
+    path = "/workspaces/{id}/ports",
+    operation_id = "workspace_ports",
+    params(WorkspaceKey),
+    responses((status = 200, body = PortList))
+)]
+async fn of_workspace(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
 ) -> Answer<PortList> {
@@ -42,12 +68,27 @@ fn ports(app: &App, island: &Island) -> Vec<WorkspacePort> {
     ports.collect()
 }
 
-pub async fn checked_out(State(app): State<Arc<App>>) -> Answer<CheckoutList> {
+/// Who has which canonical port.
+#[utoipa::path(
+    get,
+    path = "/checkout",
+    operation_id = "checkout_list",
+    responses((status = 200, body = CheckoutList))
+)]
+async fn checked_out(State(app): State<Arc<App>>) -> Answer<CheckoutList> {
     let checkout = app.routes.checked_out().await?;
     Ok(Json(CheckoutList { checkout }))
 }
 
-pub async fn check_out(
+/// A workspace takes canonical host ports.
+#[utoipa::path(
+    post,
+    path = "/checkout",
+    operation_id = "checkout",
+    request_body = Checkout,
+    responses((status = 200, body = CheckoutList))
+)]
+async fn check_out(
     State(app): State<Arc<App>>,
     Body(checkout): Body<Checkout>,
 ) -> Answer<CheckoutList> {
@@ -56,7 +97,14 @@ pub async fn check_out(
     Ok(Json(CheckoutList { checkout }))
 }
 
-pub async fn release(State(app): State<Arc<App>>) -> Answer<CheckoutList> {
+/// Lets go of all canonical ports.
+#[utoipa::path(
+    delete,
+    path = "/checkout",
+    operation_id = "checkout_none",
+    responses((status = 200, body = CheckoutList))
+)]
+async fn release(State(app): State<Arc<App>>) -> Answer<CheckoutList> {
     let checkout = app.routes.release().await?;
     Ok(Json(CheckoutList { checkout }))
 }

@@ -1,13 +1,12 @@
 //! The key, the record, and secrets on their way to another machine.
 
 use super::super::App;
+use super::super::caller::Caller;
 use super::super::failure::{Answer, Parameters};
-use super::super::listen::Peer;
 use super::keeping::{about, happening};
 use super::{Quiet, told};
-use axum::extract::{ConnectInfo, State};
-use axum::routing::{get, post};
-use axum::{Json, Router};
+use axum::Json;
+use axum::extract::State;
 use holm_api::secret::{Audit, Exported, Import, Imported, KeyState, RotateKey, Unlock};
 use holm_core::{Code, Fault};
 use holm_engine::try_blocking;
@@ -17,26 +16,38 @@ use holm_secrets::{KeyError, Protection};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
-pub fn routes() -> Router<Arc<App>> {
-    Router::new()
-        .route("/secrets/rotate-key", post(rotate))
-        .route("/secrets/unlock", post(unlock))
-        .route("/secrets/audit", get(audit))
-        .route("/secrets/export", post(export))
-        .route("/secrets/import", post(import))
+pub fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(rotate))
+        .routes(routes!(unlock))
+        .routes(routes!(audit))
+        .routes(routes!(export))
+        .routes(routes!(import))
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 struct Which {
     #[serde(default)]
     verify: bool,
 }
 
+/// Seals everything with a new key.
+#[utoipa::path(
+    post,
+    path = "/secrets/rotate-key",
+    operation_id = "secret_rotate_key",
+    request_body = RotateKey,
+    responses((status = 200, body = KeyState))
+)]
 async fn rotate(
     State(app): State<Arc<App>>,
-    ConnectInfo(peer): ConnectInfo<Peer>,
+    caller: Caller,
     Quiet(rotate): Quiet<RotateKey>,
 ) -> Answer<KeyState> {
     let secrets = Arc::clone(&app.secrets);
@@ -55,13 +66,21 @@ async fn rotate(
             }
             (None, _) => Protection::File,
         };
-        let sealed = secrets.rotate(&protection, &peer.name())?;
+        let sealed = secrets.rotate(&protection, &caller.actor())?;
         let passphrase = matches!(protection, Protection::Passphrase(_));
         Ok(KeyState { sealed, passphrase })
     });
     Ok(Json(state.await?))
 }
 
+/// Takes the passphrase that the key is behind.
+#[utoipa::path(
+    post,
+    path = "/secrets/unlock",
+    operation_id = "secret_unlock",
+    request_body = Unlock,
+    responses((status = 200, body = KeyState))
+)]
 async fn unlock(State(app): State<Arc<App>>, Quiet(unlock): Quiet<Unlock>) -> Answer<KeyState> {
     let secrets = Arc::clone(&app.secrets);
     let state = try_blocking(move || {
@@ -76,6 +95,14 @@ async fn unlock(State(app): State<Arc<App>>, Quiet(unlock): Quiet<Unlock>) -> An
     Ok(Json(state.await?))
 }
 
+/// What happened to secrets.
+#[utoipa::path(
+    get,
+    path = "/secrets/audit",
+    operation_id = "secret_audit",
+    params(Which),
+    responses((status = 200, body = Audit))
+)]
 async fn audit(State(app): State<Arc<App>>, Parameters(which): Parameters<Which>) -> Answer<Audit> {
     let secrets = Arc::clone(&app.secrets);
     let audit = try_blocking(move || {
@@ -92,9 +119,17 @@ async fn audit(State(app): State<Arc<App>>, Parameters(which): Parameters<Which>
     Ok(Json(audit.await?))
 }
 
+/// Stored values, behind a passphrase.
+#[utoipa::path(
+    post,
+    path = "/secrets/export",
+    operation_id = "secret_export",
+    request_body = Unlock,
+    responses((status = 200, body = Exported))
+)]
 async fn export(
     State(app): State<Arc<App>>,
-    ConnectInfo(peer): ConnectInfo<Peer>,
+    caller: Caller,
     Quiet(unlock): Quiet<Unlock>,
 ) -> Answer<Exported> {
     let projects = app.project_names().await?;
@@ -122,7 +157,7 @@ async fn export(
             Ok(packed)
         })?;
         let parcel = parcel::pack(&unlock.passphrase, &packed).map_err(|error| fault(&error))?;
-        secrets.note(vec![happening("exported", &peer.name())]);
+        secrets.note(vec![happening("exported", &caller.actor())]);
         Ok(Exported {
             parcel,
             secrets: packed.len(),
@@ -131,9 +166,17 @@ async fn export(
     Ok(Json(exported.await?))
 }
 
+/// Stores what was exported elsewhere.
+#[utoipa::path(
+    post,
+    path = "/secrets/import",
+    operation_id = "secret_import",
+    request_body = Import,
+    responses((status = 200, body = Imported))
+)]
 async fn import(
     State(app): State<Arc<App>>,
-    ConnectInfo(peer): ConnectInfo<Peer>,
+    caller: Caller,
     Quiet(import): Quiet<Import>,
 ) -> Answer<Imported> {
     let projects = app.project_names().await?;
@@ -157,8 +200,8 @@ async fn import(
             };
             match scope {
                 Some(scope) => {
-                    let entry = secrets.set(scope, &name, value, &peer.name())?;
-                    secrets.note(vec![about(&entry, "imported", &peer.name())]);
+                    let entry = secrets.set(scope, &name, value, &caller.actor())?;
+                    secrets.note(vec![about(&entry, "imported", &caller.actor())]);
                     entries.push(entry);
                 }
                 None => left_out.push(format!("{}/{name}", project.unwrap_or_default())),

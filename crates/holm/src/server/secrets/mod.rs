@@ -7,11 +7,10 @@ mod key;
 pub use keeping::{Keeping, Values};
 
 use super::App;
+use super::caller::Caller;
 use super::failure::{Answer, Failure, WorkspaceKey, project_id, workspace_id};
-use super::listen::Peer;
-use axum::extract::{ConnectInfo, FromRequest, Request, State};
-use axum::routing::{get, post};
-use axum::{Json, Router, body::Bytes};
+use axum::extract::{FromRequest, Request, State};
+use axum::{Json, body::Bytes};
 use holm_api::secret::{
     Declared, DeclaredList, Give, HandedOver, RemoveSecret, Scope, Secret, SecretList, SetSecret,
     Source,
@@ -26,13 +25,15 @@ use jiff::Timestamp;
 use keeping::Unread;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 use zeroize::Zeroize;
 
-pub fn routes() -> Router<Arc<App>> {
-    Router::new()
-        .route("/secrets", get(list).put(set).delete(remove))
-        .route("/secrets/handover", post(hand_over))
-        .route("/workspaces/{id}/secrets", get(declared).post(give))
+pub fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(list, set, remove))
+        .routes(routes!(hand_over))
+        .routes(routes!(declared, give))
         .merge(key::routes())
 }
 
@@ -72,6 +73,13 @@ fn unreadable(why: &str) -> Failure {
     ))
 }
 
+/// What is stored, without values.
+#[utoipa::path(
+    get,
+    path = "/secrets",
+    operation_id = "secret_list",
+    responses((status = 200, body = SecretList))
+)]
 async fn list(State(app): State<Arc<App>>) -> Answer<SecretList> {
     let secrets = Arc::clone(&app.secrets);
     let list = try_blocking(move || {
@@ -85,45 +93,77 @@ async fn list(State(app): State<Arc<App>>) -> Answer<SecretList> {
     Ok(Json(list.await?))
 }
 
+/// Stores a value.
+#[utoipa::path(
+    put,
+    path = "/secrets",
+    operation_id = "secret_set",
+    request_body = SetSecret,
+    responses((status = 200, body = Secret))
+)]
 async fn set(
     State(app): State<Arc<App>>,
-    ConnectInfo(peer): ConnectInfo<Peer>,
+    caller: Caller,
     Quiet(set): Quiet<SetSecret>,
 ) -> Answer<Secret> {
     let name = name(&set.name)?;
     let scope = app.scope(&set.scope).await?;
     let (secrets, kept) = (Arc::clone(&app.secrets), scope.clone());
-    let (who, key) = (peer.name(), name.clone());
+    let (who, key) = (caller.actor(), name.clone());
     let entry = try_blocking(move || secrets.set(kept, &key, set.value, &who)).await?;
-    let notes = app.renew_stored(&scope, &name, &peer).await?;
+    let notes = app.renew_stored(&scope, &name, &caller).await?;
     Ok(Json(Secret {
         notes,
         ..shown(&entry, set.scope)
     }))
 }
 
+/// Deletes a value, and withdraws it from workspaces.
+#[utoipa::path(
+    delete,
+    path = "/secrets",
+    operation_id = "secret_remove",
+    request_body = RemoveSecret,
+    responses((status = 200, body = Secret))
+)]
 async fn remove(
     State(app): State<Arc<App>>,
-    ConnectInfo(peer): ConnectInfo<Peer>,
+    caller: Caller,
     Quiet(remove): Quiet<RemoveSecret>,
 ) -> Answer<Secret> {
     let name = name(&remove.name)?;
     let scope = kept(&remove.scope)?;
     let (secrets, place) = (Arc::clone(&app.secrets), scope.clone());
-    let (who, key) = (peer.name(), name.clone());
+    let (who, key) = (caller.actor(), name.clone());
     let entry = try_blocking(move || secrets.remove(&place, &key, &who)).await?;
-    let notes = app.renew_stored(&scope, &name, &peer).await?;
+    let notes = app.renew_stored(&scope, &name, &caller).await?;
     Ok(Json(Secret {
         notes,
         ..shown(&entry, remove.scope)
     }))
 }
 
+/// Takes values for a workspace that is about to be asked for.
+#[utoipa::path(
+    post,
+    path = "/secrets/handover",
+    operation_id = "secret_hand_over",
+    request_body = Give,
+    responses((status = 200, body = HandedOver))
+)]
 async fn hand_over(State(app): State<Arc<App>>, Quiet(give): Quiet<Give>) -> Answer<HandedOver> {
     let handover = app.secrets.hand_over(values(give))?;
     Ok(Json(HandedOver { handover }))
 }
 
+/// What a workspace may be given, and how that is.
+#[utoipa::path(
+    get,
+    path = "/workspaces/{id}/secrets",
+    operation_id = "workspace_secrets",
+    params(WorkspaceKey),
+    responses((status = 200, body = DeclaredList))
+)]
 async fn declared(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
@@ -132,16 +172,30 @@ async fn declared(
     Ok(Json(app.declared_secrets(spec).await?))
 }
 
+/// Gives a workspace what was read for it.
+#[utoipa::path(
+    post,
+    path = "/workspaces/{id}/secrets",
+    operation_id = "workspace_give_secrets",
+    params(WorkspaceKey),
+    request_body = Give,
+    responses((status = 200, body = DeclaredList))
+)]
 async fn give(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
-    ConnectInfo(peer): ConnectInfo<Peer>,
+    caller: Caller,
     Quiet(give): Quiet<Give>,
 ) -> Answer<DeclaredList> {
     let spec = app.engine.spec(&id).await?;
     let missing = give.missing.clone();
-    app.give(&spec, values(give), Unread::Withdraw(missing), peer.name())
-        .await?;
+    app.give(
+        &spec,
+        values(give),
+        Unread::Withdraw(missing),
+        caller.actor(),
+    )
+    .await?;
     let notes = app.push_secrets(&id).await.err().map(in_one_line);
     Ok(Json(DeclaredList {
         notes: notes.into_iter().collect(),
@@ -264,7 +318,7 @@ impl App {
         &self,
         scope: &Kept,
         name: &str,
-        peer: &Peer,
+        caller: &Caller,
     ) -> Result<Vec<String>, Fault> {
         let mut notes = Vec::new();
         for (record, _) in self.engine.names().await? {
@@ -280,7 +334,7 @@ impl App {
             if !is_meant || !uses(&record.spec) {
                 continue;
             }
-            self.give(&record.spec, Vec::new(), Unread::Keep, peer.name())
+            self.give(&record.spec, Vec::new(), Unread::Keep, caller.actor())
                 .await?;
             notes.extend(self.push_secrets(&record.id).await.err().map(in_one_line));
         }

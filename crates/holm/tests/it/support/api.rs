@@ -25,27 +25,80 @@ impl Island {
 
     /// Asks by hand; the status and the body of the answer.
     pub fn ask(&self, method: &str, path: &str, body: &[u8]) -> (u16, Vec<u8>) {
-        let mut stream = self.ask_partly(method, path, body.len(), body);
+        self.ask_with(method, path, "", body)
+    }
+
+    /// As [`ask`](Self::ask), with more headers, each with its line's end.
+    pub fn ask_with(&self, method: &str, path: &str, headers: &str, body: &[u8]) -> (u16, Vec<u8>) {
+        let answer = self.try_ask(method, path, headers, body);
+        answer.expect("an answer to its end")
+    }
+
+    /// As [`ask_with`](Self::ask_with); `None` when the daemon went away before all of it was there.
+    pub fn try_ask(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &str,
+        body: &[u8],
+    ) -> Option<(u16, Vec<u8>)> {
+        let mut stream = self.begin(method, path, headers, (body.len(), body));
         let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).unwrap();
-        let end = answer.windows(4).position(|four| four == b"\r\n\r\n");
-        let body = answer.split_off(end.unwrap() + 4);
+        stream.read_to_end(&mut answer).ok()?;
+        let end = answer.windows(4).position(|four| four == b"\r\n\r\n")?;
+        let body = answer.split_off(end + 4);
         let head = String::from_utf8(answer).unwrap();
-        (head.split(' ').nth(1).unwrap().parse().unwrap(), body)
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        match head.contains("transfer-encoding: chunked") {
+            true => Some((status, joined(&body)?)),
+            false => Some((status, body)),
+        }
     }
 
     /// Begins a request whose body has `length` bytes, and sends a part of it.
     pub fn ask_partly(&self, method: &str, path: &str, length: usize, part: &[u8]) -> UnixStream {
+        self.begin(method, path, "", (length, part))
+    }
+
+    fn begin(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &str,
+        (length, part): (usize, &[u8]),
+    ) -> UnixStream {
+        let mut stream = self.api_socket();
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nhost: holm.localhost\r\nconnection: close\r\n\
+             content-length: {length}\r\n{headers}\r\n"
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        // Who is refused early does not read the rest.
+        let _ = stream.write_all(part);
+        stream
+    }
+
+    /// A connection to the daemon.
+    pub fn api_socket(&self) -> UnixStream {
         // Through the directory's descriptor: the path may be too long for a socket address.
         let directory = File::open(self.holm_home().join("run")).unwrap();
         let socket = format!("/proc/self/fd/{}/daemon.sock", directory.as_raw_fd());
-        let mut stream = UnixStream::connect(socket).unwrap();
-        let head = format!(
-            "{method} {path} HTTP/1.1\r\nhost: holm.localhost\r\nconnection: close\r\n\
-             content-length: {length}\r\n\r\n"
-        );
-        stream.write_all(head.as_bytes()).unwrap();
-        stream.write_all(part).unwrap();
-        stream
+        UnixStream::connect(socket).unwrap()
+    }
+}
+
+/// The chunks of a body as one; `None` when the last is missing.
+fn joined(mut body: &[u8]) -> Option<Vec<u8>> {
+    let mut whole = Vec::new();
+    loop {
+        let end = body.windows(2).position(|two| two == b"\r\n")?;
+        let length = std::str::from_utf8(&body[..end]).ok()?;
+        let length = usize::from_str_radix(length, 16).ok()?;
+        let chunk = body.get(end + 2..end + 2 + length)?;
+        if length == 0 {
+            return Some(whole);
+        }
+        whole.extend_from_slice(chunk);
+        body = body.get(end + 2 + length + 2..)?;
     }
 }

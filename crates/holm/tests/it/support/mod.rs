@@ -3,6 +3,7 @@
 mod api;
 mod browser;
 mod census;
+mod door;
 mod elsewhere;
 mod island;
 mod place;
@@ -18,6 +19,7 @@ mod world;
 
 pub use browser::{Chromium, FirefoxTab, Tab};
 pub use census::{Census, Process, is_gone, state_of};
+pub use door::{Door, JSON, Reply, UPGRADE, read_head};
 pub use island::Island;
 pub use place::Place;
 pub use port::{background, fetch, host_port, port_of, take};

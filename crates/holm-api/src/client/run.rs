@@ -1,0 +1,129 @@
+//! Runs: begun once by their key, listed, cancelled, and followed from a cursor.
+
+use super::Client;
+use super::exec::{Socket, open};
+use super::transport::{full, not_json, went_away, whole};
+use crate::ErrorBody;
+use crate::run::{CreateRun, Run, RunEvent, RunList};
+use bytes::Bytes;
+use futures_util::StreamExt;
+use holm_core::{Code, Fault, RunId, WorkspaceId};
+use hyper::Method;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use tokio_tungstenite::tungstenite::Message;
+
+/// What a run says, from a cursor on. Dropping it leaves the run alone.
+#[derive(Debug)]
+pub struct RunOutput(Socket);
+
+/// Which runs are listed.
+#[derive(Clone, Debug, Default)]
+pub struct RunQuery {
+    /// Only those of a state (`running`).
+    pub state: Option<String>,
+    /// Only those whose id begins so; of all workspaces only.
+    pub id: Option<String>,
+    pub limit: Option<usize>,
+    /// [`RunList::next`] of the page before.
+    pub before: Option<String>,
+}
+
+// === impl Client ===
+
+impl Client {
+    /// Begins a run. With a key it is begun once, however often this is called with the same request.
+    pub async fn create_run(
+        &self,
+        id: &WorkspaceId,
+        run: &CreateRun,
+        key: Option<&str>,
+    ) -> Result<Run, Fault> {
+        let body = Bytes::from(serde_json::to_vec(run).map_err(not_json)?);
+        let route = format!("/workspaces/{id}/runs");
+        let sent = self.transport.send_with_key(&route, full(body), key);
+        let (response, connection) = sent.await?;
+        let answer = whole(response).await?;
+        self.transport.keep(connection);
+        serde_json::from_slice(&answer).map_err(not_json)
+    }
+
+    /// The runs of one workspace, the newest first.
+    pub async fn runs(&self, id: &WorkspaceId, query: &RunQuery) -> Result<RunList, Fault> {
+        let route = format!("/workspaces/{id}/runs?{}", query.text());
+        self.transport.plain(Method::GET, &route).await
+    }
+
+    /// The runs of all workspaces, the newest first.
+    pub async fn all_runs(&self, query: &RunQuery) -> Result<RunList, Fault> {
+        let route = format!("/runs?{}", query.text());
+        self.transport.plain(Method::GET, &route).await
+    }
+
+    pub async fn run(&self, id: &WorkspaceId, run: &RunId) -> Result<Run, Fault> {
+        let route = format!("/workspaces/{id}/runs/{run}");
+        self.transport.plain(Method::GET, &route).await
+    }
+
+    /// Ends every process of a run, and waits for that. One that has ended stays as it is.
+    pub async fn cancel_run(&self, id: &WorkspaceId, run: &RunId) -> Result<Run, Fault> {
+        let route = format!("/workspaces/{id}/runs/{run}/cancel");
+        self.transport.plain(Method::POST, &route).await
+    }
+
+    /// What a run says behind a cursor (0: all that is kept), until it has ended.
+    pub async fn run_output(
+        &self,
+        id: &WorkspaceId,
+        run: &RunId,
+        after: u64,
+    ) -> Result<RunOutput, Fault> {
+        let route = format!("/workspaces/{id}/runs/{run}/output?after={after}");
+        Ok(RunOutput(open(&self.transport, &route).await?))
+    }
+}
+
+// === impl RunOutput ===
+
+impl RunOutput {
+    /// The next event. [`RunEvent::Ended`] is the last; [`RunEvent::Error`] comes as an `Err`.
+    pub async fn next(&mut self) -> Result<RunEvent, Fault> {
+        loop {
+            match self.0.next().await {
+                Some(Ok(Message::Text(text))) => {
+                    return match serde_json::from_str(&text).map_err(not_json)? {
+                        RunEvent::Error(error) => Err(ErrorBody { error }.into()),
+                        event => Ok(event),
+                    };
+                }
+                Some(Ok(Message::Close(_))) | None => {
+                    return Err(Fault::new(
+                        Code::DaemonUnreachable,
+                        "the daemon ended the connection before the run was done",
+                        "the run goes on; `holm runs show` says how it is",
+                    ));
+                }
+                Some(Ok(_)) => {}
+                Some(Err(error)) => return Err(went_away(&error)),
+            }
+        }
+    }
+}
+
+// === impl RunQuery ===
+
+impl RunQuery {
+    fn text(&self) -> String {
+        let limit = self.limit.map(|limit| limit.to_string());
+        let values = [
+            ("state", &self.state),
+            ("prefix", &self.id),
+            ("limit", &limit),
+            ("after", &self.before),
+        ];
+        let written = values.iter().filter_map(|(name, value)| {
+            let value = utf8_percent_encode(value.as_deref()?, NON_ALPHANUMERIC);
+            Some(format!("{name}={value}"))
+        });
+        written.collect::<Vec<_>>().join("&")
+    }
+}

@@ -1,0 +1,215 @@
+//! Sessions: asked once, or attached to.
+
+use super::Client;
+use super::exec::{Socket, open};
+use super::transport::{not_json, went_away};
+use crate::ErrorBody;
+use crate::session::{
+    Attach, AttachToClient, AttachToServer, CONTROL, INPUT, LONGEST_WAIT_MS, NewSession, OUTPUT,
+    ReadText, SendInput, Sent, Session, SessionList, Wait, Waited,
+};
+use bytes::{Bytes, BytesMut};
+use futures_util::stream::{SplitSink, SplitStream};
+use futures_util::{SinkExt, StreamExt};
+use holm_core::{Code, Fault, SessionId, WorkspaceId};
+use hyper::Method;
+use std::time::{Duration, Instant};
+use tokio_tungstenite::tungstenite::Message;
+
+/// A session that is attached to. Dropping both halves detaches.
+#[derive(Debug)]
+pub struct AttachSocket {
+    pub sender: AttachSender,
+    pub receiver: AttachReceiver,
+}
+
+#[derive(Debug)]
+pub struct AttachSender(SplitSink<Socket, Message>);
+
+#[derive(Debug)]
+pub struct AttachReceiver(SplitStream<Socket>);
+
+/// What is heard.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AttachEvent {
+    Output(Bytes),
+    Control(AttachToClient),
+}
+
+// === impl Client ===
+
+impl Client {
+    /// Sessions of every workspace.
+    pub async fn all_sessions(&self) -> Result<SessionList, Fault> {
+        self.transport.plain(Method::GET, "/sessions").await
+    }
+
+    pub async fn sessions(&self, id: &WorkspaceId) -> Result<SessionList, Fault> {
+        let route = format!("/workspaces/{id}/sessions");
+        self.transport.plain(Method::GET, &route).await
+    }
+
+    pub async fn new_session(&self, id: &WorkspaceId, new: &NewSession) -> Result<Session, Fault> {
+        let route = format!("/workspaces/{id}/sessions");
+        self.transport.json(Method::POST, &route, new).await
+    }
+
+    pub async fn session(&self, id: &WorkspaceId, session: &SessionId) -> Result<Session, Fault> {
+        let route = format!("/workspaces/{id}/sessions/{session}");
+        self.transport.plain(Method::GET, &route).await
+    }
+
+    /// Ends it and its children; returns what was ended.
+    pub async fn kill_session(
+        &self,
+        id: &WorkspaceId,
+        session: &SessionId,
+    ) -> Result<SessionList, Fault> {
+        let route = format!("/workspaces/{id}/sessions/{session}");
+        self.transport.plain(Method::DELETE, &route).await
+    }
+
+    pub async fn send_to_session(
+        &self,
+        id: &WorkspaceId,
+        session: &SessionId,
+        input: &SendInput,
+    ) -> Result<Sent, Fault> {
+        let route = format!("/workspaces/{id}/sessions/{session}/send");
+        self.transport.json(Method::POST, &route, input).await
+    }
+
+    /// The screen as text.
+    pub async fn session_screen(
+        &self,
+        id: &WorkspaceId,
+        session: &SessionId,
+    ) -> Result<ReadText, Fault> {
+        let route = format!("/workspaces/{id}/sessions/{session}/read");
+        self.transport.plain(Method::GET, &route).await
+    }
+
+    /// What was written since a cursor, as text; since 0: all that is kept.
+    pub async fn session_output(
+        &self,
+        id: &WorkspaceId,
+        session: &SessionId,
+        since: u64,
+    ) -> Result<ReadText, Fault> {
+        let route = format!("/workspaces/{id}/sessions/{session}/read?since={since}");
+        self.transport.plain(Method::GET, &route).await
+    }
+
+    /// Waits for as long as `wait` says, or for ever; asks as often as that needs.
+    pub async fn wait_for_session(
+        &self,
+        id: &WorkspaceId,
+        session: &SessionId,
+        mut wait: Wait,
+    ) -> Result<Waited, Fault> {
+        let route = format!("/workspaces/{id}/sessions/{session}/wait");
+        let limit = wait.timeout_ms.map(Duration::from_millis);
+        let begun = Instant::now();
+        loop {
+            let left = limit.map(|limit| limit.saturating_sub(begun.elapsed()));
+            let left = left.map_or(LONGEST_WAIT_MS, |left| left.as_millis() as u64);
+            wait.timeout_ms = Some(left.min(LONGEST_WAIT_MS));
+            let waited: Waited = self.transport.json(Method::POST, &route, &wait).await?;
+            if waited.reason != "timeout" || left <= LONGEST_WAIT_MS && limit.is_some() {
+                return Ok(waited);
+            }
+            wait.since = Some(waited.since);
+        }
+    }
+
+    /// Attaches; the first event is [`AttachToClient::Attached`].
+    pub async fn attach_session(
+        &self,
+        id: &WorkspaceId,
+        session: &SessionId,
+        attach: &Attach,
+    ) -> Result<AttachSocket, Fault> {
+        let mut query = Vec::new();
+        let number = |name: &str, value: Option<u64>| value.map(|value| format!("{name}={value}"));
+        query.extend(number("rows", attach.rows.map(u64::from)));
+        query.extend(number("cols", attach.cols.map(u64::from)));
+        query.extend(number("since", attach.since));
+        query.push(format!("read_only={}", attach.read_only));
+        query.push(format!("take={}", attach.take));
+        let text = |name: &str, value: &Option<String>| {
+            let value = value.as_deref();
+            value.map(|value| format!("{name}={}", super::service::escaped(value)))
+        };
+        query.extend(text("name", &attach.name));
+        query.extend(text("key", &attach.key));
+        let query = query.join("&");
+        let route = format!("/workspaces/{id}/sessions/{session}/attach?{query}");
+        let (sink, stream) = open(&self.transport, &route).await?.split();
+        Ok(AttachSocket {
+            sender: AttachSender(sink),
+            receiver: AttachReceiver(stream),
+        })
+    }
+}
+
+// === impl AttachSender ===
+
+impl AttachSender {
+    pub async fn input(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+        self.send(INPUT, bytes).await
+    }
+
+    pub async fn say(&mut self, message: &AttachToServer) -> Result<(), Fault> {
+        let json = serde_json::to_vec(message).map_err(not_json)?;
+        self.send(CONTROL, &json).await
+    }
+
+    /// Goes away on purpose.
+    pub async fn detach(&mut self) {
+        // One that is gone already needs no farewell.
+        let _ = self.0.close().await;
+    }
+
+    async fn send(&mut self, channel: u8, payload: &[u8]) -> Result<(), Fault> {
+        let mut message = BytesMut::with_capacity(payload.len() + 1);
+        message.extend_from_slice(&[channel]);
+        message.extend_from_slice(payload);
+        let sent = self.0.send(Message::Binary(message.freeze())).await;
+        sent.map_err(|error| went_away(&error))
+    }
+}
+
+// === impl AttachReceiver ===
+
+impl AttachReceiver {
+    pub async fn next(&mut self) -> Result<AttachEvent, Fault> {
+        loop {
+            let mut message = match self.0.next().await {
+                Some(Ok(Message::Binary(message))) => message,
+                Some(Ok(Message::Close(_))) | None => return Err(cut_off()),
+                Some(Ok(_)) => continue,
+                Some(Err(error)) => return Err(went_away(&error)),
+            };
+            if message.is_empty() {
+                continue;
+            }
+            match message.split_to(1)[0] {
+                OUTPUT => return Ok(AttachEvent::Output(message)),
+                CONTROL => match serde_json::from_slice(&message).map_err(not_json)? {
+                    AttachToClient::Error(error) => return Err(ErrorBody { error }.into()),
+                    other => return Ok(AttachEvent::Control(other)),
+                },
+                // A channel of a newer daemon.
+                _ => {}
+            }
+        }
+    }
+}
+
+fn cut_off() -> Fault {
+    Fault::new(
+        Code::DaemonUnreachable,
+        "the daemon ended the connection to the session",
+        "see `holm daemon status`; the session goes on, `holm session ls` lists it",
+    )
+}

@@ -1,0 +1,240 @@
+//! Every route of the API, once: who may call it and what it takes. The daemon's gate asks this list, so
+//! a route that is not in it does not exist, and tests go through it, so none is forgotten.
+
+/// One method of one path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    pub method: &'static str,
+    /// Below [`PREFIX`](crate::PREFIX), but for those in [`OUTSIDE`].
+    pub path: &'static str,
+    pub access: Access,
+    pub content: Content,
+}
+
+/// Who may call a route. The user at the Unix socket always may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Also who says nothing about himself.
+    Anyone,
+    /// Whoever has a token of the user, and a workspace if `{id}` is its own.
+    Own,
+    /// Whoever has a token of the user, and every workspace, which hears of itself only.
+    Filtered,
+    /// Whoever has a token of the user. For a workspace the route does not exist.
+    User,
+    /// Whoever has a token of the user. A workspace is told that it may not: this is about what it
+    /// may do.
+    Policy,
+    /// The user at the Unix socket, nobody else: tokens do not make or end tokens.
+    Person,
+}
+
+/// What a request brings along.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// JSON, or nothing.
+    Json,
+    /// Bytes of any type but those that a page of somebody else can send by itself.
+    Bytes,
+    /// Nothing: it becomes a WebSocket, which counts as a change.
+    WebSocket,
+}
+
+/// All of [`PREFIX`](crate::PREFIX).
+pub const ROUTES: &[Route] = &[
+    json("GET", "/ping", Access::Filtered),
+    json("GET", "/openapi.json", Access::Filtered),
+    json("GET", "/daemon", Access::User),
+    json("POST", "/daemon/stop", Access::User),
+    json("GET", "/disk", Access::User),
+    json("GET", "/doctor", Access::User),
+    json("GET", "/events", Access::Filtered),
+    json("GET", "/audit", Access::User),
+    json("GET", "/tokens", Access::Policy),
+    json("POST", "/tokens", Access::Person),
+    json("DELETE", "/tokens/{token}", Access::Person),
+    json("GET", "/secrets", Access::Policy),
+    json("PUT", "/secrets", Access::Policy),
+    json("DELETE", "/secrets", Access::Policy),
+    json("POST", "/secrets/handover", Access::Policy),
+    json("GET", "/secrets/audit", Access::Policy),
+    json("POST", "/secrets/rotate-key", Access::Person),
+    json("POST", "/secrets/unlock", Access::Person),
+    json("POST", "/secrets/export", Access::Person),
+    json("POST", "/secrets/import", Access::Person),
+    json("GET", "/workspaces/{id}/secrets", Access::Policy),
+    json("POST", "/workspaces/{id}/secrets", Access::Policy),
+    json("GET", "/ports", Access::Filtered),
+    json("GET", "/numbers", Access::Filtered),
+    json("GET", "/names", Access::Filtered),
+    json("GET", "/checkout", Access::User),
+    json("POST", "/checkout", Access::User),
+    json("DELETE", "/checkout", Access::User),
+    json("POST", "/gc", Access::User),
+    json("GET", "/projects", Access::User),
+    json("POST", "/projects/sync", Access::User),
+    json("DELETE", "/projects/{id}", Access::User),
+    json("POST", "/projects/{id}/refs", Access::User),
+    json("POST", "/projects/{id}/trees", Access::User),
+    json("PUT", "/projects/{id}/trees", Access::User),
+    socket("/projects/{id}/receive-pack", Access::User),
+    json("POST", "/trust", Access::Policy),
+    json("POST", "/trust/check", Access::Policy),
+    bytes("POST", "/uploads", Access::User),
+    json("GET", "/workspaces", Access::Filtered),
+    json("POST", "/workspaces", Access::User),
+    json("GET", "/workspaces/{id}", Access::Own),
+    json("PATCH", "/workspaces/{id}", Access::User),
+    json("DELETE", "/workspaces/{id}", Access::User),
+    json("POST", "/workspaces/{id}/start", Access::User),
+    json("POST", "/workspaces/{id}/stop", Access::User),
+    json("POST", "/workspaces/{id}/restart", Access::User),
+    json("POST", "/workspaces/{id}/restore", Access::User),
+    json("POST", "/workspaces/{id}/cancel", Access::User),
+    json("POST", "/workspaces/{id}/assign", Access::User),
+    json("POST", "/workspaces/{id}/sync", Access::User),
+    json("POST", "/workspaces/{id}/fork", Access::User),
+    json("POST", "/workspaces/{id}/reset", Access::User),
+    json("GET", "/workspaces/{id}/snapshots", Access::Own),
+    json("POST", "/workspaces/{id}/snapshots", Access::Own),
+    json("POST", "/workspaces/{id}/reload", Access::Policy),
+    json("POST", "/workspaces/{id}/browser", Access::User),
+    json("GET", "/workspaces/{id}/egress", Access::Own),
+    socket("/workspaces/{id}/exec", Access::Own),
+    json("GET", "/runs", Access::Filtered),
+    json("GET", "/workspaces/{id}/runs", Access::Own),
+    json("POST", "/workspaces/{id}/runs", Access::Own),
+    json("GET", "/workspaces/{id}/runs/{run}", Access::Own),
+    json("POST", "/workspaces/{id}/runs/{run}/cancel", Access::Own),
+    socket("/workspaces/{id}/runs/{run}/output", Access::Own),
+    json("GET", "/workspaces/{id}/ports", Access::Own),
+    json("GET", "/workspaces/{id}/numbers", Access::Own),
+    json("GET", "/workspaces/{id}/services", Access::Own),
+    json("POST", "/workspaces/{id}/services", Access::Own),
+    json("GET", "/sessions", Access::User),
+    json("GET", "/workspaces/{id}/sessions", Access::Own),
+    json("POST", "/workspaces/{id}/sessions", Access::Own),
+    json("GET", "/workspaces/{id}/sessions/{session}", Access::Own),
+    json("DELETE", "/workspaces/{id}/sessions/{session}", Access::Own),
+    json(
+        "POST",
+        "/workspaces/{id}/sessions/{session}/send",
+        Access::Own,
+    ),
+    json(
+        "GET",
+        "/workspaces/{id}/sessions/{session}/read",
+        Access::Own,
+    ),
+    json(
+        "POST",
+        "/workspaces/{id}/sessions/{session}/wait",
+        Access::Own,
+    ),
+    socket("/workspaces/{id}/sessions/{session}/attach", Access::Own),
+    json("GET", "/workspaces/{id}/logs", Access::Own),
+    json("POST", "/workspaces/{id}/capture", Access::Own),
+    json("GET", "/workspaces/{id}/changes", Access::Own),
+    json("GET", "/workspaces/{id}/diff", Access::Own),
+    json("GET", "/workspaces/{id}/files", Access::Own),
+    bytes("PUT", "/workspaces/{id}/files", Access::Own),
+    json("DELETE", "/workspaces/{id}/files", Access::Own),
+    json("GET", "/workspaces/{id}/files/stat", Access::Own),
+    json("GET", "/workspaces/{id}/files/search", Access::Own),
+    json("GET", "/workspaces/{id}/files/archive", Access::Own),
+    bytes("PUT", "/workspaces/{id}/files/archive", Access::Own),
+];
+
+/// Those that are not below the prefix.
+pub const OUTSIDE: &[Route] = &[
+    json("GET", "/health", Access::Anyone),
+    json("GET", "/metrics", Access::User),
+    json("POST", "/mcp", Access::User),
+    json("GET", "/mcp", Access::User),
+    json("DELETE", "/mcp", Access::User),
+];
+
+const fn json(method: &'static str, path: &'static str, access: Access) -> Route {
+    Route {
+        method,
+        path,
+        access,
+        content: Content::Json,
+    }
+}
+
+const fn bytes(method: &'static str, path: &'static str, access: Access) -> Route {
+    Route {
+        method,
+        path,
+        access,
+        content: Content::Bytes,
+    }
+}
+
+const fn socket(path: &'static str, access: Access) -> Route {
+    Route {
+        method: "GET",
+        path,
+        access,
+        content: Content::WebSocket,
+    }
+}
+
+// === impl Route ===
+
+impl Route {
+    /// The route of this method and this whole path, whose parameters are still `{names}`. HEAD is
+    /// a GET without the answer's body.
+    pub fn find(method: &str, path: &str) -> Option<&'static Route> {
+        let method = if method == "HEAD" { "GET" } else { method };
+        let (routes, path) = match path.strip_prefix(crate::PREFIX) {
+            Some(below) => (ROUTES, below),
+            None => (OUTSIDE, path),
+        };
+        let mut routes = routes.iter();
+        routes.find(|route| route.method == method && route.path == path)
+    }
+
+    /// Whether a request may change something, or begin something that does.
+    pub fn changes(&self) -> bool {
+        self.method != "GET" || self.content == Content::WebSocket
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PREFIX;
+
+    #[test]
+    fn every_route_is_there_once() {
+        for route in ROUTES {
+            let path = format!("{PREFIX}{}", route.path);
+            assert_eq!(Route::find(route.method, &path), Some(route));
+        }
+        for (number, route) in OUTSIDE.iter().enumerate() {
+            assert_eq!(
+                Route::find(route.method, route.path),
+                Some(&OUTSIDE[number])
+            );
+        }
+        assert_eq!(Route::find("GET", "/workspaces"), None);
+        assert_eq!(Route::find("PUT", "/api/v1/workspaces"), None);
+        let list = Route::find("HEAD", "/api/v1/workspaces").unwrap();
+        assert!(!list.changes());
+        assert!(
+            Route::find("GET", "/api/v1/workspaces/{id}/exec")
+                .unwrap()
+                .changes()
+        );
+    }
+
+    /// A workspace's own right is about the workspace in the path, so there has to be one.
+    #[test]
+    fn what_is_own_says_whose() {
+        for route in ROUTES.iter().filter(|route| route.access == Access::Own) {
+            assert!(route.path.starts_with("/workspaces/{id}"), "{}", route.path);
+        }
+    }
+}

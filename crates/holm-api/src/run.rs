@@ -1,0 +1,171 @@
+//! Runs on the wire: one execution of an agent or command each, with a message, a time limit and a
+//! result.
+//!
+//! - `POST /workspaces/{id}/runs` ([`CreateRun`]) → 201 [`Run`], which has begun or is about to. With
+//!   an `Idempotency-Key` the same request runs once: sent again it is answered with the same run
+//! - `GET  /workspaces/{id}/runs?state=&limit=&after=` → [`RunList`], the newest first
+//! - `GET  /workspaces/{id}/runs/{run}` → [`Run`] with its changes
+//! - `POST /workspaces/{id}/runs/{run}/cancel` → [`Run`], when every process of it has ended
+//! - `GET  /workspaces/{id}/runs/{run}/output?after=` → a WebSocket: text messages, each a
+//!   [`RunEvent`], the last of which is `ended` or `error`
+//! - `GET  /runs?prefix=&state=&limit=&after=` → [`RunList`] of all workspaces; `prefix` is the beginning of an id
+
+use crate::error::ErrorDetail;
+use crate::exec::Bytes;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use utoipa::ToSchema;
+
+/// The most of a message, in bytes.
+pub const MOST_MESSAGE: usize = 512 << 10;
+/// The most context files of one run, and the most that they have together.
+pub const MOST_FILES: usize = 256;
+pub const MOST_FILE_BYTES: usize = 32 << 20;
+
+/// What to run. One of `agent` and `command`; neither is the default agent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CreateRun {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<Vec<Bytes>>,
+    /// Arrives on its stdin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// Added to the workspace's own environment.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// Values of the caller's variables. The agent gets those that `[agents.X] env` of the user's
+    /// settings names; of one that is not here the daemon's own value.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub agent_env: BTreeMap<String, String>,
+    /// Written below the project's root before it begins.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<ContextFile>,
+    /// `None`: the agent's, or five minutes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// Refuse instead of starting a stopped workspace.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub no_start: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ContextFile {
+    /// Below the project's root, without `..` and without links on the way.
+    pub path: String,
+    /// Text, or an array of bytes.
+    pub content: Bytes,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub executable: bool,
+}
+
+/// The record of one run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Run {
+    pub id: String,
+    /// The workspace's id.
+    pub workspace: String,
+    /// `None`: a command.
+    pub agent: Option<String>,
+    pub command: Vec<String>,
+    /// In lists only its beginning.
+    pub message: Option<String>,
+    pub state: RunState,
+    /// Why, where the state alone does not say it.
+    pub reason: Option<String>,
+    /// 0–255 as a shell would say it: 124 time-out, 126/127, 128+n.
+    pub exit_code: Option<u8>,
+    pub created_at: String,
+    pub started_at: Option<String>,
+    pub ended_at: Option<String>,
+    pub duration_ms: Option<u64>,
+    pub timeout_ms: u64,
+    /// How many files it changed; `None`: not known (yet).
+    pub changed: Option<u64>,
+    /// What it changed. Not in lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changes: Option<Vec<RunChange>>,
+    /// What the caller should know.
+    #[serde(default)]
+    pub notes: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RunState {
+    /// Asked for and not begun.
+    Queued,
+    Running,
+    /// Exit code 0.
+    Succeeded,
+    /// Any other exit code, or it could not begin.
+    Failed,
+    TimedOut,
+    /// By somebody, or with its workspace.
+    Cancelled,
+    /// Its workspace or the machine ended under it.
+    Lost,
+}
+
+/// One file that was changed while it ran.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RunChange {
+    /// Bytes that are not UTF-8 are written `\xNN`.
+    pub path: String,
+    /// create update delete rename
+    pub operation: String,
+    /// Only of a rename: the earlier path.
+    pub from: Option<String>,
+    pub binary: bool,
+    /// In bytes; `None` of a file that was deleted.
+    pub size: Option<u64>,
+    /// The whole new content; `None`: deleted, binary, or too long.
+    pub content: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RunList {
+    /// The newest first.
+    pub runs: Vec<Run>,
+    /// For `after=` of the next page, if there is one.
+    pub next: Option<String>,
+}
+
+/// A message on the WebSocket of a run's output.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RunEvent {
+    Output(RunPiece),
+    /// So many bytes of output are not in the record any more.
+    Truncated {
+        bytes: u64,
+        cursor: u64,
+    },
+    /// The last: how it ended.
+    Ended(Box<Run>),
+    Error(ErrorDetail),
+}
+
+/// Some output.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RunPiece {
+    /// For `after=`: the place behind this piece.
+    pub cursor: u64,
+    /// When it was read.
+    pub time: String,
+    /// stdout stderr
+    pub stream: String,
+    /// Text, or an array of bytes where it is not UTF-8.
+    pub data: Bytes,
+}
+
+// === impl RunState ===
+
+impl RunState {
+    pub fn has_ended(self) -> bool {
+        !matches!(self, RunState::Queued | RunState::Running)
+    }
+}

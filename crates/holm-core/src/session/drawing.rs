@@ -1,0 +1,289 @@
+//! What a user's terminal may be told on behalf of a program inside: text, colours, where the cursor
+//! is, and a few modes that are taken back at the end. Nothing that asks the terminal for an answer,
+//! names its window, touches the clipboard, or leaves it in another character set.
+//!
+//! Sessions are drawn from the keeper's own screen, which has nothing else in it. This is the second
+//! line: whatever reaches an attached client goes through it.
+
+/// Lets pass what is on the list, however the bytes are cut, and drops the rest.
+#[derive(Debug, Default)]
+pub struct Drawing {
+    state: State,
+    /// Of a sequence or of a character, up to its end.
+    held: Vec<u8>,
+    dropped: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Ground,
+    Escape,
+    /// Behind `ESC [`.
+    Sequence,
+    /// In a string that nobody may hear: up to its end.
+    String,
+    StringEscape,
+    /// Behind `ESC` and something that needs one byte more.
+    Intermediate,
+}
+
+/// Longer sequences are none of ours.
+const LONGEST: usize = 64;
+
+/// Modes of `CSI ? … h` and `l`: arrow keys, mouse, whether the cursor is seen, bracketed paste.
+const MODES: [&[u8]; 9] = [
+    b"1", b"9", b"25", b"1000", b"1002", b"1003", b"1005", b"1006", b"2004",
+];
+
+/// Sets a terminal back, whatever was drawn on it and wherever that was cut off.
+pub const RESET: &str = "\u{18}\u{1b}[?1l\u{1b}>\u{1b}[?9l\u{1b}[?1000l\u{1b}[?1002l\u{1b}[?1003l\
+    \u{1b}[?1005l\u{1b}[?1006l\u{1b}[?2004l\u{1b}[0 q\u{1b}[?25h\u{1b}[m\u{f}\u{1b}(B";
+
+// === impl Drawing ===
+
+impl Drawing {
+    /// What of these bytes may pass.
+    pub fn pass(&mut self, bytes: &[u8]) -> Vec<u8> {
+        let mut passed = Vec::with_capacity(bytes.len());
+        for byte in bytes {
+            self.take(*byte, &mut passed);
+        }
+        passed
+    }
+
+    /// How many sequences and controls did not pass.
+    pub fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    fn take(&mut self, byte: u8, passed: &mut Vec<u8>) {
+        match self.state {
+            State::Ground => self.take_text(byte, passed),
+            State::Escape => self.take_escape(byte, passed),
+            State::Sequence => self.take_sequence(byte, passed),
+            State::Intermediate => {
+                if byte == 0x1b {
+                    self.state = State::Escape;
+                } else if !(0x20..0x30).contains(&byte) {
+                    self.drop_held();
+                }
+            }
+            State::String => match byte {
+                0x1b => self.state = State::StringEscape,
+                0x07 | 0x18 | 0x1a => self.drop_held(),
+                _ => {}
+            },
+            State::StringEscape => match byte {
+                b'\\' => self.drop_held(),
+                0x1b => {}
+                _ => {
+                    self.state = State::Escape;
+                    self.take_escape(byte, passed);
+                }
+            },
+        }
+    }
+
+    fn take_text(&mut self, byte: u8, passed: &mut Vec<u8>) {
+        if !self.held.is_empty() && !(0x80..0xc0).contains(&byte) {
+            self.drop_held();
+        }
+        match byte {
+            0x1b => self.state = State::Escape,
+            b'\r' | b'\n' | 0x08 | 0x07 | 0x20..=0x7e => passed.push(byte),
+            0x80.. => self.take_character(byte, passed),
+            _ => self.dropped += 1,
+        }
+    }
+
+    /// A character of several bytes passes as a whole, and none that terminals take for a control.
+    fn take_character(&mut self, byte: u8, passed: &mut Vec<u8>) {
+        self.held.push(byte);
+        match std::str::from_utf8(&self.held) {
+            Ok(text) => {
+                if text.chars().any(char::is_control) {
+                    self.dropped += 1;
+                } else {
+                    passed.extend_from_slice(text.as_bytes());
+                }
+                self.held.clear();
+            }
+            Err(error) if error.error_len().is_some() => self.drop_held(),
+            Err(_) => {}
+        }
+    }
+
+    fn take_escape(&mut self, byte: u8, passed: &mut Vec<u8>) {
+        match byte {
+            b'[' => {
+                self.state = State::Sequence;
+                self.held.clear();
+            }
+            b'=' | b'>' => {
+                passed.extend([0x1b, byte]);
+                self.state = State::Ground;
+            }
+            b']' | b'P' | b'_' | b'^' | b'X' | b'k' => self.state = State::String,
+            0x1b => {}
+            0x20..0x30 => self.state = State::Intermediate,
+            _ => self.drop_held(),
+        }
+    }
+
+    fn take_sequence(&mut self, byte: u8, passed: &mut Vec<u8>) {
+        match byte {
+            0x20..0x40 if self.held.len() < LONGEST => self.held.push(byte),
+            0x40..0x7f => {
+                if is_allowed(&self.held, byte) {
+                    passed.extend(b"\x1b[");
+                    passed.extend(&self.held);
+                    passed.push(byte);
+                    self.held.clear();
+                    self.state = State::Ground;
+                } else {
+                    self.drop_held();
+                }
+            }
+            0x1b => {
+                self.drop_held();
+                self.state = State::Escape;
+            }
+            // Overlong, or a control in the middle: none of ours.
+            _ => self.drop_held(),
+        }
+    }
+
+    fn drop_held(&mut self) {
+        self.held.clear();
+        self.dropped += 1;
+        self.state = State::Ground;
+    }
+}
+
+fn is_allowed(parameters: &[u8], last: u8) -> bool {
+    let is_plain = |bytes: &[u8]| {
+        bytes
+            .iter()
+            .all(|byte| byte.is_ascii_digit() || *byte == b';')
+    };
+    match last {
+        b'A' | b'B' | b'C' | b'D' | b'G' | b'H' | b'J' | b'K' | b'X' | b'd' => is_plain(parameters),
+        b'm' => parameters
+            .iter()
+            .all(|byte| byte.is_ascii_digit() || matches!(byte, b';' | b':')),
+        // The shape of the cursor.
+        b'q' => parameters
+            .strip_suffix(b" ")
+            .is_some_and(|rest| rest.len() <= 1 && is_plain(rest)),
+        b'h' | b'l' => parameters.strip_prefix(b"?").is_some_and(|modes| {
+            modes
+                .split(|byte| *byte == b';')
+                .all(|one| MODES.contains(&one))
+        }),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pass(bytes: &[u8]) -> String {
+        let whole = Drawing::default().pass(bytes);
+        // However it is cut.
+        let mut drawing = Drawing::default();
+        let pieces: Vec<u8> = bytes
+            .iter()
+            .flat_map(|byte| drawing.pass(&[*byte]))
+            .collect();
+        assert_eq!(whole, pieces);
+        String::from_utf8(whole).unwrap()
+    }
+
+    #[test]
+    fn what_is_drawn_passes() {
+        for drawn in [
+            "plain größe 日本 \r\n\u{8}",
+            "\u{1b}[m\u{1b}[1;38;2;1;2;3m\u{1b}[H\u{1b}[2J\u{1b}[12;40H\u{1b}[K\u{1b}[3X\u{1b}[4C",
+            "\u{1b}[?25l\u{1b}[?25h\u{1b}[?1h\u{1b}=\u{1b}>\u{1b}[?2004h\u{1b}[?1000h\u{1b}[?1006h",
+            "\u{1b}[2 q\u{7}",
+        ] {
+            assert_eq!(pass(drawn.as_bytes()), drawn);
+        }
+    }
+
+    #[test]
+    fn what_asks_names_copies_or_stays_does_not() {
+        for hostile in [
+            "\u{1b}]0;title\u{7}",
+            "\u{1b}]2;title\u{1b}\\",
+            "\u{1b}]52;c;aGVsbG8=\u{7}",
+            "\u{1b}]52;c;?\u{7}",
+            "\u{1b}]10;?\u{7}",
+            "\u{1b}]8;;http://example.org\u{1b}\\",
+            "\u{1b}Ptmux;\u{1b}\u{1b}]0;title\u{7}\u{1b}\\",
+            "\u{1b}P$qm\u{1b}\\",
+            "\u{1b}_Ga=T;AAAA\u{1b}\\",
+            "\u{1b}^private\u{1b}\\",
+            "\u{1b}Xstart of string\u{1b}\\",
+            "\u{1b}ktitle\u{1b}\\",
+            "\u{1b}[c",
+            "\u{1b}[>c",
+            "\u{1b}[5n",
+            "\u{1b}[6n",
+            "\u{1b}[?6n",
+            "\u{1b}[21t",
+            "\u{1b}[8;50;100t",
+            "\u{1b}[?1049h",
+            "\u{1b}[?25;1049h",
+            "\u{1b}[?1004h",
+            "\u{1b}[4h",
+            "\u{1b}[20h",
+            "\u{1b}[>1u",
+            "\u{1b}[?u",
+            "\u{1b}[>4;2m",
+            "\u{1b}[!p",
+            "\u{1b}[?2026$p",
+            "\u{1b}[5i",
+            "\u{1b}[2;5r",
+            "\u{1b}Z",
+            "\u{1b}c",
+            "\u{1b}(0",
+            "\u{1b}%G",
+            "\u{1b}#8",
+            "\u{e}",
+            "\u{5}",
+            "\u{0}",
+            "\u{9b}6n",
+            "\u{9d}0;title\u{9c}",
+        ] {
+            let passed = pass(format!("a{hostile}b").as_bytes());
+            // Of C1 controls only the control itself is taken away: what follows is text then.
+            let text: String = passed
+                .chars()
+                .filter(|one| !one.is_ascii_punctuation())
+                .collect();
+            assert!(
+                !passed.contains(['\u{1b}', '\u{9b}', '\u{9d}']),
+                "{hostile:?}"
+            );
+            assert!(
+                text.starts_with('a') && text.ends_with('b'),
+                "{hostile:?}: {passed:?}"
+            );
+            assert!(
+                passed == "ab" || hostile.starts_with(['\u{9b}', '\u{9d}']),
+                "{hostile:?}: {passed:?}"
+            );
+        }
+        // One sequence begun within another, and bytes that are no characters.
+        assert_eq!(pass(b"a\x1b[12\x1b]0;x\x07b"), "ab");
+        assert_eq!(pass(b"a\x1b]0;x\x1b[2Jb"), "a\u{1b}[2Jb");
+        assert_eq!(pass(b"a\xff\xc3b\xe2\x82c\xc2\x9b6n"), "abc6n");
+        assert_eq!(
+            pass(format!("a\u{1b}[{}mb", "1;".repeat(100)).as_bytes()).get(..1),
+            Some("a")
+        );
+    }
+}

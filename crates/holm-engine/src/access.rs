@@ -1,0 +1,34 @@
+//! Tokens and the audit record: what the server's gate keeps in the store.
+
+use crate::driver::Driver;
+use crate::engine::Engine;
+use crate::store::{AuditEntry, AuditRecord, Store, TokenRecord};
+use holm_core::{Fault, TokenId};
+
+// === impl Engine ===
+
+impl<D: Driver, S: Store> Engine<D, S> {
+    pub async fn tokens(&self) -> Result<Vec<TokenRecord>, Fault> {
+        self.inner.store.call(|store| store.tokens()).await
+    }
+
+    pub async fn add_token(&self, token: TokenRecord) -> Result<(), Fault> {
+        let store = &self.inner.store;
+        store.call(move |store| store.add_token(&token)).await
+    }
+
+    pub async fn remove_token(&self, id: TokenId) -> Result<(), Fault> {
+        let store = &self.inner.store;
+        store.call(move |store| store.remove_token(&id)).await
+    }
+
+    pub async fn add_audit(&self, entry: AuditEntry) -> Result<(), Fault> {
+        let store = &self.inner.store;
+        store.call(move |store| store.add_audit(&entry)).await
+    }
+
+    pub async fn audit(&self, before: Option<u64>, most: usize) -> Result<Vec<AuditRecord>, Fault> {
+        let store = &self.inner.store;
+        store.call(move |store| store.audit(before, most)).await
+    }
+}

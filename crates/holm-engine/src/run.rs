@@ -1,0 +1,191 @@
+//! One run as values: what a driver is asked to begin, what it says of it, and what is stored. The
+//! operations are in [`crate::runs`].
+
+use holm_core::{RunId, WorkspaceId};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// What a driver begins. It goes on whatever becomes of the daemon.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RunOrder {
+    /// The run's id; one that is under way already is not begun again.
+    pub run: String,
+    pub argv: Vec<Vec<u8>>,
+    /// Added to the workspace's own environment.
+    pub env: Vec<(Vec<u8>, Vec<u8>)>,
+    /// For its stdin.
+    pub message: String,
+    pub timeout_ms: u64,
+}
+
+/// How a run is, as whoever holds it says.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunSeen {
+    /// Milliseconds since the epoch.
+    pub started_ms: i64,
+    /// So many bytes of output were recorded, also of those that are gone from the record.
+    pub length: u64,
+    /// `None`: it runs.
+    pub end: Option<RunEnd>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunEnd {
+    pub at_ms: i64,
+    /// As a shell would say it.
+    pub code: u8,
+    pub how: How,
+    /// Why, where that is known.
+    pub cause: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum How {
+    /// By itself.
+    Exited,
+    /// Its program could not be started.
+    NotStarted,
+    TimedOut,
+    Cancelled,
+    /// With the workspace, which somebody stopped.
+    Stopped,
+    /// With the workspace, which ended otherwise.
+    Died,
+}
+
+/// Where a run stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunState {
+    Queued,
+    Running,
+    Succeeded,
+    Failed,
+    TimedOut,
+    Cancelled,
+    Lost,
+}
+
+/// What is stored of a run. Values of variables are not.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunRecord {
+    pub id: RunId,
+    pub workspace: WorkspaceId,
+    /// The caller's own name for the request, and what the request was.
+    pub key: Option<String>,
+    pub digest: String,
+    pub created_at: Timestamp,
+    pub state: RunState,
+    pub details: RunDetails,
+}
+
+/// The part of a record that nothing is looked for by.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunDetails {
+    /// `None`: a command.
+    pub agent: Option<String>,
+    pub command: Vec<String>,
+    pub message: Option<String>,
+    pub timeout_ms: u64,
+    pub started_ms: Option<i64>,
+    pub ended_ms: Option<i64>,
+    pub exit_code: Option<u8>,
+    pub reason: Option<String>,
+    /// What to say when the agent's program is not found.
+    pub how_to_add: Option<String>,
+    /// The tree as it was before.
+    pub before: Option<String>,
+    /// The user's files that were brought for it and are to be taken away again.
+    pub brought: Vec<String>,
+    pub changes: Option<Vec<RunChange>>,
+    /// How many there are besides.
+    pub changes_left_out: u64,
+    pub notes: Vec<String>,
+}
+
+/// One file that was changed while it ran.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunChange {
+    pub path: Vec<u8>,
+    /// create update delete rename
+    pub operation: String,
+    pub from: Option<Vec<u8>>,
+    pub binary: bool,
+    pub size: Option<u64>,
+    pub content: Option<String>,
+}
+
+/// Which runs are looked for; the newest come first.
+#[derive(Clone, Debug, Default)]
+pub struct RunFilter {
+    pub workspace: Option<WorkspaceId>,
+    pub state: Option<RunState>,
+    /// The beginning of an id.
+    pub prefix: Option<String>,
+    /// Only those that were inserted before this one.
+    pub before: Option<i64>,
+    pub limit: usize,
+}
+
+// === impl RunState ===
+
+impl RunState {
+    pub const ALL: [RunState; 7] = [
+        RunState::Queued,
+        RunState::Running,
+        RunState::Succeeded,
+        RunState::Failed,
+        RunState::TimedOut,
+        RunState::Cancelled,
+        RunState::Lost,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            RunState::Queued => "queued",
+            RunState::Running => "running",
+            RunState::Succeeded => "succeeded",
+            RunState::Failed => "failed",
+            RunState::TimedOut => "timed_out",
+            RunState::Cancelled => "cancelled",
+            RunState::Lost => "lost",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        RunState::ALL
+            .into_iter()
+            .find(|state| state.as_str() == text)
+    }
+
+    pub fn has_ended(self) -> bool {
+        !matches!(self, RunState::Queued | RunState::Running)
+    }
+}
+
+// === impl RunEnd ===
+
+impl RunEnd {
+    /// What the record says from now on.
+    pub fn state(&self) -> RunState {
+        match (self.how, self.code) {
+            (How::Exited, 0) => RunState::Succeeded,
+            (How::Exited | How::NotStarted, _) => RunState::Failed,
+            (How::TimedOut, _) => RunState::TimedOut,
+            (How::Cancelled | How::Stopped, _) => RunState::Cancelled,
+            (How::Died, _) => RunState::Lost,
+        }
+    }
+
+    pub fn reason(&self) -> Option<String> {
+        let why = match self.how {
+            How::Stopped => Some("the workspace was stopped"),
+            How::Died => Some("the workspace ended"),
+            How::Exited | How::NotStarted | How::TimedOut | How::Cancelled => None,
+        };
+        self.cause.clone().or(why.map(str::to_owned))
+    }
+}

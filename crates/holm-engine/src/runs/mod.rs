@@ -1,0 +1,348 @@
+//! Runs: begun once by their key, held by the workspace's keeper, followed to their end, written down.
+//!
+//! The row is in the store before anything is done, so a request that is sent again finds it. What
+//! is under way goes on without this daemon; the next one takes it up again ([`Engine::resume_runs`]).
+
+mod changes;
+mod credentials;
+mod follow;
+mod live;
+
+pub use credentials::{Credential, MOST_CREDENTIAL};
+pub use live::{LiveRuns, RunProgress};
+
+use crate::command::Stopped;
+use crate::driver::Driver;
+use crate::engine::{Engine, detached, now};
+use crate::files::Content;
+use crate::files::wire::{Operation, Parents, Write};
+use crate::notice::Notice;
+use crate::run::{RunDetails, RunFilter, RunOrder, RunRecord, RunSeen, RunState};
+use crate::spec::WorkspaceSpec;
+use crate::store::Store;
+use holm_core::{Code, Fault, RunId, TreePath, WorkspaceId};
+use live::Live;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+
+/// What a run is begun with.
+#[derive(Clone, Debug)]
+pub struct NewRun {
+    /// `None`: a command.
+    pub agent: Option<String>,
+    pub argv: Vec<Vec<u8>>,
+    /// Added to the workspace's own environment; not stored.
+    pub env: Vec<(Vec<u8>, Vec<u8>)>,
+    pub message: Option<String>,
+    pub files: Vec<NewFile>,
+    pub credentials: Vec<Credential>,
+    pub timeout: Duration,
+    pub stopped: Stopped,
+    /// The caller's own name for the request, and what the request is.
+    pub key: Option<String>,
+    pub digest: String,
+    /// What to say when the agent's program is not found.
+    pub how_to_add: Option<String>,
+    pub notes: Vec<String>,
+}
+
+/// A file that is written before a run begins.
+#[derive(Clone, Debug)]
+pub struct NewFile {
+    pub path: TreePath,
+    pub content: Vec<u8>,
+    pub mode: Option<u32>,
+}
+
+/// Whether a request began a run, or was one that had been sent before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begun {
+    Now,
+    Before,
+}
+
+/// How long a cancelled run is waited for: the grace of its processes and the look at what changed.
+const CANCEL_LIMIT: Duration = Duration::from_secs(60);
+
+// === impl Engine ===
+
+impl<D: Driver, S: Store> Engine<D, S> {
+    /// Begins a run. Starts a stopped workspace where that is allowed; counts as use of it. One that
+    /// could not begin leaves nothing behind.
+    pub async fn create_run(
+        &self,
+        id: &WorkspaceId,
+        new: NewRun,
+    ) -> Result<(RunRecord, Begun), Fault> {
+        self.inner.live(id).await?;
+        let record = new.record(id);
+        let live = self.inner.runs.enter(&record.id).ok_or_else(twice)?;
+        let row = record.clone();
+        let inserted = self.inner.store.call(move |store| store.insert_run(&row));
+        match inserted.await {
+            Ok(None) => Ok((self.begin(record, new, live).await?, Begun::Now)),
+            Ok(Some(earlier)) => {
+                self.inner.runs.leave(&record.id);
+                self.sent_before(earlier, new).await
+            }
+            Err(fault) => {
+                self.inner.runs.leave(&record.id);
+                Err(fault)
+            }
+        }
+    }
+
+    /// The key was used before: for the same request that run is meant, for another one nothing.
+    async fn sent_before(
+        &self,
+        earlier: RunRecord,
+        new: NewRun,
+    ) -> Result<(RunRecord, Begun), Fault> {
+        if earlier.digest != new.digest {
+            let key = earlier.key.unwrap_or_default();
+            return Err(Fault::new(
+                Code::KeyReused,
+                format!(
+                    "the key `{}` was used for another request",
+                    key.escape_debug()
+                ),
+                format!(
+                    "use another key; `holm runs show {}` shows that run",
+                    earlier.id
+                ),
+            ));
+        }
+        if let Some(live) = self.inner.runs.find(&earlier.id) {
+            live.wait_begun().await?;
+        }
+        let never_began = earlier.state == RunState::Lost && earlier.details.started_ms.is_none();
+        if never_began && let Some(live) = self.inner.runs.enter(&earlier.id) {
+            // A daemon died before it did anything; now it is done.
+            let renewed = RunRecord {
+                id: earlier.id,
+                ..new.record(&earlier.workspace)
+            };
+            return Ok((self.begin(renewed, new, live).await?, Begun::Now));
+        }
+        let record = self.run(&earlier.workspace, &earlier.id).await?;
+        Ok((record, Begun::Before))
+    }
+
+    async fn begin(
+        &self,
+        mut record: RunRecord,
+        new: NewRun,
+        live: Arc<Live>,
+    ) -> Result<RunRecord, Fault> {
+        let engine = self.clone();
+        detached(async move {
+            match engine.start_run(&mut record, new, &live).await {
+                Ok(seen) => {
+                    live.begun(Ok(()));
+                    let run = record.id.clone();
+                    let notice = Notice::RunStarted { run };
+                    engine.inner.notices.tell(&record.workspace, notice);
+                    tokio::spawn(engine.follow(record.clone(), seen, live));
+                    Ok(record)
+                }
+                Err(fault) => {
+                    engine.take_back_files(&record).await;
+                    let run = record.id.clone();
+                    let forgotten = engine.inner.store.call(move |store| store.forget_run(&run));
+                    if let Err(fault) = forgotten.await {
+                        tracing::warn!(%fault, "a run that did not begin stays in the record");
+                    }
+                    live.begun(Err(fault.clone()));
+                    live.over();
+                    engine.inner.runs.leave(&record.id);
+                    Err(fault)
+                }
+            }
+        })
+        .await
+    }
+
+    /// Everything up to the first process.
+    async fn start_run(
+        &self,
+        record: &mut RunRecord,
+        new: NewRun,
+        live: &Live,
+    ) -> Result<mpsc::Receiver<RunSeen>, Fault> {
+        let (inner, id) = (&self.inner, record.workspace.clone());
+        inner.note_use(&id, now());
+        inner.awaken(&id, new.stopped).await?;
+        let (key, at) = (id.clone(), now());
+        inner.store.call(move |store| store.touch(&key, at)).await?;
+        for file in new.files {
+            self.write_context(&id, file).await?;
+        }
+        let spec = Arc::clone(&inner.live(&id).await?.spec);
+        record.details.before = self.tree_before(&id, &spec, record).await;
+        if !new.credentials.is_empty() {
+            let places = new.credentials.iter();
+            let places = places.map(|file| file.place.to_string_lossy().into_owned());
+            record.details.brought = places.collect();
+            let holder = record.id.to_string();
+            let brought = self.bring_credentials(&id, &holder, new.credentials);
+            record.details.notes.extend(brought.await?.1);
+        }
+        self.save(record).await?;
+        if live.is_cancelled() {
+            let message = "the run was cancelled before it began";
+            return Err(Fault::new(
+                Code::Cancelled,
+                message,
+                "`holm run` begins another",
+            ));
+        }
+        let order = RunOrder {
+            run: record.id.to_string(),
+            argv: new.argv,
+            env: new.env,
+            message: new.message.unwrap_or_default(),
+            timeout_ms: record.details.timeout_ms,
+        };
+        let mut seen = inner.driver.begin_run(&id, order).await?;
+        record.state = RunState::Running;
+        // The first word says when.
+        if let Some(first) = seen.recv().await {
+            record.details.started_ms = Some(first.started_ms);
+            live.said(first.length);
+            if first.end.is_some() {
+                // The whole of it is told again.
+                seen = mpsc::channel(1).1;
+            }
+        }
+        self.save(record).await?;
+        Ok(seen)
+    }
+
+    /// Not knowing what changes is no reason not to run.
+    async fn tree_before(
+        &self,
+        id: &WorkspaceId,
+        spec: &WorkspaceSpec,
+        record: &mut RunRecord,
+    ) -> Option<String> {
+        match self.tree_now(id, spec).await {
+            Ok(tree) => Some(tree),
+            Err(fault) => {
+                let note = format!("its changes are not known: {}", fault.message);
+                record.details.notes.push(note);
+                None
+            }
+        }
+    }
+
+    async fn write_context(&self, id: &WorkspaceId, file: NewFile) -> Result<(), Fault> {
+        let operation = Operation::Write(Write {
+            length: file.content.len() as u64,
+            mode: file.mode,
+            parents: Parents::Make,
+        });
+        let content = Content::whole(file.content);
+        self.file(id, file.path, operation, content).await.map(drop)
+    }
+
+    /// One run of a workspace, live or in the trash.
+    pub async fn run(&self, id: &WorkspaceId, run: &RunId) -> Result<RunRecord, Fault> {
+        let key = run.clone();
+        let found = self.inner.store.call(move |store| store.run(&key)).await?;
+        let found = found.filter(|record| record.workspace == *id);
+        found.ok_or_else(|| {
+            let message = format!("workspace {id} has no run `{run}`");
+            Fault::new(Code::RunNotFound, message, "`holm runs ls` lists the runs")
+        })
+    }
+
+    /// Runs with their places in the order of all, the newest first.
+    pub async fn runs(&self, filter: RunFilter) -> Result<Vec<(i64, RunRecord)>, Fault> {
+        self.inner
+            .store
+            .call(move |store| store.runs(&filter))
+            .await
+    }
+
+    /// How far a run is that has not ended; `None`: the record says it all.
+    pub fn run_progress(&self, run: &RunId) -> Option<watch::Receiver<RunProgress>> {
+        Some(self.inner.runs.find(run)?.subscribe())
+    }
+
+    /// Ends every process of a run and waits for that. One that has ended stays as it is.
+    pub async fn cancel_run(&self, id: &WorkspaceId, run: &RunId) -> Result<RunRecord, Fault> {
+        let record = self.run(id, run).await?;
+        let Some(live) = self.inner.runs.find(run) else {
+            return Ok(record);
+        };
+        live.cancel();
+        live.wait_begun().await?;
+        if let Err(fault) = self.inner.driver.cancel_run(id, run).await {
+            // It may be ending by itself; then that is how it ended.
+            tracing::info!(%id, %run, %fault, "a run was not cancelled");
+        }
+        if tokio::time::timeout(CANCEL_LIMIT, live.wait_over())
+            .await
+            .is_err()
+        {
+            return Err(Fault::new(
+                Code::Busy,
+                format!("run {run} has not ended yet"),
+                format!(
+                    "`holm runs show {run}` says how it is; `holm stop {id}` ends the workspace"
+                ),
+            ));
+        }
+        self.run(id, run).await
+    }
+
+    async fn save(&self, record: &RunRecord) -> Result<(), Fault> {
+        let record = record.clone();
+        self.inner
+            .store
+            .call(move |store| store.save_run(&record))
+            .await
+    }
+
+    async fn take_back_files(&self, record: &RunRecord) {
+        let places: Vec<PathBuf> = record.details.brought.iter().map(PathBuf::from).collect();
+        if !places.is_empty() {
+            let holder = record.id.to_string();
+            self.take_credentials_away(&record.workspace, &holder, &places)
+                .await;
+        }
+    }
+}
+
+fn twice() -> Fault {
+    let message = "two runs got the same id";
+    Fault::new(Code::Internal, message, "try again")
+}
+
+// === impl NewRun ===
+
+impl NewRun {
+    fn record(&self, workspace: &WorkspaceId) -> RunRecord {
+        let words = self.argv.iter();
+        let words = words.map(|word| String::from_utf8_lossy(word).into_owned());
+        RunRecord {
+            id: RunId::random(),
+            workspace: workspace.clone(),
+            key: self.key.clone(),
+            digest: self.digest.clone(),
+            created_at: now(),
+            state: RunState::Queued,
+            details: RunDetails {
+                agent: self.agent.clone(),
+                command: words.collect(),
+                message: self.message.clone(),
+                timeout_ms: u64::try_from(self.timeout.as_millis()).unwrap_or(u64::MAX),
+                how_to_add: self.how_to_add.clone(),
+                notes: self.notes.clone(),
+                ..RunDetails::default()
+            },
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! What `holm here` tells that is known before a start; the keeper adds what changes.
+
+use crate::launch::SIBLINGS;
+use holm_engine::spec::{Siblings, WorkspaceSpec};
+use serde_json::{Value, json};
+
+/// Commands that work inside, with what they are for.
+const COMMANDS: [(&str, &str); 6] = [
+    ("logs", "holm logs . [SERVICE] [-f]"),
+    ("ports", "holm ports ."),
+    ("services", "holm service . ls"),
+    ("restart a service", "holm service . restart NAME"),
+    ("changes since the start", "holm changes ."),
+    ("what left, and what was refused", "holm egress ."),
+];
+
+pub fn here(spec: &WorkspaceSpec) -> Value {
+    let volumes = spec
+        .volumes
+        .iter()
+        .map(|volume| json!({ "name": volume.name, "path": volume.path, "policy": volume.policy }));
+    let shared = spec.network.shared.iter();
+    let shared = shared.map(|shared| json!({ "name": shared.name, "port": shared.port }));
+    let commands = COMMANDS.iter().map(|(what, command)| (*what, *command));
+    let commands: std::collections::BTreeMap<_, _> = commands.collect();
+    json!({
+        "id": spec.id,
+        "project_id": spec.project_id,
+        "root": spec.root,
+        "home": spec.home,
+        "ref": spec.code.ref_name,
+        "commit": spec.code.commit,
+        "driver": "linux",
+        "limits": {
+            "memory": spec.limits.memory_bytes,
+            "cpus": spec.limits.cpus,
+            "processes": spec.limits.processes,
+            "disk": spec.limits.disk_bytes,
+        },
+        "ports": [],
+        "services": [],
+        "volumes": volumes.collect::<Vec<_>>(),
+        "shared": shared.collect::<Vec<_>>(),
+        "siblings": (spec.siblings == Siblings::Shown).then_some(SIBLINGS),
+        "commands": commands,
+    })
+}

@@ -1,0 +1,262 @@
+//! Trees of workspaces that others of the same project may look at (`isolation = "project"`). Called by
+//! the launch, and by the server, which brings the trees.
+//!
+//! `projects/<id>/siblings/<workspace id>` is a plain copy of a tree as git recorded it, never a layer
+//! that somebody writes. The directory above is mounted read-only in every workspace of this kind, so a
+//! copy that is exchanged in one step is seen by all, whole, and needs no mount.
+
+use super::unpack::{GitDirectory, unpack_at};
+use super::{LinuxDriver, disk_fault, remove_tree};
+use crate::Layout;
+use crate::launch::open_directory;
+use holm_core::{Fault, ProjectId, WorkspaceId};
+use holm_engine::spec::{Siblings, WorkspaceSpec};
+use holm_engine::try_blocking;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
+use std::collections::HashSet;
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use tokio::sync::mpsc;
+
+/// A larger tree is not shown: its size is what a program inside says.
+const LARGEST: u64 = 1 << 30;
+
+/// What an archive comes in. Without its end it is not whole.
+#[derive(Debug)]
+pub enum Piece {
+    Bytes(Vec<u8>),
+    End,
+}
+
+/// The directory that is mounted for a workspace, if its project shows trees.
+pub fn shown(
+    layout: &Layout,
+    project: &ProjectId,
+    spec: &WorkspaceSpec,
+) -> io::Result<Option<PathBuf>> {
+    if spec.siblings == Siblings::Hidden {
+        return Ok(None);
+    }
+    let directory = directory(layout, project);
+    fs::create_dir_all(&directory)?;
+    Ok(Some(directory))
+}
+
+fn directory(layout: &Layout, project: &ProjectId) -> PathBuf {
+    layout.project(project).join("siblings")
+}
+
+/// Where copies are put together and taken apart, which nobody inside sees.
+fn workshop(layout: &Layout, project: &ProjectId) -> PathBuf {
+    layout.project(project).join("siblings-making")
+}
+
+// === impl LinuxDriver ===
+
+impl LinuxDriver {
+    /// Shows what comes as an archive in place of what was shown of a workspace before.
+    pub async fn show_tree(
+        &self,
+        project: &ProjectId,
+        id: &WorkspaceId,
+        archive: mpsc::Receiver<Piece>,
+    ) -> Result<(), Fault> {
+        let (place, workshop) = (
+            directory(&self.layout, project),
+            workshop(&self.layout, project),
+        );
+        let id = id.clone();
+        try_blocking(move || {
+            exchange(&place, &workshop, &id, archive)
+                .map_err(|error| disk_fault(&error, format!("cannot show the tree of {id}")))
+        })
+        .await
+    }
+
+    /// Takes back the trees of all but these workspaces.
+    pub async fn show_only(
+        &self,
+        project: &ProjectId,
+        shown: HashSet<WorkspaceId>,
+    ) -> Result<(), Fault> {
+        let (place, workshop) = (
+            directory(&self.layout, project),
+            workshop(&self.layout, project),
+        );
+        try_blocking(move || {
+            take_back(&place, &workshop, &shown)
+                .map_err(|error| disk_fault(&error, "cannot take a tree back".to_owned()))
+        })
+        .await
+    }
+
+    /// The projects that have such trees.
+    pub async fn projects_with_trees(&self) -> Result<Vec<ProjectId>, Fault> {
+        let projects = self.layout.data_dir.join("projects");
+        try_blocking(move || {
+            let entries = fs::read_dir(&projects).into_iter().flatten().flatten();
+            let with_trees = entries.filter(|entry| entry.path().join("siblings").is_dir());
+            let ids = with_trees
+                .filter_map(|entry| ProjectId::parse(&entry.file_name().to_string_lossy()).ok());
+            Ok(ids.collect())
+        })
+        .await
+    }
+}
+
+fn exchange(
+    place: &Path,
+    workshop: &Path,
+    id: &WorkspaceId,
+    archive: mpsc::Receiver<Piece>,
+) -> io::Result<()> {
+    let making = workshop.join(id.as_str());
+    remove_tree(&making)?;
+    fs::create_dir_all(&making)?;
+    fs::create_dir_all(place)?;
+    let top = open_directory(&making)?;
+    let mut archive = Arriving::new(archive);
+    let unpacked = unpack_at(&mut archive, &top, GitDirectory::Refuse)
+        // Behind the archive there may be more; only then was all of it said.
+        .and_then(|()| io::copy(&mut archive, &mut io::sink()).map(drop));
+    drop(top);
+    let shown = place.join(id.as_str());
+    let put = || match renameat_with(CWD, &making, CWD, &shown, RenameFlags::EXCHANGE) {
+        Err(Errno::NOENT) => fs::rename(&making, &shown),
+        exchanged => Ok(exchanged?),
+    };
+    let put = unpacked.and_then(|()| put());
+    // What was shown before, or what could not be unpacked.
+    remove_tree(&making)?;
+    put
+}
+
+fn take_back(place: &Path, workshop: &Path, shown: &HashSet<WorkspaceId>) -> io::Result<()> {
+    let entries = match fs::read_dir(place) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    for entry in entries {
+        let entry = entry?;
+        let name = entry.file_name();
+        let id = WorkspaceId::parse(&name.to_string_lossy());
+        if id.is_ok_and(|id| shown.contains(&id)) {
+            continue;
+        }
+        fs::create_dir_all(workshop)?;
+        let away = workshop.join(&name);
+        remove_tree(&away)?;
+        fs::rename(entry.path(), &away)?;
+        remove_tree(&away)?;
+    }
+    Ok(())
+}
+
+/// Bytes as they come, and no more than there may be.
+struct Arriving {
+    pieces: mpsc::Receiver<Piece>,
+    piece: io::Cursor<Vec<u8>>,
+    taken: u64,
+    has_ended: bool,
+}
+
+// === impl Arriving ===
+
+impl Arriving {
+    fn new(pieces: mpsc::Receiver<Piece>) -> Self {
+        Self {
+            pieces,
+            piece: io::Cursor::default(),
+            taken: 0,
+            has_ended: false,
+        }
+    }
+}
+
+impl Read for Arriving {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let length = self.piece.read(buffer)?;
+            if length > 0 || buffer.is_empty() {
+                return Ok(length);
+            }
+            if self.has_ended {
+                return Ok(0);
+            }
+            let piece = match self.pieces.blocking_recv() {
+                Some(Piece::Bytes(piece)) => piece,
+                Some(Piece::End) => {
+                    self.has_ended = true;
+                    return Ok(0);
+                }
+                None => return Err(io::Error::other("it is cut off")),
+            };
+            self.taken += piece.len() as u64;
+            if self.taken > LARGEST {
+                let most = LARGEST >> 30;
+                return Err(io::Error::other(format!("it is larger than {most} GiB")));
+            }
+            self.piece = io::Cursor::new(piece);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::ffi::OsStrExt;
+
+    /// An archive as the other side sends it, in small pieces.
+    fn arriving(files: &[(&str, &str)], end: Option<Piece>) -> mpsc::Receiver<Piece> {
+        let mut archive = tar::Builder::new(Vec::new());
+        for (name, text) in files {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(text.len() as u64);
+            header.set_mode(0o644);
+            header.as_old_mut().name[..name.len()]
+                .copy_from_slice(Path::new(name).as_os_str().as_bytes());
+            header.set_cksum();
+            archive.append(&header, text.as_bytes()).unwrap();
+        }
+        let bytes = archive.into_inner().unwrap();
+        let (send, receive) = mpsc::channel(bytes.len() + 1);
+        for piece in bytes.chunks(100) {
+            send.try_send(Piece::Bytes(piece.to_vec())).unwrap();
+        }
+        if let Some(end) = end {
+            send.try_send(end).unwrap();
+        }
+        receive
+    }
+
+    #[test]
+    fn a_tree_is_exchanged_whole_or_stays() {
+        let data = tempfile::tempdir().unwrap();
+        let (place, workshop) = (data.path().join("siblings"), data.path().join("making"));
+        let id = WorkspaceId::parse("w000000000001").unwrap();
+        let read = |name: &str| fs::read_to_string(place.join("w000000000001").join(name));
+        let show = |files: &[(&str, &str)]| {
+            exchange(&place, &workshop, &id, arriving(files, Some(Piece::End)))
+        };
+        show(&[("a", "1"), ("gone", "x")]).unwrap();
+        show(&[("a", "2")]).unwrap();
+        assert_eq!(read("a").unwrap(), "2");
+        assert!(read("gone").is_err());
+        // What a hostile program sends instead of a tree changes nothing, here or elsewhere.
+        for name in ["../escaped", "/escaped", ".git/config"] {
+            show(&[("a", "3"), (name, "x")]).unwrap_err();
+            assert_eq!(read("a").unwrap(), "2", "{name}");
+        }
+        exchange(&place, &workshop, &id, arriving(&[("a", "3")], None)).unwrap_err();
+        assert_eq!(read("a").unwrap(), "2", "cut off");
+        assert_eq!(fs::read_dir(&workshop).unwrap().count(), 0);
+        assert_eq!(fs::read_dir(data.path()).unwrap().count(), 2);
+        take_back(&place, &workshop, &HashSet::from([id.clone()])).unwrap();
+        assert_eq!(read("a").unwrap(), "2");
+        take_back(&place, &workshop, &HashSet::new()).unwrap();
+        assert_eq!(fs::read_dir(&place).unwrap().count(), 0);
+    }
+}

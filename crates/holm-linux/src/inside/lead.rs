@@ -1,0 +1,110 @@
+//! The first process of a run: starts the command and takes in whatever of it loses its parent, so that
+//! the whole tree of a run can be found and ended, however its processes detached themselves and
+//! whatever they did to their environment. Started by the keeper by way of init.
+//!
+//! It ends with the command, and with its code; what was left in the background goes to init and
+//! lives on. Told to end (SIGTERM) it stays until nothing is left below it.
+
+use crate::sys;
+use rustix::io::Errno;
+use rustix::process::{WaitOptions, WaitStatus, wait};
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+const CANNOT_EXECUTE: u8 = 126;
+const NOT_FOUND: u8 = 127;
+
+/// Runs the command to its end and returns its code.
+pub fn lead(argv: &[OsString]) -> u8 {
+    match try_lead(argv) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("holm: {error}");
+            CANNOT_EXECUTE
+        }
+    }
+}
+
+fn try_lead(argv: &[OsString]) -> io::Result<u8> {
+    sys::process::adopt_orphans()?;
+    sys::process::hide_from_same_user()?;
+    let signals = sys::signal::children_and_end()?;
+    let Some((program, arguments)) = argv.split_first() else {
+        return Ok(NOT_FOUND);
+    };
+    let mut command = Command::new(program);
+    // In a group of its own: what it sends to its group does not reach this process.
+    command.args(arguments).process_group(0);
+    sys::command::with_default_signals(&mut command);
+    let child = match command.spawn() {
+        Ok(child) => child.id() as i32,
+        Err(error) => {
+            let program = program.to_string_lossy();
+            let (code, why) = match error.kind() {
+                io::ErrorKind::NotFound => (NOT_FOUND, "command not found".to_owned()),
+                _ => (CANNOT_EXECUTE, error.to_string()),
+            };
+            eprintln!("holm: {program}: {why}");
+            return Ok(code);
+        }
+    };
+    close_streams();
+    let (mut code, mut is_ending) = (None, false);
+    loop {
+        is_ending |= sys::signal::wait_for(signals.as_fd())?.contains(&libc::SIGTERM);
+        let left = reap(child, &mut code)?;
+        match (code, left) {
+            (Some(code), Left::Nobody) => return Ok(code),
+            (Some(code), Left::Somebody) if !is_ending => return Ok(code),
+            (None, Left::Nobody) => return Ok(CANNOT_EXECUTE),
+            _ => {}
+        }
+    }
+}
+
+/// The command alone has them, so that they end with it.
+fn close_streams() {
+    let Ok(null) = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/null")
+    else {
+        return;
+    };
+    let _ = rustix::stdio::dup2_stdin(&null);
+    let _ = rustix::stdio::dup2_stdout(&null);
+    let _ = rustix::stdio::dup2_stderr(&null);
+}
+
+#[derive(PartialEq, Eq)]
+enum Left {
+    Nobody,
+    Somebody,
+}
+
+fn reap(child: i32, code: &mut Option<u8>) -> io::Result<Left> {
+    loop {
+        match wait(WaitOptions::NOHANG) {
+            Ok(Some((pid, status))) if pid.as_raw_nonzero().get() == child => {
+                *code = Some(shell_code(status));
+            }
+            Ok(Some(_)) => {}
+            Ok(None) => return Ok(Left::Somebody),
+            Err(Errno::CHILD) => return Ok(Left::Nobody),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// The exit code as a shell says it.
+fn shell_code(status: WaitStatus) -> u8 {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => code as u8,
+        (None, Some(signal)) => 128u8.saturating_add(signal as u8),
+        (None, None) => 255,
+    }
+}

@@ -1,0 +1,169 @@
+//! What a session has written, as plain text, and how much of it is kept. A cursor is a place in all
+//! that was ever written, in bytes.
+
+/// So much is kept at least, and twice that at most.
+const KEPT: usize = 256 * 1024;
+
+#[derive(Debug, Default)]
+pub struct History {
+    text: String,
+    /// Bytes that were dropped before `text`.
+    dropped: u64,
+    /// The first bytes of a character.
+    partial: Vec<u8>,
+    /// The program went back to the beginning of the line; what it writes next is another line.
+    is_returned: bool,
+}
+
+/// A part of the history.
+#[derive(Debug, PartialEq)]
+pub struct Since<'a> {
+    pub text: &'a str,
+    /// Bytes before it that were asked for and are not kept.
+    pub missed: u64,
+}
+
+// === impl History ===
+
+impl History {
+    /// The end of it.
+    pub fn cursor(&self) -> u64 {
+        self.dropped + self.text.len() as u64
+    }
+
+    pub fn since(&self, cursor: u64) -> Since<'_> {
+        let missed = self.dropped.saturating_sub(cursor);
+        let from = cursor.saturating_sub(self.dropped);
+        let mut from = usize::try_from(from)
+            .unwrap_or(usize::MAX)
+            .min(self.text.len());
+        while !self.text.is_char_boundary(from) {
+            from += 1;
+        }
+        Since {
+            text: &self.text[from..],
+            missed,
+        }
+    }
+
+    /// Bytes that are no control characters; a character may be cut in two.
+    pub fn text(&mut self, bytes: &[u8]) {
+        if self.is_returned && !bytes.is_empty() {
+            self.is_returned = false;
+            self.moved();
+        }
+        let joined;
+        let mut rest = bytes;
+        if !self.partial.is_empty() {
+            self.partial.extend_from_slice(bytes);
+            joined = std::mem::take(&mut self.partial);
+            rest = &joined;
+        }
+        for chunk in rest.utf8_chunks() {
+            self.push(chunk.valid());
+            let invalid = chunk.invalid();
+            if invalid.is_empty() {
+                continue;
+            }
+            let is_last = rest.ends_with(invalid)
+                && std::ptr::eq(rest.as_ptr_range().end, invalid.as_ptr_range().end);
+            let is_cut =
+                std::str::from_utf8(invalid).is_err_and(|error| error.error_len().is_none());
+            if is_last && is_cut {
+                self.partial = invalid.to_vec();
+            } else {
+                self.push("\u{fffd}");
+            }
+        }
+        self.bound();
+    }
+
+    pub fn line_end(&mut self) {
+        self.break_off();
+        self.is_returned = false;
+        self.push("\n");
+        self.bound();
+    }
+
+    /// The end of a line or the beginning of writing over it: what comes next tells.
+    pub fn carriage_return(&mut self) {
+        self.is_returned = true;
+    }
+
+    /// The cursor goes somewhere else: what was written is a line by itself.
+    pub fn moved(&mut self) {
+        self.break_off();
+        self.is_returned = false;
+        if !self.text.is_empty() && !self.text.ends_with('\n') {
+            self.push("\n");
+        }
+    }
+
+    pub fn spaces(&mut self, count: usize) {
+        self.text(" ".repeat(count).as_bytes());
+    }
+
+    /// Gives back what is not needed any more for who only reads.
+    pub fn finish(&mut self) {
+        self.break_off();
+        self.text.shrink_to_fit();
+    }
+
+    fn break_off(&mut self) {
+        if !std::mem::take(&mut self.partial).is_empty() {
+            self.push("\u{fffd}");
+        }
+    }
+
+    fn push(&mut self, text: &str) {
+        let is_control = |one: char| one.is_control() && !matches!(one, '\n' | '\t');
+        match text.contains(is_control) {
+            true => self
+                .text
+                .extend(text.chars().filter(|one| !is_control(*one))),
+            false => self.text.push_str(text),
+        }
+    }
+
+    fn bound(&mut self) {
+        if self.text.len() <= 2 * KEPT {
+            return;
+        }
+        let mut cut = self.text.len() - KEPT;
+        while !self.text.is_char_boundary(cut) {
+            cut += 1;
+        }
+        self.text.drain(..cut);
+        self.dropped += cut as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn characters_that_are_cut_come_out_whole() {
+        let mut history = History::default();
+        for byte in "größe 日本\u{85}".bytes().chain([0xff, 0xe6, 0x97]) {
+            history.text(&[byte]);
+        }
+        history.line_end();
+        assert_eq!(history.since(0).text, "größe 日本\u{fffd}\u{fffd}\n");
+    }
+
+    #[test]
+    fn it_is_bounded_and_says_what_is_gone() {
+        let mut history = History::default();
+        for _ in 0..100 {
+            history.text(&vec![b'x'; 100_000]);
+        }
+        assert_eq!(history.cursor(), 10_000_000);
+        let all = history.since(0);
+        assert!(all.text.len() >= KEPT && all.text.len() <= 2 * KEPT);
+        assert_eq!(all.missed + all.text.len() as u64, 10_000_000);
+        let end = history.since(9_999_990);
+        assert_eq!((end.text.len(), end.missed), (10, 0));
+        assert_eq!(history.since(u64::MAX).text, "");
+    }
+}

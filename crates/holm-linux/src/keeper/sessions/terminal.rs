@@ -1,0 +1,642 @@
+//! The thread of one session, between the program's terminal and those who are attached.
+//!
+//! The program is never held up by who looks at it: its output is read as it comes, and who is slow
+//! sees fewer pictures of it. One at a time writes, and the terminal has the size of theirs.
+
+use super::super::registry::Registry;
+use super::notices::Pace;
+use super::shared::{Inner, Kept, MOST_INPUT, Shared};
+use super::viewer::{Arriving, Said, Viewer};
+use super::{Master, Sessions, now};
+use holm_core::session::Size;
+use holm_engine::session::{AttachControl, Happened, Word, Writing};
+use holm_secrets::mask::Masker;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::termios::{Winsize, tcsetwinsize};
+use std::collections::VecDeque;
+use std::io::{PipeReader, Read};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Between asking a program to end and ending it.
+pub const GRACE: Duration = Duration::from_secs(2);
+/// Of the program's output, so much at a time; then others get their turn.
+const TURN: usize = 64 * 1024;
+/// Pictures of much output come so often.
+const FRAME: Duration = Duration::from_millis(8);
+/// So little is shown at once, however often it comes: somebody types.
+const LITTLE: usize = 512;
+/// How long who lost the daemon is waited for before somebody else may write.
+const COMES_BACK: Duration = Duration::from_secs(10);
+/// A terminal that nobody inside has open is looked at again.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+/// What the program wrote before its end is there after this, and is no more than that.
+const LAST_WORDS: Duration = Duration::from_millis(50);
+const MOST_LAST_WORDS: usize = 1024 * 1024;
+const FAREWELL: Duration = Duration::from_secs(2);
+/// Clients whose keys are remembered.
+const MOST_KEYS: usize = 64;
+/// Those who are attached at a time.
+const MOST_VIEWERS: usize = 64;
+
+/// The session's own ends.
+pub struct Ends {
+    pub master: Master,
+    /// Gets one byte, the exit code.
+    pub exit: PipeReader,
+    pub woken: PipeReader,
+}
+
+pub struct Terminal {
+    registry: Arc<Registry>,
+    sessions: Arc<Sessions>,
+    shared: Arc<Shared>,
+    ends: Ends,
+    pid: i32,
+    viewers: Vec<Viewer>,
+    next: u64,
+    /// The number of who writes.
+    writer: Option<u64>,
+    /// Who wrote and lost the daemon, and until when they are waited for.
+    lost: Option<(String, Instant)>,
+    /// By their keys, how much clients that are gone had typed.
+    received: VecDeque<(String, u64)>,
+    drawn_at: Instant,
+    undrawn: usize,
+    /// Nobody inside has the terminal open.
+    is_hung: bool,
+    /// It was asked to end; then it is killed.
+    kill_at: Option<Instant>,
+    bells: Pace,
+    calls: Pace,
+    buffer: Vec<u8>,
+    /// For what is shown and kept of its output.
+    masker: Masker,
+}
+
+#[derive(Default)]
+struct Ready {
+    has_exited: bool,
+    is_woken: bool,
+    has_output: bool,
+    /// By their place.
+    viewers: Vec<usize>,
+}
+
+// === impl Terminal ===
+
+impl Terminal {
+    pub fn new(
+        registry: Arc<Registry>,
+        sessions: Arc<Sessions>,
+        shared: Arc<Shared>,
+        ends: Ends,
+    ) -> Self {
+        let pid = shared.status().pid.unwrap_or_default();
+        let masker = Masker::new(registry.secrets.known());
+        Self {
+            registry,
+            sessions,
+            shared,
+            ends,
+            pid,
+            viewers: Vec::new(),
+            next: 0,
+            writer: None,
+            lost: None,
+            received: VecDeque::new(),
+            drawn_at: Instant::now(),
+            undrawn: 0,
+            is_hung: false,
+            kill_at: None,
+            bells: Pace::new(1),
+            calls: Pace::new(3),
+            buffer: vec![0; TURN],
+            masker,
+        }
+    }
+
+    /// Until the program has ended and everybody was told.
+    pub fn run(mut self) {
+        loop {
+            let ready = match self.wait() {
+                Ok(ready) => ready,
+                Err(error) => {
+                    complain!("a session cannot wait: {error}");
+                    self.registry.signal(self.pid, libc::SIGKILL);
+                    break;
+                }
+            };
+            let shared = Arc::clone(&self.shared);
+            let mut inner = shared.inner();
+            if ready.is_woken {
+                self.wake(&mut inner);
+            }
+            for place in ready.viewers {
+                self.hear(&mut inner, place);
+            }
+            if ready.has_output || self.is_hung {
+                self.read_program(&mut inner);
+            }
+            self.feed_program(&mut inner);
+            if ready.has_exited {
+                break;
+            }
+            self.let_go(&mut inner);
+            self.show(&mut inner);
+            self.check_end();
+            drop(inner);
+            for viewer in &mut self.viewers {
+                viewer.write();
+            }
+        }
+        self.end();
+    }
+
+    fn wait(&self) -> Result<Ready, Errno> {
+        let inner = self.shared.inner();
+        let (is_fed, has_room) = (!inner.input.is_empty(), inner.input.len() < MOST_INPUT);
+        let is_behind = |viewer: &&Viewer| viewer.is_behind(&inner.history);
+        let behind: Vec<u64> = self
+            .viewers
+            .iter()
+            .filter(is_behind)
+            .map(|viewer| viewer.number)
+            .collect();
+        drop(inner);
+        let mut sources = vec![
+            PollFd::new(&self.ends.exit, PollFlags::IN),
+            PollFd::new(&self.ends.woken, PollFlags::IN),
+        ];
+        if !self.is_hung {
+            let mut flags = PollFlags::IN;
+            flags.set(PollFlags::OUT, is_fed);
+            sources.push(PollFd::new(&self.ends.master, flags));
+        }
+        let before = sources.len();
+        for viewer in &self.viewers {
+            let mut flags = PollFlags::empty();
+            flags.set(PollFlags::IN, has_room);
+            let waits = viewer.has_something_waiting() || behind.contains(&viewer.number);
+            flags.set(PollFlags::OUT, waits);
+            sources.push(PollFd::new(&viewer.stream, flags));
+        }
+        let timeout = self.until().map(|until| {
+            let left = until.saturating_duration_since(Instant::now());
+            Timespec {
+                tv_sec: left.as_secs() as i64,
+                tv_nsec: i64::from(left.subsec_nanos()),
+            }
+        });
+        match poll(&mut sources, timeout.as_ref()) {
+            Ok(_) => {}
+            Err(Errno::INTR) => return Ok(Ready::default()),
+            Err(error) => return Err(error),
+        }
+        let is_ready = |source: &PollFd<'_>| !source.revents().is_empty();
+        let heard = |source: &PollFd<'_>| {
+            let flags = PollFlags::IN | PollFlags::HUP | PollFlags::ERR;
+            source.revents().intersects(flags)
+        };
+        let viewers = sources[before..].iter().enumerate();
+        Ok(Ready {
+            has_exited: is_ready(&sources[0]),
+            is_woken: is_ready(&sources[1]),
+            has_output: before > 2 && heard(&sources[2]),
+            viewers: viewers
+                .filter(|(_, source)| heard(source))
+                .map(|(place, _)| place)
+                .collect(),
+        })
+    }
+
+    fn until(&self) -> Option<Instant> {
+        let draws = (self.undrawn > 0).then(|| self.drawn_at + FRAME);
+        let looks = self.is_hung.then(|| Instant::now() + LOOK_AGAIN);
+        let lost = self.lost.as_ref().map(|(_, until)| *until);
+        let all = [draws, looks, lost, self.kill_at];
+        all.into_iter().flatten().min()
+    }
+
+    fn wake(&mut self, inner: &mut Inner) {
+        let mut bytes = [0; 64];
+        // Only after it was readable.
+        let _ = self.ends.woken.read(&mut bytes);
+        for arriving in std::mem::take(&mut inner.arriving) {
+            self.welcome(inner, arriving);
+        }
+        if inner.is_to_end && self.kill_at.is_none() {
+            self.kill_at = Some(Instant::now() + GRACE);
+            for signal in [libc::SIGTERM, libc::SIGHUP, libc::SIGCONT] {
+                self.registry.signal(self.pid, signal);
+            }
+        }
+    }
+
+    fn welcome(&mut self, inner: &mut Inner, arriving: Arriving) {
+        if self.viewers.len() >= MOST_VIEWERS {
+            // The connection closes, which they see.
+            return;
+        }
+        let key = arriving.attach.key.clone();
+        let known = |(one, _): &&(String, u64)| Some(one) == key.as_ref();
+        let received = self
+            .received
+            .iter()
+            .find(known)
+            .map_or(0, |(_, bytes)| *bytes);
+        self.next += 1;
+        let Ok(viewer) = Viewer::new(self.next, arriving, received) else {
+            return;
+        };
+        let (number, writing) = (viewer.number, viewer.writing);
+        // Who lost the daemon comes back by another one, whether or not the first is noticed to be gone.
+        let is_back = match (&self.lost, &key) {
+            (Some((lost, _)), Some(key)) => lost == key,
+            _ => false,
+        };
+        self.viewers.push(viewer);
+        let writes = match writing {
+            Writing::Never => false,
+            Writing::Take => true,
+            Writing::IfFree => is_back || (self.writer.is_none() && self.lost.is_none()),
+        };
+        if writes {
+            self.lost = None;
+            self.set_writer(inner, Some(number));
+        }
+        inner.status.viewers = self.viewers.len();
+        let Size { rows, cols } = inner.model().map_or(Size::DEFAULT, |model| model.size());
+        let word = Word::Attached {
+            rows,
+            cols,
+            cursor: inner.history.cursor(),
+            writes,
+            writer: inner.status.writer.clone(),
+            received,
+        };
+        if let Some(viewer) = self.viewers.last_mut() {
+            viewer.say(word);
+            viewer.is_welcome = true;
+        }
+        self.undrawn = self.undrawn.max(1);
+        self.drawn_at = Instant::now() - FRAME;
+    }
+
+    /// Tells everybody who writes from now on; the terminal gets the size of theirs.
+    fn set_writer(&mut self, inner: &mut Inner, writer: Option<u64>) {
+        self.writer = writer;
+        let found = self.viewers.iter().find(|one| Some(one.number) == writer);
+        let (name, size) = match found {
+            Some(viewer) => (Some(viewer.name.clone()), viewer.size),
+            None => (None, None),
+        };
+        inner.status.writer.clone_from(&name);
+        for viewer in self.viewers.iter_mut().filter(|one| one.is_welcome) {
+            let writes = Some(viewer.number) == writer;
+            let writer = name.clone();
+            viewer.say(Word::Writer { writes, writer });
+        }
+        if let Some(size) = size {
+            self.resize(inner, size);
+        }
+    }
+
+    fn resize(&mut self, inner: &mut Inner, size: Size) {
+        let Some(model) = inner.model().filter(|model| model.size() != size) else {
+            return;
+        };
+        model.resize(size);
+        let Size { rows, cols } = size;
+        let window = Winsize {
+            ws_row: rows,
+            ws_col: cols,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
+        // A terminal whose last user is gone has no size.
+        let _ = tcsetwinsize(&self.ends.master, window);
+        (inner.status.rows, inner.status.cols) = (rows, cols);
+        for viewer in self.viewers.iter_mut().filter(|one| one.is_welcome) {
+            viewer.say(Word::Size { rows, cols });
+        }
+        self.undrawn = self.undrawn.max(1);
+    }
+
+    fn hear(&mut self, inner: &mut Inner, place: usize) {
+        let Some(viewer) = self.viewers.get_mut(place) else {
+            return;
+        };
+        let number = viewer.number;
+        for said in viewer.hear() {
+            match said {
+                Said::Keys(keys) => self.type_in(inner, number, &keys),
+                Said::Control(AttachControl::Resize { rows, cols }) => {
+                    let size = Size { rows, cols }.bounded();
+                    if let Some(viewer) = self.viewer(number) {
+                        viewer.size = Some(size);
+                        viewer.forget();
+                    }
+                    if self.writer == Some(number) {
+                        self.resize(inner, size);
+                    }
+                    self.undrawn = self.undrawn.max(1);
+                }
+                Said::Control(AttachControl::Take) => {
+                    let may = self.viewer(number).map(|viewer| viewer.writing);
+                    if may.is_some_and(|writing| writing != Writing::Never) {
+                        self.lost = None;
+                        self.set_writer(inner, Some(number));
+                    }
+                }
+                Said::Control(AttachControl::Redraw) => {
+                    if let Some(viewer) = self.viewer(number) {
+                        viewer.forget();
+                    }
+                    self.undrawn = self.undrawn.max(1);
+                }
+                Said::Control(AttachControl::Detach) => {}
+            }
+        }
+    }
+
+    fn type_in(&mut self, inner: &mut Inner, number: u64, keys: &[u8]) {
+        if self.writer == Some(number) {
+            inner.input.extend(keys);
+            inner.status.attention = None;
+            return;
+        }
+        let writer = inner.status.writer.clone();
+        if let Some(viewer) = self.viewer(number) {
+            viewer.say(Word::NotTaken { writer });
+        }
+    }
+
+    fn viewer(&mut self, number: u64) -> Option<&mut Viewer> {
+        self.viewers.iter_mut().find(|one| one.number == number)
+    }
+
+    /// Takes what is there, up to a turn's worth.
+    fn read_program(&mut self, inner: &mut Inner) -> usize {
+        let mut total = 0;
+        self.masker.know(&self.registry.secrets.known());
+        while total < TURN {
+            let length = match rustix::io::read(&self.ends.master, &mut self.buffer[..]) {
+                Ok(0) | Err(Errno::IO) => {
+                    self.is_hung = true;
+                    break;
+                }
+                Ok(length) => length,
+                Err(Errno::AGAIN | Errno::INTR) => {
+                    self.is_hung = false;
+                    break;
+                }
+                Err(_) => {
+                    self.is_hung = true;
+                    break;
+                }
+            };
+            self.is_hung = false;
+            total += length;
+            let Inner {
+                screen, history, ..
+            } = inner;
+            if let Kept::Live(model) = screen {
+                let masked = self.masker.take(&self.buffer[..length]);
+                model.take(&masked, history);
+            }
+        }
+        // Who types sees every letter at once: nothing is held back for what may come later.
+        let rest = match total < TURN {
+            true => self.masker.finish(),
+            false => Vec::new(),
+        };
+        if let Kept::Live(model) = &mut inner.screen {
+            model.take(&rest, &mut inner.history);
+        }
+        if total > 0 {
+            self.undrawn += total;
+            inner.last_output = Instant::now();
+            inner.status.last_output_at = Some(now());
+            self.take_heard(inner);
+            self.shared.tell();
+        }
+        total
+    }
+
+    /// What the program said beside what it drew.
+    fn take_heard(&mut self, inner: &mut Inner) {
+        let Some(model) = inner.model() else { return };
+        let heard = model.heard();
+        let replies = std::mem::take(&mut heard.replies);
+        let calls = std::mem::take(&mut heard.calls);
+        let title = heard.title.clone();
+        inner.status.title = title;
+        if inner.input.len() + replies.len() <= MOST_INPUT {
+            inner.input.extend(replies);
+        }
+        for text in calls {
+            inner.call(text.clone());
+            let pace = match text {
+                Some(_) => &mut self.calls,
+                None => &mut self.bells,
+            };
+            if let Some(left_out) = pace.passes() {
+                let what = Happened::Attention { text, left_out };
+                self.sessions.notices.push(&inner.status, what);
+            }
+        }
+    }
+
+    fn feed_program(&mut self, inner: &mut Inner) {
+        while !inner.input.is_empty() {
+            let (piece, _) = inner.input.as_slices();
+            match rustix::io::write(&self.ends.master, piece) {
+                Ok(length) => drop(inner.input.drain(..length)),
+                Err(Errno::AGAIN | Errno::INTR) => return,
+                // Nobody inside reads it any more.
+                Err(_) => inner.input.clear(),
+            }
+        }
+    }
+
+    /// Lets go of who is gone; the one who has waited longest writes from then on.
+    fn let_go(&mut self, inner: &mut Inner) {
+        let now = Instant::now();
+        if self.lost.as_ref().is_some_and(|(_, until)| *until <= now) {
+            self.lost = None;
+        }
+        let is_gone = |viewer: &&Viewer| viewer.is_gone || viewer.is_detached;
+        let gone: Vec<u64> = self
+            .viewers
+            .iter()
+            .filter(is_gone)
+            .map(|viewer| viewer.number)
+            .collect();
+        for viewer in self
+            .viewers
+            .extract_if(.., |one| gone.contains(&one.number))
+        {
+            let Some(key) = viewer.key else { continue };
+            self.received.retain(|(one, _)| *one != key);
+            if viewer.is_detached {
+                continue;
+            }
+            if self.writer == Some(viewer.number) {
+                self.lost = Some((key.clone(), now + COMES_BACK));
+            }
+            self.received.push_back((key, viewer.received));
+            if self.received.len() > MOST_KEYS {
+                self.received.pop_front();
+            }
+        }
+        inner.status.viewers = self.viewers.len();
+        let has_left = self.writer.is_some_and(|writer| gone.contains(&writer));
+        if has_left || (self.writer.is_none() && self.lost.is_none()) {
+            let next = self.viewers.iter().filter(|_| self.lost.is_none());
+            let mut next = next.filter(|one| one.writing != Writing::Never);
+            let next = next.next().map(|one| one.number);
+            if has_left || next.is_some() {
+                self.set_writer(inner, next);
+            }
+        }
+    }
+
+    /// Little is shown at once; of much, as many pictures as one can see.
+    fn show(&mut self, inner: &mut Inner) {
+        let is_due = self.undrawn <= LITTLE || self.drawn_at.elapsed() >= FRAME;
+        let Inner {
+            screen, history, ..
+        } = inner;
+        let Kept::Live(model) = screen else {
+            return;
+        };
+        for viewer in &mut self.viewers {
+            viewer.tell_text(history);
+            if is_due {
+                viewer.show(model, history);
+            }
+        }
+        if is_due {
+            // Who has something before them is shown the rest when they are through with it.
+            let waits = self.viewers.iter().any(Viewer::has_something_waiting);
+            if self.undrawn > 0 || !waits {
+                self.drawn_at = Instant::now();
+            }
+            self.undrawn = 0;
+        }
+    }
+
+    fn check_end(&mut self) {
+        if self.kill_at.is_some_and(|at| at <= Instant::now()) {
+            self.registry.signal(self.pid, libc::SIGKILL);
+            self.kill_at = Some(Instant::now() + GRACE);
+        }
+    }
+
+    /// The program has ended: its last words, then how it ended, to everybody.
+    fn end(mut self) {
+        let code = self.exit_code();
+        let shared = Arc::clone(&self.shared);
+        self.read_last_words();
+        let reason = self.reason();
+        let status = {
+            let mut inner = shared.inner();
+            for arriving in std::mem::take(&mut inner.arriving) {
+                self.welcome(&mut inner, arriving);
+            }
+            self.drawn_at = Instant::now() - FRAME;
+            for viewer in &mut self.viewers {
+                viewer.write();
+            }
+            self.show(&mut inner);
+            inner.status.exit_code = Some(code);
+            inner.status.ended_at = Some(now());
+            inner.status.reason.clone_from(&reason);
+            inner.status.pid = None;
+            inner.status.writer = None;
+            inner.status.viewers = 0;
+            inner.finish();
+            inner.status.clone()
+        };
+        let what = Happened::Exited {
+            code,
+            reason: reason.clone(),
+        };
+        self.sessions.notices.push(&status, what);
+        self.sessions.settle();
+        shared.tell();
+        for viewer in &mut self.viewers {
+            let reason = reason.clone();
+            viewer.say(Word::Ended { code, reason });
+        }
+        self.say_farewell();
+    }
+
+    fn exit_code(&mut self) -> u8 {
+        let mut code = [0];
+        match self.ends.exit.read(&mut code) {
+            Ok(1) => code[0],
+            _ => 255,
+        }
+    }
+
+    /// What the program wrote is on its way for a moment after its end; what it left in the
+    /// background may write for ever.
+    fn read_last_words(&mut self) {
+        let shared = Arc::clone(&self.shared);
+        let mut total = 0;
+        while total < MOST_LAST_WORDS {
+            let limit = Timespec {
+                tv_sec: 0,
+                tv_nsec: LAST_WORDS.subsec_nanos().into(),
+            };
+            let mut sources = [PollFd::new(&self.ends.master, PollFlags::IN)];
+            if !matches!(poll(&mut sources, Some(&limit)), Ok(1)) {
+                return;
+            }
+            match self.read_program(&mut shared.inner()) {
+                0 => return,
+                length => total += length,
+            }
+        }
+    }
+
+    /// Why it ended, when that was not its own doing.
+    fn reason(&self) -> Option<String> {
+        if self.kill_at.is_some() {
+            return Some("killed".to_owned());
+        }
+        match self.registry.why_ended() {
+            Some(why) => Some(format!("the workspace was stopped: {why}")),
+            None if self.registry.was_asked_to_stop() => {
+                Some("the workspace was stopped".to_owned())
+            }
+            None => None,
+        }
+    }
+
+    fn say_farewell(mut self) {
+        let until = Instant::now() + FAREWELL;
+        loop {
+            for viewer in &mut self.viewers {
+                viewer.write();
+            }
+            self.viewers.retain(Viewer::has_something_waiting);
+            let left = until.saturating_duration_since(Instant::now());
+            if self.viewers.is_empty() || left.is_zero() {
+                return;
+            }
+            let limit = Timespec {
+                tv_sec: left.as_secs() as i64,
+                tv_nsec: i64::from(left.subsec_nanos()),
+            };
+            let streams = self.viewers.iter();
+            let mut sources: Vec<_> = streams
+                .map(|viewer| PollFd::new(&viewer.stream, PollFlags::OUT))
+                .collect();
+            let _ = poll(&mut sources, Some(&limit));
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Somebody who is attached to a session: a connection, what they have on their screen, and what they
+//! still have to be told. However slow they are, no more than one drawing waits for them; they get the
+//! screen as it is when they are ready for it.
+
+use super::draw::{Modes, Seen, draw};
+use super::history::History;
+use super::model::Model;
+use crate::wire::{Answer, channel, control_frame, frame, take_frame};
+use holm_core::session::Size;
+use holm_engine::session::{Attach, AttachControl, Word, Writing};
+use rustix::io::Errno;
+use std::collections::VecDeque;
+use std::io;
+use std::os::unix::net::UnixStream;
+
+/// Of text, what waits for who reads slowly.
+const MOST_TEXT: usize = 64 * 1024;
+const CHUNK: usize = 16 * 1024;
+
+/// A connection that was handed over.
+pub struct Arriving {
+    pub stream: UnixStream,
+    pub attach: Attach,
+}
+
+pub struct Viewer {
+    pub number: u64,
+    pub stream: UnixStream,
+    pub name: String,
+    pub key: Option<String>,
+    pub writing: Writing,
+    /// Of their terminal, if they have one.
+    pub size: Option<Size>,
+    /// Of their keys, how many bytes came.
+    pub received: u64,
+    /// They were told that they are attached, which is the first that they hear.
+    pub is_welcome: bool,
+    pub is_gone: bool,
+    /// They said so.
+    pub is_detached: bool,
+    incoming: Vec<u8>,
+    outgoing: VecDeque<u8>,
+    seen: Option<Seen>,
+    /// Text is sent from here on.
+    text_from: Option<u64>,
+}
+
+/// What they say.
+pub enum Said {
+    Keys(Vec<u8>),
+    Control(AttachControl),
+}
+
+// === impl Viewer ===
+
+impl Viewer {
+    pub fn new(number: u64, arriving: Arriving, received: u64) -> io::Result<Self> {
+        let Arriving { stream, attach } = arriving;
+        stream.set_nonblocking(true)?;
+        Ok(Self {
+            number,
+            stream,
+            name: attach.name,
+            key: attach.key,
+            writing: match attach.since {
+                Some(_) => Writing::Never,
+                None => attach.writing,
+            },
+            size: attach
+                .size
+                .map(|(rows, cols)| Size { rows, cols }.bounded()),
+            received,
+            is_welcome: false,
+            is_gone: false,
+            is_detached: false,
+            incoming: Vec::new(),
+            outgoing: VecDeque::new(),
+            seen: None,
+            text_from: attach.since,
+        })
+    }
+
+    pub fn has_something_waiting(&self) -> bool {
+        !self.outgoing.is_empty()
+    }
+
+    pub fn say(&mut self, word: Word) {
+        match control_frame(&Answer::SessionWord(word)) {
+            Ok(bytes) => self.outgoing.extend(bytes),
+            Err(_) => self.is_gone = true,
+        }
+    }
+
+    /// Takes in what came, and says what of it is whole.
+    pub fn hear(&mut self) -> Vec<Said> {
+        let mut chunk = vec![0; CHUNK];
+        match rustix::io::read(&self.stream, &mut chunk) {
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Ok(0) | Err(_) => self.is_gone = true,
+            Ok(length) => self.incoming.extend(&chunk[..length]),
+        }
+        let mut said = Vec::new();
+        loop {
+            let (kind, payload) = match take_frame(&mut self.incoming) {
+                Ok(Some(frame)) => frame,
+                Ok(None) => return said,
+                Err(_) => {
+                    self.is_gone = true;
+                    return said;
+                }
+            };
+            if kind == channel::STDIN {
+                self.received += payload.len() as u64;
+                said.push(Said::Keys(payload));
+                continue;
+            }
+            match serde_json::from_slice(&payload) {
+                Ok(AttachControl::Detach) => self.is_detached = true,
+                Ok(control) => said.push(Said::Control(control)),
+                Err(_) => self.is_gone = true,
+            }
+        }
+    }
+
+    /// Everything is drawn anew next time.
+    pub fn forget(&mut self) {
+        self.seen = None;
+    }
+
+    /// Puts what is new in front of them, unless they have something before them already.
+    pub fn show(&mut self, model: &mut Model, history: &History) {
+        if self.text_from.is_some() {
+            return self.tell_text(history);
+        }
+        if !self.outgoing.is_empty() {
+            return;
+        }
+        let modes = match self.writing {
+            Writing::Never => Modes::Left,
+            Writing::IfFree | Writing::Take => Modes::Asked,
+        };
+        let view = self.size.unwrap_or_else(|| model.size());
+        let bells = model.heard().bells;
+        let drawn = draw(&mut self.seen, model.screen(), view, modes, bells);
+        if !drawn.is_empty() {
+            self.outgoing
+                .extend(frame(channel::STDOUT, drawn.as_bytes()));
+        }
+    }
+
+    /// Text is told without a gap, for as long as it is kept.
+    pub fn tell_text(&mut self, history: &History) {
+        let Some(from) = self.text_from else { return };
+        if self.outgoing.len() >= MOST_TEXT || from >= history.cursor() {
+            return;
+        }
+        let found = history.since(from);
+        let (missed, mut text) = (found.missed, found.text);
+        let mut end = text.len().min(MOST_TEXT);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text = &text[..end];
+        if missed > 0 {
+            self.say(Word::Missed(missed));
+        }
+        self.outgoing
+            .extend(frame(channel::STDOUT, text.as_bytes()));
+        // A cursor within a character was moved behind it.
+        let skipped = history.cursor() - found.text.len() as u64;
+        let cursor = skipped + text.len() as u64;
+        self.text_from = Some(cursor);
+        self.say(Word::Cursor(cursor));
+    }
+
+    /// Whether there is text that they were not told.
+    pub fn is_behind(&self, history: &History) -> bool {
+        self.text_from.is_some_and(|from| from < history.cursor())
+    }
+
+    /// As much as they take.
+    pub fn write(&mut self) {
+        while !self.outgoing.is_empty() {
+            let (piece, _) = self.outgoing.as_slices();
+            match rustix::io::write(&self.stream, piece) {
+                Ok(length) => drop(self.outgoing.drain(..length)),
+                Err(Errno::AGAIN | Errno::INTR) => return,
+                Err(_) => {
+                    self.is_gone = true;
+                    return self.outgoing.clear();
+                }
+            }
+        }
+    }
+}

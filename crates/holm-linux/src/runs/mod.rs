@@ -1,0 +1,117 @@
+//! The record of a run's output, beside the workspace: written by the keeper, read by the daemon at
+//! its readers' own pace. Bounded: the beginning stays, then the newest; what is between goes.
+//!
+//! A cursor is a number of bytes of output. Each piece knows its own, so a reader that comes too late
+//! knows how much it missed.
+
+pub mod read;
+pub mod write;
+
+use holm_engine::run::RunSeen;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// How the run is, in its directory.
+const SEEN: &str = "run.json";
+/// The files of output begin so; then the cursor of their first byte follows.
+const OUTPUT: &str = "out.";
+
+/// Before each piece: its length, its stream, when it was read, the cursor of its first byte.
+const HEADER: usize = 4 + 1 + 8 + 8;
+/// No piece is longer.
+const LONGEST: usize = 64 << 10;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    Stdout,
+    Stderr,
+}
+
+/// What is before a piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Header {
+    length: u32,
+    stream: Stream,
+    time_ms: i64,
+    start: u64,
+}
+
+/// A run's own directory.
+pub fn directory(workspace: &Path, run: &str) -> PathBuf {
+    workspace.join("runs").join(run)
+}
+
+/// How a run is or was; `None`: it never began.
+pub fn seen(directory: &Path) -> io::Result<Option<RunSeen>> {
+    match std::fs::read(directory.join(SEEN)) {
+        Ok(text) => Ok(Some(serde_json::from_slice(&text)?)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Replaces what is known, in one step.
+pub fn tell(directory: &Path, seen: &RunSeen) -> io::Result<()> {
+    let fresh = directory.join("run.json.new");
+    std::fs::write(&fresh, serde_json::to_vec(seen)?)?;
+    std::fs::rename(fresh, directory.join(SEEN))
+}
+
+/// The cursors at which files of output begin, in order.
+fn segments(directory: &Path) -> io::Result<Vec<u64>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(directory)? {
+        let name = entry?.file_name();
+        let number = name.to_str().and_then(|name| name.strip_prefix(OUTPUT));
+        found.extend(number.and_then(|number| number.parse::<u64>().ok()));
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+fn segment(directory: &Path, start: u64) -> PathBuf {
+    directory.join(format!("{OUTPUT}{start:020}"))
+}
+
+// === impl Header ===
+
+impl Header {
+    fn to_bytes(self) -> [u8; HEADER] {
+        let mut bytes = [0; HEADER];
+        bytes[..4].copy_from_slice(&self.length.to_le_bytes());
+        bytes[4] = match self.stream {
+            Stream::Stdout => 1,
+            Stream::Stderr => 2,
+        };
+        bytes[5..13].copy_from_slice(&self.time_ms.to_le_bytes());
+        bytes[13..].copy_from_slice(&self.start.to_le_bytes());
+        bytes
+    }
+
+    fn from_bytes(bytes: &[u8; HEADER]) -> io::Result<Self> {
+        let number = |from: usize| {
+            let mut eight = [0; 8];
+            eight.copy_from_slice(&bytes[from..from + 8]);
+            u64::from_le_bytes(eight)
+        };
+        let length = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        let stream = match bytes[4] {
+            1 => Stream::Stdout,
+            2 => Stream::Stderr,
+            _ => return Err(damaged()),
+        };
+        if length as usize > LONGEST {
+            return Err(damaged());
+        }
+        Ok(Self {
+            length,
+            stream,
+            time_ms: number(5).cast_signed(),
+            start: number(13),
+        })
+    }
+}
+
+fn damaged() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "the record is damaged")
+}

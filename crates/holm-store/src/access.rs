@@ -1,0 +1,96 @@
+//! Tokens and the audit record, in SQL. A cursor is never used twice.
+
+use crate::database::Trouble;
+use crate::rows;
+use holm_core::{RequestId, TokenId, WorkspaceId};
+use holm_engine::store::{AUDIT_KEPT, AuditEntry, AuditRecord, TokenRecord};
+use rusqlite::{Connection, Transaction, params};
+
+pub(crate) fn tokens(connection: &Connection) -> Result<Vec<TokenRecord>, Trouble> {
+    let mut statement = connection.prepare(
+        "SELECT id, name, workspace_id, digest, created_at, expires_at FROM tokens
+         ORDER BY created_at, id",
+    )?;
+    let found = statement.query_map([], |row| {
+        Ok(TokenRecord {
+            id: rows::parsed(row, 0, TokenId::parse)?,
+            name: row.get(1)?,
+            workspace: rows::parsed_if_any(row, 2, WorkspaceId::parse)?,
+            digest: row.get(3)?,
+            created_at: rows::parsed(row, 4, rows::timestamp)?,
+            expires_at: rows::parsed_if_any(row, 5, rows::timestamp)?,
+        })
+    })?;
+    Ok(found.collect::<Result<_, rusqlite::Error>>()?)
+}
+
+pub(crate) fn add_token(transaction: &Transaction<'_>, token: &TokenRecord) -> Result<(), Trouble> {
+    let insert = "INSERT INTO tokens (id, name, workspace_id, digest, created_at, expires_at)
+                  VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    transaction.prepare(insert)?.execute(params![
+        token.id.as_str(),
+        token.name,
+        token.workspace.as_ref().map(WorkspaceId::as_str),
+        token.digest,
+        rows::text(token.created_at),
+        token.expires_at.map(rows::text),
+    ])?;
+    Ok(())
+}
+
+pub(crate) fn remove_token(transaction: &Transaction<'_>, id: &TokenId) -> Result<(), Trouble> {
+    transaction.execute("DELETE FROM tokens WHERE id = ?1", [id.as_str()])?;
+    Ok(())
+}
+
+pub(crate) fn add(transaction: &Transaction<'_>, entry: &AuditEntry) -> Result<(), Trouble> {
+    let insert = "INSERT INTO audit
+        (at, actor, request, method, route, workspace_id, status, code, count)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+    let cursor = transaction.prepare(insert)?.insert(params![
+        rows::text(entry.at),
+        entry.actor,
+        entry.request.as_str(),
+        entry.method,
+        entry.route,
+        entry.workspace.as_ref().map(WorkspaceId::as_str),
+        entry.status,
+        entry.code,
+        entry.count.cast_signed(),
+    ])?;
+    let last = cursor.cast_unsigned().saturating_sub(AUDIT_KEPT);
+    transaction
+        .prepare("DELETE FROM audit WHERE cursor <= ?1")?
+        .execute([last.cast_signed()])?;
+    Ok(())
+}
+
+pub(crate) fn newest(
+    connection: &Connection,
+    before: Option<u64>,
+    most: usize,
+) -> Result<Vec<AuditRecord>, Trouble> {
+    let before = before.and_then(|before| i64::try_from(before).ok());
+    let most = i64::try_from(most).unwrap_or(i64::MAX);
+    let mut statement = connection.prepare(
+        "SELECT cursor, at, actor, request, method, route, workspace_id, status, code, count
+         FROM audit WHERE cursor < ?1 ORDER BY cursor DESC LIMIT ?2",
+    )?;
+    let found = statement.query_map([before.unwrap_or(i64::MAX), most], |row| {
+        Ok(AuditRecord {
+            cursor: row.get::<_, i64>(0)?.cast_unsigned(),
+            entry: AuditEntry {
+                at: rows::parsed(row, 1, rows::timestamp)?,
+                actor: row.get(2)?,
+                request: rows::parsed(row, 3, RequestId::parse)?,
+                method: row.get(4)?,
+                route: row.get(5)?,
+                workspace: rows::parsed_if_any(row, 6, WorkspaceId::parse)?,
+                status: row.get(7)?,
+                code: row.get(8)?,
+                count: row.get::<_, i64>(9)?.cast_unsigned(),
+            },
+        })
+    })?;
+    Ok(found.collect::<Result<_, rusqlite::Error>>()?)
+}

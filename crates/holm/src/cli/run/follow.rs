@@ -1,0 +1,238 @@
+//! Watching a run from outside: its output comes out as it went in, a signal cancels it, and a daemon that
+//! dies is replaced: the run goes on, and the output behind what was heard.
+
+use super::report;
+use crate::cli::attach::{Attachment, COMES_BACK, LOOK_AGAIN};
+use crate::cli::connect;
+use crate::cli::output::{BROKEN_PIPE_EXIT, Output};
+use crate::cli::signals::Signals;
+use crate::cli::stream::{Stream, Writer};
+use bytes::Bytes;
+use holm_api::client::{Client, RunOutput};
+use holm_api::run::{CreateRun, Run, RunEvent, RunPiece};
+use holm_core::{Code, Fault, RunId, WorkspaceId};
+use rustix::io::Errno;
+use serde_json::json;
+use std::time::Instant;
+
+/// As shells say it of what was interrupted.
+const INTERRUPTED: u8 = 130;
+
+pub struct Following {
+    output: Output,
+    id: WorkspaceId,
+    client: Client,
+    signals: Signals,
+    /// What was heard of the output.
+    cursor: u64,
+}
+
+/// How watching goes on.
+enum Next {
+    Event(RunEvent),
+    Signal,
+    Lost,
+}
+
+// === impl Following ===
+
+impl Following {
+    pub fn new(output: Output, id: WorkspaceId, client: Client) -> Result<Self, Fault> {
+        Ok(Self {
+            output,
+            id,
+            client,
+            signals: Signals::listen(Attachment::Pipes)?,
+            cursor: 0,
+        })
+    }
+
+    /// Begins the run. Sent again by the same key it is the same run, so a daemon that dies meanwhile
+    /// is no harm.
+    pub async fn begin(&mut self, request: &CreateRun, key: &str) -> Result<Run, Fault> {
+        loop {
+            let client = self.client.clone();
+            let begun = tokio::select! {
+                begun = client.create_run(&self.id, request, Some(key)) => begun,
+                number = self.signals.ending() => return self.give_up(request, key, number).await,
+            };
+            match begun {
+                Err(fault) if fault.code == Code::DaemonUnreachable => {
+                    self.find_daemon(fault).await?
+                }
+                begun => return begun,
+            }
+        }
+    }
+
+    /// Nobody wants it any more, and it may have begun at this moment: the same key leads to it.
+    async fn give_up(&mut self, request: &CreateRun, key: &str, _number: u8) -> Result<Run, Fault> {
+        let run = self.client.create_run(&self.id, request, Some(key)).await?;
+        let known = run_id(&run)?;
+        self.client.cancel_run(&self.id, &known).await
+    }
+
+    /// Shows what it says, and returns the exit code.
+    pub async fn to_the_end(&mut self, run: Run) -> Result<u8, Fault> {
+        let id = run_id(&run)?;
+        let writer = Writer::start();
+        if self.output.is_json() {
+            let first = line(&json!({ "run": run }));
+            writer.write(Stream::Stdout, first).await;
+        }
+        let mut socket = self.open(&id).await?;
+        let mut is_cancelled = false;
+        let ended = loop {
+            let next = tokio::select! {
+                event = socket.next() => match event {
+                    Ok(event) => Next::Event(event),
+                    Err(fault) if fault.code == Code::DaemonUnreachable => Next::Lost,
+                    Err(fault) => return Err(fault),
+                },
+                _ = self.signals.ending() => Next::Signal,
+            };
+            match next {
+                Next::Event(RunEvent::Ended(run)) => break *run,
+                Next::Event(event) => {
+                    if !self.show(&writer, event).await {
+                        return unwritten(writer).await;
+                    }
+                }
+                // Whoever asks twice does not want to wait.
+                Next::Signal if is_cancelled => return Ok(INTERRUPTED),
+                Next::Signal => {
+                    is_cancelled = true;
+                    self.cancel(&id);
+                }
+                Next::Lost => socket = self.open(&id).await?,
+            }
+        };
+        self.finish(writer, ended).await
+    }
+
+    /// Opens the output behind what was heard, by whichever daemon there is.
+    async fn open(&mut self, run: &RunId) -> Result<RunOutput, Fault> {
+        loop {
+            let opened = self.client.run_output(&self.id, run, self.cursor).await;
+            match opened {
+                Err(fault) if fault.code == Code::DaemonUnreachable => {
+                    self.find_daemon(fault).await?
+                }
+                opened => return opened,
+            }
+        }
+    }
+
+    /// In the background: the output is read meanwhile, or the run could not end.
+    fn cancel(&self, run: &RunId) {
+        self.output.remark("cancelling the run …");
+        let (client, id, run) = (self.client.clone(), self.id.clone(), run.clone());
+        tokio::spawn(async move {
+            if let Err(fault) = client.cancel_run(&id, &run).await {
+                eprintln!("holm: the run was not cancelled: {fault}");
+            }
+        });
+    }
+
+    async fn find_daemon(&mut self, lost: Fault) -> Result<(), Fault> {
+        let begun = Instant::now();
+        loop {
+            match connect::started_unless_stopped().await {
+                Ok(client) => {
+                    self.client = client;
+                    return Ok(());
+                }
+                Err(fault) if fault.code != Code::DaemonUnreachable => return Err(fault),
+                Err(_) if begun.elapsed() > COMES_BACK => {
+                    let hint = "the run goes on; `holm daemon start`, then `holm runs ls`";
+                    return Err(Fault::new(lost.code, lost.message, hint));
+                }
+                Err(_) => {}
+            }
+            tokio::select! {
+                () = tokio::time::sleep(LOOK_AGAIN) => {}
+                _ = self.signals.ending() => {
+                    let hint = "the run goes on; `holm runs cancel` ends it";
+                    return Err(Fault::new(lost.code, lost.message, hint));
+                }
+            }
+        }
+    }
+
+    /// False when nothing can be written any more.
+    async fn show(&mut self, writer: &Writer, event: RunEvent) -> bool {
+        match event {
+            RunEvent::Output(RunPiece {
+                cursor,
+                time,
+                stream,
+                data,
+            }) => {
+                self.cursor = cursor;
+                let target = match stream.as_str() {
+                    "stderr" => Stream::Stderr,
+                    _ => Stream::Stdout,
+                };
+                if self.output.is_json() {
+                    let told = line(&json!({ "time": time, stream: data }));
+                    return writer.write(Stream::Stdout, told).await;
+                }
+                writer.write(target, Bytes::from(Vec::from(data))).await
+            }
+            RunEvent::Truncated { bytes, cursor } => {
+                self.cursor = cursor;
+                let (target, told) = match self.output.is_json() {
+                    true => (Stream::Stdout, line(&json!({ "truncated": bytes }))),
+                    false => {
+                        let text = format!("\nholm: {bytes} bytes of output are left out here\n");
+                        (Stream::Stderr, Bytes::from(text))
+                    }
+                };
+                writer.write(target, told).await
+            }
+            RunEvent::Ended(_) | RunEvent::Error(_) => true,
+        }
+    }
+
+    async fn finish(&self, writer: Writer, run: Run) -> Result<u8, Fault> {
+        let code = run.exit_code.unwrap_or(1);
+        if self.output.is_json() {
+            let last = line(&json!({ "exit_code": code, "run": run }));
+            writer.write(Stream::Stdout, last).await;
+        }
+        match writer.finish().await {
+            Ok(()) => {}
+            Err(Errno::PIPE) => return Ok(BROKEN_PIPE_EXIT),
+            Err(error) => return Err(unwritable(error)),
+        }
+        self.output.remark(&report::summary(&run));
+        Ok(code)
+    }
+}
+
+/// Why nothing can be written. The run goes on.
+async fn unwritten(writer: Writer) -> Result<u8, Fault> {
+    match writer.finish().await {
+        Ok(()) | Err(Errno::PIPE) => Ok(BROKEN_PIPE_EXIT),
+        Err(error) => Err(unwritable(error)),
+    }
+}
+
+fn unwritable(error: Errno) -> Fault {
+    Fault::new(
+        Code::Internal,
+        format!("cannot write the run's output: {error}"),
+        "is the disk full that stdout leads to? the run goes on: `holm runs ls`",
+    )
+}
+
+fn line(value: &serde_json::Value) -> Bytes {
+    Bytes::from(format!("{value}\n"))
+}
+
+pub fn run_id(run: &Run) -> Result<RunId, Fault> {
+    RunId::parse(&run.id).map_err(|error| {
+        let hint = "is the daemon of another version? `holm daemon stop`, then try again";
+        Fault::new(Code::Internal, error.to_string(), hint)
+    })
+}

@@ -1,0 +1,256 @@
+//! `holm run`: an agent or a command, once, with a message; its output is streamed and its changes are
+//! told. The run itself is the daemon's and the keeper's: [`follow`] only watches it.
+
+mod follow;
+pub mod report;
+
+use super::attach::secret;
+use super::completions::labels;
+use super::user::DaemonUser;
+use super::{Context, Outcome, connect, resolve};
+use clap::Args;
+use follow::Following;
+use holm_api::run::{ContextFile, CreateRun, MOST_FILE_BYTES, MOST_MESSAGE};
+use holm_core::config::parse_duration;
+use holm_core::{Code, Fault};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::Read;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Run an agent, or a command, once inside a workspace
+///
+/// MESSAGE arrives on its stdin (`-` reads it from yours), its output is streamed, and the files that it
+/// changed are listed and recorded: `holm runs ls`, `holm runs show`. A stopped workspace is started.
+/// Without --agent it is `default_agent` of config.toml, or the only agent of holm.toml. Ready-made
+/// are claude, codex, gemini, opencode, aider and shell; [agents] adds others.
+///
+/// The exit code is its own: 124 time-out (then all of its processes are ended), 130 cancelled,
+/// 126 and 127 as in sh, 128+n ended by signal n. Ctrl-C cancels it; a lost daemon does not.
+///
+/// With --json the output is JSON Lines: first {"run":…}, then {"time":…,"stdout":…} and
+/// {"time":…,"stderr":…}, last {"exit_code":…,"run":…}.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    holm run fix-login --agent claude \"fix the login redirect\"\n  \
+    holm run fix-login --file docs/task.md=./task.md --timeout 20m \"do docs/task.md\"\n  \
+    git diff | holm run review --agent codex -\n  \
+    holm run fix-login -- npm test")]
+pub struct RunArgs {
+    /// A label, project/label, an id or the beginning of an id
+    #[arg(value_name = "WS", add = labels())]
+    workspace: String,
+    /// What to say to it
+    #[arg(value_name = "MESSAGE")]
+    message: Option<String>,
+    /// The agent
+    #[arg(long, value_name = "NAME")]
+    agent: Option<String>,
+    /// Put a file of yours into the tree first; may be given several times
+    #[arg(long = "file", value_name = "PATH=LOCAL", value_parser = clap::builder::OsStringValueParser::new())]
+    files: Vec<OsString>,
+    /// Set a variable; may be given several times
+    #[arg(long, value_name = "NAME=VALUE")]
+    env: Vec<String>,
+    /// End it after this time (30s, 5m, 1h30m); otherwise the agent's own limit, or 5 minutes
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    timeout: Option<Duration>,
+    /// Refuse (exit code 4) instead of starting a stopped workspace
+    #[arg(long)]
+    no_start: bool,
+    /// Only begin it, and print its id
+    #[arg(long)]
+    detach: bool,
+    /// A name for this request: sent again under the same name it runs once
+    #[arg(long, value_name = "KEY")]
+    key: Option<String>,
+    /// A command in place of an agent
+    #[arg(value_name = "CMD", last = true, conflicts_with = "agent")]
+    command: Vec<OsString>,
+}
+
+pub fn run(context: &Context, arguments: RunArgs) -> Outcome {
+    let (workspace, is_detached) = (arguments.workspace.clone(), arguments.detach);
+    let key = match &arguments.key {
+        Some(key) => key.clone(),
+        None => secret()?,
+    };
+    let request = request(arguments)?;
+    let code = connect::block_on(async {
+        let client = connect::started().await?;
+        let id = resolve::one(&client, &workspace).await?;
+        let mut following = Following::new(context.output, id, client)?;
+        let run = following.begin(&request, &key).await?;
+        if is_detached {
+            context.output.result(&run, || run.id.clone());
+            return Ok(0);
+        }
+        following.to_the_end(run).await
+    })?;
+    Ok(ExitCode::from(code))
+}
+
+fn request(arguments: RunArgs) -> Result<CreateRun, Fault> {
+    let is_command = !arguments.command.is_empty();
+    if arguments.message.is_none() && !is_command {
+        return Err(Fault::new(
+            Code::Usage,
+            "there is no message and no command",
+            "`holm run WS \"fix the login\"`, or `holm run WS -- npm test`",
+        ));
+    }
+    let message = match arguments.message.as_deref() {
+        Some("-") => Some(read_message()?),
+        message => message.map(str::to_owned),
+    };
+    let mut env = BTreeMap::new();
+    for typed in &arguments.env {
+        match typed.split_once('=') {
+            Some((name, value)) if !name.is_empty() => {
+                env.insert(name.to_owned(), value.to_owned());
+            }
+            _ => {
+                let message = format!("--env takes NAME=VALUE, not `{}`", typed.escape_debug());
+                return Err(Fault::new(Code::Usage, message, "for example `--env CI=1`"));
+            }
+        }
+    }
+    let words = arguments.command.into_iter();
+    let words = words.map(|word| word.into_vec().into()).collect();
+    Ok(CreateRun {
+        agent_env: match is_command {
+            true => BTreeMap::new(),
+            false => agent_env(arguments.agent.as_deref())?,
+        },
+        agent: arguments.agent,
+        command: is_command.then_some(words),
+        message,
+        env,
+        files: context_files(arguments.files)?,
+        timeout_ms: arguments
+            .timeout
+            .map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
+        no_start: arguments.no_start,
+    })
+}
+
+fn read_message() -> Result<String, Fault> {
+    let most = MOST_MESSAGE as u64;
+    let mut bytes = Vec::new();
+    let read = std::io::stdin().take(most + 1).read_to_end(&mut bytes);
+    let wrong = |why: &str| {
+        let message = format!("the message on stdin cannot be used: {why}");
+        Fault::new(Code::Usage, message, "`--file PATH=LOCAL` takes files")
+    };
+    read.map_err(|error| wrong(&error.to_string()))?;
+    if bytes.len() as u64 > most {
+        return Err(wrong(&format!("it is more than {} KiB", most >> 10)));
+    }
+    String::from_utf8(bytes).map_err(|_| wrong("it is not UTF-8"))
+}
+
+/// Values of the variables that the settings give to the agent; of all agents where it is not said
+/// which, because the daemon picks.
+pub fn agent_env(agent: Option<&str>) -> Result<BTreeMap<String, String>, Fault> {
+    let settings = DaemonUser::current()?.settings()?;
+    let is_meant = |name: &str| agent.is_none_or(|agent| agent == name);
+    let agents = settings.agents.iter();
+    let names = agents
+        .filter(|(name, _)| is_meant(name.as_str()))
+        .flat_map(|(_, agent)| &agent.env);
+    let values = names.filter_map(|name| {
+        let name = name.as_str();
+        Some((name.to_owned(), std::env::var(name).ok()?))
+    });
+    Ok(values.collect())
+}
+
+fn context_files(typed: Vec<OsString>) -> Result<Vec<ContextFile>, Fault> {
+    let mut left = MOST_FILE_BYTES as u64;
+    let files = typed.into_iter().map(|typed| {
+        let shown = typed.to_string_lossy().escape_debug().to_string();
+        let wrong = |why: String| {
+            let message = format!("--file {shown}: {why}");
+            let hint = "`--file docs/task.md=./task.md` puts ./task.md at docs/task.md";
+            Fault::new(Code::Usage, message, hint)
+        };
+        let typed = typed.into_vec();
+        let Some(end) = typed.iter().position(|byte| *byte == b'=') else {
+            return Err(wrong("it takes PATH=LOCAL".to_owned()));
+        };
+        let path = String::from_utf8(typed[..end].to_vec());
+        let path = path.map_err(|_| wrong("PATH is not UTF-8".to_owned()))?;
+        let local = OsString::from_vec(typed[end + 1..].to_vec());
+        let (content, executable) = read(Path::new(&local), left).map_err(wrong)?;
+        left -= content.len() as u64;
+        Ok(ContextFile {
+            path,
+            content: content.into(),
+            executable,
+        })
+    });
+    files.collect()
+}
+
+fn read(local: &Path, most: u64) -> Result<(Vec<u8>, bool), String> {
+    let shown = local.display();
+    let failed = |error: std::io::Error| format!("cannot read {shown}: {error}");
+    let file = std::fs::File::open(local).map_err(failed)?;
+    let metadata = file.metadata().map_err(failed)?;
+    if metadata.is_dir() {
+        return Err(format!("{shown} is a directory; name files"));
+    }
+    let mut content = Vec::new();
+    file.take(most + 1)
+        .read_to_end(&mut content)
+        .map_err(failed)?;
+    if content.len() as u64 > most {
+        let all = MOST_FILE_BYTES >> 20;
+        return Err(format!("the files are more than {all} MiB together"));
+    }
+    let is_executable = metadata.permissions().mode() & 0o100 != 0;
+    Ok((content, is_executable))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Only {
+        #[command(flatten)]
+        run: RunArgs,
+    }
+
+    fn parse(line: &[&str]) -> Result<CreateRun, Fault> {
+        let line = std::iter::once("run").chain(line.iter().copied());
+        let only = Only::try_parse_from(line)
+            .map_err(|error| Fault::new(Code::Usage, error.to_string(), ""))?;
+        request(only.run)
+    }
+
+    #[test]
+    fn a_message_or_a_command_or_both() {
+        let run = parse(&["x", "--", "npm", "test", "--json"]).unwrap();
+        assert_eq!((run.message, run.command.unwrap().len()), (None, 3));
+        let run = parse(&["x", "say", "--", "cat"]).unwrap();
+        assert_eq!(run.message.as_deref(), Some("say"));
+        let run = parse(&["x", "--agent", "claude", "fix it", "--timeout", "2s"]).unwrap();
+        assert_eq!((run.command, run.timeout_ms), (None, Some(2000)));
+        for wrong in [
+            &["x"][..],
+            &["x", "--agent", "a", "--", "b"],
+            &["x", "m", "--env", "=x"],
+            &["x", "m", "--file", "only-a-path"],
+            &["x", "m", "--file", "a=/nowhere/at/all"],
+            &["x", "m", "--file", "a=/"],
+        ] {
+            assert!(parse(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! `holm runs`: the record of runs.
+
+use super::completions::labels;
+use super::output::{FAINT, printable};
+use super::run::report;
+use super::stream::{Stream, Writer};
+use super::table::Table;
+use super::{Context, Outcome, connect, resolve};
+use bytes::Bytes;
+use clap::{Args, Subcommand};
+use holm_api::client::{Client, RunQuery};
+use holm_api::run::{Run, RunEvent};
+use holm_core::{Code, Fault, RunId, WorkspaceId};
+use std::process::ExitCode;
+
+/// List runs, show one, or cancel one
+///
+/// The newest 100 of a workspace are kept, each with the beginning and the end of its output and with
+/// what it changed. RUN is an id, or the beginning of one.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    holm runs ls fix-login\n  \
+    holm runs show r4k9 --output\n  \
+    holm runs cancel r4k9")]
+pub struct RunsArgs {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// List runs, the newest first; with --json {"runs":[…],"next":…}
+    Ls(ListArgs),
+    /// Show one: how it ended and what it changed
+    Show(ShowArgs),
+    /// End one with all its processes
+    Cancel(OneArgs),
+}
+
+#[derive(Debug, Args)]
+struct ListArgs {
+    /// Only those of this workspace
+    #[arg(value_name = "WS", add = labels())]
+    workspace: Option<String>,
+    /// Only those that are queued, running, succeeded, failed, timed_out, cancelled or lost
+    #[arg(long, value_name = "STATE")]
+    state: Option<String>,
+    /// How many
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    limit: usize,
+    /// The next page: `next` of the JSON
+    #[arg(long, value_name = "NEXT")]
+    after: Option<String>,
+}
+
+#[derive(Debug, Args)]
+struct ShowArgs {
+    #[command(flatten)]
+    one: OneArgs,
+    /// Only its output: stdout on stdout, stderr on stderr, until it has ended
+    #[arg(long, short)]
+    output: bool,
+}
+
+#[derive(Debug, Args)]
+struct OneArgs {
+    /// The run's id, or the beginning of it
+    #[arg(value_name = "RUN")]
+    run: String,
+}
+
+pub fn run(context: &Context, arguments: RunsArgs) -> Outcome {
+    match arguments.verb {
+        Verb::Ls(list) => ls(context, list),
+        Verb::Show(show) if show.output => output(context, &show.one),
+        Verb::Show(show) => one(context, &show.one, Act::Show),
+        Verb::Cancel(cancel) => one(context, &cancel, Act::Cancel),
+    }
+}
+
+fn ls(context: &Context, arguments: ListArgs) -> Outcome {
+    let query = RunQuery {
+        state: arguments.state,
+        id: None,
+        limit: Some(arguments.limit),
+        before: arguments.after,
+    };
+    let list = connect::block_on(async {
+        let client = connect::started().await?;
+        match &arguments.workspace {
+            Some(typed) => {
+                let id = resolve::one(&client, typed).await?;
+                client.runs(&id, &query).await
+            }
+            None => client.all_runs(&query).await,
+        }
+    })?;
+    if list.runs.is_empty() && !context.output.is_json() {
+        context.output.remark("No runs. `holm run` begins one.");
+        return Ok(ExitCode::SUCCESS);
+    }
+    context.output.result(&list, || {
+        let mut table = Table::new([
+            "RUN",
+            "WORKSPACE",
+            "STATE",
+            "BEGUN",
+            "TOOK",
+            "CHANGED",
+            "WHAT",
+        ]);
+        for run in &list.runs {
+            table.row([
+                run.id.clone(),
+                run.workspace.clone(),
+                report::word(run.state).to_owned(),
+                run.created_at.clone(),
+                report::duration(run).unwrap_or_default(),
+                run.changed
+                    .map(|count| count.to_string())
+                    .unwrap_or_default(),
+                report::what(run),
+            ]);
+        }
+        table.render().trim_end().to_owned()
+    });
+    Ok(ExitCode::SUCCESS)
+}
+
+#[derive(Clone, Copy)]
+enum Act {
+    Show,
+    Cancel,
+}
+
+fn one(context: &Context, arguments: &OneArgs, act: Act) -> Outcome {
+    let run = connect::block_on(async {
+        let client = connect::started().await?;
+        let (id, run) = meant(&client, &arguments.run).await?;
+        match act {
+            Act::Show => client.run(&id, &run).await,
+            Act::Cancel => client.cancel_run(&id, &run).await,
+        }
+    })?;
+    match act {
+        Act::Show => context.output.result(&run, || render(&run)),
+        Act::Cancel => context.output.done(&run, || report::summary(&run)),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn render(run: &Run) -> String {
+    let mut text = format!("{FAINT}{} in {}{FAINT:#}\n", run.created_at, run.workspace);
+    let command = run.command.join(" ");
+    match &run.agent {
+        Some(agent) => text.push_str(&format!("{}: {}\n", printable(agent), printable(&command))),
+        None => text.push_str(&format!("{}\n", printable(&command))),
+    }
+    if let Some(message) = &run.message {
+        for line in message.lines() {
+            text.push_str(&format!("  {FAINT}>{FAINT:#} {}\n", printable(line)));
+        }
+    }
+    let all = Run {
+        changes: None,
+        ..run.clone()
+    };
+    text.push_str(&report::summary(&all));
+    for change in run.changes.iter().flatten() {
+        text.push_str(&format!("\n  {}", report::line(change)));
+    }
+    text
+}
+
+/// The output alone, as it was, or as JSON Lines of the API's events.
+fn output(context: &Context, arguments: &OneArgs) -> Outcome {
+    let is_json = context.output.is_json();
+    connect::block_on(async {
+        let client = connect::started().await?;
+        let (id, run) = meant(&client, &arguments.run).await?;
+        let mut events = client.run_output(&id, &run, 0).await?;
+        let writer = Writer::start();
+        loop {
+            let event = events.next().await?;
+            let is_last = matches!(event, RunEvent::Ended(_));
+            let (stream, bytes) = match event {
+                event if is_json => {
+                    let json = serde_json::to_string(&event).unwrap_or_default();
+                    (Stream::Stdout, Bytes::from(format!("{json}\n")))
+                }
+                RunEvent::Output(piece) => {
+                    let stream = match piece.stream.as_str() {
+                        "stderr" => Stream::Stderr,
+                        _ => Stream::Stdout,
+                    };
+                    (stream, Bytes::from(Vec::from(piece.data)))
+                }
+                RunEvent::Truncated { bytes, .. } => {
+                    let text = format!("\nholm: {bytes} bytes of output are left out here\n");
+                    (Stream::Stderr, Bytes::from(text))
+                }
+                RunEvent::Ended(_) | RunEvent::Error(_) => (Stream::Stderr, Bytes::new()),
+            };
+            if !writer.write(stream, bytes).await || is_last {
+                break;
+            }
+        }
+        // Whoever reads it went away, or has all of it.
+        let _ = writer.finish().await;
+        Ok(())
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The run that is meant, and whose it is.
+async fn meant(client: &Client, typed: &str) -> Result<(WorkspaceId, RunId), Fault> {
+    let not_found = || {
+        let message = format!("no run `{}`", typed.escape_debug());
+        Fault::new(Code::RunNotFound, message, "`holm runs ls` lists the runs")
+    };
+    if !typed.starts_with('r') {
+        return Err(not_found());
+    }
+    let query = RunQuery {
+        id: Some(typed.to_owned()),
+        limit: Some(10),
+        ..RunQuery::default()
+    };
+    let found = client.all_runs(&query).await?.runs;
+    match found.as_slice() {
+        [] => Err(not_found()),
+        [run] => {
+            let ids = WorkspaceId::parse(&run.workspace)
+                .ok()
+                .zip(RunId::parse(&run.id).ok());
+            ids.ok_or_else(not_found)
+        }
+        several => {
+            let ids: Vec<&str> = several.iter().map(|run| run.id.as_str()).collect();
+            let message = format!("`{typed}` stands for several runs: {}", ids.join(", "));
+            Err(Fault::new(Code::Ambiguous, message, "type more of the id"))
+        }
+    }
+}

@@ -1,0 +1,390 @@
+//! `holm session attach`: this terminal shows a session, and writes to it if nobody else does.
+//!
+//! When the daemon dies, another one is started and the session is attached to again: it draws the
+//! whole screen anew, and keys that did not arrive are sent again.
+
+use super::super::attach::{Attachment, secret};
+use super::super::output::{WARNING, printable};
+use super::super::signals::{Heard, Signals};
+use super::super::stream::read_stdin;
+use super::super::{Context, Outcome, connect, terminal};
+use super::find::{self, Found};
+use super::screen::Screen;
+use bytes::Bytes;
+use clap::Args;
+use holm_api::client::{AttachEvent, AttachReceiver, AttachSender, AttachSocket, Client};
+use holm_api::session::{Attach, AttachToClient, AttachToServer};
+use holm_core::{Code, Fault};
+use std::collections::VecDeque;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+
+/// Show a session on this terminal; ctrl-\ detaches
+///
+/// Several may look at one session; one of them writes, and its terminal has the size of theirs. Who
+/// comes later only sees it, and is told who writes. The exit code is the program's when it ends, and
+/// 0 after ctrl-\.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    holm session attach review\n  \
+    holm session attach review --read-only\n  \
+    holm session attach review --take")]
+pub struct AttachArgs {
+    /// An id, a name, the beginning of an id, or WS/NAME
+    #[arg(value_name = "S", add = find::sessions())]
+    session: String,
+    /// Never write
+    #[arg(long, conflicts_with = "take")]
+    read_only: bool,
+    /// Write, whoever did so before
+    #[arg(long)]
+    take: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// If nobody else does.
+    Write,
+    Take,
+    Look,
+}
+
+/// ctrl-\
+const DETACH: u8 = 0x1c;
+/// How long another daemon is tried to be reached.
+const COMES_BACK: Duration = Duration::from_secs(30);
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// How long a word on the last line stays.
+const NOTE_STAYS: Duration = Duration::from_secs(3);
+/// Keys that are kept until they are known to have arrived.
+const MOST_KEPT: usize = 64 * 1024;
+
+/// How it ended.
+enum Ended {
+    Detached,
+    Code(u8, Option<String>),
+    Signalled(u8),
+    /// The daemon is gone, or the session with its workspace.
+    Lost(Fault),
+    /// So is the terminal.
+    Unwritten,
+}
+
+/// A session that has answered.
+struct Begun {
+    socket: AttachSocket,
+    first: AttachEvent,
+}
+
+/// What stays, whichever daemon is between.
+struct Attached {
+    screen: Screen,
+    signals: Signals,
+    input: mpsc::Receiver<Bytes>,
+    /// The last keys that were sent, and how many there were in all.
+    kept: VecDeque<u8>,
+    sent: u64,
+    writes: bool,
+    /// A word of ours on the screen, and until when it is there.
+    noted: Option<(String, Instant)>,
+}
+
+pub fn run(context: &Context, arguments: AttachArgs) -> Outcome {
+    let how = match (arguments.read_only, arguments.take) {
+        (true, _) => How::Look,
+        (false, true) => How::Take,
+        (false, false) => How::Write,
+    };
+    if !terminal::is_interactive() {
+        return Err(Fault::new(
+            Code::Usage,
+            "attaching needs a terminal on stdin and stdout",
+            "`holm session read S` prints what it shows, `holm session send S` types something",
+        ));
+    }
+    connect::block_on(async {
+        let client = connect::started().await?;
+        let found = find::one(&client, &arguments.session).await?;
+        attach(context, &client, &found, how).await
+    })
+}
+
+/// Until the session ends or the person detaches.
+pub async fn attach(context: &Context, client: &Client, found: &Found, how: How) -> Outcome {
+    let size = terminal::size();
+    let mut wanted = Attach {
+        rows: Some(size.rows),
+        cols: Some(size.cols),
+        read_only: how == How::Look,
+        take: how == How::Take,
+        since: None,
+        name: Some(own_name()),
+        key: Some(secret()?),
+    };
+    let signals = Signals::listen(Attachment::Terminal)?;
+    // What stands in the way is said on the terminal as it is.
+    let mut begun = begin(client, found, &wanted).await?;
+    wanted.take = false;
+    let mut attached = Attached {
+        screen: Screen::take()?,
+        signals,
+        input: read_stdin(),
+        kept: VecDeque::new(),
+        sent: 0,
+        writes: false,
+        noted: None,
+    };
+    let ended = loop {
+        match attached.converse(begun).await {
+            Ended::Lost(fault) if fault.code == Code::DaemonUnreachable => {
+                let size = terminal::size();
+                (wanted.rows, wanted.cols) = (Some(size.rows), Some(size.cols));
+                match come_back(&mut attached, found, &wanted).await {
+                    Ok(again) => begun = again,
+                    Err(ended) => break ended,
+                }
+            }
+            ended => break Ok(ended),
+        }
+    };
+    attached.screen.give_back().await;
+    said(context, found, ended?)
+}
+
+fn said(context: &Context, found: &Found, ended: Ended) -> Outcome {
+    let id = &found.id;
+    match ended {
+        Ended::Detached => {
+            let word = format!("detached from {id}; `holm session attach {id}` comes back");
+            context.output.done(
+                &serde_json::json!({ "session": id.as_str(), "state": "running" }),
+                || word,
+            );
+            Ok(ExitCode::SUCCESS)
+        }
+        Ended::Code(code, reason) => {
+            let why = reason.as_deref().map(|why| format!(": {}", printable(why)));
+            let why = why.unwrap_or_default();
+            let document =
+                serde_json::json!({ "session": id.as_str(), "state": "exited", "exit_code": code });
+            let word =
+                || format!("{WARNING}session {id} ended{WARNING:#} with exit code {code}{why}");
+            context.output.done(&document, word);
+            Ok(ExitCode::from(code))
+        }
+        Ended::Signalled(number) => Ok(ExitCode::from(128 + number)),
+        Ended::Unwritten => Ok(ExitCode::from(super::super::output::BROKEN_PIPE_EXIT)),
+        Ended::Lost(fault) => Err(fault),
+    }
+}
+
+/// What others are told of who writes.
+fn own_name() -> String {
+    let terminal = rustix::termios::ttyname(rustix::stdio::stdin(), Vec::new());
+    let terminal = terminal.ok().and_then(|name| name.into_string().ok());
+    let terminal = terminal.unwrap_or_default();
+    let terminal = terminal.trim_start_matches("/dev/");
+    format!("holm on {terminal} (pid {})", std::process::id())
+}
+
+/// The connection, when the session has answered.
+async fn begin(client: &Client, found: &Found, wanted: &Attach) -> Result<Begun, Fault> {
+    let attached = client.attach_session(&found.workspace, &found.id, wanted);
+    let mut socket = attached.await?;
+    let first = socket.receiver.next().await?;
+    Ok(Begun { socket, first })
+}
+
+/// The same session by way of another daemon.
+async fn come_back(
+    attached: &mut Attached,
+    found: &Found,
+    wanted: &Attach,
+) -> Result<Begun, Result<Ended, Fault>> {
+    let lost_at = Instant::now();
+    loop {
+        let tried = async {
+            let client = connect::started_unless_stopped().await?;
+            match begin(&client, found, wanted).await {
+                // It ended while nobody was there.
+                Err(fault) if fault.code == Code::SessionEnded => {
+                    let session = client.session(&found.workspace, &found.id).await?;
+                    let code = session.exit_code.ok_or(fault)?;
+                    Ok(Err(Ended::Code(code, session.reason)))
+                }
+                begun => begun.map(Ok),
+            }
+        };
+        match tried.await {
+            Ok(Ok(begun)) => return Ok(begun),
+            Ok(Err(ended)) => return Err(Ok(ended)),
+            Err(fault) => {
+                let is_away = fault.code == Code::DaemonUnreachable;
+                if !is_away || lost_at.elapsed() > COMES_BACK {
+                    return Err(Err(fault));
+                }
+            }
+        }
+        tokio::select! {
+            () = tokio::time::sleep(LOOK_AGAIN) => {}
+            number = attached.signals.ending() => return Err(Ok(Ended::Signalled(number))),
+            keys = attached.input.recv() => match keys {
+                Some(keys) if keys.contains(&DETACH) => return Err(Ok(Ended::Detached)),
+                Some(keys) => attached.keep(&keys),
+                None => return Err(Ok(Ended::Detached)),
+            },
+        }
+    }
+}
+
+// === impl Attached ===
+
+impl Attached {
+    async fn converse(&mut self, begun: Begun) -> Ended {
+        let Begun { socket, first } = begun;
+        let AttachSocket {
+            mut sender,
+            mut receiver,
+        } = socket;
+        let ended = match self.hear(&mut sender, first).await {
+            Ok(None) => self.pass_on(&mut sender, &mut receiver).await,
+            Ok(Some(ended)) => Ok(ended),
+            Err(fault) => Err(fault),
+        };
+        let ended = ended.unwrap_or_else(Ended::Lost);
+        if !matches!(ended, Ended::Lost(_)) {
+            sender.detach().await;
+        }
+        ended
+    }
+
+    async fn pass_on(
+        &mut self,
+        sender: &mut AttachSender,
+        receiver: &mut AttachReceiver,
+    ) -> Result<Ended, Fault> {
+        loop {
+            let until = self.noted.as_ref().map(|(_, until)| *until);
+            let note_is_over = async {
+                match until {
+                    Some(until) => tokio::time::sleep_until(until.into()).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                signal = self.signals.next() => match signal {
+                    Heard::Resized => {
+                        let size = terminal::size();
+                        let (rows, cols) = (size.rows, size.cols);
+                        sender.say(&AttachToServer::Resize { rows, cols }).await?;
+                    }
+                    Heard::Forward(number) => return Ok(Ended::Signalled(number as u8)),
+                    Heard::End(number) => return Ok(Ended::Signalled(number)),
+                },
+                event = receiver.next() => {
+                    if let Some(ended) = self.hear(sender, event?).await? {
+                        return Ok(ended);
+                    }
+                }
+                keys = self.input.recv() => {
+                    let Some(keys) = keys else { return Ok(Ended::Detached) };
+                    let end = keys.iter().position(|key| *key == DETACH);
+                    let typed = &keys[..end.unwrap_or(keys.len())];
+                    if !typed.is_empty() {
+                        self.keep(typed);
+                        sender.input(typed).await?;
+                    }
+                    if end.is_some() {
+                        return Ok(Ended::Detached);
+                    }
+                }
+                () = note_is_over => {
+                    self.noted = None;
+                    sender.say(&AttachToServer::Redraw).await?;
+                }
+            }
+        }
+    }
+
+    async fn hear(
+        &mut self,
+        sender: &mut AttachSender,
+        event: AttachEvent,
+    ) -> Result<Option<Ended>, Fault> {
+        let control = match event {
+            AttachEvent::Output(bytes) => {
+                let mut is_drawn = self.screen.draw(&bytes).await;
+                if let Some((text, _)) = &self.noted {
+                    is_drawn = is_drawn && self.screen.note(text).await;
+                }
+                return Ok((!is_drawn).then_some(Ended::Unwritten));
+            }
+            AttachEvent::Control(control) => control,
+        };
+        match control {
+            AttachToClient::Attached {
+                writes,
+                writer,
+                received,
+                ..
+            } => {
+                self.writes = writes;
+                self.screen.clear().await;
+                let missing = self.missing(received);
+                if !missing.is_empty() {
+                    sender.input(&missing).await?;
+                }
+                if !writes {
+                    self.note_writer(writer.as_deref()).await;
+                }
+            }
+            AttachToClient::Writer { writes, writer } => {
+                let has_changed = writes != self.writes;
+                self.writes = writes;
+                if has_changed && writes {
+                    self.note(" you write now ").await;
+                } else if has_changed {
+                    self.note_writer(writer.as_deref()).await;
+                }
+            }
+            AttachToClient::NotTaken { writer } => self.note_writer(writer.as_deref()).await,
+            AttachToClient::Ended { code, reason } => {
+                return Ok(Some(Ended::Code(code, reason)));
+            }
+            AttachToClient::Size { .. }
+            | AttachToClient::Cursor(_)
+            | AttachToClient::Missed(_)
+            | AttachToClient::Error(_) => {}
+        }
+        Ok(None)
+    }
+
+    async fn note_writer(&mut self, writer: Option<&str>) {
+        let text = match writer {
+            Some(writer) => format!(" read only: {writer} writes; attach --take takes over "),
+            None => " read only ".to_owned(),
+        };
+        self.note(&text).await;
+    }
+
+    async fn note(&mut self, text: &str) {
+        self.screen.note(text).await;
+        self.noted = Some((text.to_owned(), Instant::now() + NOTE_STAYS));
+    }
+
+    fn keep(&mut self, keys: &[u8]) {
+        self.kept.extend(keys);
+        self.sent += keys.len() as u64;
+        let surplus = self.kept.len().saturating_sub(MOST_KEPT);
+        self.kept.drain(..surplus);
+    }
+
+    /// What was sent and did not arrive.
+    fn missing(&self, received: u64) -> Vec<u8> {
+        let missing = self.sent.saturating_sub(received) as usize;
+        let arrived = self.kept.len().saturating_sub(missing);
+        self.kept.iter().skip(arrived).copied().collect()
+    }
+}

@@ -1,0 +1,78 @@
+//! From what was typed to a session, once, at the edge.
+
+use super::super::{connect, resolve};
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
+use holm_api::client::Client;
+use holm_api::session::Session;
+use holm_core::session::{Candidate, not_found, resolve as meant};
+use holm_core::{Fault, SessionId, WorkspaceId};
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::time::Duration;
+
+/// A session that was meant.
+pub struct Found {
+    pub workspace: WorkspaceId,
+    pub id: SessionId,
+}
+
+/// How long a person who pressed tab should wait at most.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+pub async fn one(client: &Client, typed: &str) -> Result<Found, Fault> {
+    let (sessions, word) = match typed.rsplit_once('/') {
+        Some((workspace, word)) => {
+            let id = resolve::one(client, workspace).await?;
+            (client.sessions(&id).await?.sessions, word)
+        }
+        None => (client.all_sessions().await?.sessions, typed),
+    };
+    let labels = labels(client).await?;
+    let candidates: Vec<Candidate<'_>> = sessions
+        .iter()
+        .map(|session| Candidate {
+            id: &session.id,
+            name: session.name.as_deref(),
+            workspace: labels.get(&session.workspace).unwrap_or(&session.workspace),
+            is_live: session.exit_code.is_none(),
+        })
+        .collect();
+    let id = meant(word, &candidates)?.id;
+    let session = sessions.iter().find(|session| session.id == id);
+    found(session.ok_or_else(|| not_found(typed))?)
+}
+
+pub fn found(session: &Session) -> Result<Found, Fault> {
+    let lost = |_| not_found(&session.id);
+    Ok(Found {
+        workspace: WorkspaceId::parse(&session.workspace).map_err(lost)?,
+        id: SessionId::parse(&session.id).map_err(|_| not_found(&session.id))?,
+    })
+}
+
+/// What workspaces are called, by their ids.
+pub async fn labels(client: &Client) -> Result<HashMap<String, String>, Fault> {
+    let names = client.names().await?.names.into_iter();
+    Ok(names.map(|name| (name.id, name.label)).collect())
+}
+
+/// Completes live sessions by their names and ids.
+pub fn sessions() -> ArgValueCompleter {
+    ArgValueCompleter::new(|typed: &OsStr| {
+        let known = connect::block_on(async {
+            let list = async { connect::running().await?.all_sessions().await };
+            match tokio::time::timeout(PATIENCE, list).await {
+                Ok(list) => list.map(|list| list.sessions),
+                Err(_) => Ok(Vec::new()),
+            }
+        });
+        let known = known.unwrap_or_default().into_iter();
+        let live = known.filter(|session| session.exit_code.is_none());
+        let words = live.map(|session| session.name.unwrap_or(session.id));
+        let typed = typed.to_string_lossy();
+        let mut words: Vec<_> = words.filter(|word| word.starts_with(&*typed)).collect();
+        words.sort();
+        words.dedup();
+        words.into_iter().map(CompletionCandidate::new).collect()
+    })
+}

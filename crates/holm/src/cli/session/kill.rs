@@ -1,0 +1,41 @@
+//! `holm session kill`: ends sessions.
+
+use super::super::output::GOOD;
+use super::super::{Context, Outcome, connect};
+use super::find;
+use clap::Args;
+use holm_api::session::SessionList;
+use std::process::ExitCode;
+
+/// End sessions, with those that belong to them
+///
+/// The program is asked to end (SIGTERM and SIGHUP) and killed after two seconds; so are sessions
+/// whose --parent it is, and theirs. How it ended stays listed for a while.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  holm session kill review")]
+pub struct KillArgs {
+    /// An id, a name, the beginning of an id, or WS/NAME
+    #[arg(value_name = "S", required = true, add = find::sessions())]
+    sessions: Vec<String>,
+}
+
+pub fn run(context: &Context, arguments: KillArgs) -> Outcome {
+    let ended = connect::block_on(async {
+        let client = connect::started().await?;
+        let mut ended = SessionList::default();
+        for typed in &arguments.sessions {
+            let found = find::one(&client, typed).await?;
+            let killed = client.kill_session(&found.workspace, &found.id).await?;
+            ended.sessions.extend(killed.sessions);
+        }
+        Ok(ended)
+    })?;
+    context.output.done(&ended, || {
+        let lines = ended.sessions.iter().map(|session| {
+            let code = session.exit_code.unwrap_or_default();
+            format!("{GOOD}✓{GOOD:#} {} ended with exit code {code}", session.id)
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    });
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,429 @@
+//! Tools that have something run inside: commands, runs of agents, and sessions.
+
+use super::arguments::wrong;
+use super::catalogue::Execute;
+use super::{Call, value_of};
+use holm_api::client::{ExecEvent, ExecSocket, RunQuery};
+use holm_api::exec::{Bytes, STDIN_WINDOW, Start};
+use holm_api::run::{ContextFile, CreateRun, RunEvent};
+use holm_api::session::{NewSession, SendInput, Session, Wait};
+use holm_core::{Code, Fault, RunId, SessionId, WorkspaceId};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// What is kept of each output: its end.
+const MOST_OUTPUT: usize = 128 << 10;
+const IDLE: Duration = Duration::from_secs(2);
+const WAIT: Duration = Duration::from_secs(60);
+
+/// The end of an output, and how much came before it.
+#[derive(Default)]
+struct Tail {
+    bytes: Vec<u8>,
+    dropped: usize,
+}
+
+// === impl Tail ===
+
+impl Tail {
+    fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+        if self.bytes.len() > 2 * MOST_OUTPUT {
+            self.cut();
+        }
+    }
+
+    fn cut(&mut self) {
+        let surplus = self.bytes.len().saturating_sub(MOST_OUTPUT);
+        self.bytes.drain(..surplus);
+        self.dropped += surplus;
+    }
+
+    /// As text, with how many bytes are missing before it.
+    fn text(mut self) -> (String, usize) {
+        self.cut();
+        let text = String::from_utf8_lossy(&self.bytes).into_owned();
+        (text, self.dropped)
+    }
+}
+
+// === impl Call ===
+
+impl Call<'_> {
+    pub async fn execute(&self, execute: Execute) -> Result<Value, Fault> {
+        match execute {
+            Execute::Exec => self.exec().await,
+            Execute::Run => self.run().await,
+            Execute::Runs => self.runs().await,
+            Execute::Spawn => self.spawn().await,
+            Execute::Message => self.message().await,
+            Execute::Read => {
+                let (workspace, session) = self.session().await?;
+                let client = &self.client;
+                let read = match self.arguments.number("since") {
+                    Some(since) => client.session_output(&workspace, &session, since).await?,
+                    None => client.session_screen(&workspace, &session).await?,
+                };
+                value_of(&read)
+            }
+            Execute::Wait => self.wait().await,
+        }
+    }
+
+    async fn exec(&self) -> Result<Value, Fault> {
+        let id = self.workspace().await?;
+        let timeout = self.arguments.time("timeout")?;
+        let start = Start {
+            argv: self.command()?,
+            env: pairs(self.arguments.map("env")),
+            cwd: self.arguments.owned("cwd").map(Bytes::Text),
+            timeout_ms: timeout.map(|time| time.as_millis() as u64),
+            ..Start::default()
+        };
+        let socket = self.client.exec(&id, start).await?;
+        let message = self.arguments.text("message").unwrap_or("");
+        let (stdout, stderr, code) = self.follow(socket, message.as_bytes()).await?;
+        let ((stdout, before), (stderr, before_errors)) = (stdout.text(), stderr.text());
+        let mut result = json!({ "exit_code": code, "stdout": stdout, "stderr": stderr });
+        for (name, dropped) in [
+            ("stdout_dropped", before),
+            ("stderr_dropped", before_errors),
+        ] {
+            if dropped > 0 {
+                result[name] = json!(dropped);
+            }
+        }
+        Ok(result)
+    }
+
+    /// Feeds a command and hears it to its end.
+    async fn follow(&self, socket: ExecSocket, message: &[u8]) -> Result<(Tail, Tail, u8), Fault> {
+        let ExecSocket {
+            mut sender,
+            mut receiver,
+        } = socket;
+        let (mut stdout, mut stderr) = (Tail::default(), Tail::default());
+        let (mut rest, mut under_way, mut is_open) = (message, 0_u64, true);
+        loop {
+            let room = STDIN_WINDOW.saturating_sub(under_way) as usize;
+            if is_open && !rest.is_empty() && room > 0 {
+                let (piece, behind) = rest.split_at(rest.len().min(room));
+                sender.stdin(piece).await?;
+                under_way += piece.len() as u64;
+                rest = behind;
+            }
+            if is_open && rest.is_empty() {
+                sender.stdin_eof().await?;
+                is_open = false;
+            }
+            match receiver.next().await? {
+                ExecEvent::Stdout(bytes) => {
+                    stdout.push(&bytes);
+                    self.progress.say(last_line(&bytes));
+                }
+                ExecEvent::Stderr(bytes) => {
+                    stderr.push(&bytes);
+                    self.progress.say(last_line(&bytes));
+                }
+                ExecEvent::StdinTaken(taken) => under_way = under_way.saturating_sub(taken),
+                ExecEvent::Exit(code) => return Ok((stdout, stderr, code)),
+                ExecEvent::Started | ExecEvent::Kept | ExecEvent::Resumed { .. } => {}
+            }
+        }
+    }
+
+    async fn run(&self) -> Result<Value, Fault> {
+        let id = self.workspace().await?;
+        let command = self.arguments.words("command");
+        let files = self.arguments.map("files").into_iter();
+        let files = files.map(|(path, text)| ContextFile {
+            path,
+            content: Bytes::Text(text),
+            executable: false,
+        });
+        let timeout = self.arguments.time("timeout")?;
+        let create = CreateRun {
+            agent: self.arguments.owned("agent"),
+            command: (!command.is_empty()).then(|| bytes(command)),
+            message: self.arguments.owned("message"),
+            env: self.arguments.map("env").into_iter().collect(),
+            files: files.collect(),
+            timeout_ms: timeout.map(|time| time.as_millis() as u64),
+            ..CreateRun::default()
+        };
+        let key = self.arguments.text("key");
+        let run = self.client.create_run(&id, &create, key).await?;
+        if self.arguments.is_unset("wait") {
+            return value_of(&run);
+        }
+        let number = run_id(&run.id)?;
+        let mut guard = Cancelling {
+            call: Some((self.client.clone(), id.clone(), number.clone())),
+        };
+        let followed = self.hear_run(&id, &number).await;
+        guard.call = None;
+        followed
+    }
+
+    /// Hears a run to its end: its record, with what it said.
+    async fn hear_run(&self, id: &WorkspaceId, run: &RunId) -> Result<Value, Fault> {
+        let mut output = self.client.run_output(id, run, 0).await?;
+        let (mut stdout, mut stderr) = (Tail::default(), Tail::default());
+        let ended = loop {
+            match output.next().await? {
+                RunEvent::Output(piece) => {
+                    let data: Vec<u8> = piece.data.into();
+                    self.progress.say(last_line(&data));
+                    match piece.stream.as_str() {
+                        "stderr" => stderr.push(&data),
+                        _ => stdout.push(&data),
+                    }
+                }
+                RunEvent::Truncated { bytes, .. } => stdout.dropped += bytes as usize,
+                RunEvent::Ended(run) => break run,
+                RunEvent::Error(error) => return Err(holm_api::ErrorBody { error }.into()),
+            }
+        };
+        // With what it changed.
+        let whole = self.client.run(id, run).await.unwrap_or(*ended);
+        let mut result = value_of(&whole)?;
+        let ((stdout, before), (stderr, before_errors)) = (stdout.text(), stderr.text());
+        result["stdout"] = json!(stdout);
+        result["stderr"] = json!(stderr);
+        for (name, dropped) in [
+            ("stdout_dropped", before),
+            ("stderr_dropped", before_errors),
+        ] {
+            if dropped > 0 {
+                result[name] = json!(dropped);
+            }
+        }
+        Ok(result)
+    }
+
+    async fn runs(&self) -> Result<Value, Fault> {
+        let is_of_one = self.holm.scope.is_some() || self.arguments.text("workspace").is_some();
+        if let (Some(run), true) = (self.arguments.text("run"), is_of_one) {
+            let id = self.workspace().await?;
+            return value_of(&self.client.run(&id, &run_id(run)?).await?);
+        }
+        let query = RunQuery {
+            state: self.arguments.owned("state"),
+            id: self.arguments.owned("run"),
+            limit: self.arguments.number("limit").map(|limit| limit as usize),
+            before: None,
+        };
+        if is_of_one {
+            return value_of(&self.client.runs(&self.workspace().await?, &query).await?);
+        }
+        let list = self.client.all_runs(&query).await?;
+        match (self.arguments.text("run"), list.runs.as_slice()) {
+            (Some(_), [one]) => {
+                let workspace = workspace_id(&one.workspace)?;
+                value_of(&self.client.run(&workspace, &run_id(&one.id)?).await?)
+            }
+            _ => value_of(&list),
+        }
+    }
+
+    async fn spawn(&self) -> Result<Value, Fault> {
+        let id = self.workspace().await?;
+        let parent = match self.arguments.text("parent") {
+            Some(parent) => Some(self.session_of(Some(&id), parent).await?.1.to_string()),
+            None => None,
+        };
+        let size = |name: &str| {
+            let size = self.arguments.number(name);
+            size.map(|size| u16::try_from(size).unwrap_or(u16::MAX))
+        };
+        let new = NewSession {
+            command: bytes(self.arguments.words("command")),
+            agent: self.arguments.owned("agent"),
+            name: self.arguments.owned("name"),
+            parent,
+            env: pairs(self.arguments.map("env")),
+            rows: size("rows"),
+            cols: size("cols"),
+            ..NewSession::default()
+        };
+        let session = self.client.new_session(&id, &new).await?;
+        if let Some(message) = self.arguments.owned("message") {
+            let input = SendInput {
+                text: Some(Bytes::Text(message)),
+                enter: true,
+                ..SendInput::default()
+            };
+            let number = session_id(&session)?;
+            self.client.send_to_session(&id, &number, &input).await?;
+        }
+        value_of(&session)
+    }
+
+    async fn message(&self) -> Result<Value, Fault> {
+        let (workspace, session) = self.session().await?;
+        let message = self.arguments.owned("message");
+        let keys = self.arguments.words("keys");
+        if message.is_none() && keys.is_empty() {
+            return Err(wrong("neither `message` nor `keys` is given".to_owned()));
+        }
+        let input = SendInput {
+            enter: message.is_some() && !self.arguments.is_unset("enter"),
+            text: message.map(Bytes::Text),
+            keys,
+        };
+        let sent = self.client.send_to_session(&workspace, &session, &input);
+        value_of(&sent.await?)
+    }
+
+    async fn wait(&self) -> Result<Value, Fault> {
+        let (workspace, session) = self.session().await?;
+        let pattern = self.arguments.owned("pattern");
+        let idle = self.arguments.time("idle")?;
+        let idle = idle.or(pattern.is_none().then_some(IDLE));
+        let timeout = self.arguments.time("timeout")?.unwrap_or(WAIT);
+        let wait = Wait {
+            idle_ms: idle.map(|idle| idle.as_millis() as u64),
+            pattern,
+            since: self.arguments.number("since"),
+            timeout_ms: Some(timeout.as_millis() as u64),
+        };
+        let waited = self.client.wait_for_session(&workspace, &session, wait);
+        value_of(&waited.await?)
+    }
+
+    /// The session that is meant, and its workspace.
+    async fn session(&self) -> Result<(WorkspaceId, SessionId), Fault> {
+        let typed = self.arguments.needed("session")?;
+        let is_of_one = self.holm.scope.is_some() || self.arguments.text("workspace").is_some();
+        let workspace = match is_of_one {
+            true => Some(self.workspace().await?),
+            false => None,
+        };
+        self.session_of(workspace.as_ref(), typed).await
+    }
+
+    async fn session_of(
+        &self,
+        workspace: Option<&WorkspaceId>,
+        typed: &str,
+    ) -> Result<(WorkspaceId, SessionId), Fault> {
+        let sessions = match workspace {
+            Some(workspace) => self.client.sessions(workspace).await?.sessions,
+            None => self.client.all_sessions().await?.sessions,
+        };
+        let by_id = sessions.iter().find(|session| session.id == typed);
+        let named = sessions
+            .iter()
+            .filter(|session| session.name.as_deref() == Some(typed));
+        let running = named.clone().filter(|session| session.state == "running");
+        let mut found: Vec<&Session> = by_id.into_iter().collect();
+        for more in [running.collect::<Vec<_>>(), named.collect()] {
+            if found.is_empty() {
+                found = more;
+            }
+        }
+        match found.as_slice() {
+            [one] => Ok((workspace_id(&one.workspace)?, session_id(one)?)),
+            [] => Err(Fault::new(
+                Code::SessionNotFound,
+                format!("no session `{}`", typed.escape_debug()),
+                "session_spawn starts one; `holm session ls` lists them",
+            )),
+            _ => Err(Fault::new(
+                Code::Ambiguous,
+                format!("several sessions are called `{}`", typed.escape_debug()),
+                "say the id of the session",
+            )),
+        }
+    }
+
+    fn command(&self) -> Result<Vec<Bytes>, Fault> {
+        let command = self.arguments.words("command");
+        match command.is_empty() {
+            true => Err(wrong("`command` is empty".to_owned())),
+            false => Ok(bytes(command)),
+        }
+    }
+}
+
+/// A run whose caller does not want it any more is cancelled.
+struct Cancelling {
+    call: Option<(holm_api::client::Client, WorkspaceId, RunId)>,
+}
+
+impl Drop for Cancelling {
+    fn drop(&mut self) {
+        if let Some((client, workspace, run)) = self.call.take() {
+            tokio::spawn(async move {
+                // One that has ended stays as it is, and nobody waits to hear of it.
+                let _ = client.cancel_run(&workspace, &run).await;
+            });
+        }
+    }
+}
+
+fn bytes(words: Vec<String>) -> Vec<Bytes> {
+    words.into_iter().map(Bytes::Text).collect()
+}
+
+fn pairs(map: Vec<(String, String)>) -> Vec<(Bytes, Bytes)> {
+    let pairs = map.into_iter();
+    pairs
+        .map(|(name, value)| (Bytes::Text(name), Bytes::Text(value)))
+        .collect()
+}
+
+/// The last line of a piece of output, short enough for a progress message.
+fn last_line(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let line = text.lines().rev().find(|line| !line.trim().is_empty());
+    let line = line
+        .unwrap_or_default()
+        .chars()
+        .filter(|letter| !letter.is_control());
+    line.take(200).collect()
+}
+
+fn run_id(text: &str) -> Result<RunId, Fault> {
+    RunId::parse(text).map_err(|error| {
+        Fault::new(
+            Code::RunNotFound,
+            error.to_string(),
+            "runs_list lists the runs",
+        )
+    })
+}
+
+fn session_id(session: &Session) -> Result<SessionId, Fault> {
+    SessionId::parse(&session.id).map_err(|error| not_understood(&error.to_string()))
+}
+
+fn workspace_id(text: &str) -> Result<WorkspaceId, Fault> {
+    WorkspaceId::parse(text).map_err(|error| not_understood(&error.to_string()))
+}
+
+fn not_understood(why: &str) -> Fault {
+    Fault::new(
+        Code::Internal,
+        format!("the daemon sent something that is not understood: {why}"),
+        "is the daemon of another version? `holm daemon stop`, then try again",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_long_output_the_end_is_kept() {
+        let mut tail = Tail::default();
+        for number in 0..100_000 {
+            tail.push(format!("{number}\n").as_bytes());
+        }
+        let (text, dropped) = tail.text();
+        assert_eq!(text.len(), MOST_OUTPUT);
+        assert!(text.ends_with("99999\n"));
+        assert_eq!(dropped + text.len(), 588_890);
+        assert_eq!(last_line(b"a\nlast \x1b[1mword\n\n"), "last [1mword");
+    }
+}

@@ -1,0 +1,70 @@
+//! `/mcp`: streamable HTTP in the daemon. Every caller has a server of their own with sessions of its own,
+//! so a session's id is worth nothing to anybody else. Who a caller is was found out before.
+
+use super::{Holm, Local};
+use axum::body::Body;
+use axum::http::{Request, Response};
+use bytes::Bytes;
+use http_body_util::combinators::BoxBody;
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+type Service = StreamableHttpService<Holm, LocalSessionManager>;
+
+/// More callers than this are not remembered at a time; the others begin again.
+const MOST_CALLERS: usize = 64;
+/// The largest message: a file to write.
+const LARGEST: usize = 16 << 20;
+
+/// The servers, by whom they are for.
+pub struct Servers {
+    socket: PathBuf,
+    servers: Mutex<HashMap<String, Service>>,
+}
+
+// === impl Servers ===
+
+impl Servers {
+    /// `socket` is that of the daemon itself.
+    pub fn new(socket: PathBuf) -> Self {
+        Self {
+            socket,
+            servers: Mutex::new(HashMap::new()),
+        }
+    }
+
+    /// Answers a request of a caller, whose name here is theirs alone and never used again.
+    pub async fn answer(
+        &self,
+        caller: String,
+        local: Local,
+        request: Request<Body>,
+    ) -> Response<BoxBody<Bytes, Infallible>> {
+        let service = self.of(caller, local);
+        service.handle(request).await
+    }
+
+    fn of(&self, caller: String, local: Local) -> Service {
+        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(service) = servers.get(&caller) {
+            return service.clone();
+        }
+        if servers.len() >= MOST_CALLERS {
+            servers.clear();
+        }
+        let holm = Holm::in_daemon(self.socket.clone(), local);
+        // Host and Origin of a request were judged with those of every other route.
+        let config = StreamableHttpServerConfig::default()
+            .disable_allowed_hosts()
+            .disable_allowed_origins()
+            .with_max_request_body_bytes(LARGEST);
+        let sessions = Arc::new(LocalSessionManager::default());
+        let service = StreamableHttpService::new(move || Ok(holm.clone()), sessions, config);
+        servers.insert(caller, service.clone());
+        service
+    }
+}

@@ -1,0 +1,143 @@
+//! Tools that lead a workspace somewhere: started, stopped, removed, kept, copied, led back.
+
+use super::catalogue::Lifecycle;
+use super::{Call, value_of};
+use crate::cli::resolve;
+use holm_api::Workspace;
+use holm_api::client::Removal;
+use holm_api::port::Checkout;
+use holm_api::service::{Action, ServiceAct, ServiceList};
+use holm_api::workspace::{Fork, Reset, TakeSnapshot};
+use holm_core::service::graph::Verdict;
+use holm_core::{Code, Fault, WorkspaceId};
+use serde_json::Value;
+use std::time::Duration;
+
+/// How long services may take before they are told of as they are.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+// === impl Call ===
+
+impl Call<'_> {
+    pub async fn live(&self, lifecycle: Lifecycle) -> Result<Value, Fault> {
+        let client = &self.client;
+        let workspace = match lifecycle {
+            Lifecycle::Checkout => return self.check_out().await,
+            Lifecycle::Restore => return self.restore().await,
+            Lifecycle::RestartService => return self.restart_service().await,
+            Lifecycle::Start => {
+                let id = self.workspace().await?;
+                client.start(&id).await?;
+                self.settle(&id).await?;
+                client.workspace(&id).await?
+            }
+            Lifecycle::Stop => client.stop(&self.workspace().await?).await?,
+            Lifecycle::Remove => {
+                let removal = match self.arguments.is_set("force") {
+                    true => Removal::Force,
+                    false => Removal::RefuseUnsaved,
+                };
+                client.remove(&self.workspace().await?, removal).await?
+            }
+            Lifecycle::Rename => {
+                let label = self.arguments.needed("label")?;
+                client.rename(&self.workspace().await?, label).await?
+            }
+            Lifecycle::Snapshot => {
+                let name = self.arguments.needed("name")?.to_owned();
+                let take = TakeSnapshot { name };
+                client
+                    .take_snapshot(&self.workspace().await?, &take)
+                    .await?
+            }
+            Lifecycle::Fork => self.fork().await?,
+            Lifecycle::Reset => {
+                let reset = Reset {
+                    volume: self.arguments.owned("volume"),
+                    at: self.arguments.owned("at"),
+                    force: self.arguments.is_set("force"),
+                };
+                client.reset(&self.workspace().await?, &reset).await?
+            }
+        };
+        value_of(&workspace)
+    }
+
+    async fn fork(&self) -> Result<Workspace, Fault> {
+        let fork = Fork {
+            label: self.arguments.owned("label"),
+            at: self.arguments.owned("at"),
+        };
+        let forked = self.client.fork(&self.workspace().await?, &fork).await?;
+        let Ok(id) = WorkspaceId::parse(&forked.id) else {
+            return Ok(forked);
+        };
+        self.settle(&id).await?;
+        let now = self.client.workspace(&id).await?;
+        Ok(Workspace {
+            created: forked.created,
+            ms: forked.ms,
+            notes: forked.notes,
+            ..now
+        })
+    }
+
+    async fn restore(&self) -> Result<Value, Fault> {
+        let typed = [self.arguments.needed("workspace")?.to_owned()];
+        let ids = resolve::all_trashed(&self.client, &typed).await?;
+        match ids.as_slice() {
+            [id] => value_of(&self.client.restore(id).await?),
+            _ => Err(Fault::new(
+                Code::WorkspaceNotFound,
+                "no such workspace is in the trash",
+                "workspace_list with `trash` lists them",
+            )),
+        }
+    }
+
+    async fn check_out(&self) -> Result<Value, Fault> {
+        let list = match self.arguments.text("workspace") {
+            Some(_) => {
+                let ports = self.arguments.words("ports");
+                let checkout = Checkout {
+                    workspace: self.workspace().await?.to_string(),
+                    ports: (!ports.is_empty()).then_some(ports),
+                };
+                self.client.check_out(&checkout).await?
+            }
+            None if self.arguments.is_set("none") => self.client.release_ports().await?,
+            None => self.client.checked_out().await?,
+        };
+        value_of(&list)
+    }
+
+    async fn restart_service(&self) -> Result<Value, Fault> {
+        let id = self.workspace().await?;
+        let act = ServiceAct {
+            service: self.arguments.needed("service")?.to_owned(),
+            action: Action::Restart,
+        };
+        self.client.service(&id, &act).await?;
+        value_of(&self.settle(&id).await?)
+    }
+
+    /// Waits until nothing is on its way any more, or it takes too long.
+    async fn settle(&self, id: &WorkspaceId) -> Result<ServiceList, Fault> {
+        let following = async {
+            let mut changes = self.client.watch_services(id).await?;
+            while let Some(list) = changes.next().await? {
+                let waiting = list.services.iter().filter(|one| one.state == "starting");
+                let waiting: Vec<_> = waiting.map(|one| one.name.as_str()).collect();
+                self.progress
+                    .say(format!("waiting for {}", waiting.join(", ")));
+                if list.verdict.as_deref() != Some(Verdict::Pending.as_str()) {
+                    return Ok::<_, Fault>(());
+                }
+            }
+            Ok(())
+        };
+        // Whoever waits too long is told how they are.
+        let _ = tokio::time::timeout(PATIENCE, following).await;
+        self.client.services(id).await
+    }
+}

@@ -1,0 +1,330 @@
+//! MCP: holm's tools for agents, with the words of the command line. Served on stdio by `holm mcp` and as
+//! streamable HTTP by the daemon ([`http`]).
+//!
+//! Every tool is one or a few calls of the daemon's API through its typed client, so rights are checked
+//! there and nowhere else. A server that is scoped to one workspace offers only what concerns one, and
+//! takes no other for an argument. Faults become tool errors with the same code, message and hint.
+
+mod arguments;
+mod catalogue;
+mod creation;
+mod execution;
+mod files;
+pub mod http;
+mod inspection;
+mod lifecycle;
+mod place;
+mod program;
+mod progress;
+mod resources;
+
+use crate::cli::{connect, resolve};
+use arguments::Arguments;
+use catalogue::{Action, Reach, Tool};
+use holm_api::ErrorBody;
+use holm_api::client::Client;
+use holm_core::{Code, Fault, WorkspaceId};
+use progress::Progress;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation,
+    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+    ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig,
+};
+use rmcp::service::RequestContext;
+use rmcp::{ErrorData, RoleServer, ServerHandler, ServiceExt};
+use serde_json::Value;
+use std::path::PathBuf;
+
+/// One server: how it reaches the daemon, and what it is for.
+#[derive(Clone, Debug)]
+pub struct Holm {
+    door: Door,
+    /// The one workspace that it is for; `None`: all.
+    scope: Option<WorkspaceId>,
+    reach: Reach,
+    local: Local,
+}
+
+/// How the daemon is reached.
+#[derive(Clone, Debug)]
+enum Door {
+    /// As every command does: outside by the user's socket, starting a daemon where there is none; inside
+    /// by that of the workspace.
+    Command,
+    /// In the daemon itself.
+    Socket(PathBuf),
+}
+
+/// Whether paths of this machine may be named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Local {
+    /// This program runs as the user whose files they are.
+    Allowed,
+    Refused,
+}
+
+/// What one call of a tool has at hand.
+struct Call<'a> {
+    holm: &'a Holm,
+    client: Client,
+    arguments: Arguments,
+    progress: Progress,
+}
+
+const INSTRUCTIONS: &str = "holm gives every agent a workspace: an isolated, running copy of a git project with \
+its own code, ports, databases, secrets, home and processes. `workspace` takes a label, project/label, an id or \
+the beginning of one. Typical order: workspace_create, exec or run, changes and diff, then a person fetches the \
+work with `holm fetch` or `holm apply`. Errors have a code, a message and a hint that names the next step.";
+
+const SCOPED: &str = "This server is for one holm workspace: an isolated, running copy of a git project with its \
+own code, ports, databases and processes. `workspace` can be left out of every call. `here` says what there is. \
+Errors have a code, a message and a hint that names the next step.";
+
+// === impl Holm ===
+
+impl Holm {
+    /// For a program of the user, outside of any workspace.
+    pub fn of_user(scope: Option<WorkspaceId>) -> Self {
+        let reach = match scope {
+            Some(_) => Reach::Workspace,
+            None => Reach::Everything,
+        };
+        Self {
+            door: Door::Command,
+            scope,
+            reach,
+            local: Local::Allowed,
+        }
+    }
+
+    /// For a program inside a workspace.
+    pub fn inside(id: WorkspaceId) -> Self {
+        Self {
+            door: Door::Command,
+            scope: Some(id),
+            reach: Reach::Inside,
+            local: Local::Refused,
+        }
+    }
+
+    /// In the daemon, for somebody with the rights of its user.
+    pub fn in_daemon(socket: PathBuf, local: Local) -> Self {
+        Self {
+            door: Door::Socket(socket),
+            scope: None,
+            reach: Reach::Everything,
+            local,
+        }
+    }
+
+    /// Serves on stdin and stdout until they end.
+    pub async fn serve_stdio(self) -> Result<(), Fault> {
+        let broken = |error: String| {
+            Fault::new(
+                Code::BadRequest,
+                format!("the MCP client could not be understood: {error}"),
+                "`holm mcp` is started by an MCP client; `holm mcp install` writes its configuration",
+            )
+        };
+        let stdio = (tokio::io::stdin(), tokio::io::stdout());
+        let running = match self.serve(stdio).await {
+            Ok(running) => running,
+            // A client that went away before it said anything is no failure.
+            Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
+            Err(error) => return Err(broken(error.to_string())),
+        };
+        let ended = running.waiting().await;
+        ended.map(|_| ()).map_err(|error| broken(error.to_string()))
+    }
+
+    async fn client(&self) -> Result<Client, Fault> {
+        match &self.door {
+            Door::Command => connect::started().await,
+            Door::Socket(socket) => Client::connect(socket.clone()).await,
+        }
+    }
+
+    fn offered(&self, name: &str) -> Option<&'static Tool> {
+        catalogue::find(name).filter(|tool| tool.is_within(self.reach))
+    }
+
+    async fn perform(
+        &self,
+        tool: &Tool,
+        arguments: Arguments,
+        progress: Progress,
+    ) -> Result<Value, Fault> {
+        arguments.check(tool, self.scope.is_some())?;
+        let call = Call {
+            holm: self,
+            client: self.client().await?,
+            arguments,
+            progress,
+        };
+        call.perform(tool.action).await
+    }
+}
+
+impl ServerHandler for Holm {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_resources()
+            .build();
+        let named = Implementation::new("holm", env!("CARGO_PKG_VERSION"));
+        let instructions = match self.scope {
+            Some(_) => SCOPED,
+            None => INSTRUCTIONS,
+        };
+        ServerConfig::new(capabilities)
+            .with_server_info(named)
+            .with_instructions(instructions)
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let offered = catalogue::all().filter(|tool| tool.is_within(self.reach));
+        let tools = offered.map(|tool| tool.on_wire(self.scope.is_some()));
+        Ok(ListToolsResult::with_all_items(tools.collect()))
+    }
+
+    fn get_tool(&self, name: &str) -> Option<rmcp::model::Tool> {
+        let tool = self.offered(name)?;
+        Some(tool.on_wire(self.scope.is_some()))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let Some(tool) = self.offered(&request.name) else {
+            let message = format!("unknown tool `{}`", request.name.escape_debug());
+            return Err(ErrorData::invalid_params(message, None));
+        };
+        let arguments = Arguments::new(request.arguments.unwrap_or_default());
+        let progress = Progress::new(&context);
+        let outcome = tokio::select! {
+            outcome = self.perform(tool, arguments, progress) => outcome,
+            // Dropping the call cancels what it waits for; the client wants no answer any more.
+            () = context.ct.cancelled() => Err(cancelled()),
+        };
+        Ok(answer(outcome).into())
+    }
+
+    async fn list_resources(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let resources = self.resources().await.map_err(|fault| told(&fault))?;
+        Ok(ListResourcesResult::with_all_items(resources))
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        let templates = resources::templates();
+        Ok(ListResourceTemplatesResult::with_all_items(templates))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let read = self.read(&request.uri).await;
+        read.map(Into::into).map_err(|fault| told(&fault))
+    }
+}
+
+// === impl Call ===
+
+impl Call<'_> {
+    async fn perform(&self, action: Action) -> Result<Value, Fault> {
+        match action {
+            Action::Create(create) => self.create(create).await,
+            Action::Lifecycle(lifecycle) => self.live(lifecycle).await,
+            Action::Execute(execution) => self.execute(execution).await,
+            Action::Inspect(inspection) => self.inspect(inspection).await,
+            Action::File(file) => self.file(file).await,
+        }
+    }
+
+    /// The workspace that is meant: the argument's, or the one that this server is for.
+    async fn workspace(&self) -> Result<WorkspaceId, Fault> {
+        let typed = self.arguments.text("workspace");
+        match (&self.holm.scope, typed) {
+            (None, Some(typed)) => resolve::one(&self.client, typed).await,
+            (None, None) => Err(arguments::missing("workspace")),
+            (Some(scope), None) => Ok(scope.clone()),
+            (Some(scope), Some(typed)) => self.in_scope(scope, typed).await,
+        }
+    }
+
+    /// What is not the one workspace does not exist, whatever else there is.
+    async fn in_scope(&self, scope: &WorkspaceId, typed: &str) -> Result<WorkspaceId, Fault> {
+        let is_meant = typed == "."
+            || typed == scope.as_str()
+            || self.client.workspace(scope).await?.label == typed;
+        match is_meant {
+            true => Ok(scope.clone()),
+            false => Err(Fault::new(
+                Code::WorkspaceNotFound,
+                format!(
+                    "no workspace `{}` can be seen from here",
+                    typed.escape_debug()
+                ),
+                "leave `workspace` out: this server is for one workspace",
+            )),
+        }
+    }
+}
+
+/// A value or a fault as the result of a tool.
+fn answer(outcome: Result<Value, Fault>) -> CallToolResult {
+    match outcome {
+        Ok(value) => CallToolResult::structured(value),
+        Err(fault) => {
+            let text = format!("{}: {}\nhint: {}", fault.code, fault.message, fault.hint);
+            let mut result = CallToolResult::error(vec![ContentBlock::text(text)]);
+            result.structured_content = Some(error_of(&fault));
+            result
+        }
+    }
+}
+
+fn error_of(fault: &Fault) -> Value {
+    serde_json::to_value(ErrorBody::from(fault)).unwrap_or_default()
+}
+
+/// A fault where there is no tool to tell it by.
+fn told(fault: &Fault) -> ErrorData {
+    let message = format!("{} ({})", fault.message, fault.hint);
+    match fault.code.kind() {
+        holm_core::Kind::NotFound => ErrorData::resource_not_found(message, Some(error_of(fault))),
+        holm_core::Kind::Usage => ErrorData::invalid_params(message, Some(error_of(fault))),
+        _ => ErrorData::internal_error(message, Some(error_of(fault))),
+    }
+}
+
+fn cancelled() -> Fault {
+    Fault::new(
+        Code::Cancelled,
+        "the call was cancelled",
+        "call the tool again",
+    )
+}
+
+/// What has a form on the wire is always JSON.
+fn value_of(document: &impl serde::Serialize) -> Result<Value, Fault> {
+    serde_json::to_value(document).map_err(|error| {
+        let message = format!("an answer cannot be written as JSON: {error}");
+        Fault::new(Code::Internal, message, "report this")
+    })
+}

@@ -1,0 +1,78 @@
+//! Progress notifications: only where the client gave a token, always growing, and never more often than
+//! somebody can read.
+
+use rmcp::RoleServer;
+use rmcp::model::{ProgressNotificationParam, ProgressToken};
+use rmcp::service::{Peer, RequestContext};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+
+const OFTEN: Duration = Duration::from_millis(200);
+
+/// Where one call tells how far it is.
+pub struct Progress {
+    words: Option<mpsc::UnboundedSender<String>>,
+    told: Mutex<Option<Instant>>,
+}
+
+// === impl Progress ===
+
+impl Progress {
+    pub fn new(context: &RequestContext<RoleServer>) -> Self {
+        let token = context.meta.get_progress_token();
+        let words = token.map(|token| {
+            let (words, heard) = mpsc::unbounded_channel();
+            tokio::spawn(pass_on(context.peer.clone(), token, heard));
+            words
+        });
+        Self {
+            words,
+            told: Mutex::new(None),
+        }
+    }
+
+    /// For who asked without a token.
+    pub fn unheard() -> Self {
+        Self {
+            words: None,
+            told: Mutex::new(None),
+        }
+    }
+
+    /// In the form in which the API tells it.
+    pub fn tell(&self, step: &str, done: u64, total: u64) {
+        let words = match (done, total) {
+            (0, 0) => step.to_owned(),
+            (done, 0) => format!("{step}: {done}"),
+            (done, total) => format!("{step}: {done} of {total}"),
+        };
+        self.say(words);
+    }
+
+    pub fn say(&self, words: String) {
+        let Some(sender) = &self.words else { return };
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.is_some_and(|told| told.elapsed() < OFTEN) {
+            return;
+        }
+        *told = Some(Instant::now());
+        // A client that went away hears nothing.
+        let _ = sender.send(words);
+    }
+}
+
+async fn pass_on(
+    peer: Peer<RoleServer>,
+    token: ProgressToken,
+    mut heard: mpsc::UnboundedReceiver<String>,
+) {
+    let mut count = 0.0;
+    while let Some(words) = heard.recv().await {
+        count += 1.0;
+        let param = ProgressNotificationParam::new(token.clone(), count).with_message(words);
+        if peer.notify_progress(param).await.is_err() {
+            return;
+        }
+    }
+}

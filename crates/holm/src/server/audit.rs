@@ -1,0 +1,224 @@
+//! `GET /audit`: who changed what. Every request that may change something is written down when it is
+//! answered; those of nobody, and refusals that repeat, are counted and written down together.
+
+use super::caller::Caller;
+use super::failure::{Answer, Parameters};
+use super::view::time;
+use super::{App, LinuxEngine};
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use holm_api::audit::{AuditEntry as Told, AuditList};
+use holm_api::route::Route;
+use holm_core::{Code, RequestId, WorkspaceId};
+use holm_engine::store::{AuditEntry, AuditRecord};
+use jiff::Timestamp;
+use serde::Deserialize;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+/// A request, as far as the record has it.
+pub struct Asked {
+    pub id: RequestId,
+    pub method: String,
+    /// `None`: there is no such route.
+    pub route: Option<&'static Route>,
+    /// The one that the path names.
+    pub workspace: Option<WorkspaceId>,
+}
+
+/// A handle; clones share everything.
+#[derive(Clone)]
+pub struct Audit {
+    engine: LinuxEngine,
+    /// Refusals that were not written down yet, by whom.
+    refused: Arc<Mutex<HashMap<String, Refusals>>>,
+}
+
+struct Refusals {
+    since: Instant,
+    count: u64,
+    last: AuditEntry,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct Which {
+    limit: Option<usize>,
+    /// A cursor.
+    before: Option<u64>,
+}
+
+const USUAL: usize = 100;
+const MOST: usize = 10_000;
+
+/// Refusals of the same caller within this time are one entry.
+const TOGETHER: Duration = Duration::from_secs(10);
+
+/// Callers whose refusals are counted at a time; of more only the first is written down.
+const MOST_CALLERS: usize = 256;
+
+const OFTEN: Duration = Duration::from_secs(1);
+
+/// Stands for what is no route.
+const NO_ROUTE: &str = "-";
+
+pub fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new().routes(routes!(list))
+}
+
+/// Who changed what, the newest first.
+#[utoipa::path(
+    get,
+    path = "/audit",
+    operation_id = "audit",
+    params(Which),
+    responses((status = 200, body = AuditList))
+)]
+async fn list(
+    State(app): State<Arc<App>>,
+    Parameters(which): Parameters<Which>,
+) -> Answer<AuditList> {
+    let limit = which.limit.unwrap_or(USUAL).min(MOST);
+    let found = app.engine.audit(which.before, limit).await?;
+    let audit = found.into_iter().map(told).collect();
+    Ok(Json(AuditList { audit }))
+}
+
+fn told(AuditRecord { cursor, entry }: AuditRecord) -> Told {
+    Told {
+        cursor,
+        time: time(entry.at),
+        actor: entry.actor,
+        request_id: entry.request.to_string(),
+        method: entry.method,
+        route: entry.route,
+        workspace: entry.workspace.map(|id| id.to_string()),
+        status: entry.status,
+        code: entry.code,
+        count: entry.count,
+    }
+}
+
+// === impl Audit ===
+
+impl Audit {
+    pub fn new(engine: &LinuxEngine) -> Self {
+        Self {
+            engine: engine.clone(),
+            refused: Arc::default(),
+        }
+    }
+
+    /// Writes down what was asked and how it was answered, if it has to be.
+    pub async fn note(
+        &self,
+        asked: &Asked,
+        caller: &Caller,
+        status: StatusCode,
+        code: Option<Code>,
+    ) {
+        let is_refused = matches!(
+            status,
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND
+        );
+        let is_stranger = !matches!(caller, Caller::Person { .. } | Caller::Token { .. });
+        let changes = asked.route.is_some_and(Route::changes);
+        let counts = is_refused && is_stranger;
+        let is_worth_it = changes || (counts && status != StatusCode::NOT_FOUND);
+        if !is_worth_it {
+            return;
+        }
+        let entry = AuditEntry {
+            at: Timestamp::now(),
+            actor: caller.actor(),
+            request: asked.id.clone(),
+            method: asked
+                .method
+                .chars()
+                .take(16)
+                .flat_map(char::escape_debug)
+                .collect(),
+            route: asked.route.map_or(NO_ROUTE, |route| route.path).to_owned(),
+            workspace: asked.workspace.clone(),
+            status: status.as_u16(),
+            code: code.map(|code| code.as_str().to_owned()),
+            count: 1,
+        };
+        if counts && !self.is_first(&entry) {
+            return;
+        }
+        match status {
+            // Whoever waits for a command does not wait for this too.
+            StatusCode::SWITCHING_PROTOCOLS => {
+                let audit = self.clone();
+                tokio::spawn(async move { audit.write(entry).await });
+            }
+            _ => self.write(entry).await,
+        }
+    }
+
+    /// Writes down what was counted, for as long as it is polled.
+    pub async fn watch(self) {
+        loop {
+            tokio::time::sleep(OFTEN).await;
+            for entry in self.due() {
+                self.write(entry).await;
+            }
+        }
+    }
+
+    /// Whether this is the first refusal of its caller for a while. Others are counted.
+    fn is_first(&self, entry: &AuditEntry) -> bool {
+        let mut refused = self.refused();
+        if let Some(refusals) = refused.get_mut(&entry.actor) {
+            refusals.count += 1;
+            refusals.last = entry.clone();
+            return false;
+        }
+        if refused.len() < MOST_CALLERS {
+            let refusals = Refusals {
+                since: Instant::now(),
+                count: 0,
+                last: entry.clone(),
+            };
+            refused.insert(entry.actor.clone(), refusals);
+        }
+        true
+    }
+
+    fn due(&self) -> Vec<AuditEntry> {
+        let mut due = Vec::new();
+        self.refused().retain(|_, refusals| {
+            if refusals.since.elapsed() < TOGETHER {
+                return true;
+            }
+            if refusals.count == 0 {
+                return false;
+            }
+            due.push(AuditEntry {
+                count: refusals.count,
+                ..refusals.last.clone()
+            });
+            refusals.count = 0;
+            refusals.since = Instant::now();
+            true
+        });
+        due
+    }
+
+    async fn write(&self, entry: AuditEntry) {
+        if let Err(fault) = self.engine.add_audit(entry.clone()).await {
+            tracing::warn!(%fault, ?entry, "who did this was not written down");
+        }
+    }
+
+    fn refused(&self) -> MutexGuard<'_, HashMap<String, Refusals>> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,98 @@
+//! `Idempotency-Key`: a request with one is carried out once, however often it is sent.
+//!
+//! Routes that make something take an [`IdempotencyKey`] and ask [`App::once`] first. A key belongs to
+//! whoever sent it and to one route, and stands for exactly one body.
+
+use super::App;
+use super::caller::Caller;
+use super::failure::{Failure, bad_request};
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use holm_engine::Once;
+use holm_engine::store::RequestKey;
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use utoipa::IntoParams;
+use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+
+/// The key of a request, if it has one.
+pub struct IdempotencyKey(Option<String>);
+
+const HEADER: &str = "idempotency-key";
+const LONGEST: usize = 200;
+
+// === impl IdempotencyKey ===
+
+impl<S: Send + Sync> FromRequestParts<S> for IdempotencyKey {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failure> {
+        let mut values = parts.headers.get_all(HEADER).iter();
+        let Some(value) = values.next() else {
+            return Ok(Self(None));
+        };
+        let is_key = |text: &&str| {
+            let is_visible = text.bytes().all(|byte| byte.is_ascii_graphic());
+            !text.is_empty() && text.len() <= LONGEST && is_visible
+        };
+        match (value.to_str().ok().filter(is_key), values.next()) {
+            (Some(key), None) => Ok(Self(Some(key.to_owned()))),
+            _ => {
+                let why = format!("`Idempotency-Key` is not 1 to {LONGEST} visible characters");
+                Err(bad_request(&why))
+            }
+        }
+    }
+}
+
+impl IntoParams for IdempotencyKey {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        let words = "Sent again with the same key, the request is carried out once and answered as \
+                     before. A key stands for one body and is forgotten after a day.";
+        let form = ObjectBuilder::new()
+            .schema_type(Type::String)
+            .pattern(Some(format!("^[!-~]{{1,{LONGEST}}}$")));
+        let parameter = ParameterBuilder::new()
+            .name("Idempotency-Key")
+            .parameter_in(ParameterIn::Header)
+            .description(Some(words))
+            .schema(Some(form));
+        vec![parameter.build()]
+    }
+}
+
+impl IdempotencyKey {
+    /// For a route that keeps its keys itself, with what it made. Those of a workspace are its own.
+    pub fn of(self, caller: &Caller) -> Option<String> {
+        let key = self.0?;
+        Some(match caller.is_guest() {
+            true => format!("{} {key}", caller.actor()),
+            false => key,
+        })
+    }
+}
+
+// === impl App ===
+
+impl App {
+    /// What is left to do for a request of `caller` on `route`; `None`: it has no key.
+    pub async fn once<T: Serialize>(
+        &self,
+        key: IdempotencyKey,
+        (caller, route): (&Caller, &str),
+        body: &T,
+    ) -> Result<Option<Once>, Failure> {
+        let Some(key) = key.0 else {
+            return Ok(None);
+        };
+        let key = RequestKey {
+            scope: format!("{} {route}", caller.actor()),
+            key,
+        };
+        // Of what was understood, so that spaces and the order of fields make no difference.
+        let body = serde_json::to_vec(body).map_err(|error| bad_request(&error.to_string()))?;
+        let digest = format!("{:x}", Sha256::digest(body));
+        Ok(Some(self.engine.once(key, digest).await?))
+    }
+}

@@ -1,0 +1,448 @@
+//! `/workspaces/{id}/runs` and `/runs`: agents and commands, begun once, followed, cancelled, listed.
+
+mod output;
+
+use super::App;
+use super::agents::Given;
+use super::caller::Caller;
+use super::failure::{
+    Answer, Body, Failure, Parameters, WorkspaceKey, bad_request, in_path, workspace_id,
+};
+use super::keyed::IdempotencyKey;
+use super::view::time;
+use super::work::escaped;
+use axum::Json;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{FromRequestParts, Path, State};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use axum::response::{IntoResponse, Response};
+use holm_api::run::{
+    CreateRun, MOST_FILE_BYTES, MOST_FILES, MOST_MESSAGE, Run, RunChange, RunList,
+    RunState as WireState,
+};
+use holm_core::agents::TIMEOUT;
+use holm_core::{Code, Fault, RunId, TreePath, WorkspaceId};
+use holm_engine::run::{RunFilter, RunRecord, RunState};
+use holm_engine::{Begun, NewFile, NewRun, Stopped};
+use jiff::Timestamp;
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+use std::sync::Arc;
+use std::time::Duration;
+use utoipa::IntoParams;
+use utoipa::openapi::path::{Parameter, ParameterIn};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+/// Arguments and variables together fit a message to the keeper.
+const MOST_WORDS: usize = 256 << 10;
+/// A run that takes longer is a session.
+const LONGEST: Duration = Duration::from_secs(24 * 3600);
+/// So much of a message is in lists.
+const SHORT_MESSAGE: usize = 200;
+/// Runs on a page.
+const ORDINARY_PAGE: usize = 100;
+const LONGEST_PAGE: usize = 1000;
+
+pub fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(all))
+        .routes(routes!(list, create))
+        .routes(routes!(show))
+        .routes(routes!(cancel))
+        .merge(output::routes())
+}
+
+/// The `{id}` and `{run}` of a run's routes. Takes ids only.
+pub struct RunKey(pub WorkspaceId, pub RunId);
+
+/// Which runs are listed.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct Of {
+    /// Only those of this state.
+    #[param(value_type = Option<WireState>)]
+    state: Option<String>,
+    /// Only those whose ids begin so.
+    prefix: Option<String>,
+    /// How many, at most 1000; otherwise 100.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<usize>,
+    /// `next` of the page before.
+    after: Option<String>,
+}
+
+/// Runs an agent or a command, once. It has begun when this is answered.
+#[utoipa::path(
+    post,
+    path = "/workspaces/{id}/runs",
+    operation_id = "run_create",
+    params(WorkspaceKey, IdempotencyKey),
+    request_body = CreateRun,
+    responses(
+        (status = 201, body = Run),
+        (status = 200, description = "It was begun before, with the same key.", body = Run)
+    )
+)]
+async fn create(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    WorkspaceKey(id): WorkspaceKey,
+    key: IdempotencyKey,
+    Body(create): Body<CreateRun>,
+) -> Result<Response, Failure> {
+    let new = app.new_run(&id, create, (key, &caller)).await?;
+    let (record, begun) = app.engine.create_run(&id, new).await?;
+    let status = match begun {
+        Begun::Now => StatusCode::CREATED,
+        Begun::Before => StatusCode::OK,
+    };
+    Ok((status, Json(whole(record))).into_response())
+}
+
+/// The runs of a workspace, the newest first.
+#[utoipa::path(
+    get,
+    path = "/workspaces/{id}/runs",
+    operation_id = "run_list",
+    params(WorkspaceKey, Of),
+    responses((status = 200, body = RunList))
+)]
+async fn list(
+    State(app): State<Arc<App>>,
+    WorkspaceKey(id): WorkspaceKey,
+    Parameters(of): Parameters<Of>,
+) -> Answer<RunList> {
+    // One that does not exist has no empty list.
+    app.engine.spec(&id).await?;
+    app.page(Some(id), of).await
+}
+
+/// The runs of all workspaces, the newest first.
+#[utoipa::path(
+    get,
+    path = "/runs",
+    operation_id = "run_list_all",
+    params(Of),
+    responses((status = 200, body = RunList))
+)]
+async fn all(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Parameters(of): Parameters<Of>,
+) -> Answer<RunList> {
+    let own = match caller {
+        Caller::Workspace(own) => Some(own),
+        _ => None,
+    };
+    app.page(own, of).await
+}
+
+/// A run, with what it changed.
+#[utoipa::path(
+    get,
+    path = "/workspaces/{id}/runs/{run}",
+    operation_id = "run_show",
+    params(RunKey),
+    responses((status = 200, body = Run))
+)]
+async fn show(State(app): State<Arc<App>>, RunKey(id, run): RunKey) -> Answer<Run> {
+    Ok(Json(whole(app.engine.run(&id, &run).await?)))
+}
+
+/// Ends every process of a run. One that has ended stays as it is.
+#[utoipa::path(
+    post,
+    path = "/workspaces/{id}/runs/{run}/cancel",
+    operation_id = "run_cancel",
+    params(RunKey),
+    responses((status = 200, body = Run))
+)]
+async fn cancel(State(app): State<Arc<App>>, RunKey(id, run): RunKey) -> Answer<Run> {
+    Ok(Json(whole(app.engine.cancel_run(&id, &run).await?)))
+}
+
+// === impl App ===
+
+impl App {
+    async fn page(&self, workspace: Option<WorkspaceId>, of: Of) -> Answer<RunList> {
+        let state = of.state.as_deref();
+        let state = state.map(|word| {
+            let states = RunState::ALL.map(RunState::as_str).join(", ");
+            RunState::parse(word).ok_or_else(|| bad_request(&format!("`state` is one of {states}")))
+        });
+        let after = of.after.as_deref().map(|text| {
+            let place = text.parse::<i64>();
+            place.map_err(|_| bad_request("`after` is not from `next`"))
+        });
+        let limit = of.limit.unwrap_or(ORDINARY_PAGE);
+        if !(1..=LONGEST_PAGE).contains(&limit) {
+            return Err(bad_request(&format!("`limit` is not 1 to {LONGEST_PAGE}")));
+        }
+        let filter = RunFilter {
+            workspace,
+            state: state.transpose()?,
+            prefix: of.prefix,
+            before: after.transpose()?,
+            limit: limit + 1,
+        };
+        let mut found = self.engine.runs(filter).await?;
+        let is_more = found.len() > limit;
+        found.truncate(limit);
+        let last = found.last().map(|(place, _)| place.to_string());
+        Ok(Json(RunList {
+            next: last.filter(|_| is_more),
+            runs: found.into_iter().map(|(_, run)| short(run)).collect(),
+        }))
+    }
+
+    /// Checks what is asked for, and resolves the agent.
+    async fn new_run(
+        &self,
+        id: &WorkspaceId,
+        create: CreateRun,
+        (key, caller): (IdempotencyKey, &Caller),
+    ) -> Result<NewRun, Failure> {
+        check(&create)?;
+        let digest = digest(&create);
+        let spec = self.engine.spec(id).await?;
+        let mut new = NewRun {
+            agent: None,
+            argv: Vec::new(),
+            env: variables(&create)?,
+            message: create.message,
+            files: Vec::new(),
+            credentials: Vec::new(),
+            timeout: TIMEOUT,
+            stopped: match create.no_start {
+                true => Stopped::Refuse,
+                false => Stopped::Start,
+            },
+            key: key.of(caller),
+            digest,
+            how_to_add: None,
+            notes: Vec::new(),
+        };
+        for file in create.files {
+            new.files.push(NewFile {
+                path: tree_path(&file.path)?,
+                mode: Some(if file.executable { 0o755 } else { 0o644 }),
+                content: file.content.into(),
+            });
+        }
+        match create.command {
+            Some(command) => new.argv = command.into_iter().map(Vec::from).collect(),
+            None => {
+                let called = self.agent(&spec, create.agent.as_deref()).await?;
+                let given = match caller.is_guest() {
+                    // Who is inside could take it from there.
+                    true => Given::nothing(&called),
+                    false => self.given(&called, &create.agent_env, &spec).await?,
+                };
+                new.how_to_add = Some(called.how_to_add());
+                new.argv = called.command.into_iter().map(String::into_bytes).collect();
+                new.timeout = called.timeout;
+                new.agent = Some(called.name);
+                // What the caller says itself comes last, and counts.
+                new.env = [given.env, new.env].concat();
+                new.credentials = given.credentials;
+                new.notes = given.notes;
+            }
+        }
+        if let Some(limit) = create.timeout_ms {
+            new.timeout = Duration::from_millis(limit);
+        }
+        check_words(&new)?;
+        Ok(new)
+    }
+}
+
+fn check(create: &CreateRun) -> Result<(), Failure> {
+    if create.agent.is_some() && create.command.is_some() {
+        return Err(bad_request("there is an `agent` and a `command`"));
+    }
+    if create.command.as_ref().is_some_and(Vec::is_empty) {
+        return Err(bad_request("`command` is empty"));
+    }
+    let message = create.message.as_deref().unwrap_or_default();
+    if message.len() > MOST_MESSAGE {
+        return Err(too_large("the message", MOST_MESSAGE));
+    }
+    if create.files.len() > MOST_FILES {
+        let what = format!("there are more than {MOST_FILES} context files");
+        return Err(Failure(Fault::new(Code::TooLarge, what, FEWER)));
+    }
+    let sizes = create.files.iter().map(|file| file.content.len());
+    if sizes.sum::<usize>() > MOST_FILE_BYTES {
+        return Err(too_large("the context files", MOST_FILE_BYTES));
+    }
+    let limit = create.timeout_ms.map(Duration::from_millis);
+    if limit.is_some_and(|limit| limit.is_zero() || limit > LONGEST) {
+        return Err(bad_request("`timeout_ms` is not 1 ms to 24 h"));
+    }
+    Ok(())
+}
+
+const FEWER: &str = "`holm exec` and the files of the API take more at a time";
+
+fn too_large(what: &str, most: usize) -> Failure {
+    let message = format!("{what} is more than {} KiB", most >> 10);
+    Failure(Fault::new(Code::TooLarge, message, FEWER))
+}
+
+fn check_words(new: &NewRun) -> Result<(), Failure> {
+    let variables = new.env.iter().flat_map(|(name, value)| [name, value]);
+    let words = new.argv.iter().chain(variables);
+    let (mut length, mut has_zero) = (0, false);
+    for word in words {
+        length += word.len();
+        has_zero |= word.contains(&0);
+    }
+    if has_zero {
+        return Err(bad_request("a word has a zero byte"));
+    }
+    match length > MOST_WORDS {
+        true => Err(too_large("the command with its variables", MOST_WORDS)),
+        false => Ok(()),
+    }
+}
+
+fn variables(create: &CreateRun) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Failure> {
+    let is_name = |name: &str| !name.is_empty() && !name.contains('=');
+    if !create.env.keys().all(|name| is_name(name)) {
+        return Err(bad_request("a variable has no name, or one with `=`"));
+    }
+    let pairs = create.env.iter();
+    Ok(pairs
+        .map(|(name, value)| (name.clone().into_bytes(), value.clone().into_bytes()))
+        .collect())
+}
+
+fn tree_path(text: &str) -> Result<TreePath, Failure> {
+    let wrong = |why: String| {
+        let message = format!(
+            "`{}` is not a context file's path: {why}",
+            text.escape_debug()
+        );
+        Failure(Fault::new(
+            Code::InvalidPath,
+            message,
+            "name it below the project's root, as in `docs/task.md`",
+        ))
+    };
+    match TreePath::parse(text.as_bytes()) {
+        Ok(path) if path.is_root() => Err(wrong("it is the root itself".to_owned())),
+        Ok(path) => Ok(path),
+        Err(error) => Err(wrong(error.to_string())),
+    }
+}
+
+/// What the request is, without values that the caller's surroundings give.
+fn digest(create: &CreateRun) -> String {
+    let plain = CreateRun {
+        agent_env: Default::default(),
+        ..create.clone()
+    };
+    let json = serde_json::to_vec(&plain).unwrap_or_default();
+    let hash = Sha256::digest(json);
+    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// As lists have it.
+fn short(record: RunRecord) -> Run {
+    let mut run = whole(record);
+    run.changes = None;
+    if let Some(message) = &mut run.message
+        && message.chars().count() > SHORT_MESSAGE
+    {
+        *message = message.chars().take(SHORT_MESSAGE).collect();
+        message.push('…');
+    }
+    run
+}
+
+/// A run on the wire.
+pub fn whole(record: RunRecord) -> Run {
+    let details = record.details;
+    let at = |milliseconds: i64| Timestamp::from_millisecond(milliseconds).map(time).ok();
+    let duration = details.started_ms.zip(details.ended_ms);
+    let changes = details.changes;
+    let told = changes.as_ref().map(|changes| changes.len() as u64);
+    let mut notes = details.notes;
+    if details.changes_left_out > 0 {
+        notes.push(format!(
+            "{} further changes are not listed",
+            details.changes_left_out
+        ));
+    }
+    Run {
+        id: record.id.to_string(),
+        workspace: record.workspace.to_string(),
+        agent: details.agent,
+        command: details.command,
+        message: details.message,
+        state: on_wire(record.state),
+        reason: details.reason,
+        exit_code: details.exit_code,
+        created_at: time(record.created_at),
+        started_at: details.started_ms.and_then(at),
+        ended_at: details.ended_ms.and_then(at),
+        duration_ms: duration.map(|(from, to)| to.saturating_sub(from).max(0).cast_unsigned()),
+        timeout_ms: details.timeout_ms,
+        changed: told.map(|told| told + details.changes_left_out),
+        changes: changes.map(|changes| changes.into_iter().map(change).collect()),
+        notes,
+    }
+}
+
+fn change(change: holm_engine::run::RunChange) -> RunChange {
+    RunChange {
+        path: escaped(&change.path),
+        operation: change.operation,
+        from: change.from.as_deref().map(escaped),
+        binary: change.binary,
+        size: change.size,
+        content: change.content,
+    }
+}
+
+fn on_wire(state: RunState) -> WireState {
+    match state {
+        RunState::Queued => WireState::Queued,
+        RunState::Running => WireState::Running,
+        RunState::Succeeded => WireState::Succeeded,
+        RunState::Failed => WireState::Failed,
+        RunState::TimedOut => WireState::TimedOut,
+        RunState::Cancelled => WireState::Cancelled,
+        RunState::Lost => WireState::Lost,
+    }
+}
+
+// === impl RunKey ===
+
+impl IntoParams for RunKey {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        vec![
+            in_path("id", "WorkspaceId", "The id of a workspace."),
+            in_path("run", "RunId", "The id of a run."),
+        ]
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for RunKey {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
+        let path = Path::<(String, String)>::from_request_parts(parts, state).await;
+        let Path((id, run)) =
+            path.map_err(|error: PathRejection| bad_request(&error.body_text()))?;
+        let id = workspace_id(&id)?;
+        let run = RunId::parse(&run).map_err(|error| {
+            let hint = "`holm runs ls` lists the runs with their ids";
+            Failure(Fault::new(Code::RunNotFound, error.to_string(), hint))
+        })?;
+        Ok(Self(id, run))
+    }
+}

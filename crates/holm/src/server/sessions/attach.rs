@@ -1,0 +1,210 @@
+//! `GET /workspaces/{id}/sessions/{session}/attach`: a WebSocket between a client and a session.
+
+use super::super::App;
+use super::super::failure::{Failure, Parameters, bad_request, told};
+use super::SessionKey;
+use axum::extract::State;
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
+use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
+use axum::response::Response;
+use bytes::BytesMut;
+use futures_util::stream::{SplitSink, SplitStream};
+use futures_util::{SinkExt, StreamExt};
+use holm_api::session::{Attach, AttachToClient, AttachToServer, CONTROL, INPUT, OUTPUT};
+use holm_core::{Fault, SessionId, WorkspaceId};
+use holm_engine::session::{
+    self, AttachControl, AttachInput, AttachOutput, AttachStream, Word, Writing,
+};
+use std::sync::Arc;
+use tokio::sync::mpsc;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+type Sink = SplitSink<WebSocket, Message>;
+
+/// The longest name that others are told.
+const LONGEST_NAME: usize = 80;
+
+pub fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new().routes(routes!(attach))
+}
+
+/// Attaches to a session: a WebSocket of binary messages, each one byte of channel and a payload (0: JSON of
+/// `AttachToServer` and `AttachToClient`, 1: keys, 2: what to draw, or text).
+#[utoipa::path(
+    get,
+    path = "/workspaces/{id}/sessions/{session}/attach",
+    operation_id = "session_attach",
+    params(SessionKey, Attach),
+    responses((status = 101, description = "a WebSocket"))
+)]
+async fn attach(
+    State(app): State<Arc<App>>,
+    SessionKey(id, session): SessionKey,
+    Parameters(attach): Parameters<Attach>,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+) -> Result<Response, Failure> {
+    let upgrade = upgrade.map_err(|error| bad_request(&error.body_text()))?;
+    let is_key = |key: &str| {
+        (16..=64).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    };
+    if !attach.key.as_deref().is_none_or(is_key) {
+        return Err(bad_request("`key` is not 16 to 64 letters and digits"));
+    }
+    let wanted = wanted(&session, attach);
+    Ok(upgrade.on_upgrade(move |socket| converse(app, id, wanted, socket)))
+}
+
+fn wanted(session: &SessionId, attach: Attach) -> session::Attach {
+    let name = attach.name.unwrap_or_default();
+    let name = name.chars().filter(|one| !one.is_control());
+    let name: String = name.take(LONGEST_NAME).collect();
+    session::Attach {
+        session: session.to_string(),
+        size: attach.rows.zip(attach.cols),
+        writing: match (attach.read_only, attach.take) {
+            (true, _) => Writing::Never,
+            (false, true) => Writing::Take,
+            (false, false) => Writing::IfFree,
+        },
+        since: attach.since,
+        name: match name.is_empty() {
+            true => "a client of the API".to_owned(),
+            false => name,
+        },
+        key: attach.key,
+    }
+}
+
+async fn converse(app: Arc<App>, id: WorkspaceId, wanted: session::Attach, socket: WebSocket) {
+    let (mut sink, stream) = socket.split();
+    let name = wanted.session.clone();
+    let result = match app.engine.attach_session(&id, wanted).await {
+        Ok(session) => run(session, &name, &mut sink, stream).await,
+        Err(fault) => Err(fault),
+    };
+    if let Err(fault) = result {
+        say(&mut sink, &AttachToClient::Error(told(&fault).error)).await;
+    }
+    // A client that went away does not need a farewell.
+    let _ = sink.close().await;
+}
+
+async fn run(
+    session: AttachStream,
+    name: &str,
+    sink: &mut Sink,
+    stream: SplitStream<WebSocket>,
+) -> Result<(), Fault> {
+    let AttachStream { input, output } = session;
+    let feeding = feed(stream, input.clone());
+    let hearing = hear(output, name, sink);
+    tokio::pin!(feeding, hearing);
+    tokio::select! {
+        biased;
+        heard = &mut hearing => heard,
+        fed = &mut feeding => {
+            let _ = input.send(AttachInput::Detach).await;
+            fed
+        }
+    }
+}
+
+/// Passes on what the client says. Ends when the client goes away or says nonsense.
+async fn feed(
+    mut stream: SplitStream<WebSocket>,
+    input: mpsc::Sender<AttachInput>,
+) -> Result<(), Fault> {
+    while let Some(Ok(message)) = stream.next().await {
+        let bytes = match message {
+            Message::Binary(bytes) => bytes,
+            Message::Text(_) => return Err(bad_request("messages are binary").0),
+            Message::Close(_) => return Ok(()),
+            Message::Ping(_) | Message::Pong(_) => continue,
+        };
+        let said = match bytes.split_first() {
+            Some((&INPUT, keys)) => AttachInput::Keys(keys.to_vec()),
+            Some((&CONTROL, json)) => match serde_json::from_slice(json) {
+                Ok(AttachToServer::Resize { rows, cols }) => {
+                    AttachInput::Control(AttachControl::Resize { rows, cols })
+                }
+                Ok(AttachToServer::Take) => AttachInput::Control(AttachControl::Take),
+                Ok(AttachToServer::Redraw) => AttachInput::Control(AttachControl::Redraw),
+                Err(error) => return Err(bad_request(&error.to_string()).0),
+            },
+            Some((channel, _)) => {
+                return Err(bad_request(&format!("there is no channel {channel}")).0);
+            }
+            None => return Err(bad_request("a message is empty").0),
+        };
+        // A session that has ended takes nothing; its end is on its way.
+        if input.send(said).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+    Ok(())
+}
+
+/// Passes on what the session says, up to its end.
+async fn hear(
+    mut output: mpsc::Receiver<AttachOutput>,
+    name: &str,
+    sink: &mut Sink,
+) -> Result<(), Fault> {
+    while let Some(said) = output.recv().await {
+        match said {
+            AttachOutput::Output(bytes) => send(sink, OUTPUT, &bytes).await,
+            AttachOutput::Word(word) => {
+                let is_last = matches!(word, Word::Ended { .. });
+                say(sink, &told_word(word, name)).await;
+                if is_last {
+                    return Ok(());
+                }
+            }
+            AttachOutput::Failed(fault) => return Err(fault),
+        }
+    }
+    let hint = "`holm session ls` says how it ended";
+    let message = "the workspace ended before the session did";
+    Err(Fault::new(holm_core::Code::SessionEnded, message, hint))
+}
+
+fn told_word(word: Word, name: &str) -> AttachToClient {
+    match word {
+        Word::Attached {
+            rows,
+            cols,
+            cursor,
+            writes,
+            writer,
+            received,
+        } => AttachToClient::Attached {
+            session: name.to_owned(),
+            rows,
+            cols,
+            cursor,
+            writes,
+            writer,
+            received,
+        },
+        Word::Writer { writes, writer } => AttachToClient::Writer { writes, writer },
+        Word::NotTaken { writer } => AttachToClient::NotTaken { writer },
+        Word::Size { rows, cols } => AttachToClient::Size { rows, cols },
+        Word::Cursor(cursor) => AttachToClient::Cursor(cursor),
+        Word::Missed(bytes) => AttachToClient::Missed(bytes),
+        Word::Ended { code, reason } => AttachToClient::Ended { code, reason },
+    }
+}
+
+async fn say(sink: &mut Sink, message: &AttachToClient) {
+    let json = serde_json::to_vec(message).unwrap_or_default();
+    send(sink, CONTROL, &json).await;
+}
+
+async fn send(sink: &mut Sink, channel: u8, payload: &[u8]) {
+    let mut message = BytesMut::with_capacity(payload.len() + 1);
+    message.extend_from_slice(&[channel]);
+    message.extend_from_slice(payload);
+    // That the client went away is noticed where its messages are read.
+    let _ = sink.send(Message::Binary(message.freeze())).await;
+}

@@ -1,0 +1,486 @@
+//! `/workspaces/{id}/sessions` and below: terminals that outlive clients and the daemon. The keeper
+//! has them; here requests are read, and what it tells is put in the words of the API.
+
+mod attach;
+mod watch;
+
+pub use watch::Watchers;
+
+use super::App;
+use super::agents::Given;
+use super::caller::Caller;
+use super::failure::workspace_id;
+use super::failure::{Answer, Body, Failure, Parameters, WorkspaceKey, bad_request, in_path};
+use axum::Json;
+use axum::extract::{FromRequestParts, Path, State};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use holm_api::session::{
+    Attention, LONGEST_WAIT_MS, NewSession, ReadText, ScreenShape, SendInput, Sent, Session,
+    SessionList, Wait, Waited,
+};
+use holm_core::session::{SessionName, Size, not_found};
+use holm_core::{Code, Fault, SessionId, WorkspaceId, shell};
+use holm_engine::session::{self, Ask, SessionStatus, Told, WaitEnd};
+use holm_engine::{Credential, Stopped};
+use serde::Deserialize;
+use std::sync::Arc;
+use utoipa::IntoParams;
+use utoipa::openapi::path::{Parameter, ParameterIn};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+/// The longest pattern, and the most that is typed at once.
+const LONGEST_PATTERN: usize = 4096;
+const MOST_TYPED: usize = 256 * 1024;
+const MOST_KEYS: usize = 256;
+
+/// What init says of a program that is not there.
+const NOT_FOUND: &str = "command not found";
+
+/// A session that may be started.
+struct Wanted {
+    session: session::NewSession,
+    credentials: Vec<Credential>,
+    notes: Vec<String>,
+    how_to_add: Option<String>,
+}
+
+/// The `{id}` and the `{session}` of a route. Takes ids only.
+pub struct SessionKey(pub WorkspaceId, pub SessionId);
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct Read {
+    /// A cursor; left out: the screen.
+    since: Option<u64>,
+}
+
+pub fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(list_all))
+        .routes(routes!(list, create))
+        .routes(routes!(show, kill))
+        .routes(routes!(send))
+        .routes(routes!(read))
+        .routes(routes!(wait))
+        .merge(attach::routes())
+}
+
+/// The sessions of all workspaces.
+#[utoipa::path(
+    get,
+    path = "/sessions",
+    operation_id = "session_list_all",
+    responses((status = 200, body = SessionList))
+)]
+async fn list_all(State(app): State<Arc<App>>) -> Answer<SessionList> {
+    let all = app.engine.all_sessions().await?;
+    let sessions = all.into_iter().flat_map(|(id, _, sessions)| {
+        let told = sessions.into_iter();
+        told.map(move |status| told_session(&id, status))
+    });
+    let sessions = sessions.collect();
+    Ok(Json(SessionList { sessions }))
+}
+
+/// The sessions of a workspace, the oldest first; those that have ended are known for a while.
+#[utoipa::path(
+    get,
+    path = "/workspaces/{id}/sessions",
+    operation_id = "session_list",
+    params(WorkspaceKey),
+    responses((status = 200, body = SessionList))
+)]
+async fn list(State(app): State<Arc<App>>, WorkspaceKey(id): WorkspaceKey) -> Answer<SessionList> {
+    let sessions = app.engine.sessions(&id).await?;
+    Ok(Json(listed(&id, sessions)))
+}
+
+/// Starts a program in a terminal of its own.
+#[utoipa::path(
+    post,
+    path = "/workspaces/{id}/sessions",
+    operation_id = "session_create",
+    params(WorkspaceKey),
+    request_body = NewSession,
+    responses((status = 201, body = Session))
+)]
+async fn create(
+    State(app): State<Arc<App>>,
+    WorkspaceKey(id): WorkspaceKey,
+    caller: Caller,
+    Body(new): Body<NewSession>,
+) -> Result<(StatusCode, Json<Session>), Failure> {
+    let stopped = match new.no_start {
+        true => Stopped::Refuse,
+        false => Stopped::Start,
+    };
+    let wanted = app.new_session(&id, new, &caller).await?;
+    let how = (wanted.credentials, stopped);
+    let started = app.engine.start_session(&id, wanted.session, how).await;
+    let (status, notes) = started.map_err(|fault| match wanted.how_to_add {
+        // Its program is not there.
+        Some(hint) if fault.message.contains(NOT_FOUND) => Fault { hint, ..fault },
+        _ => fault,
+    })?;
+    watch::begin(&app, &id);
+    let mut session = told_session(&id, status);
+    session.notes = [wanted.notes, notes].concat();
+    Ok((StatusCode::CREATED, Json(session)))
+}
+
+/// How a session is, or how it ended.
+#[utoipa::path(
+    get,
+    path = "/workspaces/{id}/sessions/{session}",
+    operation_id = "session_show",
+    params(SessionKey),
+    responses((status = 200, body = Session))
+)]
+async fn show(State(app): State<Arc<App>>, SessionKey(id, session): SessionKey) -> Answer<Session> {
+    let sessions = app.engine.sessions(&id).await?.into_iter();
+    let mut found = sessions.filter(|status| status.id == session.as_str());
+    let status = found.next().ok_or_else(|| not_found(session.as_str()))?;
+    Ok(Json(told_session(&id, status)))
+}
+
+/// Ends a session and those whose parent it is; answers when they have ended.
+#[utoipa::path(
+    delete,
+    path = "/workspaces/{id}/sessions/{session}",
+    operation_id = "session_kill",
+    params(SessionKey),
+    responses((status = 200, body = SessionList))
+)]
+async fn kill(
+    State(app): State<Arc<App>>,
+    SessionKey(id, session): SessionKey,
+) -> Answer<SessionList> {
+    let session = session.to_string();
+    match app.ask_session(&id, Ask::Kill { session }).await? {
+        Told::Sessions(sessions) => Ok(Json(listed(&id, sessions))),
+        _ => Err(nonsense()),
+    }
+}
+
+/// Types something, in one piece.
+#[utoipa::path(
+    post,
+    path = "/workspaces/{id}/sessions/{session}/send",
+    operation_id = "session_send",
+    params(SessionKey),
+    request_body = SendInput,
+    responses((status = 200, body = Sent))
+)]
+async fn send(
+    State(app): State<Arc<App>>,
+    SessionKey(id, session): SessionKey,
+    Body(input): Body<SendInput>,
+) -> Answer<Sent> {
+    let text = input.text.map(Vec::from).unwrap_or_default();
+    let mut keys = input.keys;
+    if text.len() > MOST_TYPED || keys.len() > MOST_KEYS {
+        return Err(Failure(Fault::new(
+            Code::TooLarge,
+            format!("at most {MOST_TYPED} bytes and {MOST_KEYS} keys are typed at once"),
+            "send it in several pieces, or put it into a file inside",
+        )));
+    }
+    keys.extend(input.enter.then(|| "Enter".to_owned()));
+    let ask = Ask::Send {
+        session: session.to_string(),
+        text,
+        keys,
+    };
+    match app.ask_session(&id, ask).await? {
+        Told::Sent { cursor } => Ok(Json(Sent { cursor })),
+        _ => Err(nonsense()),
+    }
+}
+
+/// What is on the screen, or what was written since a cursor, as text.
+#[utoipa::path(
+    get,
+    path = "/workspaces/{id}/sessions/{session}/read",
+    operation_id = "session_read",
+    params(SessionKey, Read),
+    responses((status = 200, body = ReadText))
+)]
+async fn read(
+    State(app): State<Arc<App>>,
+    SessionKey(id, session): SessionKey,
+    Parameters(Read { since }): Parameters<Read>,
+) -> Answer<ReadText> {
+    let session = session.to_string();
+    match app.ask_session(&id, Ask::Read { session, since }).await? {
+        Told::Text(text) => Ok(Json(ReadText {
+            text: text.text,
+            cursor: text.cursor,
+            missed: text.missed,
+            screen: text.screen.map(|shape| ScreenShape {
+                rows: shape.rows,
+                cols: shape.cols,
+                cursor_row: shape.cursor_row,
+                cursor_col: shape.cursor_col,
+                is_alternate: shape.is_alternate,
+            }),
+            state: state_of(text.exit_code),
+            exit_code: text.exit_code,
+        })),
+        _ => Err(nonsense()),
+    }
+}
+
+/// Waits until a session is quiet, or has written something, or has ended.
+#[utoipa::path(
+    post,
+    path = "/workspaces/{id}/sessions/{session}/wait",
+    operation_id = "session_wait",
+    params(SessionKey),
+    request_body = Wait,
+    responses((status = 200, body = Waited))
+)]
+async fn wait(
+    State(app): State<Arc<App>>,
+    SessionKey(id, session): SessionKey,
+    Body(wait): Body<Wait>,
+) -> Answer<Waited> {
+    let is_long = |pattern: &String| pattern.len() > LONGEST_PATTERN;
+    if wait.pattern.as_ref().is_some_and(is_long) {
+        let why = format!("`for` is longer than {LONGEST_PATTERN} bytes");
+        return Err(bad_request(&why));
+    }
+    let limit = wait.timeout_ms.unwrap_or(LONGEST_WAIT_MS);
+    let ask = Ask::Wait {
+        session: session.to_string(),
+        idle_ms: wait.idle_ms,
+        pattern: wait.pattern,
+        since: wait.since,
+        timeout_ms: limit.min(LONGEST_WAIT_MS),
+    };
+    let asked = app.ask_session(&id, ask);
+    let mut stop = app.stop.subscribe();
+    let told = tokio::select! {
+        told = asked => told?,
+        _ = stop.wait_for(|is_stopping| *is_stopping) => return Err(Failure(ends())),
+    };
+    match told {
+        Told::Waited(waited) => Ok(Json(Waited {
+            reason: match waited.reason {
+                WaitEnd::Idle => "idle",
+                WaitEnd::Matched => "matched",
+                WaitEnd::Exited => "exited",
+                WaitEnd::Timeout => "timeout",
+            }
+            .to_owned(),
+            matched: waited.matched,
+            since: waited.since,
+            cursor: waited.cursor,
+            state: state_of(waited.exit_code),
+            exit_code: waited.exit_code,
+        })),
+        _ => Err(nonsense()),
+    }
+}
+
+// === impl App ===
+
+impl App {
+    /// A workspace that does not run has sessions that have ended, or none.
+    async fn ask_session(&self, id: &WorkspaceId, ask: Ask) -> Result<Told, Fault> {
+        let session = match &ask {
+            Ask::Send { session, .. }
+            | Ask::Read { session, .. }
+            | Ask::Wait { session, .. }
+            | Ask::Kill { session } => session.clone(),
+            Ask::Start(_) | Ask::List => String::new(),
+        };
+        match self.engine.ask_session(id, ask).await {
+            Err(fault) if fault.code == Code::NotRunning => {
+                let known = self.engine.sessions(id).await?;
+                match known.iter().find(|status| status.id == session) {
+                    Some(_) => Err(Fault {
+                        code: Code::SessionEnded,
+                        ..fault
+                    }),
+                    None => Err(not_found(&session)),
+                }
+            }
+            told => told,
+        }
+    }
+
+    /// What to start, from what was asked for.
+    async fn new_session(
+        &self,
+        id: &WorkspaceId,
+        new: NewSession,
+        caller: &Caller,
+    ) -> Result<Wanted, Failure> {
+        if let Some(name) = &new.name {
+            SessionName::parse(name)?;
+        }
+        if let Some(parent) = &new.parent {
+            SessionId::parse(parent).map_err(|_| not_found(parent))?;
+        }
+        let mut argv: Vec<Vec<u8>> = new.command.into_iter().map(Vec::from).collect();
+        let pairs = new.env.into_iter();
+        let mut env: Vec<(Vec<u8>, Vec<u8>)> = pairs
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect();
+        let cwd = new.cwd.map(Vec::from);
+        checked(&argv, &env, cwd.as_deref())?;
+        let mut wanted = Wanted {
+            session: session::NewSession::default(),
+            credentials: Vec::new(),
+            notes: Vec::new(),
+            how_to_add: None,
+        };
+        let mut agent = None;
+        if let Some(asked) = &new.agent {
+            if !argv.is_empty() {
+                return Err(bad_request("there is an `agent` and a `command`"));
+            }
+            let spec = self.engine.spec(id).await?;
+            let called = self.agent(&spec, Some(asked)).await?;
+            let given = match caller.is_guest() {
+                // Who is inside could take it from there.
+                true => Given::nothing(&called),
+                false => self.given(&called, &new.agent_env, &spec).await?,
+            };
+            wanted.how_to_add = Some(called.how_to_add());
+            wanted.credentials = given.credentials;
+            wanted.notes = given.notes;
+            let words = called.in_terminal.into_iter();
+            argv = words.map(String::into_bytes).collect();
+            // What the caller says itself comes last, and counts.
+            env = [given.env, env].concat();
+            agent = Some(called.name);
+        } else if argv.is_empty() {
+            let label = match self.engine.named(id).await? {
+                Some((record, _)) => record.label.to_string(),
+                None => String::new(),
+            };
+            argv = shell::COMMAND.map(|word| word.as_bytes().to_vec()).to_vec();
+            let prompt = shell::prompt(&label).into_iter();
+            let prompt = prompt.map(|(name, value)| (name.as_bytes().to_vec(), value.into_bytes()));
+            env = prompt.chain(env).collect();
+        }
+        wanted.session = session::NewSession {
+            id: SessionId::random().to_string(),
+            argv,
+            env,
+            cwd,
+            rows: new.rows.unwrap_or(Size::DEFAULT.rows),
+            cols: new.cols.unwrap_or(Size::DEFAULT.cols),
+            name: new.name,
+            parent: new.parent,
+            agent,
+        };
+        Ok(wanted)
+    }
+}
+
+fn checked(
+    argv: &[Vec<u8>],
+    env: &[(Vec<u8>, Vec<u8>)],
+    cwd: Option<&[u8]>,
+) -> Result<(), Failure> {
+    let variables = env.iter().flat_map(|(name, value)| [name, value]);
+    let mut words = argv.iter().chain(variables).map(Vec::as_slice).chain(cwd);
+    if words.any(|word| word.contains(&0)) {
+        return Err(bad_request("a word has a zero byte"));
+    }
+    if argv.first().is_some_and(Vec::is_empty) {
+        return Err(bad_request("the name of the command is empty"));
+    }
+    let is_name = |name: &[u8]| !name.is_empty() && !name.contains(&b'=');
+    match env.iter().all(|(name, _)| is_name(name)) {
+        true => Ok(()),
+        false => Err(bad_request("a variable has no name, or one with `=`")),
+    }
+}
+
+fn listed(id: &WorkspaceId, sessions: Vec<SessionStatus>) -> SessionList {
+    let sessions = sessions.into_iter();
+    SessionList {
+        sessions: sessions.map(|status| told_session(id, status)).collect(),
+    }
+}
+
+fn told_session(id: &WorkspaceId, status: SessionStatus) -> Session {
+    Session {
+        state: state_of(status.exit_code),
+        id: status.id,
+        workspace: id.to_string(),
+        name: status.name,
+        parent: status.parent,
+        agent: status.agent,
+        command: status.command,
+        exit_code: status.exit_code,
+        reason: status.reason,
+        pid: status.pid,
+        created_at: status.created_at,
+        ended_at: status.ended_at,
+        last_output_at: status.last_output_at,
+        rows: status.rows,
+        cols: status.cols,
+        title: status.title,
+        cursor: status.cursor,
+        attention: status.attention.map(|attention| Attention {
+            time: attention.time,
+            text: attention.text,
+        }),
+        writer: status.writer,
+        viewers: status.viewers,
+        notes: Vec::new(),
+    }
+}
+
+fn state_of(exit_code: Option<u8>) -> String {
+    match exit_code {
+        Some(_) => "exited".to_owned(),
+        None => "running".to_owned(),
+    }
+}
+
+fn ends() -> Fault {
+    Fault::new(
+        Code::DaemonUnreachable,
+        "the daemon ends",
+        "`holm daemon start` starts another one; the session goes on",
+    )
+}
+
+fn nonsense() -> Failure {
+    Failure(Fault::new(
+        Code::Internal,
+        "the workspace's keeper gave a wrong answer",
+        "`holm restart` starts it anew",
+    ))
+}
+
+// === impl SessionKey ===
+
+impl<S: Send + Sync> FromRequestParts<S> for SessionKey {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
+        let path = Path::<(String, String)>::from_request_parts(parts, state).await;
+        let Path((id, session)) = path.map_err(|error| bad_request(&error.body_text()))?;
+        let id = workspace_id(&id)?;
+        let session = SessionId::parse(&session).map_err(|_| not_found(&session))?;
+        Ok(Self(id, session))
+    }
+}
+
+impl IntoParams for SessionKey {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        vec![
+            in_path("id", "WorkspaceId", "The id of a workspace."),
+            in_path("session", "SessionId", "The id of a session."),
+        ]
+    }
+}

@@ -1,0 +1,168 @@
+//! Keeps the trees of workspaces with `isolation = "project"` visible to each other: takes them anew
+//! while they run, and takes back those of workspaces that are gone.
+//!
+//! One task does it all, one workspace after the other, so a project of many costs no more at a time
+//! than one. It sleeps until something happens where no workspace is of this kind.
+
+use super::{App, stopped, until_stopped};
+use holm_core::plan::Keeper;
+use holm_core::{Code, Fault, ProjectId, WorkspaceId};
+use holm_engine::driver::Driver;
+use holm_engine::exec::ExecOutput;
+use holm_engine::spec::Siblings;
+use holm_engine::store::WorkspaceRecord;
+use holm_linux::driver::Piece;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+
+/// How often a tree is looked at, at most.
+const EVERY: Duration = Duration::from_secs(5);
+/// And looking takes at most this part of the time.
+const SHARE: u32 = 20;
+/// Several things happen at once.
+const BREATH: Duration = Duration::from_millis(100);
+
+/// What was last shown of a workspace.
+struct Shown {
+    tree: String,
+    looked: Instant,
+    took: Duration,
+}
+
+pub fn begin(app: &Arc<App>) {
+    let work = keep(Arc::clone(app));
+    tokio::spawn(until_stopped(Arc::clone(app), work));
+}
+
+async fn keep(app: Arc<App>) {
+    let mut news = app.events.news();
+    let mut shown = HashMap::new();
+    loop {
+        let is_there = match app.show_trees(&mut shown).await {
+            Ok(is_there) => is_there,
+            Err(fault) => {
+                tracing::warn!(%fault, "the trees of siblings were not looked at");
+                true
+            }
+        };
+        tokio::select! {
+            // Of no news there is an end, with the daemon.
+            changed = news.changed() => if changed.is_err() {
+                return stopped(app).await;
+            },
+            () = tokio::time::sleep(EVERY), if is_there => {}
+        }
+        tokio::time::sleep(BREATH).await;
+        news.mark_unchanged();
+    }
+}
+
+// === impl App ===
+
+impl App {
+    /// Whether there is any workspace of this kind.
+    async fn show_trees(&self, shown: &mut HashMap<WorkspaceId, Shown>) -> Result<bool, Fault> {
+        let names = self.engine.names().await?;
+        let records = names.into_iter().map(|(record, _)| record);
+        let showing: Vec<_> = records
+            .filter(|record| record.spec.siblings == Siblings::Shown)
+            .collect();
+        let mut projects: HashMap<ProjectId, HashSet<WorkspaceId>> = HashMap::new();
+        for project in self.engine.driver().projects_with_trees().await? {
+            projects.entry(project).or_default();
+        }
+        for record in &showing {
+            let ids = projects.entry(record.project_id.clone()).or_default();
+            ids.insert(record.id.clone());
+        }
+        shown.retain(|id, _| showing.iter().any(|record| record.id == *id));
+        for (project, ids) in projects {
+            self.engine.driver().show_only(&project, ids).await?;
+        }
+        for record in &showing {
+            if shown.get(&record.id).is_some_and(|shown| !shown.is_due()) {
+                continue;
+            }
+            let sighting = self.engine.driver().observe(&record.spec).await?;
+            if sighting.observed.keeper != Keeper::Running {
+                continue;
+            }
+            let begun = Instant::now();
+            let known = shown.get(&record.id).map(|shown| shown.tree.clone());
+            let tree = match self.show_tree(record, known.as_deref()).await {
+                Ok(tree) => tree,
+                Err(fault) => {
+                    // It may have been stopped or removed meanwhile; what was shown stays.
+                    tracing::info!(id = %record.id, %fault, "a tree was not shown to siblings");
+                    known.unwrap_or_default()
+                }
+            };
+            let now = Shown {
+                tree,
+                looked: Instant::now(),
+                took: begun.elapsed(),
+            };
+            shown.insert(record.id.clone(), now);
+        }
+        Ok(!showing.is_empty())
+    }
+
+    /// Shows the tree as it is now, if it is another one; its id.
+    async fn show_tree(
+        &self,
+        record: &WorkspaceRecord,
+        known: Option<&str>,
+    ) -> Result<String, Fault> {
+        let id = &record.id;
+        let tree = self.engine.tree_of_running(id).await?.unwrap_or_default();
+        if known == Some(tree.as_str()) {
+            return Ok(tree);
+        }
+        let mut archive = self.engine.export(id, &tree).await?;
+        let (pieces, arriving) = mpsc::channel(16);
+        // Whoever unpacks it may give up, and says why.
+        let sending = async move {
+            while let Some(output) = archive.output.recv().await {
+                match output {
+                    ExecOutput::Stdout(bytes) => {
+                        if pieces.send(Piece::Bytes(bytes.to_vec())).await.is_err() {
+                            return Ok(());
+                        }
+                    }
+                    ExecOutput::Exit(0) => {
+                        let _ = pieces.send(Piece::End).await;
+                        return Ok(());
+                    }
+                    ExecOutput::Exit(code) => return Err(not_shown(&format!("exit code {code}"))),
+                    ExecOutput::Failed(fault) => return Err(fault),
+                    _ => {}
+                }
+            }
+            Err(not_shown("it ended without saying how"))
+        };
+        let driver = self.engine.driver();
+        let showing = driver.show_tree(&record.project_id, id, arriving);
+        let (sent, put) = tokio::join!(sending, showing);
+        sent?;
+        put?;
+        Ok(tree)
+    }
+}
+
+fn not_shown(why: &str) -> Fault {
+    Fault::new(
+        Code::GitFailed,
+        format!("the tree could not be had from inside: {why}"),
+        "look inside: `holm exec WS -- git status`",
+    )
+}
+
+// === impl Shown ===
+
+impl Shown {
+    fn is_due(&self) -> bool {
+        self.looked.elapsed() >= EVERY.max(self.took * SHARE)
+    }
+}

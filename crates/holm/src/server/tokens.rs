@@ -1,0 +1,324 @@
+//! `/tokens`: what programs show at the front door. Kept by digest; shown once, when they are made.
+//!
+//! All of them are in memory, so a wrong one costs a digest and no look at the disk. One of them, the
+//! default one, is in a file that only this user can read, for programs of this machine.
+
+use super::App;
+use super::LinuxEngine;
+use super::cuts::Cuts;
+use super::door::replace;
+use super::failure::{Answer, Body, Failure, TokenKey, bad_request, workspace_id};
+use super::startup::unusable;
+use super::view::time;
+use axum::Json;
+use axum::extract::State;
+use holm_api::token::{NewToken, Token, TokenList, TokenMade};
+use holm_core::token::{Bearer, check_name, is_same};
+use holm_core::{Code, Fault, TokenId, WorkspaceId};
+use holm_engine::Notice;
+use holm_engine::store::TokenRecord;
+use jiff::{SignedDuration, Timestamp};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path as FilePath, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+/// Every token of this daemon. A handle; clones share everything.
+#[derive(Clone)]
+pub struct Tokens(Arc<Shared>);
+
+struct Shared {
+    engine: LinuxEngine,
+    /// Where the default one is.
+    file: PathBuf,
+    known: RwLock<BTreeMap<TokenId, TokenRecord>>,
+    cuts: Cuts,
+}
+
+/// Why a token is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    Unknown,
+    Expired,
+}
+
+/// How often it is looked whether one has expired, while something may be open with it.
+const OFTEN: Duration = Duration::from_secs(1);
+
+const MOST: usize = 1000;
+
+/// Ten years.
+const LONGEST: u64 = 10 * 365 * 86_400;
+
+/// The name of the one in the file.
+const DEFAULT: &str = "default";
+
+const UNNAMED: &str = "token";
+
+pub fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(list, make))
+        .routes(routes!(remove))
+}
+
+/// The tokens, without their secrets.
+#[utoipa::path(
+    get,
+    path = "/tokens",
+    operation_id = "token_list",
+    responses((status = 200, body = TokenList))
+)]
+async fn list(State(app): State<Arc<App>>) -> Answer<TokenList> {
+    let known = app.tokens.all();
+    let tokens = known.iter().map(told).collect();
+    Ok(Json(TokenList { tokens }))
+}
+
+/// Makes a token, which is told now and never again.
+#[utoipa::path(
+    post,
+    path = "/tokens",
+    operation_id = "token_new",
+    request_body = NewToken,
+    responses((status = 200, body = TokenMade))
+)]
+async fn make(State(app): State<Arc<App>>, Body(new): Body<NewToken>) -> Answer<TokenMade> {
+    let name = new.name.unwrap_or_else(|| UNNAMED.to_owned());
+    check_name(&name).map_err(|error| bad_request(&error.to_string()))?;
+    if new
+        .expires_seconds
+        .is_some_and(|seconds| !(1..=LONGEST).contains(&seconds))
+    {
+        return Err(bad_request(
+            "`expires_seconds` is not between a second and ten years",
+        ));
+    }
+    let workspace = new.workspace.as_deref().map(workspace_id).transpose()?;
+    if let Some(id) = &workspace {
+        // Says so if there is no such workspace.
+        app.engine.show(id).await?;
+    }
+    if app.tokens.all().len() >= MOST {
+        let message = format!("there are {MOST} tokens already");
+        let hint = "`holm token ls` lists them, `holm token rm` removes one";
+        return Err(Failure(Fault::new(Code::Refused, message, hint)));
+    }
+    let lasts = new
+        .expires_seconds
+        .and_then(|seconds| i64::try_from(seconds).ok());
+    let (bearer, record) = fresh(name, workspace, lasts);
+    app.tokens.add(record.clone()).await?;
+    Ok(Json(TokenMade {
+        made: told(&record),
+        token: bearer.text(),
+    }))
+}
+
+/// Ends a token and what is open with it.
+#[utoipa::path(
+    delete,
+    path = "/tokens/{token}",
+    operation_id = "token_remove",
+    params(TokenKey),
+    responses((status = 200, body = Token))
+)]
+async fn remove(State(app): State<Arc<App>>, TokenKey(id): TokenKey) -> Answer<Token> {
+    let found = app.tokens.one(&id);
+    let Some(record) = found else {
+        let message = format!("no token `{id}`");
+        let hint = "`holm token ls` lists them";
+        return Err(Failure(Fault::new(Code::TokenNotFound, message, hint)));
+    };
+    app.tokens.end(&record).await?;
+    Ok(Json(told(&record)))
+}
+
+fn told(record: &TokenRecord) -> Token {
+    Token {
+        id: record.id.to_string(),
+        name: record.name.clone(),
+        workspace: record.workspace.as_ref().map(ToString::to_string),
+        created_at: time(record.created_at),
+        expires_at: record.expires_at.map(time),
+        expired: is_over(record),
+    }
+}
+
+fn fresh(
+    name: String,
+    workspace: Option<WorkspaceId>,
+    seconds: Option<i64>,
+) -> (Bearer, TokenRecord) {
+    let bearer = Bearer::random();
+    let now = Timestamp::now();
+    let record = TokenRecord {
+        id: bearer.id.clone(),
+        name,
+        workspace,
+        digest: digest(&bearer.text()),
+        created_at: now,
+        expires_at: seconds.map(|seconds| now + SignedDuration::from_secs(seconds)),
+    };
+    (bearer, record)
+}
+
+fn digest(text: &str) -> [u8; 32] {
+    Sha256::digest(text.as_bytes()).into()
+}
+
+fn is_over(record: &TokenRecord) -> bool {
+    record.expires_at.is_some_and(|end| end <= Timestamp::now())
+}
+
+// === impl Tokens ===
+
+impl Tokens {
+    /// Knows none until [`Tokens::load`].
+    pub fn new(engine: &LinuxEngine, data_dir: &FilePath) -> Self {
+        Self(Arc::new(Shared {
+            engine: engine.clone(),
+            file: data_dir.join("token"),
+            known: RwLock::default(),
+            cuts: Cuts::default(),
+        }))
+    }
+
+    /// Learns what was made before, makes the default one if there is none, and listens to what
+    /// becomes of workspaces.
+    pub async fn load(&self) -> Result<(), Fault> {
+        for record in self.0.engine.tokens().await? {
+            self.known_mut(|known| known.insert(record.id.clone(), record.clone()));
+            if let Some(workspace) = &record.workspace
+                && self.0.engine.named(workspace).await?.is_none()
+            {
+                self.end(&record).await?;
+            }
+        }
+        self.settle_default().await?;
+        // Weak, because the engine is part of it: the store is closed when the daemon ends.
+        let (shared, runtime) = (Arc::downgrade(&self.0), tokio::runtime::Handle::current());
+        self.0.engine.tell_changes_to(move |id, notice| {
+            if matches!(notice, Notice::Removed | Notice::Forgotten)
+                && let Some(shared) = shared.upgrade()
+            {
+                Tokens(shared).end_guests(id, &runtime);
+            }
+        });
+        Ok(())
+    }
+
+    /// Whose a token is. Costs the same whether it is known or not.
+    pub fn check(&self, text: &str) -> Result<TokenRecord, Refusal> {
+        let bearer = Bearer::parse(text).ok_or(Refusal::Unknown)?;
+        let known = self.0.known.read().unwrap_or_else(PoisonError::into_inner);
+        let record = known.get(&bearer.id);
+        let kept = record.map_or([0; 32], |record| record.digest);
+        match record.filter(|_| is_same(&kept, &digest(text))) {
+            None => Err(Refusal::Unknown),
+            Some(record) if is_over(record) => Err(Refusal::Expired),
+            Some(record) => Ok(record.clone()),
+        }
+    }
+
+    pub fn cuts(&self) -> &Cuts {
+        &self.0.cuts
+    }
+
+    /// Cuts what is open with a token that expires, for as long as it is polled.
+    pub async fn watch(self) {
+        let mut last = Timestamp::now();
+        loop {
+            tokio::time::sleep(OFTEN).await;
+            let now = Timestamp::now();
+            for record in self.all() {
+                // Once more a moment later, for a request that was just being looked at.
+                let is_due = |end| end <= now && end + SignedDuration::from_secs(5) > last;
+                if record.expires_at.is_some_and(is_due) {
+                    self.0.cuts.cut(record.id.as_str());
+                }
+            }
+            last = now;
+        }
+    }
+
+    fn all(&self) -> Vec<TokenRecord> {
+        let known = self.0.known.read().unwrap_or_else(PoisonError::into_inner);
+        let mut all: Vec<_> = known.values().cloned().collect();
+        all.sort_by_key(|record| record.created_at);
+        all
+    }
+
+    fn one(&self, id: &TokenId) -> Option<TokenRecord> {
+        let known = self.0.known.read().unwrap_or_else(PoisonError::into_inner);
+        known.get(id).cloned()
+    }
+
+    async fn add(&self, record: TokenRecord) -> Result<(), Fault> {
+        self.0.engine.add_token(record.clone()).await?;
+        self.known_mut(|known| known.insert(record.id.clone(), record));
+        Ok(())
+    }
+
+    /// It is worth nothing any more, and what is open with it is cut.
+    async fn end(&self, record: &TokenRecord) -> Result<(), Fault> {
+        self.known_mut(|known| known.remove(&record.id));
+        self.0.cuts.cut(record.id.as_str());
+        self.0.engine.remove_token(record.id.clone()).await?;
+        let kept = std::fs::read_to_string(&self.0.file).unwrap_or_default();
+        if Bearer::parse(kept.trim()).is_some_and(|bearer| bearer.id == record.id) {
+            // What it says is worth nothing; the next daemon writes another one.
+            let _ = std::fs::remove_file(&self.0.file);
+        }
+        Ok(())
+    }
+
+    /// A workspace is gone: so is whoever came in its name.
+    fn end_guests(&self, id: &WorkspaceId, runtime: &tokio::runtime::Handle) {
+        self.0.cuts.cut(id.as_str());
+        let of_it = |record: &TokenRecord| record.workspace.as_ref() == Some(id);
+        for record in self.all().into_iter().filter(of_it) {
+            self.known_mut(|known| known.remove(&record.id));
+            self.0.cuts.cut(record.id.as_str());
+            let tokens = self.clone();
+            // If this does not come about, the next daemon does it.
+            runtime.spawn(async move {
+                if let Err(fault) = tokens.end(&record).await {
+                    tracing::warn!(%fault, token = %record.id, "a token stays in the store");
+                }
+            });
+        }
+    }
+
+    /// The file and the store know the same default token, or both get a new one.
+    async fn settle_default(&self) -> Result<(), Fault> {
+        let file = &self.0.file;
+        let kept = match std::fs::read_to_string(file) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+            Err(error) => return Err(unusable("read", file, &error)),
+        };
+        if self
+            .check(kept.trim())
+            .is_ok_and(|record| record.name == DEFAULT)
+        {
+            return Ok(());
+        }
+        for stale in self.all().iter().filter(|record| record.name == DEFAULT) {
+            self.end(stale).await?;
+        }
+        let (bearer, record) = fresh(DEFAULT.to_owned(), None, None);
+        self.add(record).await?;
+        // A temporary file of one's own, renamed: readable by this user alone from the beginning.
+        replace(file, format!("{}\n", bearer.text()).as_bytes())
+            .map_err(|error| unusable("write", file, &error))
+    }
+
+    fn known_mut<T>(&self, change: impl FnOnce(&mut BTreeMap<TokenId, TokenRecord>) -> T) -> T {
+        let known = &self.0.known;
+        change(&mut known.write().unwrap_or_else(PoisonError::into_inner))
+    }
+}

@@ -1,0 +1,122 @@
+//! Real programs read the document of the API: schemathesis asks what it describes, as the user and as a
+//! guest (attack 177), and a generator makes types of it.
+
+use crate::support::{Door, Island};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What `scripts/set-up test` installed beside what was built.
+fn tool(name: &str) -> PathBuf {
+    let built = Path::new(env!("CARGO_BIN_EXE_holm"));
+    let target = built.ancestors().nth(2).unwrap();
+    let tool = target.join("tools").join(name);
+    assert!(
+        tool.exists(),
+        "`scripts/set-up test` installs {}",
+        tool.display()
+    );
+    tool
+}
+
+fn document() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../docs/openapi.json")
+        .canonicalize()
+        .unwrap()
+}
+
+/// What would end the daemon, change what the user has, or never end.
+const LEFT_OUT: [&str; 3] = ["daemon_stop", "checkout", "project_receive_pack"];
+
+fn schemathesis(island: &Island, token: &str, ids: (&str, &str)) {
+    let door = Door::of(island);
+    let place = tempfile::tempdir().unwrap();
+    let hooks = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/support");
+    let mut command = Command::new(tool("schemathesis/bin/schemathesis"));
+    command
+        .current_dir(place.path())
+        .env("PYTHONPATH", hooks)
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env("PYTHONHASHSEED", "0")
+        .env("SCHEMATHESIS_HOOKS", "schemathesis_hooks")
+        .env("WORKSPACE", ids.0)
+        .env("PROJECT", ids.1)
+        .arg("run")
+        .arg(document())
+        .args(["--url", &format!("http://127.0.0.1:{}", door.port)])
+        .args(["--header", &format!("Authorization: Bearer {token}")])
+        .args([
+            "--checks",
+            "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance",
+        ])
+        .args(["--phases", "examples,coverage,fuzzing", "--max-examples", "4"])
+        .args(["--seed", "7", "--request-timeout", "30", "--no-color"])
+        .args(["--suppress-health-check", "all", "--continue-on-failure"]);
+    for operation in LEFT_OUT {
+        command.args(["--exclude-operation-id", operation]);
+    }
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success(),
+        "{said}\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+#[test]
+fn attack_177_the_document_is_true_for_the_user_and_for_a_guest() {
+    let island = Island::new();
+    let id = island.repository("shop").up("one");
+    let guest = island
+        .holm(&["token", "new", "--workspace", "one", "--json"])
+        .json();
+    let projects = island.holm(&["project", "ls", "--json"]).json();
+    let project = projects["projects"][0]["id"].as_str().unwrap().to_owned();
+    let pid = island.daemon_pid();
+    schemathesis(&island, guest["token"].as_str().unwrap(), (&id, &project));
+    schemathesis(&island, &Door::of(&island).token, (&id, &project));
+    assert_eq!(island.daemon_pid(), pid, "the daemon lives");
+}
+
+#[test]
+fn types_are_generated_from_the_document() {
+    let place = tempfile::tempdir().unwrap();
+    let types = place.path().join("holm.d.ts");
+    let output = Command::new(tool("types/node_modules/.bin/openapi-typescript"))
+        .arg(document())
+        .arg("--output")
+        .arg(&types)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    // A program that uses them, and one that uses them wrongly.
+    let program = |state: &str| {
+        format!(
+            "import type {{ components, operations }} from './holm';\n\
+             const made: components['schemas']['Workspace']['{state}'] = 'running';\n\
+             type Id = operations['workspace_show']['parameters']['path']['id'];\n\
+             const id: Id = 'w000000000000';\nconsole.log(made, id);\n"
+        )
+    };
+    let check = |text: &str| {
+        let file = place.path().join("program.ts");
+        std::fs::write(&file, text).unwrap();
+        Command::new(tool("types/node_modules/.bin/tsc"))
+            .args(["--noEmit", "--strict", "--lib", "es2022,dom"])
+            .args(["--moduleResolution", "bundler", "--module", "esnext"])
+            .arg(&file)
+            .output()
+            .unwrap()
+    };
+    let right = check(&program("state"));
+    assert!(right.status.success(), "{right:?}");
+    let wrong = check(&program("mood"));
+    assert!(!wrong.status.success(), "{wrong:?}");
+    let text: Value = serde_json::from_slice(&std::fs::read(document()).unwrap()).unwrap();
+    let generated = std::fs::read_to_string(types).unwrap();
+    for path in text["paths"].as_object().unwrap().keys() {
+        assert!(generated.contains(&format!("\"{path}\"")), "{path}");
+    }
+}
