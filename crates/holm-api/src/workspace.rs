@@ -279,6 +279,9 @@ pub struct CreateWorkspace {
     /// Paths of the tree that git status inside must not show.
     pub excluded: Vec<String>,
     pub dirty: Option<Dirty>,
+    /// What `POST /secrets/handover` answered: values that it is given from the start.
+    #[serde(default)]
+    pub handover: Option<String>,
     /// What the client did not bring; returned in the answer's `notes`.
     pub notes: Vec<String>,
 }

@@ -37,6 +37,11 @@ impl Layout {
         self.data_dir.join("reap")
     }
 
+    /// Sealed secrets, and the record of what happened to them.
+    pub fn secrets(&self) -> PathBuf {
+        self.data_dir.join("secrets")
+    }
+
     pub fn project(&self, id: &ProjectId) -> PathBuf {
         self.data_dir.join("projects").join(id.as_str())
     }

@@ -6,6 +6,7 @@
 //! lengths are bounded and nothing in it is believed.
 
 mod frame;
+mod secrets;
 
 pub use frame::{control_frame, frame, read_control, take_frame};
 
@@ -21,6 +22,8 @@ use holm_engine::spec::{Egress, Network, Service};
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use std::path::PathBuf;
+
+pub use secrets::{Domain, Form, Grant};
 
 /// The version of everything in this file. Whatever the versions, a keeper answers `status`, `stop`
 /// and `relabel`, whose form never changes; a command needs the same one.
@@ -89,6 +92,12 @@ pub struct LaunchPlan {
     /// Names of services that have to be built before they are started.
     #[serde(default)]
     pub unbuilt: Vec<String>,
+    /// Declared secrets, each with its value where there is one.
+    #[serde(default)]
+    pub secrets: Vec<Grant>,
+    /// The directory of the record of what happens to them.
+    #[serde(default)]
+    pub audit: PathBuf,
     /// The machine's own addresses; the keeper looks.
     #[serde(default)]
     pub machine: Vec<IpAddr>,
@@ -166,6 +175,8 @@ pub enum Defence {
     Stillness,
     /// The gateway asks again before it dials, and the resolver before it answers.
     Gateway,
+    /// Receivers of secrets, and everybody else, are each in a Landlock domain of their own.
+    OwnDomain,
 }
 
 /// The keeper's one answer on its stdout.
@@ -206,6 +217,8 @@ pub enum Part {
     VolumeTaken,
     /// The step is the name of a volume that cannot be mounted.
     Volume,
+    /// Secrets cannot be kept from the workspace's other programs.
+    Secrets,
     Other,
 }
 
@@ -268,6 +281,8 @@ pub enum Op {
     },
     /// Answered with `Done` when what follows of it is under way.
     SetServices(Vec<Service>),
+    /// These are the secrets from now on. Answered with `Done` when files are in place.
+    SetSecrets(Vec<Grant>),
     /// Answered with `Session`.
     Session(Ask),
     /// Answered with `SessionWord`s; what to draw comes as stdout, keys go as stdin.
@@ -454,6 +469,8 @@ pub struct Spawn {
     pub env: Vec<(Vec<u8>, Vec<u8>)>,
     pub cwd: Vec<u8>,
     pub terminal: Option<(u16, u16)>,
+    #[serde(default)]
+    pub domain: Domain,
 }
 
 /// What init tells the keeper.
@@ -464,6 +481,8 @@ pub enum FromInit {
     Renames,
     /// Said by the launcher before init is there. Descriptor: a socket of the workspace's network.
     Doorway(Doorway),
+    /// Said by the launcher before init is there. Descriptor: where secrets are put as files.
+    SecretFiles,
     Hello {
         version: u32,
     },

@@ -15,6 +15,7 @@ mod moves;
 mod receive_pack;
 mod routes;
 mod run;
+mod secret;
 mod service;
 mod session;
 mod socket;
@@ -30,6 +31,7 @@ pub use files::{FileDeletion, FileRange, FileSearch, FileWrite};
 pub use receive_pack::PackSocket;
 pub use routes::Removal;
 pub use run::{RunOutput, RunQuery};
+pub use secret::Verify;
 pub use service::{Follow, Following, LogQuery};
 pub use session::{AttachEvent, AttachReceiver, AttachSender, AttachSocket};
 

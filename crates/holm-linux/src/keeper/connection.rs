@@ -93,6 +93,7 @@ fn answer(mut stream: UnixStream, registry: &Arc<Registry>) -> io::Result<()> {
         Op::RenewVolumes(volumes) => say(&stream, &data::renew(registry, volumes)),
         Op::React { wishes, code } => say(&stream, &reacted(registry, wishes, code)),
         Op::SetServices(declared) => say(&stream, &redeclared(registry, declared)),
+        Op::SetSecrets(grants) => say(&stream, &registry.secrets.set(grants)),
         Op::SetEgress(egress) => say(&stream, &other_rules(registry, &egress)),
         Op::Session(ask) => sessions::answer(&stream, registry, ask),
         Op::AttachSession(attach) => sessions::attach(stream, registry, attach),

@@ -27,6 +27,7 @@ pub fn run(stream: UnixStream, registry: &Registry, exec: Exec) -> io::Result<()
         ),
         cwd: directory(registry, exec.cwd),
         terminal: exec.terminal.map(|terminal| (terminal.rows, terminal.cols)),
+        domain: registry.secrets.domain(None),
     };
     let (started, stdio) = if spawn.terminal.is_some() {
         (registry.start(spawn, &[], exit_inside)?, None)

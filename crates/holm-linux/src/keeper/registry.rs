@@ -5,6 +5,7 @@ use super::kept::Doors;
 use super::limits::Limits;
 use super::outside::Outside;
 use super::runs::Runs;
+use super::secrets::Secrets;
 use super::services::Services;
 use super::sessions::Sessions;
 use crate::launch::descriptors::send;
@@ -28,6 +29,7 @@ pub struct Registry {
     pub plan: LaunchPlan,
     /// Where clients that lost their daemon find their commands.
     pub doors: Doors,
+    pub secrets: Secrets,
     pub runs: Runs,
     isolation: Isolation,
     limits: Limits,
@@ -115,7 +117,7 @@ impl Registry {
         limits: Limits,
         init: Init,
         outside: Outside,
-        (writer, sessions): (UnixStream, Sessions),
+        (writer, sessions, secrets): (UnixStream, Sessions, Secrets),
     ) -> Self {
         let volumes = plan.volumes.iter();
         let generations = volumes.map(|volume| (volume.name.clone(), volume.generation));
@@ -123,6 +125,7 @@ impl Registry {
         Self {
             plan,
             doors: Doors::default(),
+            secrets,
             runs: Runs::default(),
             isolation,
             limits,
@@ -351,7 +354,10 @@ impl Registry {
     pub fn hear(&self, message: FromInit, descriptors: Vec<OwnedFd>) {
         let mut state = self.state();
         match message {
-            FromInit::Hello { .. } | FromInit::Renames | FromInit::Doorway(_) => {}
+            FromInit::Hello { .. }
+            | FromInit::Renames
+            | FromInit::Doorway(_)
+            | FromInit::SecretFiles => {}
             FromInit::Spawned { sequence, pid } => {
                 if let Some(starting) = state.starting.remove(&sequence) {
                     let running = Running {

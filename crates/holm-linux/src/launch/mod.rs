@@ -12,6 +12,7 @@ pub mod network;
 mod proc;
 mod root;
 mod seal;
+mod secrets;
 mod tree;
 
 use crate::cgroup::Group;
@@ -38,6 +39,9 @@ pub struct Launched {
 
 /// The name that init is executed under; its one argument is the number of the link's descriptor.
 pub const INIT_NAME: &str = "holm-init";
+
+/// Where secrets are as files inside.
+pub const SECRET_FILES: &str = "/run/holm/secrets";
 
 /// Where the program itself is inside.
 pub const PROGRAM: &str = "/run/holm/bin/holm";
@@ -124,6 +128,7 @@ fn become_init(
     root.show_system(plan)?;
     devices::make(&root)?;
     root.make_run(plan)?;
+    let secret_files = secrets::mount(&root, plan)?;
     root.make_places(plan)?;
     tree::mount(&root, plan)?;
     root.mount_caches(plan)?;
@@ -140,6 +145,10 @@ fn become_init(
             .step(Part::Other, "hand over the renames")?;
     }
     drop(renames);
+    if let Some(files) = &secret_files {
+        descriptors::send(&link, &FromInit::SecretFiles, &[files.as_fd()])
+            .step(Part::Other, "hand over the place of secrets")?;
+    }
     doorways
         .hand_over(&link)
         .step(Part::Other, "hand over the network")?;

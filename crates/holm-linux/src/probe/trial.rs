@@ -72,6 +72,8 @@ fn launch(
         caches: Vec::new(),
         volumes: Vec::new(),
         unbuilt: Vec::new(),
+        secrets: Vec::new(),
+        audit: dirs.dir.clone(),
         objects: base,
         dir: dirs.dir.clone(),
         socket: dirs.socket.clone(),

@@ -285,7 +285,7 @@ const SECRET: Shape = table(&[
     ),
     Key::optional(
         "inject",
-        "`env`: a variable. `file`: a file in memory. `placeholder`: the real value only at the gateway. Default: `env`.",
+        "`env`: a variable. `file`: a file in memory, `/run/holm/secrets/NAME`. `placeholder`: the real value only at the gateway (refused for now). Default: `env`.",
         Shape::Choice(&["env", "file", "placeholder"]),
     ),
     Key::required(
@@ -303,7 +303,7 @@ const SECRET: Shape = table(&[
     ),
     Key::optional(
         "ttl",
-        "How long a value is used before it is fetched again.",
+        "How long a value is given before it is withdrawn; `holm secret refresh` begins anew.",
         DURATION,
     ),
 ]);

@@ -52,9 +52,7 @@ impl App {
             .await?;
         let (judged, mut notes) = judged.settle(untrusted)?;
         let asked = &judged.config.project;
-        if asked.driver != DriverName::Linux {
-            return Err(Failure(no_driver(asked.driver)));
-        }
+        refuse_what_is_not_there(&judged.config)?;
         let root = root(create, &judged)?;
         refuse_in_place_of_siblings(asked.isolation, &root)?;
         let home = absolute("home", &create.home)?;
@@ -105,6 +103,7 @@ impl App {
             siblings: siblings(asked.isolation),
             agents: declared::agents(&judged),
             moving: None,
+            secrets: declared::secrets(&judged.config),
         };
         Ok(Composed {
             spec,
@@ -395,6 +394,13 @@ fn shared_caches(caches: &[Cache]) -> impl Iterator<Item = String> {
             cache.name
         )
     })
+}
+
+fn refuse_what_is_not_there(config: &ProjectConfig) -> Result<(), Fault> {
+    match config.project.driver {
+        DriverName::Linux => declared::refuse_placeholders(config),
+        driver => Err(no_driver(driver)),
+    }
 }
 
 fn no_driver(driver: DriverName) -> Fault {

@@ -5,9 +5,10 @@
 
 use super::caller::Caller;
 use super::compose::Composed;
-use super::failure::{Body, Failure, project_id, workspace_id};
+use super::failure::{Body, Failure, bad_request, project_id, workspace_id};
 use super::keyed::IdempotencyKey;
 use super::metrics::CreationEnd;
+use super::secrets::Values;
 use super::uploads::Received;
 use super::workspaces::label;
 use super::{App, failure};
@@ -21,7 +22,7 @@ use holm_api::workspace::{CreateEvent, CreateWorkspace, Workspace};
 use holm_core::admission::Machine;
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::driver::ProgressEvent;
-use holm_engine::{Admission, Created, NewWorkspace, Once, Progress, Reuse, Turn};
+use holm_engine::{Admission, Created, NewWorkspace, Once, Progress, Reuse, Turn, View};
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
@@ -113,9 +114,8 @@ async fn begin(
     if let (Some(label), Reuse::Return) = (&label, reuse)
         && let Some(found) = app.engine.adopt(&id, label).await?
     {
-        let existing = Created::Existing(found);
-        let mut workspace = told(&app, existing, Vec::new(), asked).await;
-        workspace.notes.extend(app.shortage().await?);
+        let given = handed_over(&app, &create)?.map(|values| (values, owner));
+        let workspace = existing(&app, found, given, asked).await?;
         return Ok(lines(HttpBody::from(finished(&app, turn, workspace).await)));
     }
     let Composed {
@@ -123,6 +123,7 @@ async fn begin(
         received,
         notes,
     } = app.compose(&create, &project).await?;
+    let values = handed_over(&app, &create)?;
     let admission = match create.force {
         true => Admission::Force,
         false => Admission::Check(machine(&app)?),
@@ -136,21 +137,25 @@ async fn begin(
         spec,
         turn,
     };
-    Ok(lead(app, new, (received, notes), asked))
+    Ok(lead(app, new, (received, notes, values), asked))
 }
 
 /// Makes it for as long as somebody takes the answer.
 fn lead(
     app: Arc<App>,
     new: NewWorkspace,
-    (received, mut notes): (Vec<Received>, Vec<String>),
+    (received, mut notes, values): (Vec<Received>, Vec<String>, Option<Values>),
     asked: Instant,
 ) -> Response {
     let turn = new.turn.clone();
     let (progress, heard) = mpsc::unbounded_channel();
     let (begin, begun) = oneshot::channel();
     let creation = async move {
+        let secrets = Arc::clone(&app.secrets);
         let begin = move |id: &WorkspaceId| {
+            if let Some(values) = values {
+                secrets.begin(id, values);
+            }
             // Nobody listens any more when the client went away.
             let _ = begin.send(id.clone());
         };
@@ -172,6 +177,7 @@ fn lead(
         };
         if let Created::New(made) = &made {
             notes.extend(app.engine.driver().layer_notes(&made.record.spec));
+            notes.extend(app.missing_secrets(&made.record.spec).await);
         }
         let mut workspace = told(&app, made, notes, asked).await;
         // It is there, whatever can be said of the disk.
@@ -202,6 +208,33 @@ async fn finished(app: &App, turn: Option<Turn>, workspace: Workspace) -> Bytes 
         }
     }
     line
+}
+
+/// A workspace that was there; it is given what the client read just now.
+async fn existing(
+    app: &App,
+    found: View,
+    given: Option<(Values, String)>,
+    asked: Instant,
+) -> Result<Workspace, Failure> {
+    let id = found.record.id.clone();
+    let mut workspace = told(app, Created::Existing(found), Vec::new(), asked).await;
+    workspace.notes.extend(app.shortage().await?);
+    if let Some((values, who)) = given {
+        let fault = app.give_again(&id, values, who).await;
+        workspace.notes.extend(fault.map(|fault| fault.message));
+    }
+    Ok(workspace)
+}
+
+/// The values that the client sent before it asked.
+fn handed_over(app: &App, create: &CreateWorkspace) -> Result<Option<Values>, Failure> {
+    let Some(token) = &create.handover else {
+        return Ok(None);
+    };
+    let unknown = || bad_request("nothing was handed over by this name");
+    let values = app.secrets.take_over(token);
+    values.ok_or_else(unknown).map(Some)
 }
 
 pub fn machine(app: &App) -> Result<Machine, Fault> {

@@ -43,6 +43,7 @@ mod reload;
 mod repositories;
 mod routes;
 mod runs;
+mod secrets;
 mod services;
 mod sessions;
 mod siblings;
@@ -95,6 +96,7 @@ pub struct App {
     watchers: sessions::Watchers,
     events: Events,
     repositories: Repositories,
+    secrets: Arc<secrets::Keeping>,
     uploads: Uploads,
     known_inputs: layers::KnownInputs,
     gauge: numbers::Gauge,
@@ -117,10 +119,11 @@ pub fn run(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
     startup::private_dir(&paths.data_dir)?;
     startup::private_dir(&paths.run_dir)?;
     let lock = startup::DataLock::acquire(&paths.data_dir.join("lock"))?;
-    for name in ["incoming", "projects", "workspaces", "trash"] {
+    for name in ["incoming", "projects", "workspaces", "trash", "secrets"] {
         startup::private_dir(&paths.data_dir.join(name))?;
     }
     log_to(&paths.data_dir.join("daemon.log"))?;
+    holm_linux::keeper::keep_from_dumps();
     holm_linux::open_files::raise();
     let runtime = runtime::build(&mut Builder::new_multi_thread())?;
     let served = runtime.block_on(serve(paths, ready));
@@ -262,7 +265,9 @@ impl App {
         let store = SqliteStore::open(&paths.data_dir.join("holm.db"))?;
         let layout = layout(&paths);
         let repositories = Repositories::new(layout.clone());
-        let driver = LinuxDriver::new(layout)?;
+        let secrets = Arc::new(secrets::Keeping::new(layout.secrets()));
+        let giving = Arc::clone(&secrets);
+        let driver = LinuxDriver::new(layout, Arc::new(move |spec| giving.grants(spec)))?;
         let asked = repositories.clone();
         let missing: MissingObjects =
             Arc::new(move |project, objects| asked.missing(project, objects));
@@ -274,6 +279,7 @@ impl App {
             browsers: Browsers::new(&paths.data_dir),
             watchers: sessions::Watchers::default(),
             repositories,
+            secrets,
             known_inputs: layers::KnownInputs::default(),
             gauge: numbers::Gauge::default(),
             mcp: Servers::new(socket(&paths)),

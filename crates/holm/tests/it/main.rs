@@ -84,6 +84,7 @@ mod root;
 mod runs;
 mod runs_agents;
 mod schema;
+mod secrets;
 mod service_attacks;
 mod service_feel;
 mod service_logs;

@@ -9,7 +9,7 @@ use std::process::Command;
 /// Which crates of ours each may use.
 const EDGES: [(&str, &[&str]); 9] = [
     ("holm-core", &[]),
-    ("holm-api", &["holm-core"]),
+    ("holm-api", &["holm-core", "holm-secrets"]),
     ("holm-engine", &["holm-core", "holm-git"]),
     ("holm-git", &["holm-core"]),
     ("holm-store", &["holm-core", "holm-engine"]),

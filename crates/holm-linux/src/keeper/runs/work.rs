@@ -11,8 +11,9 @@ use crate::launch::PROGRAM;
 use crate::roles;
 use crate::runs::Stream;
 use crate::runs::write::{ROOM, Writer};
-use crate::wire::Spawn;
+use crate::wire::{Domain, Spawn};
 use holm_engine::run::{How, RunEnd, RunOrder};
+use holm_secrets::mask::Masker;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use std::io::{self, PipeReader};
@@ -32,6 +33,9 @@ const CANCELLED: u8 = 130;
 /// How often processes are looked for that did not end.
 const TRIES: usize = 5;
 
+/// What `secrets.*.to` calls runs.
+const RECEIVER: &str = "runs";
+
 /// So much is recorded at once, and then so much in each second: the disk is everybody's.
 const BURST: u64 = 64 << 20;
 const EACH_SECOND: u64 = 256 << 20;
@@ -43,6 +47,8 @@ struct Work<'a> {
     run: String,
     pid: i32,
     record: Writer,
+    /// For what is written to the record.
+    maskers: [Masker; 2],
     stdin: Option<OwnedFd>,
     /// What of the message is not written yet.
     message: Vec<u8>,
@@ -110,6 +116,8 @@ fn begin<'a>(
     let (stderr, stderr_inside) = io::pipe()?;
     let ours = [PROGRAM, roles::INSIDE, LEAD].map(|word| word.as_bytes().to_vec());
     let mut added = order.env;
+    let given = registry.secrets.environment(RECEIVER);
+    added.extend(given.variables);
     added.push((RUN_MARK.into(), order.run.clone().into()));
     let spawn = Spawn {
         sequence: 0,
@@ -117,6 +125,7 @@ fn begin<'a>(
         env: exec::environment(registry, None, added),
         cwd: registry.plan.root.as_os_str().as_bytes().to_vec(),
         terminal: None,
+        domain: registry.secrets.domain(Some(RECEIVER)),
     };
     let theirs = [
         stdin_inside.as_fd(),
@@ -127,6 +136,8 @@ fn begin<'a>(
         Started::Running { pid, .. } => pid,
         Started::Not { code, cause } => return Ok(Begun::Not { code, cause }),
     };
+    registry.secrets.note_given(RECEIVER, given.names, pid);
+    let masker = || Masker::new(registry.secrets.known());
     let stdin = OwnedFd::from(stdin);
     let outputs = [OwnedFd::from(stdout), OwnedFd::from(stderr)];
     for descriptor in outputs.iter().chain([&stdin]) {
@@ -139,6 +150,7 @@ fn begin<'a>(
         run: order.run,
         pid,
         record,
+        maskers: [masker(), masker()],
         stdin: Some(stdin),
         message: order.message.into_bytes(),
         written: 0,
@@ -233,7 +245,10 @@ impl Work<'_> {
             Ok(length) => length,
         };
         let stream = [Stream::Stdout, Stream::Stderr][index];
-        self.record.write(stream, now_ms(), &chunk[..length])?;
+        let masker = &mut self.maskers[index];
+        masker.know(&self.registry.secrets.known());
+        let masked = masker.take(&chunk[..length]);
+        self.record.write(stream, now_ms(), &masked)?;
         let cursor = self.record.cursor();
         self.held.tell(|seen| seen.length = cursor);
         let elapsed = self.begun.elapsed().as_millis() as u64;
@@ -265,6 +280,9 @@ impl Work<'_> {
                     length => left = left.saturating_sub(length),
                 }
             }
+            let stream = [Stream::Stdout, Stream::Stderr][index];
+            let rest = self.maskers[index].finish();
+            self.record.write(stream, now_ms(), &rest)?;
         }
         let registry = self.registry;
         let is_over = registry.was_asked_to_stop() || registry.why_ended().is_some();
@@ -306,7 +324,7 @@ fn end_tree(registry: &Registry, run: &str, pid: i32) -> bool {
             GRACE.as_millis().to_string(),
         ];
         let environment = services::plain_environment(registry);
-        match services::helper(registry, argv.to_vec(), environment) {
+        match services::helper(registry, argv.to_vec(), (environment, Domain::Shared)) {
             Ok((_, exit)) => {
                 let mut code = [1];
                 let read = rustix::io::read(&exit, &mut code);

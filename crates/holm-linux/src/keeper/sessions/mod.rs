@@ -34,6 +34,8 @@ use std::time::{Duration, Instant};
 /// What was killed by the end of the workspace: 128 + SIGKILL.
 const KILLED: u8 = 137;
 const STACK: usize = 512 * 1024;
+/// What `secrets.*.to` calls sessions.
+const RECEIVER: &str = "sessions";
 
 pub struct Sessions {
     file: PathBuf,
@@ -174,12 +176,15 @@ impl Sessions {
             cols: new.cols,
         };
         let size = size.bounded();
+        let given = registry.secrets.environment(RECEIVER);
+        let added = new.env.iter().cloned().chain(given.variables).collect();
         let spawn = Spawn {
             sequence: 0,
             argv: new.argv.clone(),
-            env: exec::environment(registry, Some(model::TERM), new.env.clone()),
+            env: exec::environment(registry, Some(model::TERM), added),
             cwd: exec::directory(registry, new.cwd.clone()),
             terminal: Some((size.rows, size.cols)),
+            domain: registry.secrets.domain(Some(RECEIVER)),
         };
         let (exit, exit_inside) = io::pipe().map_err(broken)?;
         let started = registry.start(spawn, &[], exit_inside).map_err(broken)?;
@@ -187,6 +192,7 @@ impl Sessions {
             Started::Running { pid, terminal } => (pid, terminal),
             Started::Not { cause, .. } => return Err(failed(cause)),
         };
+        registry.secrets.note_given(RECEIVER, given.names, pid);
         let master = master
             .filter(exec::is_terminal)
             .ok_or_else(|| failed("init passed no terminal".to_owned()))?;

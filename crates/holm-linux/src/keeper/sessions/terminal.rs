@@ -12,6 +12,7 @@ use super::viewer::{Arriving, Said, Viewer};
 use super::{Master, Sessions, now};
 use holm_core::session::Size;
 use holm_engine::session::{AttachControl, Happened, Word, Writing};
+use holm_secrets::mask::Masker;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::termios::{Winsize, tcsetwinsize};
@@ -68,6 +69,8 @@ pub struct Terminal {
     bells: Pace,
     calls: Pace,
     buffer: Vec<u8>,
+    /// For what is shown and kept of its output.
+    masker: Masker,
 }
 
 #[derive(Default)]
@@ -89,6 +92,7 @@ impl Terminal {
         ends: Ends,
     ) -> Self {
         let pid = shared.status().pid.unwrap_or_default();
+        let masker = Masker::new(registry.secrets.known());
         Self {
             registry,
             sessions,
@@ -107,6 +111,7 @@ impl Terminal {
             bells: Pace::new(1),
             calls: Pace::new(3),
             buffer: vec![0; TURN],
+            masker,
         }
     }
 
@@ -369,6 +374,7 @@ impl Terminal {
     /// Takes what is there, up to a turn's worth.
     fn read_program(&mut self, inner: &mut Inner) -> usize {
         let mut total = 0;
+        self.masker.know(&self.registry.secrets.known());
         while total < TURN {
             let length = match rustix::io::read(&self.ends.master, &mut self.buffer[..]) {
                 Ok(0) | Err(Errno::IO) => {
@@ -391,8 +397,17 @@ impl Terminal {
                 screen, history, ..
             } = inner;
             if let Kept::Live(model) = screen {
-                model.take(&self.buffer[..length], history);
+                let masked = self.masker.take(&self.buffer[..length]);
+                model.take(&masked, history);
             }
+        }
+        // Who types sees every letter at once: nothing is held back for what may come later.
+        let rest = match total < TURN {
+            true => self.masker.finish(),
+            false => Vec::new(),
+        };
+        if let Kept::Live(model) = &mut inner.screen {
+            model.take(&rest, &mut inner.history);
         }
         if total > 0 {
             self.undrawn += total;

@@ -1,0 +1,310 @@
+//! The secrets of a workspace while it runs: who gets which, the files, the end of their time, and
+//! what has to be masked in what services print.
+//!
+//! Values are in the keeper's memory only, and in that of their receivers. What a service was given
+//! stays masked for as long as the keeper lives, also when another value took its place.
+
+use super::registry::Registry;
+use crate::launch::SECRET_FILES;
+use crate::wire::{Answer, Defence, Domain, Form, Grant, LaunchFailure, LaunchPlan, Part};
+use holm_secrets::Value;
+use holm_secrets::audit::{Chain, Happening};
+use holm_secrets::mask::Known;
+use jiff::Timestamp;
+use rustix::fs::{AtFlags, Mode, OFlags, openat, renameat, unlinkat};
+use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit, setrlimit};
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Nobody but the owner, and nobody writes.
+const READ_BY_OWNER: Mode = Mode::RUSR;
+/// The clock may be set while a value's time runs.
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
+const STACK: usize = 256 * 1024;
+
+pub struct Secrets {
+    state: Mutex<State>,
+    changed: Condvar,
+    /// The directory of the files; `None`: no secret was declared to be one.
+    files: Option<OwnedFd>,
+    /// Whether programs are started in domains of their own.
+    is_apart: bool,
+    chain: Chain,
+    workspace: String,
+}
+
+struct State {
+    grants: Vec<Grant>,
+    /// Everything that was ever given here.
+    values: Vec<Value>,
+    known: Known,
+}
+
+/// What one receiver finds in its environment.
+pub struct Given {
+    pub variables: Vec<(Vec<u8>, Vec<u8>)>,
+    pub names: Vec<String>,
+}
+
+/// Neither a file nor the host's crash handler gets this process's memory; 1 is the kernel's word for
+/// that.
+pub fn keep_from_dumps() {
+    let most = Rlimit {
+        current: Some(1),
+        maximum: Some(1),
+    };
+    // Lowering is always allowed.
+    let _ = setrlimit(Resource::Core, most);
+}
+
+// === impl Secrets ===
+
+impl Secrets {
+    /// Takes the values out of the plan.
+    pub fn new(
+        plan: &mut LaunchPlan,
+        files: Option<OwnedFd>,
+        landlock: bool,
+    ) -> Result<Self, LaunchFailure> {
+        let grants = std::mem::take(&mut plan.secrets);
+        let is_forgone = plan.forgone.iter().any(|part| part == "landlock");
+        if !grants.is_empty() && !landlock && !is_forgone {
+            return Err(LaunchFailure {
+                part: Part::Secrets,
+                step: "keep secrets from the workspace's other programs".to_owned(),
+                cause: "Landlock is not in force".to_owned(),
+                errno: None,
+            });
+        }
+        let secrets = Self {
+            is_apart: !grants.is_empty() && landlock && plan.has(Defence::OwnDomain),
+            state: Mutex::new(State {
+                grants: Vec::new(),
+                values: Vec::new(),
+                known: Known::none(),
+            }),
+            changed: Condvar::new(),
+            files,
+            chain: Chain::in_directory(&plan.audit),
+            workspace: plan.id.clone(),
+        };
+        secrets.take_over(grants).map_err(|error| LaunchFailure {
+            part: Part::Other,
+            step: "put secrets into files".to_owned(),
+            errno: error.raw_os_error(),
+            cause: error.to_string(),
+        })?;
+        Ok(secrets)
+    }
+
+    /// Withdraws values when their time is up, for as long as the keeper lives.
+    pub fn watch(&self, registry: &Arc<Registry>) {
+        let registry = Arc::clone(registry);
+        let thread = std::thread::Builder::new().stack_size(STACK);
+        let spawned = thread.spawn(move || registry.secrets.withdraw_in_time());
+        if let Err(error) = spawned {
+            complain!("secrets will not expire: {error}");
+        }
+    }
+
+    /// Where a program is started: a receiver by its name, everybody else without.
+    pub fn domain(&self, receiver: Option<&str>) -> Domain {
+        if !self.is_apart {
+            return Domain::Shared;
+        }
+        let state = self.state();
+        let has_file = |grant: &Grant| {
+            grant.form == Form::File
+                && receiver.is_some_and(|receiver| grant.to.iter().any(|to| to == receiver))
+        };
+        match self.files.is_none() || state.grants.iter().any(has_file) {
+            true => Domain::Own,
+            false => Domain::OwnWithoutFiles,
+        }
+    }
+
+    /// For a service by its name, for `runs` or for `sessions`.
+    pub fn environment(&self, receiver: &str) -> Given {
+        let (state, now) = (self.state(), seconds());
+        let is_its = |grant: &&Grant| {
+            grant.form == Form::Env
+                && grant.to.iter().any(|to| to == receiver)
+                && !has_expired(grant, now)
+        };
+        let grants = state.grants.iter().filter(is_its);
+        let given = grants.filter_map(|grant| Some((grant, grant.value.as_ref()?)));
+        let (names, variables) = given
+            .map(|(grant, value)| {
+                let variable = (
+                    grant.name.clone().into(),
+                    value.reveal().as_bytes().to_vec(),
+                );
+                (grant.name.clone(), variable)
+            })
+            .unzip();
+        Given { variables, names }
+    }
+
+    /// What has to be masked in everything that is written down.
+    pub fn known(&self) -> Known {
+        self.state().known.clone()
+    }
+
+    /// Writes down which process was given what.
+    pub fn note_given(&self, receiver: &str, names: Vec<String>, pid: i32) {
+        let given = names.into_iter().map(|name| Happening {
+            receiver: Some(receiver.to_owned()),
+            pid: Some(pid),
+            ..self.happening("given", &name, Form::Env)
+        });
+        self.note(given.collect());
+    }
+
+    /// Other secrets, or other values, from now on. What runs keeps what it was given; files and
+    /// what is started later have the new ones.
+    pub fn set(&self, grants: Vec<Grant>) -> Answer {
+        let has_file = grants.iter().any(|grant| grant.form == Form::File);
+        let is_first = !grants.is_empty() && !self.is_apart && self.state().grants.is_empty();
+        if is_first || (has_file && self.files.is_none()) {
+            let why = "programs that run could read them: it has to be started anew".to_owned();
+            return Answer::Refused(why);
+        }
+        match self.take_over(grants) {
+            Ok(()) => Answer::Done,
+            Err(error) => Answer::Refused(format!("secrets cannot be put into files: {error}")),
+        }
+    }
+
+    fn take_over(&self, grants: Vec<Grant>) -> io::Result<()> {
+        let mut state = self.state();
+        let now = seconds();
+        let mut noted = Vec::new();
+        for old in state.grants.iter().filter(|old| old.value.is_some()) {
+            let new = grants.iter().find(|new| new.name == old.name);
+            let is_kept = new.is_some_and(|new| new.value.is_some() && new.form == old.form);
+            if !is_kept {
+                self.remove_file(old)?;
+                noted.push(self.happening("withdrawn", &old.name, old.form));
+            }
+        }
+        for grant in &grants {
+            let old = state.grants.iter().find(|old| old.name == grant.name);
+            let is_same = old.is_some_and(|old| old.value == grant.value && old.form == grant.form);
+            let Some(value) = grant.value.as_ref().filter(|_| !has_expired(grant, now)) else {
+                continue;
+            };
+            if grant.form == Form::File && !is_same {
+                self.write_file(&grant.name, value)?;
+                noted.push(self.happening("shown", &grant.name, Form::File));
+            }
+        }
+        let values: Vec<Value> = grants
+            .iter()
+            .filter_map(|grant| grant.value.clone())
+            .collect();
+        let is_new = |value: &Value| !state.values.contains(value);
+        let fresh: Vec<Value> = values.into_iter().filter(is_new).collect();
+        if !fresh.is_empty() {
+            state.values.extend(fresh);
+            state.known = Known::new(state.values.iter());
+        }
+        state.grants = grants;
+        drop(state);
+        self.changed.notify_all();
+        self.note(noted);
+        Ok(())
+    }
+
+    fn withdraw_in_time(&self) {
+        let mut state = self.state();
+        loop {
+            let now = seconds();
+            let mut noted = Vec::new();
+            for grant in &mut state.grants {
+                if has_expired(grant, now) && grant.value.take().is_some() {
+                    if let Err(error) = self.remove_file(grant) {
+                        complain!("the file of the secret {} stays: {error}", grant.name);
+                    }
+                    noted.push(self.happening("expired", &grant.name, grant.form));
+                }
+            }
+            self.note(noted);
+            let ends = state.grants.iter().filter(|grant| grant.value.is_some());
+            let next = ends.filter_map(|grant| grant.expires_at).min();
+            let left = next.map(|time| Duration::from_secs(time.saturating_sub(now).max(1)));
+            state = match left {
+                Some(left) => {
+                    let waited = self.changed.wait_timeout(state, left.min(LOOK_AGAIN));
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => {
+                    let waited = self.changed.wait(state);
+                    waited.unwrap_or_else(PoisonError::into_inner)
+                }
+            };
+        }
+    }
+
+    /// Whoever reads it has the old value or the new one.
+    fn write_file(&self, name: &str, value: &Value) -> io::Result<()> {
+        let files = self.files.as_ref().ok_or(Errno::NOENT)?;
+        let fresh = format!(".{name}.new");
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        match unlinkat(files, &fresh, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let file = openat(files, &fresh, flags, READ_BY_OWNER)?;
+        File::from(file).write_all(value.reveal().as_bytes())?;
+        Ok(renameat(files, &fresh, files, name)?)
+    }
+
+    fn remove_file(&self, grant: &Grant) -> io::Result<()> {
+        match (&self.files, grant.form) {
+            (Some(files), Form::File) => match unlinkat(files, &grant.name, AtFlags::empty()) {
+                Ok(()) | Err(Errno::NOENT) => Ok(()),
+                Err(error) => Err(error.into()),
+            },
+            _ => Ok(()),
+        }
+    }
+
+    fn happening(&self, event: &str, name: &str, form: Form) -> Happening {
+        Happening {
+            time: now(),
+            event: event.to_owned(),
+            who: "holm".to_owned(),
+            secret: Some(name.to_owned()),
+            workspace: Some(self.workspace.clone()),
+            form: Some(form.as_str().to_owned()),
+            receiver: (form == Form::File).then(|| format!("{SECRET_FILES}/{name}")),
+            ..Happening::default()
+        }
+    }
+
+    fn note(&self, happenings: Vec<Happening>) {
+        if let Err(error) = self.chain.append(&happenings) {
+            complain!("what happened to secrets cannot be written down: {error}");
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn has_expired(grant: &Grant, now: u64) -> bool {
+    grant.expires_at.is_some_and(|time| time <= now)
+}
+
+fn seconds() -> u64 {
+    u64::try_from(Timestamp::now().as_second()).unwrap_or_default()
+}
+
+fn now() -> String {
+    Timestamp::now().to_string()
+}

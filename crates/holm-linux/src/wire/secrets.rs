@@ -1,0 +1,49 @@
+//! Secrets between daemon, keeper and init: never on a disk, never in a log.
+
+use holm_secrets::Value;
+use serde::{Deserialize, Serialize};
+
+/// One declared secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grant {
+    pub name: String,
+    pub form: Form,
+    /// Names of services, `runs`, `sessions`.
+    pub to: Vec<String>,
+    /// `None`: there is none yet, or none any more.
+    pub value: Option<Value>,
+    /// Seconds since the epoch.
+    pub expires_at: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Form {
+    Env,
+    File,
+}
+
+/// Which Landlock domain a program is started in. One cannot look into another (its environment, its
+/// memory, what it has open), except from init's own into those that begin below it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Domain {
+    /// Init's own: where there are no secrets, and for what holm itself does inside.
+    #[default]
+    Shared,
+    /// One of its own.
+    Own,
+    /// One of its own, in which the files of secrets cannot be read.
+    OwnWithoutFiles,
+}
+
+// === impl Form ===
+
+impl Form {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Form::Env => "env",
+            Form::File => "file",
+        }
+    }
+}

@@ -1,0 +1,392 @@
+//! The daemon's side of secrets: the vault, what each workspace is given of it, and the record.
+//!
+//! Everything here blocks for a moment (files are written to the disk); routes call it by
+//! [`try_blocking`](holm_engine::try_blocking). A value leaves only towards a workspace's keeper.
+
+use holm_core::config::{Inject, Word};
+use holm_core::{Code, Fault, WorkspaceId};
+use holm_engine::WorkspaceSpec;
+use holm_engine::spec::{Secret, SecretSource};
+use holm_linux::wire::{Form, Grant};
+use holm_secrets::audit::{Broken, Chain, Happening, Line};
+use holm_secrets::mask::Known;
+use holm_secrets::vault::{Entry, Scope, Vault, VaultError};
+use holm_secrets::{KeyError, Protection, Value};
+use jiff::Timestamp;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Values that a client read, by the name of their secret.
+pub type Values = Vec<(String, Value)>;
+
+/// A client that handed values over asks for its workspace within this.
+const HANDED_OVER_FOR: Duration = Duration::from_secs(600);
+/// More than anybody makes at once.
+const MOST_HANDED_OVER: usize = 2000;
+
+pub struct Keeping {
+    directory: PathBuf,
+    /// `None`: nobody needed it yet, or it could not be opened.
+    vault: Mutex<Option<Vault>>,
+    chain: Chain,
+    waiting: Mutex<Waiting>,
+}
+
+/// In memory only, until the workspace is launched.
+#[derive(Default)]
+struct Waiting {
+    handed_over: HashMap<String, (Instant, Values)>,
+    /// By a workspace's id.
+    begun: HashMap<String, Values>,
+}
+
+/// What becomes of values that are declared and not among those that the client read.
+#[derive(Clone, Debug)]
+pub enum Unread {
+    /// What was given before stays.
+    Keep,
+    /// These have none any more.
+    Withdraw(Vec<String>),
+}
+
+// === impl Keeping ===
+
+impl Keeping {
+    pub fn new(directory: PathBuf) -> Self {
+        Self {
+            chain: Chain::in_directory(&directory),
+            directory,
+            vault: Mutex::new(None),
+            waiting: Mutex::default(),
+        }
+    }
+
+    /// Does something with the vault, one at a time.
+    pub fn with<T>(
+        &self,
+        work: impl FnOnce(&mut Vault) -> Result<T, VaultError>,
+    ) -> Result<T, Fault> {
+        let mut guard = lock(&self.vault);
+        let vault = match &mut *guard {
+            Some(vault) => vault,
+            None => guard.insert(Vault::open(&self.directory).map_err(|e| self.fault(&e))?),
+        };
+        work(vault).map_err(|error| self.fault(&error))
+    }
+
+    pub fn set(&self, scope: Scope, name: &str, value: Value, who: &str) -> Result<Entry, Fault> {
+        let entry = self.with(|vault| {
+            vault.put(vec![(entry(scope.clone(), name, None), value)])?;
+            vault.find(&scope, name).cloned().ok_or(VaultError::Damaged)
+        })?;
+        self.note(vec![about(&entry, "set", who)]);
+        Ok(entry)
+    }
+
+    pub fn remove(&self, scope: &Scope, name: &str, who: &str) -> Result<Entry, Fault> {
+        let is_kept = |entry: &Entry| entry.scope != *scope || entry.name != name;
+        let gone = self.with(|vault| vault.retain(is_kept))?;
+        let Some(entry) = gone.into_iter().next() else {
+            return Err(Fault::new(
+                Code::SecretNotFound,
+                format!("no secret {name} is stored there"),
+                "`holm secret ls` lists them with where they are",
+            ));
+        };
+        self.note(vec![about(&entry, "removed", who)]);
+        Ok(entry)
+    }
+
+    /// Keeps what a client read for a workspace that it is about to ask for.
+    pub fn hand_over(&self, values: Values) -> Result<String, Fault> {
+        let token = holm_secrets::seal::random::<16>().map_err(|error| {
+            let hint = "see the daemon's log";
+            Fault::new(Code::Internal, error.to_string(), hint)
+        })?;
+        let token: String = token.iter().map(|byte| format!("{byte:02x}")).collect();
+        let mut waiting = lock(&self.waiting);
+        let is_fresh = |(at, _): &(Instant, Values)| at.elapsed() < HANDED_OVER_FOR;
+        waiting.handed_over.retain(|_, handed| is_fresh(handed));
+        if waiting.handed_over.len() >= MOST_HANDED_OVER {
+            let hint = "try again in some minutes";
+            return Err(Fault::new(
+                Code::Busy,
+                "too many values wait for their workspace",
+                hint,
+            ));
+        }
+        waiting
+            .handed_over
+            .insert(token.clone(), (Instant::now(), values));
+        Ok(token)
+    }
+
+    pub fn take_over(&self, token: &str) -> Option<Values> {
+        let (_, values) = lock(&self.waiting).handed_over.remove(token)?;
+        Some(values)
+    }
+
+    /// The workspace that values were handed over for is about to be launched.
+    pub fn begin(&self, id: &WorkspaceId, values: Values) {
+        lock(&self.waiting).begun.insert(id.to_string(), values);
+    }
+
+    /// Seals what a workspace is given from now on: what the client read, and what is stored.
+    pub fn give(
+        &self,
+        spec: &WorkspaceSpec,
+        values: &Values,
+        unread: &Unread,
+        who: &str,
+    ) -> Result<(), Fault> {
+        let given = Scope::Given(spec.id.clone());
+        let mut noted = Vec::new();
+        self.with(|vault| {
+            let (mut puts, mut gone) = (Vec::new(), Vec::new());
+            for secret in &spec.secrets {
+                let value = match &secret.source {
+                    SecretSource::Stored => stored(vault, spec, &secret.name)?,
+                    _ => {
+                        let mut read = values.iter();
+                        let read = read.find(|(name, _)| *name == secret.name);
+                        read.map(|(_, value)| value.clone())
+                    }
+                };
+                match value {
+                    Some(value) => {
+                        let until = secret.ttl_ms.map(|ttl| now() + ttl.div_ceil(1000));
+                        let entry = entry(given.clone(), &secret.name, until);
+                        noted.push(about(&entry, "received", who));
+                        puts.push((entry, value));
+                    }
+                    None if is_withdrawn(secret, unread) => gone.push(secret.name.clone()),
+                    None => {}
+                }
+            }
+            let is_declared = |name: &str| spec.secrets.iter().any(|secret| secret.name == name);
+            vault.retain(|entry| {
+                entry.scope != given || (is_declared(&entry.name) && !gone.contains(&entry.name))
+            })?;
+            vault.put(puts)
+        })?;
+        self.note(noted);
+        Ok(())
+    }
+
+    /// What the keeper of a workspace is told. Called when it is launched and when something changed.
+    pub fn grants(&self, spec: &WorkspaceSpec) -> Result<Vec<Grant>, Fault> {
+        if spec.secrets.is_empty() {
+            return Ok(Vec::new());
+        }
+        let given = Scope::Given(spec.id.clone());
+        let begun = lock(&self.waiting).begun.remove(&spec.id);
+        // One that nobody read anything for (a fork, one that the API made) has what is stored.
+        let is_first = self.with(|vault| {
+            let mut entries = vault.entries();
+            Ok(!entries.any(|entry| entry.scope == given))
+        })?;
+        if begun.is_some() || is_first {
+            self.give(spec, &begun.unwrap_or_default(), &Unread::Keep, "holm")?;
+        }
+        self.with(|vault| {
+            let grants = spec.secrets.iter().map(|secret| {
+                let found = vault.get(&given, &secret.name)?;
+                let found = found.filter(|(entry, _)| !entry.has_expired(now()));
+                let (expires_at, value) = match found {
+                    Some((entry, value)) => (entry.expires_at, Some(value)),
+                    None => (None, None),
+                };
+                Ok(Grant {
+                    name: secret.name.clone(),
+                    form: match Inject::parse_word(&secret.inject) {
+                        Some(Inject::File) => Form::File,
+                        _ => Form::Env,
+                    },
+                    to: secret.to.clone(),
+                    value,
+                    expires_at,
+                })
+            });
+            grants.collect()
+        })
+    }
+
+    /// How a workspace's declared secrets are: `given`, `missing` or `expired`, and until when.
+    pub fn states(&self, spec: &WorkspaceSpec) -> Result<Vec<(&'static str, Option<u64>)>, Fault> {
+        let given = Scope::Given(spec.id.clone());
+        self.with(|vault| {
+            let states = spec.secrets.iter().map(|secret| {
+                let entry = vault.find(&given, &secret.name);
+                let state = match entry {
+                    None => "missing",
+                    Some(entry) if entry.has_expired(now()) => "expired",
+                    Some(_) => "given",
+                };
+                (state, entry.and_then(|entry| entry.expires_at))
+            });
+            Ok(states.collect())
+        })
+    }
+
+    /// What has to be masked in what is told of a workspace.
+    pub fn known(&self, spec: &WorkspaceSpec) -> Result<Known, Fault> {
+        if spec.secrets.is_empty() {
+            return Ok(Known::none());
+        }
+        let given = Scope::Given(spec.id.clone());
+        self.with(|vault| {
+            let mut values = Vec::new();
+            for secret in &spec.secrets {
+                values.extend(vault.get(&given, &secret.name)?.map(|(_, value)| value));
+            }
+            Ok(Known::new(values.iter()))
+        })
+    }
+
+    /// A workspace that went to the trash is given nothing any more.
+    pub fn withdraw(&self, id: &WorkspaceId, who: &str) -> Result<(), Fault> {
+        let given = Scope::Given(id.to_string());
+        lock(&self.waiting).begun.remove(id.as_str());
+        if !self.directory.exists() {
+            return Ok(());
+        }
+        let gone = self.with(|vault| vault.retain(|entry| entry.scope != given))?;
+        let gone = gone.iter().map(|entry| about(entry, "withdrawn", who));
+        self.note(gone.collect());
+        Ok(())
+    }
+
+    /// Drops what belongs to workspaces and projects that are not there any more.
+    pub fn sweep(&self, is_known: impl Fn(&Scope) -> bool) -> Result<(), Fault> {
+        let gone = self.with(|vault| vault.retain(|entry| is_known(&entry.scope)))?;
+        let gone = gone.iter().map(|entry| about(entry, "removed", "holm"));
+        self.note(gone.collect());
+        Ok(())
+    }
+
+    pub fn rotate(&self, protection: &Protection, who: &str) -> Result<usize, Fault> {
+        let count = self.with(|vault| vault.rotate(protection))?;
+        self.note(vec![happening("rotated", who)]);
+        Ok(count)
+    }
+
+    pub fn audit(&self) -> Result<Vec<Line>, Fault> {
+        self.chain.read().map_err(|error| self.unwritable(&error))
+    }
+
+    pub fn verify(&self) -> Result<Result<u64, Broken>, Fault> {
+        self.chain.verify().map_err(|error| self.unwritable(&error))
+    }
+
+    /// What was done is done, whether or not this can be written; the log says that it could not.
+    pub fn note(&self, happenings: Vec<Happening>) {
+        if let Err(error) = self.chain.append(&happenings) {
+            tracing::error!(%error, "what happened to secrets cannot be written down");
+        }
+    }
+
+    fn unwritable(&self, error: &std::io::Error) -> Fault {
+        let place = self.directory.display();
+        let hint = format!("is {place} yours, and is there room on the disk?");
+        let message = format!("cannot read the record of what happened to secrets: {error}");
+        Fault::new(Code::ReadOnly, message, hint)
+    }
+
+    fn fault(&self, error: &VaultError) -> Fault {
+        vault_fault(&self.directory, error)
+    }
+}
+
+/// The value that counts for a workspace: its own, else the project's, else the user's.
+fn stored(vault: &Vault, spec: &WorkspaceSpec, name: &str) -> Result<Option<Value>, VaultError> {
+    let scopes = [
+        Scope::Workspace(spec.id.clone()),
+        Scope::Project(spec.project_id.clone()),
+        Scope::User,
+    ];
+    for scope in scopes {
+        if let Some((_, value)) = vault.get(&scope, name)? {
+            return Ok(Some(value));
+        }
+    }
+    Ok(None)
+}
+
+fn is_withdrawn(secret: &Secret, unread: &Unread) -> bool {
+    match (&secret.source, unread) {
+        (SecretSource::Stored, _) => true,
+        (_, Unread::Keep) => false,
+        (_, Unread::Withdraw(names)) => names.contains(&secret.name),
+    }
+}
+
+fn entry(scope: Scope, name: &str, expires_at: Option<u64>) -> Entry {
+    Entry {
+        scope,
+        name: name.to_owned(),
+        // The vault counts.
+        version: 0,
+        set_at: now(),
+        expires_at,
+    }
+}
+
+pub fn happening(event: &str, who: &str) -> Happening {
+    Happening {
+        time: Timestamp::now().to_string(),
+        event: event.to_owned(),
+        who: who.to_owned(),
+        ..Happening::default()
+    }
+}
+
+pub fn about(entry: &Entry, event: &str, who: &str) -> Happening {
+    let (scope, workspace) = match &entry.scope {
+        Scope::User => (Some("user".to_owned()), None),
+        Scope::Project(id) => (Some(id.clone()), None),
+        Scope::Workspace(id) => (Some(id.clone()), Some(id.clone())),
+        Scope::Given(id) => (None, Some(id.clone())),
+    };
+    Happening {
+        secret: Some(entry.name.clone()),
+        scope,
+        workspace,
+        ..happening(event, who)
+    }
+}
+
+fn now() -> u64 {
+    u64::try_from(Timestamp::now().as_second()).unwrap_or_default()
+}
+
+fn vault_fault(directory: &Path, error: &VaultError) -> Fault {
+    let place = directory.display();
+    match error {
+        VaultError::Locked => Fault::new(
+            Code::SecretsLocked,
+            error.to_string(),
+            "`holm secret unlock` asks for it",
+        ),
+        VaultError::Key(KeyError::WrongPassphrase) => Fault::new(
+            Code::WrongPassphrase,
+            error.to_string(),
+            "type it again; what is lost with a passphrase cannot be brought back",
+        ),
+        VaultError::File(source) | VaultError::Key(KeyError::File(source)) => Fault::new(
+            Code::ReadOnly,
+            format!("{error}: {source}"),
+            format!("is {place} yours, and is there room on the disk?"),
+        ),
+        _ => Fault::new(
+            Code::CorruptState,
+            error.to_string(),
+            format!("bring {place} back from a backup, or move it away and set the secrets again"),
+        ),
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
