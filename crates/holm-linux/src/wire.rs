@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-pub use secrets::{Domain, Form, Grant};
+pub use secrets::{Domain, Form, Grant, Standin};
 
 /// The version of everything in this file. Whatever the versions, a keeper answers `status`, `stop`
 /// and `relabel`, whose form never changes; a command needs the same one.
@@ -98,6 +98,9 @@ pub struct LaunchPlan {
     /// The directory of the record of what happens to them.
     #[serde(default)]
     pub audit: PathBuf,
+    /// Host files that show another list of trusted certificates inside.
+    #[serde(default)]
+    pub bundles: Vec<PathBuf>,
     /// The machine's own addresses; the keeper looks.
     #[serde(default)]
     pub machine: Vec<IpAddr>,

@@ -151,7 +151,12 @@ impl Authority {
             if used == buffer.len() {
                 let number = block.to_le_bytes();
                 let length = (workspace.len() as u64).to_le_bytes();
-                let label = [&number[..], &length, workspace.as_bytes(), secret.as_bytes()];
+                let label = [
+                    &number[..],
+                    &length,
+                    workspace.as_bytes(),
+                    secret.as_bytes(),
+                ];
                 // As much as is asked for can always be had.
                 let _ = derived.expand_multi_info(&label, buffer.as_mut_slice());
                 (block, used) = (block + 1, 0);
@@ -175,7 +180,10 @@ fn own_params() -> CertificateParams {
 
 /// Valid from the day before, for clocks that differ.
 fn limit(params: &mut CertificateParams, today: Date, time: Span) {
-    let (begin, end) = (today.saturating_sub(Span::new().days(1)), today.saturating_add(time));
+    let (begin, end) = (
+        today.saturating_sub(Span::new().days(1)),
+        today.saturating_add(time),
+    );
     let [begin, end] = [begin, end].map(|day| {
         let (month, number) = (day.month().unsigned_abs(), day.day().unsigned_abs());
         date_time_ymd(i32::from(day.year()), month, number)
@@ -186,7 +194,6 @@ fn limit(params: &mut CertificateParams, today: Date, time: Span) {
 fn today() -> Date {
     Timestamp::now().to_zoned(TimeZone::UTC).date()
 }
-
 
 #[cfg(test)]
 #[path = "authority_tests.rs"]

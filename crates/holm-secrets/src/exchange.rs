@@ -38,7 +38,10 @@ impl Exchange {
     /// A token becomes its value, as it is or as URLs have it. Other forms are not exchanged: what
     /// stands beside the value in them would have to change too.
     pub fn into_value(token: &str, value: &Value) -> Self {
-        Self::new(encodings::in_urls(token), encodings::in_urls(value.reveal()))
+        Self::new(
+            encodings::in_urls(token),
+            encodings::in_urls(value.reveal()),
+        )
     }
 
     /// Values become their tokens, in every form that gives a value away.

@@ -31,15 +31,34 @@ fn base64(bytes: &[u8]) -> Vec<u8> {
 #[test]
 fn a_token_becomes_its_value_and_nothing_else_changes() {
     let exchange = Exchange::into_value(TOKEN, &value(VALUE));
-    let swap = |text: String| exchange.swap(text.as_bytes()).map(|bytes| String::from_utf8(bytes).unwrap());
-    assert_eq!(swap(format!("Bearer {TOKEN}")), Some(format!("Bearer {VALUE}")));
-    assert_eq!(swap(format!("{TOKEN}{TOKEN}")), Some(format!("{VALUE}{VALUE}")));
+    let swap = |text: String| {
+        exchange
+            .swap(text.as_bytes())
+            .map(|bytes| String::from_utf8(bytes).unwrap())
+    };
+    assert_eq!(
+        swap(format!("Bearer {TOKEN}")),
+        Some(format!("Bearer {VALUE}"))
+    );
+    assert_eq!(
+        swap(format!("{TOKEN}{TOKEN}")),
+        Some(format!("{VALUE}{VALUE}"))
+    );
     let (escaped, meant) = (
         "a=1&key=sk_live_80T%2BqZZQWEX%2Fzqwert%3D9876&b=2",
         "a=1&key=sk_live_51H%2BxCANARY%2Fcanary%3D0123&b=2",
     );
     assert_eq!(swap(escaped.to_owned()), Some(meant.to_owned()));
-    assert_eq!(swap(escaped.replace("%2B", "%2b").replace("%2F", "%2f").replace("%3D", "%3d")).map(|text| text.to_uppercase()), Some(meant.to_uppercase()));
+    assert_eq!(
+        swap(
+            escaped
+                .replace("%2B", "%2b")
+                .replace("%2F", "%2f")
+                .replace("%3D", "%3d")
+        )
+        .map(|text| text.to_uppercase()),
+        Some(meant.to_uppercase())
+    );
     assert_eq!(swap(TOKEN[1..].to_owned()), None);
     assert_eq!(swap(VALUE.to_owned()), None);
     assert_eq!(swap(String::new()), None);
@@ -49,13 +68,25 @@ fn a_token_becomes_its_value_and_nothing_else_changes() {
 fn a_value_in_an_answer_becomes_the_token_in_the_same_form() {
     let exchange = answers();
     for before in ["", "x", "xy", "user:"] {
-        let (from, to) = (format!("{before}{VALUE}:end"), format!("{before}{TOKEN}:end"));
-        assert_eq!(exchange.swap(from.as_bytes()).as_deref(), Some(to.as_bytes()));
-        let swapped = exchange.swap(&base64(from.as_bytes())).expect("base64 is seen");
+        let (from, to) = (
+            format!("{before}{VALUE}:end"),
+            format!("{before}{TOKEN}:end"),
+        );
+        assert_eq!(
+            exchange.swap(from.as_bytes()).as_deref(),
+            Some(to.as_bytes())
+        );
+        let swapped = exchange
+            .swap(&base64(from.as_bytes()))
+            .expect("base64 is seen");
         assert_eq!(swapped.len(), base64(from.as_bytes()).len());
         // Only letters that the value shares with what stands beside it are still as they were.
         let (expect, is) = (base64(to.as_bytes()), swapped);
-        let different = expect.iter().zip(&is).filter(|(left, right)| left != right).count();
+        let different = expect
+            .iter()
+            .zip(&is)
+            .filter(|(left, right)| left != right)
+            .count();
         assert!(different <= 2, "{different}");
     }
     let json = format!("{{\"key\":\"{}\"}}", VALUE.replace('/', "\\/"));

@@ -23,6 +23,8 @@ pub enum Scope {
     Workspace(String),
     /// What a workspace is given now, wherever it is from.
     Given(String),
+    /// Of the installation itself: the key that certificates are signed with.
+    Installation,
 }
 
 /// What a value is, without the value. Times are seconds since the epoch.
@@ -121,6 +123,7 @@ impl Entry {
             Scope::Project(id) => ("project", id.as_str()),
             Scope::Workspace(id) => ("workspace", id.as_str()),
             Scope::Given(id) => ("given", id.as_str()),
+            Scope::Installation => ("installation", ""),
         };
         let mut label = Vec::new();
         for text in [kind, id, &self.name] {

@@ -4,11 +4,14 @@
 //! Values are in the keeper's memory only, and in that of their receivers. What a service was given
 //! stays masked for as long as the keeper lives, also when another value took its place.
 
+use super::outside::Outside;
 use super::registry::Registry;
 use crate::launch::SECRET_FILES;
 use crate::wire::{Answer, Defence, Domain, Form, Grant, LaunchFailure, LaunchPlan, Part};
+use holm_proxy::gateway::Placeholder;
 use holm_secrets::Value;
 use holm_secrets::audit::{Chain, Happening};
+use holm_secrets::authority::Leaf;
 use holm_secrets::mask::Known;
 use jiff::Timestamp;
 use rustix::fs::{AtFlags, Mode, OFlags, openat, renameat, unlinkat};
@@ -18,7 +21,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// Nobody but the owner, and nobody writes.
 const READ_BY_OWNER: Mode = Mode::RUSR;
@@ -33,6 +36,8 @@ pub struct Secrets {
     files: Option<OwnedFd>,
     /// Whether programs are started in domains of their own.
     is_apart: bool,
+    /// Whether programs inside trust the certificates of the gateway.
+    has_authority: bool,
     chain: Chain,
     workspace: String,
 }
@@ -72,7 +77,9 @@ impl Secrets {
     ) -> Result<Self, LaunchFailure> {
         let grants = std::mem::take(&mut plan.secrets);
         let is_forgone = plan.forgone.iter().any(|part| part == "landlock");
-        if !grants.is_empty() && !landlock && !is_forgone {
+        // A token is worth nothing to those who read it.
+        let has_values = grants.iter().any(|grant| grant.form != Form::Placeholder);
+        if has_values && !landlock && !is_forgone {
             return Err(LaunchFailure {
                 part: Part::Secrets,
                 step: "keep secrets from the workspace's other programs".to_owned(),
@@ -89,6 +96,7 @@ impl Secrets {
             }),
             changed: Condvar::new(),
             files,
+            has_authority: grants.iter().any(|grant| grant.form == Form::Placeholder),
             chain: Chain::in_directory(&plan.audit),
             workspace: plan.id.clone(),
         };
@@ -105,7 +113,7 @@ impl Secrets {
     pub fn watch(&self, registry: &Arc<Registry>) {
         let registry = Arc::clone(registry);
         let thread = std::thread::Builder::new().stack_size(STACK);
-        let spawned = thread.spawn(move || registry.secrets.withdraw_in_time());
+        let spawned = thread.spawn(move || registry.secrets.withdraw_in_time(registry.outside()));
         if let Err(error) = spawned {
             complain!("secrets will not expire: {error}");
         }
@@ -131,22 +139,24 @@ impl Secrets {
     pub fn environment(&self, receiver: &str) -> Given {
         let (state, now) = (self.state(), seconds());
         let is_its = |grant: &&Grant| {
-            grant.form == Form::Env
+            grant.form != Form::File
                 && grant.to.iter().any(|to| to == receiver)
                 && !has_expired(grant, now)
         };
         let grants = state.grants.iter().filter(is_its);
-        let given = grants.filter_map(|grant| Some((grant, grant.value.as_ref()?)));
+        let given = grants.filter_map(|grant| Some((grant, shown(grant)?)));
         let (names, variables) = given
-            .map(|(grant, value)| {
-                let variable = (
-                    grant.name.clone().into(),
-                    value.reveal().as_bytes().to_vec(),
-                );
+            .map(|(grant, text)| {
+                let variable = (grant.name.clone().into(), text.as_bytes().to_vec());
                 (grant.name.clone(), variable)
             })
             .unzip();
         Given { variables, names }
+    }
+
+    /// What the gateway may use, with certificates for its hosts.
+    pub fn placeholders(&self) -> (Vec<Placeholder>, Vec<Leaf>) {
+        self.state().placeholders()
     }
 
     /// What has to be masked in everything that is written down.
@@ -156,10 +166,15 @@ impl Secrets {
 
     /// Writes down which process was given what.
     pub fn note_given(&self, receiver: &str, names: Vec<String>, pid: i32) {
+        let form = |name: &str| {
+            let state = self.state();
+            let grant = state.grants.iter().find(|grant| grant.name == name);
+            grant.map_or(Form::Env, |grant| grant.form)
+        };
         let given = names.into_iter().map(|name| Happening {
             receiver: Some(receiver.to_owned()),
             pid: Some(pid),
-            ..self.happening("given", &name, Form::Env)
+            ..self.happening("given", &name, form(&name))
         });
         self.note(given.collect());
     }
@@ -168,7 +183,13 @@ impl Secrets {
     /// what is started later have the new ones.
     pub fn set(&self, grants: Vec<Grant>) -> Answer {
         let has_file = grants.iter().any(|grant| grant.form == Form::File);
+        let has_standin = grants.iter().any(|grant| grant.form == Form::Placeholder);
         let is_first = !grants.is_empty() && !self.is_apart && self.state().grants.is_empty();
+        if has_standin && !self.has_authority {
+            let why =
+                "programs inside do not trust its certificates yet: it has to be started anew";
+            return Answer::Refused(why.to_owned());
+        }
         if is_first || (has_file && self.files.is_none()) {
             let why = "programs that run could read them: it has to be started anew".to_owned();
             return Answer::Refused(why);
@@ -219,7 +240,7 @@ impl Secrets {
         Ok(())
     }
 
-    fn withdraw_in_time(&self) {
+    fn withdraw_in_time(&self, outside: &Outside) {
         let mut state = self.state();
         loop {
             let now = seconds();
@@ -231,6 +252,9 @@ impl Secrets {
                     }
                     noted.push(self.happening("expired", &grant.name, grant.form));
                 }
+            }
+            if !noted.is_empty() {
+                outside.set_placeholders(state.placeholders());
             }
             self.note(noted);
             let ends = state.grants.iter().filter(|grant| grant.value.is_some());
@@ -294,6 +318,39 @@ impl Secrets {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl State ===
+
+impl State {
+    fn placeholders(&self) -> (Vec<Placeholder>, Vec<Leaf>) {
+        let usable = self.grants.iter().filter_map(|grant| {
+            let standin = grant.placeholder.as_ref()?;
+            let placeholder = Placeholder {
+                name: grant.name.clone(),
+                token: standin.token.clone()?,
+                value: grant.value.clone()?,
+                hosts: standin.hosts.clone(),
+                expires_at: grant
+                    .expires_at
+                    .map(|time| SystemTime::UNIX_EPOCH + Duration::from_secs(time)),
+            };
+            Some((placeholder, standin.leaves.clone()))
+        });
+        let (placeholders, leaves): (Vec<_>, Vec<Vec<Leaf>>) = usable.unzip();
+        (placeholders, leaves.concat())
+    }
+}
+
+/// What a receiver finds in its environment.
+fn shown(grant: &Grant) -> Option<&str> {
+    let value = grant.value.as_ref()?;
+    match (grant.form, &grant.placeholder) {
+        (Form::Placeholder, Some(standin)) => standin.token.as_deref(),
+        // Never the value in place of what is missing.
+        (Form::Placeholder, None) => None,
+        (Form::Env | Form::File, _) => Some(value.reveal()),
     }
 }
 

@@ -14,6 +14,7 @@ mod root;
 mod seal;
 mod secrets;
 mod tree;
+mod trust;
 
 use crate::cgroup::Group;
 use crate::sys;
@@ -42,6 +43,9 @@ pub const INIT_NAME: &str = "holm-init";
 
 /// Where secrets are as files inside.
 pub const SECRET_FILES: &str = "/run/holm/secrets";
+
+/// Where programs inside find the gateway's authority, and whom to trust with it.
+pub const AUTHORITY: &str = "/run/holm/ca";
 
 /// Where the program itself is inside.
 pub const PROGRAM: &str = "/run/holm/bin/holm";
@@ -130,6 +134,7 @@ fn become_init(
     root.make_run(plan)?;
     let secret_files = secrets::mount(&root, plan)?;
     root.make_places(plan)?;
+    trust::mount(&root, plan)?;
     tree::mount(&root, plan)?;
     root.mount_caches(plan)?;
     root.mount_volumes(plan)?;

@@ -14,7 +14,7 @@ mod relay;
 
 pub use entry::{Carried, Entry, EntryKind, Process};
 pub use lookup::LookupFailure;
-pub use placeholders::{InvalidLeaf, Placeholder, Placeholders};
+pub use placeholders::{InvalidLeaf, Placeholder, Placeholders, certificates};
 
 use crate::dns;
 use connection::Open;
@@ -22,7 +22,6 @@ use holm_core::egress::{Policy, Ports, Reason, parse_query};
 use lookup::Lookups;
 use names::Names;
 use relay::Buffers;
-use rustls::pki_types::CertificateDer;
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -53,8 +52,8 @@ pub trait Surroundings: Send + Sync + 'static {
     /// Writes down that secrets are about to be used at a host. Blocks until it is written.
     fn used(&self, secrets: &BTreeSet<String>, host: &str) -> io::Result<()>;
 
-    /// Whose certificates this machine believes. Blocks while files are read.
-    fn trusted(&self) -> Vec<CertificateDer<'static>>;
+    /// Whose certificates this machine believes (DER). Blocks while files are read.
+    fn trusted(&self) -> Vec<Vec<u8>>;
 }
 
 /// Connections that are looked into at a time: each has a parser and the buffers of TLS on both sides.

@@ -52,7 +52,9 @@ impl App {
             .await?;
         let (judged, mut notes) = judged.settle(untrusted)?;
         let asked = &judged.config.project;
-        refuse_what_is_not_there(&judged.config)?;
+        if asked.driver != DriverName::Linux {
+            return Err(Failure(no_driver(asked.driver)));
+        }
         let root = root(create, &judged)?;
         refuse_in_place_of_siblings(asked.isolation, &root)?;
         let home = absolute("home", &create.home)?;
@@ -394,13 +396,6 @@ fn shared_caches(caches: &[Cache]) -> impl Iterator<Item = String> {
             cache.name
         )
     })
-}
-
-fn refuse_what_is_not_there(config: &ProjectConfig) -> Result<(), Fault> {
-    match config.project.driver {
-        DriverName::Linux => declared::refuse_placeholders(config),
-        driver => Err(no_driver(driver)),
-    }
 }
 
 fn no_driver(driver: DriverName) -> Fault {

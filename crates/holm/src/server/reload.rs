@@ -65,7 +65,6 @@ async fn reload(
     next.nested = judged.config.project.nested;
     next.siblings = compose::siblings(judged.config.project.isolation);
     next.services = declared::services(&judged.config);
-    declared::refuse_placeholders(&judged.config)?;
     next.secrets = declared::secrets(&judged.config);
     next.agents = declared::agents(&judged);
     let protected = judged.config.project.protected_paths.iter();

@@ -83,13 +83,18 @@ impl Passed {
             .is_some_and(Exchanger::holds_something)
     }
 
-    fn poll_data(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, hyper::Error>>> {
+    fn poll_data(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Bytes, hyper::Error>>> {
         loop {
             let frame = match Pin::new(&mut self.inner).poll_frame(context) {
                 Poll::Ready(Some(frame)) => frame?,
                 Poll::Ready(None) => return Poll::Ready(self.rest().map(Ok)),
                 Poll::Pending if self.holds_something() => {
-                    let silence = self.silence.get_or_insert_with(|| Box::pin(sleep(PATIENCE)));
+                    let silence = self
+                        .silence
+                        .get_or_insert_with(|| Box::pin(sleep(PATIENCE)));
                     ready!(silence.as_mut().poll(context));
                     return Poll::Ready(self.rest().map(Ok));
                 }

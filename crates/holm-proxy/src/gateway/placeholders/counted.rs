@@ -29,7 +29,9 @@ impl AsyncRead for Counted {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
         let read = buffer.filled().len() - before;
-        self.counts.bytes_in.fetch_add(read as u64, Ordering::Relaxed);
+        self.counts
+            .bytes_in
+            .fetch_add(read as u64, Ordering::Relaxed);
         Poll::Ready(Ok(()))
     }
 }

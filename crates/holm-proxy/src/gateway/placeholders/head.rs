@@ -83,8 +83,10 @@ pub fn prepare(head: &mut Parts, at: &Inspected, usable: &[(&str, &Exchange)]) -
     head.headers.remove(header::EXPECT);
     head.headers.remove(header::TRAILER);
     // What comes back has to be readable here.
-    head.headers
-        .insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    head.headers.insert(
+        header::ACCEPT_ENCODING,
+        HeaderValue::from_static("identity"),
+    );
     head.headers.remove("sec-websocket-extensions");
     if let Ok(host) = HeaderValue::from_str(&match at.port {
         443 => at.host.clone(),

@@ -15,7 +15,6 @@ mod counted;
 mod head;
 mod serve;
 
-
 use holm_secrets::Value;
 use holm_secrets::authority::Leaf;
 use holm_secrets::exchange::Exchange;
@@ -137,14 +136,14 @@ impl Placeholders {
     /// How certificates of hosts are verified: with what this machine trusts.
     fn outside(
         &self,
-        trusted: impl FnOnce() -> Vec<CertificateDer<'static>>,
+        trusted: impl FnOnce() -> Vec<Vec<u8>>,
     ) -> Result<Arc<ClientConfig>, rustls::Error> {
         if let Some(config) = self.outside.get() {
             return Ok(Arc::clone(config));
         }
         let mut roots = RootCertStore::empty();
         // Machines have some that are too old or too odd; the others count.
-        roots.add_parsable_certificates(trusted());
+        roots.add_parsable_certificates(trusted().into_iter().map(CertificateDer::from));
         let mut config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
             .with_safe_default_protocol_versions()?
             .with_root_certificates(roots)
@@ -176,6 +175,12 @@ impl ResolvesServerCert for OneName {
             .eq_ignore_ascii_case(&self.host)
             .then(|| Arc::clone(&self.key))
     }
+}
+
+/// The certificates in a text of PEM, each as DER; what is none is left out.
+pub fn certificates(pem: &[u8]) -> Vec<Vec<u8>> {
+    let found = CertificateDer::pem_slice_iter(pem).filter_map(Result::ok);
+    found.map(|certificate| certificate.to_vec()).collect()
 }
 
 fn server_config(leaf: &Leaf, provider: &Arc<CryptoProvider>) -> Result<ServerConfig, InvalidLeaf> {

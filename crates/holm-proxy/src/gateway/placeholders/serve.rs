@@ -6,10 +6,10 @@
 
 use super::super::connection::Open;
 use super::super::{Carried, Gateway, Process, Surroundings};
+use super::Inspected;
 use super::body::{AnswerBody, PATIENCE};
 use super::counted::{Counted, Counts};
 use super::head::{self, Encoded, Refusal};
-use super::Inspected;
 use holm_secrets::exchange::{Exchange, Exchanger};
 use hyper::body::Incoming;
 use hyper::client::conn::http1 as client;
@@ -121,7 +121,10 @@ async fn serve<S: Surroundings>(
         HANDSHAKE,
         TlsAcceptor::from(Arc::clone(&at.tls)).accept(inside),
     );
-    let inside = match accepted.await.unwrap_or(Err(io::ErrorKind::TimedOut.into())) {
+    let inside = match accepted
+        .await
+        .unwrap_or(Err(io::ErrorKind::TimedOut.into()))
+    {
         Ok(stream) => stream,
         Err(error) => {
             let host = &at.host;
@@ -264,7 +267,10 @@ impl<S: Surroundings> Way<S> {
         let names = used.clone();
         let written =
             tokio::task::spawn_blocking(move || gateway.surroundings().used(&names, &host));
-        let written = written.await.map_err(io::Error::other).and_then(|done| done);
+        let written = written
+            .await
+            .map_err(io::Error::other)
+            .and_then(|done| done);
         written.map_err(|error| {
             let text = format!("the use of a secret cannot be written down: {error}");
             (StatusCode::BAD_GATEWAY, text)

@@ -9,13 +9,14 @@ use holm_engine::WorkspaceSpec;
 use holm_engine::spec::{Secret, SecretSource};
 use holm_linux::wire::{Form, Grant};
 use holm_secrets::audit::{Broken, Chain, Happening, Line};
+use holm_secrets::authority::Authority;
 use holm_secrets::mask::Known;
 use holm_secrets::vault::{Entry, Scope, Vault, VaultError};
 use holm_secrets::{KeyError, Protection, Value};
 use jiff::Timestamp;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Values that a client read, by the name of their secret.
@@ -31,6 +32,8 @@ pub struct Keeping {
     /// `None`: nobody needed it yet, or it could not be opened.
     vault: Mutex<Option<Vault>>,
     chain: Chain,
+    /// `None`: nobody needed it yet.
+    pub(super) authority: Mutex<Option<Arc<Authority>>>,
     waiting: Mutex<Waiting>,
 }
 
@@ -59,6 +62,7 @@ impl Keeping {
             chain: Chain::in_directory(&directory),
             directory,
             vault: Mutex::new(None),
+            authority: Mutex::new(None),
             waiting: Mutex::default(),
         }
     }
@@ -202,15 +206,18 @@ impl Keeping {
                     name: secret.name.clone(),
                     form: match Inject::parse_word(&secret.inject) {
                         Some(Inject::File) => Form::File,
+                        Some(Inject::Placeholder) => Form::Placeholder,
                         _ => Form::Env,
                     },
                     to: secret.to.clone(),
                     value,
                     expires_at,
+                    placeholder: None,
                 })
             });
             grants.collect()
         })
+        .and_then(|grants| self.with_placeholders(spec, grants))
     }
 
     /// How a workspace's declared secrets are: `given`, `missing` or `expired`, and until when.
@@ -322,7 +329,7 @@ fn is_withdrawn(secret: &Secret, unread: &Unread) -> bool {
     }
 }
 
-fn entry(scope: Scope, name: &str, expires_at: Option<u64>) -> Entry {
+pub(super) fn entry(scope: Scope, name: &str, expires_at: Option<u64>) -> Entry {
     Entry {
         scope,
         name: name.to_owned(),
@@ -348,6 +355,7 @@ pub fn about(entry: &Entry, event: &str, who: &str) -> Happening {
         Scope::Project(id) => (Some(id.clone()), None),
         Scope::Workspace(id) => (Some(id.clone()), Some(id.clone())),
         Scope::Given(id) => (None, Some(id.clone())),
+        Scope::Installation => (Some("installation".to_owned()), None),
     };
     Happening {
         secret: Some(entry.name.clone()),
@@ -387,6 +395,6 @@ fn vault_fault(directory: &Path, error: &VaultError) -> Fault {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -143,7 +143,7 @@ async fn export(
                     Scope::User => None,
                     Scope::Project(id) => projects.get(id).cloned(),
                     // They mean nothing anywhere else.
-                    Scope::Workspace(_) | Scope::Given(_) => continue,
+                    Scope::Workspace(_) | Scope::Given(_) | Scope::Installation => continue,
                 };
                 if let Some((_, value)) = vault.get(&entry.scope, &entry.name)? {
                     let name = entry.name;

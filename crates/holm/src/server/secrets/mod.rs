@@ -3,6 +3,7 @@
 
 mod keeping;
 mod key;
+mod standin;
 
 pub use keeping::{Keeping, Values};
 
@@ -236,7 +237,7 @@ fn told(entry: &Entry) -> Option<Secret> {
         Kept::User => Scope::User,
         Kept::Project(id) => Scope::Project(id.clone()),
         Kept::Workspace(id) => Scope::Workspace(id.clone()),
-        Kept::Given(_) => return None,
+        Kept::Given(_) | Kept::Installation => return None,
     };
     Some(shown(entry, scope))
 }
@@ -326,6 +327,7 @@ impl App {
                 Kept::User => true,
                 Kept::Project(id) => record.project_id.as_str() == id,
                 Kept::Workspace(id) | Kept::Given(id) => record.id.as_str() == id,
+                Kept::Installation => false,
             };
             let uses = |spec: &WorkspaceSpec| {
                 let mut secrets = spec.secrets.iter();
@@ -405,7 +407,7 @@ impl App {
             let secrets = Arc::clone(&self.secrets);
             try_blocking(move || {
                 secrets.sweep(|scope| match scope {
-                    Kept::User => true,
+                    Kept::User | Kept::Installation => true,
                     Kept::Project(id) => projects.contains(id),
                     Kept::Workspace(id) | Kept::Given(id) => workspaces.contains(id),
                 })
