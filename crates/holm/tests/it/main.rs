@@ -76,6 +76,7 @@ mod moves;
 mod moves_crash;
 mod moves_services;
 mod on_a_terminal;
+mod placeholder;
 mod ports;
 mod previews;
 mod previews_programs;
