@@ -265,7 +265,7 @@ impl App {
         let store = SqliteStore::open(&paths.data_dir.join("holm.db"))?;
         let layout = layout(&paths);
         let repositories = Repositories::new(layout.clone());
-        let secrets = Arc::new(secrets::Keeping::new(layout.secrets()));
+        let secrets = Arc::new(secrets::Keeping::new(layout.secrets(), store.clone()));
         let giving = Arc::clone(&secrets);
         let driver = LinuxDriver::new(layout, Arc::new(move |spec| giving.grants(spec)))?;
         let asked = repositories.clone();

@@ -10,6 +10,7 @@ use super::probe::{Asking, Probing};
 use super::{Mailbox, environment, helper};
 use crate::inside::END;
 use crate::keeper::registry::{KILLED, Registry, Started};
+use crate::keeper::secrets::Receiver;
 use crate::keeper::waiting::Waiting;
 use crate::logs::{Stream, append, now};
 use crate::wire::{Domain, Spawn};
@@ -148,7 +149,8 @@ impl Run {
         let nothing = File::open("/dev/null")?;
         let secrets = &self.registry.secrets;
         let mut env = environment(&self.registry, &self.service);
-        let given = secrets.environment(&self.service.name);
+        let receiver = Receiver::Service(&self.service.name);
+        let given = secrets.due(receiver);
         env.extend(given.variables);
         let spawn = Spawn {
             sequence: 0,
@@ -158,14 +160,14 @@ impl Run {
             env,
             cwd: self.registry.plan.root.as_os_str().as_bytes().to_vec(),
             terminal: None,
-            domain: secrets.domain(Some(&self.service.name)),
+            domain: secrets.domain(Some(receiver)),
         };
         let theirs = [nothing.as_fd(), out_inside.as_fd(), err_inside.as_fd()];
         let started = self
             .registry
             .start_in_background(spawn, &theirs, exit_inside)?;
         if let Started::Running { pid, .. } = &started {
-            secrets.note_given(&self.service.name, given.names, *pid);
+            secrets.note_given(receiver, given.received, *pid);
         }
         let outputs = [OwnedFd::from(out), OwnedFd::from(err)];
         for output in &outputs {
@@ -225,8 +227,7 @@ impl Pump {
         let environment = environment(&self.run.registry, &self.run.service);
         // It may be a command of the project's.
         let domain = self.run.registry.secrets.domain(None);
-        let how = (environment, domain);
-        match argv.map(|argv| helper(&self.run.registry, argv, how)) {
+        match argv.map(|argv| helper(&self.run.registry, argv, environment, domain)) {
             Some(Ok((pid, exit))) => probing.asking = Some(Asking::Now { pid, exit }),
             Some(Err(error)) => {
                 complain!("service {}: cannot ask: {error}", self.run.service.name);
@@ -374,8 +375,8 @@ pub fn end_all(registry: &Registry, name: &str, leader: u32, grace: Duration) {
         leader.to_string(),
         grace.as_millis().to_string(),
     ];
-    let how = (super::plain_environment(registry), Domain::Shared);
-    match helper(registry, argv.to_vec(), how) {
+    let environment = super::plain_environment(registry);
+    match helper(registry, argv.to_vec(), environment, Domain::Shared) {
         Ok((_, exit)) => {
             let mut code = [0];
             // An end without a code is an end too.

@@ -81,16 +81,15 @@ async fn rotate(
     request_body = Unlock,
     responses((status = 200, body = KeyState))
 )]
-async fn unlock(State(app): State<Arc<App>>, Quiet(unlock): Quiet<Unlock>) -> Answer<KeyState> {
+async fn unlock(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Quiet(unlock): Quiet<Unlock>,
+) -> Answer<KeyState> {
     let secrets = Arc::clone(&app.secrets);
     let state = try_blocking(move || {
-        secrets.with(|vault| {
-            vault.unlock(&unlock.passphrase)?;
-            Ok(KeyState {
-                sealed: vault.entries().count(),
-                passphrase: vault.has_passphrase(),
-            })
-        })
+        let (sealed, passphrase) = secrets.unlock(&unlock.passphrase, &caller.actor())?;
+        Ok(KeyState { sealed, passphrase })
     });
     Ok(Json(state.await?))
 }
