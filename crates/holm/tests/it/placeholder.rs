@@ -204,15 +204,16 @@ fn every_program_uses_a_secret_that_it_does_not_have() {
 
 /// Neither the value nor a key that signs certificates is anywhere in the workspace.
 fn nothing_of_it_is_inside(world: &World, token: &str) {
-    let script = "cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n' > /tmp/all; \
-        grep -c \"$1\" /tmp/all; grep -rlF \"$1\" /tmp /run/holm/ca ~ . 2>/dev/null | grep -v '^/tmp/all'; \
+    // In two halves, so that the search does not find itself.
+    let script = "w=\"$1$2\"; cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n' > /tmp/all; \
+        grep -cF \"$w\" /tmp/all; grep -rlF \"$w\" /tmp /run/holm/ca ~ . 2>/dev/null; \
         grep -rl 'PRIVATE KEY' /run/holm/ca /etc/ssl/certs/ca-certificates.crt; true";
     let search = |wanted: &str| {
-        let argv = ["sh", "-c", script, "sh", wanted];
+        let (begin, end) = wanted.split_at(9);
+        let argv = ["sh", "-c", script, "sh", begin, end];
         world.island().inside("x", &argv).ok().out()
     };
-    // The search itself has its word among its arguments.
-    assert_eq!(search(&VALUE[8..]), "1");
+    assert_eq!(search(&VALUE[8..]), "0");
     assert_has(&search(&token[8..]), "/tmp/told");
     // On the host it is sealed, like everything that signs.
     let data = world.island().data();
@@ -260,11 +261,9 @@ fn everything_was_written_down(world: &World) {
         .holm(&["secret", "audit", "--verify", "--json"])
         .json();
     let lines = audit["audit"].as_array().unwrap();
-    let counted = lines
-        .iter()
-        .filter(used)
-        .filter_map(|line| line["count"].as_u64());
-    assert!(counted.sum::<u64>() >= 8, "{audit}");
+    let uses = lines.iter().filter(used);
+    let uses: u64 = uses.map(|line| line["count"].as_u64().unwrap_or(1)).sum();
+    assert!(uses >= 9, "{audit}");
 }
 
 /// A workspace without placeholders has the machine's list, and no variables.
@@ -381,15 +380,16 @@ fn the_value_goes_nowhere_else_and_does_not_come_back() {
     // With the value itself inside, every one of them works.
     let value = told(&world, "y", &config("inject = \"env\""));
     assert_eq!(value, VALUE);
-    let before = world.seen().len();
+    let mut all = String::new();
     for (what, line) in ATTACKS {
+        let before = world.seen().len();
         let (out, _) = attack("y", line, VALUE);
         let seen = world.seen()[before..].join("\n");
         assert!(has_value(&out) || has_value(&seen), "{what}: {out}");
+        all.push_str(&seen);
     }
-    let seen = world.seen()[before..].join("\n");
     for name in ["/a-other", "/a-untrusted", "/a-wrong", "/a-host"] {
-        assert_has(&seen, name);
+        assert_has(&all, name);
     }
 }
 
@@ -407,8 +407,7 @@ fn smuggled(world: &World, token: &str) {
         "import ssl, socket\n\
          def send(bytes):\n\
          \x20 s = ssl.create_default_context().wrap_socket(socket.create_connection(('api.test', 443), 20), server_hostname='api.test')\n\
-         \x20 s.sendall(bytes)\n\
-         \x20 try: print(b''.join(iter(lambda: s.recv(65536), b'')).split(b'\\r\\n')[0].decode())\n\
+         \x20 try: s.sendall(bytes); print('got', b''.join(iter(lambda: s.recv(65536), b'')).split(b'\\r\\n')[0].decode())\n\
          \x20 except OSError as error: print('error')\n\
          second = b'GET /smuggled HTTP/1.1\\r\\nHost: other.test\\r\\nX: {token}\\r\\n\\r\\n'\n\
          post = b'POST /outer HTTP/1.1\\r\\nHost: api.test\\r\\nConnection: close\\r\\nX: {token}\\r\\n'\n\
@@ -425,11 +424,19 @@ fn smuggled(world: &World, token: &str) {
     let said = world.island().python("x", &script).ok().out();
     let said: Vec<&str> = said.lines().collect();
     assert_eq!(said.len(), 9, "{said:?}");
-    assert_has(said[5], "421");
-    assert_has(said[4], "421");
-    assert_has(said[7], "431");
+    for (answer, expect) in said.iter().zip(["400", "400", "400", "200", "421", "421"]) {
+        assert_has(answer, expect);
+    }
+    assert_has(said[8], "405");
     for line in world.seen() {
-        for name in ["/smuggled", "/twice", "/absolute"] {
+        for name in [
+            "/smuggled",
+            "/outer",
+            "/twice",
+            "/absolute",
+            "/folded",
+            "/long",
+        ] {
             assert!(!line.contains(name), "{line}");
         }
     }

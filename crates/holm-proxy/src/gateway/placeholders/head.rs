@@ -32,6 +32,8 @@ pub enum Refusal {
     OtherHost,
     NoHost,
     Method,
+    /// It says in two ways where it ends.
+    TwoLengths,
 }
 
 /// Why an answer is not passed on.
@@ -42,6 +44,10 @@ pub struct Encoded(pub String);
 pub fn judge(head: &Parts, at: &Inspected) -> Result<(), Refusal> {
     if head.method == Method::CONNECT {
         return Err(Refusal::Method);
+    }
+    let has = |name: &HeaderName| head.headers.contains_key(name);
+    if has(&header::TRANSFER_ENCODING) && has(&header::CONTENT_LENGTH) {
+        return Err(Refusal::TwoLengths);
     }
     if head.uri.authority().is_some() && head.uri.scheme() != Some(&http::uri::Scheme::HTTPS) {
         return Err(Refusal::OtherHost);
@@ -192,6 +198,7 @@ pub fn clean(head: &mut http::response::Parts, answers: Option<&Exchange>) -> Re
     head.headers.remove(header::ALT_SVC);
     // The words behind the number are the server's too.
     head.extensions.clear();
+    head.version = http::Version::HTTP_11;
     for value in head.headers.values_mut() {
         let changed = answers.and_then(|answers| answers.swap(value.as_bytes()));
         if let Some(Ok(changed)) = changed.map(|bytes| HeaderValue::from_bytes(&bytes)) {

@@ -166,6 +166,12 @@ fn a_request_is_for_the_host_of_its_connection() {
     ] {
         check(443, uri, &[("host", "api.test")], Err(Refusal::OtherHost));
     }
+    let lengths = [
+        ("host", "api.test"),
+        ("content-length", "3"),
+        ("transfer-encoding", "chunked"),
+    ];
+    check(443, "/", &lengths, Err(Refusal::TwoLengths));
     let mut connect = head("api.test:443", &[("host", "api.test")]);
     connect.method = Method::CONNECT;
     assert_eq!(judge(&connect, &at("api.test", 443)), Err(Refusal::Method));

@@ -90,6 +90,9 @@ struct OneName {
 impl Placeholders {
     /// With a certificate for every host that a secret names.
     pub fn new(secrets: Vec<Placeholder>, leaves: &[Leaf]) -> Result<Self, InvalidLeaf> {
+        if secrets.is_empty() {
+            return Ok(Self::default());
+        }
         let provider = Arc::new(default_provider());
         let mut hosts = HashMap::new();
         let named = secrets.iter().flat_map(|secret| &secret.hosts);
@@ -104,7 +107,7 @@ impl Placeholders {
             .iter()
             .map(|secret| (secret.token.as_str(), &secret.value));
         Ok(Self {
-            answers: (!secrets.is_empty()).then(|| Exchange::into_tokens(pairs)),
+            answers: Some(Exchange::into_tokens(pairs)),
             secrets: secrets.into_iter().map(Ready::from).collect(),
             hosts,
             outside: OnceLock::new(),

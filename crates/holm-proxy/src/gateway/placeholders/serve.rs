@@ -78,7 +78,11 @@ impl<S: Surroundings> Gateway<S> {
         let mut first = [0];
         let is_tls = tokio::select! {
             peeked = inside.peek(&mut first) => peeked.is_ok_and(|count| count == 1 && first[0] == HELLO),
-            () = open.is_cut() => false,
+            () = open.is_cut() => {
+                drop((inside, outside));
+                let process = process.await.ok().flatten();
+                return self.record_inspected(open, Carried::default(), Vec::new(), process);
+            }
         };
         if !is_tls {
             return self.carry(inside, outside, open, process).await;
@@ -306,6 +310,10 @@ fn refused(refusal: Refusal, host: &str) -> (StatusCode, String) {
         Refusal::NoHost => (
             StatusCode::BAD_REQUEST,
             "the request names no host".to_owned(),
+        ),
+        Refusal::TwoLengths => (
+            StatusCode::BAD_REQUEST,
+            "the request says in two ways where it ends".to_owned(),
         ),
         Refusal::Method => (
             StatusCode::METHOD_NOT_ALLOWED,
