@@ -197,11 +197,10 @@ fn what_a_run_gets_says_changes_and_leaves_in_the_record() {
         .holm(&["runs", "ls", "x", "--state", "failed", "--json"])
         .json();
     assert_eq!(failed["runs"].as_array().unwrap().len(), 1);
-    let events = island.holm(&["events", "--json"]).ok().out();
-    assert!(
-        events.contains("\"run.started\"") && events.contains("\"run.ended\""),
-        "{events}"
-    );
+    eventually("its events are told", || {
+        let events = island.holm(&["events", "--json"]).ok().out();
+        events.contains("\"run.started\"") && events.contains("\"run.ended\"")
+    });
 }
 
 #[test]
@@ -447,7 +446,7 @@ fn a_run_does_not_notice_that_the_daemon_was_killed() {
 #[test]
 fn a_request_with_the_same_key_runs_once() {
     let island = Island::new();
-    island.repository("shop").up("x");
+    let id = island.repository("shop").up("x");
     let script = "echo once >> /tmp/count; cat";
     let request = |message| {
         [
@@ -482,4 +481,34 @@ fn a_request_with_the_same_key_runs_once() {
     assert_eq!(times(), "2");
     let list = island.holm(&["runs", "ls", "--json"]).json();
     assert_eq!(list["runs"].as_array().unwrap().len(), 2);
+    // Its daemon dies before anything runs, or when it runs and nobody was told.
+    let mut earlier = 2;
+    for at in ["run:before:kill", "run:after:kill"] {
+        let body = serde_json::json!({"command": ["sh", "-c", script], "message": "m"}).to_string();
+        let header = format!("idempotency-key: {at}\r\n");
+        let path = format!("/api/v1/workspaces/{id}/runs");
+        let send = || {
+            let (status, body) = island.try_ask("POST", &path, &header, body.as_bytes())?;
+            Some((status, serde_json::from_slice::<Value>(&body).unwrap()))
+        };
+        island
+            .holm_at(&island.home(), at, &["daemon", "start"])
+            .ok();
+        assert!(send().is_none(), "{at}: it died");
+        let first = newest(&island)["id"].clone();
+        let (status, answer) = send().unwrap();
+        let expected = if at.contains("before") { 201 } else { 200 };
+        assert_eq!(
+            (status, &answer["id"]),
+            (expected, &first),
+            "{at}: {answer}"
+        );
+        ends_as(&island, first.as_str().unwrap(), "succeeded");
+        let (status, answer) = send().unwrap();
+        assert_eq!((status, &answer["id"]), (200, &first), "{at}: {answer}");
+        earlier += 1;
+        assert_eq!(times(), earlier.to_string(), "{at}");
+        let list = island.holm(&["runs", "ls", "--json"]).json();
+        assert_eq!(list["runs"].as_array().unwrap().len(), earlier, "{at}");
+    }
 }
