@@ -1,5 +1,5 @@
 //! The forms in which a value shows up in output: as it is, in base64 wherever it stands in what was
-//! encoded, escaped for a URL, escaped for JSON, and line by line.
+//! encoded, in hexadecimal, escaped for a URL, escaped for JSON, and line by line.
 
 use crate::Value;
 use std::collections::BTreeSet;
@@ -9,6 +9,9 @@ pub const SHORTEST: usize = 6;
 
 const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const FOR_URLS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+const LARGE_DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+const SMALL_DIGITS: &[u8; 16] = b"0123456789abcdef";
 
 /// Letters of base64 in a line of mail and of the `base64` program.
 const WRAPPED: usize = 76;
@@ -39,8 +42,11 @@ pub fn of(value: &Value) -> BTreeSet<Vec<u8>> {
                 forms.insert(base64_after(bytes, before, alphabet));
             }
         }
+        for digits in [LARGE_DIGITS, SMALL_DIGITS] {
+            forms.insert(hexadecimal(bytes, digits));
+        }
         for kept in [UNRESERVED, COMPONENT, WHOLE_URL] {
-            for digits in [b"0123456789ABCDEF", b"0123456789abcdef"] {
+            for digits in [LARGE_DIGITS, SMALL_DIGITS] {
                 forms.insert(percent(bytes, kept, digits, b"%20"));
                 forms.insert(percent(bytes, kept, digits, b"+"));
             }
@@ -88,6 +94,14 @@ fn wrapped(bytes: &[u8], forms: &mut BTreeSet<Vec<u8>>) {
         let lines = letters.chunks(WRAPPED).filter(|line| line.len() >= 8);
         forms.extend(lines.map(<[u8]>::to_vec));
     }
+}
+
+fn hexadecimal(bytes: &[u8], digits: &[u8; 16]) -> Vec<u8> {
+    let digit = |number: u8| digits[usize::from(number)];
+    bytes
+        .iter()
+        .flat_map(|byte| [digit(byte >> 4), digit(byte & 15)])
+        .collect()
 }
 
 fn percent(bytes: &[u8], kept: &[u8], digits: &[u8; 16], space: &[u8]) -> Vec<u8> {

@@ -14,6 +14,7 @@ use holm_api::exec::{CONTROL, Heard, STDERR, STDIN, STDOUT, Start, ToClient, ToS
 use holm_core::{Fault, WorkspaceId};
 use holm_engine::Stopped;
 use holm_engine::exec::{ExecInput, ExecOutput, ExecRequest, ExecStream, Resume, Terminal};
+use holm_secrets::mask::{Known, Masker};
 use serde::Deserialize;
 use std::sync::Arc;
 use std::time::Duration;
@@ -89,8 +90,16 @@ async fn converse(
     let Some(first) = first(&mut stream).await else {
         return Ok(());
     };
-    let command = begin(app, id, key, first?).await?;
-    run(command, sink, stream).await
+    let first = first?;
+    let known = match &first {
+        First::Start(start) if start.mask && key.is_some() => {
+            return Err(bad_request("`mask` and `key` exclude each other").0);
+        }
+        First::Start(start) if start.mask => app.known_secrets(id).await?,
+        First::Start(_) | First::Resume(_) => Known::none(),
+    };
+    let command = begin(app, id, key, first).await?;
+    run(command, known, sink, stream).await
 }
 
 /// The first message has to say what to run, or to go on with.
@@ -143,11 +152,12 @@ async fn begin(
 
 async fn run(
     command: ExecStream,
+    known: Known,
     sink: &mut Sink,
     stream: SplitStream<WebSocket>,
 ) -> Result<(), Fault> {
     let feeding = feed(stream, command.input.clone());
-    let hearing = hear(command.output, sink);
+    let hearing = hear(command.output, known, sink);
     tokio::pin!(feeding, hearing);
     tokio::select! {
         biased;
@@ -245,7 +255,12 @@ async fn feed(
 }
 
 /// Passes on what the command says, up to its end.
-async fn hear(mut output: mpsc::Receiver<ExecOutput>, sink: &mut Sink) -> Result<(), Fault> {
+async fn hear(
+    mut output: mpsc::Receiver<ExecOutput>,
+    known: Known,
+    sink: &mut Sink,
+) -> Result<(), Fault> {
+    let (mut stdout, mut stderr) = (Masker::new(known.clone()), Masker::new(known));
     while let Some(said) = output.recv().await {
         match said {
             ExecOutput::Started => tell(sink, &ToClient::Started).await,
@@ -253,10 +268,15 @@ async fn hear(mut output: mpsc::Receiver<ExecOutput>, sink: &mut Sink) -> Result
             ExecOutput::Resumed { received, taken } => {
                 tell(sink, &ToClient::Resumed { received, taken }).await;
             }
-            ExecOutput::Stdout(bytes) => send(sink, STDOUT, &bytes).await,
-            ExecOutput::Stderr(bytes) => send(sink, STDERR, &bytes).await,
+            ExecOutput::Stdout(bytes) => send(sink, STDOUT, &stdout.take(&bytes)).await,
+            ExecOutput::Stderr(bytes) => send(sink, STDERR, &stderr.take(&bytes)).await,
             ExecOutput::StdinTaken(bytes) => tell(sink, &ToClient::StdinTaken(bytes)).await,
             ExecOutput::Exit(code) => {
+                for (channel, masker) in [(STDOUT, &mut stdout), (STDERR, &mut stderr)] {
+                    if masker.is_holding() {
+                        send(sink, channel, &masker.finish()).await;
+                    }
+                }
                 tell(sink, &ToClient::Exit { code }).await;
                 return Ok(());
             }

@@ -11,9 +11,9 @@ use bytes::Bytes;
 use futures_util::stream;
 use holm_api::work::{Capture, CaptureEvent, Captured, Change, ChangeList, Depth};
 use holm_core::{Code, Fault, WorkspaceId};
+use holm_engine::Progress;
 use holm_engine::exec::{ExecInput, ExecOutput, ExecStream};
 use holm_engine::work;
-use holm_engine::{Progress, try_blocking};
 use holm_secrets::mask::Masker;
 use serde::Deserialize;
 use std::convert::Infallible;
@@ -142,10 +142,7 @@ async fn diff(
 ) -> Result<Response, Failure> {
     let tree = app.tree(&id, of).await?;
     let patch = app.engine.diff(&id, &tree).await?;
-    let spec = app.engine.spec(&id).await?;
-    let secrets = Arc::clone(&app.secrets);
-    let known = try_blocking(move || secrets.known(&spec)).await?;
-    let masker = Masker::new(known);
+    let masker = Masker::new(app.known_secrets(&id).await?);
     // Whoever reads the patch hears by a broken body that it is not whole.
     let begin = Some((patch, masker, 0));
     let pieces = stream::try_unfold(begin, |state| async move {

@@ -20,7 +20,8 @@ use holm_core::plan::State as WorkspaceState;
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::spec::SecretSource;
 use holm_engine::{WorkspaceSpec, try_blocking};
-use holm_secrets::vault::{Entry, Scope as Kept};
+use holm_secrets::mask::Known;
+use holm_secrets::vault::{Entry, Scope as Kept, VaultError};
 use jiff::Timestamp;
 use keeping::Unread;
 use serde::de::DeserializeOwned;
@@ -87,6 +88,11 @@ async fn list(State(app): State<Arc<App>>) -> Answer<SecretList> {
             Ok(SecretList {
                 secrets: vault.entries().filter_map(told).collect(),
                 locked: vault.is_locked(),
+                locked_why: match vault.check() {
+                    Err(error @ VaultError::Keyring(_)) => Some(error.to_string()),
+                    _ => None,
+                },
+                key: vault.place().map(|place| place.as_str().to_owned()),
             })
         })
     });
@@ -364,6 +370,13 @@ impl App {
             project_path: project.path,
             notes: Vec::new(),
         })
+    }
+
+    /// What has to be masked in what is told of a workspace.
+    pub async fn known_secrets(&self, id: &WorkspaceId) -> Result<Known, Fault> {
+        let spec = self.engine.spec(id).await?;
+        let secrets = Arc::clone(&self.secrets);
+        try_blocking(move || secrets.known(&spec)).await
     }
 
     /// What is declared as stored, and nobody stored.
