@@ -37,7 +37,7 @@ fn base64(bytes: &[u8], last_two: &str) -> String {
         letters[usize::from_str_radix(&text, 2).unwrap()]
     };
     let mut text: String = groups.map(letter).collect();
-    while text.len() % 4 != 0 {
+    while !text.len().is_multiple_of(4) {
         text.push('=');
     }
     text

@@ -209,7 +209,7 @@ fn has_open(registry: &Registry, service: &ServiceStatus, place: &Path) -> bool 
         return false;
     };
     let arguments = vec![USES.to_owned(), service.name.clone(), pid.to_string(), path];
-    let Ok((_, mut exit)) = services::helper(registry, arguments, (Vec::new(), Domain::Shared))
+    let Ok((_, mut exit)) = services::helper(registry, arguments, Vec::new(), Domain::Shared)
     else {
         return false;
     };

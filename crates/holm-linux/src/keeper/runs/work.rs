@@ -324,7 +324,7 @@ fn end_tree(registry: &Registry, run: &str, pid: i32) -> bool {
             GRACE.as_millis().to_string(),
         ];
         let environment = services::plain_environment(registry);
-        match services::helper(registry, argv.to_vec(), (environment, Domain::Shared)) {
+        match services::helper(registry, argv.to_vec(), environment, Domain::Shared) {
             Ok((_, exit)) => {
                 let mut code = [1];
                 let read = rustix::io::read(&exit, &mut code);

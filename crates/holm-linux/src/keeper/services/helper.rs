@@ -29,7 +29,8 @@ pub fn plain_environment(registry: &Registry) -> Vec<(Vec<u8>, Vec<u8>)> {
 pub fn helper(
     registry: &Registry,
     arguments: Vec<String>,
-    (env, domain): (Vec<(Vec<u8>, Vec<u8>)>, Domain),
+    env: Vec<(Vec<u8>, Vec<u8>)>,
+    domain: Domain,
 ) -> io::Result<(i32, PipeReader)> {
     let (exit, exit_inside) = io::pipe()?;
     let nothing = File::options().read(true).write(true).open("/dev/null")?;

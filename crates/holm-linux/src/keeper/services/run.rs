@@ -225,8 +225,7 @@ impl Pump {
         let environment = environment(&self.run.registry, &self.run.service);
         // It may be a command of the project's.
         let domain = self.run.registry.secrets.domain(None);
-        let how = (environment, domain);
-        match argv.map(|argv| helper(&self.run.registry, argv, how)) {
+        match argv.map(|argv| helper(&self.run.registry, argv, environment, domain)) {
             Some(Ok((pid, exit))) => probing.asking = Some(Asking::Now { pid, exit }),
             Some(Err(error)) => {
                 complain!("service {}: cannot ask: {error}", self.run.service.name);
@@ -374,8 +373,8 @@ pub fn end_all(registry: &Registry, name: &str, leader: u32, grace: Duration) {
         leader.to_string(),
         grace.as_millis().to_string(),
     ];
-    let how = (super::plain_environment(registry), Domain::Shared);
-    match helper(registry, argv.to_vec(), how) {
+    let environment = super::plain_environment(registry);
+    match helper(registry, argv.to_vec(), environment, Domain::Shared) {
         Ok((_, exit)) => {
             let mut code = [0];
             // An end without a code is an end too.
