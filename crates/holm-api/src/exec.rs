@@ -57,8 +57,7 @@ pub struct Start {
     /// Refuse instead of starting a stopped workspace.
     #[serde(default)]
     pub no_start: bool,
-    /// Mask the workspace's secrets in the output: for who shows it to somebody else. Not together with
-    /// `key`.
+    /// Mask the workspace's secrets in the output: for who shows it to somebody else.
     #[serde(default)]
     pub mask: bool,
 }

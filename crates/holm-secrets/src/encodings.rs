@@ -1,11 +1,14 @@
 //! The forms in which a value shows up in output: as it is, in base64 wherever it stands in what was
 //! encoded, in hexadecimal, escaped for a URL, escaped for JSON, and line by line.
 
-use crate::Value;
+use crate::{LONGEST_VALUE, Value};
 use std::collections::BTreeSet;
 
 /// Shorter than this, nothing is masked: such a text is part of ordinary words.
 pub const SHORTEST: usize = 6;
+
+/// No form is longer: one of JSON has six letters for a control character.
+pub const LONGEST_FORM: usize = 6 * LONGEST_VALUE;
 
 const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const FOR_URLS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";

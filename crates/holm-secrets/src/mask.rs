@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// What stands in place of a value.
 pub const MASK: &[u8] = b"[secret]";
 
-pub use encodings::SHORTEST;
+pub use encodings::{LONGEST_FORM, SHORTEST};
 
 /// The values that are known; cheap to clone.
 #[derive(Clone, Debug)]
@@ -58,12 +58,6 @@ impl Known {
 
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
-    }
-
-    /// Of all forms of all values, in bytes. Somebody who has so much before and after a place knows
-    /// what of it has to be masked.
-    pub fn longest(&self) -> usize {
-        self.0.longest()
     }
 
     /// All of a text at once.

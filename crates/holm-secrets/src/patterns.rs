@@ -46,11 +46,6 @@ impl Patterns {
         self.states.len() == 1
     }
 
-    pub fn longest(&self) -> usize {
-        let depths = self.states.iter().map(|state| state.depth as usize);
-        depths.max().unwrap_or(0)
-    }
-
     /// The state after one more byte.
     pub fn next(&self, mut state: u32, byte: u8) -> u32 {
         loop {

@@ -13,8 +13,9 @@ use futures_util::{SinkExt, StreamExt};
 use holm_api::exec::{CONTROL, Heard, STDERR, STDIN, STDOUT, Start, ToClient, ToServer};
 use holm_core::{Fault, WorkspaceId};
 use holm_engine::Stopped;
-use holm_engine::exec::{ExecInput, ExecOutput, ExecRequest, ExecStream, Resume, Terminal};
-use holm_secrets::mask::{Known, Masker};
+use holm_engine::exec::{
+    ExecInput, ExecOutput, ExecRequest, ExecStream, Masking, Resume, Terminal,
+};
 use serde::Deserialize;
 use std::sync::Arc;
 use std::time::Duration;
@@ -90,16 +91,8 @@ async fn converse(
     let Some(first) = first(&mut stream).await else {
         return Ok(());
     };
-    let first = first?;
-    let known = match &first {
-        First::Start(start) if start.mask && key.is_some() => {
-            return Err(bad_request("`mask` and `key` exclude each other").0);
-        }
-        First::Start(start) if start.mask => app.known_secrets(id).await?,
-        First::Start(_) | First::Resume(_) => Known::none(),
-    };
-    let command = begin(app, id, key, first).await?;
-    run(command, known, sink, stream).await
+    let command = begin(app, id, key, first?).await?;
+    run(command, sink, stream).await
 }
 
 /// The first message has to say what to run, or to go on with.
@@ -152,12 +145,11 @@ async fn begin(
 
 async fn run(
     command: ExecStream,
-    known: Known,
     sink: &mut Sink,
     stream: SplitStream<WebSocket>,
 ) -> Result<(), Fault> {
     let feeding = feed(stream, command.input.clone());
-    let hearing = hear(command.output, known, sink);
+    let hearing = hear(command.output, sink);
     tokio::pin!(feeding, hearing);
     tokio::select! {
         biased;
@@ -186,6 +178,10 @@ fn request(start: Start) -> Result<ExecRequest, Fault> {
         }),
         timeout: start.timeout_ms.map(Duration::from_millis),
         key: None,
+        masking: match start.mask {
+            true => Masking::Words,
+            false => Masking::Never,
+        },
     };
     if request.argv.is_empty() {
         return Err(bad_request("`argv` is empty").0);
@@ -255,12 +251,7 @@ async fn feed(
 }
 
 /// Passes on what the command says, up to its end.
-async fn hear(
-    mut output: mpsc::Receiver<ExecOutput>,
-    known: Known,
-    sink: &mut Sink,
-) -> Result<(), Fault> {
-    let (mut stdout, mut stderr) = (Masker::new(known.clone()), Masker::new(known));
+async fn hear(mut output: mpsc::Receiver<ExecOutput>, sink: &mut Sink) -> Result<(), Fault> {
     while let Some(said) = output.recv().await {
         match said {
             ExecOutput::Started => tell(sink, &ToClient::Started).await,
@@ -268,15 +259,10 @@ async fn hear(
             ExecOutput::Resumed { received, taken } => {
                 tell(sink, &ToClient::Resumed { received, taken }).await;
             }
-            ExecOutput::Stdout(bytes) => send(sink, STDOUT, &stdout.take(&bytes)).await,
-            ExecOutput::Stderr(bytes) => send(sink, STDERR, &stderr.take(&bytes)).await,
+            ExecOutput::Stdout(bytes) => send(sink, STDOUT, &bytes).await,
+            ExecOutput::Stderr(bytes) => send(sink, STDERR, &bytes).await,
             ExecOutput::StdinTaken(bytes) => tell(sink, &ToClient::StdinTaken(bytes)).await,
             ExecOutput::Exit(code) => {
-                for (channel, masker) in [(STDOUT, &mut stdout), (STDERR, &mut stderr)] {
-                    if masker.is_holding() {
-                        send(sink, channel, &masker.finish()).await;
-                    }
-                }
                 tell(sink, &ToClient::Exit { code }).await;
                 return Ok(());
             }

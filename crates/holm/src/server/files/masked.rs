@@ -7,13 +7,11 @@ use bytes::Bytes;
 use futures_util::stream;
 use holm_engine::files::FileBody;
 use holm_engine::files::wire::Range;
-use holm_secrets::mask::{Known, Masker, Style};
+use holm_secrets::mask::LONGEST_FORM;
 use std::io;
 
-/// What is read, and what of it was asked for.
+/// What of that which is read was asked for.
 pub struct Part {
-    known: Known,
-    /// Bytes before it that are read and not told.
     before: u64,
     asked: Option<u64>,
 }
@@ -21,7 +19,6 @@ pub struct Part {
 /// A body under way.
 struct Telling {
     body: FileBody,
-    masker: Masker,
     skip: u64,
     left: u64,
 }
@@ -29,16 +26,15 @@ struct Telling {
 // === impl Part ===
 
 impl Part {
-    /// Returns what has to be read.
-    pub fn of(range: &Range, known: Known) -> (Self, Range) {
-        let margin = known.longest() as u64;
+    /// With what has to be read.
+    pub fn of(range: &Range) -> (Self, Range) {
+        let margin = LONGEST_FORM as u64;
         let offset = range.offset.saturating_sub(margin);
         let before = range.offset - offset;
         let length = range
             .length
             .map(|length| length.saturating_add(before).saturating_add(margin));
         let part = Self {
-            known,
             before,
             asked: range.length,
         };
@@ -55,7 +51,6 @@ impl Part {
     pub fn body(self, body: FileBody, coming: u64) -> Body {
         let telling = Telling {
             left: self.length(coming),
-            masker: Masker::with_style(self.known, Style::Bytes),
             skip: self.before,
             body,
         };
@@ -73,13 +68,10 @@ impl Telling {
         while self.left > 0 {
             let piece = self.body.next().await;
             let piece = piece.map_err(|fault| io::Error::other(fault.message))?;
-            let (masked, is_over) = match piece {
-                Some(piece) => (self.masker.take(&piece), false),
-                None => (self.masker.finish(), true),
-            };
-            let masked = self.cut(masked);
-            if !masked.is_empty() || is_over {
-                return Ok((!masked.is_empty()).then(|| Bytes::from(masked)));
+            let Some(piece) = piece else { break };
+            let asked = self.cut(piece);
+            if !asked.is_empty() {
+                return Ok(Some(Bytes::from(asked)));
             }
         }
         Ok(None)

@@ -17,6 +17,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::{StreamExt, stream};
 use holm_api::files::{FileDone, FileEntry, FileList, FileMatch, FileMatches, RawBytes};
 use holm_core::{Code, Fault, TreePath};
+use holm_engine::exec::Masking;
 use holm_engine::files::wire::{
     Depth, Entry, Head, Kind, MOST_ARCHIVE, Match, Operation, Page, Parents, Range, Search, Syntax,
     Write,
@@ -88,8 +89,7 @@ async fn get(
                 length: query.number("length")?,
             };
             if query.flag("mask")? {
-                let known = app.known_secrets(&id).await?;
-                let (masked, wider) = Part::of(&range, known);
+                let (masked, wider) = Part::of(&range);
                 (part, range) = (Some(masked), wider);
             }
             Operation::Read(range)
@@ -101,8 +101,13 @@ async fn get(
         }
     };
     query.end()?;
-    let content = Content::nothing();
-    let FileAnswer { head, body } = app.engine.file(&id, path, operation, content).await?;
+    let masking = match part {
+        Some(_) => Masking::Bytes,
+        None => Masking::Never,
+    };
+    let how = (Content::nothing(), masking);
+    let answer = app.engine.file_masked(&id, path, operation, how);
+    let FileAnswer { head, body } = answer.await?;
     match head {
         Head::Listed { entries, more } => {
             let entries = entries.into_iter().map(entry).collect();

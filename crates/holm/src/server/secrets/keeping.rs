@@ -10,7 +10,6 @@ use holm_engine::spec::{Secret, SecretSource};
 use holm_linux::wire::{Form, Grant};
 use holm_secrets::audit::{Broken, Chain, Happening, Line};
 use holm_secrets::keyring::{Keyring, KeyringError};
-use holm_secrets::mask::Known;
 use holm_secrets::vault::{Entry, Scope, Vault, VaultError};
 use holm_secrets::{KeyError, Place, Protection, Value};
 use jiff::Timestamp;
@@ -235,21 +234,6 @@ impl Keeping {
                 (state, entry.and_then(|entry| entry.expires_at))
             });
             Ok(states.collect())
-        })
-    }
-
-    /// What has to be masked in what is told of a workspace.
-    pub fn known(&self, spec: &WorkspaceSpec) -> Result<Known, Fault> {
-        if spec.secrets.is_empty() {
-            return Ok(Known::none());
-        }
-        let given = Scope::Given(spec.id.clone());
-        self.with(|vault| {
-            let mut values = Vec::new();
-            for secret in &spec.secrets {
-                values.extend(vault.get(&given, &secret.name)?.map(|(_, value)| value));
-            }
-            Ok(Known::new(values.iter()))
         })
     }
 

@@ -20,7 +20,6 @@ use holm_core::plan::State as WorkspaceState;
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::spec::SecretSource;
 use holm_engine::{WorkspaceSpec, try_blocking};
-use holm_secrets::mask::Known;
 use holm_secrets::vault::{Entry, Scope as Kept, VaultError};
 use jiff::Timestamp;
 use keeping::Unread;
@@ -370,13 +369,6 @@ impl App {
             project_path: project.path,
             notes: Vec::new(),
         })
-    }
-
-    /// What has to be masked in what is told of a workspace.
-    pub async fn known_secrets(&self, id: &WorkspaceId) -> Result<Known, Fault> {
-        let spec = self.engine.spec(id).await?;
-        let secrets = Arc::clone(&self.secrets);
-        try_blocking(move || secrets.known(&spec)).await
     }
 
     /// What is declared as stored, and nobody stored.
