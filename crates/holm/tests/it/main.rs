@@ -85,6 +85,8 @@ mod runs;
 mod runs_agents;
 mod schema;
 mod secrets;
+mod secrets_keyring;
+mod secrets_masked;
 mod service_attacks;
 mod service_feel;
 mod service_logs;
