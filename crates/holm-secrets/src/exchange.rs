@@ -20,8 +20,10 @@ pub struct Exchange(Arc<Pairs>);
 struct Pairs {
     patterns: Patterns,
     /// Few, and looked through only when one of them was found.
-    texts: Vec<(Zeroizing<Vec<u8>>, Zeroizing<Vec<u8>>)>,
+    texts: Vec<(Text, Text)>,
 }
+
+type Text = Zeroizing<Vec<u8>>;
 
 /// One stream.
 #[derive(Debug)]

@@ -27,7 +27,7 @@ pub use create::CreateStream;
 pub use egress::EgressStream;
 pub use events::{EventLine, EventStream, Until};
 pub use exec::{ExecEvent, ExecReceiver, ExecSender, ExecSocket};
-pub use files::{FileDeletion, FileRange, FileSearch, FileWrite};
+pub use files::{FileDeletion, FileRange, FileSearch, FileWrite, Secrets};
 pub use receive_pack::PackSocket;
 pub use routes::Removal;
 pub use run::{RunOutput, RunQuery};

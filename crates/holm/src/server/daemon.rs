@@ -71,7 +71,9 @@ async fn stop(State(app): State<Arc<App>>, Body(stop): Body<Stop>) -> Answer<Sta
 async fn doctor(State(app): State<Arc<App>>) -> Answer<Doctor> {
     let checks = app.engine.driver().doctor().await?;
     let own = std::process::id();
-    Ok(Json(crate::fitness::document(checks, Some(own))))
+    let mut document = crate::fitness::document(checks, Some(own));
+    document.checks.push(app.check_of_key().await);
+    Ok(Json(document))
 }
 
 // === impl App ===

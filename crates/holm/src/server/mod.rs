@@ -69,6 +69,7 @@ use holm_api::workspace::Workspace;
 use holm_core::Fault;
 use holm_engine::{Engine, MissingObjects, View, WorkspaceSpec};
 use holm_linux::{Layout, LinuxDriver};
+use holm_secrets::keyring::Keyring;
 use holm_store::SqliteStore;
 use jiff::Timestamp;
 use listen::{Peer, PeerListener};
@@ -258,6 +259,15 @@ fn log_to(path: &std::path::Path) -> Result<(), Fault> {
     Ok(())
 }
 
+/// The user's message bus, on which a keyring may be. A daemon of a user of its own has none.
+fn message_bus() -> Option<String> {
+    let named = std::env::var("DBUS_SESSION_BUS_ADDRESS").ok();
+    named.or_else(|| {
+        let place = std::env::var("XDG_RUNTIME_DIR").ok()?;
+        Some(format!("unix:path={place}/bus"))
+    })
+}
+
 // === impl App ===
 
 impl App {
@@ -265,7 +275,9 @@ impl App {
         let store = SqliteStore::open(&paths.data_dir.join("holm.db"))?;
         let layout = layout(&paths);
         let repositories = Repositories::new(layout.clone());
-        let secrets = Arc::new(secrets::Keeping::new(layout.secrets(), store.clone()));
+        let keyring = Keyring::at(message_bus());
+        let kept = secrets::Keeping::new(layout.secrets(), store.clone(), keyring);
+        let secrets = Arc::new(kept);
         let giving = Arc::clone(&secrets);
         let driver = LinuxDriver::new(layout, Arc::new(move |spec| giving.grants(spec)))?;
         let asked = repositories.clone();

@@ -88,6 +88,8 @@ mod runs_agents;
 mod schema;
 mod secrets;
 mod secrets_kept;
+mod secrets_keyring;
+mod secrets_masked;
 mod service_attacks;
 mod service_feel;
 mod service_logs;
