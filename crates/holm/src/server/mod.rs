@@ -19,6 +19,7 @@ mod declared;
 mod disk;
 mod door;
 mod egress;
+mod errands;
 mod events;
 mod exec;
 mod failure;
@@ -31,6 +32,7 @@ mod housekeeping;
 mod keyed;
 mod layers;
 mod listen;
+mod make;
 mod mcp;
 mod metrics;
 mod moves;
@@ -62,6 +64,7 @@ use audit::Audit;
 use axum::Router;
 use browsers::Browsers;
 use door::Door;
+use errands::Errands;
 use events::Events;
 use health::LastHealth;
 use holm_api::workspace::Workspace;
@@ -96,6 +99,7 @@ pub struct App {
     events: Events,
     repositories: Repositories,
     uploads: Uploads,
+    errands: Errands,
     known_inputs: layers::KnownInputs,
     gauge: numbers::Gauge,
     mcp: Servers,
@@ -274,6 +278,7 @@ impl App {
             browsers: Browsers::new(&paths.data_dir),
             watchers: sessions::Watchers::default(),
             repositories,
+            errands: Errands::default(),
             known_inputs: layers::KnownInputs::default(),
             gauge: numbers::Gauge::default(),
             mcp: Servers::new(socket(&paths)),

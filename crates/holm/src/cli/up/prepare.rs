@@ -12,6 +12,7 @@ use crate::cli::user::DaemonUser;
 use crate::cli::user_checkout::{AGENTS_MD, Checkout, HOLM_TOML, path_text};
 use crate::cli::work::recover;
 use crate::cli::{Context, connect};
+use crate::helper::program::ERRAND;
 use holm_api::client::Client;
 use holm_api::project::TrustCheck;
 use holm_api::workspace::{CreateWorkspace, Remote};
@@ -24,6 +25,7 @@ use std::path::PathBuf;
 pub struct Prepared {
     pub client: Client,
     pub checkout: Checkout,
+    pub project_id: String,
     /// Everything but the label and the uploads.
     pub request: CreateWorkspace,
     pub included: Included,
@@ -78,11 +80,13 @@ pub async fn prepare(
     let notes = bringing
         .all(arguments, &origin, (&included, granted))
         .await?;
+    let project_id = check.project_id.clone();
     let mut request = request(&checkout, &origin, arguments, check, &included)?;
     request.notes = notes;
     Ok(Prepared {
         client,
         checkout,
+        project_id,
         request,
         included,
         left_behind,
@@ -195,7 +199,6 @@ fn request(
     });
     let resolved = origin.resolved.as_ref();
     Ok(CreateWorkspace {
-        project_id: check.project_id,
         label: None,
         reuse: false,
         commit: origin.commit(),
@@ -218,5 +221,6 @@ fn request(
         excluded: included.excluded(),
         dirty: None,
         notes: Vec::new(),
+        errand: variable(ERRAND),
     })
 }
