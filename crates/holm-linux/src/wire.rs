@@ -166,6 +166,10 @@ pub enum Defence {
     Stillness,
     /// The gateway asks again before it dials, and the resolver before it answers.
     Gateway,
+    /// What init says is only so long.
+    ShortMessages,
+    /// Trees of siblings are read-only mounts.
+    SealedSiblings,
 }
 
 /// The keeper's one answer on its stdout.
