@@ -2,6 +2,7 @@
 
 use super::failure::{Failure, told};
 use super::listen::{Peer, user_name};
+use crate::helper::Local;
 use crate::paths::Paths;
 use axum::extract::{ConnectInfo, FromRequestParts};
 use axum::http::Extensions;
@@ -71,6 +72,15 @@ impl Caller {
     pub fn is_daemon_user(&self) -> bool {
         let own = rustix::process::geteuid().as_raw();
         matches!(self, Caller::Person { uid } if *uid == own)
+    }
+
+    /// Whether it may name repositories of this machine. They are read by the daemon's own user, whoever
+    /// asks.
+    pub fn local(&self) -> Local {
+        match self {
+            Caller::Person { .. } | Caller::Token { .. } => Local::Allowed,
+            Caller::Workspace(_) | Caller::Anyone => Local::Refused,
+        }
     }
 
     /// The longest message on a WebSocket. Guests have many connections, and all are the daemon's memory.

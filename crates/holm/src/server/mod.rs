@@ -19,6 +19,7 @@ mod declared;
 mod disk;
 mod door;
 mod egress;
+mod errands;
 mod events;
 mod exec;
 mod failure;
@@ -31,6 +32,7 @@ mod housekeeping;
 mod keyed;
 mod layers;
 mod listen;
+mod make;
 mod mcp;
 mod metrics;
 mod moves;
@@ -63,6 +65,7 @@ use audit::Audit;
 use axum::Router;
 use browsers::Browsers;
 use door::Door;
+use errands::Errands;
 use events::Events;
 use health::LastHealth;
 use holm_api::workspace::Workspace;
@@ -99,6 +102,7 @@ pub struct App {
     repositories: Repositories,
     secrets: Arc<secrets::Keeping>,
     uploads: Uploads,
+    errands: Errands,
     known_inputs: layers::KnownInputs,
     gauge: numbers::Gauge,
     mcp: Servers,
@@ -292,6 +296,7 @@ impl App {
             watchers: sessions::Watchers::default(),
             repositories,
             secrets,
+            errands: Errands::default(),
             known_inputs: layers::KnownInputs::default(),
             gauge: numbers::Gauge::default(),
             mcp: Servers::new(socket(&paths)),

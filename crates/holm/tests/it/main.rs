@@ -72,6 +72,7 @@ mod life_stuck;
 mod lifecycle;
 mod limits;
 mod limits_attacks;
+mod make;
 mod mcp;
 mod moves;
 mod moves_crash;
