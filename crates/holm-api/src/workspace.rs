@@ -68,6 +68,10 @@ pub struct Workspace {
     /// because nobody used it; that the disk is nearly full.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// The file of the machine's policy, where one is in force.
+    #[serde(default)]
+    #[schema(required)]
+    pub policy: Option<String>,
     /// What it takes of the machine; only where it was asked for, as `show` does.
     #[serde(default)]
     #[schema(required)]

@@ -9,6 +9,7 @@ use axum::http::Extensions;
 use axum::http::request::Parts;
 use holm_api::ErrorBody;
 use holm_core::{Code, Fault, TokenId, WorkspaceId};
+use holm_linux::guests::Asker;
 use holm_proxy::sever::Sever;
 
 /// Whoever asks, and what for.
@@ -30,8 +31,8 @@ pub enum Way {
     Socket(Peer),
     /// The front door.
     Door(Sever),
-    /// The socket for guests, from this workspace.
-    Guests(WorkspaceId),
+    /// The socket for guests, from this workspace, and of which session or run of it.
+    Guests(WorkspaceId, Option<Asker>),
 }
 
 // === impl Way ===

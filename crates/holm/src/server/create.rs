@@ -14,6 +14,7 @@ use super::secrets::Values;
 use super::uploads::Received;
 use super::workspaces::label;
 use super::{App, failure};
+use axum::Extension;
 use axum::body::Body as HttpBody;
 use axum::extract::State;
 use axum::http::header;
@@ -22,7 +23,7 @@ use bytes::Bytes;
 use futures_util::stream;
 use holm_api::workspace::{CreateEvent, CreateWorkspace, Workspace};
 use holm_core::admission::Machine;
-use holm_core::{Code, Fault, ProjectId, WorkspaceId};
+use holm_core::{Code, Fault, ProjectId, RequestId, WorkspaceId};
 use holm_engine::driver::ProgressEvent;
 use holm_engine::{Admission, Created, NewWorkspace, Once, Progress, Reuse, Turn, View};
 use std::convert::Infallible;
@@ -77,6 +78,7 @@ async fn create(
     State(app): State<Arc<App>>,
     caller: Caller,
     ProjectKey(project): ProjectKey,
+    Extension(request): Extension<RequestId>,
     key: IdempotencyKey,
     Body(create): Body<CreateWorkspace>,
 ) -> Result<Response, Failure> {
@@ -104,7 +106,7 @@ async fn create(
         Right::Plain | Right::Key(_) => caller.owner(),
     };
     let wish = (project, create, owner);
-    let begun = begin(Arc::clone(&app), wish, (right.clone(), asked)).await;
+    let begun = begin(Arc::clone(&app), wish, (right.clone(), asked, request)).await;
     if begun.is_err() {
         right.failed(&app).await?;
     }
@@ -115,7 +117,7 @@ async fn create(
 async fn begin(
     app: Arc<App>,
     (id, create, owner): (ProjectId, CreateWorkspace, String),
-    (right, asked): (Right, Instant),
+    (right, asked, request): (Right, Instant, RequestId),
 ) -> Result<Response, Failure> {
     let project = app.engine.project(&id).await?;
     let label = create.label.as_deref().map(label).transpose()?;
@@ -127,6 +129,7 @@ async fn begin(
         && let Some(found) = app.engine.adopt(&id, label).await?
     {
         let given = handed_over(&app, &create)?.map(|values| (values, owner));
+        app.audit_creation(&request, &Ok(Created::Existing(found.clone())));
         let workspace = existing(&app, found, given, asked).await?;
         return Ok(lines(HttpBody::from(right.finished(&app, workspace).await)));
     }
@@ -149,7 +152,12 @@ async fn begin(
         spec,
         turn: right.turn(),
     };
-    Ok(lead(app, (new, right), (received, notes, values), asked))
+    Ok(lead(
+        app,
+        (new, right),
+        (received, notes, values),
+        (asked, request),
+    ))
 }
 
 /// Makes it for as long as somebody takes the answer.
@@ -157,7 +165,7 @@ fn lead(
     app: Arc<App>,
     (new, right): (NewWorkspace, Right),
     (received, mut notes, values): (Vec<Received>, Vec<String>, Option<Values>),
-    asked: Instant,
+    (asked, request): (Instant, RequestId),
 ) -> Response {
     let (progress, heard) = mpsc::unbounded_channel();
     let (begin, begun) = oneshot::channel();
@@ -173,6 +181,7 @@ fn lead(
         };
         let made = app.engine.create(new, Progress::to(progress), begin).await;
         drop(received);
+        app.audit_creation(&request, &made);
         match &made {
             Ok(Created::New(_)) => app
                 .metrics
@@ -204,6 +213,25 @@ fn lead(
         Some((Ok::<_, Infallible>(line), telling))
     });
     lines(HttpBody::from_stream(events))
+}
+
+// === impl App ===
+
+impl App {
+    /// The answer was begun before anybody knew.
+    fn audit_creation(&self, request: &RequestId, made: &Result<Created, Fault>) {
+        match made {
+            Ok(Created::New(view)) => {
+                let id = Some(&view.record.id);
+                self.audit.ended(request, id, Ok("made".to_owned()));
+            }
+            Ok(Created::Existing(view)) => {
+                let id = Some(&view.record.id);
+                self.audit.ended(request, id, Ok("was there".to_owned()));
+            }
+            Err(fault) => self.audit.ended(request, None, Err(fault.code)),
+        }
+    }
 }
 
 /// A workspace that was there; it is given what the client read just now.

@@ -39,6 +39,7 @@ mod moves;
 mod numbers;
 mod openapi;
 mod page;
+mod policy;
 mod projects;
 mod receive_pack;
 mod reload;
@@ -58,6 +59,7 @@ mod view;
 mod work;
 mod workspaces;
 
+use crate::config::policy::PolicyFile;
 use crate::mcp::http::Servers;
 use crate::paths::Paths;
 use crate::runtime;
@@ -110,6 +112,7 @@ pub struct App {
     health: LastHealth,
     tokens: Tokens,
     audit: Audit,
+    policy: PolicyFile,
     paths: Paths,
     started_at: Timestamp,
     stop: watch::Sender<bool>,
@@ -288,6 +291,8 @@ impl App {
         let missing: MissingObjects =
             Arc::new(move |project, objects| asked.missing(project, objects));
         let engine = Engine::new(driver, store, missing);
+        let policy = PolicyFile::of_machine();
+        engine.keep_within(policy::bounds(policy.clone()));
         let (routes, unheard) = Routes::new(&engine);
         let app = Self {
             events: Events::new(engine.clone()),
@@ -304,6 +309,7 @@ impl App {
             health: LastHealth::default(),
             tokens: Tokens::new(&engine, &paths.data_dir),
             audit: Audit::new(&engine),
+            policy,
             uploads: Uploads::open(paths.data_dir.join("incoming"))?,
             engine,
             paths,
@@ -350,6 +356,9 @@ impl App {
         let notes = self.routes.notes(&view.record.id);
         let mut workspace = view::workspace(view);
         workspace.notes.extend(notes);
+        // One that cannot be read is in force too: nothing is started.
+        let is_in_force = !matches!(self.policy.load(), Ok(None));
+        workspace.policy = is_in_force.then(|| self.policy.path.display().to_string());
         if !ports.is_empty() {
             workspace.ports = ports;
         }
