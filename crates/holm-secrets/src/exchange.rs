@@ -13,6 +13,9 @@ use std::fmt;
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
+/// Wiped when it is dropped.
+type Text = Zeroizing<Vec<u8>>;
+
 /// What is exchanged for what; cheap to clone.
 #[derive(Clone)]
 pub struct Exchange(Arc<Pairs>);
@@ -20,7 +23,7 @@ pub struct Exchange(Arc<Pairs>);
 struct Pairs {
     patterns: Patterns,
     /// Few, and looked through only when one of them was found.
-    texts: Vec<(Zeroizing<Vec<u8>>, Zeroizing<Vec<u8>>)>,
+    texts: Vec<(Text, Text)>,
 }
 
 /// One stream.
