@@ -18,10 +18,8 @@ const OVERLAY_ATTRIBUTES: &[u8] = b"user.overlay.";
 /// What is copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// Something that nobody else changes.
+    /// Something that nobody else changes; what is mounted below it is not part of it.
     Still,
-    /// The same, and nothing that is mounted below it.
-    Mount,
     /// Something whose files may go meanwhile; those are left out.
     Living,
     /// What an overlay wrote, with everything that overlayfs keeps in it.
@@ -108,7 +106,7 @@ impl Copier<'_> {
         let source = openat(item.from, item.name, flags, Mode::empty())?;
         // Directories of one mount are of one device, also where overlayfs says otherwise of files.
         let device = *self.device.get_or_insert(stat.st_dev);
-        if self.source == Source::Mount && device != stat.st_dev {
+        if self.source == Source::Still && device != stat.st_dev {
             return Err(Errno::XDEV);
         }
         mkdirat(item.to, item.copy, Mode::RWXU)?;

@@ -47,7 +47,7 @@ pub fn relocate(call: &Call, journal: &Journal, processes: &OwnedFd) -> Result<(
     let moved = copy_entry(
         (from.parent.as_fd(), &from.name),
         (to.parent.as_fd(), &copy_name),
-        Source::Mount,
+        Source::Still,
         &mut || Ok(()),
     )
     .and_then(|()| {
