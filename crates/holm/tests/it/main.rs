@@ -88,6 +88,7 @@ mod runs_agents;
 mod schema;
 mod secrets;
 mod secrets_kept;
+mod secrets_time;
 mod service_attacks;
 mod service_feel;
 mod service_logs;
