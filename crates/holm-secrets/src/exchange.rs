@@ -13,6 +13,9 @@ use std::fmt;
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
+/// Wiped when it is dropped.
+type Text = Zeroizing<Vec<u8>>;
+
 /// What is exchanged for what; cheap to clone.
 #[derive(Clone)]
 pub struct Exchange(Arc<Pairs>);

@@ -319,7 +319,11 @@ fn in_words(secret: &Secret) -> String {
     let ttl = secret
         .ttl_ms
         .map_or(String::new(), |ttl| format!(" for {ttl} ms"));
-    format!("{name} ({source}) as {inject} to {to}{ttl}")
+    let at = match secret.hosts.as_slice() {
+        [] => String::new(),
+        hosts => format!(" at {}", hosts.join(", ")),
+    };
+    format!("{name} ({source}) as {inject} to {to}{at}{ttl}")
 }
 
 /// What becomes of each service that is another one now.
