@@ -63,7 +63,9 @@ enum Key {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Record {
     entry: Entry,
-    sealed: Sealed,
+    /// `None`: its time is up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sealed: Option<Sealed>,
 }
 
 /// The file of records.
@@ -263,8 +265,12 @@ impl Vault {
             .records
             .iter()
             .find(|record| record.entry.scope == *scope && record.entry.name == name);
-        let Some(record) = found else { return Ok(None) };
-        let value = open(self.key()?, record)?;
+        let Some((record, sealed)) =
+            found.and_then(|record| Some((record, record.sealed.as_ref()?)))
+        else {
+            return Ok(None);
+        };
+        let value = open(self.key()?, &record.entry, sealed)?;
         Ok(Some((record.entry.clone(), value)))
     }
 
@@ -278,7 +284,7 @@ impl Vault {
         for (entry, value) in values {
             version += 1;
             let entry = Entry { version, ..entry };
-            let sealed = self.key()?.seal(&entry.label(), &value)?;
+            let sealed = Some(self.key()?.seal(&entry.label(), &value)?);
             records.retain(|record| {
                 record.entry.scope != entry.scope || record.entry.name != entry.name
             });
@@ -297,6 +303,21 @@ impl Vault {
         Ok(gone.into_iter().map(|record| record.entry).collect())
     }
 
+    /// Drops values whose time is up; what they were stays known. Works while it is locked. Says
+    /// which went.
+    pub fn expire(&mut self, now: u64) -> Result<Vec<Entry>, VaultError> {
+        let (mut records, mut gone) = (self.records.clone(), Vec::new());
+        for record in &mut records {
+            if record.entry.has_expired(now) && record.sealed.take().is_some() {
+                gone.push(record.entry.clone());
+            }
+        }
+        if !gone.is_empty() {
+            self.write(records, self.version)?;
+        }
+        Ok(gone)
+    }
+
     /// Seals everything with a new key. Says how many records.
     pub fn rotate(&mut self, protection: &Protection) -> Result<usize, VaultError> {
         self.rotate_until(protection, |_| Ok(()))
@@ -311,11 +332,12 @@ impl Vault {
         let fresh = MasterKey::generate()?;
         let mut records = Vec::new();
         for record in &self.records {
-            let value = open(self.key()?, record)?;
-            records.push(Record {
-                entry: record.entry.clone(),
-                sealed: fresh.seal(&record.entry.label(), &value)?,
-            });
+            let (entry, mut sealed) = (record.entry.clone(), None);
+            if let Some(before) = &record.sealed {
+                let value = open(self.key()?, &entry, before)?;
+                sealed = Some(fresh.seal(&entry.label(), &value)?);
+            }
+            records.push(Record { entry, sealed });
         }
         let (path, next) = (self.directory.join(KEY), self.directory.join(NEXT_KEY));
         let (old, old_place) = (self.key()?.id(), self.place());
@@ -412,10 +434,10 @@ fn fetched(keyring: &Keyring, file: KeyFile) -> Key {
     }
 }
 
-fn open(key: &MasterKey, record: &Record) -> Result<Value, VaultError> {
-    let opened = key.open(&record.entry.label(), &record.sealed);
+fn open(key: &MasterKey, entry: &Entry, sealed: &Sealed) -> Result<Value, VaultError> {
+    let opened = key.open(&entry.label(), sealed);
     opened.map_err(|source| VaultError::Record {
-        name: record.entry.name.clone(),
+        name: entry.name.clone(),
         source,
     })
 }

@@ -219,3 +219,39 @@ fn behind_a_passphrase_nothing_opens_without_it() {
     vault.unlock(&passphrase).unwrap();
     assert_eq!(vault.entries().count(), 3);
 }
+
+#[test]
+fn a_value_whose_time_is_up_is_dropped_and_stays_known() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut vault = filled(directory.path());
+    let until = |name: &str, expires_at| Entry {
+        expires_at,
+        ..entry(Scope::Given("w2".to_owned()), name)
+    };
+    vault
+        .put(vec![
+            (until("SOON", Some(2000)), value("canary-soon")),
+            (until("LATER", Some(3000)), value("canary-later")),
+        ])
+        .unwrap();
+    assert_eq!(vault.expire(1999).unwrap(), []);
+    let gone = vault.expire(2000).unwrap();
+    assert_eq!(gone.len(), 1);
+    assert_eq!(vault.expire(2500).unwrap(), [], "told once");
+    vault
+        .rotate(&Protection::Passphrase(value("sesame")))
+        .unwrap();
+    // Also where nobody gave the passphrase.
+    let mut vault = Vault::open(directory.path(), Keyring::default()).unwrap();
+    assert_eq!(vault.expire(3000).unwrap()[0].name, "LATER");
+    vault.unlock(&value("sesame")).unwrap();
+    for name in ["SOON", "LATER"] {
+        let scope = Scope::Given("w2".to_owned());
+        assert!(vault.get(&scope, name).unwrap().is_none());
+        assert!(vault.find(&scope, name).unwrap().has_expired(3000));
+    }
+    vault
+        .retain(|entry| entry.scope != Scope::Given("w2".to_owned()))
+        .unwrap();
+    check_filled(&vault);
+}

@@ -4,10 +4,10 @@ use crate::database::Trouble;
 use rusqlite::Transaction;
 
 /// `PRAGMA user_version` of files that this program writes.
-pub(crate) const VERSION: i64 = 5;
+pub(crate) const VERSION: i64 = 6;
 
 /// What leads from each version to the next, the first from 1 to 2.
-pub(crate) const MIGRATIONS: &[&str] = &[ROUTES, REQUEST_KEYS, ACCESS, RUNS];
+pub(crate) const MIGRATIONS: &[&str] = &[ROUTES, REQUEST_KEYS, ACCESS, RUNS, SECRETS_HEAD];
 
 /// Writes the number that is there already, which changes nothing and takes a write as any other does.
 pub(crate) fn write_version(transaction: &Transaction<'_>) -> Result<(), Trouble> {
@@ -153,4 +153,13 @@ CREATE TABLE runs (
 CREATE UNIQUE INDEX run_keys ON runs (workspace_id, key) WHERE key IS NOT NULL;
 CREATE INDEX runs_of_workspace ON runs (workspace_id, place);
 CREATE INDEX open_runs ON runs (place) WHERE state IN ('queued', 'running');
+";
+
+/// Version 6: the newest line of the record of what happens to secrets.
+const SECRETS_HEAD: &str = "
+CREATE TABLE secrets_head (
+    id     INTEGER NOT NULL PRIMARY KEY CHECK (id = 1),
+    number INTEGER NOT NULL,
+    hash   TEXT    NOT NULL
+) STRICT;
 ";

@@ -4,7 +4,7 @@
 //! that does not begin in its own. The rules themselves take away nothing that a program has, but
 //! for the files of secrets where these are not its own.
 
-use crate::launch::SECRET_FILES;
+use crate::launch::{SECRET_FILES, secret_directory};
 use crate::wire::Domain;
 use landlock::{
     AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
@@ -23,9 +23,13 @@ pub fn rules(domain: Domain) -> io::Result<Option<OwnedFd>> {
     match domain {
         Domain::Shared => Ok(None),
         Domain::Own => made(nothing_lost(BitFlags::EMPTY)?),
-        Domain::OwnWithoutFiles => {
+        Domain::OwnReading(names) => {
             let mut rules = nothing_lost(AccessFs::ReadFile.into())?;
-            for place in all_but(Path::new(SECRET_FILES))? {
+            let secrets = Path::new(SECRET_FILES);
+            let its = names
+                .iter()
+                .map(|name| secrets.join(secret_directory(name)));
+            for place in all_but(secrets)?.into_iter().chain(its) {
                 // What went away since it was listed needs no rule.
                 let Ok(place) = PathFd::new(place) else {
                     continue;

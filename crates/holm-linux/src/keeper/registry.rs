@@ -24,6 +24,7 @@ use std::sync::{
     Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockWriteGuard, mpsc,
 };
 use std::time::Duration;
+use zeroize::Zeroize;
 
 pub struct Registry {
     pub plan: LaunchPlan,
@@ -334,7 +335,12 @@ impl Registry {
             purpose,
         };
         self.state().starting.insert(sequence, starting);
-        let sent = self.tell_init(&ToInit::Spawn(spawn), descriptors);
+        let mut message = ToInit::Spawn(spawn);
+        let sent = self.tell_init(&message, descriptors);
+        if let ToInit::Spawn(spawn) = &mut message {
+            // Secrets may be among them.
+            spawn.env.iter_mut().for_each(|(_, value)| value.zeroize());
+        }
         let answer = sent.and_then(|()| {
             let limit = Duration::from_secs(30);
             answer

@@ -5,13 +5,13 @@
 //! stays masked for as long as the keeper lives, also when another value took its place.
 
 use super::registry::Registry;
-use crate::launch::SECRET_FILES;
+use crate::launch::{SECRET_FILES, secret_directory};
 use crate::wire::{Answer, Defence, Domain, Form, Grant, LaunchFailure, LaunchPlan, Part};
 use holm_secrets::Value;
-use holm_secrets::audit::{Chain, Happening};
+use holm_secrets::audit::{Chain, EXPIRED, Happening};
 use holm_secrets::mask::Known;
 use jiff::Timestamp;
-use rustix::fs::{AtFlags, Mode, OFlags, openat, renameat, unlinkat};
+use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, renameat, symlinkat, unlinkat};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use std::fs::File;
@@ -44,10 +44,24 @@ struct State {
     known: Known,
 }
 
-/// What one receiver finds in its environment.
+/// What one receiver is due.
+#[derive(Default)]
 pub struct Given {
+    /// For its environment.
     pub variables: Vec<(Vec<u8>, Vec<u8>)>,
-    pub names: Vec<String>,
+    /// All of it, files too, by name.
+    pub received: Vec<(String, Form)>,
+}
+
+/// Who is started.
+#[derive(Clone, Copy, Debug)]
+pub enum Receiver<'a> {
+    /// By its name.
+    Service(&'a str),
+    /// By its id.
+    Run(&'a str),
+    /// By its id.
+    Session(&'a str),
 }
 
 /// Neither a file nor the host's crash handler gets this process's memory; 1 is the kernel's word for
@@ -111,42 +125,37 @@ impl Secrets {
         }
     }
 
-    /// Where a program is started: a receiver by its name, everybody else without.
-    pub fn domain(&self, receiver: Option<&str>) -> Domain {
-        if !self.is_apart {
-            return Domain::Shared;
+    /// Where a program is started: a receiver, or somebody who is given nothing.
+    pub fn domain(&self, receiver: Option<Receiver<'_>>) -> Domain {
+        match (self.is_apart, &self.files) {
+            (false, _) => return Domain::Shared,
+            (true, None) => return Domain::Own,
+            (true, Some(_)) => {}
         }
         let state = self.state();
-        let has_file = |grant: &Grant| {
-            grant.form == Form::File
-                && receiver.is_some_and(|receiver| grant.to.iter().any(|to| to == receiver))
+        let is_its = |grant: &&Grant| {
+            grant.form == Form::File && receiver.is_some_and(|receiver| receiver.is_in(&grant.to))
         };
-        match self.files.is_none() || state.grants.iter().any(has_file) {
-            true => Domain::Own,
-            false => Domain::OwnWithoutFiles,
-        }
+        let its = state.grants.iter().filter(is_its);
+        Domain::OwnReading(its.map(|grant| grant.name.clone()).collect())
     }
 
-    /// For a service by its name, for `runs` or for `sessions`.
-    pub fn environment(&self, receiver: &str) -> Given {
+    /// What is given to somebody who is started now.
+    pub fn due(&self, receiver: Receiver<'_>) -> Given {
         let (state, now) = (self.state(), seconds());
-        let is_its = |grant: &&Grant| {
-            grant.form == Form::Env
-                && grant.to.iter().any(|to| to == receiver)
-                && !has_expired(grant, now)
-        };
-        let grants = state.grants.iter().filter(is_its);
-        let given = grants.filter_map(|grant| Some((grant, grant.value.as_ref()?)));
-        let (names, variables) = given
-            .map(|(grant, value)| {
-                let variable = (
-                    grant.name.clone().into(),
-                    value.reveal().as_bytes().to_vec(),
-                );
-                (grant.name.clone(), variable)
-            })
-            .unzip();
-        Given { variables, names }
+        let mut given = Given::default();
+        for grant in &state.grants {
+            let value = grant.value.as_ref().filter(|_| !has_expired(grant, now));
+            let Some(value) = value.filter(|_| receiver.is_in(&grant.to)) else {
+                continue;
+            };
+            if grant.form == Form::Env {
+                let text = value.reveal().as_bytes().to_vec();
+                given.variables.push((grant.name.clone().into(), text));
+            }
+            given.received.push((grant.name.clone(), grant.form));
+        }
+        given
     }
 
     /// What has to be masked in everything that is written down.
@@ -155,11 +164,12 @@ impl Secrets {
     }
 
     /// Writes down which process was given what.
-    pub fn note_given(&self, receiver: &str, names: Vec<String>, pid: i32) {
-        let given = names.into_iter().map(|name| Happening {
-            receiver: Some(receiver.to_owned()),
+    pub fn note_given(&self, receiver: Receiver<'_>, received: Vec<(String, Form)>, pid: i32) {
+        let given = received.into_iter().map(|(name, form)| Happening {
+            receiver: Some(receiver.word().to_owned()),
+            which: receiver.which().map(str::to_owned),
             pid: Some(pid),
-            ..self.happening("given", &name, Form::Env)
+            ..self.happening("given", &name, form)
         });
         self.note(given.collect());
     }
@@ -190,6 +200,9 @@ impl Secrets {
                 self.remove_file(old)?;
                 noted.push(self.happening("withdrawn", &old.name, old.form));
             }
+        }
+        for grant in grants.iter().filter(|grant| grant.form == Form::File) {
+            self.make_directory(&grant.name)?;
         }
         for grant in &grants {
             let old = state.grants.iter().find(|old| old.name == grant.name);
@@ -229,10 +242,12 @@ impl Secrets {
                     if let Err(error) = self.remove_file(grant) {
                         complain!("the file of the secret {} stays: {error}", grant.name);
                     }
-                    noted.push(self.happening("expired", &grant.name, grant.form));
+                    noted.push(self.happening(EXPIRED, &grant.name, grant.form));
                 }
             }
-            self.note(noted);
+            if let Err(error) = self.chain.append_ends(&noted) {
+                complain!("what happened to secrets cannot be written down: {error}");
+            }
             let ends = state.grants.iter().filter(|grant| grant.value.is_some());
             let next = ends.filter_map(|grant| grant.expires_at).min();
             let left = next.map(|time| Duration::from_secs(time.saturating_sub(now).max(1)));
@@ -249,26 +264,38 @@ impl Secrets {
         }
     }
 
+    /// It is there before a value is, so that those who may read it can be told so.
+    fn make_directory(&self, name: &str) -> io::Result<()> {
+        let files = self.files.as_ref().ok_or(Errno::NOENT)?;
+        match mkdirat(files, secret_directory(name), Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Whoever reads it has the old value or the new one.
     fn write_file(&self, name: &str, value: &Value) -> io::Result<()> {
         let files = self.files.as_ref().ok_or(Errno::NOENT)?;
-        let fresh = format!(".{name}.new");
+        let directory = secret_directory(name);
+        let (fresh, place) = (format!("{directory}/.new"), format!("{directory}/{name}"));
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        match unlinkat(files, &fresh, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => {}
-            Err(error) => return Err(error.into()),
-        }
+        remove_at(files, &fresh)?;
         let file = openat(files, &fresh, flags, READ_BY_OWNER)?;
         File::from(file).write_all(value.reveal().as_bytes())?;
-        Ok(renameat(files, &fresh, files, name)?)
+        renameat(files, &fresh, files, &place)?;
+        match symlinkat(&place, files, name) {
+            Ok(()) | Err(Errno::EXIST) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn remove_file(&self, grant: &Grant) -> io::Result<()> {
-        match (&self.files, grant.form) {
-            (Some(files), Form::File) => match unlinkat(files, &grant.name, AtFlags::empty()) {
-                Ok(()) | Err(Errno::NOENT) => Ok(()),
-                Err(error) => Err(error.into()),
-            },
+        let (name, form) = (&grant.name, grant.form);
+        match (&self.files, form) {
+            (Some(files), Form::File) => {
+                remove_at(files, name)?;
+                remove_at(files, &format!("{}/{name}", secret_directory(name)))
+            }
             _ => Ok(()),
         }
     }
@@ -294,6 +321,38 @@ impl Secrets {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl Receiver ===
+
+impl<'a> Receiver<'a> {
+    /// What `secrets.*.to` calls it.
+    fn word(self) -> &'a str {
+        match self {
+            Receiver::Service(name) => name,
+            Receiver::Run(_) => "runs",
+            Receiver::Session(_) => "sessions",
+        }
+    }
+
+    /// Which of those that have the same word.
+    fn which(self) -> Option<&'a str> {
+        match self {
+            Receiver::Service(_) => None,
+            Receiver::Run(id) | Receiver::Session(id) => Some(id),
+        }
+    }
+
+    fn is_in(self, to: &[String]) -> bool {
+        to.iter().any(|word| word == self.word())
+    }
+}
+
+fn remove_at(files: &OwnedFd, place: &str) -> io::Result<()> {
+    match unlinkat(files, place, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 

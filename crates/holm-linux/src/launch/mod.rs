@@ -43,6 +43,12 @@ pub const INIT_NAME: &str = "holm-init";
 /// Where secrets are as files inside.
 pub const SECRET_FILES: &str = "/run/holm/secrets";
 
+/// The directory of one of them, below that: who may read it is a matter of directories, because a
+/// new value is a new file. A link with the secret's name leads into it.
+pub fn secret_directory(name: &str) -> String {
+    format!(".{name}")
+}
+
 /// Where the program itself is inside.
 pub const PROGRAM: &str = "/run/holm/bin/holm";
 

@@ -25,7 +25,7 @@ pub enum Form {
 
 /// Which Landlock domain a program is started in. One cannot look into another (its environment, its
 /// memory, what it has open), except from init's own into those that begin below it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Domain {
     /// Init's own: where there are no secrets, and for what holm itself does inside.
@@ -33,8 +33,8 @@ pub enum Domain {
     Shared,
     /// One of its own.
     Own,
-    /// One of its own, in which the files of secrets cannot be read.
-    OwnWithoutFiles,
+    /// One of its own. Of the secrets that are files it can read these.
+    OwnReading(Vec<String>),
 }
 
 // === impl Form ===

@@ -272,20 +272,6 @@ fn differences(before: &WorkspaceSpec, after: &WorkspaceSpec) -> (Vec<String>, V
         vec![word.to_owned()]
     };
     at_start("project.isolation", isolation(before), isolation(after));
-    let limits = |spec: &WorkspaceSpec| {
-        let limits = &spec.limits;
-        let whole = [
-            ("memory", limits.memory_bytes),
-            ("processes", limits.processes),
-            ("disk", limits.disk_bytes),
-        ];
-        let mut written: Vec<String> = whole
-            .iter()
-            .filter_map(|(name, value)| Some(format!("{name} = {}", (*value)?)))
-            .collect();
-        written.extend(limits.cpus.map(|cpus| format!("cpus = {cpus}")));
-        written
-    };
     at_start("limits", limits(before), limits(after));
     changes.extend(changed_services(&before.services, &after.services));
     let agents = |spec: &WorkspaceSpec| -> Vec<String> {
@@ -299,6 +285,21 @@ fn differences(before: &WorkspaceSpec, after: &WorkspaceSpec) -> (Vec<String>, V
         later.push("the names of new services".to_owned());
     }
     (changes, later)
+}
+
+fn limits(spec: &WorkspaceSpec) -> Vec<String> {
+    let limits = &spec.limits;
+    let whole = [
+        ("memory", limits.memory_bytes),
+        ("processes", limits.processes),
+        ("disk", limits.disk_bytes),
+    ];
+    let mut written: Vec<String> = whole
+        .iter()
+        .filter_map(|(name, value)| Some(format!("{name} = {}", (*value)?)))
+        .collect();
+    written.extend(limits.cpus.map(|cpus| format!("cpus = {cpus}")));
+    written
 }
 
 fn in_words(secret: &Secret) -> String {

@@ -85,6 +85,7 @@ mod runs;
 mod runs_agents;
 mod schema;
 mod secrets;
+mod secrets_kept;
 mod secrets_keyring;
 mod secrets_masked;
 mod service_attacks;

@@ -1,23 +1,11 @@
-//! Secrets: given to the services that are named and to nobody else, sealed on the disk, masked in
-//! logs, withdrawn in time, and all of it in a record that shows when it was changed (attacks 126 to
-//! 129, 131 to 134, 136).
+//! Secrets while workspaces run: given to the services, runs and sessions that are named and to nobody
+//! else, masked in logs, replaced whole, withdrawn in time (attacks 126, 128, 129). What is kept of
+//! them is in `secrets_kept`.
 
 use crate::support::{Island, Ran, Repository, eventually};
 use serde_json::Value;
-use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Stdio;
-
-const ENV: &str = "canary-env-71b0c2f4";
-const FILE: &str = "canary-file-90aa13de";
-const STORED: &str = "canary-stored-55e8d1c7";
-const SECOND: &str = "canary-second-0f3e9a62";
-const COMMAND: &str = "canary-command-3d77b1e0";
-const SOON: &str = "canary-soon-c4e2a9d8";
-
-/// What no file, answer or process of ours may have.
-const CANARIES: [&str; 6] = [ENV, FILE, STORED, SECOND, COMMAND, SOON];
 
 const CONFIG: &str = r#"
 [ports]
@@ -45,75 +33,141 @@ to = ["api"]
 
 [secrets.STORED]
 to = ["api"]
+
+[secrets.RUN_KEY]
+to = ["runs"]
+
+[secrets.RUN_FILE]
+to = ["runs"]
+inject = "file"
+
+[secrets.SESSION_KEY]
+to = ["sessions"]
+
+[secrets.SESSION_FILE]
+to = ["sessions"]
+inject = "file"
 "#;
 
 /// Looks into every process of the workspace for a text, in every way that there is.
 const SEARCH: &str = r#"
 import os, sys
-wanted = sys.argv[1].encode()
+wanted = sys.stdin.readline().strip().swapcase().encode()
 hits = []
 for pid in filter(str.isdigit, os.listdir("/proc")):
-    if int(pid) == os.getpid():
+    if int(pid) in (os.getpid(), os.getppid()):
         continue
-    try:
-        if wanted in open("/proc/%s/environ" % pid, "rb").read():
-            hits.append("environ")
-    except OSError:
-        pass
-    try:
-        if wanted in open("/proc/%s/cmdline" % pid, "rb").read():
-            hits.append("cmdline")
-    except OSError:
-        pass
+    for name in ("environ", "cmdline"):
+        try:
+            if wanted in open("/proc/%s/%s" % (pid, name), "rb").read():
+                hits.append(name)
+        except OSError:
+            pass
     try:
         with open("/proc/%s/maps" % pid) as maps, open("/proc/%s/mem" % pid, "rb", 0) as memory:
             for line in maps:
-                if "[stack]" in line:
-                    first, last = (int(part, 16) for part in line.split()[0].split("-"))
+                parts = line.split()
+                if not parts[1].startswith("rw"):
+                    continue
+                first, last = (int(part, 16) for part in parts[0].split("-"))
+                try:
                     memory.seek(first)
-                    if wanted in memory.read(last - first):
+                    if wanted in memory.read(min(last - first, 1 << 24)):
                         hits.append("mem")
+                except (OSError, OverflowError):
+                    pass
     except OSError:
         pass
-try:
-    for name in os.listdir("/run/holm/secrets"):
+for directory, _, names in os.walk("/run/holm/secrets"):
+    for name in names:
         try:
-            if wanted in open("/run/holm/secrets/" + name, "rb").read():
+            if wanted in open(os.path.join(directory, name), "rb").read():
                 hits.append("file")
         except OSError:
             pass
-except OSError:
-    pass
-print(" ".join(sorted(set(hits))))
+print("found:", " ".join(sorted(set(hits))))
 "#;
 
-fn shop(island: &Island) -> Repository<'_> {
+/// In every canary of this test, and in those of no other: tests run beside each other.
+fn tag() -> String {
+    format!("{:08x}c0de", std::process::id())
+}
+
+/// A value that may be nowhere but where it was given.
+pub fn canary(word: &str) -> String {
+    format!("canary-{word}-{}", tag())
+}
+
+pub fn has_canary(bytes: &[u8]) -> bool {
+    // The copy of holm itself is large and has nothing of a user's in it.
+    if bytes.starts_with(b"\x7fELF") {
+        return false;
+    }
+    String::from_utf8_lossy(bytes).contains(&tag())
+}
+
+pub fn shop(island: &Island) -> Repository<'_> {
     let repository = island.repository("shop");
     repository.write("holm.toml", CONFIG);
     repository.commit("secrets");
-    repository.write("command.txt", format!("{COMMAND}\n"));
-    island.write("home/token.txt", format!("{FILE}\n"));
+    repository.write("command.txt", format!("{}\n", canary("command")));
+    island.write("home/token.txt", format!("{}\n", canary("file")));
     // The daemon is started by a command that has the value in its environment.
     with_env(&repository, &["trust", "--yes"]).ok();
     repository
 }
 
-fn with_env(repository: &Repository<'_>, arguments: &[&str]) -> Ran {
+pub fn with_env(repository: &Repository<'_>, arguments: &[&str]) -> Ran {
     let mut command = repository.island.holm_command(&repository.path, arguments);
-    Ran::new(command.env("HOST_ENV", ENV))
+    Ran::new(command.env("HOST_ENV", canary("env")))
 }
 
 /// Runs holm with something on its stdin.
-fn piped(repository: &Repository<'_>, arguments: &[&str], input: &[u8]) -> Ran {
+pub fn piped(repository: &Repository<'_>, arguments: &[&str], input: impl AsRef<[u8]>) -> Ran {
     let file = repository.island.write("stdin", input);
-    let file = std::fs::File::open(file).unwrap();
+    let opened = std::fs::File::open(&file).unwrap();
+    std::fs::remove_file(file).unwrap();
     let mut command = repository.island.holm_command(&repository.path, arguments);
-    Ran::new(command.stdin(Stdio::from(file)))
+    Ran::new(command.stdin(Stdio::from(opened)))
 }
 
-fn search(island: &Island, wanted: &str) -> String {
-    let argv = ["/usr/bin/python3", "-c", SEARCH, wanted];
-    island.inside("x", &argv).ok().out()
+pub fn set(repository: &Repository<'_>, name: &str, value: &str) {
+    piped(repository, &["secret", "set", name], value).ok();
+}
+
+/// Everything that is stored in [`shop`].
+fn set_all(repository: &Repository<'_>) {
+    for name in [
+        "STORED",
+        "RUN_KEY",
+        "RUN_FILE",
+        "SESSION_KEY",
+        "SESSION_FILE",
+    ] {
+        set(repository, name, &canary(&name.to_lowercase()));
+    }
+}
+
+fn up(repository: &Repository<'_>) -> String {
+    let made = with_env(repository, &["up", "x", "--json"]).json();
+    let notes = made["notes"].to_string();
+    assert!(!notes.contains("is not given"), "{notes}");
+    made["id"].as_str().unwrap().to_owned()
+}
+
+/// How somebody without secrets finds one. The text goes in by a pipe, with the other case: it is
+/// to be found in nobody's memory because of this.
+fn search(repository: &Repository<'_>, workspace: &str, wanted: &str) -> String {
+    let argv = ["exec", workspace, "--", "/usr/bin/python3", "-c", SEARCH];
+    piped(repository, &argv, swapped(wanted)).ok().out()
+}
+
+fn swapped(text: &str) -> String {
+    let swap = |letter: char| match letter.is_ascii_lowercase() {
+        true => letter.to_ascii_uppercase(),
+        false => letter.to_ascii_lowercase(),
+    };
+    text.chars().map(swap).collect()
 }
 
 fn log(island: &Island) -> String {
@@ -122,483 +176,434 @@ fn log(island: &Island) -> String {
 
 #[track_caller]
 fn assert_api_runs(island: &Island) {
-    let show = island.holm(&["show", "x", "--json"]).json();
-    let mut services = show["services"].as_array().unwrap().iter();
-    let api = services.find(|service| service["name"] == "api").unwrap();
-    assert_eq!(api["state"], "ready", "{show}");
+    eventually("the service is ready", || {
+        let show = island.holm(&["show", "x", "--json"]).json();
+        let mut services = show["services"].as_array().unwrap().iter();
+        let api = services.find(|service| service["name"] == "api").unwrap();
+        api["state"] == "ready"
+    });
 }
 
-fn events<'a>(audit: &'a Value, secret: &str) -> Vec<&'a str> {
-    let lines = audit["audit"].as_array().unwrap().iter();
-    lines
-        .filter(|line| line["secret"] == secret)
-        .map(|line| line["event"].as_str().unwrap())
-        .collect()
+pub fn audit(island: &Island) -> Vec<Value> {
+    let audit = island
+        .holm(&["secret", "audit", "--verify", "--json"])
+        .json();
+    assert_eq!(audit["intact"], true);
+    audit["audit"].as_array().unwrap().clone()
 }
 
-/// Every file below a directory that has one of the canaries in it.
-fn sweep(directory: &Path, found: &mut Vec<String>) {
+pub fn events<'a>(audit: &'a [Value], secret: &str) -> Vec<&'a str> {
+    let lines = audit.iter().filter(|line| line["secret"] == secret);
+    lines.map(|line| line["event"].as_str().unwrap()).collect()
+}
+
+/// How each declared secret of a workspace is.
+pub fn declared(island: &Island, id: &str) -> Vec<Value> {
+    let route = format!("/api/v1/workspaces/{id}/secrets");
+    let declared: Value = serde_json::from_slice(&island.ask("GET", &route, b"").1).unwrap();
+    declared["secrets"].as_array().unwrap().clone()
+}
+
+pub fn state(island: &Island, id: &str, name: &str) -> String {
+    let declared = declared(island, id);
+    let found = declared.iter().find(|secret| secret["name"] == name);
+    found.unwrap()["state"].as_str().unwrap().to_owned()
+}
+
+/// Every file below a directory that has a canary in it.
+pub fn sweep(directory: &Path) -> Vec<String> {
+    let mut found = Vec::new();
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
-        let kind = entry.file_type().unwrap();
-        if kind.is_dir() {
-            sweep(&path, found);
-        } else if kind.is_file() {
-            let bytes = std::fs::read(&path).unwrap_or_default();
-            if has_canary(&bytes) {
-                found.push(path.display().to_string());
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => found.extend(sweep(&path)),
+            Ok(kind) if kind.is_file() => {
+                if has_canary(&std::fs::read(&path).unwrap_or_default()) {
+                    found.push(path.display().to_string());
+                }
             }
-        }
-    }
-}
-
-fn has_canary(bytes: &[u8]) -> bool {
-    // The copy of holm itself is large and has nothing of a user's in it.
-    if bytes.starts_with(b"\x7fELF") {
-        return false;
-    }
-    let text = String::from_utf8_lossy(bytes);
-    CANARIES.iter().any(|canary| text.contains(canary))
-}
-
-/// Environments and arguments of every process of the machine that are ours to read, but for those of
-/// the receiver's own processes.
-fn processes_with_canaries(receivers: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
-        let path = entry.path();
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if !name.bytes().all(|byte| byte.is_ascii_digit()) {
-            continue;
-        }
-        let environ = std::fs::read(path.join("environ")).unwrap_or_default();
-        let is_receiver = environ
-            .windows(receivers.len())
-            .any(|part| part == receivers.as_bytes());
-        let cmdline = std::fs::read(path.join("cmdline")).unwrap_or_default();
-        if has_canary(&cmdline) || (has_canary(&environ) && !is_receiver) {
-            let cmdline = String::from_utf8_lossy(&cmdline).into_owned();
-            found.push(format!("{name} {cmdline}"));
+            _ => {}
         }
     }
     found
 }
 
+/// Processes of the machine that have a canary where everybody of the same user can see it, but for
+/// those that were given one.
+fn processes_with_canaries() -> Vec<String> {
+    const RECEIVERS: [&str; 3] = ["HOLM_SERVICE=api", "HOLM_RUN=", "SESSION_KEY="];
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let path = entry.path();
+        let pid = entry.file_name().to_string_lossy().into_owned();
+        if !pid.bytes().all(|byte| byte.is_ascii_digit()) {
+            continue;
+        }
+        let read = |name: &str| std::fs::read(path.join(name)).unwrap_or_default();
+        let (environ, cmdline) = (read("environ"), read("cmdline"));
+        let variables = String::from_utf8_lossy(&environ).into_owned();
+        let is_receiver = RECEIVERS.iter().any(|mark| variables.contains(mark));
+        let is_seen = has_canary(&cmdline) || has_canary(&read("cgroup"));
+        if is_seen || (has_canary(&environ) && !is_receiver) {
+            found.push(format!("{pid} {}", String::from_utf8_lossy(&cmdline)));
+        }
+    }
+    found
+}
+
+/// What a receiver finds, in capitals, which nobody masks.
+const RECEIVED: &str = "env | grep -E '^(RUN|SESSION)_KEY=|^STORED=|^FROM_' | cut -d= -f2 | tr a-z A-Z; \
+     for f in /run/holm/secrets/*; do cat $f 2>/dev/null | tr a-z A-Z; done";
+
 #[test]
-fn attacks_126_to_129_a_secret_is_where_it_was_given_and_nowhere_else() {
+fn attack_126_a_secret_is_with_those_it_was_given_to_and_with_nobody_else() {
     let island = Island::new();
     let repository = shop(&island);
-    piped(
-        &repository,
-        &["secret", "set", "STORED", "--stdin"],
-        format!("{STORED}\n").as_bytes(),
-    )
-    .ok();
-    let made = with_env(&repository, &["up", "x", "--json"]).json();
-    let id = made["id"].as_str().unwrap().to_owned();
-    let notes = made["notes"].to_string();
-    assert!(!notes.contains("is not given"), "{notes}");
-
+    set_all(&repository);
+    let id = up(&repository);
     // The service has them, and what it prints of them is masked, in base64 too.
     eventually("it printed them", || log(&island).lines().count() >= 2);
     assert_api_runs(&island);
     let printed = log(&island);
     assert!(printed.contains("got [secret]"), "{printed}");
-    assert!(
-        !printed.contains("canary") && !printed.contains("Y2FuYXJ5"),
-        "{printed}"
-    );
-
-    // Nobody else has them: no other program inside, however it looks.
-    for canary in [ENV, STORED, COMMAND, FILE] {
-        assert_eq!(search(&island, canary), "", "{canary}");
-    }
-    let variables = island.sh("x", "env").ok().out();
-    assert!(
-        !variables.contains("canary") && !variables.contains("STORED"),
-        "{variables}"
-    );
-    // The file is there, for its receiver only.
-    let shown = island
-        .sh(
-            "x",
-            "stat -c '%a %F' /run/holm/secrets/FROM_FILE; stat -f -c %T /run/holm/secrets",
-        )
+    let is_shown = printed.contains("canary") || printed.contains("Y2FuYXJ5");
+    assert!(!is_shown, "{printed}");
+    // So have a run and a session, each of theirs only: variables, and files.
+    let all = format!("{RECEIVED}; echo; echo done; exec sleep 1000");
+    let run = ["run", "--detach", "x", "--", "sleep", "1000"];
+    let run = island.holm(&run).ok().out();
+    let session = ["session", "new", "x", "--detach", "--", "sh", "-c", &all];
+    let session = island.holm(&session).ok().out();
+    let of_run = island
+        .holm(&["run", "x", "--", "sh", "-c", RECEIVED])
         .ok()
         .out();
-    assert_eq!(shown, "400 regular file\ntmpfs");
-    island.sh("x", "cat /run/holm/secrets/FROM_FILE").exits(1);
-    island
-        .sh(
-            "x",
-            "chmod 644 /run/holm/secrets/FROM_FILE || rm -f /run/holm/secrets/FROM_FILE",
-        )
-        .exits(1);
-    // What else works in a domain of its own: moving between directories, and the shared /run.
-    island.sh("x", "mkdir ~/a ~/b && touch ~/a/f && mv ~/a/f ~/b/f && cat ~/b/f && cat /run/holm/id >/dev/null").ok();
-    let status = island.sh("x", "git status --porcelain").ok().out();
-    assert!(!status.contains("secret"), "{status}");
-
-    // Nor does anything of the host: files, processes, answers.
-    let given = "HOLM_SERVICE=api";
-    assert_eq!(processes_with_canaries(given), Vec::<String>::new());
-    let mut found = Vec::new();
-    sweep(&island.holm_home(), &mut found);
-    assert_eq!(found, Vec::<String>::new());
-    for route in [
-        "/secrets",
-        "/secrets/audit",
-        "/workspaces",
-        &format!("/workspaces/{id}/secrets"),
-        &format!("/workspaces/{id}"),
-    ] {
-        let (code, body) = island.ask("GET", &format!("/api/v1{route}"), b"");
-        assert_eq!(code, 200, "{route}");
-        assert!(!has_canary(&body), "{route}");
+    let read = || island.holm(&["session", "read", &session]).ok().out();
+    eventually("the session looked", || read().contains("done"));
+    let of_session = read();
+    let words = [
+        "env",
+        "file",
+        "command",
+        "stored",
+        "run_key",
+        "run_file",
+        "session_key",
+        "session_file",
+    ];
+    for (shown, beginning) in [(&of_run, "run_"), (&of_session, "session_")] {
+        for word in words {
+            let has = shown.contains(&canary(word).to_uppercase());
+            assert_eq!(has, word.starts_with(beginning), "{word}: {shown}");
+        }
     }
-    let list = repository.holm(&["secret", "ls", "--json"]).json();
-    assert_eq!(list["secrets"][0]["name"], "STORED");
-
-    // Another value: new processes have it, old ones and the record do not show it.
-    piped(&repository, &["secret", "set", "STORED"], SECOND.as_bytes()).ok();
-    let before = log(&island).lines().count();
-    island.holm(&["service", "x", "restart", "api"]).ok();
-    eventually("it printed the new one", || {
-        log(&island).lines().count() > before + 1
-    });
-    let audit = island
-        .holm(&["secret", "audit", "--verify", "--json"])
-        .json();
-    assert_eq!(audit["intact"], true);
-    let stored = events(&audit, "STORED");
-    assert_eq!(
-        stored.iter().filter(|event| **event == "set").count(),
-        2,
-        "{stored:?}"
-    );
+    // Nobody else has them: no other program inside, however it looks, and no other workspace.
+    let bare = island.repository("bare");
+    bare.up("y");
+    let seek = |workspace: &str, wanted: &str| search(&repository, workspace, wanted);
+    for word in words {
+        assert_eq!(seek("x", &canary(word)), "found:", "{word}");
+    }
+    assert_eq!(seek("y", &tag()), "found:");
+    let variables = island.sh("x", "env").ok().out();
     assert!(
-        stored.iter().filter(|event| **event == "given").count() >= 2,
-        "{stored:?}"
+        !variables.contains(&tag()) && !variables.contains("STORED"),
+        "{variables}"
     );
-    let given = audit["audit"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(|line| line["event"] == "given")
-        .unwrap();
-    assert_eq!(
-        (&given["receiver"], &given["workspace"]),
-        (&"api".into(), &id.as_str().into())
-    );
-    assert!(!log(&island).contains("canary"));
-
-    // Revoked: what is started from now on goes without.
-    repository.holm(&["secret", "rm", "STORED"]).ok();
-    let declared = island
-        .ask("GET", &format!("/api/v1/workspaces/{id}/secrets"), b"")
-        .1;
-    let declared: Value = serde_json::from_slice(&declared).unwrap();
-    let state = |name: &str| {
-        let secrets = declared["secrets"].as_array().unwrap().iter();
-        secrets
-            .filter(|secret| secret["name"] == name)
-            .map(|secret| secret["state"].clone())
-            .next()
-            .unwrap()
+    // A receiver looks at the others: it finds what is its own and nothing else.
+    for (word, expected) in [
+        ("stored", "found:"),
+        ("file", "found:"),
+        ("run_key", "found:"),
+        ("session_file", "found:"),
+        ("run_file", "found: file"),
+    ] {
+        let message = swapped(&canary(word));
+        let argv = ["run", "x", &message, "--", "/usr/bin/python3", "-c", SEARCH];
+        let found = island.holm(&argv).ok().out();
+        assert_eq!(found, expected, "{word}");
+    }
+    // Nor does anything of the host: processes, their groups, files.
+    assert_eq!(processes_with_canaries(), Vec::<String>::new());
+    assert_eq!(sweep(&island.holm_home()), Vec::<String>::new());
+    // The record says which process was given what, and how.
+    let audit = audit(&island);
+    let given = |secret: &str| {
+        let mut lines = audit.iter();
+        let found = lines.find(|line| line["event"] == "given" && line["secret"] == secret);
+        let found = found.unwrap_or_else(|| panic!("{secret} was given to nobody"));
+        assert_eq!(found["workspace"], id.as_str());
+        assert!(found["pid"].as_i64().unwrap() > 1, "{found}");
+        let text = |key: &str| found[key].as_str().unwrap_or("-").to_owned();
+        [text("form"), text("receiver"), text("which")]
     };
-    assert_eq!(
-        (state("STORED"), state("FROM_ENV")),
-        ("missing".into(), "given".into())
-    );
-
-    // A life with a killed daemon, a stop, a start without the variable, a snapshot and a fork.
-    let daemon = rustix::process::Pid::from_raw(island.daemon_pid()).unwrap();
-    rustix::process::kill_process(daemon, rustix::process::Signal::KILL).unwrap();
-    island.holm(&["snapshot", "x", "before"]).ok();
-    island.holm(&["stop", "x"]).ok();
-    island.holm(&["start", "x"]).ok();
-    let started = island.holm(&["exec", "x", "--", "true"]);
-    started.ok();
-    repository.holm(&["fork", "x", "y"]).ok();
-    repository.holm(&["rm", "x", "y", "--force"]).ok();
-    let mut found = Vec::new();
-    sweep(&island.holm_home(), &mut found);
-    assert_eq!(found, Vec::<String>::new());
-    let memory = Path::new("/dev/shm");
-    sweep(memory, &mut found);
-    assert_eq!(found, Vec::<String>::new());
-    let audit = island
-        .holm(&["secret", "audit", "--verify", "--json"])
-        .json();
-    assert_eq!(events(&audit, "FROM_ENV").last(), Some(&"withdrawn"));
+    assert_eq!(given("STORED"), ["env", "api", "-"]);
+    assert_eq!(given("FROM_FILE"), ["file", "api", "-"]);
+    assert_eq!(given("RUN_KEY"), ["env", "runs", &run]);
+    assert_eq!(given("SESSION_FILE"), ["file", "sessions", &session]);
 }
 
 #[test]
 fn attack_126_without_domains_of_their_own_other_programs_read_them() {
     let island = Island::without("own_domain");
     let repository = shop(&island);
-    with_env(&repository, &["up", "x"]).ok();
-    let found = search(&island, ENV);
-    for way in ["environ", "mem"] {
-        assert!(found.contains(way), "{found}");
+    set_all(&repository);
+    up(&repository);
+    let run = ["run", "--detach", "x", "--", "sleep", "1000"];
+    island.holm(&run).ok();
+    island
+        .holm(&["session", "new", "x", "--detach", "--", "sleep", "1000"])
+        .ok();
+    for word in ["env", "run_key", "session_key"] {
+        eventually("everybody reads it", || {
+            let found = search(&repository, "x", &canary(word));
+            found.contains("environ") && found.contains("mem")
+        });
     }
-    assert_eq!(search(&island, FILE), "file");
+    for word in ["file", "run_file", "session_file"] {
+        let found = search(&repository, "x", &canary(word));
+        assert!(found.contains("file"), "{found}");
+    }
     // Where the kernel has no Landlock, nothing is given unless the user says so.
     let island = Island::without("landlock");
     let repository = shop(&island);
     let error = with_env(&repository, &["up", "x", "--json"]).error(4);
     assert_eq!(error["code"], "isolation_missing");
-    assert!(
-        error["hint"]
-            .as_str()
-            .unwrap()
-            .contains("--allow-degraded=landlock"),
-        "{error}"
-    );
-    let made = with_env(
-        &repository,
-        &["up", "x", "--allow-degraded=landlock", "--json"],
-    )
-    .json();
-    assert!(
-        made["isolation"]["degraded"]
-            .to_string()
-            .contains("landlock")
-    );
+    let hint = error["hint"].as_str().unwrap();
+    assert!(hint.contains("--allow-degraded=landlock"), "{error}");
+    let degraded = ["up", "x", "--allow-degraded=landlock", "--json"];
+    let made = with_env(&repository, &degraded).json();
+    let degraded = made["isolation"]["degraded"].to_string();
+    assert!(degraded.contains("landlock"), "{degraded}");
 }
 
 #[test]
-fn attack_129_files_are_replaced_whole_and_vanish_in_time() {
+fn attack_128_files_are_in_memory_for_their_owner_and_in_nothing_that_is_kept() {
+    let island = Island::new();
+    let repository = shop(&island);
+    set_all(&repository);
+    let id = up(&repository);
+    let looks = "cd /run/holm/secrets; stat -L -c '%a %F' FROM_FILE; stat -f -c %T .; ls";
+    let shown = island.sh("x", looks).ok().out();
+    assert_eq!(
+        shown,
+        "400 regular file\ntmpfs\nFROM_FILE\nRUN_FILE\nSESSION_FILE"
+    );
+    let tries = "cd /run/holm/secrets; cat FROM_FILE; chmod 644 FROM_FILE; rm -f FROM_FILE; \
+         echo x > FROM_FILE; echo x > .FROM_FILE/FROM_FILE; mv .FROM_FILE ~/a; touch a; ls";
+    let shown = island.sh("x", tries).ok().out();
+    assert_eq!(
+        shown, "FROM_FILE\nRUN_FILE\nSESSION_FILE",
+        "nobody changes them"
+    );
+    // What else works in a domain of its own: moving between directories, and the shared /run.
+    let works = "mkdir ~/a ~/b && touch ~/a/f && mv ~/a/f ~/b/f && cat ~/b/f /run/holm/id";
+    island.sh("x", works).ok();
+    let status = island.sh("x", "git status --porcelain").ok().out();
+    assert!(
+        !status.contains("secret") && !status.contains("FILE"),
+        "{status}"
+    );
+    // A life with a killed daemon, a snapshot, a fork, a stop, a start, and the work brought back.
+    let daemon = rustix::process::Pid::from_raw(island.daemon_pid()).unwrap();
+    rustix::process::kill_process(daemon, rustix::process::Signal::KILL).unwrap();
+    island.holm(&["snapshot", "x", "before"]).ok();
+    repository.holm(&["fork", "x", "y"]).ok();
+    let patch = island.holm(&["diff", "x"]).ok().out();
+    assert!(!patch.contains(&tag()), "{patch}");
+    repository.holm(&["fetch", "x"]).ok();
+    island.holm(&["stop", "x"]).ok();
+    island.holm(&["start", "x"]).ok();
+    assert_eq!(
+        state(&island, &id, "FROM_ENV"),
+        "given",
+        "what was read before stays"
+    );
+    assert_eq!(sweep(&island.holm_home()), Vec::<String>::new());
+    assert_eq!(sweep(Path::new("/dev/shm")), Vec::<String>::new());
+    // A receiver that copies its file has given it away; that is how the same look finds it.
+    let copies = "cat /run/holm/secrets/RUN_FILE > copy.txt";
+    island.holm(&["run", "x", "--", "sh", "-c", copies]).ok();
+    let found = sweep(&island.holm_home());
+    assert!(
+        found.iter().any(|path| path.ends_with("copy.txt")),
+        "{found:?}"
+    );
+    repository.holm(&["rm", "x", "y", "--force"]).ok();
+    assert_eq!(
+        events(&audit(&island), "FROM_ENV").last(),
+        Some(&"withdrawn")
+    );
+}
+
+/// The reader writes down every length that it sees.
+const READER: &str = r#"
+[services.reader]
+run = '''
+while :; do
+    now=$(cat /run/holm/secrets/LONG /run/holm/secrets/SOON 2>/dev/null | wc -c)
+    [ "$now" = "$last" ] || echo "$now" >> ~/seen
+    last=$now
+    sleep 0.02
+done
+'''
+
+[services.holder]
+run = "exec sleep 1000"
+
+[secrets.LONG]
+from = { file = "~/long" }
+inject = "file"
+to = ["reader"]
+
+[secrets.SOON]
+inject = "file"
+to = ["reader"]
+ttl = "10s"
+
+[secrets.KEY]
+to = ["holder", "runs"]
+"#;
+
+#[test]
+fn attack_129_what_is_rotated_or_revoked_is_replaced_whole_and_at_once() {
     let island = Island::new();
     let repository = island.repository("shop");
-    repository.write(
-        "holm.toml",
-        "[services.reader]\nrun = \"while :; do cat /run/holm/secrets/* 2>/dev/null | tr -d '\\\\n' | wc -c > ~/seen.new; mv ~/seen.new ~/seen; sleep 0.02; done\"\n\
-         [secrets.LONG]\nfrom = { file = \"~/long\" }\ninject = \"file\"\nto = [\"reader\"]\n\
-         [secrets.SOON]\ninject = \"file\"\nto = [\"reader\"]\nttl = \"4s\"\n",
-    );
+    repository.write("holm.toml", READER);
     repository.commit("a reader");
     island.write("home/long", "a".repeat(1000));
     repository.holm(&["trust", "--yes"]).ok();
-    piped(
-        &repository,
-        &["secret", "set", "SOON", "--user"],
-        SOON.as_bytes(),
-    )
-    .ok();
+    let soon = canary("soon");
+    piped(&repository, &["secret", "set", "SOON", "--user"], &soon).ok();
+    let (first, second) = (canary("first"), canary("second"));
+    set(&repository, "KEY", &first);
     let id = repository.up("x");
-    let seen = |island: &Island| island.sh("x", "cat ~/seen").out().trim().to_owned();
-    eventually("both are read", || {
-        seen(&island) == (1000 + SOON.len()).to_string()
+    let seen = || -> Vec<usize> {
+        let seen = island.sh("x", "cat ~/seen").out();
+        seen.lines().map(|line| line.parse().unwrap()).collect()
+    };
+    let both = |length: usize| length + soon.len();
+    eventually("both are read", || seen().contains(&both(1000)));
+    // Its time is up: the file vanishes by itself, and the record says so, once.
+    eventually("one of them vanished", || seen().last() == Some(&1000));
+    eventually("the record says so", || {
+        events(&audit(&island), "SOON").contains(&"expired")
     });
-    // Its time is up: the file vanishes by itself, and the record says so.
-    eventually("one of them vanished", || seen(&island) == "1000");
-    let audit = island.holm(&["secret", "audit", "--json"]).json();
-    assert_eq!(
-        events(&audit, "SOON"),
-        ["set", "received", "shown", "expired"]
-    );
-    island.sh("x", "test -e /run/holm/secrets/SOON").exits(1);
-    let declared: Value = serde_json::from_slice(
-        &island
-            .ask("GET", &format!("/api/v1/workspaces/{id}/secrets"), b"")
-            .1,
-    )
-    .unwrap();
-    assert_eq!(declared["secrets"][1]["state"], "expired");
+    let told = audit(&island);
+    let told: Vec<_> = events(&told, "SOON")
+        .into_iter()
+        .filter(|event| *event != "given")
+        .collect();
+    assert_eq!(told, ["set", "received", "shown", "expired"]);
+    island
+        .sh("x", "ls -a /run/holm/secrets | grep -x SOON")
+        .exits(1);
+    assert_eq!(state(&island, &id, "SOON"), "expired");
     // Read again: another length, never a part of it.
     island.write("home/long", "b".repeat(20_000));
     repository.holm(&["secret", "refresh", "x"]).ok();
-    eventually("the new ones are read", || {
-        seen(&island) == (20_000 + SOON.len()).to_string()
+    eventually("the new ones are read", || seen().contains(&both(20_000)));
+    let whole = [0, 1000, 20_000].map(|length| [length, both(length)]);
+    let whole = whole.concat();
+    assert!(
+        seen().iter().all(|length| whole.contains(length)),
+        "{:?}",
+        seen()
+    );
+    // Another value of a variable: who is started from now on has that one only.
+    let key = [
+        "run",
+        "x",
+        "--",
+        "sh",
+        "-c",
+        "echo \"${KEY:-none}\" | tr a-z A-Z",
+    ];
+    assert_eq!(island.holm(&key).ok().out(), first.to_uppercase());
+    set(&repository, "KEY", &second);
+    assert_eq!(island.holm(&key).ok().out(), second.to_uppercase());
+    // Who runs keeps what it has in its memory until it is started anew: the counterpart.
+    let holds = |value: &str| {
+        let mut entries = std::fs::read_dir("/proc").unwrap().flatten();
+        entries.any(|entry| {
+            let environ = std::fs::read(entry.path().join("environ")).unwrap_or_default();
+            let environ = String::from_utf8_lossy(&environ).into_owned();
+            environ.contains(value) && environ.contains("HOLM_SERVICE=holder")
+        })
+    };
+    assert!(holds(&first) && !holds(&second));
+    island.holm(&["service", "x", "restart", "holder"]).ok();
+    eventually("it has the new one only", || {
+        holds(&second) && !holds(&first)
     });
     // What is not there any more is withdrawn.
     std::fs::remove_file(island.home().join("long")).unwrap();
     let refreshed = repository
         .holm(&["secret", "refresh", "x", "--json"])
         .json();
-    assert!(
-        refreshed["notes"][0]
-            .as_str()
-            .unwrap()
-            .contains("LONG is not given"),
-        "{refreshed}"
-    );
+    let note = refreshed["notes"][0].as_str().unwrap();
+    assert!(note.contains("LONG is not given"), "{refreshed}");
     island.sh("x", "test -e /run/holm/secrets/LONG").exits(1);
+    repository.holm(&["secret", "rm", "KEY"]).ok();
+    assert_eq!(island.holm(&key).ok().out(), "NONE");
+    assert_eq!(state(&island, &id, "KEY"), "missing");
+    assert_eq!(events(&audit(&island), "KEY").last(), Some(&"withdrawn"));
 }
 
 #[test]
-fn attack_131_and_132_odd_names_and_values_are_refused_without_being_shown() {
+fn attack_129_a_value_is_withdrawn_in_time_while_no_daemon_runs() {
     let island = Island::new();
     let repository = island.repository("shop");
-    let refused = |name: &str, value: &[u8]| {
-        let ran = piped(&repository, &["secret", "set", name, "--json"], value);
-        let shown = format!("{}{}", ran.stderr, ran.out());
-        assert!(!shown.contains("canary"), "{shown}");
-        assert_eq!(ran.error(2)["code"], "invalid_secret");
+    let secret = |name: &str, form: &str| {
+        format!("[secrets.{name}]\nto = [\"runs\"]\ninject = \"{form}\"\nttl = \"4s\"\n")
     };
-    for name in ["A=B", "", "A\nB", "A B", "1A", "ä"] {
-        refused(name, b"canary-value");
-    }
-    refused("A", b"");
-    refused("A", b"canary\0value");
-    refused("A", b"canary\xff\xfe");
-    refused("A", &[b"canary".as_slice(), &vec![b'x'; 1 << 20]].concat());
-    piped(
-        &repository,
-        &["secret", "set", "MANY"],
-        b"two lines\nand = signs\n",
-    )
-    .ok();
-    // Not even a request of the wrong form has its value in the answer, or in the log.
-    let project = repository.git(&["config", "holm.projectId"]);
-    for body in [
-        format!("{{\"name\":\"A\",\"scope\":\"user\",\"value\":[\"{ENV}\"]}}"),
-        format!("{{\"name\":\"A\",\"scope\":\"user\",\"value\":\"{ENV}\\u0000\"}}"),
-        format!("{{\"name\":\"A\",\"scope\":\"user\",\"value\":\"{ENV}\",\"{ENV}\":1}}"),
-        format!("{{\"name\":\"A\",\"scope\":\"{ENV}\",\"value\":\"{ENV}\"}}"),
-        format!("{{\"name\":\"A\",\"scope\":{{\"project\":\"{project}\"}},\"value\":7{ENV}}}"),
-    ] {
-        let (code, answer) = island.ask("PUT", "/api/v1/secrets", body.as_bytes());
-        assert_eq!(code, 400, "{}", String::from_utf8_lossy(&answer));
-        assert!(!has_canary(&answer), "{}", String::from_utf8_lossy(&answer));
-    }
-    let mut found = Vec::new();
-    sweep(&island.holm_home(), &mut found);
-    assert_eq!(found, Vec::<String>::new());
-    // What cannot be done yet is said.
     repository.write(
         "holm.toml",
-        "[secrets.A]\nto = [\"runs\"]\ninject = \"placeholder\"\nhosts = [\"example.org\"]\n",
+        secret("A_FILE", "file") + &secret("A_KEY", "env"),
     );
-    repository.commit("a placeholder");
+    repository.commit("soon");
     repository.holm(&["trust", "--yes"]).ok();
-    let error = repository.holm(&["up", "--json"]).error(2);
-    assert!(
-        error["message"]
-            .as_str()
-            .unwrap()
-            .contains("does not work yet"),
-        "{error}"
-    );
-    // What a reload adds to a workspace that had none is given from the next start on.
-    repository.write("holm.toml", "");
-    repository.commit("nothing");
-    repository.up("y");
-    island
-        .sh(
-            "y",
-            "printf '[services.a]\\nrun = \"echo got $KEY; sleep 1000\"\\n[secrets.KEY]\\nto = [\"a\"]\\n' > holm.toml",
-        )
-        .ok();
-    let reloaded = repository.holm(&["reload", "y", "--json"]).error(4);
-    assert_eq!(reloaded["code"], "not_trusted");
-    repository.holm(&["reload", "y", "--yes"]).ok();
-    let set = ["secret", "set", "KEY", "--workspace", "y", "--json"];
-    let set = piped(&repository, &set, ENV.as_bytes()).json();
-    assert!(
-        set["notes"][0].as_str().unwrap().contains("holm restart"),
-        "{set}"
-    );
-    repository.holm(&["restart", "y"]).ok();
-    eventually("it is given", || {
-        let log = repository.holm(&["logs", "y", "a"]).ok().out();
-        log.contains("got [secret]")
-    });
-}
-
-#[test]
-fn attack_134_many_at_once_do_not_mix_and_keys_scopes_and_parcels_hold() {
-    let island = Island::new();
-    let repository = shop(&island);
-    let other = island.repository("other");
-    other.holm(&["project", "add"]).ok();
-    // The same name, set and deleted in two projects at the same time.
-    let ids = [&repository, &other].map(|repository| repository.git(&["config", "holm.projectId"]));
-    std::thread::scope(|scope| {
-        for (number, id) in ids.iter().enumerate() {
-            let island = &island;
-            scope.spawn(move || {
-                for turn in 0..50 {
-                    let body = format!("{{\"name\":\"KEY\",\"scope\":{{\"project\":\"{id}\"}},\"value\":\"value {number} {turn}\"}}");
-                    let set = island.ask("PUT", "/api/v1/secrets", body.as_bytes());
-                    assert_eq!(set.0, 200, "{set:?}");
-                    if turn % 2 == 0 {
-                        let body = format!("{{\"name\":\"KEY\",\"scope\":{{\"project\":\"{id}\"}}}}");
-                        assert_eq!(island.ask("DELETE", "/api/v1/secrets", body.as_bytes()).0, 200);
-                    }
-                }
-            });
-        }
-    });
-    let list = repository.holm(&["secret", "ls", "--json"]).json();
-    assert_eq!(list["secrets"].as_array().unwrap().len(), 2, "{list}");
-    // The workspace's own value counts before the project's, and that before the user's.
-    piped(
-        &repository,
-        &["secret", "set", "STORED", "--user"],
-        b"of the user",
-    )
-    .ok();
-    let key = island.data().join("secrets/key.json");
-    assert_eq!(key.metadata().unwrap().permissions().mode() & 0o777, 0o600);
-    let first = std::fs::read(&key).unwrap();
-    repository.holm(&["secret", "rotate-key"]).ok();
-    assert_ne!(std::fs::read(&key).unwrap(), first);
-    let parcel = island.home().join("parcel");
-    let parcel = parcel.to_str().unwrap();
-    piped(&repository, &["secret", "export", parcel], b"open sesame\n").ok();
-    assert!(
-        !std::fs::read_to_string(parcel)
-            .unwrap()
-            .contains("of the user")
-    );
-    repository.holm(&["secret", "rm", "STORED", "--user"]).ok();
-    repository
-        .holm(&["secret", "rm", "STORED", "--user"])
-        .exits(3);
-    let wrong = piped(
-        &repository,
-        &["secret", "import", parcel, "--json"],
-        b"open barley\n",
-    );
-    assert_eq!(wrong.error(4)["code"], "wrong_passphrase");
-    piped(&repository, &["secret", "import", parcel], b"open sesame\n").ok();
-    // Behind a passphrase: a new daemon gives nothing before it is unlocked.
-    piped(
-        &repository,
-        &["secret", "rotate-key", "--passphrase"],
-        b"open sesame\n",
-    )
-    .ok();
-    assert_eq!(
-        repository
-            .holm(&["secret", "rotate-key", "--json"])
-            .error(4)["code"],
-        "refused"
-    );
+    set(&repository, "A_FILE", &canary("file"));
+    set(&repository, "A_KEY", &canary("key"));
+    let ids = [repository.up("x"), repository.up("y")];
+    island.holm(&["stop", "y"]).ok();
     island.holm(&["daemon", "stop"]).ok();
-    let locked = with_env(&repository, &["up", "x", "--json"]).error(4);
-    assert_eq!(locked["code"], "secrets_locked");
-    let wrong = piped(
-        &repository,
-        &["secret", "unlock", "--json"],
-        b"open barley\n",
-    );
-    assert_eq!(wrong.error(4)["code"], "wrong_passphrase");
-    piped(&repository, &["secret", "unlock"], b"open sesame\n").ok();
-    with_env(&repository, &["up", "x"]).ok();
-    // A line of the record that somebody changed is found.
+    // The keeper of x withdraws them and says so; nobody runs for y.
     let record = island.data().join("secrets/audit.jsonl");
-    island.holm(&["secret", "audit", "--verify"]).ok();
-    let mut file = std::fs::OpenOptions::new()
-        .append(true)
-        .open(&record)
-        .unwrap();
-    file.write_all(b"{}\n").unwrap();
-    let broken = island.holm(&["secret", "audit", "--verify"]).exits(1);
-    assert!(
-        broken.stderr.contains("the record was changed"),
-        "{broken:?}"
+    let expired = |id: &str| {
+        let text = std::fs::read_to_string(&record).unwrap();
+        let is_end = |line: &&str| line.contains("\"expired\"") && line.contains(id);
+        text.lines().filter(is_end).count()
+    };
+    eventually("the keeper says so", || expired(&ids[0]) == 2);
+    // A daemon that comes later finds what nobody said, and keeps no value of it.
+    eventually("it is over for both", || {
+        let states = ids.iter().flat_map(|id| declared(&island, id));
+        states
+            .into_iter()
+            .all(|secret| secret["state"] == "expired")
+    });
+    let audit = audit(&island);
+    for id in &ids {
+        assert_eq!(expired(id), 2, "once for each: {audit:?}");
+    }
+    let vault = std::fs::read_to_string(island.data().join("secrets/vault.json")).unwrap();
+    assert_eq!(
+        vault.matches("\"sealed\"").count(),
+        2,
+        "what the user stored is left"
     );
+    island.sh("x", "test -e /run/holm/secrets/A_FILE").exits(1);
+    let run = "echo \"${A_KEY:-none}\"; cat /run/holm/secrets/A_FILE";
+    let run = island.holm(&["run", "x", "--", "sh", "-c", run]).exits(1);
+    assert_eq!(run.out(), "none");
+    // A start gives it anew.
+    let received = || {
+        let text = std::fs::read_to_string(&record).unwrap();
+        let begins = |line: &&str| line.contains("\"received\"") && line.contains(&ids[1]);
+        text.lines().filter(begins).count()
+    };
+    assert_eq!(received(), 2);
+    island.holm(&["start", "y"]).ok();
+    assert_eq!(received(), 4);
 }

@@ -4,6 +4,7 @@
 use super::Held;
 use crate::inside::{END_RUN, LEAD, RUN_MARK};
 use crate::keeper::registry::{KILLED, Registry, Started};
+use crate::keeper::secrets::Receiver;
 use crate::keeper::services;
 use crate::keeper::waiting::Waiting;
 use crate::keeper::{exec, limits};
@@ -32,9 +33,6 @@ const TIMED_OUT: u8 = 124;
 const CANCELLED: u8 = 130;
 /// How often processes are looked for that did not end.
 const TRIES: usize = 5;
-
-/// What `secrets.*.to` calls runs.
-const RECEIVER: &str = "runs";
 
 /// So much is recorded at once, and then so much in each second: the disk is everybody's.
 const BURST: u64 = 64 << 20;
@@ -116,7 +114,8 @@ fn begin<'a>(
     let (stderr, stderr_inside) = io::pipe()?;
     let ours = [PROGRAM, roles::INSIDE, LEAD].map(|word| word.as_bytes().to_vec());
     let mut added = order.env;
-    let given = registry.secrets.environment(RECEIVER);
+    let receiver = Receiver::Run(&order.run);
+    let given = registry.secrets.due(receiver);
     added.extend(given.variables);
     added.push((RUN_MARK.into(), order.run.clone().into()));
     let spawn = Spawn {
@@ -125,7 +124,7 @@ fn begin<'a>(
         env: exec::environment(registry, None, added),
         cwd: registry.plan.root.as_os_str().as_bytes().to_vec(),
         terminal: None,
-        domain: registry.secrets.domain(Some(RECEIVER)),
+        domain: registry.secrets.domain(Some(receiver)),
     };
     let theirs = [
         stdin_inside.as_fd(),
@@ -136,7 +135,7 @@ fn begin<'a>(
         Started::Running { pid, .. } => pid,
         Started::Not { code, cause } => return Ok(Begun::Not { code, cause }),
     };
-    registry.secrets.note_given(RECEIVER, given.names, pid);
+    registry.secrets.note_given(receiver, given.received, pid);
     let masker = || Masker::new(registry.secrets.known());
     let stdin = OwnedFd::from(stdin);
     let outputs = [OwnedFd::from(stdout), OwnedFd::from(stderr)];

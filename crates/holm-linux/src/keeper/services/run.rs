@@ -10,6 +10,7 @@ use super::probe::{Asking, Probing};
 use super::{Mailbox, environment, helper};
 use crate::inside::END;
 use crate::keeper::registry::{KILLED, Registry, Started};
+use crate::keeper::secrets::Receiver;
 use crate::keeper::waiting::Waiting;
 use crate::logs::{Stream, append, now};
 use crate::wire::{Domain, Spawn};
@@ -148,7 +149,8 @@ impl Run {
         let nothing = File::open("/dev/null")?;
         let secrets = &self.registry.secrets;
         let mut env = environment(&self.registry, &self.service);
-        let given = secrets.environment(&self.service.name);
+        let receiver = Receiver::Service(&self.service.name);
+        let given = secrets.due(receiver);
         env.extend(given.variables);
         let spawn = Spawn {
             sequence: 0,
@@ -158,14 +160,14 @@ impl Run {
             env,
             cwd: self.registry.plan.root.as_os_str().as_bytes().to_vec(),
             terminal: None,
-            domain: secrets.domain(Some(&self.service.name)),
+            domain: secrets.domain(Some(receiver)),
         };
         let theirs = [nothing.as_fd(), out_inside.as_fd(), err_inside.as_fd()];
         let started = self
             .registry
             .start_in_background(spawn, &theirs, exit_inside)?;
         if let Started::Running { pid, .. } = &started {
-            secrets.note_given(&self.service.name, given.names, *pid);
+            secrets.note_given(receiver, given.received, *pid);
         }
         let outputs = [OwnedFd::from(out), OwnedFd::from(err)];
         for output in &outputs {

@@ -16,6 +16,7 @@ mod viewer;
 
 use super::exec;
 use super::registry::{Registry, Started};
+use super::secrets::Receiver;
 use crate::layout::WorkspaceDirs;
 use crate::wire::Spawn;
 use holm_core::session::{MOST_ENDED, MOST_LIVE, SessionName, Size, not_found};
@@ -34,8 +35,6 @@ use std::time::{Duration, Instant};
 /// What was killed by the end of the workspace: 128 + SIGKILL.
 const KILLED: u8 = 137;
 const STACK: usize = 512 * 1024;
-/// What `secrets.*.to` calls sessions.
-const RECEIVER: &str = "sessions";
 
 pub struct Sessions {
     file: PathBuf,
@@ -176,7 +175,8 @@ impl Sessions {
             cols: new.cols,
         };
         let size = size.bounded();
-        let given = registry.secrets.environment(RECEIVER);
+        let receiver = Receiver::Session(&new.id);
+        let given = registry.secrets.due(receiver);
         let added = new.env.iter().cloned().chain(given.variables).collect();
         let spawn = Spawn {
             sequence: 0,
@@ -184,7 +184,7 @@ impl Sessions {
             env: exec::environment(registry, Some(model::TERM), added),
             cwd: exec::directory(registry, new.cwd.clone()),
             terminal: Some((size.rows, size.cols)),
-            domain: registry.secrets.domain(Some(RECEIVER)),
+            domain: registry.secrets.domain(Some(receiver)),
         };
         let (exit, exit_inside) = io::pipe().map_err(broken)?;
         let started = registry.start(spawn, &[], exit_inside).map_err(broken)?;
@@ -192,7 +192,7 @@ impl Sessions {
             Started::Running { pid, terminal } => (pid, terminal),
             Started::Not { cause, .. } => return Err(failed(cause)),
         };
-        registry.secrets.note_given(RECEIVER, given.names, pid);
+        registry.secrets.note_given(receiver, given.received, pid);
         let master = master
             .filter(exec::is_terminal)
             .ok_or_else(|| failed("init passed no terminal".to_owned()))?;

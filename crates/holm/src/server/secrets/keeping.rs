@@ -7,11 +7,13 @@ use holm_core::config::{Inject, Word};
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::WorkspaceSpec;
 use holm_engine::spec::{Secret, SecretSource};
+use holm_engine::store::{RecordHead, Store};
 use holm_linux::wire::{Form, Grant};
-use holm_secrets::audit::{Broken, Chain, Happening, Line};
+use holm_secrets::audit::{Broken, Chain, EXPIRED, Happening, Head, Line, RECEIVED, WITHDRAWN};
 use holm_secrets::keyring::{Keyring, KeyringError};
 use holm_secrets::vault::{Entry, Scope, Vault, VaultError};
 use holm_secrets::{KeyError, Place, Protection, Value};
+use holm_store::SqliteStore;
 use jiff::Timestamp;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -32,6 +34,8 @@ pub struct Keeping {
     /// `None`: nobody needed it yet, or it could not be opened.
     vault: Mutex<Option<Vault>>,
     chain: Chain,
+    /// Knows the newest line of the record.
+    store: SqliteStore,
     waiting: Mutex<Waiting>,
 }
 
@@ -55,9 +59,10 @@ pub enum Unread {
 // === impl Keeping ===
 
 impl Keeping {
-    pub fn new(directory: PathBuf, keyring: Keyring) -> Self {
+    pub fn new(directory: PathBuf, keyring: Keyring, store: SqliteStore) -> Self {
         Self {
             chain: Chain::in_directory(&directory),
+            store,
             directory,
             keyring,
             vault: Mutex::new(None),
@@ -148,24 +153,35 @@ impl Keeping {
         unread: &Unread,
         who: &str,
     ) -> Result<(), Fault> {
+        let all: Vec<&Secret> = spec.secrets.iter().collect();
+        self.give_some(spec, &all, (values, unread), who)
+    }
+
+    /// What is stored of one of them changed or went. The others stay, and so does their time.
+    pub fn renew(&self, spec: &WorkspaceSpec, name: &str, who: &str) -> Result<(), Fault> {
+        let one = spec.secrets.iter().filter(|secret| secret.name == name);
+        let unread = Unread::Withdraw(vec![name.to_owned()]);
+        self.give_some(spec, &one.collect::<Vec<_>>(), (&Vec::new(), &unread), who)
+    }
+
+    fn give_some(
+        &self,
+        spec: &WorkspaceSpec,
+        secrets: &[&Secret],
+        (values, unread): (&Values, &Unread),
+        who: &str,
+    ) -> Result<(), Fault> {
         let given = Scope::Given(spec.id.clone());
         let mut noted = Vec::new();
         self.with(|vault| {
             let (mut puts, mut gone) = (Vec::new(), Vec::new());
-            for secret in &spec.secrets {
-                let value = match &secret.source {
-                    SecretSource::Stored => stored(vault, spec, &secret.name)?,
-                    _ => {
-                        let mut read = values.iter();
-                        let read = read.find(|(name, _)| *name == secret.name);
-                        read.map(|(_, value)| value.clone())
-                    }
-                };
+            for secret in secrets {
+                let value = counting(vault, spec, secret, values)?;
                 match value {
                     Some(value) => {
                         let until = secret.ttl_ms.map(|ttl| now() + ttl.div_ceil(1000));
                         let entry = entry(given.clone(), &secret.name, until);
-                        noted.push(about(&entry, "received", who));
+                        noted.push(about(&entry, RECEIVED, who));
                         puts.push((entry, value));
                     }
                     None if is_withdrawn(secret, unread) => gone.push(secret.name.clone()),
@@ -187,6 +203,7 @@ impl Keeping {
         if spec.secrets.is_empty() {
             return Ok(Vec::new());
         }
+        self.expire()?;
         let given = Scope::Given(spec.id.clone());
         let begun = lock(&self.waiting).begun.remove(&spec.id);
         // One that nobody read anything for (a fork, one that the API made) has what is stored.
@@ -200,7 +217,6 @@ impl Keeping {
         self.with(|vault| {
             let grants = spec.secrets.iter().map(|secret| {
                 let found = vault.get(&given, &secret.name)?;
-                let found = found.filter(|(entry, _)| !entry.has_expired(now()));
                 let (expires_at, value) = match found {
                     Some((entry, value)) => (entry.expires_at, Some(value)),
                     None => (None, None),
@@ -245,8 +261,19 @@ impl Keeping {
             return Ok(());
         }
         let gone = self.with(|vault| vault.retain(|entry| entry.scope != given))?;
-        let gone = gone.iter().map(|entry| about(entry, "withdrawn", who));
+        let gone = gone.iter().map(|entry| about(entry, WITHDRAWN, who));
         self.note(gone.collect());
+        Ok(())
+    }
+
+    /// Drops values whose time is up, also where no keeper runs that would withdraw them.
+    pub fn expire(&self) -> Result<(), Fault> {
+        let gone = self.with(|vault| vault.expire(now()))?;
+        let gone: Vec<_> = gone
+            .iter()
+            .map(|entry| about(entry, EXPIRED, "holm"))
+            .collect();
+        self.written(self.chain.append_ends(&gone));
         Ok(())
     }
 
@@ -281,33 +308,77 @@ impl Keeping {
 
     /// Opens what is locked. A person may have to type something meanwhile, so nobody else waits for
     /// this.
-    pub fn unlock(&self, passphrase: Option<&Value>) -> Result<(), Fault> {
+    pub fn unlock(&self, passphrase: Option<&Value>, who: &str) -> Result<(), Fault> {
         let place = self.with(|vault| Ok(vault.is_locked().then(|| vault.place()).flatten()))?;
         match (place, passphrase) {
             (Some(Place::Keyring), _) => {
                 let unlocked = self.keyring.unlock().map_err(VaultError::Keyring);
                 unlocked.map_err(|error| self.fault(&error))?;
-                self.with(|vault| vault.check())
+                self.with(|vault| vault.check())?;
             }
-            (_, Some(passphrase)) => self.with(|vault| vault.unlock(passphrase)),
-            (Some(_), None) => Err(self.fault(&VaultError::Locked)),
-            (None, None) => Ok(()),
+            (_, Some(passphrase)) => self.with(|vault| vault.unlock(passphrase))?,
+            (Some(_), None) => return Err(self.fault(&VaultError::Locked)),
+            (None, None) => return Ok(()),
         }
+        self.note(vec![happening("unlocked", who)]);
+        Ok(())
     }
 
     pub fn audit(&self) -> Result<Vec<Line>, Fault> {
+        // The record can be read, whatever became of the values.
+        if let Err(fault) = self.expire() {
+            tracing::warn!(%fault, "secrets whose time is up were not looked for");
+        }
         self.chain.read().map_err(|error| self.unwritable(&error))
     }
 
-    pub fn verify(&self) -> Result<Result<u64, Broken>, Fault> {
-        self.chain.verify().map_err(|error| self.unwritable(&error))
+    /// Whether the record is what it was when the store last heard of it, and what was added since.
+    pub fn verify(&self) -> Result<Result<Head, Broken>, Fault> {
+        let known = self.known_head()?;
+        let verified = self.chain.verify(known.as_ref());
+        verified.map_err(|error| self.unwritable(&error))
     }
 
     /// What was done is done, whether or not this can be written; the log says that it could not.
     pub fn note(&self, happenings: Vec<Happening>) {
-        if let Err(error) = self.chain.append(&happenings) {
+        self.written(self.chain.append(&happenings));
+    }
+
+    fn written(&self, written: std::io::Result<()>) {
+        if let Err(error) = written {
             tracing::error!(%error, "what happened to secrets cannot be written down");
         }
+        self.follow_record();
+    }
+
+    /// Tells the store of the newest line, whoever wrote it. A record that does not follow from what
+    /// the store knows stays unknown to it: whoever verifies it hears why.
+    pub fn follow_record(&self) {
+        let followed = self.known_head().map(|known| {
+            let newest = self.chain.advance(known.as_ref());
+            newest.map_err(|error| self.unwritable(&error))
+        });
+        let newest = match followed.and_then(|newest| newest) {
+            Ok(Some(newest)) if newest.number > 0 => newest,
+            Ok(Some(_)) => return,
+            Ok(None) => {
+                tracing::error!("the record of secrets was changed: `holm secret audit --verify`");
+                return;
+            }
+            Err(fault) => {
+                tracing::error!(%fault, "the record of secrets cannot be followed");
+                return;
+            }
+        };
+        let (number, hash) = (newest.number, newest.hash);
+        if let Err(error) = self.store.set_secrets_head(&RecordHead { number, hash }) {
+            tracing::error!(%error, "the newest line of the record of secrets is not kept");
+        }
+    }
+
+    fn known_head(&self) -> Result<Option<Head>, Fault> {
+        let known = self.store.secrets_head().map_err(Fault::from)?;
+        Ok(known.map(|RecordHead { number, hash }| Head { number, hash }))
     }
 
     fn unwritable(&self, error: &std::io::Error) -> Fault {
@@ -322,19 +393,25 @@ impl Keeping {
     }
 }
 
-/// The value that counts for a workspace: its own, else the project's, else the user's.
-fn stored(vault: &Vault, spec: &WorkspaceSpec, name: &str) -> Result<Option<Value>, VaultError> {
-    let scopes = [
-        Scope::Workspace(spec.id.clone()),
-        Scope::Project(spec.project_id.clone()),
-        Scope::User,
-    ];
+/// The value that counts for a workspace: the one that was stored for it alone, wherever the others
+/// have theirs from; else what the client read, or what is stored for the project, else for the user.
+fn counting(
+    vault: &Vault,
+    spec: &WorkspaceSpec,
+    secret: &Secret,
+    values: &Values,
+) -> Result<Option<Value>, VaultError> {
+    let mut scopes = vec![Scope::Workspace(spec.id.clone())];
+    if secret.source == SecretSource::Stored {
+        scopes.extend([Scope::Project(spec.project_id.clone()), Scope::User]);
+    }
     for scope in scopes {
-        if let Some((_, value)) = vault.get(&scope, name)? {
+        if let Some((_, value)) = vault.get(&scope, &secret.name)? {
             return Ok(Some(value));
         }
     }
-    Ok(None)
+    let read = values.iter().find(|(name, _)| *name == secret.name);
+    Ok(read.map(|(_, value)| value.clone()))
 }
 
 fn is_withdrawn(secret: &Secret, unread: &Unread) -> bool {

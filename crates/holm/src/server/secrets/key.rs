@@ -99,10 +99,14 @@ fn key_state(vault: &Vault) -> KeyState {
     request_body = Unlock,
     responses((status = 200, body = KeyState))
 )]
-async fn unlock(State(app): State<Arc<App>>, Quiet(unlock): Quiet<Unlock>) -> Answer<KeyState> {
+async fn unlock(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Quiet(unlock): Quiet<Unlock>,
+) -> Answer<KeyState> {
     let secrets = Arc::clone(&app.secrets);
     let state = try_blocking(move || {
-        secrets.unlock(unlock.passphrase.as_ref())?;
+        secrets.unlock(unlock.passphrase.as_ref(), &caller.actor())?;
         secrets.with(|vault| Ok(key_state(vault)))
     });
     Ok(Json(state.await?))

@@ -20,9 +20,10 @@ use holm_core::plan::State as WorkspaceState;
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::spec::SecretSource;
 use holm_engine::{WorkspaceSpec, try_blocking};
+use holm_secrets::audit::Happening;
 use holm_secrets::vault::{Entry, Scope as Kept, VaultError};
 use jiff::Timestamp;
-use keeping::Unread;
+use keeping::{Unread, happening};
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use utoipa_axum::router::OpenApiRouter;
@@ -35,6 +36,13 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(hand_over))
         .routes(routes!(declared, give))
         .merge(key::routes())
+}
+
+/// What became of a stored value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    Set,
+    Removed,
 }
 
 /// A JSON body with values in it: what is wrong with it is said without a word of what it has.
@@ -116,7 +124,8 @@ async fn set(
     let (secrets, kept) = (Arc::clone(&app.secrets), scope.clone());
     let (who, key) = (caller.actor(), name.clone());
     let entry = try_blocking(move || secrets.set(kept, &key, set.value, &who)).await?;
-    let notes = app.renew_stored(&scope, &name, &caller).await?;
+    let changed = app.renew_stored((&scope, &name), Change::Set, &caller);
+    let notes = changed.await?;
     Ok(Json(Secret {
         notes,
         ..shown(&entry, set.scope)
@@ -141,7 +150,8 @@ async fn remove(
     let (secrets, place) = (Arc::clone(&app.secrets), scope.clone());
     let (who, key) = (caller.actor(), name.clone());
     let entry = try_blocking(move || secrets.remove(&place, &key, &who)).await?;
-    let notes = app.renew_stored(&scope, &name, &caller).await?;
+    let changed = app.renew_stored((&scope, &name), Change::Removed, &caller);
+    let notes = changed.await?;
     Ok(Json(Secret {
         notes,
         ..shown(&entry, remove.scope)
@@ -194,6 +204,7 @@ async fn give(
 ) -> Answer<DeclaredList> {
     let spec = app.engine.spec(&id).await?;
     let missing = give.missing.clone();
+    app.note_refreshed(&id, caller.actor()).await?;
     app.give(
         &spec,
         values(give),
@@ -289,6 +300,18 @@ impl App {
         try_blocking(move || secrets.give(&spec, &values, &unread, &who)).await
     }
 
+    async fn note_refreshed(&self, id: &WorkspaceId, who: String) -> Result<(), Fault> {
+        let (secrets, workspace) = (Arc::clone(&self.secrets), Some(id.to_string()));
+        try_blocking(move || {
+            secrets.note(vec![Happening {
+                workspace,
+                ..happening("refreshed", &who)
+            }]);
+            Ok(())
+        })
+        .await
+    }
+
     /// What a live workspace that was there already is given by a client that asked for it.
     pub async fn give_again(&self, id: &WorkspaceId, values: Values, who: String) -> Option<Fault> {
         let given = async {
@@ -321,8 +344,8 @@ impl App {
     /// Says who could not be told.
     async fn renew_stored(
         &self,
-        scope: &Kept,
-        name: &str,
+        (scope, name): (&Kept, &str),
+        change: Change,
         caller: &Caller,
     ) -> Result<Vec<String>, Fault> {
         let mut notes = Vec::new();
@@ -332,16 +355,24 @@ impl App {
                 Kept::Project(id) => record.project_id.as_str() == id,
                 Kept::Workspace(id) | Kept::Given(id) => record.id.as_str() == id,
             };
-            let uses = |spec: &WorkspaceSpec| {
-                let mut secrets = spec.secrets.iter();
-                secrets.any(|secret| secret.name == name && secret.source == SecretSource::Stored)
+            // What is stored for one workspace counts there, wherever the others have theirs from.
+            let uses = |secret: &&holm_engine::spec::Secret| {
+                let is_stored = secret.source == SecretSource::Stored;
+                secret.name == name && (is_stored || matches!(scope, Kept::Workspace(_)))
             };
-            if !is_meant || !uses(&record.spec) {
+            let Some(secret) = record.spec.secrets.iter().find(uses).filter(|_| is_meant) else {
                 continue;
-            }
-            self.give(&record.spec, Vec::new(), Unread::Keep, caller.actor())
-                .await?;
+            };
+            let (secrets, spec) = (Arc::clone(&self.secrets), Arc::clone(&record.spec));
+            let (name, who) = (name.to_owned(), caller.actor());
+            try_blocking(move || secrets.renew(&spec, &name, &who)).await?;
             notes.extend(self.push_secrets(&record.id).await.err().map(in_one_line));
+            if change == Change::Removed && secret.source != SecretSource::Stored {
+                let (name, label) = (&secret.name, &record.label);
+                notes.push(format!(
+                    "{name} is withdrawn from {label}; `holm secret refresh {label}` reads it again"
+                ));
+            }
         }
         Ok(notes)
     }
@@ -371,7 +402,7 @@ impl App {
         })
     }
 
-    /// What is declared as stored, and nobody stored.
+    /// What is declared as stored, and nobody stored; and what has no receiver.
     pub async fn missing_secrets(&self, spec: &Arc<WorkspaceSpec>) -> Vec<String> {
         let (secrets, asked) = (Arc::clone(&self.secrets), Arc::clone(spec));
         if spec.secrets.is_empty() {
@@ -380,19 +411,33 @@ impl App {
         // The workspace runs, whatever can be said of this.
         let states = try_blocking(move || secrets.states(&asked)).await;
         let states = states.unwrap_or_default().into_iter();
-        let missing = spec
-            .secrets
-            .iter()
-            .zip(states)
-            .filter(|(secret, (state, _))| {
-                secret.source == SecretSource::Stored && *state == "missing"
-            });
-        let note = |name: &str| {
-            format!(
-                "the secret {name} is not given: nobody stored it; `holm secret set {name}` does"
-            )
-        };
-        missing.map(|(secret, _)| note(&secret.name)).collect()
+        let notes = spec.secrets.iter().zip(states);
+        let notes = notes.filter_map(|(secret, (state, _))| {
+            let name = &secret.name;
+            if secret.to.is_empty() {
+                return Some(format!(
+                    "the secret {name} is given to nobody: no service serves the port that `to` names"
+                ));
+            }
+            let is_missing = secret.source == SecretSource::Stored && state == "missing";
+            is_missing.then(|| {
+                format!("the secret {name} is not given: nobody stored it; `holm secret set {name}` does")
+            })
+        });
+        notes.collect()
+    }
+
+    /// What nobody may have told this daemon, or one before it: values whose time is up, and what
+    /// keepers wrote into the record.
+    pub async fn settle_secrets(&self) {
+        let secrets = Arc::clone(&self.secrets);
+        let settled = try_blocking(move || {
+            secrets.follow_record();
+            secrets.expire()
+        });
+        if let Err(fault) = settled.await {
+            tracing::warn!(%fault, "secrets whose time is up were not looked for");
+        }
     }
 
     /// Drops what is kept for workspaces and projects that are gone for good.
