@@ -178,6 +178,10 @@ pub enum Defence {
     Gateway,
     /// Receivers of secrets, and everybody else, are each in a Landlock domain of their own.
     OwnDomain,
+    /// What init says is only so long.
+    ShortMessages,
+    /// Trees of siblings are read-only mounts.
+    SealedSiblings,
 }
 
 /// The keeper's one answer on its stdout.

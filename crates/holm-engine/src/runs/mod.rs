@@ -14,6 +14,7 @@ pub use live::{LiveRuns, RunProgress};
 use crate::command::Stopped;
 use crate::driver::Driver;
 use crate::engine::{Engine, detached, now};
+use crate::failpoint::{self, Moment};
 use crate::files::Content;
 use crate::files::wire::{Operation, Parents, Write};
 use crate::notice::Notice;
@@ -114,20 +115,36 @@ impl<D: Driver, S: Store> Engine<D, S> {
                 ),
             ));
         }
-        if let Some(live) = self.inner.runs.find(&earlier.id) {
+        loop {
+            let record = self.as_begun(&earlier).await?;
+            let never_began = record.state == RunState::Lost && record.details.started_ms.is_none();
+            if !never_began {
+                return Ok((record, Begun::Before));
+            }
+            // Whoever is first does it; the others see what becomes of that.
+            if let Some(live) = self.inner.runs.enter(&record.id) {
+                // A daemon died before it did anything; now it is done.
+                let renewed = RunRecord {
+                    id: record.id,
+                    ..new.record(&record.workspace)
+                };
+                return Ok((self.begin(renewed, new, live).await?, Begun::Now));
+            }
+        }
+    }
+
+    /// A run that is known, when it has begun or it is written down that it did not.
+    async fn as_begun(&self, record: &RunRecord) -> Result<RunRecord, Fault> {
+        if let Some(live) = self.inner.runs.find(&record.id) {
             live.wait_begun().await?;
+            let record = self.run(&record.workspace, &record.id).await?;
+            if record.state != RunState::Queued {
+                return Ok(record);
+            }
+            // Its daemon died before it began; this one is about to say so.
+            live.wait_over().await;
         }
-        let never_began = earlier.state == RunState::Lost && earlier.details.started_ms.is_none();
-        if never_began && let Some(live) = self.inner.runs.enter(&earlier.id) {
-            // A daemon died before it did anything; now it is done.
-            let renewed = RunRecord {
-                id: earlier.id,
-                ..new.record(&earlier.workspace)
-            };
-            return Ok((self.begin(renewed, new, live).await?, Begun::Now));
-        }
-        let record = self.run(&earlier.workspace, &earlier.id).await?;
-        Ok((record, Begun::Before))
+        self.run(&record.workspace, &record.id).await
     }
 
     async fn begin(
@@ -205,7 +222,9 @@ impl<D: Driver, S: Store> Engine<D, S> {
             message: new.message.unwrap_or_default(),
             timeout_ms: record.details.timeout_ms,
         };
+        failpoint::pass("run", Moment::Before)?;
         let mut seen = inner.driver.begin_run(&id, order).await?;
+        failpoint::pass("run", Moment::After)?;
         record.state = RunState::Running;
         // The first word says when.
         if let Some(first) = seen.recv().await {

@@ -134,7 +134,7 @@ impl World {
     }
 }
 
-pub const LIMIT: Duration = Duration::from_secs(20);
+pub const LIMIT: Duration = Duration::from_secs(60);
 
 // === impl FakeDriver ===
 

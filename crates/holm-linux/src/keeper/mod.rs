@@ -394,7 +394,11 @@ impl Keeper {
 
     /// One message of init. An end of the stream is told by the pidfd too.
     fn hear(&self) -> io::Result<()> {
-        match descriptors::receive::<FromInit>(&self.link)? {
+        let longest = match self.registry.plan.has(Defence::ShortMessages) {
+            true => descriptors::MAX_MESSAGE,
+            false => usize::MAX,
+        };
+        match descriptors::receive_within::<FromInit>(&self.link, longest)? {
             Some((message, descriptors)) => {
                 self.registry.hear(message, descriptors);
                 Ok(())

@@ -15,7 +15,7 @@ use zeroize::Zeroizing;
 
 /// The most descriptors that one message carries.
 const MAX_DESCRIPTORS: usize = 4;
-const MAX_MESSAGE: usize = 8 * 1024 * 1024;
+pub const MAX_MESSAGE: usize = 8 * 1024 * 1024;
 
 /// Sends one message. The descriptors travel with its length.
 pub fn send<T: Serialize>(
@@ -43,7 +43,15 @@ pub fn send<T: Serialize>(
 
 /// Receives one message; `None` when the other side closed.
 pub fn receive<T: for<'a> Deserialize<'a>>(
+    stream: &UnixStream,
+) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
+    receive_within(stream, MAX_MESSAGE)
+}
+
+/// The same, with the length that a message may have.
+pub fn receive_within<T: for<'a> Deserialize<'a>>(
     mut stream: &UnixStream,
+    longest: usize,
 ) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
     let mut length = [0u8; 4];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
@@ -66,7 +74,7 @@ pub fn receive<T: for<'a> Deserialize<'a>>(
     }
     stream.read_exact(&mut length[received..])?;
     let length = u32::from_le_bytes(length) as usize;
-    if length > MAX_MESSAGE {
+    if length > longest {
         let message = format!("a message of {length} bytes");
         return Err(io::Error::new(io::ErrorKind::InvalidData, message));
     }

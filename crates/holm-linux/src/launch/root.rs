@@ -201,7 +201,11 @@ impl NewRoot {
         let Some(siblings) = &plan.siblings else {
             return Ok(());
         };
-        self.show(siblings, Path::new(SIBLINGS), READ_ONLY | NO_SUID | NO_DEV)
+        let sealed = match plan.has(Defence::SealedSiblings) {
+            true => READ_ONLY | NO_SUID | NO_DEV,
+            false => NO_SUID | NO_DEV,
+        };
+        self.show(siblings, Path::new(SIBLINGS), sealed)
             .step(Part::Mount, "show the siblings")
     }
 

@@ -192,7 +192,7 @@ pub async fn read_to_end(stream: &mut TcpStream) -> String {
 
 /// What has to happen, and not only at the end of some time limit of the code.
 pub async fn within<T>(future: impl Future<Output = T>) -> T {
-    let limit = Duration::from_secs(20);
+    let limit = Duration::from_secs(25);
     tokio::time::timeout(limit, future)
         .await
         .expect("it never happens")

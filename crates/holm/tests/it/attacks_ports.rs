@@ -199,7 +199,7 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
 port, words = int(sys.argv[1]), sys.argv[2].encode().decode('unicode_escape').encode()
 kept, counts = [], {'answered': 0, 'reset': 0, 'refused': 0}
 for _ in range(2000):
-    s = socket.socket(); s.settimeout(30); kept.append(s)
+    s = socket.socket(); s.settimeout(60); kept.append(s)
     try: s.connect(('127.0.0.1', port)); s.sendall(words); got = s.recv(1000)
     except OSError: got = b''
     word = 'refused' if b' 503 ' in got else 'answered' if got else 'reset'
@@ -236,7 +236,7 @@ fn attack_141_many_connections_to_one_leave_another_alone_and_all_recovers() {
     let is_served = |port: u16| fetch("127.0.0.1", port).is_ok_and(|answer| answer.contains("GET"));
     let is_shown = |label: &str| {
         let url = format!("http://web.{label}.localhost:{door}/");
-        let arguments = ["-sS", "--http0.9", "--max-time", "20", &url];
+        let arguments = ["-sS", "--http0.9", "--max-time", "60", &url];
         // What answers there is no web server; that it was asked is what counts.
         let said = island.run(&island.home(), "curl", &arguments).out();
         said.contains("not HTTP")

@@ -2,7 +2,6 @@
 //! shown to work where the one defence that stops it is switched off.
 
 use crate::support::{Island, Repository, eventually};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// What a refused change ends with. `EXDEV`: a protected path is a mount of its own.
@@ -231,16 +230,6 @@ for path in [".env", ".mcp.json", ".claude/settings.json", "way/absent", "none/o
 attempt("hook", make, ".git/hooks/post-checkout")
 "#;
 
-/// The process that keeps a workspace: the one that has its lock.
-fn keeper(island: &Island, id: &str) -> i32 {
-    let lock = island.data().join("workspaces").join(id).join("lock");
-    let inode = format!(":{} ", lock.metadata().unwrap().ino());
-    let locks = std::fs::read_to_string("/proc/locks").unwrap();
-    let line = locks.lines().find(|line| line.contains(&inode));
-    let line = line.expect("the keeper's lock");
-    line.split_whitespace().nth(4).unwrap().parse().unwrap()
-}
-
 /// Whether something of the protected paths was left in a directory.
 fn is_clean(directory: &Path) -> bool {
     let paths = [
@@ -272,7 +261,7 @@ fn attack_5_a_protected_path_that_is_absent_cannot_be_made_and_leaves_nothing() 
         if end == "stop" {
             island.holm(&["stop", "x"]).ok();
         } else {
-            let pid = rustix::process::Pid::from_raw(keeper(&island, &id)).unwrap();
+            let pid = rustix::process::Pid::from_raw(island.keeper_of(&id).unwrap()).unwrap();
             rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
             eventually("the workspace is known to have died", || {
                 island.holm(&["show", "x", "--json"]).json()["state"] != "running"

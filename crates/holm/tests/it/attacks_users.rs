@@ -37,7 +37,7 @@ fn open_up(path: &Path, mode: u32) {
 
 /// What a socket answers, or why not; with a greeting of nonsense for the guests' one.
 const TALK: &str = "import socket, sys
-s = socket.socket(socket.AF_UNIX); s.settimeout(20)
+s = socket.socket(socket.AF_UNIX); s.settimeout(60)
 try:
     s.connect(sys.argv[1])
     s.sendall(b'GET /api/v1/ping HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n' + b'x' * 200)

@@ -190,7 +190,7 @@ fn the_endpoint_never_leads_to_the_host() {
         .replace("socks5://", "socks5h://");
     let url = |host: &str| format!("http://{host}:{port}/");
     let curl = |arguments: &[&str]| {
-        let arguments = [&["-sS", "--max-time", "20"], arguments].concat();
+        let arguments = [&["-sS", "--max-time", "60"], arguments].concat();
         island.run(&island.home(), "curl", &arguments)
     };
     // Without the endpoint it is there.

@@ -37,7 +37,7 @@ impl<'a> Endpoint<'a> {
 
     #[track_caller]
     fn get(&self, url: &str) -> Became {
-        let arguments = ["-sSg", "--max-time", "20", "--noproxy", "", "--proxy"];
+        let arguments = ["-sSg", "--max-time", "60", "--noproxy", "", "--proxy"];
         let arguments = [&arguments[..], &[&self.proxy, url]].concat();
         let island = self.world.island();
         let ran = island.run(&island.home(), "curl", &arguments);

@@ -1,15 +1,15 @@
 //! `holm checkout`: `localhost:<port>` of the host is one workspace's at a time.
 //!
-//! Ports are chosen by the kernel for each test: tests share a machine's loopback.
+//! Each test looks for ports of its own: tests share a machine's loopback.
 
-use crate::support::{Island, Repository, background, eventually, fetch, host_port, take};
+use crate::support::{
+    Island, Repository, background, eventually, fetch, free_port, host_port, take,
+};
 use std::io::{BufRead, BufReader, ErrorKind, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 
-/// Two ports of the host that nobody has.
 fn free_ports() -> [u16; 2] {
-    let held = [0, 0].map(|_| TcpListener::bind(("127.0.0.1", 0)).unwrap());
-    held.map(|listener| listener.local_addr().unwrap().port())
+    [free_port(), free_port()]
 }
 
 fn shop<'a>(island: &'a Island, [web, api]: [u16; 2]) -> Repository<'a> {
@@ -274,8 +274,10 @@ fn a_port_that_was_taken_while_there_was_no_daemon_is_said_and_taken_back() {
     assert!(notes.contains(&web.to_string()), "{notes}");
     let list = island.holm(&["checkout", "--json"]).json();
     assert!(list["checkout"][0]["problem"].is_string(), "{list}");
-    let events = island.holm(&["events", "--json"]).ok().out();
-    assert!(events.contains("checkout.lost"), "{events}");
+    eventually("it is told", || {
+        let events = island.holm(&["events", "--json"]).ok().out();
+        events.contains("checkout.lost")
+    });
     drop(taken);
     eventually("it is taken back", || {
         TcpStream::connect(("127.0.0.1", web)).is_ok() && who(web) == "one"

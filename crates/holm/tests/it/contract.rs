@@ -365,10 +365,9 @@ sys.stdin.read()";
     island
         .run(&island.home(), "curl", &["-s", "--resolve", &resolve, &url])
         .ok();
-    assert_eq!(
-        value(&metrics(), "holm_proxy_requests_total{status=\"404\"}"),
-        1.0
-    );
+    eventually("the request is counted", || {
+        value(&metrics(), "holm_proxy_requests_total{status=\"404\"}") == 1.0
+    });
     // A new daemon begins anew, with what there is.
     island.kill_daemon();
     island.holm(&["stop", "one"]).ok();

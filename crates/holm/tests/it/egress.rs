@@ -23,7 +23,7 @@ fn any_program_reaches_what_is_allowed_by_name_and_by_address() {
     let island = world.island();
     world.up("x", ALLOW);
     let curl = |arguments: &str| {
-        let line = format!("curl -sS --max-time 20 {arguments}");
+        let line = format!("curl -sS --max-time 60 {arguments}");
         island.sh("x", &line).ok().out()
     };
     assert_eq!(curl("-4 http://web.test/a"), "192.0.2.10 says /a");
@@ -47,7 +47,7 @@ fn any_program_reaches_what_is_allowed_by_name_and_by_address() {
     // The programs of the workspace ask only the resolver that they are given, whatever they name.
     let hard_coded = "import socket\n\
         q = b'\\x12\\x34\\x01\\0\\0\\x01\\0\\0\\0\\0\\0\\0\\x03web\\x04test\\0\\0\\x01\\0\\x01'\n\
-        s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(20)\n\
+        s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(60)\n\
         s.sendto(q, ('198.51.100.10', 53)); r, who = s.recvfrom(500)\n\
         print(who[0], r[7], r[-4])\n\
         t = socket.create_connection(('2001:db8::10', 53), 20)\n\
@@ -96,7 +96,7 @@ fn a_refusal_is_immediate_and_says_the_line_that_would_allow_it() {
     // 7: could not connect; 6: could not resolve. A time-out would be 28.
     let curl = |url: &str| {
         island
-            .sh("x", &format!("curl -sS --max-time 20 {url}"))
+            .sh("x", &format!("curl -sS --max-time 60 {url}"))
             .code
     };
     assert_eq!(curl("http://198.51.100.10/"), Some(7));
@@ -175,7 +175,7 @@ fn nothing_leaves_with_mode_none_and_everything_public_with_open() {
     );
     world.up("open", "");
     let curl = |workspace: &str, url: &str| {
-        let line = format!("curl -sS --max-time 20 {url}");
+        let line = format!("curl -sS --max-time 60 {url}");
         island.sh(workspace, &line)
     };
     assert_eq!(curl("shut", "http://web.test/").code, Some(6));
@@ -238,7 +238,7 @@ fn shared_services_and_services_are_found_by_name() {
     // Also for a program that asks the resolver and not the file.
     let asked = "import socket\n\
         q = b'\\x12\\x34\\x01\\0\\0\\x01\\0\\0\\0\\0\\0\\0\\x02db\\0\\0\\x01\\0\\x01'\n\
-        s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(20)\n\
+        s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(60)\n\
         s.sendto(q, ('198.18.0.1', 53)); print(list(s.recv(500)[-4:]))";
     assert_eq!(island.python("x", asked).ok().out(), "[127, 0, 0, 1]");
     for (workspace, expected) in [("without", "61 or 111"), ("x", "61 or 111")] {
@@ -268,7 +268,7 @@ fn a_changed_file_changes_nothing_until_it_is_taken_over() {
     };
     let code = |url: &str| {
         island
-            .sh("x", &format!("curl -sS --max-time 20 {url}"))
+            .sh("x", &format!("curl -sS --max-time 60 {url}"))
             .code
     };
     edit("[egress]\nmode = \"allow\"\nallow = [\"web.test\", \"10.9.9.9\", \"evil.test\"]\n");
@@ -327,7 +327,7 @@ evil = b'a\n{"kind":"connect","name":"forged"}\r\x1b[2J'
 ctypes.CDLL(None).prctl(15, b"p\n\x1b[31mforged", 0, 0, 0)
 family = socket.AF_INET6 if ":" in server else socket.AF_INET
 for label in (evil, b"web.test", b"web\0", b'"', b"\xff\xc2\x9b2J"):
-    s = socket.socket(family, socket.SOCK_DGRAM); s.settimeout(20); s.connect((server, 53))
+    s = socket.socket(family, socket.SOCK_DGRAM); s.settimeout(60); s.connect((server, 53))
     name = bytes([len(label)]) + label + b"\x04test\0"
     s.send(b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0" + name + b"\0\x01\0\x01")
     print(s.recv(500)[3] & 15)
@@ -379,7 +379,7 @@ fn a_workspace_has_so_many_connections_and_its_keeper_stays_reachable() {
     let many = "import socket\n\
         kept = []\n\
         for _ in range(60):\n\
-        \x20 s = socket.create_connection(('192.0.2.10', 443), 20); s.settimeout(20); kept.append(s)\n\
+        \x20 s = socket.create_connection(('192.0.2.10', 443), 60); s.settimeout(60); kept.append(s)\n\
         open_ = 0\n\
         for s in kept:\n\
         \x20 try: s.sendall(b'x'); open_ += len(s.recv(1))\n\
@@ -397,7 +397,7 @@ fn a_workspace_has_so_many_connections_and_its_keeper_stays_reachable() {
     );
     assert_eq!(
         island
-            .sh("x", "curl -sS --max-time 20 http://192.0.2.10/")
+            .sh("x", "curl -sS --max-time 60 http://192.0.2.10/")
             .code,
         Some(0)
     );

@@ -22,7 +22,7 @@ async fn open(island: &Island, query: &str) -> (Socket, Response) {
 
 /// The next event; `None` when the daemon closes.
 async fn next(socket: &mut Socket) -> Option<Value> {
-    let limit = Duration::from_secs(20);
+    let limit = Duration::from_secs(60);
     loop {
         let message = tokio::time::timeout(limit, socket.next()).await;
         match message.expect("an event in time") {

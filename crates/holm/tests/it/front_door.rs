@@ -1,7 +1,9 @@
 //! The front door's port, who may ask it what, and what many of them cannot take (attacks 93, 94,
 //! 107, 141).
 
-use crate::support::{Island, Running, background, eventually, fetch, host_port, program};
+use crate::support::{
+    Island, Running, background, eventually, fetch, free_port, host_port, program,
+};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
@@ -25,8 +27,8 @@ fn raw(port: u16, head: &str) -> String {
 #[test]
 fn a_port_that_was_asked_for_and_is_taken_names_its_holder() {
     let island = Island::new();
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let number = taken.local_addr().unwrap().port().to_string();
+    let number = free_port().to_string();
+    let taken = TcpListener::bind(format!("127.0.0.1:{number}")).unwrap();
     let start = |variables: &[(&str, &str)]| {
         let mut command = island.holm_command(&island.home(), &["daemon", "start", "--json"]);
         command.envs(variables.iter().copied());

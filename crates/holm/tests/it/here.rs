@@ -54,11 +54,11 @@ fn agents_read_what_is_true_now() {
         eventually(part, || read().contains(part));
     }
     // The same as is said when asked, and the project's own file is another one.
-    let told = island
-        .inside("fix", &["holm", "here", "--markdown"])
-        .ok()
-        .out();
-    assert_eq!(told.trim_end(), read().trim_end());
+    eventually("both say the same", || {
+        let asked = ["holm", "here", "--markdown"];
+        let told = island.inside("fix", &asked).ok().out();
+        told.trim_end() == read().trim_end()
+    });
     assert_eq!(
         island
             .sh("fix", "cat AGENTS.md; git status --porcelain")
@@ -90,8 +90,10 @@ fn agents_read_what_is_true_now() {
     let script = format!("cat > holm.toml <<'X'\n{calm}\nX");
     island.sh("mended", &script).ok();
     island.holm(&["reload", "mended", "--yes"]).ok();
-    let text = island.sh("mended", "cat /run/holm/AGENTS.md").ok().out();
-    assert!(text.contains("Outward: nothing."), "{text}");
+    eventually("the policy", || {
+        let text = island.sh("mended", "cat /run/holm/AGENTS.md").ok().out();
+        text.contains("Outward: nothing.")
+    });
     // Nobody inside writes it.
     for attempt in [
         "echo x > /run/holm/AGENTS.md",
@@ -113,7 +115,7 @@ fn agents_read_what_is_true_now() {
 
 /// Asked from a process inside that outlives the daemon.
 fn without_a_daemon(island: &Island, mut inside: std::process::Command) {
-    let script = "(sleep 0.2; while [ -e /tmp/wait ]; do sleep 0.05; done; holm here --json > /tmp/said 2>&1; \
+    let script = "(while [ -e /tmp/wait ]; do sleep 0.05; done; holm here --json > /tmp/said 2>&1; \
         holm show . --json > /tmp/shown 2>&1; echo $? > /tmp/code) > /dev/null 2>&1 &";
     inside.arg(format!("touch /tmp/wait; {script}"));
     assert!(inside.status().unwrap().success());
@@ -121,7 +123,10 @@ fn without_a_daemon(island: &Island, mut inside: std::process::Command) {
     let list = std::fs::read_dir(island.data().join("workspaces")).unwrap();
     let tmp = list.flatten().next().unwrap().path().join("tmp");
     std::fs::remove_file(tmp.join("wait")).unwrap();
-    eventually("it is said", || tmp.join("code").exists());
+    // Complete only with its line: the file is there before it.
+    eventually("it is said", || {
+        std::fs::read_to_string(tmp.join("code")).is_ok_and(|code| code.ends_with('\n'))
+    });
     let said = std::fs::read_to_string(tmp.join("said")).unwrap();
     assert!(said.contains("\"label\":\"mended\""), "{said}");
     let shown = std::fs::read_to_string(tmp.join("shown")).unwrap();
@@ -154,7 +159,9 @@ fn commands_about_this_workspace_work_inside() {
         "web"
     );
     inside(&["service", ".", "restart", "web"]).ok();
-    assert!(inside(&["logs", "."]).ok().out().contains("listening"));
+    eventually("what it says is there", || {
+        inside(&["logs", "."]).ok().out().contains("listening")
+    });
     inside(&["ports", "."]).ok();
     island.sh("fix", "echo x > new").ok();
     assert_eq!(

@@ -144,13 +144,13 @@ for family, address in ((socket.AF_INET, '192.0.2.1'), (socket.AF_INET6, '2001:d
                         (socket.AF_INET, '169.254.169.254'), (socket.AF_INET, '10.0.0.1')):
     for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
         attempt = socket.socket(family, kind)
-        attempt.settimeout(10)
+        attempt.settimeout(60)
         try: attempt.connect((address, 80)); attempt.send(b'x'); print('sent')
         except OSError as error: print(errno.errorcode[error.errno])
 for name in ('example.org', 'www.example.test'):
     try: print(socket.getaddrinfo(name, 80))
     except socket.gaierror: print('no name')
-print(time.monotonic() - begun < 2)";
+print(time.monotonic() - begun < 4.5)";
     let mut expected = ["ECONNREFUSED", "EPERM"].repeat(4);
     expected.extend(["no name", "no name", "True"]);
     assert_eq!(island.python("x", script).ok().out(), expected.join("\n"));

@@ -3,7 +3,7 @@
 //!
 //! Preparing control groups takes root. The suite is run by root in CI; others see the rest.
 
-use crate::support::{Island, Place, Running, eventually};
+use crate::support::{Island, Place, Running, eventually, keeper_below};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -23,15 +23,7 @@ pub fn groups(id: &str) -> Vec<PathBuf> {
 
 /// The keeper of a workspace: who holds its lock.
 fn keeper(place: &Place, id: &str) -> i32 {
-    let directory = place.holm_home().join("data/workspaces").join(id);
-    let all = std::fs::read_dir("/proc").unwrap().flatten();
-    let mut pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    let holds = |pid: &i32| {
-        let open = std::fs::read_dir(format!("/proc/{pid}/fd"));
-        let mut open = open.into_iter().flatten().flatten();
-        open.any(|fd| std::fs::read_link(fd.path()).is_ok_and(|to| to == directory.join("lock")))
-    };
-    pids.find(holds).expect("a keeper")
+    keeper_below(&place.holm_home().join("data"), id).expect("a keeper")
 }
 
 const ALL: &str = "[limits]\nmemory = \"128MiB\"\ncpus = 1.5\nprocesses = 100\ndisk = \"200MiB\"\n";

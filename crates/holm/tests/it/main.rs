@@ -17,6 +17,7 @@ mod attacks_git;
 mod attacks_git_objects;
 mod attacks_guests;
 mod attacks_identity;
+mod attacks_init;
 mod attacks_kernel;
 mod attacks_kernel_limits;
 mod attacks_mounts;

@@ -95,7 +95,9 @@ fn inside(island: &Island, workspace: &str) -> Value {
     let file = island.write("talk/messages", text);
     let mut command = island.holm_command(&island.home(), &["exec", workspace, "--", "sh", "-c"]);
     // Its input ends only when every answer is there.
-    command.arg("(cat; sleep 5) | holm mcp | head -n 7");
+    command.arg(
+        "(cat; until [ -e /tmp/answered ]; do sleep 0.05; done) | holm mcp | (head -n 7; touch /tmp/answered)",
+    );
     command.stdin(std::fs::File::open(file).unwrap());
     let out = Ran::new(&mut command).ok().out();
     let answers: Vec<Value> = out

@@ -209,10 +209,14 @@ fn a_host_port_that_another_program_took_meanwhile_is_exchanged() {
     let shown = island.holm(&["show", "one", "--json"]).json();
     let note = shown["notes"].to_string();
     assert!(note.contains(&before.to_string()), "{note}");
-    let moved = events(&island)
-        .into_iter()
-        .find(|event| event["type"] == "port.moved");
-    let moved = moved.expect("an event");
+    let mut moved = Value::Null;
+    eventually("it is told", || {
+        let mut all = events(&island).into_iter();
+        moved = all
+            .find(|event| event["type"] == "port.moved")
+            .unwrap_or_default();
+        !moved.is_null()
+    });
     assert_eq!(moved["workspace"], *id);
     assert_eq!(moved["earlier_host_port"], before);
     assert_eq!(moved["host_port"], after);
@@ -343,7 +347,7 @@ fn traffic_of_a_route_counts_as_use() {
     background(&island, "used", PYTHON);
     let port = host_port(&island, "used", 3000);
     island.make_dir("holm/config");
-    island.write("holm/config/config.toml", "stop_after = \"2s\"\n");
+    island.write("holm/config/config.toml", "stop_after = \"5s\"\n");
     let state = |workspace: &str| {
         let list = island.holm(&["ls", "--json"]).json();
         let all = list["workspaces"].as_array().unwrap().clone();

@@ -75,21 +75,21 @@ const ECHO_CLIENT: &str = r#"
 import grpc, sys
 door, authority = sys.argv[1], sys.argv[2]
 channel = grpc.insecure_channel("127.0.0.1:" + door, options=[("grpc.default_authority", authority)])
-answer, call = channel.unary_unary("/Test/Echo").with_call(b"hello", timeout=20)
+answer, call = channel.unary_unary("/Test/Echo").with_call(b"hello", timeout=60)
 print(answer.decode(), dict(call.trailing_metadata())["said"])
-print(b" ".join(channel.unary_stream("/Test/Count")(b"5", timeout=20)).decode())
+print(b" ".join(channel.unary_stream("/Test/Count")(b"5", timeout=60)).decode())
 # Each answer is waited for before the next question: nothing on the way waits for more.
 def questions():
     for word in (b"a", b"b", b"c"):
         yield word
-        heard.get(timeout=20)
+        heard.get(timeout=60)
 import queue
 heard = queue.Queue()
-for answer in channel.stream_stream("/Test/Upper")(questions(), timeout=20):
+for answer in channel.stream_stream("/Test/Upper")(questions(), timeout=60):
     print(answer.decode())
     heard.put(answer)
 try:
-    channel.unary_unary("/Test/Nothing")(b"", timeout=20)
+    channel.unary_unary("/Test/Nothing")(b"", timeout=60)
 except grpc.RpcError as error:
     print(error.code())
 "#;

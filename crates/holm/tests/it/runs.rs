@@ -197,11 +197,29 @@ fn what_a_run_gets_says_changes_and_leaves_in_the_record() {
         .holm(&["runs", "ls", "x", "--state", "failed", "--json"])
         .json();
     assert_eq!(failed["runs"].as_array().unwrap().len(), 1);
-    let events = island.holm(&["events", "--json"]).ok().out();
-    assert!(
-        events.contains("\"run.started\"") && events.contains("\"run.ended\""),
-        "{events}"
-    );
+    eventually("its events are told", || {
+        let events = island.holm(&["events", "--json"]).ok().out();
+        events.contains("\"run.started\"") && events.contains("\"run.ended\"")
+    });
+    // Of what is long only the size is told, and what is told of all of them has an end, too.
+    let script = "head -c 65536 /dev/zero | tr '\\0' x > fits; head -c 65537 /dev/zero | tr '\\0' y > long; \
+         for n in $(seq 20); do head -c 60000 /dev/zero | tr '\\0' z > many$n; echo $n >> many$n; done";
+    island.holm(&["run", "x", "--", "sh", "-c", script]).ok();
+    let run = newest(&island);
+    let changes = run["changes"].as_array().unwrap();
+    let of = |path: &str| {
+        let found = changes.iter().find(|change| change["path"] == path);
+        let found = found.unwrap_or_else(|| panic!("{path}: {run:#}"));
+        let length = found["content"].as_str().map(str::len);
+        (found["size"].as_u64(), length)
+    };
+    assert_eq!(of("fits"), (Some(65_536), Some(65_536)));
+    assert_eq!(of("long"), (Some(65_537), None));
+    let contents = changes
+        .iter()
+        .filter_map(|change| change["content"].as_str());
+    let all: usize = contents.map(str::len).sum();
+    assert!((900_000..=1 << 20).contains(&all), "{all}");
 }
 
 #[test]
@@ -447,7 +465,7 @@ fn a_run_does_not_notice_that_the_daemon_was_killed() {
 #[test]
 fn a_request_with_the_same_key_runs_once() {
     let island = Island::new();
-    island.repository("shop").up("x");
+    let id = island.repository("shop").up("x");
     let script = "echo once >> /tmp/count; cat";
     let request = |message| {
         [
@@ -482,4 +500,32 @@ fn a_request_with_the_same_key_runs_once() {
     assert_eq!(times(), "2");
     let list = island.holm(&["runs", "ls", "--json"]).json();
     assert_eq!(list["runs"].as_array().unwrap().len(), 2);
+    // Its daemon dies before anything runs, or when it runs and nobody was told.
+    let mut earlier = 2;
+    for at in ["run:before:kill", "run:after:kill"] {
+        let body = serde_json::json!({"command": ["sh", "-c", script], "message": "m"}).to_string();
+        let header = format!("idempotency-key: {at}\r\n");
+        let path = format!("/api/v1/workspaces/{id}/runs");
+        let send = || {
+            let (status, body) = island.try_ask("POST", &path, &header, body.as_bytes())?;
+            Some((status, serde_json::from_slice::<Value>(&body).unwrap()))
+        };
+        island
+            .holm_at(&island.home(), at, &["daemon", "start"])
+            .ok();
+        assert!(send().is_none(), "{at}: it died");
+        // At once: the next daemon may not have found out yet what became of it.
+        island.holm(&["daemon", "start"]).ok();
+        let (status, answer) = send().unwrap();
+        let expected = if at.contains("before") { 201 } else { 200 };
+        assert_eq!(status, expected, "{at}: {answer}");
+        let first = answer["id"].clone();
+        ends_as(&island, first.as_str().unwrap(), "succeeded");
+        let (status, answer) = send().unwrap();
+        assert_eq!((status, &answer["id"]), (200, &first), "{at}: {answer}");
+        earlier += 1;
+        assert_eq!(times(), earlier.to_string(), "{at}");
+        let list = island.holm(&["runs", "ls", "--json"]).json();
+        assert_eq!(list["runs"].as_array().unwrap().len(), earlier, "{at}");
+    }
 }

@@ -190,7 +190,7 @@ fn attack_143_printing_without_end_hurts_nobody() {
     let repository = with_services(
         &island,
         "[services.loud]\nrun = \"yes this is a line of a program that does not stop\"\n\
-         [services.long]\nrun = \"head -c 300000000 /dev/zero | tr '\\\\0' x; echo; echo after; sleep 1000\"\n\
+         [services.long]\nrun = \"head -c 1073741824 /dev/zero | tr '\\\\0' x; echo; echo after; sleep 1000\"\n\
          ready = { log = \"after\" }\n",
     );
     let id = repository.up("x");

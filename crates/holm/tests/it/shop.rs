@@ -143,7 +143,7 @@ fn each_answers_on_its_own_urls(island: &Island, shops: &[&str]) {
         let url = port["url"].as_str().unwrap().trim_end_matches('/');
         for url in [url, &format!("http://127.0.0.1:{}", port["host_port"])] {
             let health = format!("{url}/api/health");
-            let arguments = ["-sSf", "--max-time", "20", &health];
+            let arguments = ["-sSf", "--max-time", "60", &health];
             let said = island.run(&island.home(), "curl", &arguments).ok().out();
             assert!(said.contains(&format!("\"{workspace}\"")), "{url}: {said}");
         }

@@ -1,7 +1,7 @@
 //! `isolation = "project"`: workspaces see each other's trees, whole and read-only; with "workspace" they
 //! see nothing.
 
-use crate::support::{Island, Repository, eventually};
+use crate::support::{Island, Repository, Running, eventually};
 
 fn shop<'a>(island: &'a Island, isolation: &str) -> Repository<'a> {
     let repository = island.repository("shop");
@@ -29,17 +29,12 @@ fn siblings_see_trees_and_can_change_nothing() {
     let (one, two) = (one["id"].as_str().unwrap(), two["id"].as_str().unwrap());
     let place = format!("/workspaces/{one}");
     island.sh("one", "echo draft > README.md; mkdir -p d; echo new > d/new; ln -s /etc/passwd link; git add d").ok();
+    // It may be shown as it was between two of the commands first.
+    let look = format!("cd {place} && cat README.md d/new; readlink {place}/link; ls -A {place}");
+    let whole = "draft\nnew\n/etc/passwd\n.gitignore\nREADME.md\nd\nholm.toml\nlink";
     eventually("the tree is shown", || {
-        island.sh("two", &format!("cat {place}/d/new")).stdout == b"new\n"
+        island.sh("two", &look).out() == whole
     });
-    let seen = island.sh(
-        "two",
-        &format!("cat {place}/README.md; readlink {place}/link; ls -A {place}"),
-    );
-    assert_eq!(
-        seen.ok().out(),
-        "draft\n/etc/passwd\n.gitignore\nREADME.md\nd\nholm.toml\nlink"
-    );
     // Neither what was taken along for one nor its repository is there, whatever it is called.
     island.sh("one", "cat .env").ok();
     let search = format!("grep -rs canary /workspaces; ls {place}/.git {place}/.env");
@@ -142,4 +137,149 @@ fn whoever_does_not_show_sees_nothing() {
     repository.commit("asks for more");
     repository.holm(&["up", "wary", "--untrusted"]).ok();
     island.sh("wary", "ls /workspaces").exits(2);
+}
+
+/// Speaks in the place of the program inside that sends the tree: finds it, and writes an archive of its
+/// own to where its goes. With a second argument it only writes the archives there.
+const FORGE: &str = r#"
+import io, os, sys, tarfile
+def entry(archive, name, kind=tarfile.REGTYPE, link="", text=b""):
+    found = tarfile.TarInfo(name)
+    found.type, found.linkname, found.size = kind, link, len(text)
+    archive.addfile(found, io.BytesIO(text))
+out = sys.argv[1]
+archives = []
+for entries in (
+    [("../escaped", tarfile.REGTYPE, "")],
+    [("../../../../escaped", tarfile.REGTYPE, "")],
+    [(out + "/escaped", tarfile.REGTYPE, "")],
+    [("way", tarfile.SYMTYPE, out), ("way/escaped", tarfile.REGTYPE, "")],
+    [("way", tarfile.SYMTYPE, "../.."), ("way/escaped", tarfile.REGTYPE, "")],
+    [("hard", tarfile.LNKTYPE, out + "/canary")],
+    [("fifo", tarfile.FIFOTYPE, "")],
+):
+    whole = io.BytesIO()
+    with tarfile.open(fileobj=whole, mode="w", format=tarfile.GNU_FORMAT) as archive:
+        entry(archive, "forged", text=b"forged")
+        for name, kind, link in entries:
+            entry(archive, name, kind, link, b"" if link or kind != tarfile.REGTYPE else b"escaped")
+    archives.append(whole.getvalue())
+if len(sys.argv) > 2:
+    for number, archive in enumerate(archives):
+        with open("%s/%d.tar" % (sys.argv[2], number), "wb") as file:
+            file.write(archive)
+    sys.exit()
+done, seen = 0, {str(os.getpid())}
+print("lurking", flush=True)
+while done < len(archives):
+    for pid in os.listdir("/proc"):
+        try:
+            if not pid.isdigit() or pid in seen or b"checkout-index -a" not in open("/proc/%s/cmdline" % pid, "rb").read():
+                continue
+            with open("/proc/%s/fd/1" % pid, "wb", buffering=0) as pipe:
+                seen.add(pid)
+                pipe.write(archives[done])
+                done += 1
+                print("forged", done, flush=True)
+        except OSError:
+            continue
+"#;
+
+#[test]
+fn what_a_sibling_sends_in_place_of_its_tree_leads_nowhere() {
+    let island = Island::new();
+    let repository = shop(&island, "project");
+    repository.holm(&["trust", "--yes"]).ok();
+    let one = repository.up("one");
+    repository.up("two");
+    let out = island.make_dir("out");
+    island.write("out/canary", "canary");
+    let out_text = out.to_str().unwrap();
+    // The archives are what they should be: unpacked without a thought, each leads out.
+    let place = island.make_dir("archives");
+    let place = place.to_str().unwrap();
+    let ran = island.run(
+        &island.home(),
+        "/usr/bin/python3",
+        &["-c", FORGE, out_text, place],
+    );
+    ran.ok();
+    let plain = "import os, sys, tarfile
+for number in range(5):
+    into = '%s/a/b/c/d/%d' % (sys.argv[1], number)
+    os.makedirs(into)
+    with tarfile.open('%s/%d.tar' % (sys.argv[1], number)) as archive:
+        # Later ones think unless they are told not to.
+        later = hasattr(tarfile, 'fully_trusted_filter')
+        archive.extractall(into, **({'filter': 'fully_trusted'} if later else {}))
+    found = [os.path.join(place, name) for top in sys.argv[1:] for place, _, names in os.walk(top)
+             for name in names if name == 'escaped' and not place.startswith(into)]
+    print(len(found) > 0)
+    for path in found: os.unlink(path)
+";
+    let arguments = ["-c", plain, place, out_text];
+    let led = island
+        .run(&island.home(), "/usr/bin/python3", &arguments)
+        .ok();
+    assert_eq!(led.out(), ["True"; 5].join("\n"));
+
+    // In the place of the tree's own they are refused; what was shown before stays.
+    let read = format!("cat /workspaces/{one}/README.md");
+    eventually("it is shown", || island.sh("two", &read).out() == "# hello");
+    let arguments = [
+        "exec",
+        "one",
+        "--",
+        "/usr/bin/python3",
+        "-c",
+        FORGE,
+        out_text,
+    ];
+    let mut forging = Running::new(&mut island.holm_command(&island.home(), &arguments));
+    forging.says("lurking");
+    for round in 1..=7 {
+        // The next daemon looks at once, and has shown nothing yet.
+        island.kill_daemon();
+        assert_eq!(island.sh("two", &read).ok().out(), "# hello");
+        forging.says(&format!("forged {round}"));
+    }
+    assert_eq!(forging.code(), Some(0));
+    let search = "find / -name 'escaped*' -o -name forged 2>/dev/null; true";
+    for label in ["one", "two"] {
+        assert_eq!(island.sh(label, search).ok().out(), "", "{label}");
+    }
+    let top = island.home();
+    let top = top.parent().unwrap();
+    let arguments = [".", "-name", "escaped*", "-o", "-name", "forged"];
+    let outside = island.run(top, "find", &arguments).out();
+    assert_eq!(outside, "");
+    assert_eq!(std::fs::read_dir(&out).unwrap().count(), 1);
+    // Left alone it is shown again.
+    island.sh("one", "echo at last > round").ok();
+    let read = format!("cat /workspaces/{one}/round");
+    eventually("it follows again", || {
+        island.sh("two", &read).out() == "at last"
+    });
+}
+
+#[test]
+fn without_its_seal_a_sibling_could_be_written() {
+    // The mount and, behind it, Landlock.
+    for (without, is_changed) in [("landlock", false), ("sealed_siblings,landlock", true)] {
+        let island = Island::without(without);
+        let repository = shop(&island, "project");
+        repository.holm(&["trust", "--yes"]).ok();
+        let one = repository.up("one");
+        repository.up("two");
+        let file = format!("/workspaces/{one}/README.md");
+        eventually("it is shown", || {
+            island.sh("two", &format!("cat {file}")).out() == "# hello"
+        });
+        let wrote = island.sh("two", &format!("echo forged > {file}"));
+        assert_eq!(wrote.code == Some(0), is_changed, "{without}: {wrote:?}");
+        let seen = island.sh("one", &format!("cat {file}")).ok().out();
+        assert_eq!(seen == "forged", is_changed, "{without}: {seen}");
+        // The sibling's own tree is another one in any case.
+        assert_eq!(island.sh("one", "cat README.md").ok().out(), "# hello");
+    }
 }

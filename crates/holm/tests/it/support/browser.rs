@@ -111,7 +111,7 @@ impl Tab {
     #[track_caller]
     pub fn shows(&mut self, expression: &str, expected: &str) {
         let mut last = Value::Null;
-        let deadline = std::time::Instant::now() + Duration::from_secs(30);
+        let deadline = std::time::Instant::now() + Duration::from_secs(90);
         while std::time::Instant::now() < deadline {
             last = self.evaluate(expression);
             if last == expected {
@@ -162,7 +162,7 @@ impl Steered {
         let host = address.split('/').nth(2).expect("a host");
         let stream = TcpStream::connect(host).unwrap();
         stream
-            .set_read_timeout(Some(Duration::from_secs(30)))
+            .set_read_timeout(Some(Duration::from_secs(90)))
             .unwrap();
         let (socket, _) = client(address, stream).unwrap();
         Self { socket, last: 0 }

@@ -1,10 +1,9 @@
 //! Everything that there is of an island: what must be the same before and after.
 
 use super::{Island, Ran};
-use rustix::process::Signal;
+use rustix::process::{Flock, FlockType, Signal, fcntl_getlk};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -54,6 +53,15 @@ pub fn state_of(pid: i32) -> String {
     stat(pid).map(|stat| stat.state).unwrap_or_default()
 }
 
+/// The keeper of a workspace of this data directory, by the lock that it holds.
+pub fn keeper_below(data: &Path, id: &str) -> Option<i32> {
+    let lock = data.join("workspaces").join(id).join("lock");
+    let file = fs::File::open(lock).ok()?;
+    // Asked of the kernel for this one file: /proc/locks leaves lines out while others change.
+    let held = fcntl_getlk(file, &Flock::from(FlockType::WriteLock)).unwrap()?;
+    held.pid.map(|pid| pid.as_raw_nonzero().get())
+}
+
 fn names(directory: &Path) -> BTreeSet<String> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
@@ -89,7 +97,7 @@ impl Island {
     pub fn is_back_to(&self, before: &Census) {
         let start = Instant::now();
         let mut now = self.census();
-        while now != *before && start.elapsed() < Duration::from_secs(10) {
+        while now != *before && start.elapsed() < Duration::from_secs(60) {
             now = self.census();
         }
         assert_eq!(now, *before);
@@ -185,21 +193,19 @@ print(store.execute('select count(*) from workspaces where removed_at is null').
 
     /// The keeper of one workspace, by the lock that it holds.
     pub fn keeper_of(&self, id: &str) -> Option<i32> {
-        let lock = self.data().join("workspaces").join(id).join("lock");
-        let inode = format!(":{}", fs::metadata(lock).ok()?.ino());
-        let locks = fs::read_to_string("/proc/locks").unwrap();
-        locks.lines().find_map(|line| {
-            let fields: Vec<_> = line.split_whitespace().collect();
-            (fields[1] == "POSIX" && fields[5].ends_with(&inode)).then(|| fields[4].parse().ok())?
-        })
+        keeper_below(&self.data(), id)
     }
 
     /// The first process inside one workspace.
     pub fn init_of(&self, id: &str) -> Option<i32> {
         let keeper = self.keeper_of(id)?;
         let all = self.inhabitants();
-        let child = |(pid, _): &&Process| stat(*pid).is_some_and(|stat| stat.parent == keeper);
-        all.iter().find(child).map(|(pid, _)| *pid)
+        // A keeper has other children, too.
+        let is_init = |(pid, _): &&Process| {
+            let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            command.starts_with(b"holm-init\0") && stat(*pid).is_some_and(|it| it.parent == keeper)
+        };
+        all.iter().find(is_init).map(|(pid, _)| *pid)
     }
 
     /// Ends the daemon by force, if one runs. Its number is in the lock file, which only it writes.

@@ -90,7 +90,7 @@ impl Door {
         part: &[u8],
     ) -> TcpStream {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        let limit = Some(Duration::from_secs(50));
+        let limit = Some(Duration::from_secs(60));
         stream.set_read_timeout(limit).unwrap();
         let mut head = format!(
             "{method} {path} HTTP/1.1\r\nHost: localhost:{}\r\n",

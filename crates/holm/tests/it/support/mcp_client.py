@@ -201,13 +201,13 @@ async def sessions(session):
     child = await call(session, "session_spawn", workspace="mend", command=["cat"], parent="shell")
     assert child["parent"] == spawned["id"], child
     sent = await call(session, "session_message", session=spawned["id"], message="echo $((40+2))")
-    waited = await call(session, "session_wait", session="shell", pattern="^42", timeout="20s")
+    waited = await call(session, "session_wait", session="shell", pattern="^42", timeout="60s")
     assert waited["reason"] == "matched", waited
     read = await call(session, "session_read", session="shell", since=sent["cursor"])
     assert "42" in read["text"], read
     assert (await call(session, "session_read", session="shell"))["screen"]["cols"] == 80
     await call(session, "session_message", session="shell", keys=["C-d"])
-    waited = await call(session, "session_wait", session=spawned["id"], timeout=20)
+    waited = await call(session, "session_wait", session=spawned["id"], timeout=60)
     assert waited["reason"] == "exited", waited
     assert await refused(session, "session_read", session="nobody") == "session_not_found"
 
@@ -271,12 +271,12 @@ async def cancel(session):
     """What nobody waits for any more ends inside, too."""
     task = asyncio.create_task(call(session, "exec", workspace="mend", command=["sleep", "12345"]))
     running = ["sh", "-c", "until pgrep -x sleep >/dev/null; do sleep 0.05; done; echo yes"]
-    assert (await call(session, "exec", workspace="mend", command=running, timeout="20s"))["exit_code"] == 0
+    assert (await call(session, "exec", workspace="mend", command=running, timeout="60s"))["exit_code"] == 0
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task
     gone = ["sh", "-c", "while pgrep -f 'sleep 1234[5]' >/dev/null; do sleep 0.05; done"]
-    assert (await call(session, "exec", workspace="mend", command=gone, timeout="20s"))["exit_code"] == 0
+    assert (await call(session, "exec", workspace="mend", command=gone, timeout="60s"))["exit_code"] == 0
     return {}
 
 

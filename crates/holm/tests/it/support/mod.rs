@@ -18,11 +18,11 @@ mod user;
 mod world;
 
 pub use browser::{Chromium, FirefoxTab, Tab};
-pub use census::{Census, Process, is_gone, state_of};
+pub use census::{Census, Process, is_gone, keeper_below, state_of};
 pub use door::{Door, JSON, Reply, UPGRADE, read_head};
 pub use island::Island;
 pub use place::Place;
-pub use port::{background, fetch, host_port, port_of, take};
+pub use port::{background, fetch, free_port, host_port, port_of, take};
 pub use ran::Ran;
 pub use repository::Repository;
 pub use running::{Running, send};
@@ -35,7 +35,7 @@ use std::time::{Duration, Instant};
 
 /// Waits for a condition, with a limit; `what` names it when it does not come true.
 pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while !condition() {
         assert!(Instant::now() < deadline, "it did not come true: {what}");
         std::thread::yield_now();

@@ -4,6 +4,7 @@ use super::{Island, eventually};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// The port of this number in what `show` says of a workspace.
@@ -28,7 +29,7 @@ pub fn host_port(island: &Island, workspace: &str, port: u16) -> u16 {
 fn dial(address: &str, port: u16) -> std::io::Result<TcpStream> {
     let address: IpAddr = address.parse().expect("an address");
     let stream = TcpStream::connect(SocketAddr::from((address, port)))?;
-    stream.set_read_timeout(Some(Duration::from_secs(20)))?;
+    stream.set_read_timeout(Some(Duration::from_secs(60)))?;
     Ok(stream)
 }
 
@@ -45,6 +46,20 @@ pub fn fetch(address: &str, port: u16) -> std::io::Result<String> {
 pub fn background(island: &Island, workspace: &str, command: &str) {
     let script = format!("{command} >/tmp/background.log 2>&1 &");
     island.sh(workspace, &script).ok();
+}
+
+/// A port of the host that nobody has, and that neither the kernel gives to who connects nor a daemon
+/// to a workspace. Each test is a process, and begins to look elsewhere.
+pub fn free_port() -> u16 {
+    static LOOKED: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let number = std::process::id() * 16 + LOOKED.fetch_add(1, Ordering::Relaxed);
+        let port = (10_000 + number % 9_000) as u16;
+        let both = ["127.0.0.1", "::1"].map(|address| TcpListener::bind((address, port)));
+        if both.iter().all(Result::is_ok) {
+            return port;
+        }
+    }
 }
 
 /// Takes a port of the host as soon as it is free: the threads of a killed daemon end one by one.

@@ -43,7 +43,7 @@ if pid == 0:
     os.close(master)
     os.login_tty(slave)
     os.execvp(argv[0], argv)
-screen, seen, deadline = b"", 0, time.monotonic() + 40
+screen, seen, deadline = b"", 0, time.monotonic() + 120
 def read(limit):
     global screen
     if select.select([master], [], [], limit)[0]:

@@ -1,0 +1,216 @@
+//! A workspace whose first process is somebody else by now (attack 182): its link to the keeper is taken
+//! over, and what is said there is wrong in every way. Done by root, who alone can take it.
+
+use crate::support::{Island, Running, eventually, is_gone};
+use serde_json::{Value, json};
+use std::process::{Command, Stdio};
+
+/// Takes init's end of the link and does with it what each line of stdin says; answers each with a
+/// line. `{"say": [TEXT or [LENGTH, TEXT]…], "descriptors": N}` sends messages, each with so many
+/// descriptors, `{"flood": N}` so many bytes of a message that is longer.
+const TAKE_OVER: &str = r#"
+import array, ctypes, json, os, socket, struct, sys
+pid = int(sys.argv[1])
+libc = ctypes.CDLL(None, use_errno=True)
+def sockets():
+    # What it passes on comes and goes.
+    try:
+        names = os.listdir("/proc/%d/fd" % pid)
+        return [int(name) for name in names if os.readlink("/proc/%d/fd/%s" % (pid, name)).startswith("socket:")]
+    except FileNotFoundError:
+        return []
+number = []
+while len(number) != 1:
+    number = sockets()
+held = libc.syscall(434, pid, 0)
+taken = libc.syscall(438, held, number[0], 0)
+assert taken >= 0, os.strerror(ctypes.get_errno())
+link = socket.socket(fileno=taken)
+link.settimeout(60)
+print("taken", flush=True)
+null = os.open("/dev/null", os.O_RDONLY)
+for line in sys.stdin:
+    order = json.loads(line)
+    answer = "done"
+    try:
+        for text in order.get("say", []):
+            length, text = text if isinstance(text, list) else (len(text.encode()), text)
+            head = struct.pack("<I", length)
+            extra = []
+            if order.get("descriptors"):
+                rights = array.array("i", [null] * order["descriptors"])
+                extra = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)]
+            link.sendmsg([head], extra)
+            link.sendall(text.encode())
+        if "flood" in order:
+            link.sendall(struct.pack("<I", order["flood"] * 2))
+            for _ in range(order["flood"] >> 20):
+                link.sendall(b" " * (1 << 20))
+    except OSError as error:
+        answer = error.strerror or str(error)
+    print(answer, flush=True)
+"#;
+
+/// An init that is somebody else.
+struct Taken(Running);
+
+// === impl Taken ===
+
+impl Taken {
+    fn over(init: i32) -> Self {
+        let mut command = Command::new("/usr/bin/python3");
+        command.args(["-c", TAKE_OVER, &init.to_string()]);
+        let mut running = Running::new(command.stderr(Stdio::inherit()));
+        running.says("taken");
+        Self(running)
+    }
+
+    fn does(&mut self, order: &Value) -> String {
+        self.0.write(&format!("{order}\n"));
+        self.0.line()
+    }
+
+    #[track_caller]
+    fn says(&mut self, messages: &[Value], descriptors: usize) {
+        let messages: Vec<String> = messages.iter().map(Value::to_string).collect();
+        let order = json!({"say": messages, "descriptors": descriptors});
+        assert_eq!(self.does(&order), "done");
+    }
+}
+
+fn number_of(pid: i32, field: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with(field));
+    line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok())
+        .unwrap_or(0)
+}
+
+fn descriptors(pid: i32) -> usize {
+    std::fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count)
+}
+
+fn is_root() -> bool {
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root {
+        eprintln!("not root: an init that is somebody else was NOT tested");
+    }
+    is_root
+}
+
+#[test]
+fn attack_182_words_of_another_init_are_dropped() {
+    if !is_root() {
+        return;
+    }
+    let island = Island::new();
+    let id = island.repository("shop").up("x");
+    let arguments = ["exec", "x", "--", "sh", "-c", "echo $$; exec cat"];
+    let begin = || Running::new(&mut island.holm_command(&island.home(), &arguments));
+    let [mut command, mut victim] = [begin(), begin()];
+    command.line();
+    let pid: i32 = victim.line().parse().unwrap();
+    let keeper = island.keeper_of(&id).unwrap();
+    let mut init = Taken::over(island.init_of(&id).unwrap());
+    let (before, memory) = (descriptors(keeper), number_of(keeper, "VmRSS:"));
+    // All of it has been said before or is about nobody, and brings more than it may.
+    let mut again = vec![
+        json!({"hello": {"version": 1}}),
+        json!("renames"),
+        json!({"doorway": "gateway"}),
+        json!({"doorway": "rules"}),
+        json!("empty"),
+        json!({"exited": {"pid": 0, "code": 0}}),
+        json!({"exited": {"pid": -1, "code": 255}}),
+        json!({"exited": {"pid": i32::MAX, "code": 137}}),
+        json!({"not_spawned": {"sequence": 1, "code": 1, "cause": "\u{1b}[2J"}}),
+        json!({"not_spawned": {"sequence": u64::MAX, "code": 1, "cause": "x".repeat(4 << 20)}}),
+    ];
+    let earlier = (0..300).map(|number| json!({"spawned": {"sequence": number, "pid": number}}));
+    again.extend(earlier);
+    for _ in 0..3 {
+        init.says(&again, 250);
+    }
+    // Nobody waits for these; but for this one somebody does. It is believed, so the rest arrived, too.
+    let lies = [77, 78].map(|code| json!({"exited": {"pid": pid, "code": code}}));
+    init.says(&lies, 250);
+    assert_eq!(victim.code(), Some(77));
+    eventually("nothing of what came along is kept", || {
+        descriptors(keeper) <= before
+    });
+    let now = number_of(keeper, "VmRSS:");
+    assert!(now < memory + (64 << 10), "{memory} kB became {now} kB");
+    // Everything else goes on.
+    command.write("on it goes\n");
+    command.says("on it goes");
+    assert_eq!(island.sh("x", "echo well").ok().out(), "well");
+    assert_eq!(island.keeper_of(&id), Some(keeper));
+    command.close_stdin();
+    assert_eq!(command.code(), Some(0));
+}
+
+#[test]
+fn attack_182_nonsense_of_another_init_ends_its_workspace_only() {
+    if !is_root() {
+        return;
+    }
+    let island = Island::new();
+    let repository = island.repository("shop");
+    let [id, other] = [repository.up("x"), repository.up("other")];
+    island.sh("x", "echo work > file").ok();
+    let arguments = ["exec", "other", "--", "sh", "-c", "echo ready; exec cat"];
+    let mut neighbour = Running::new(&mut island.holm_command(&island.home(), &arguments));
+    neighbour.says("ready");
+    let (daemon, neighbours) = (island.daemon_pid(), island.keeper_of(&other));
+    let deep = "[".repeat(100_000);
+    for nonsense in [
+        json!([[u32::MAX, "{}"]]),
+        json!([[(8 << 20) + 1, "{}"]]),
+        json!(["\u{0}\u{1b}"]),
+        json!(["{\"exited\":{\"pid\":1,\"code\":256}}"]),
+        json!([deep]),
+        // Begun, and never ended.
+        json!([[1000, "{\"exited\":"]]),
+    ] {
+        let what: String = nonsense.to_string().chars().take(60).collect();
+        let all = island.inhabitants();
+        let keeper = island.keeper_of(&id).unwrap();
+        let theirs = |pid: i32| number_of(pid, "PPid:") as i32 == keeper || pid == keeper;
+        let own: Vec<_> = all.into_iter().filter(|(pid, _)| theirs(*pid)).collect();
+        let mut init = Taken::over(island.init_of(&id).unwrap());
+        init.does(&json!({"say": nonsense}));
+        eventually(&format!("it is noticed: {what}"), || {
+            own.iter().all(|process| is_gone(*process))
+        });
+        let shown = island.holm(&["show", "x", "--json"]).json();
+        assert_eq!(shown["state"], "failed", "{what}: {shown}");
+        let reason = shown["reason"].as_str().unwrap();
+        assert!(reason.contains("init spoke nonsense"), "{what}: {reason}");
+        assert!(!reason.contains('\u{1b}'), "{reason:?}");
+        // Nobody else has noticed, and it can be started again.
+        neighbour.write("still here\n");
+        neighbour.says("still here");
+        island.holm(&["start", "x"]).ok();
+        assert_eq!(island.sh("x", "cat file").ok().out(), "work");
+    }
+    assert_eq!(island.daemon_pid(), daemon);
+    assert_eq!(island.keeper_of(&other), neighbours);
+    let log = island.data().join(format!("workspaces/{id}/keeper.log"));
+    let log = std::fs::read_to_string(log).unwrap();
+    assert!(!log.contains("panicked"), "{log}");
+    assert_eq!(log.matches("init spoke nonsense").count(), 6, "{log}");
+    neighbour.close_stdin();
+    assert_eq!(neighbour.code(), Some(0));
+
+    // Without a limit of what a message may have, the keeper takes all that it is sent.
+    for (without, is_taken) in [("", false), ("short_messages", true)] {
+        let island = Island::without(without);
+        let id = island.repository("shop").up("x");
+        let keeper = island.keeper_of(&id).unwrap();
+        let mut init = Taken::over(island.init_of(&id).unwrap());
+        const FLOOD: u64 = 256 << 20;
+        let said = init.does(&json!({"flood": FLOOD}));
+        let peak = number_of(keeper, "VmHWM:") << 10;
+        assert_eq!(said == "done", is_taken, "{said}");
+        assert_eq!(peak > FLOOD / 2, is_taken, "{peak}");
+    }
+}
