@@ -107,8 +107,9 @@ fn attack_132_nothing_that_is_answered_listed_or_exported_has_a_value() {
         canary("user"),
     )
     .ok();
-    let made = with_env(&repository, &["up", "x", "--json"]);
-    let id = made.json()["id"].as_str().unwrap().to_owned();
+    let made = with_env(&repository, &["up", "x", "--json"]).ok();
+    let told: Value = serde_json::from_slice(&made.stdout).unwrap();
+    let id = told["id"].as_str().unwrap().to_owned();
     let own = ["secret", "set", "STORED", "--workspace", "x", "--json"];
     let own = piped(&repository, &own, canary("own"));
     let mut shown = vec![made.stdout, own.ok().stdout];
