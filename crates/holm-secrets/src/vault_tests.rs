@@ -242,7 +242,7 @@ fn a_value_whose_time_is_up_is_dropped_and_stays_known() {
         .rotate(&Protection::Passphrase(value("sesame")))
         .unwrap();
     // Also where nobody gave the passphrase.
-    let mut vault = Vault::open(directory.path()).unwrap();
+    let mut vault = Vault::open(directory.path(), Keyring::default()).unwrap();
     assert_eq!(vault.expire(3000).unwrap()[0].name, "LATER");
     vault.unlock(&value("sesame")).unwrap();
     for name in ["SOON", "LATER"] {

@@ -283,8 +283,8 @@ impl App {
         let layout = layout(&paths);
         let repositories = Repositories::new(layout.clone());
         let keyring = Keyring::at(message_bus());
-        let kept = secrets::Keeping::new(layout.secrets(), store.clone(), keyring);
-        let secrets = Arc::new(kept);
+        let secrets = secrets::Keeping::new(layout.secrets(), keyring, store.clone());
+        let secrets = Arc::new(secrets);
         let giving = Arc::clone(&secrets);
         let driver = LinuxDriver::new(layout, Arc::new(move |spec| giving.grants(spec)))?;
         let asked = repositories.clone();

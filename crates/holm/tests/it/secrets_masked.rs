@@ -362,7 +362,7 @@ fn attacks_127_and_136_nothing_that_is_recorded_shown_or_left_has_a_secret() {
         output.out().contains("running")
     });
     let daemon = island.daemon_of_the_lock().expect("one was started");
-    send(daemon, Signal::SEGV);
+    send(daemon, Signal::ABORT);
     eventually("it is gone", || island.daemon_of_the_lock() != Some(daemon));
     island.holm(&["snapshot", "x", "before"]).ok();
     // The keeper dies, and everything inside with it.

@@ -62,7 +62,7 @@ pub enum Unread {
 // === impl Keeping ===
 
 impl Keeping {
-    pub fn new(directory: PathBuf, store: SqliteStore, keyring: Keyring) -> Self {
+    pub fn new(directory: PathBuf, keyring: Keyring, store: SqliteStore) -> Self {
         Self {
             chain: Chain::in_directory(&directory),
             store,
@@ -321,12 +321,12 @@ impl Keeping {
             (Some(Place::Keyring), _) => {
                 let unlocked = self.keyring.unlock().map_err(VaultError::Keyring);
                 unlocked.map_err(|error| self.fault(&error))?;
-                self.with(|vault| vault.check())
+                self.with(|vault| vault.check())?;
             }
-            (_, Some(passphrase)) => self.with(|vault| vault.unlock(passphrase)),
-            (Some(_), None) => Err(self.fault(&VaultError::Locked)),
-            (None, None) => Ok(()),
-        }?;
+            (_, Some(passphrase)) => self.with(|vault| vault.unlock(passphrase))?,
+            (Some(_), None) => return Err(self.fault(&VaultError::Locked)),
+            (None, None) => return Ok(()),
+        }
         self.note(vec![happening("unlocked", who)]);
         Ok(())
     }
