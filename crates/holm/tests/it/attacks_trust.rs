@@ -256,7 +256,7 @@ fn hostile<'a>(island: &'a Island, name: &str, marks: &Path) -> Repository<'a> {
     );
     let bomb: String = (1..=9).fold("a0: &a0 [x,x,x,x,x,x,x,x,x]\n".to_owned(), |text, level| {
         let below = level - 1;
-        let parts = [format!("*a{below}"); 9].join(",");
+        let parts = vec![format!("*a{below}"); 9].join(",");
         format!("{text}a{level}: &a{level} [{parts}]\n")
     });
     let compose = format!(
