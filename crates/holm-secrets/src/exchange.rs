@@ -26,8 +26,6 @@ struct Pairs {
     texts: Vec<(Text, Text)>,
 }
 
-type Text = Zeroizing<Vec<u8>>;
-
 /// One stream.
 #[derive(Debug)]
 pub struct Exchanger {
