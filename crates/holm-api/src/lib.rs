@@ -22,6 +22,7 @@ pub mod project;
 pub mod reload;
 pub mod route;
 pub mod run;
+pub mod secret;
 pub mod service;
 pub mod session;
 pub mod token;

@@ -18,6 +18,7 @@ pub mod label;
 pub mod layer;
 pub mod moves;
 pub mod numbers;
+pub mod placeholder;
 pub mod plan;
 pub mod policy;
 pub mod reference;

@@ -201,6 +201,13 @@ pub struct AuditOutcome {
 /// How many entries of the audit are kept; the oldest go.
 pub const AUDIT_KEPT: u64 = 20_000;
 
+/// The newest line of a record that is kept in a file of its own, so that a cut is noticed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordHead {
+    pub number: u64,
+    pub hash: String,
+}
+
 /// The key of one planned action in the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EntryId(pub i64);
@@ -398,6 +405,12 @@ pub trait Store: Send + Sync + 'static {
 
     /// At most `most` of the newest entries, the newest first.
     fn audit(&self, filter: &AuditFilter, most: usize) -> Result<Vec<AuditRecord>, StoreError>;
+
+    /// Where the record of what happens to secrets was last seen.
+    fn secrets_head(&self) -> Result<Option<RecordHead>, StoreError>;
+
+    /// An earlier line than the known one changes nothing.
+    fn set_secrets_head(&self, head: &RecordHead) -> Result<(), StoreError>;
 }
 
 type Cause = Box<dyn Error + Send + Sync>;

@@ -40,10 +40,10 @@ pub fn socket(layout: &Layout) -> PathBuf {
     layout.run_dir.join("guests.sock")
 }
 
-/// What a connection begins with. `asker` is the id of the session or run whose program asks.
-pub fn greeting(id: &str, asker: Option<&str>, secret: &str) -> Vec<u8> {
-    let asker = asker.unwrap_or(NOBODY);
-    format!("{WITH_ASKER}{id} {asker} {secret}\n").into_bytes()
+/// What a connection begins with. `speaker` is the id of the session or run whose program asks.
+pub fn greeting(id: &str, speaker: Option<&str>, secret: &str) -> Vec<u8> {
+    let speaker = speaker.unwrap_or(NOBODY);
+    format!("{WITH_ASKER}{id} {speaker} {secret}\n").into_bytes()
 }
 
 /// Whether there is more of the line behind its first [`GREETING`] bytes.
@@ -55,14 +55,14 @@ pub fn has_rest(greeting: &[u8]) -> bool {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Greeted {
     pub id: WorkspaceId,
-    pub asker: Option<Asker>,
+    pub speaker: Option<Speaker>,
     /// What should prove it.
     pub secret: String,
 }
 
 /// Whose program it is that asks, as far as the keeper could see.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Asker {
+pub enum Speaker {
     Session(SessionId),
     Run(RunId),
 }
@@ -73,15 +73,15 @@ pub fn understand(greeting: &[u8]) -> Option<Greeted> {
         Some(text) => text.split_once(' ')?,
         None => text.strip_prefix(WITH_ASKER)?.split_once(' ')?,
     };
-    let (asker, secret) = match has_rest(greeting) {
+    let (speaker, secret) = match has_rest(greeting) {
         true => rest.split_once(' ')?,
         false => (NOBODY, rest),
     };
-    let session = || SessionId::parse(asker).ok().map(Asker::Session);
-    let run = || RunId::parse(asker).ok().map(Asker::Run);
+    let session = || SessionId::parse(speaker).ok().map(Speaker::Session);
+    let run = || RunId::parse(speaker).ok().map(Speaker::Run);
     Some(Greeted {
         id: WorkspaceId::parse(id).ok()?,
-        asker: session().or_else(run),
+        speaker: session().or_else(run),
         secret: secret.to_owned(),
     })
 }
@@ -122,9 +122,9 @@ mod tests {
     fn a_greeting_has_one_form_and_one_length() {
         let (id, secret) = (WorkspaceId::random(), random_secret());
         let (session, run) = (SessionId::random(), RunId::random());
-        let of_session = Some(Asker::Session(session.clone()));
-        let of_run = Some(Asker::Run(run.clone()));
-        for (text, asker) in [
+        let of_session = Some(Speaker::Session(session.clone()));
+        let of_run = Some(Speaker::Run(run.clone()));
+        for (text, speaker) in [
             (None, None),
             (Some(session.as_str()), of_session),
             (Some(run.as_str()), of_run),
@@ -134,7 +134,7 @@ mod tests {
             assert!(has_rest(&line[..GREETING]));
             let greeted = Greeted {
                 id: id.clone(),
-                asker,
+                speaker,
                 secret: secret.clone(),
             };
             assert_eq!(understand(&line), Some(greeted));
@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(before.len(), GREETING);
         assert!(!has_rest(&before));
         let greeted = understand(&before).unwrap();
-        assert_eq!((greeted.id, greeted.asker), (id.clone(), None));
+        assert_eq!((greeted.id, greeted.speaker), (id.clone(), None));
         for wrong in [
             format!("holm 2 {id} {secret}\n"),
             format!("holm 3 {id} {secret}\n"),

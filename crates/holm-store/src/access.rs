@@ -1,12 +1,13 @@
-//! Tokens and the audit record, in SQL. A cursor is never used twice.
+//! Tokens, the audit record and the head of the record of secrets, in SQL. A cursor is never used twice.
 
 use crate::database::Trouble;
 use crate::rows;
 use holm_core::{RequestId, TokenId, WorkspaceId};
 use holm_engine::store::{
-    AUDIT_KEPT, AuditEntry, AuditFilter, AuditOutcome, AuditRecord, AuditResults, TokenRecord,
+    AUDIT_KEPT, AuditEntry, AuditFilter, AuditOutcome, AuditRecord, AuditResults, RecordHead,
+    TokenRecord,
 };
-use rusqlite::{Connection, Transaction, params};
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 pub(crate) fn tokens(connection: &Connection) -> Result<Vec<TokenRecord>, Trouble> {
     let mut statement = connection.prepare(
@@ -127,4 +128,27 @@ pub(crate) fn newest(
         })
     })?;
     Ok(found.collect::<Result<_, rusqlite::Error>>()?)
+}
+
+pub(crate) fn secrets_head(connection: &Connection) -> Result<Option<RecordHead>, Trouble> {
+    let mut statement = connection.prepare("SELECT number, hash FROM secrets_head")?;
+    let found = statement.query_row([], |row| {
+        Ok(RecordHead {
+            number: row.get::<_, i64>(0)?.cast_unsigned(),
+            hash: row.get(1)?,
+        })
+    });
+    Ok(found.optional()?)
+}
+
+pub(crate) fn set_secrets_head(
+    transaction: &Transaction<'_>,
+    head: &RecordHead,
+) -> Result<(), Trouble> {
+    let insert = "INSERT INTO secrets_head (id, number, hash) VALUES (1, ?1, ?2)
+         ON CONFLICT (id) DO UPDATE SET number = excluded.number, hash = excluded.hash
+         WHERE excluded.number > number";
+    let values = params![head.number.cast_signed(), head.hash];
+    transaction.prepare(insert)?.execute(values)?;
+    Ok(())
 }

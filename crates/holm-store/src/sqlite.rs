@@ -9,15 +9,18 @@ use holm_engine::WorkspaceSpec;
 use holm_engine::run::{RunFilter, RunRecord};
 use holm_engine::store::{
     Approval, AuditEntry, AuditFilter, AuditOutcome, AuditRecord, Canonical, Claim, EntryId, Event,
-    EventRecord, Keyed, Outcome, ProjectRecord, ProjectRemoval, RequestKey, Store, StoreError,
-    TokenRecord, WorkspaceRecord,
+    EventRecord, Keyed, Outcome, ProjectRecord, ProjectRemoval, RecordHead, RequestKey, Store,
+    StoreError, TokenRecord, WorkspaceRecord,
 };
 use jiff::Timestamp;
 use rusqlite::params;
 use std::path::Path;
+use std::sync::Arc;
 
+/// Clones are the same store.
+#[derive(Clone)]
 pub struct SqliteStore {
-    database: Database,
+    database: Arc<Database>,
 }
 
 // === impl SqliteStore ===
@@ -25,7 +28,7 @@ pub struct SqliteStore {
 impl SqliteStore {
     /// Opens the file, or makes it.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let database = Database::open(path)?;
+        let database = Arc::new(Database::open(path)?);
         Ok(Self { database })
     }
 }
@@ -354,5 +357,16 @@ impl Store for SqliteStore {
     fn audit(&self, filter: &AuditFilter, most: usize) -> Result<Vec<AuditRecord>, StoreError> {
         let database = &self.database;
         database.read(|connection| access::newest(connection, filter, most))
+    }
+
+    fn secrets_head(&self) -> Result<Option<RecordHead>, StoreError> {
+        self.database.read(access::secrets_head)
+    }
+
+    fn set_secrets_head(&self, head: &RecordHead) -> Result<(), StoreError> {
+        let database = &self.database;
+        database.write(Light, |transaction| {
+            access::set_secrets_head(transaction, head)
+        })
     }
 }

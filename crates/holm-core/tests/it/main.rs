@@ -6,6 +6,7 @@ mod concern;
 mod egress;
 mod moves;
 mod names;
+mod placeholder;
 mod plan;
 mod policy;
 mod service;

@@ -4,13 +4,32 @@ use crate::conformance::{at, project};
 use holm_core::trust::Ask;
 use holm_core::{RequestId, TokenId, WorkspaceId};
 use holm_engine::store::{
-    AUDIT_KEPT, Approval, AuditEntry, AuditFilter, AuditOutcome, AuditResults, Store, TokenRecord,
+    AUDIT_KEPT, Approval, AuditEntry, AuditFilter, AuditOutcome, AuditResults, RecordHead, Store,
+    TokenRecord,
 };
 
 pub fn check<S: Store>(fresh: impl Fn() -> S) {
     approvals_are_exact(&fresh());
     tokens_come_and_go(&fresh());
     the_audit_is_kept_in_order_and_not_for_ever(&fresh());
+    the_head_of_a_record_goes_forward_only(&fresh());
+}
+
+fn the_head_of_a_record_goes_forward_only(store: &impl Store) {
+    assert_eq!(store.secrets_head().unwrap(), None);
+    let head = |number: u64, hash: &str| RecordHead {
+        number,
+        hash: hash.to_owned(),
+    };
+    for (given, expected) in [
+        (head(3, "c"), head(3, "c")),
+        (head(2, "b"), head(3, "c")),
+        (head(3, "x"), head(3, "c")),
+        (head(4, "d"), head(4, "d")),
+    ] {
+        store.set_secrets_head(&given).unwrap();
+        assert_eq!(store.secrets_head().unwrap(), Some(expected));
+    }
 }
 
 fn tokens_come_and_go(store: &impl Store) {

@@ -97,6 +97,7 @@ pub fn workspace(project: &ProjectRecord, label: &str) -> WorkspaceRecord {
         siblings: holm_engine::spec::Siblings::default(),
         agents: Vec::new(),
         moving: None,
+        secrets: Vec::new(),
     };
     WorkspaceRecord {
         id,

@@ -1,7 +1,8 @@
 //! `/mcp`: streamable HTTP in the daemon. Every caller has a server of their own with sessions of its own,
 //! so a session's id is worth nothing to anybody else. Who a caller is was found out before.
 
-use super::{Holm, Local};
+use super::Holm;
+use crate::helper::Local;
 use axum::body::Body;
 use axum::http::{Request, Response};
 use bytes::Bytes;

@@ -107,6 +107,7 @@ impl App {
             siblings: siblings(asked.isolation),
             agents: declared::agents(&judged),
             moving: None,
+            secrets: declared::secrets(&judged.config),
         };
         let (spec, narrowed) = self.within_policy(spec)?;
         notes.extend(narrowed);

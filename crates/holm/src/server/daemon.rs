@@ -72,9 +72,9 @@ async fn stop(State(app): State<Arc<App>>, Body(stop): Body<Stop>) -> Answer<Sta
 async fn doctor(State(app): State<Arc<App>>) -> Answer<Doctor> {
     let checks = app.engine.driver().doctor().await?;
     let own = std::process::id();
-    let policy = app.policy.check();
-    let document = fitness::document(checks, Some(own));
-    Ok(Json(fitness::also(document, policy)))
+    let mut document = fitness::document(checks, Some(own));
+    document.checks.push(app.check_of_key().await);
+    Ok(Json(fitness::also(document, app.policy.check())))
 }
 
 // === impl App ===

@@ -14,7 +14,9 @@ use futures_util::{SinkExt, StreamExt};
 use holm_api::exec::{CONTROL, Heard, STDERR, STDIN, STDOUT, Start, ToClient, ToServer};
 use holm_core::{Fault, RequestId, WorkspaceId};
 use holm_engine::Stopped;
-use holm_engine::exec::{ExecInput, ExecOutput, ExecRequest, ExecStream, Resume, Terminal};
+use holm_engine::exec::{
+    ExecInput, ExecOutput, ExecRequest, ExecStream, Masking, Resume, Terminal,
+};
 use serde::Deserialize;
 use std::sync::Arc;
 use std::time::Duration;
@@ -186,6 +188,10 @@ fn request(start: Start) -> Result<ExecRequest, Fault> {
         }),
         timeout: start.timeout_ms.map(Duration::from_millis),
         key: None,
+        masking: match start.mask {
+            true => Masking::Words,
+            false => Masking::Never,
+        },
     };
     if request.argv.is_empty() {
         return Err(bad_request("`argv` is empty").0);

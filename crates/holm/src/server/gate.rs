@@ -20,7 +20,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use holm_api::route::{Access, Content, Route};
 use holm_core::{Code, Fault, ProjectId, RequestId, RunId, SessionId, TokenId, WorkspaceId};
-use holm_linux::guests::Asker;
+use holm_linux::guests::Speaker;
 use holm_proxy::sever::Sever;
 use std::sync::Arc;
 
@@ -89,8 +89,8 @@ fn on_behalf_of(way: Option<&Way>, headers: &HeaderMap) -> Option<String> {
 fn actor(way: Option<&Way>, caller: &Caller) -> String {
     let actor = caller.actor();
     match way {
-        Some(Way::Guests(_, Some(Asker::Session(id)))) => format!("{actor} session {id}"),
-        Some(Way::Guests(_, Some(Asker::Run(id)))) => format!("{actor} run {id}"),
+        Some(Way::Guests(_, Some(Speaker::Session(id)))) => format!("{actor} session {id}"),
+        Some(Way::Guests(_, Some(Speaker::Run(id)))) => format!("{actor} run {id}"),
         _ => actor,
     }
 }

@@ -9,7 +9,7 @@ use axum::body::Body;
 use holm_core::{Fault, WorkspaceId};
 use holm_linux::Layout;
 use holm_linux::guests::{
-    Asker, GREETING, GREETING_REST, Greeted, has_rest, is_secret_of, socket, understand,
+    GREETING, GREETING_REST, Greeted, Speaker, has_rest, is_secret_of, socket, understand,
 };
 use holm_proxy::sever::Severable;
 use hyper::body::Incoming;
@@ -67,13 +67,13 @@ pub async fn serve(app: Arc<App>, listener: UnixListener, router: Router) {
 
 async fn connection(app: &App, mut stream: UnixStream, router: Router) {
     let greeted = tokio::time::timeout(GREETING_PATIENCE, greeted(app, &mut stream)).await;
-    let Ok(Some((id, asker))) = greeted else {
+    let Ok(Some((id, speaker))) = greeted else {
         tracing::warn!("a connection to the guests' socket did not say whose it is");
         return;
     };
     let (stream, sever) = Severable::new(stream);
     app.tokens.cuts().hold(id.as_str(), &sever);
-    let way = Way::Guests(id, asker);
+    let way = Way::Guests(id, speaker);
     let service = service_fn(move |request| answer(router.clone(), way.clone(), request));
     // Whatever ends a connection early was the guest's wish or the guest's fault.
     let _ = http1::Builder::new()
@@ -86,7 +86,7 @@ async fn connection(app: &App, mut stream: UnixStream, router: Router) {
 }
 
 /// Whose guest this is.
-async fn greeted(app: &App, stream: &mut UnixStream) -> Option<(WorkspaceId, Option<Asker>)> {
+async fn greeted(app: &App, stream: &mut UnixStream) -> Option<(WorkspaceId, Option<Speaker>)> {
     let uid = stream.peer_cred().ok()?.uid();
     if uid != rustix::process::geteuid().as_raw() {
         return None;
@@ -98,8 +98,12 @@ async fn greeted(app: &App, stream: &mut UnixStream) -> Option<(WorkspaceId, Opt
         stream.read_exact(&mut rest).await.ok()?;
         greeting.extend(rest);
     }
-    let Greeted { id, asker, secret } = understand(&greeting)?;
-    is_secret_of(&app.layout(), &id, &secret).then_some((id, asker))
+    let Greeted {
+        id,
+        speaker,
+        secret,
+    } = understand(&greeting)?;
+    is_secret_of(&app.layout(), &id, &secret).then_some((id, speaker))
 }
 
 /// Has the API answer a request that came by a way of its own.

@@ -1,5 +1,5 @@
 //! What the daemon does by itself: once an hour, and when it starts, entries of the trash whose time
-//! is over go; and, if the settings say so, workspaces that nobody uses are stopped and removed.
+//! is over go, and so do values of secrets; and, if the settings say so, workspaces that nobody uses are stopped and removed.
 //!
 //! Settings are read anew each time, so a change needs no new daemon. Settings that cannot be read
 //! do nothing: the log says so, and so does every command that needs them.
@@ -25,6 +25,7 @@ pub fn begin(app: &Arc<App>) {
             loop {
                 collecting.collect_expired().await;
                 collecting.sweep_browsers().await;
+                collecting.settle_secrets().await;
                 if let Err(fault) = collecting.engine.forget_old_keys().await {
                     tracing::warn!(%fault, "old keys of requests were not forgotten");
                 }

@@ -9,7 +9,7 @@ use axum::Json;
 use axum::extract::State;
 use holm_api::workspace::{Name, NameList, Rename, Workspace, WorkspaceList};
 use holm_core::{Code, Fault, Label};
-use holm_engine::{Removal, Restored};
+use holm_engine::{Removal, Restored, try_blocking};
 use serde::Deserialize;
 use std::sync::Arc;
 use utoipa::IntoParams;
@@ -187,6 +187,7 @@ async fn rename(
 async fn remove(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
+    caller: Caller,
     Parameters(parameters): Parameters<Remove>,
 ) -> Answer<Workspace> {
     let removal = match parameters.force {
@@ -194,6 +195,11 @@ async fn remove(
         false => Removal::RefuseUnsaved,
     };
     let view = app.engine.remove(&id, removal).await?;
+    let (secrets, gone, who) = (Arc::clone(&app.secrets), id.clone(), caller.actor());
+    let withdrawn = try_blocking(move || secrets.withdraw(&gone, &who)).await;
+    if let Err(fault) = withdrawn {
+        tracing::warn!(%id, %fault, "what the workspace was given stays sealed");
+    }
     Ok(Json(app.workspace(view).await))
 }
 

@@ -430,8 +430,11 @@ fn attack_119_and_147_bodies_that_are_no_bodies() {
             "{path} {reply:?}"
         );
     }
-    let create = r#"{"project_id":"p000000000000","owner":"root","mounts":["/"],"nested":true}"#;
-    assert_eq!(door.ask("POST", "/api/v1/workspaces", create).status, 400);
+    let create = r#"{"project":"shop","owner":"root","mounts":["/"],"nested":true}"#;
+    for path in ["workspaces", "projects/p000000000000/workspaces"] {
+        let reply = door.ask("POST", &format!("{PREFIX}/{path}"), create);
+        assert_eq!(reply.status, 400, "{path}");
+    }
     let (status, _) = island.ask(
         "POST",
         "/api/v1/tokens",
