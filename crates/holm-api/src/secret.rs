@@ -205,6 +205,9 @@ pub struct Imported {
     pub secrets: Vec<Secret>,
     /// Of projects that are not known here.
     pub left_out: Vec<String>,
+    /// Workspaces that could not be told.
+    #[serde(default)]
+    pub notes: Vec<String>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]

@@ -89,6 +89,7 @@ mod secrets;
 mod secrets_kept;
 mod secrets_keyring;
 mod secrets_masked;
+mod secrets_time;
 mod service_attacks;
 mod service_feel;
 mod service_logs;

@@ -1,6 +1,6 @@
 //! Secrets while workspaces run: given to the services, runs and sessions that are named and to nobody
-//! else, masked in logs, replaced whole, withdrawn in time (attacks 126, 128, 129). What is kept of
-//! them is in `secrets_kept`.
+//! else, masked in logs, and in nothing that is kept (attacks 126, 128). Their time is in
+//! `secrets_time`, what is kept of them in `secrets_kept`.
 
 use crate::support::{Island, Ran, Repository, eventually};
 use serde_json::Value;
@@ -85,7 +85,7 @@ for directory, _, names in os.walk("/run/holm/secrets"):
                 hits.append("file")
         except OSError:
             pass
-print("found:", " ".join(sorted(set(hits))))
+print("found:" + "".join(" " + hit for hit in sorted(set(hits))))
 "#;
 
 /// In every canary of this test, and in those of no other: tests run beside each other.
@@ -251,6 +251,24 @@ fn processes_with_canaries() -> Vec<String> {
     found
 }
 
+/// Begins a run and a session from inside, each of which writes down what it finds.
+const ASK: &str = r#"
+import http.client, json, socket
+class Connection(http.client.HTTPConnection):
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.connect("/run/holm/api.sock")
+codes = []
+for what in ("run", "session"):
+    look = "{ env | grep _KEY=; cat /run/holm/secrets/*; echo end; } 2>/dev/null > ~/new-%s; mv ~/new-%s ~/of-%s" % (what, what, what)
+    connection = Connection("holm.localhost", timeout=60)
+    body = json.dumps({"command": ["sh", "-c", look]})
+    connection.request("POST", "/api/v1/workspaces/WORKSPACE/%ss" % what, body=body, headers={"Content-Type": "application/json"})
+    codes.append(str(connection.getresponse().status))
+    connection.close()
+print(" ".join(codes))
+"#;
+
 /// What a receiver finds, in capitals, which nobody masks.
 const RECEIVED: &str = "env | grep -E '^(RUN|SESSION)_KEY=|^STORED=|^FROM_' | cut -d= -f2 | tr a-z A-Z; \
      for f in /run/holm/secrets/*; do cat $f 2>/dev/null | tr a-z A-Z; done";
@@ -323,6 +341,19 @@ fn attack_126_a_secret_is_with_those_it_was_given_to_and_with_nobody_else() {
         let found = island.holm(&argv).ok().out();
         assert_eq!(found, expected, "{word}");
     }
+    // Whoever is inside can begin runs and sessions of its own, and they are given nothing.
+    assert_eq!(
+        island
+            .python("x", &ASK.replace("WORKSPACE", &id))
+            .ok()
+            .out(),
+        "201 201"
+    );
+    for place in ["~/of-run", "~/of-session"] {
+        let read = || island.sh("x", &format!("cat {place}")).out();
+        eventually("it looked", || read().contains("end"));
+        assert_eq!(read(), "end", "{place}");
+    }
     // Nor does anything of the host: processes, their groups, files.
     assert_eq!(processes_with_canaries(), Vec::<String>::new());
     assert_eq!(sweep(&island.holm_home()), Vec::<String>::new());
@@ -390,12 +421,27 @@ fn attack_128_files_are_in_memory_for_their_owner_and_in_nothing_that_is_kept() 
         "400 regular file\ntmpfs\nFROM_FILE\nRUN_FILE\nSESSION_FILE"
     );
     let tries = "cd /run/holm/secrets; cat FROM_FILE; chmod 644 FROM_FILE; rm -f FROM_FILE; \
-         echo x > FROM_FILE; echo x > .FROM_FILE/FROM_FILE; mv .FROM_FILE ~/a; touch a; ls";
+         echo x > FROM_FILE; echo x > .FROM_FILE/FROM_FILE; touch a; ls";
     let shown = island.sh("x", tries).ok().out();
     assert_eq!(
         shown, "FROM_FILE\nRUN_FILE\nSESSION_FILE",
         "nobody changes them"
     );
+    // Whoever renames for others does not read for them either: files, what is above, environments.
+    let moves = r#"
+import os
+home = os.path.expanduser("~/")
+places = ["/run/holm/secrets/.FROM_FILE", "/run/holm/secrets/.FROM_FILE/FROM_FILE", "/run/holm/secrets", "/run/holm"]
+places += ["/proc/%s/environ" % pid for pid in os.listdir("/proc") if pid.isdigit()]
+for number, place in enumerate(places):
+    try:
+        os.rename(place, home + "moved-%d" % number)
+        print("moved", place)
+    except OSError:
+        pass
+print(len([name for name in os.listdir(home) if name.startswith(("moved", ".holm-move"))]))
+"#;
+    assert_eq!(island.python("x", moves).ok().out(), "0");
     // What else works in a domain of its own: moving between directories, and the shared /run.
     let works = "mkdir ~/a ~/b && touch ~/a/f && mv ~/a/f ~/b/f && cat ~/b/f /run/holm/id";
     island.sh("x", works).ok();
@@ -434,176 +480,4 @@ fn attack_128_files_are_in_memory_for_their_owner_and_in_nothing_that_is_kept() 
         events(&audit(&island), "FROM_ENV").last(),
         Some(&"withdrawn")
     );
-}
-
-/// The reader writes down every length that it sees.
-const READER: &str = r#"
-[services.reader]
-run = '''
-while :; do
-    now=$(cat /run/holm/secrets/LONG /run/holm/secrets/SOON 2>/dev/null | wc -c)
-    [ "$now" = "$last" ] || echo "$now" >> ~/seen
-    last=$now
-    sleep 0.02
-done
-'''
-
-[services.holder]
-run = "exec sleep 1000"
-
-[secrets.LONG]
-from = { file = "~/long" }
-inject = "file"
-to = ["reader"]
-
-[secrets.SOON]
-inject = "file"
-to = ["reader"]
-ttl = "10s"
-
-[secrets.KEY]
-to = ["holder", "runs"]
-"#;
-
-#[test]
-fn attack_129_what_is_rotated_or_revoked_is_replaced_whole_and_at_once() {
-    let island = Island::new();
-    let repository = island.repository("shop");
-    repository.write("holm.toml", READER);
-    repository.commit("a reader");
-    island.write("home/long", "a".repeat(1000));
-    repository.holm(&["trust", "--yes"]).ok();
-    let soon = canary("soon");
-    piped(&repository, &["secret", "set", "SOON", "--user"], &soon).ok();
-    let (first, second) = (canary("first"), canary("second"));
-    set(&repository, "KEY", &first);
-    let id = repository.up("x");
-    let seen = || -> Vec<usize> {
-        let seen = island.sh("x", "cat ~/seen").out();
-        seen.lines().map(|line| line.parse().unwrap()).collect()
-    };
-    let both = |length: usize| length + soon.len();
-    eventually("both are read", || seen().contains(&both(1000)));
-    // Its time is up: the file vanishes by itself, and the record says so, once.
-    eventually("one of them vanished", || seen().last() == Some(&1000));
-    eventually("the record says so", || {
-        events(&audit(&island), "SOON").contains(&"expired")
-    });
-    let told = audit(&island);
-    let told: Vec<_> = events(&told, "SOON")
-        .into_iter()
-        .filter(|event| *event != "given")
-        .collect();
-    assert_eq!(told, ["set", "received", "shown", "expired"]);
-    island
-        .sh("x", "ls -a /run/holm/secrets | grep -x SOON")
-        .exits(1);
-    assert_eq!(state(&island, &id, "SOON"), "expired");
-    // Read again: another length, never a part of it.
-    island.write("home/long", "b".repeat(20_000));
-    repository.holm(&["secret", "refresh", "x"]).ok();
-    eventually("the new ones are read", || seen().contains(&both(20_000)));
-    let whole = [0, 1000, 20_000].map(|length| [length, both(length)]);
-    let whole = whole.concat();
-    assert!(
-        seen().iter().all(|length| whole.contains(length)),
-        "{:?}",
-        seen()
-    );
-    // Another value of a variable: who is started from now on has that one only.
-    let key = [
-        "run",
-        "x",
-        "--",
-        "sh",
-        "-c",
-        "echo \"${KEY:-none}\" | tr a-z A-Z",
-    ];
-    assert_eq!(island.holm(&key).ok().out(), first.to_uppercase());
-    set(&repository, "KEY", &second);
-    assert_eq!(island.holm(&key).ok().out(), second.to_uppercase());
-    // Who runs keeps what it has in its memory until it is started anew: the counterpart.
-    let holds = |value: &str| {
-        let mut entries = std::fs::read_dir("/proc").unwrap().flatten();
-        entries.any(|entry| {
-            let environ = std::fs::read(entry.path().join("environ")).unwrap_or_default();
-            let environ = String::from_utf8_lossy(&environ).into_owned();
-            environ.contains(value) && environ.contains("HOLM_SERVICE=holder")
-        })
-    };
-    assert!(holds(&first) && !holds(&second));
-    island.holm(&["service", "x", "restart", "holder"]).ok();
-    eventually("it has the new one only", || {
-        holds(&second) && !holds(&first)
-    });
-    // What is not there any more is withdrawn.
-    std::fs::remove_file(island.home().join("long")).unwrap();
-    let refreshed = repository
-        .holm(&["secret", "refresh", "x", "--json"])
-        .json();
-    let note = refreshed["notes"][0].as_str().unwrap();
-    assert!(note.contains("LONG is not given"), "{refreshed}");
-    island.sh("x", "test -e /run/holm/secrets/LONG").exits(1);
-    repository.holm(&["secret", "rm", "KEY"]).ok();
-    assert_eq!(island.holm(&key).ok().out(), "NONE");
-    assert_eq!(state(&island, &id, "KEY"), "missing");
-    assert_eq!(events(&audit(&island), "KEY").last(), Some(&"withdrawn"));
-}
-
-#[test]
-fn attack_129_a_value_is_withdrawn_in_time_while_no_daemon_runs() {
-    let island = Island::new();
-    let repository = island.repository("shop");
-    let secret = |name: &str, form: &str| {
-        format!("[secrets.{name}]\nto = [\"runs\"]\ninject = \"{form}\"\nttl = \"4s\"\n")
-    };
-    repository.write(
-        "holm.toml",
-        secret("A_FILE", "file") + &secret("A_KEY", "env"),
-    );
-    repository.commit("soon");
-    repository.holm(&["trust", "--yes"]).ok();
-    set(&repository, "A_FILE", &canary("file"));
-    set(&repository, "A_KEY", &canary("key"));
-    let ids = [repository.up("x"), repository.up("y")];
-    island.holm(&["stop", "y"]).ok();
-    island.holm(&["daemon", "stop"]).ok();
-    // The keeper of x withdraws them and says so; nobody runs for y.
-    let record = island.data().join("secrets/audit.jsonl");
-    let expired = |id: &str| {
-        let text = std::fs::read_to_string(&record).unwrap();
-        let is_end = |line: &&str| line.contains("\"expired\"") && line.contains(id);
-        text.lines().filter(is_end).count()
-    };
-    eventually("the keeper says so", || expired(&ids[0]) == 2);
-    // A daemon that comes later finds what nobody said, and keeps no value of it.
-    eventually("it is over for both", || {
-        let states = ids.iter().flat_map(|id| declared(&island, id));
-        states
-            .into_iter()
-            .all(|secret| secret["state"] == "expired")
-    });
-    let audit = audit(&island);
-    for id in &ids {
-        assert_eq!(expired(id), 2, "once for each: {audit:?}");
-    }
-    let vault = std::fs::read_to_string(island.data().join("secrets/vault.json")).unwrap();
-    assert_eq!(
-        vault.matches("\"sealed\"").count(),
-        2,
-        "what the user stored is left"
-    );
-    island.sh("x", "test -e /run/holm/secrets/A_FILE").exits(1);
-    let run = "echo \"${A_KEY:-none}\"; cat /run/holm/secrets/A_FILE";
-    let run = island.holm(&["run", "x", "--", "sh", "-c", run]).exits(1);
-    assert_eq!(run.out(), "none");
-    // A start gives it anew.
-    let received = || {
-        let text = std::fs::read_to_string(&record).unwrap();
-        let begins = |line: &&str| line.contains("\"received\"") && line.contains(&ids[1]);
-        text.lines().filter(begins).count()
-    };
-    assert_eq!(received(), 2);
-    island.holm(&["start", "y"]).ok();
-    assert_eq!(received(), 4);
 }

@@ -155,6 +155,9 @@ struct ImportArgs {
     file: PathBuf,
 }
 
+/// So much of a name that is none is shown.
+const MOST_SHOWN: usize = 60;
+
 #[derive(Debug, Serialize)]
 struct Refreshed {
     workspaces: Vec<RefreshedOne>,
@@ -339,6 +342,7 @@ fn import(context: &Context, file: &Path) -> Outcome {
     })?;
     context.output.done(&imported, || {
         let mut text = format!("{GOOD}✓{GOOD:#} {} values are stored", imported.secrets.len());
+        text.push_str(&show::notes(&imported.notes));
         for left_out in &imported.left_out {
             let left_out = printable(left_out);
             text.push_str(&format!("\n  {FAINT}note{FAINT:#}  left out, because the project is not known here: {left_out}"));
@@ -388,7 +392,7 @@ fn name(text: &str) -> Result<String, Fault> {
             Code::InvalidSecret,
             format!(
                 "`{}` cannot be the name of a secret: {error}",
-                text.escape_debug()
+                text.escape_debug().take(MOST_SHOWN).collect::<String>()
             ),
             "a name is that of a variable, such as STRIPE_KEY",
         )

@@ -4,7 +4,7 @@ use super::super::App;
 use super::super::caller::Caller;
 use super::super::failure::{Answer, Parameters, bad_request};
 use super::keeping::{about, happening};
-use super::{Quiet, told};
+use super::{Change, Quiet, told};
 use axum::Json;
 use axum::extract::State;
 use holm_api::daemon::Check;
@@ -197,7 +197,7 @@ async fn import(
     Quiet(import): Quiet<Import>,
 ) -> Answer<Imported> {
     let projects = app.project_names().await?;
-    let secrets = Arc::clone(&app.secrets);
+    let (secrets, who) = (Arc::clone(&app.secrets), caller.actor());
     let imported = try_blocking(move || {
         let packed = parcel::unpack(&import.passphrase, &import.parcel);
         let packed = packed.map_err(|error| fault(&error))?;
@@ -217,19 +217,26 @@ async fn import(
             };
             match scope {
                 Some(scope) => {
-                    let entry = secrets.set(scope, &name, value, &caller.actor())?;
-                    secrets.note(vec![about(&entry, "imported", &caller.actor())]);
+                    let entry = secrets.set(scope, &super::name(&name)?, value, &who)?;
+                    secrets.note(vec![about(&entry, "imported", &who)]);
                     entries.push(entry);
                 }
                 None => left_out.push(format!("{}/{name}", project.unwrap_or_default())),
             }
         }
-        Ok(Imported {
-            secrets: entries.iter().filter_map(told).collect(),
-            left_out,
-        })
+        Ok((entries, left_out))
     });
-    Ok(Json(imported.await?))
+    let (entries, left_out) = imported.await?;
+    let mut notes = Vec::new();
+    for entry in &entries {
+        let stored = (&entry.scope, entry.name.as_str());
+        notes.extend(app.renew_stored(stored, Change::Set, &caller).await?);
+    }
+    Ok(Json(Imported {
+        secrets: entries.iter().filter_map(told).collect(),
+        left_out,
+        notes,
+    }))
 }
 
 fn fault(error: &KeyError) -> Fault {

@@ -38,6 +38,9 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
         .merge(key::routes())
 }
 
+/// So much of a name that is none is told.
+const MOST_SHOWN: usize = 60;
+
 /// What became of a stored value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
@@ -224,13 +227,13 @@ pub fn values(give: Give) -> Values {
     values.map(|named| (named.name, named.value)).collect()
 }
 
-fn name(text: &str) -> Result<String, Failure> {
+fn name(text: &str) -> Result<String, Fault> {
     let name = Variable::parse(text).map_err(|error| {
         Fault::new(
             Code::InvalidSecret,
             format!(
                 "`{}` cannot be the name of a secret: {error}",
-                text.escape_debug()
+                text.escape_debug().take(MOST_SHOWN).collect::<String>()
             ),
             "a name is that of a variable, such as STRIPE_KEY",
         )
