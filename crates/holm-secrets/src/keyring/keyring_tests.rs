@@ -57,6 +57,7 @@ impl Desktop {
 
     /// Starts the keyring; with a password it is unlocked, and made if it is not there.
     fn start(&mut self, password: Option<&str>) {
+        let changes = self.changes();
         let mut command = Command::new("gnome-keyring-daemon");
         command
             .args(["--foreground", "--components=secrets"])
@@ -80,23 +81,33 @@ impl Desktop {
             .unwrap();
         drop(stdin);
         self.keyring = Some(Program(child));
-        let until = Instant::now() + Duration::from_secs(60);
-        let is_there = || match self.at().get("none") {
-            Err(KeyringError::NoKey | KeyringError::Locked) => true,
-            Err(_) | Ok(_) => false,
-        };
-        while !is_there() {
-            assert!(Instant::now() < until, "the keyring does not come");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        self.wait(changes, |asked| {
+            matches!(asked, Err(KeyringError::NoKey | KeyringError::Locked))
+        });
     }
 
     fn stop(&mut self) {
+        let changes = self.changes();
         self.keyring = None;
-        let until = Instant::now() + Duration::from_secs(60);
-        while !matches!(self.at().get("none"), Err(KeyringError::Absent(_))) {
-            assert!(Instant::now() < until, "the keyring does not go");
-            std::thread::sleep(Duration::from_millis(20));
+        self.wait(changes, |asked| {
+            matches!(asked, Err(KeyringError::Absent(_)))
+        });
+    }
+
+    /// Hears of everybody who comes to the bus and goes from it.
+    fn changes(&self) -> Bus {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let mut bus = Bus::connect(&self.address, deadline).unwrap();
+        bus.listen("type='signal',member='NameOwnerChanged'")
+            .unwrap();
+        bus
+    }
+
+    /// Asks the keyring at every change; who asks comes and goes, too.
+    fn wait(&self, mut changes: Bus, is_so: impl Fn(Result<MasterKey, KeyringError>) -> bool) {
+        while !is_so(self.at().get("none")) {
+            let changed = changes.signal("/org/freedesktop/DBus", "NameOwnerChanged");
+            changed.map(drop).expect("the keyring comes or goes");
         }
     }
 

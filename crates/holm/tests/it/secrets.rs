@@ -345,7 +345,7 @@ fn attack_126_a_secret_is_with_those_it_was_given_to_and_with_nobody_else() {
             .python("x", &ASK.replace("WORKSPACE", &id))
             .ok()
             .out(),
-        "200 200"
+        "201 201"
     );
     for place in ["~/of-run", "~/of-session"] {
         let read = || island.sh("x", &format!("cat {place}")).out();
