@@ -6,12 +6,14 @@ use super::include::Included;
 use super::notes::{LeftBehind, has_notable};
 use crate::cli::look;
 use crate::cli::origin::Origin;
+use crate::cli::secret::read::{self, Found};
 use crate::cli::send::{self, SharedRefs, Wanted};
 use crate::cli::trust::{self, Granted, Unapproved};
 use crate::cli::user::DaemonUser;
 use crate::cli::user_checkout::{AGENTS_MD, Checkout, HOLM_TOML, path_text};
 use crate::cli::work::recover;
 use crate::cli::{Context, connect};
+use crate::helper::program::ERRAND;
 use holm_api::client::Client;
 use holm_api::project::TrustCheck;
 use holm_api::workspace::{CreateWorkspace, Remote};
@@ -24,10 +26,13 @@ use std::path::PathBuf;
 pub struct Prepared {
     pub client: Client,
     pub checkout: Checkout,
+    pub project_id: String,
     /// Everything but the label and the uploads.
     pub request: CreateWorkspace,
     pub included: Included,
     pub left_behind: LeftBehind,
+    /// What was read for the secrets that it declares.
+    pub secrets: Found,
 }
 
 pub async fn prepare(
@@ -78,14 +83,25 @@ pub async fn prepare(
     let notes = bringing
         .all(arguments, &origin, (&included, granted))
         .await?;
+    let secrets = match granted {
+        Granted::Everything => {
+            let root = checkout.repository.main_root.clone();
+            read::all(read::declared(&origin.config), root).await?
+        }
+        Granted::Nothing => Found::default(),
+    };
+    let project_id = check.project_id.clone();
     let mut request = request(&checkout, &origin, arguments, check, &included)?;
     request.notes = notes;
+    request.notes.extend(secrets.notes.iter().cloned());
     Ok(Prepared {
         client,
         checkout,
+        project_id,
         request,
         included,
         left_behind,
+        secrets,
     })
 }
 
@@ -195,7 +211,6 @@ fn request(
     });
     let resolved = origin.resolved.as_ref();
     Ok(CreateWorkspace {
-        project_id: check.project_id,
         label: None,
         reuse: false,
         commit: origin.commit(),
@@ -217,6 +232,8 @@ fn request(
         include: None,
         excluded: included.excluded(),
         dirty: None,
+        handover: None,
         notes: Vec::new(),
+        errand: variable(ERRAND),
     })
 }
