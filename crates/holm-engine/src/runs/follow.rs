@@ -34,16 +34,20 @@ impl<D: Driver, S: Store> Engine<D, S> {
             };
             let (id, run) = (&record.workspace, &record.id);
             let recorded = self.inner.driver.recorded_run(id, run).await?;
-            live.begun(Ok(()));
             match recorded {
                 Some(seen) => {
                     record.state = RunState::Running;
                     record.details.started_ms = Some(seen.started_ms);
+                    if let Err(fault) = self.save(&record).await {
+                        tracing::warn!(run = %record.id, %fault, "that a run goes on is not in the store");
+                    }
+                    live.begun(Ok(()));
                     live.said(seen.length);
                     let nothing = mpsc::channel(1).1;
                     tokio::spawn(self.clone().follow(record, nothing, live));
                 }
                 None => {
+                    live.begun(Ok(()));
                     let end = died(
                         "the daemon ended before it began; sent again with the same key it begins",
                     );

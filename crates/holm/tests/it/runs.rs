@@ -503,6 +503,7 @@ fn a_request_with_the_same_key_runs_once() {
     // Its daemon dies before anything runs, or when it runs and nobody was told.
     let mut earlier = 2;
     for at in ["run:before:kill", "run:after:kill"] {
+        let script = format!("{script}; until [ -e /tmp/go ]; do sleep 0.02; done");
         let body = serde_json::json!({"command": ["sh", "-c", script], "message": "m"}).to_string();
         let header = format!("idempotency-key: {at}\r\n");
         let path = format!("/api/v1/workspaces/{id}/runs");
@@ -514,15 +515,26 @@ fn a_request_with_the_same_key_runs_once() {
             .holm_at(&island.home(), at, &["daemon", "start"])
             .ok();
         assert!(send().is_none(), "{at}: it died");
-        // At once: the next daemon may not have found out yet what became of it.
+        // At once, while the next daemon cannot find out yet what became of it.
+        let keeper = island.keeper_of(&id).unwrap();
+        crate::support::send(keeper, Signal::STOP);
         island.holm(&["daemon", "start"]).ok();
-        let (status, answer) = send().unwrap();
+        let (status, answer) = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                island.holm(&["daemon", "status"]).ok();
+                crate::support::send(keeper, Signal::CONT);
+            });
+            send().unwrap()
+        });
         let expected = if at.contains("before") { 201 } else { 200 };
         assert_eq!(status, expected, "{at}: {answer}");
+        assert_eq!(answer["state"], "running", "{at}: {answer}");
+        island.sh("x", "touch /tmp/go").ok();
         let first = answer["id"].clone();
         ends_as(&island, first.as_str().unwrap(), "succeeded");
         let (status, answer) = send().unwrap();
         assert_eq!((status, &answer["id"]), (200, &first), "{at}: {answer}");
+        island.sh("x", "rm /tmp/go").ok();
         earlier += 1;
         assert_eq!(times(), earlier.to_string(), "{at}");
         let list = island.holm(&["runs", "ls", "--json"]).json();
