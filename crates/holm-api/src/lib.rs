@@ -22,6 +22,7 @@ pub mod project;
 pub mod reload;
 pub mod route;
 pub mod run;
+pub mod secret;
 pub mod service;
 pub mod session;
 pub mod token;
@@ -31,6 +32,9 @@ pub mod workspace;
 pub use client::Client;
 pub use error::{ErrorBody, ErrorDetail};
 pub use workspace::Workspace;
+
+/// The header by which the daemon says on its own socket for whom it asks.
+pub const ON_BEHALF_OF: &str = "x-holm-on-behalf-of";
 
 /// The prefix of every route.
 pub const PREFIX: &str = "/api/v1";

@@ -137,6 +137,31 @@ pub struct TrustReport {
     /// Identifies exactly these asks.
     pub digest: String,
     pub approved: bool,
+    /// When something was last approved for this project, whatever it was.
+    #[schema(required)]
+    pub approved_at: Option<String>,
+    /// What is different since then; all of it where nothing was.
+    pub changes: Vec<AskChange>,
+}
+
+/// How one ask differs from what was approved last.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct AskChange {
+    pub change: ChangeKind,
+    pub key: String,
+    /// Of the ask as it is now; of one that was removed, as it was.
+    pub words: String,
+    /// Of one that was changed, as it was.
+    #[schema(required)]
+    pub before: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ChangeKind {
+    Added,
+    Removed,
+    Changed,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -152,7 +177,11 @@ pub struct Ask {
 pub struct TrustApprove {
     #[schema(value_type = ProjectId)]
     pub project_id: String,
+    /// What the check said. Approved is only what the content below asks for, if it has this digest.
     pub digest: String,
+    pub config: Option<String>,
+    #[serde(default)]
+    pub worktree_include: Vec<String>,
 }
 
 /// What a client brings of its side.

@@ -68,6 +68,10 @@ pub struct Workspace {
     /// because nobody used it; that the disk is nearly full.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// The file of the machine's policy, where one is in force.
+    #[serde(default)]
+    #[schema(required)]
+    pub policy: Option<String>,
     /// What it takes of the machine; only where it was asked for, as `show` does.
     #[serde(default)]
     #[schema(required)]
@@ -329,6 +333,9 @@ pub struct CreateWorkspace {
     /// Paths of the tree that git status inside must not show.
     pub excluded: Vec<String>,
     pub dirty: Option<Dirty>,
+    /// What `POST /secrets/handover` answered: values that it is given from the start.
+    #[serde(default)]
+    pub handover: Option<String>,
     /// What the client did not bring; returned in the answer's `notes`.
     pub notes: Vec<String>,
     /// A request of the daemon's own that the client carries out.

@@ -74,6 +74,7 @@ codes! {
     InvalidConfig, "invalid_config", Usage, "holm.toml or config.toml has errors";
     NotARepository, "not_a_repository", Usage, "the directory is not inside a git work tree";
     InvalidPath, "invalid_path", Usage, "the path is not one below the project's root";
+    InvalidSecret, "invalid_secret", Usage, "the name or the value cannot be that of a secret";
     WorkspaceNotFound, "workspace_not_found", NotFound, "no workspace has this name";
     ProjectNotFound, "project_not_found", NotFound, "no project has this name";
     ServiceNotFound, "service_not_found", NotFound, "the workspace has no service of this name";
@@ -82,6 +83,7 @@ codes! {
     SnapshotNotFound, "snapshot_not_found", NotFound, "the workspace has no snapshot of this name";
     RunNotFound, "run_not_found", NotFound, "the workspace has no run of this id";
     AgentNotFound, "agent_not_found", NotFound, "no agent has this name, or none is the default";
+    SecretNotFound, "secret_not_found", NotFound, "no secret of this name is stored there";
     RefNotFound, "ref_not_found", NotFound, "the repository has no such ref";
     PathNotFound, "path_not_found", NotFound, "the file or directory does not exist";
     TokenNotFound, "token_not_found", NotFound, "there is no such token";
@@ -101,6 +103,11 @@ codes! {
     DoesNotApply, "does_not_apply", Refused, "the change does not fit your checkout";
     NeedsYes, "needs_yes", Refused, "the change has parts that tools execute by themselves, and nobody said yes";
     NotTrusted, "not_trusted", Refused, "holm.toml asks for something of the host that nobody approved";
+    Policy, "policy", Refused, "the machine's policy (/etc/holm/policy.toml) does not allow it";
+    InvalidPolicy, "invalid_policy", Refused, "the machine's policy cannot be read, so nothing is started";
+    SecretsLocked, "secrets_locked", Refused, "the key of the stored secrets is behind a passphrase that nobody gave, or in a keyring that does not give it";
+    WrongPassphrase, "wrong_passphrase", Refused, "the passphrase is wrong, or what it should open was changed";
+    RecordChanged, "record_changed", Failed, "the record of what happened to secrets was changed by somebody";
     NotAFile, "not_a_file", Refused, "it is a directory, a link, a pipe, a socket or a device, and the request needs a file";
     NotADirectory, "not_a_directory", Refused, "it is not a directory, and the request needs one";
     NotEmpty, "not_empty", Refused, "the directory is not empty, and the request is not recursive";

@@ -199,6 +199,7 @@ fn forked(record: &WorkspaceRecord, at: Option<&str>) -> Result<WorkspaceSpec, F
         nested: record.spec.nested,
         siblings: record.spec.siblings,
         protected_paths: record.spec.protected_paths.clone(),
+        secrets: record.spec.secrets.clone(),
         brought: Brought::default(),
         volumes: volumes.collect(),
         generation: 0,

@@ -67,6 +67,37 @@ pub struct WorkspaceSpec {
     /// On its way to another commit; kept until everything that belongs to that is done.
     #[serde(default)]
     pub moving: Option<Move>,
+    /// What it may be given; the values are elsewhere, sealed.
+    #[serde(default)]
+    pub secrets: Vec<Secret>,
+}
+
+/// A declared secret, without its value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Secret {
+    pub name: String,
+    pub source: SecretSource,
+    /// A word of [`Inject`](holm_core::config::Inject).
+    pub inject: String,
+    /// Names of services, `runs`, `sessions`.
+    pub to: Vec<String>,
+    /// How long a value is given for, in milliseconds.
+    pub ttl_ms: Option<u64>,
+    /// For a placeholder: where it may be used, as in `holm.toml`.
+    #[serde(default)]
+    pub hosts: Vec<String>,
+}
+
+/// Where the value of a secret is from. All but stored ones are read by the user's own client.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "snake_case")]
+pub enum SecretSource {
+    Env(String),
+    /// As it is written in `holm.toml`.
+    File(String),
+    Command(Vec<String>),
+    Stored,
 }
 
 /// `isolation` of `[project]`: both sides have to show, or neither sees anything.

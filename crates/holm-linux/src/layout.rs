@@ -37,6 +37,11 @@ impl Layout {
         self.data_dir.join("reap")
     }
 
+    /// Sealed secrets, and the record of what happened to them.
+    pub fn secrets(&self) -> PathBuf {
+        self.data_dir.join("secrets")
+    }
+
     pub fn project(&self, id: &ProjectId) -> PathBuf {
         self.data_dir.join("projects").join(id.as_str())
     }
@@ -85,6 +90,11 @@ impl WorkspaceDirs {
     /// What is visible at `/run/holm`: the guest socket and the id.
     pub fn guest(&self) -> PathBuf {
         self.dir.join("guest")
+    }
+
+    /// What programs inside trust for the sake of placeholders.
+    pub fn authority(&self) -> PathBuf {
+        self.guest().join("ca")
     }
 
     /// A digest of what proves that a connection is of this workspace's guests.

@@ -6,6 +6,7 @@
 //! lengths are bounded and nothing in it is believed.
 
 mod frame;
+mod secrets;
 
 pub use frame::{control_frame, frame, read_control, take_frame};
 
@@ -14,6 +15,7 @@ use crate::copier::Pair;
 use crate::guests::GuestDoor;
 use holm_engine::Isolation;
 use holm_engine::driver::{Carried, ToldPort};
+use holm_engine::exec::Masking;
 use holm_engine::run::{RunOrder, RunSeen};
 use holm_engine::service::{ServiceStatus, Services};
 use holm_engine::session::{Ask, Attach, SessionNotice, Told, Word};
@@ -21,6 +23,8 @@ use holm_engine::spec::{Egress, Network, Service};
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use std::path::PathBuf;
+
+pub use secrets::{Domain, Form, Grant, Standin};
 
 /// The version of everything in this file. Whatever the versions, a keeper answers `status`, `stop`
 /// and `relabel`, whose form never changes; a command needs the same one.
@@ -89,6 +93,15 @@ pub struct LaunchPlan {
     /// Names of services that have to be built before they are started.
     #[serde(default)]
     pub unbuilt: Vec<String>,
+    /// Declared secrets, each with its value where there is one.
+    #[serde(default)]
+    pub secrets: Vec<Grant>,
+    /// The directory of the record of what happens to them.
+    #[serde(default)]
+    pub audit: PathBuf,
+    /// Host files that show another list of trusted certificates inside.
+    #[serde(default)]
+    pub bundles: Vec<PathBuf>,
     /// The machine's own addresses; the keeper looks.
     #[serde(default)]
     pub machine: Vec<IpAddr>,
@@ -166,6 +179,8 @@ pub enum Defence {
     Stillness,
     /// The gateway asks again before it dials, and the resolver before it answers.
     Gateway,
+    /// Receivers of secrets, and everybody else, are each in a Landlock domain of their own.
+    OwnDomain,
     /// What init says is only so long.
     ShortMessages,
     /// Trees of siblings are read-only mounts.
@@ -210,6 +225,8 @@ pub enum Part {
     VolumeTaken,
     /// The step is the name of a volume that cannot be mounted.
     Volume,
+    /// Secrets cannot be kept from the workspace's other programs.
+    Secrets,
     Other,
 }
 
@@ -272,6 +289,8 @@ pub enum Op {
     },
     /// Answered with `Done` when what follows of it is under way.
     SetServices(Vec<Service>),
+    /// These are the secrets from now on. Answered with `Done` when files are in place.
+    SetSecrets(Vec<Grant>),
     /// Answered with `Session`.
     Session(Ask),
     /// Answered with `SessionWord`s; what to draw comes as stdout, keys go as stdin.
@@ -313,6 +332,8 @@ pub struct Exec {
     /// ([`ExecControl::Taken`]), after the keeper said that it listens to that ([`Answer::Kept`]).
     #[serde(default)]
     pub key: Option<String>,
+    #[serde(default)]
+    pub masking: Masking,
 }
 
 /// The key of a command, and how many bytes of its output the client has.
@@ -458,6 +479,8 @@ pub struct Spawn {
     pub env: Vec<(Vec<u8>, Vec<u8>)>,
     pub cwd: Vec<u8>,
     pub terminal: Option<(u16, u16)>,
+    #[serde(default)]
+    pub domain: Domain,
 }
 
 /// What init tells the keeper.
@@ -468,6 +491,8 @@ pub enum FromInit {
     Renames,
     /// Said by the launcher before init is there. Descriptor: a socket of the workspace's network.
     Doorway(Doorway),
+    /// Said by the launcher before init is there. Descriptor: where secrets are put as files.
+    SecretFiles,
     Hello {
         version: u32,
     },

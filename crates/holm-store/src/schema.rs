@@ -4,10 +4,11 @@ use crate::database::Trouble;
 use rusqlite::Transaction;
 
 /// `PRAGMA user_version` of files that this program writes.
-pub(crate) const VERSION: i64 = 5;
+pub(crate) const VERSION: i64 = 7;
 
 /// What leads from each version to the next, the first from 1 to 2.
-pub(crate) const MIGRATIONS: &[&str] = &[ROUTES, REQUEST_KEYS, ACCESS, RUNS];
+pub(crate) const MIGRATIONS: &[&str] =
+    &[ROUTES, REQUEST_KEYS, ACCESS, RUNS, SECRETS_HEAD, APPROVED];
 
 /// Writes the number that is there already, which changes nothing and takes a write as any other does.
 pub(crate) fn write_version(transaction: &Transaction<'_>) -> Result<(), Trouble> {
@@ -153,4 +154,22 @@ CREATE TABLE runs (
 CREATE UNIQUE INDEX run_keys ON runs (workspace_id, key) WHERE key IS NOT NULL;
 CREATE INDEX runs_of_workspace ON runs (workspace_id, place);
 CREATE INDEX open_runs ON runs (place) WHERE state IN ('queued', 'running');
+";
+
+/// Version 6: the newest line of the record of what happens to secrets.
+const SECRETS_HEAD: &str = "
+CREATE TABLE secrets_head (
+    id     INTEGER NOT NULL PRIMARY KEY CHECK (id = 1),
+    number INTEGER NOT NULL,
+    hash   TEXT    NOT NULL
+) STRICT;
+";
+
+/// Version 7: what was approved, so that the next question can say what is new; what else a request
+/// named, and what came of it later. Earlier rows do not have it.
+const APPROVED: &str = "
+ALTER TABLE approvals ADD COLUMN asks TEXT;
+ALTER TABLE audit ADD COLUMN subject TEXT;
+ALTER TABLE audit ADD COLUMN outcome TEXT;
+CREATE INDEX audit_requests ON audit (request);
 ";

@@ -8,15 +8,19 @@ use holm_core::{Label, ProjectId, RunId, TokenId, WorkspaceId};
 use holm_engine::WorkspaceSpec;
 use holm_engine::run::{RunFilter, RunRecord};
 use holm_engine::store::{
-    AuditEntry, AuditRecord, Canonical, Claim, EntryId, Event, EventRecord, Keyed, Outcome,
-    ProjectRecord, ProjectRemoval, RequestKey, Store, StoreError, TokenRecord, WorkspaceRecord,
+    Approval, AuditEntry, AuditFilter, AuditOutcome, AuditRecord, Canonical, Claim, EntryId, Event,
+    EventRecord, Keyed, Outcome, ProjectRecord, ProjectRemoval, RecordHead, RequestKey, Store,
+    StoreError, TokenRecord, WorkspaceRecord,
 };
 use jiff::Timestamp;
 use rusqlite::params;
 use std::path::Path;
+use std::sync::Arc;
 
+/// Clones are the same store.
+#[derive(Clone)]
 pub struct SqliteStore {
-    database: Database,
+    database: Arc<Database>,
 }
 
 // === impl SqliteStore ===
@@ -24,7 +28,7 @@ pub struct SqliteStore {
 impl SqliteStore {
     /// Opens the file, or makes it.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let database = Database::open(path)?;
+        let database = Arc::new(Database::open(path)?);
         Ok(Self { database })
     }
 }
@@ -190,10 +194,15 @@ impl Store for SqliteStore {
         self.database.read(workspaces::unfinished)
     }
 
-    fn approve(&self, project: &ProjectId, digest: &str, at: Timestamp) -> Result<(), StoreError> {
+    fn approve(&self, project: &ProjectId, approval: &Approval) -> Result<(), StoreError> {
         self.database.write(Durable, |transaction| {
-            projects::approve(transaction, project, digest, at)
+            projects::approve(transaction, project, approval)
         })
+    }
+
+    fn last_approval(&self, project: &ProjectId) -> Result<Option<Approval>, StoreError> {
+        let database = &self.database;
+        database.read(|connection| projects::last_approval(connection, project))
     }
 
     fn is_approved(&self, project: &ProjectId, digest: &str) -> Result<bool, StoreError> {
@@ -340,8 +349,24 @@ impl Store for SqliteStore {
         database.write(Light, |transaction| access::add(transaction, entry))
     }
 
-    fn audit(&self, before: Option<u64>, most: usize) -> Result<Vec<AuditRecord>, StoreError> {
+    fn end_audit(&self, outcome: &AuditOutcome) -> Result<(), StoreError> {
         let database = &self.database;
-        database.read(|connection| access::newest(connection, before, most))
+        database.write(Light, |transaction| access::end(transaction, outcome))
+    }
+
+    fn audit(&self, filter: &AuditFilter, most: usize) -> Result<Vec<AuditRecord>, StoreError> {
+        let database = &self.database;
+        database.read(|connection| access::newest(connection, filter, most))
+    }
+
+    fn secrets_head(&self) -> Result<Option<RecordHead>, StoreError> {
+        self.database.read(access::secrets_head)
+    }
+
+    fn set_secrets_head(&self, head: &RecordHead) -> Result<(), StoreError> {
+        let database = &self.database;
+        database.write(Light, |transaction| {
+            access::set_secrets_head(transaction, head)
+        })
     }
 }

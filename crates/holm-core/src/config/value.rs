@@ -12,6 +12,9 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(String);
 
+/// It is the name of a file, too.
+const LONGEST_VARIABLE: usize = 200;
+
 /// The name of an environment variable.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Variable(String);
@@ -21,6 +24,8 @@ pub struct Variable(String);
 pub enum InvalidVariable {
     #[error("it is empty")]
     Empty,
+    #[error("it is longer than {LONGEST_VARIABLE} letters")]
+    TooLong,
     #[error("it begins with a digit")]
     Digit,
     #[error("it has `{}`; only A-Z, a-z, 0-9 and _ may be used", .0.escape_default())]
@@ -199,6 +204,7 @@ impl Variable {
         let wrong = |c: &char| !(c.is_ascii_alphanumeric() || *c == '_');
         match text.chars().find(wrong) {
             Some(character) => Err(InvalidVariable::Character(character)),
+            None if text.len() > LONGEST_VARIABLE => Err(InvalidVariable::TooLong),
             None => Ok(Self(text.to_owned())),
         }
     }

@@ -534,6 +534,7 @@ pub fn new(project: &ProjectRecord, label: Option<&str>) -> NewWorkspace {
             siblings: holm_engine::spec::Siblings::default(),
             agents: Vec::new(),
             moving: None,
+            secrets: Vec::new(),
         },
     }
 }

@@ -4,7 +4,7 @@
 use super::environment::{self, toolchains, variables};
 use super::{
     LinuxDriver, base, cache, disk_fault, exec, files, halt, here, layer, observe, project_id,
-    services, siblings, volume, workspace_id,
+    services, siblings, trust, volume, workspace_id,
 };
 use crate::cgroup::{self, Limits};
 use crate::guests::{self, GuestDoor};
@@ -24,6 +24,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use zeroize::Zeroizing;
 
 /// A launch takes milliseconds; a machine that needs longer than this is not well.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -33,6 +34,9 @@ const DEFAULT_PROCESSES: u64 = 16_384;
 
 /// The way out, as `--allow-degraded` calls it.
 const EGRESS: &str = "egress";
+
+/// What keeps secrets from a workspace's other programs, by the same name.
+const LANDLOCK: &str = "landlock";
 
 /// Whether the protected paths are in force.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -127,10 +131,11 @@ async fn finish_switch(dirs: &WorkspaceDirs, spec: &WorkspaceSpec, moving: &Move
 /// Limits that `holm.toml` wrote down are kept or refused, but for those that the user goes without.
 fn required_and_forgone(spec: &WorkspaceSpec) -> (Vec<String>, Vec<String>) {
     let names = spec.limits.required.iter().cloned();
-    let egress = spec.allow_degraded.iter().filter(|part| *part == EGRESS);
+    let is_other = |part: &&String| *part == EGRESS || *part == LANDLOCK;
+    let others = spec.allow_degraded.iter().filter(is_other);
     let (required, mut forgone): (Vec<_>, Vec<_>) =
         names.partition(|name| !spec.allow_degraded.contains(name));
-    forgone.extend(egress.cloned());
+    forgone.extend(others.cloned());
     (required, forgone)
 }
 
@@ -214,17 +219,24 @@ async fn start_keeper(
     protection: Protection,
 ) -> Result<(), Fault> {
     let volumes = volume::mounts(driver, spec, dirs).await?;
+    if !spec.secrets.is_empty() {
+        // A workspace that is older than its first secret does not have the place yet.
+        std::fs::create_dir_all(dirs.guest().join("secrets"))
+            .map_err(|error| disk_fault(&error, format!("cannot write for {}", spec.id)))?;
+    }
     let secret = guests::new_secret(dirs)
         .map_err(|error| disk_fault(&error, format!("cannot write for {}", spec.id)))?;
     let guests = GuestDoor {
         socket: guests::socket(&driver.layout),
         secret,
     };
-    let plan = LaunchPlan {
+    let mut plan = LaunchPlan {
         volumes,
         guests: Some(guests),
         ..plan(driver, spec, dirs, protection)?
     };
+    trust::prepare(&mut plan, dirs)
+        .map_err(|error| disk_fault(&error, format!("cannot write for {}", spec.id)))?;
     let started = async {
         let log = File::options()
             .create(true)
@@ -232,7 +244,8 @@ async fn start_keeper(
             .open(dirs.keeper_log())?;
         let command = keeper::command(&driver.program, log);
         let mut child = tokio::process::Command::from(command).spawn()?;
-        let text = serde_json::to_vec(&plan)?;
+        // It has values of secrets in it, which nothing but the pipe and the keeper may have.
+        let text = Zeroizing::new(serde_json::to_vec(&plan)?);
         if let Some(mut stdin) = child.stdin.take() {
             stdin.write_all(&text).await?;
         }
@@ -310,6 +323,12 @@ fn plan(
             Protection::Off => Vec::new(),
         },
         unbuilt: services::unbuilt(spec),
+        secrets: match protection {
+            Protection::On => driver.grants(spec)?,
+            Protection::Off => Vec::new(),
+        },
+        audit: driver.layout.secrets(),
+        bundles: Vec::new(),
         here: here::here(spec),
         siblings: siblings::shown(&driver.layout, &project, spec)
             .map_err(|error| disk_fault(&error, format!("cannot show siblings to {}", spec.id)))?,
@@ -476,6 +495,12 @@ fn explain(id: &str, failure: &LaunchFailure) -> Fault {
             format!("`holm stop {cause}` gives it back"),
         ),
         Part::Volume => start_fault(id, &format!("cannot mount the volume {step}: {cause}")),
+        Part::Secrets => Fault::new(
+            Code::IsolationMissing,
+            format!("cannot {step}: {cause}"),
+            "`holm doctor` says how to get it (`nested = true` goes without it); \
+             `--allow-degraded=landlock` goes on, and every program inside can read them",
+        ),
         Part::Mount | Part::Other => start_fault(id, &format!("cannot {step}: {cause}")),
     }
 }

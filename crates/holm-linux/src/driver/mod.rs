@@ -21,11 +21,13 @@ mod program;
 mod reap;
 mod remove;
 mod runs;
+mod secrets;
 mod seed;
 mod services;
 mod sessions;
 mod siblings;
 mod snapshot;
+mod trust;
 pub(crate) mod unpack;
 #[cfg(test)]
 mod unpack_tests;
@@ -59,6 +61,7 @@ pub use bring::BroughtTree;
 pub use disk::{DiskUsage, OwnDisk, RepositoryUsage, WorkspaceUsage};
 pub(crate) use files::make_directories;
 pub use remove::{remove_at, remove_tree};
+pub use secrets::Giver;
 pub use siblings::Piece;
 
 /// Workspaces of namespaces and overlayfs.
@@ -69,13 +72,15 @@ pub struct LinuxDriver {
     builds: base::Builds,
     /// Where control groups may be made, or why nowhere.
     groups: Result<cgroup::Place, String>,
+    /// Says what a workspace is given of its secrets when it is started.
+    giver: Giver,
 }
 
 // === impl LinuxDriver ===
 
 impl LinuxDriver {
     /// Makes what every workspace needs below the layout's roots.
-    pub fn new(layout: Layout) -> Result<Self, Fault> {
+    pub fn new(layout: Layout, giver: Giver) -> Result<Self, Fault> {
         let program = program::keep_copy(&layout).map_err(|error| {
             disk_fault(
                 &error,
@@ -101,6 +106,7 @@ impl LinuxDriver {
             builds: base::Builds::default(),
             // Why there are none is said by `doctor`, and where a limit is refused.
             groups: cgroup::find(),
+            giver,
         })
     }
 

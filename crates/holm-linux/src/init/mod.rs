@@ -1,6 +1,7 @@
 //! PID 1 inside. Single-threaded and tiny: starts what the keeper says with the descriptors it
 //! passes, reaps, reports exits. It has no rights that the agent does not have.
 
+mod domain;
 mod spawn;
 
 use crate::launch::descriptors::{receive, send};

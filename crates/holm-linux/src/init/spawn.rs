@@ -1,7 +1,8 @@
 //! Starting one program, with pipes from the keeper or with a terminal of this workspace.
 
+use super::domain;
 use crate::launch::descriptors::send;
-use crate::sys::command::{Terminal, in_own_session};
+use crate::sys::command::{Terminal, in_own_session, restricted};
 use crate::wire::{FromInit, Spawn};
 use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
@@ -74,6 +75,9 @@ fn start(spawn: Spawn, descriptors: Vec<OwnedFd>) -> Result<(i32, Option<OwnedFd
             None
         }
     };
+    if let Some(rules) = domain::rules(spawn.domain).map_err(cannot)? {
+        restricted(&mut command, rules);
+    }
     match command.spawn() {
         // Init reaps everything by itself, so nobody waits on this handle.
         Ok(child) => Ok((child.id() as i32, master)),

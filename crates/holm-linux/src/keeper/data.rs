@@ -9,7 +9,7 @@ use crate::inside::{HOLD, RELEASE, STILL, USES};
 use crate::launch::PROGRAM;
 use crate::remount;
 use crate::roles;
-use crate::wire::{Answer, Defence, Renewal, ServiceWish, Spawn};
+use crate::wire::{Answer, Defence, Domain, Renewal, ServiceWish, Spawn};
 use holm_core::service::State;
 use holm_engine::service::ServiceStatus;
 use std::fs::File;
@@ -115,6 +115,7 @@ fn inside(word: &str) -> Spawn {
         env: Vec::new(),
         cwd: b"/".to_vec(),
         terminal: None,
+        domain: Domain::Shared,
     }
 }
 
@@ -208,7 +209,8 @@ fn has_open(registry: &Registry, service: &ServiceStatus, place: &Path) -> bool 
         return false;
     };
     let arguments = vec![USES.to_owned(), service.name.clone(), pid.to_string(), path];
-    let Ok((_, mut exit)) = services::helper(registry, arguments, Vec::new()) else {
+    let Ok((_, mut exit)) = services::helper(registry, arguments, Vec::new(), Domain::Shared)
+    else {
         return false;
     };
     let mut code = [1];

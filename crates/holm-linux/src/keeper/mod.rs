@@ -4,6 +4,7 @@
 //! Not a tokio program: it has one thread when it makes the namespaces, one when it is idle, and
 //! one more per command that somebody watches. It never trusts init.
 
+mod asker;
 mod connection;
 mod culprit;
 mod data;
@@ -21,9 +22,11 @@ mod outside;
 pub mod record;
 mod registry;
 mod runs;
+mod secrets;
 mod services;
 mod session;
 mod sessions;
+mod uses;
 mod waiting;
 
 use crate::cgroup::{self, Group};
@@ -43,6 +46,8 @@ use outside::Outside;
 use registry::{Init, Registry};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
+use secrets::Secrets;
+pub use secrets::keep_from_dumps;
 use sessions::Sessions;
 pub use sessions::ended as ended_sessions;
 use std::ffi::OsStr;
@@ -54,6 +59,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
+use zeroize::Zeroize;
 
 /// The way out, among what may be missing.
 const EGRESS: &str = "egress";
@@ -108,12 +114,14 @@ fn answer(answer: &LaunchAnswer) {
 fn set_up() -> Result<Keeper, LaunchFailure> {
     use launch::Stepped;
     let mut text = Vec::new();
+    keep_from_dumps();
     io::stdin()
         .read_to_end(&mut text)
         .step(Part::Other, "read the plan")?;
     let mut plan: LaunchPlan = serde_json::from_slice(&text)
         .map_err(io::Error::from)
         .step(Part::Other, "read the plan")?;
+    text.zeroize();
     plan.machine = machine::addresses();
     if plan.has(Defence::ClosedDescriptors) {
         sys::process::close_from(3).step(Part::Other, "close what was inherited")?;
@@ -192,7 +200,7 @@ struct Sockets {
 
 /// Everything from the first process on.
 fn start(
-    plan: LaunchPlan,
+    mut plan: LaunchPlan,
     directories: &WorkspaceDirs,
     group: Option<Group>,
     sockets: Sockets,
@@ -209,12 +217,19 @@ fn start(
         .step(Part::Other, "set up the link")?;
     link.set_write_timeout(Some(INIT_PATIENCE))
         .step(Part::Other, "set up the link")?;
-    let Handed { renames, doorways } = hear_hello(&link).step(Part::Other, "hear from init")?;
+    let Handed {
+        renames,
+        doorways,
+        secret_files,
+    } = hear_hello(&link).step(Part::Other, "hear from init")?;
     let writer = link.try_clone().step(Part::Other, "set up the link")?;
     // Whoever finds this keeper dead can wait for the end of its init.
     write_last_run(directories, None, Incarnation::of(pid))
         .step(Part::Other, "write down the start")?;
+    // First, so that nobody else has a copy of the values.
+    let secrets = Secrets::new(&mut plan, secret_files, landlock)?;
     let outside = Outside::new(&plan, pid, directories.egress(), doorways);
+    outside.set_placeholders(secrets.placeholders());
     let mut isolation = isolation::observe(pid, landlock, &plan, group.as_ref());
     if !outside.has_rules() {
         isolation.degraded.push(EGRESS.to_owned());
@@ -227,8 +242,9 @@ fn start(
         limits,
         init,
         outside,
-        (writer, Sessions::load(directories)),
+        (writer, Sessions::load(directories), secrets),
     ));
+    registry.secrets.watch(&registry);
     let moving = Moving::new(renames, directories, &registry)
         .step(Part::Other, "finish interrupted moves")?;
     limits::watch_disk(&registry, directories).step(Part::Other, "watch the disk")?;
@@ -253,6 +269,8 @@ struct Handed {
     /// Where renames are told.
     renames: Option<OwnedFd>,
     doorways: Vec<(Doorway, OwnedFd)>,
+    /// Where secrets are put as files.
+    secret_files: Option<OwnedFd>,
 }
 
 /// The first words: what is handed over, then that init is there.
@@ -262,6 +280,9 @@ fn hear_hello(link: &UnixStream) -> io::Result<Handed> {
         match descriptors::receive(link)? {
             Some((FromInit::Renames, descriptors)) => {
                 handed.renames = descriptors.into_iter().next();
+            }
+            Some((FromInit::SecretFiles, descriptors)) => {
+                handed.secret_files = descriptors.into_iter().next();
             }
             Some((FromInit::Doorway(doorway), descriptors)) => {
                 let sockets = descriptors.into_iter().map(|socket| (doorway, socket));

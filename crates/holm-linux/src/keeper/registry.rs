@@ -5,6 +5,7 @@ use super::kept::Doors;
 use super::limits::Limits;
 use super::outside::Outside;
 use super::runs::Runs;
+use super::secrets::Secrets;
 use super::services::Services;
 use super::sessions::Sessions;
 use crate::launch::descriptors::send;
@@ -23,11 +24,13 @@ use std::sync::{
     Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockWriteGuard, mpsc,
 };
 use std::time::Duration;
+use zeroize::Zeroize;
 
 pub struct Registry {
     pub plan: LaunchPlan,
     /// Where clients that lost their daemon find their commands.
     pub doors: Doors,
+    pub secrets: Secrets,
     pub runs: Runs,
     isolation: Isolation,
     limits: Limits,
@@ -115,7 +118,7 @@ impl Registry {
         limits: Limits,
         init: Init,
         outside: Outside,
-        (writer, sessions): (UnixStream, Sessions),
+        (writer, sessions, secrets): (UnixStream, Sessions, Secrets),
     ) -> Self {
         let volumes = plan.volumes.iter();
         let generations = volumes.map(|volume| (volume.name.clone(), volume.generation));
@@ -123,6 +126,7 @@ impl Registry {
         Self {
             plan,
             doors: Doors::default(),
+            secrets,
             runs: Runs::default(),
             isolation,
             limits,
@@ -198,6 +202,14 @@ impl Registry {
 
     pub fn services(&self) -> Option<&Arc<Services>> {
         self.services.get()
+    }
+
+    /// The session or run whose first process this is, by its number inside.
+    pub fn begun_with(&self, pid: i32) -> Option<String> {
+        let sessions = self.sessions.list().into_iter();
+        let mut sessions = sessions.filter(|session| session.pid == Some(pid));
+        let session = sessions.next().map(|session| session.id);
+        session.or_else(|| self.runs.begun_with(pid))
     }
 
     pub fn sessions(&self) -> &Arc<Sessions> {
@@ -331,7 +343,12 @@ impl Registry {
             purpose,
         };
         self.state().starting.insert(sequence, starting);
-        let sent = self.tell_init(&ToInit::Spawn(spawn), descriptors);
+        let mut message = ToInit::Spawn(spawn);
+        let sent = self.tell_init(&message, descriptors);
+        if let ToInit::Spawn(spawn) = &mut message {
+            // Secrets may be among them.
+            spawn.env.iter_mut().for_each(|(_, value)| value.zeroize());
+        }
         let answer = sent.and_then(|()| {
             let limit = Duration::from_secs(30);
             answer
@@ -351,7 +368,10 @@ impl Registry {
     pub fn hear(&self, message: FromInit, descriptors: Vec<OwnedFd>) {
         let mut state = self.state();
         match message {
-            FromInit::Hello { .. } | FromInit::Renames | FromInit::Doorway(_) => {}
+            FromInit::Hello { .. }
+            | FromInit::Renames
+            | FromInit::Doorway(_)
+            | FromInit::SecretFiles => {}
             FromInit::Spawned { sequence, pid } => {
                 if let Some(starting) = state.starting.remove(&sequence) {
                     let running = Running {

@@ -1,4 +1,5 @@
-//! Length-prefixed JSON with descriptors attached, between keeper and init.
+//! Length-prefixed JSON with descriptors attached, between keeper and init. It may have secrets in it, so
+//! what was sent is wiped.
 
 use rustix::io::Errno;
 use rustix::net::{
@@ -10,6 +11,7 @@ use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use zeroize::Zeroizing;
 
 /// The most descriptors that one message carries.
 const MAX_DESCRIPTORS: usize = 4;
@@ -21,7 +23,7 @@ pub fn send<T: Serialize>(
     message: &T,
     descriptors: &[BorrowedFd<'_>],
 ) -> io::Result<()> {
-    let payload = serde_json::to_vec(message)?;
+    let payload = Zeroizing::new(serde_json::to_vec(message)?);
     let length = (payload.len() as u32).to_le_bytes();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
@@ -76,7 +78,7 @@ pub fn receive_within<T: for<'a> Deserialize<'a>>(
         let message = format!("a message of {length} bytes");
         return Err(io::Error::new(io::ErrorKind::InvalidData, message));
     }
-    let mut payload = vec![0; length];
+    let mut payload = Zeroizing::new(vec![0; length]);
     stream.read_exact(&mut payload)?;
     Ok(Some((serde_json::from_slice(&payload)?, descriptors)))
 }

@@ -12,7 +12,9 @@ pub mod network;
 mod proc;
 mod root;
 mod seal;
+mod secrets;
 mod tree;
+mod trust;
 
 use crate::cgroup::Group;
 use crate::sys;
@@ -38,6 +40,18 @@ pub struct Launched {
 
 /// The name that init is executed under; its one argument is the number of the link's descriptor.
 pub const INIT_NAME: &str = "holm-init";
+
+/// Where secrets are as files inside.
+pub const SECRET_FILES: &str = "/run/holm/secrets";
+
+/// The directory of one of them, below that: who may read it is a matter of directories, because a
+/// new value is a new file. A link with the secret's name leads into it.
+pub fn secret_directory(name: &str) -> String {
+    format!(".{name}")
+}
+
+/// Where programs inside find the gateway's authority, and whom to trust with it.
+pub const AUTHORITY: &str = "/run/holm/ca";
 
 /// Where the program itself is inside.
 pub const PROGRAM: &str = "/run/holm/bin/holm";
@@ -124,7 +138,9 @@ fn become_init(
     root.show_system(plan)?;
     devices::make(&root)?;
     root.make_run(plan)?;
+    let secret_files = secrets::mount(&root, plan)?;
     root.make_places(plan)?;
+    trust::mount(&root, plan)?;
     tree::mount(&root, plan)?;
     root.mount_caches(plan)?;
     root.mount_volumes(plan)?;
@@ -140,6 +156,10 @@ fn become_init(
             .step(Part::Other, "hand over the renames")?;
     }
     drop(renames);
+    if let Some(files) = &secret_files {
+        descriptors::send(&link, &FromInit::SecretFiles, &[files.as_fd()])
+            .step(Part::Other, "hand over the place of secrets")?;
+    }
     doorways
         .hand_over(&link)
         .step(Part::Other, "hand over the network")?;

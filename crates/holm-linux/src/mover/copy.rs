@@ -18,7 +18,7 @@ const OVERLAY_ATTRIBUTES: &[u8] = b"user.overlay.";
 /// What is copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// Something that nobody else changes.
+    /// Something that nobody else changes; what is mounted below it is not part of it.
     Still,
     /// Something whose files may go meanwhile; those are left out.
     Living,
@@ -44,6 +44,7 @@ pub fn copy_entry(
     let mut copier = Copier {
         top: to,
         shared: HashMap::new(),
+        device: None,
         source,
         tell,
     };
@@ -64,6 +65,8 @@ struct Copier<'a> {
     top: BorrowedFd<'a>,
     /// Files with several names: where the first one was copied to, from the top.
     shared: HashMap<(u64, u64), Vec<u8>>,
+    /// Of the first directory.
+    device: Option<u64>,
     source: Source,
     tell: &'a mut dyn FnMut() -> Result<(), Errno>,
 }
@@ -101,6 +104,11 @@ impl Copier<'_> {
     fn directory(&mut self, item: &Item<'_>, stat: &Stat) -> Result<(), Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let source = openat(item.from, item.name, flags, Mode::empty())?;
+        // Directories of one mount are of one device, also where overlayfs says otherwise of files.
+        let device = *self.device.get_or_insert(stat.st_dev);
+        if self.source == Source::Still && device != stat.st_dev {
+            return Err(Errno::XDEV);
+        }
         mkdirat(item.to, item.copy, Mode::RWXU)?;
         let target = openat(item.to, item.copy, flags, Mode::empty())?;
         for found in Dir::read_from(&source)? {

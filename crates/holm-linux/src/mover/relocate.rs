@@ -6,8 +6,8 @@ use super::journal::{Interrupted, Journal};
 use super::paths::{Call, Place};
 use crate::driver::remove_at;
 use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, Stat, fstat, openat, readlinkat,
-    renameat_with, statat,
+    Access, AtFlags, CWD, Dir, FileType, Mode, OFlags, PROC_SUPER_MAGIC, RenameFlags, Stat,
+    accessat, fstat, fstatfs, openat, readlinkat, renameat_with, statat,
 };
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -35,6 +35,7 @@ pub fn relocate(call: &Call, journal: &Journal, processes: &OwnedFd) -> Result<(
         from.name.as_slice(),
         AtFlags::SYMLINK_NOFOLLOW,
     )?;
+    refuse_what_is_not_the_callers_to_move(&from)?;
     refuse_what_rename_refuses(&source, &to, flags)?;
 
     let copy_name = format!(".holm-move-{:016x}", random()?).into_bytes();
@@ -104,6 +105,19 @@ fn entry(place: &Place) -> Result<Entry, Errno> {
         parent,
         name: name.to_vec(),
     })
+}
+
+/// This process may read more than the caller, which may be kept from the files of secrets and from other
+/// programs' environments. What nobody could move from there is not copied for him either: he hears
+/// what the kernel says, and copies what he can read.
+fn refuse_what_is_not_the_callers_to_move(from: &Entry) -> Result<(), Errno> {
+    let may_move = Access::WRITE_OK | Access::EXEC_OK;
+    let allowed = accessat(&from.parent, ".", may_move, AtFlags::EACCESS);
+    let is_of_processes = fstatfs(&from.parent)?.f_type == PROC_SUPER_MAGIC;
+    match allowed.is_err() || is_of_processes {
+        true => Err(Errno::XDEV),
+        false => Ok(()),
+    }
 }
 
 /// The kernel stops at `EXDEV` before it looks at these.

@@ -43,6 +43,7 @@ pub fn fix_for(failure: &LaunchFailure, data_dir: &Path) -> String {
             .to_owned(),
         Part::Seccomp => "use a kernel with CONFIG_SECCOMP_FILTER".to_owned(),
         Part::NoNewPrivileges => "use Linux 5.12 or newer".to_owned(),
+        Part::Secrets => "use a kernel with CONFIG_SECURITY_LANDLOCK".to_owned(),
         Part::Limit
         | Part::ProtectedPath
         | Part::Volume

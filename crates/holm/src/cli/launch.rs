@@ -5,8 +5,10 @@
 //! a session of its own by then.
 
 use super::user::{DaemonUser, is_for_everybody};
+use crate::config;
 use holm_api::ErrorBody;
 use holm_core::{Code, Fault};
+use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -15,6 +17,28 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 
 /// What a daemon says when it serves.
 pub const READY: &str = "ready";
+
+/// Variables that say where and who one is, and how to show something.
+const KEPT: [&str; 17] = [
+    "DBUS_SESSION_BUS_ADDRESS",
+    "DISPLAY",
+    "HOME",
+    "LANG",
+    "LANGUAGE",
+    "LD_LIBRARY_PATH",
+    "LOGNAME",
+    "NOTIFY_SOCKET",
+    "PATH",
+    "RUST_BACKTRACE",
+    "SHELL",
+    "TERM",
+    "TMPDIR",
+    "TZ",
+    "USER",
+    "WAYLAND_DISPLAY",
+    "XAUTHORITY",
+];
+const KEPT_BEGINNINGS: [&str; 4] = ["HOLM_", "LC_", "LLVM_", "XDG_"];
 
 /// Starts a daemon and returns when it is ready.
 pub async fn background(user: &DaemonUser, limit: Duration) -> Result<(), Fault> {
@@ -64,14 +88,42 @@ pub fn replace(user: &DaemonUser, arguments: &[&str]) -> Fault {
 fn daemon_command(user: &DaemonUser) -> Command {
     let mut command = Command::new(program(user));
     command.arg0("holm");
-    if let DaemonUser::Service(account) = user {
-        command
-            .uid(account.uid)
-            .gid(account.gid)
-            .env_clear()
-            .envs(user.environment());
+    match user {
+        DaemonUser::Service(account) => {
+            command
+                .uid(account.uid)
+                .gid(account.gid)
+                .env_clear()
+                .envs(user.environment());
+        }
+        DaemonUser::Caller => {
+            command.env_clear().envs(kept_variables(user));
+        }
     }
     command
+}
+
+/// What the daemon has of the caller's environment. Everything else may be a secret, and would be
+/// there for every program of the user to read for as long as the daemon lives.
+fn kept_variables(user: &DaemonUser) -> impl Iterator<Item = (OsString, OsString)> {
+    let agents = agent_variables(user).unwrap_or_default();
+    let is_kept = move |name: &OsString| {
+        let name = name.to_str().unwrap_or_default();
+        KEPT.contains(&name)
+            || KEPT_BEGINNINGS.iter().any(|begin| name.starts_with(begin))
+            || agents.iter().any(|agent| agent == name)
+    };
+    std::env::vars_os().filter(move |(name, _)| is_kept(name))
+}
+
+/// Those that the user's own settings give to agents.
+fn agent_variables(user: &DaemonUser) -> Option<Vec<String>> {
+    let (paths, home) = (user.paths().ok()?, user.home().ok()?);
+    // What is wrong with the settings is said by whoever needs them.
+    let settings = config::user::load(&paths.config_file, &home).ok()?;
+    let agents = settings.agents.values();
+    let names = agents.flat_map(|agent| agent.env.iter().map(ToString::to_string));
+    Some(names.collect())
 }
 
 /// The file of this program. The kernel's own link is taken where the path does not lead to it for

@@ -56,6 +56,7 @@ mod rm;
 mod run;
 mod runs;
 mod schema;
+mod secret;
 mod send;
 mod service;
 mod session;
@@ -147,6 +148,7 @@ enum Verb {
     Assign(assign::AssignArgs),
     Sync(sync::SyncArgs),
     Reload(reload::ReloadArgs),
+    Secret(secret::SecretArgs),
     Egress(egress::EgressArgs),
     Here(here::HereArgs),
     Mcp(mcp::McpArgs),
@@ -237,6 +239,7 @@ fn run(context: &Context, verb: Verb) -> Outcome {
         Verb::Assign(arguments) => assign::run(context, arguments),
         Verb::Sync(arguments) => sync::run(context, arguments),
         Verb::Reload(arguments) => reload::run(context, arguments),
+        Verb::Secret(arguments) => secret::run(context, arguments),
         Verb::Egress(arguments) => egress::run(context, arguments),
         Verb::Here(arguments) => here::run(context, arguments),
         Verb::Mcp(arguments) => mcp::run(context, arguments),

@@ -2,7 +2,7 @@
 
 use super::completions::labels;
 use super::several::{self, WaitArgs};
-use super::{Context, Outcome};
+use super::{Context, Outcome, secret};
 use clap::Args;
 
 /// Stop workspaces and start them again
@@ -25,6 +25,11 @@ pub fn run(context: &Context, arguments: RestartArgs) -> Outcome {
         context,
         &arguments.workspaces,
         patience,
-        |client, id| async move { client.restart(&id).await },
+        |client, id| async move {
+            let notes = secret::read::before_start(&client, &id).await?;
+            let mut workspace = client.restart(&id).await?;
+            workspace.notes.extend(notes);
+            Ok(workspace)
+        },
     )
 }

@@ -2,7 +2,7 @@
 
 use super::completions::labels;
 use super::several::{self, WaitArgs};
-use super::{Context, Outcome};
+use super::{Context, Outcome, secret};
 use clap::Args;
 
 /// Start the processes of stopped workspaces
@@ -25,6 +25,11 @@ pub fn run(context: &Context, arguments: StartArgs) -> Outcome {
         context,
         &arguments.workspaces,
         patience,
-        |client, id| async move { client.start(&id).await },
+        |client, id| async move {
+            let notes = secret::read::before_start(&client, &id).await?;
+            let mut workspace = client.start(&id).await?;
+            workspace.notes.extend(notes);
+            Ok(workspace)
+        },
     )
 }

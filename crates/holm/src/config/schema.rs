@@ -92,7 +92,7 @@ fn text(form: Form) -> Value {
             return json!({ "type": "string", "pattern": LABEL, "maxLength": 20 });
         }
         Form::Name => return json!({ "type": "string", "pattern": LABEL, "maxLength": 40 }),
-        Form::Variable => "^[A-Za-z_][A-Za-z0-9_]*$",
+        Form::Variable => "^[A-Za-z_][A-Za-z0-9_]{0,199}$",
         Form::Duration => DURATION,
         Form::DurationOrOff => {
             return json!({ "anyOf": [text(Form::Duration), { "const": "off" }] });

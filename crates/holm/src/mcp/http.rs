@@ -57,7 +57,7 @@ impl Servers {
         if servers.len() >= MOST_CALLERS {
             servers.clear();
         }
-        let holm = Holm::in_daemon(self.socket.clone(), local);
+        let holm = Holm::in_daemon(self.socket.clone(), caller.clone(), local);
         // Host and Origin of a request were judged with those of every other route.
         let config = StreamableHttpServerConfig::default()
             .disable_allowed_hosts()

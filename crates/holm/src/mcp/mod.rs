@@ -53,8 +53,8 @@ enum Door {
     /// As every command does: outside by the user's socket, starting a daemon where there is none; inside
     /// by that of the workspace.
     Command,
-    /// In the daemon itself.
-    Socket(PathBuf),
+    /// In the daemon itself, for somebody.
+    Daemon { socket: PathBuf, actor: String },
 }
 
 /// What one call of a tool has at hand.
@@ -115,9 +115,9 @@ impl Holm {
     }
 
     /// In the daemon, for somebody with the rights of its user.
-    pub fn in_daemon(socket: PathBuf, local: Local) -> Self {
+    pub fn in_daemon(socket: PathBuf, actor: String, local: Local) -> Self {
         Self {
-            door: Door::Socket(socket),
+            door: Door::Daemon { socket, actor },
             scope: None,
             reach: Reach::Everything,
             local,
@@ -151,7 +151,7 @@ impl Holm {
     async fn client(&self) -> Result<Client, Fault> {
         match &self.door {
             Door::Command => connect::started().await,
-            Door::Socket(socket) => Client::connect(socket.clone()).await,
+            Door::Daemon { socket, actor } => Client::connect_for(socket.clone(), actor).await,
         }
     }
 

@@ -4,7 +4,7 @@
 use super::{
     App, audit, browsers, create, daemon, data, disk, egress, events, exec, failure, files, gate,
     gc, health, make, mcp, metrics, moves, numbers, openapi, projects, receive_pack, reload,
-    routes, runs, services, sessions, tokens, trees, trust, uploads, work, workspaces,
+    routes, runs, secrets, services, sessions, tokens, trees, trust, uploads, work, workspaces,
 };
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
@@ -51,6 +51,7 @@ pub fn described() -> OpenApiRouter<Arc<App>> {
         reload::routes(),
         routes::routes(),
         runs::routes(),
+        secrets::routes(),
         services::routes(),
         sessions::routes(),
         tokens::routes(),

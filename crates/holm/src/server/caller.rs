@@ -9,6 +9,8 @@ use axum::http::Extensions;
 use axum::http::request::Parts;
 use holm_api::ErrorBody;
 use holm_core::{Code, Fault, TokenId, WorkspaceId};
+use holm_engine::run::Asker;
+use holm_linux::guests::Speaker;
 use holm_proxy::sever::Sever;
 
 /// Whoever asks, and what for.
@@ -30,8 +32,8 @@ pub enum Way {
     Socket(Peer),
     /// The front door.
     Door(Sever),
-    /// The socket for guests, from this workspace.
-    Guests(WorkspaceId),
+    /// The socket for guests, from this workspace, and of which session or run of it.
+    Guests(WorkspaceId, Option<Speaker>),
 }
 
 // === impl Way ===
@@ -58,6 +60,14 @@ impl Caller {
 
     pub fn is_guest(&self) -> bool {
         matches!(self, Caller::Workspace(_))
+    }
+
+    /// For what it has begun inside.
+    pub fn asker(&self) -> Asker {
+        match self {
+            Caller::Person { .. } | Caller::Token { .. } => Asker::User,
+            Caller::Workspace(_) | Caller::Anyone => Asker::Guest,
+        }
     }
 
     /// The name of the user whose the workspaces are that it makes.

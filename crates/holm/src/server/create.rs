@@ -7,12 +7,14 @@
 use super::caller::Caller;
 use super::compose::Composed;
 use super::errands::Errand;
-use super::failure::{Body, Failure, ProjectKey, workspace_id};
+use super::failure::{Body, Failure, ProjectKey, bad_request, workspace_id};
 use super::keyed::IdempotencyKey;
 use super::metrics::CreationEnd;
+use super::secrets::Values;
 use super::uploads::Received;
 use super::workspaces::label;
 use super::{App, failure};
+use axum::Extension;
 use axum::body::Body as HttpBody;
 use axum::extract::State;
 use axum::http::header;
@@ -21,9 +23,9 @@ use bytes::Bytes;
 use futures_util::stream;
 use holm_api::workspace::{CreateEvent, CreateWorkspace, Workspace};
 use holm_core::admission::Machine;
-use holm_core::{Code, Fault, ProjectId, WorkspaceId};
+use holm_core::{Code, Fault, ProjectId, RequestId, WorkspaceId};
 use holm_engine::driver::ProgressEvent;
-use holm_engine::{Admission, Created, NewWorkspace, Once, Progress, Reuse, Turn};
+use holm_engine::{Admission, Created, NewWorkspace, Once, Progress, Reuse, Turn, View};
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
@@ -76,6 +78,7 @@ async fn create(
     State(app): State<Arc<App>>,
     caller: Caller,
     ProjectKey(project): ProjectKey,
+    Extension(request): Extension<RequestId>,
     key: IdempotencyKey,
     Body(create): Body<CreateWorkspace>,
 ) -> Result<Response, Failure> {
@@ -103,7 +106,7 @@ async fn create(
         Right::Plain | Right::Key(_) => caller.owner(),
     };
     let wish = (project, create, owner);
-    let begun = begin(Arc::clone(&app), wish, (right.clone(), asked)).await;
+    let begun = begin(Arc::clone(&app), wish, (right.clone(), asked, request)).await;
     if begun.is_err() {
         right.failed(&app).await?;
     }
@@ -114,7 +117,7 @@ async fn create(
 async fn begin(
     app: Arc<App>,
     (id, create, owner): (ProjectId, CreateWorkspace, String),
-    (right, asked): (Right, Instant),
+    (right, asked, request): (Right, Instant, RequestId),
 ) -> Result<Response, Failure> {
     let project = app.engine.project(&id).await?;
     let label = create.label.as_deref().map(label).transpose()?;
@@ -125,9 +128,9 @@ async fn begin(
     if let (Some(label), Reuse::Return) = (&label, reuse)
         && let Some(found) = app.engine.adopt(&id, label).await?
     {
-        let existing = Created::Existing(found);
-        let mut workspace = told(&app, existing, Vec::new(), asked).await;
-        workspace.notes.extend(app.shortage().await?);
+        let given = handed_over(&app, &create)?.map(|values| (values, owner));
+        app.audit_creation(&request, &Ok(Created::Existing(found.clone())));
+        let workspace = existing(&app, found, given, asked).await?;
         return Ok(lines(HttpBody::from(right.finished(&app, workspace).await)));
     }
     let Composed {
@@ -135,6 +138,7 @@ async fn begin(
         received,
         notes,
     } = app.compose(&create, &project).await?;
+    let values = handed_over(&app, &create)?;
     let admission = match create.force {
         true => Admission::Force,
         false => Admission::Check(machine(&app)?),
@@ -148,27 +152,36 @@ async fn begin(
         spec,
         turn: right.turn(),
     };
-    Ok(lead(app, (new, right), (received, notes), asked))
+    Ok(lead(
+        app,
+        (new, right),
+        (received, notes, values),
+        (asked, request),
+    ))
 }
 
 /// Makes it for as long as somebody takes the answer.
 fn lead(
     app: Arc<App>,
     (new, right): (NewWorkspace, Right),
-    (received, mut notes): (Vec<Received>, Vec<String>),
-    asked: Instant,
+    (received, mut notes, values): (Vec<Received>, Vec<String>, Option<Values>),
+    (asked, request): (Instant, RequestId),
 ) -> Response {
     let (progress, heard) = mpsc::unbounded_channel();
     let (begin, begun) = oneshot::channel();
     let creation = async move {
-        let noted = right.clone();
+        let (noted, secrets) = (right.clone(), Arc::clone(&app.secrets));
         let begin = move |id: &WorkspaceId| {
+            if let Some(values) = values {
+                secrets.begin(id, values);
+            }
             noted.begun(id);
             // Nobody listens any more when the client went away.
             let _ = begin.send(id.clone());
         };
         let made = app.engine.create(new, Progress::to(progress), begin).await;
         drop(received);
+        app.audit_creation(&request, &made);
         match &made {
             Ok(Created::New(_)) => app
                 .metrics
@@ -182,6 +195,7 @@ fn lead(
         let made = made?;
         if let Created::New(made) = &made {
             notes.extend(app.engine.driver().layer_notes(&made.record.spec));
+            notes.extend(app.missing_secrets(&made.record.spec).await);
         }
         let mut workspace = told(&app, made, notes, asked).await;
         // It is there, whatever can be said of the disk.
@@ -199,6 +213,52 @@ fn lead(
         Some((Ok::<_, Infallible>(line), telling))
     });
     lines(HttpBody::from_stream(events))
+}
+
+// === impl App ===
+
+impl App {
+    /// The answer was begun before anybody knew.
+    fn audit_creation(&self, request: &RequestId, made: &Result<Created, Fault>) {
+        match made {
+            Ok(Created::New(view)) => {
+                let id = Some(&view.record.id);
+                self.audit.ended(request, id, Ok("made".to_owned()));
+            }
+            Ok(Created::Existing(view)) => {
+                let id = Some(&view.record.id);
+                self.audit.ended(request, id, Ok("was there".to_owned()));
+            }
+            Err(fault) => self.audit.ended(request, None, Err(fault.code)),
+        }
+    }
+}
+
+/// A workspace that was there; it is given what the client read just now.
+async fn existing(
+    app: &App,
+    found: View,
+    given: Option<(Values, String)>,
+    asked: Instant,
+) -> Result<Workspace, Failure> {
+    let id = found.record.id.clone();
+    let mut workspace = told(app, Created::Existing(found), Vec::new(), asked).await;
+    workspace.notes.extend(app.shortage().await?);
+    if let Some((values, who)) = given {
+        let fault = app.give_again(&id, values, who).await;
+        workspace.notes.extend(fault.map(|fault| fault.message));
+    }
+    Ok(workspace)
+}
+
+/// The values that the client sent before it asked.
+fn handed_over(app: &App, create: &CreateWorkspace) -> Result<Option<Values>, Failure> {
+    let Some(token) = &create.handover else {
+        return Ok(None);
+    };
+    let unknown = || bad_request("nothing was handed over by this name");
+    let values = app.secrets.take_over(token);
+    values.ok_or_else(unknown).map(Some)
 }
 
 pub fn machine(app: &App) -> Result<Machine, Fault> {

@@ -1,8 +1,9 @@
-//! The services and agents of `holm.toml` as they are stored with a workspace. Called by [`super::compose`].
+//! The services, secrets and agents of `holm.toml` as they are stored with a workspace. Called by
+//! [`super::compose`].
 
 use super::trust::Judged;
-use holm_core::config::{self, Name, ProjectConfig};
-use holm_engine::spec::{Agent, Probe, Ready, Service};
+use holm_core::config::{self, Name, ProjectConfig, Receiver};
+use holm_engine::spec::{Agent, Probe, Ready, Secret, SecretSource, Service};
 
 pub fn services(config: &ProjectConfig) -> Vec<Service> {
     let services = config.services.iter().map(|(name, service)| Service {
@@ -26,6 +27,46 @@ pub fn services(config: &ProjectConfig) -> Vec<Service> {
         port: port(config, name, service),
     });
     services.collect()
+}
+
+/// Without values, which are the vault's.
+pub fn secrets(config: &ProjectConfig) -> Vec<Secret> {
+    let secrets = config.secrets.iter().map(|(name, secret)| Secret {
+        name: name.to_string(),
+        source: match &secret.from {
+            config::SecretSource::Env(variable) => SecretSource::Env(variable.to_string()),
+            config::SecretSource::File(place) => SecretSource::File(place.to_string()),
+            config::SecretSource::Command(argv) => SecretSource::Command(argv.clone()),
+            config::SecretSource::Stored => SecretSource::Stored,
+        },
+        inject: secret.inject.as_str().to_owned(),
+        to: receivers(config, &secret.to),
+        ttl_ms: secret
+            .ttl
+            .map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)),
+        hosts: secret.hosts.iter().map(ToString::to_string).collect(),
+    });
+    secrets.collect()
+}
+
+/// Services, `runs`, `sessions`; the name of a port stands for the services that serve it.
+fn receivers(config: &ProjectConfig, to: &[Receiver]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for receiver in to {
+        match receiver {
+            Receiver::Service(name) if !config.services.contains_key(name) => {
+                let meant = config.ports.get(name).map(|port| port.get());
+                let serving = config.services.iter().filter(|(service, declared)| {
+                    meant.is_some() && port(config, service, declared) == meant
+                });
+                names.extend(serving.map(|(service, _)| service.to_string()));
+            }
+            _ => names.push(receiver.as_str().to_owned()),
+        }
+    }
+    names.sort();
+    names.dedup();
+    names
 }
 
 /// The agents. What was judged was approved, or taken out.

@@ -46,6 +46,7 @@ async fn gc(State(app): State<Arc<App>>, Body(gc): Body<Gc>) -> Result<Response,
             .collect(keep_for, collect, Progress::to(progress))
             .await;
         app.sweep_browsers().await;
+        app.sweep_secrets().await;
         // Nobody may be left to hear it.
         let _ = tell.send(collected).await;
     });

@@ -4,6 +4,7 @@
 //! Whoever works inside writes that file. So what it asks of the host beyond what is in force needs
 //! a person, who approves the content that was shown and no other.
 
+use super::caller::Caller;
 use super::failure::{Answer, Body, WorkspaceKey};
 use super::{App, compose, declared};
 use crate::config;
@@ -12,10 +13,11 @@ use axum::extract::State;
 use holm_api::project::Ask;
 use holm_api::reload::{Reload, Reloaded};
 use holm_core::config::{EgressMode, ProjectConfig, Word, display_size};
+use holm_core::policy::Typed;
 use holm_core::{Code, Fault, ProjectId, WorkspaceId, trust};
 use holm_engine::Stopped;
 use holm_engine::exec::{ExecOutput, ExecRequest};
-use holm_engine::spec::{Service, Siblings, WorkspaceSpec};
+use holm_engine::spec::{Secret, SecretSource, Service, Siblings, WorkspaceSpec};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -44,6 +46,7 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
 )]
 async fn reload(
     State(app): State<Arc<App>>,
+    caller: Caller,
     WorkspaceKey(id): WorkspaceKey,
     Body(reload): Body<Reload>,
 ) -> Answer<Reloaded> {
@@ -59,22 +62,25 @@ async fn reload(
         Fault::new(Code::CorruptState, message, "holm doctor")
     })?;
     let judged = app.judge_after(&project, config, Some(&spec)).await?;
-    let mut next = (*spec).clone();
+    let mut next = WorkspaceSpec::clone(&spec);
     next.network = compose::network(&judged.config, &judged.user.egress);
     next.limits = compose::limits(&judged.config.limits, &judged.user.limits);
     next.nested = judged.config.project.nested;
     next.siblings = compose::siblings(judged.config.project.isolation);
     next.services = declared::services(&judged.config);
+    next.secrets = declared::secrets(&judged.config);
     next.agents = declared::agents(&judged);
     let protected = judged.config.project.protected_paths.iter();
     next.protected_paths = protected.map(ToString::to_string).collect();
+    app.refuse_beyond_policy(&judged.config, Typed::default())?;
+    let (next, _) = app.within_policy(next)?;
     let (changes, at_next_start) = differences(&spec, &next);
     let asks: Vec<_> = match judged.is_approved {
         true => Vec::new(),
         false => judged
             .asks
             .iter()
-            .filter(|ask| is_wider(ask, &spec))
+            .filter(|ask| is_wider(ask, &spec, &next))
             .collect(),
     };
     let mut reloaded = Reloaded {
@@ -94,10 +100,12 @@ async fn reload(
         return Err(changed().into());
     }
     if !asks.is_empty() {
+        app.require_approver(&caller)?;
         if !reload.approve {
             return Err(not_trusted(&id, &reloaded.asks).into());
         }
-        app.engine.approve(&project, judged.digest.clone()).await?;
+        let (digest, asks) = (judged.digest.clone(), judged.asks.clone());
+        app.engine.approve(&project, digest, asks).await?;
     }
     let change = move |spec: &mut WorkspaceSpec| {
         spec.network = next.network;
@@ -105,6 +113,7 @@ async fn reload(
         spec.nested = next.nested;
         spec.siblings = next.siblings;
         spec.services = next.services;
+        spec.secrets = next.secrets;
         spec.agents = next.agents;
         spec.protected_paths = next.protected_paths;
     };
@@ -161,8 +170,8 @@ fn digest(text: Option<&str>) -> String {
 }
 
 /// Whether an ask is for more than what this workspace has already. What takes no effect by a
-/// reload (files that are taken along, secrets) is asked for when it does.
-fn is_wider(ask: &trust::Ask, spec: &WorkspaceSpec) -> bool {
+/// reload (files that are taken along) is asked for when it does.
+fn is_wider(ask: &trust::Ask, spec: &WorkspaceSpec, next: &WorkspaceSpec) -> bool {
     let (section, key) = ask.key.split_once('.').unwrap_or((&ask.key, ""));
     let network = &spec.network;
     let mode = EgressMode::parse_word(&network.egress.mode).unwrap_or(EgressMode::None);
@@ -181,6 +190,13 @@ fn is_wider(ask: &trust::Ask, spec: &WorkspaceSpec) -> bool {
             let same = format!("shared.{name} = {:?} {}", shared.address, shared.port);
             shared.name == name && ask.canonical == same
         }),
+        ("secrets", name) => {
+            let named = |spec: &WorkspaceSpec| {
+                let mut secrets = spec.secrets.iter();
+                secrets.find(|secret| secret.name == name).cloned()
+            };
+            named(spec) != named(next)
+        }
         ("agents", name) => !spec.agents.iter().any(|agent| {
             let has = format!("agents.{name} = {:?}", agent.command);
             agent.name == name && agent.approved && ask.canonical == has
@@ -250,6 +266,8 @@ fn differences(before: &WorkspaceSpec, after: &WorkspaceSpec) -> (Vec<String>, V
         protected(before),
         protected(after),
     );
+    let secrets = |spec: &WorkspaceSpec| spec.secrets.iter().map(in_words).collect();
+    at_start("secrets", secrets(before), secrets(after));
     let nested = |spec: &WorkspaceSpec| vec![spec.nested.to_string()];
     at_start("project.nested", nested(before), nested(after));
     let isolation = |spec: &WorkspaceSpec| {
@@ -260,20 +278,6 @@ fn differences(before: &WorkspaceSpec, after: &WorkspaceSpec) -> (Vec<String>, V
         vec![word.to_owned()]
     };
     at_start("project.isolation", isolation(before), isolation(after));
-    let limits = |spec: &WorkspaceSpec| {
-        let limits = &spec.limits;
-        let whole = [
-            ("memory", limits.memory_bytes),
-            ("processes", limits.processes),
-            ("disk", limits.disk_bytes),
-        ];
-        let mut written: Vec<String> = whole
-            .iter()
-            .filter_map(|(name, value)| Some(format!("{name} = {}", (*value)?)))
-            .collect();
-        written.extend(limits.cpus.map(|cpus| format!("cpus = {cpus}")));
-        written
-    };
     at_start("limits", limits(before), limits(after));
     changes.extend(changed_services(&before.services, &after.services));
     let agents = |spec: &WorkspaceSpec| -> Vec<String> {
@@ -287,6 +291,39 @@ fn differences(before: &WorkspaceSpec, after: &WorkspaceSpec) -> (Vec<String>, V
         later.push("the names of new services".to_owned());
     }
     (changes, later)
+}
+
+fn limits(spec: &WorkspaceSpec) -> Vec<String> {
+    let limits = &spec.limits;
+    let whole = [
+        ("memory", limits.memory_bytes),
+        ("processes", limits.processes),
+        ("disk", limits.disk_bytes),
+    ];
+    let mut written: Vec<String> = whole
+        .iter()
+        .filter_map(|(name, value)| Some(format!("{name} = {}", (*value)?)))
+        .collect();
+    written.extend(limits.cpus.map(|cpus| format!("cpus = {cpus}")));
+    written
+}
+
+fn in_words(secret: &Secret) -> String {
+    let source = match &secret.source {
+        SecretSource::Env(name) => format!("the variable {name}"),
+        SecretSource::File(path) => format!("the file {path}"),
+        SecretSource::Command(argv) => format!("the command {}", argv.join(" ")),
+        SecretSource::Stored => "stored".to_owned(),
+    };
+    let (name, inject, to) = (&secret.name, &secret.inject, secret.to.join(", "));
+    let ttl = secret
+        .ttl_ms
+        .map_or(String::new(), |ttl| format!(" for {ttl} ms"));
+    let at = match secret.hosts.as_slice() {
+        [] => String::new(),
+        hosts => format!(" at {}", hosts.join(", ")),
+    };
+    format!("{name} ({source}) as {inject} to {to}{at}{ttl}")
 }
 
 /// What becomes of each service that is another one now.

@@ -9,7 +9,7 @@ use axum::Json;
 use axum::extract::State;
 use holm_api::workspace::{Name, NameList, Rename, Workspace, WorkspaceList};
 use holm_core::{Code, Fault, Label};
-use holm_engine::{Removal, Restored};
+use holm_engine::{Removal, Restored, try_blocking};
 use serde::Deserialize;
 use std::sync::Arc;
 use utoipa::IntoParams;
@@ -110,6 +110,7 @@ async fn list(
 fn without_notes(workspace: Workspace) -> Workspace {
     Workspace {
         notes: Vec::new(),
+        policy: None,
         ..workspace
     }
 }
@@ -186,6 +187,7 @@ async fn rename(
 async fn remove(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
+    caller: Caller,
     Parameters(parameters): Parameters<Remove>,
 ) -> Answer<Workspace> {
     let removal = match parameters.force {
@@ -193,6 +195,11 @@ async fn remove(
         false => Removal::RefuseUnsaved,
     };
     let view = app.engine.remove(&id, removal).await?;
+    let (secrets, gone, who) = (Arc::clone(&app.secrets), id.clone(), caller.actor());
+    let withdrawn = try_blocking(move || secrets.withdraw(&gone, &who)).await;
+    if let Err(fault) = withdrawn {
+        tracing::warn!(%id, %fault, "what the workspace was given stays sealed");
+    }
     Ok(Json(app.workspace(view).await))
 }
 
@@ -205,8 +212,14 @@ async fn remove(
     responses((status = 200, body = Workspace))
 )]
 async fn start(State(app): State<Arc<App>>, WorkspaceKey(id): WorkspaceKey) -> Answer<Workspace> {
+    let narrowing = app.policy_notes(&id).await?;
     let view = app.engine.start(&id).await?;
-    Ok(Json(app.workspace(view).await))
+    let mut workspace = app.workspace(view).await;
+    // Where it ran already nothing was narrowed.
+    if app.policy_notes(&id).await?.is_empty() {
+        workspace.notes.extend(narrowing);
+    }
+    Ok(Json(workspace))
 }
 
 /// Ends its processes; code and data stay.
@@ -231,8 +244,14 @@ async fn stop(State(app): State<Arc<App>>, WorkspaceKey(id): WorkspaceKey) -> An
     responses((status = 200, body = Workspace))
 )]
 async fn restart(State(app): State<Arc<App>>, WorkspaceKey(id): WorkspaceKey) -> Answer<Workspace> {
+    let narrowing = app.policy_notes(&id).await?;
     let view = app.engine.restart(&id).await?;
-    Ok(Json(app.workspace(view).await))
+    let mut workspace = app.workspace(view).await;
+    // Where it ran already nothing was narrowed.
+    if app.policy_notes(&id).await?.is_empty() {
+        workspace.notes.extend(narrowing);
+    }
+    Ok(Json(workspace))
 }
 
 /// Back from the trash, stopped.

@@ -9,7 +9,7 @@ use holm_api::route::{Access, Content, ROUTES, Route};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-const NOBODY: &str = "w000000000000";
+pub const NOBODY: &str = "w000000000000";
 
 /// A route's path with something for every parameter.
 pub fn path(route: &Route, workspace: &str) -> String {
@@ -23,7 +23,7 @@ pub fn path(route: &Route, workspace: &str) -> String {
 
 /// Asks for a route in the way that it is meant to be asked, but for its body, which is wrong where it
 /// would do something.
-fn ask(door: &Door, route: &Route, headers: &[(&str, &str)]) -> Reply {
+pub fn ask(door: &Door, route: &Route, headers: &[(&str, &str)]) -> Reply {
     let path = path(route, NOBODY);
     let mut all = headers.to_vec();
     let mut body = "";

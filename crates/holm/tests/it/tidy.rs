@@ -7,16 +7,23 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Which crates of ours each may use.
-const EDGES: [(&str, &[&str]); 8] = [
+const EDGES: [(&str, &[&str]); 9] = [
     ("holm-core", &[]),
-    ("holm-api", &["holm-core"]),
+    ("holm-api", &["holm-core", "holm-secrets"]),
     ("holm-engine", &["holm-core", "holm-git"]),
     ("holm-git", &["holm-core"]),
     ("holm-store", &["holm-core", "holm-engine"]),
-    ("holm-proxy", &["holm-core"]),
+    ("holm-proxy", &["holm-core", "holm-secrets"]),
+    ("holm-secrets", &["holm-core"]),
     (
         "holm-linux",
-        &["holm-core", "holm-engine", "holm-git", "holm-proxy"],
+        &[
+            "holm-core",
+            "holm-engine",
+            "holm-git",
+            "holm-proxy",
+            "holm-secrets",
+        ],
     ),
     (
         "holm",
@@ -28,6 +35,7 @@ const EDGES: [(&str, &[&str]); 8] = [
             "holm-store",
             "holm-linux",
             "holm-proxy",
+            "holm-secrets",
         ],
     ),
 ];

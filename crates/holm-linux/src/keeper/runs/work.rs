@@ -4,6 +4,7 @@
 use super::Held;
 use crate::inside::{END_RUN, LEAD, RUN_MARK};
 use crate::keeper::registry::{KILLED, Registry, Started};
+use crate::keeper::secrets::Receiver;
 use crate::keeper::services;
 use crate::keeper::waiting::Waiting;
 use crate::keeper::{exec, limits};
@@ -11,14 +12,16 @@ use crate::launch::PROGRAM;
 use crate::roles;
 use crate::runs::Stream;
 use crate::runs::write::{ROOM, Writer};
-use crate::wire::Spawn;
+use crate::wire::{Domain, Spawn};
 use holm_engine::run::{How, RunEnd, RunOrder};
+use holm_secrets::mask::Masker;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use std::io::{self, PipeReader};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 const CHUNK: usize = 64 * 1024;
@@ -43,6 +46,8 @@ struct Work<'a> {
     run: String,
     pid: i32,
     record: Writer,
+    /// For what is written to the record.
+    maskers: [Masker; 2],
     stdin: Option<OwnedFd>,
     /// What of the message is not written yet.
     message: Vec<u8>,
@@ -110,6 +115,9 @@ fn begin<'a>(
     let (stderr, stderr_inside) = io::pipe()?;
     let ours = [PROGRAM, roles::INSIDE, LEAD].map(|word| word.as_bytes().to_vec());
     let mut added = order.env;
+    let receiver = Receiver::Run(&order.run).of(order.asker);
+    let given = registry.secrets.due(receiver);
+    added.extend(given.variables);
     added.push((RUN_MARK.into(), order.run.clone().into()));
     let spawn = Spawn {
         sequence: 0,
@@ -117,6 +125,7 @@ fn begin<'a>(
         env: exec::environment(registry, None, added),
         cwd: registry.plan.root.as_os_str().as_bytes().to_vec(),
         terminal: None,
+        domain: registry.secrets.domain(receiver),
     };
     let theirs = [
         stdin_inside.as_fd(),
@@ -127,6 +136,9 @@ fn begin<'a>(
         Started::Running { pid, .. } => pid,
         Started::Not { code, cause } => return Ok(Begun::Not { code, cause }),
     };
+    held.leader.store(pid, Ordering::SeqCst);
+    registry.secrets.note_given(receiver, given.received, pid);
+    let masker = || Masker::new(registry.secrets.known());
     let stdin = OwnedFd::from(stdin);
     let outputs = [OwnedFd::from(stdout), OwnedFd::from(stderr)];
     for descriptor in outputs.iter().chain([&stdin]) {
@@ -139,6 +151,7 @@ fn begin<'a>(
         run: order.run,
         pid,
         record,
+        maskers: [masker(), masker()],
         stdin: Some(stdin),
         message: order.message.into_bytes(),
         written: 0,
@@ -233,7 +246,10 @@ impl Work<'_> {
             Ok(length) => length,
         };
         let stream = [Stream::Stdout, Stream::Stderr][index];
-        self.record.write(stream, now_ms(), &chunk[..length])?;
+        let masker = &mut self.maskers[index];
+        masker.know(&self.registry.secrets.known());
+        let masked = masker.take(&chunk[..length]);
+        self.record.write(stream, now_ms(), &masked)?;
         let cursor = self.record.cursor();
         self.held.tell(|seen| seen.length = cursor);
         let elapsed = self.begun.elapsed().as_millis() as u64;
@@ -265,6 +281,9 @@ impl Work<'_> {
                     length => left = left.saturating_sub(length),
                 }
             }
+            let stream = [Stream::Stdout, Stream::Stderr][index];
+            let rest = self.maskers[index].finish();
+            self.record.write(stream, now_ms(), &rest)?;
         }
         let registry = self.registry;
         let is_over = registry.was_asked_to_stop() || registry.why_ended().is_some();
@@ -306,7 +325,7 @@ fn end_tree(registry: &Registry, run: &str, pid: i32) -> bool {
             GRACE.as_millis().to_string(),
         ];
         let environment = services::plain_environment(registry);
-        match services::helper(registry, argv.to_vec(), environment) {
+        match services::helper(registry, argv.to_vec(), environment, Domain::Shared) {
             Ok((_, exit)) => {
                 let mut code = [1];
                 let read = rustix::io::read(&exit, &mut code);

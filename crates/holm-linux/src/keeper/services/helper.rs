@@ -5,7 +5,7 @@ use crate::keeper::exec;
 use crate::keeper::registry::{Registry, Started};
 use crate::launch::PROGRAM;
 use crate::roles;
-use crate::wire::Spawn;
+use crate::wire::{Domain, Spawn};
 use holm_engine::spec::Service;
 use std::fs::File;
 use std::io::{self, PipeReader};
@@ -30,6 +30,7 @@ pub fn helper(
     registry: &Registry,
     arguments: Vec<String>,
     env: Vec<(Vec<u8>, Vec<u8>)>,
+    domain: Domain,
 ) -> io::Result<(i32, PipeReader)> {
     let (exit, exit_inside) = io::pipe()?;
     let nothing = File::options().read(true).write(true).open("/dev/null")?;
@@ -44,6 +45,7 @@ pub fn helper(
         env,
         cwd: registry.plan.root.as_os_str().as_bytes().to_vec(),
         terminal: None,
+        domain,
     };
     let theirs = [nothing.as_fd(), nothing.as_fd(), nothing.as_fd()];
     match registry.start_in_background(spawn, &theirs, exit_inside)? {

@@ -10,11 +10,13 @@ use super::probe::{Asking, Probing};
 use super::{Mailbox, environment, helper};
 use crate::inside::END;
 use crate::keeper::registry::{KILLED, Registry, Started};
+use crate::keeper::secrets::Receiver;
 use crate::keeper::waiting::Waiting;
 use crate::logs::{Stream, append, now};
-use crate::wire::Spawn;
+use crate::wire::{Domain, Spawn};
 use holm_core::service::{Event, exit_in_words};
 use holm_engine::spec::Service;
+use holm_secrets::mask::Masker;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use std::fs::File;
@@ -67,6 +69,7 @@ struct Output {
     pipe: Option<OwnedFd>,
     stream: Stream,
     lines: Lines,
+    masker: Masker,
 }
 
 // === impl Run ===
@@ -88,10 +91,12 @@ impl Run {
             }),
             Part::Build => self.note(&format!("[build: {}]", self.command())),
         }
+        let known = self.registry.secrets.known();
         let output = |pipe: OwnedFd, stream| Output {
             pipe: Some(pipe),
             stream,
             lines: Lines::default(),
+            masker: Masker::new(known.clone()),
         };
         let pump = Pump {
             probing: match self.part {
@@ -142,19 +147,28 @@ impl Run {
         let (out, out_inside) = io::pipe()?;
         let (err, err_inside) = io::pipe()?;
         let nothing = File::open("/dev/null")?;
+        let secrets = &self.registry.secrets;
+        let mut env = environment(&self.registry, &self.service);
+        let receiver = Some(Receiver::Service(&self.service.name));
+        let given = secrets.due(receiver);
+        env.extend(given.variables);
         let spawn = Spawn {
             sequence: 0,
             argv: ["sh", "-c", self.command()]
                 .map(|text| text.as_bytes().to_vec())
                 .to_vec(),
-            env: environment(&self.registry, &self.service),
+            env,
             cwd: self.registry.plan.root.as_os_str().as_bytes().to_vec(),
             terminal: None,
+            domain: secrets.domain(receiver),
         };
         let theirs = [nothing.as_fd(), out_inside.as_fd(), err_inside.as_fd()];
         let started = self
             .registry
             .start_in_background(spawn, &theirs, exit_inside)?;
+        if let Started::Running { pid, .. } = &started {
+            secrets.note_given(receiver, given.received, *pid);
+        }
         let outputs = [OwnedFd::from(out), OwnedFd::from(err)];
         for output in &outputs {
             rustix::io::ioctl_fionbio(output, true)?;
@@ -211,7 +225,9 @@ impl Pump {
         };
         let argv = probing.question();
         let environment = environment(&self.run.registry, &self.run.service);
-        match argv.map(|argv| helper(&self.run.registry, argv, environment)) {
+        // It may be a command of the project's.
+        let domain = self.run.registry.secrets.domain(None);
+        match argv.map(|argv| helper(&self.run.registry, argv, environment, domain)) {
             Some(Ok((pid, exit))) => probing.asking = Some(Asking::Now { pid, exit }),
             Some(Err(error)) => {
                 complain!("service {}: cannot ask: {error}", self.run.service.name);
@@ -269,7 +285,9 @@ impl Pump {
         let wanted = self.probing.as_ref().and_then(Probing::text);
         let (time, stream) = (now(), output.stream);
         let (mut records, mut count, mut is_found) = (Vec::new(), 0, false);
-        output.lines.take(&chunk[..length], |line| {
+        output.masker.know(&self.run.registry.secrets.known());
+        let masked = output.masker.take(&chunk[..length]);
+        output.lines.take(&masked, |line| {
             is_found = is_found || wanted.is_some_and(|text| contains(line, text));
             append(&mut records, time, stream, line);
             count += 1;
@@ -337,10 +355,13 @@ impl Pump {
         let time = now();
         for output in &mut self.outputs {
             let (mut records, mut count, stream) = (Vec::new(), 0, output.stream);
-            output.lines.finish(|line| {
+            let rest = output.masker.finish();
+            let mut tell = |line: &[u8]| {
                 append(&mut records, time, stream, line);
                 count += 1;
-            });
+            };
+            output.lines.take(&rest, &mut tell);
+            output.lines.finish(&mut tell);
             lock(&self.run.log).write(&records, count);
         }
     }
@@ -354,7 +375,8 @@ pub fn end_all(registry: &Registry, name: &str, leader: u32, grace: Duration) {
         leader.to_string(),
         grace.as_millis().to_string(),
     ];
-    match helper(registry, argv.to_vec(), super::plain_environment(registry)) {
+    let environment = super::plain_environment(registry);
+    match helper(registry, argv.to_vec(), environment, Domain::Shared) {
         Ok((_, exit)) => {
             let mut code = [0];
             // An end without a code is an end too.

@@ -16,6 +16,7 @@ mod viewer;
 
 use super::exec;
 use super::registry::{Registry, Started};
+use super::secrets::Receiver;
 use crate::layout::WorkspaceDirs;
 use crate::wire::Spawn;
 use holm_core::session::{MOST_ENDED, MOST_LIVE, SessionName, Size, not_found};
@@ -174,12 +175,16 @@ impl Sessions {
             cols: new.cols,
         };
         let size = size.bounded();
+        let receiver = Receiver::Session(&new.id).of(new.asker);
+        let given = registry.secrets.due(receiver);
+        let added = new.env.iter().cloned().chain(given.variables).collect();
         let spawn = Spawn {
             sequence: 0,
             argv: new.argv.clone(),
-            env: exec::environment(registry, Some(model::TERM), new.env.clone()),
+            env: exec::environment(registry, Some(model::TERM), added),
             cwd: exec::directory(registry, new.cwd.clone()),
             terminal: Some((size.rows, size.cols)),
+            domain: registry.secrets.domain(receiver),
         };
         let (exit, exit_inside) = io::pipe().map_err(broken)?;
         let started = registry.start(spawn, &[], exit_inside).map_err(broken)?;
@@ -187,6 +192,7 @@ impl Sessions {
             Started::Running { pid, terminal } => (pid, terminal),
             Started::Not { cause, .. } => return Err(failed(cause)),
         };
+        registry.secrets.note_given(receiver, given.received, pid);
         let master = master
             .filter(exec::is_terminal)
             .ok_or_else(|| failed("init passed no terminal".to_owned()))?;

@@ -7,6 +7,7 @@ use super::prepare::{Prepared, prepare};
 use crate::cli::Context;
 use crate::cli::progress::Progress;
 use crate::cli::ready::{self, Display, Readied};
+use crate::cli::secret;
 use crate::cli::user_checkout::Checkout;
 use futures_util::future::join_all;
 use holm_api::client::Client;
@@ -212,9 +213,10 @@ async fn with_uploads(
             true => Some(upload_dirty(&prepared.client, &prepared.checkout).await?),
             false => None,
         };
-        Ok::<_, Fault>((include, dirty))
+        let handover = secret::hand_over(&prepared.client, &prepared.secrets.give).await?;
+        Ok::<_, Fault>((include, dirty, handover))
     };
-    let (include, state) = tokio::select! {
+    let (include, state, handover) = tokio::select! {
         uploads = uploads => uploads?,
         _ = interrupted.wait_for(|is| *is) => return Err(cancelled()),
     };
@@ -227,6 +229,7 @@ async fn with_uploads(
         reuse: wish.is_reused,
         include,
         dirty,
+        handover,
         ..prepared.request.clone()
     })
 }

@@ -6,6 +6,7 @@ use super::include::Included;
 use super::notes::{LeftBehind, has_notable};
 use crate::cli::look;
 use crate::cli::origin::Origin;
+use crate::cli::secret::read::{self, Found};
 use crate::cli::send::{self, SharedRefs, Wanted};
 use crate::cli::trust::{self, Granted, Unapproved};
 use crate::cli::user::DaemonUser;
@@ -30,6 +31,8 @@ pub struct Prepared {
     pub request: CreateWorkspace,
     pub included: Included,
     pub left_behind: LeftBehind,
+    /// What was read for the secrets that it declares.
+    pub secrets: Found,
 }
 
 pub async fn prepare(
@@ -80,9 +83,17 @@ pub async fn prepare(
     let notes = bringing
         .all(arguments, &origin, (&included, granted))
         .await?;
+    let secrets = match granted {
+        Granted::Everything => {
+            let root = checkout.repository.main_root.clone();
+            read::all(read::declared(&origin.config), root).await?
+        }
+        Granted::Nothing => Found::default(),
+    };
     let project_id = check.project_id.clone();
     let mut request = request(&checkout, &origin, arguments, check, &included)?;
     request.notes = notes;
+    request.notes.extend(secrets.notes.iter().cloned());
     Ok(Prepared {
         client,
         checkout,
@@ -90,6 +101,7 @@ pub async fn prepare(
         request,
         included,
         left_behind,
+        secrets,
     })
 }
 
@@ -220,6 +232,7 @@ fn request(
         include: None,
         excluded: included.excluded(),
         dirty: None,
+        handover: None,
         notes: Vec::new(),
         errand: variable(ERRAND),
     })

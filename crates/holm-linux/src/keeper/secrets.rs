@@ -1,0 +1,443 @@
+//! The secrets of a workspace while it runs: who gets which, the files, the end of their time, and
+//! what has to be masked in what services print.
+//!
+//! Values are in the keeper's memory only, and in that of their receivers. What a service was given
+//! stays masked for as long as the keeper lives, also when another value took its place.
+
+use super::outside::Outside;
+use super::registry::Registry;
+use crate::launch::{SECRET_FILES, secret_directory};
+use crate::wire::{Answer, Defence, Domain, Form, Grant, LaunchFailure, LaunchPlan, Part};
+use holm_engine::run::Asker;
+use holm_proxy::gateway::Placeholder;
+use holm_secrets::Value;
+use holm_secrets::audit::{Chain, EXPIRED, Happening};
+use holm_secrets::authority::Leaf;
+use holm_secrets::mask::Known;
+use jiff::Timestamp;
+use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, renameat, symlinkat, unlinkat};
+use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit, setrlimit};
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+/// Nobody but the owner, and nobody writes.
+const READ_BY_OWNER: Mode = Mode::RUSR;
+/// The clock may be set while a value's time runs.
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
+const STACK: usize = 256 * 1024;
+
+pub struct Secrets {
+    state: Mutex<State>,
+    changed: Condvar,
+    /// The directory of the files; `None`: no secret was declared to be one.
+    files: Option<OwnedFd>,
+    /// Whether programs are started in domains of their own.
+    is_apart: bool,
+    /// Whether programs inside trust the certificates of the gateway.
+    has_authority: bool,
+    chain: Chain,
+    workspace: String,
+}
+
+struct State {
+    grants: Vec<Grant>,
+    /// Everything that was ever given here.
+    values: Vec<Value>,
+    known: Known,
+}
+
+/// What one receiver is due.
+#[derive(Default)]
+pub struct Given {
+    /// For its environment.
+    pub variables: Vec<(Vec<u8>, Vec<u8>)>,
+    /// All of it, files too, by name.
+    pub received: Vec<(String, Form)>,
+}
+
+/// Who is started.
+#[derive(Clone, Copy, Debug)]
+pub enum Receiver<'a> {
+    /// By its name.
+    Service(&'a str),
+    /// By its id.
+    Run(&'a str),
+    /// By its id.
+    Session(&'a str),
+}
+
+/// Neither a file nor the host's crash handler gets this process's memory; 1 is the kernel's word for
+/// that.
+pub fn keep_from_dumps() {
+    let most = Rlimit {
+        current: Some(1),
+        maximum: Some(1),
+    };
+    // Lowering is always allowed.
+    let _ = setrlimit(Resource::Core, most);
+}
+
+// === impl Secrets ===
+
+impl Secrets {
+    /// Takes the values out of the plan.
+    pub fn new(
+        plan: &mut LaunchPlan,
+        files: Option<OwnedFd>,
+        landlock: bool,
+    ) -> Result<Self, LaunchFailure> {
+        let grants = std::mem::take(&mut plan.secrets);
+        let is_forgone = plan.forgone.iter().any(|part| part == "landlock");
+        // A token is worth nothing to those who read it.
+        let has_values = grants.iter().any(|grant| grant.form != Form::Placeholder);
+        if has_values && !landlock && !is_forgone {
+            return Err(LaunchFailure {
+                part: Part::Secrets,
+                step: "keep secrets from the workspace's other programs".to_owned(),
+                cause: "Landlock is not in force".to_owned(),
+                errno: None,
+            });
+        }
+        let secrets = Self {
+            is_apart: !grants.is_empty() && landlock && plan.has(Defence::OwnDomain),
+            state: Mutex::new(State {
+                grants: Vec::new(),
+                values: Vec::new(),
+                known: Known::none(),
+            }),
+            changed: Condvar::new(),
+            files,
+            has_authority: grants.iter().any(|grant| grant.form == Form::Placeholder),
+            chain: Chain::in_directory(&plan.audit),
+            workspace: plan.id.clone(),
+        };
+        secrets.take_over(grants).map_err(|error| LaunchFailure {
+            part: Part::Other,
+            step: "put secrets into files".to_owned(),
+            errno: error.raw_os_error(),
+            cause: error.to_string(),
+        })?;
+        Ok(secrets)
+    }
+
+    /// Withdraws values when their time is up, for as long as the keeper lives.
+    pub fn watch(&self, registry: &Arc<Registry>) {
+        let registry = Arc::clone(registry);
+        let thread = std::thread::Builder::new().stack_size(STACK);
+        let spawned = thread.spawn(move || registry.secrets.withdraw_in_time(registry.outside()));
+        if let Err(error) = spawned {
+            complain!("secrets will not expire: {error}");
+        }
+    }
+
+    /// Where a program is started: a receiver, or somebody who is given nothing.
+    pub fn domain(&self, receiver: Option<Receiver<'_>>) -> Domain {
+        match (self.is_apart, &self.files) {
+            (false, _) => return Domain::Shared,
+            (true, None) => return Domain::Own,
+            (true, Some(_)) => {}
+        }
+        let state = self.state();
+        let is_its = |grant: &&Grant| {
+            grant.form == Form::File && receiver.is_some_and(|receiver| receiver.is_in(&grant.to))
+        };
+        let its = state.grants.iter().filter(is_its);
+        Domain::OwnReading(its.map(|grant| grant.name.clone()).collect())
+    }
+
+    /// What is given to somebody who is started now.
+    pub fn due(&self, receiver: Option<Receiver<'_>>) -> Given {
+        let (state, now) = (self.state(), seconds());
+        let mut given = Given::default();
+        let Some(receiver) = receiver else {
+            return given;
+        };
+        for grant in &state.grants {
+            if has_expired(grant, now) || !receiver.is_in(&grant.to) {
+                continue;
+            }
+            let Some(text) = shown(grant) else {
+                continue;
+            };
+            if grant.form != Form::File {
+                let variable = (grant.name.clone().into(), text.as_bytes().to_vec());
+                given.variables.push(variable);
+            }
+            given.received.push((grant.name.clone(), grant.form));
+        }
+        given
+    }
+
+    /// What the gateway may use, with certificates for its hosts.
+    pub fn placeholders(&self) -> (Vec<Placeholder>, Vec<Leaf>) {
+        self.state().placeholders()
+    }
+
+    /// What has to be masked in everything that is written down.
+    pub fn known(&self) -> Known {
+        self.state().known.clone()
+    }
+
+    /// Writes down which process was given what.
+    pub fn note_given(
+        &self,
+        receiver: Option<Receiver<'_>>,
+        received: Vec<(String, Form)>,
+        pid: i32,
+    ) {
+        let Some(receiver) = receiver else {
+            return;
+        };
+        let given = received.into_iter().map(|(name, form)| Happening {
+            receiver: Some(receiver.word().to_owned()),
+            which: receiver.which().map(str::to_owned),
+            pid: Some(pid),
+            ..self.happening("given", &name, form)
+        });
+        self.note(given.collect());
+    }
+
+    /// Other secrets, or other values, from now on. What runs keeps what it was given; files and
+    /// what is started later have the new ones.
+    pub fn set(&self, grants: Vec<Grant>) -> Answer {
+        let has_file = grants.iter().any(|grant| grant.form == Form::File);
+        let has_standin = grants.iter().any(|grant| grant.form == Form::Placeholder);
+        let is_first = !grants.is_empty() && !self.is_apart && self.state().grants.is_empty();
+        if has_standin && !self.has_authority {
+            let why =
+                "programs inside do not trust its certificates yet: it has to be started anew";
+            return Answer::Refused(why.to_owned());
+        }
+        if is_first || (has_file && self.files.is_none()) {
+            let why = "programs that run could read them: it has to be started anew".to_owned();
+            return Answer::Refused(why);
+        }
+        match self.take_over(grants) {
+            Ok(()) => Answer::Done,
+            Err(error) => Answer::Refused(format!("secrets cannot be put into files: {error}")),
+        }
+    }
+
+    fn take_over(&self, grants: Vec<Grant>) -> io::Result<()> {
+        let mut state = self.state();
+        let now = seconds();
+        let mut noted = Vec::new();
+        for old in state.grants.iter().filter(|old| old.value.is_some()) {
+            let new = grants.iter().find(|new| new.name == old.name);
+            let is_kept = new.is_some_and(|new| new.value.is_some() && new.form == old.form);
+            if !is_kept {
+                self.remove_file(old)?;
+                noted.push(self.happening("withdrawn", &old.name, old.form));
+            }
+        }
+        for grant in grants.iter().filter(|grant| grant.form == Form::File) {
+            self.make_directory(&grant.name)?;
+        }
+        for grant in &grants {
+            let old = state.grants.iter().find(|old| old.name == grant.name);
+            let is_same = old.is_some_and(|old| old.value == grant.value && old.form == grant.form);
+            let Some(value) = grant.value.as_ref().filter(|_| !has_expired(grant, now)) else {
+                continue;
+            };
+            if grant.form == Form::File && !is_same {
+                self.write_file(&grant.name, value)?;
+                noted.push(self.happening("shown", &grant.name, Form::File));
+            }
+        }
+        let values: Vec<Value> = grants
+            .iter()
+            .filter_map(|grant| grant.value.clone())
+            .collect();
+        let is_new = |value: &Value| !state.values.contains(value);
+        let fresh: Vec<Value> = values.into_iter().filter(is_new).collect();
+        if !fresh.is_empty() {
+            state.values.extend(fresh);
+            state.known = Known::new(state.values.iter());
+        }
+        state.grants = grants;
+        drop(state);
+        self.changed.notify_all();
+        self.note(noted);
+        Ok(())
+    }
+
+    fn withdraw_in_time(&self, outside: &Outside) {
+        let mut state = self.state();
+        loop {
+            let now = seconds();
+            let mut noted = Vec::new();
+            for grant in &mut state.grants {
+                if has_expired(grant, now) && grant.value.take().is_some() {
+                    if let Err(error) = self.remove_file(grant) {
+                        complain!("the file of the secret {} stays: {error}", grant.name);
+                    }
+                    noted.push(self.happening(EXPIRED, &grant.name, grant.form));
+                }
+            }
+            if !noted.is_empty() {
+                outside.set_placeholders(state.placeholders());
+            }
+            if let Err(error) = self.chain.append_ends(&noted) {
+                complain!("what happened to secrets cannot be written down: {error}");
+            }
+            let ends = state.grants.iter().filter(|grant| grant.value.is_some());
+            let next = ends.filter_map(|grant| grant.expires_at).min();
+            let left = next.map(|time| Duration::from_secs(time.saturating_sub(now).max(1)));
+            state = match left {
+                Some(left) => {
+                    let waited = self.changed.wait_timeout(state, left.min(LOOK_AGAIN));
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => {
+                    let waited = self.changed.wait(state);
+                    waited.unwrap_or_else(PoisonError::into_inner)
+                }
+            };
+        }
+    }
+
+    /// It is there before a value is, so that those who may read it can be told so.
+    fn make_directory(&self, name: &str) -> io::Result<()> {
+        let files = self.files.as_ref().ok_or(Errno::NOENT)?;
+        match mkdirat(files, secret_directory(name), Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Whoever reads it has the old value or the new one.
+    fn write_file(&self, name: &str, value: &Value) -> io::Result<()> {
+        let files = self.files.as_ref().ok_or(Errno::NOENT)?;
+        let directory = secret_directory(name);
+        let (fresh, place) = (format!("{directory}/.new"), format!("{directory}/{name}"));
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        remove_at(files, &fresh)?;
+        let file = openat(files, &fresh, flags, READ_BY_OWNER)?;
+        File::from(file).write_all(value.reveal().as_bytes())?;
+        renameat(files, &fresh, files, &place)?;
+        match symlinkat(&place, files, name) {
+            Ok(()) | Err(Errno::EXIST) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn remove_file(&self, grant: &Grant) -> io::Result<()> {
+        let (name, form) = (&grant.name, grant.form);
+        match (&self.files, form) {
+            (Some(files), Form::File) => {
+                remove_at(files, name)?;
+                remove_at(files, &format!("{}/{name}", secret_directory(name)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn happening(&self, event: &str, name: &str, form: Form) -> Happening {
+        Happening {
+            time: now(),
+            event: event.to_owned(),
+            who: "holm".to_owned(),
+            secret: Some(name.to_owned()),
+            workspace: Some(self.workspace.clone()),
+            form: Some(form.as_str().to_owned()),
+            receiver: (form == Form::File).then(|| format!("{SECRET_FILES}/{name}")),
+            ..Happening::default()
+        }
+    }
+
+    fn note(&self, happenings: Vec<Happening>) {
+        if let Err(error) = self.chain.append(&happenings) {
+            complain!("what happened to secrets cannot be written down: {error}");
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl State ===
+
+impl State {
+    fn placeholders(&self) -> (Vec<Placeholder>, Vec<Leaf>) {
+        let usable = self.grants.iter().filter_map(|grant| {
+            let standin = grant.placeholder.as_ref()?;
+            let placeholder = Placeholder {
+                name: grant.name.clone(),
+                token: standin.token.clone()?,
+                value: grant.value.clone()?,
+                hosts: standin.hosts.clone(),
+                expires_at: grant
+                    .expires_at
+                    .map(|time| SystemTime::UNIX_EPOCH + Duration::from_secs(time)),
+            };
+            Some((placeholder, standin.leaves.clone()))
+        });
+        let (placeholders, leaves): (Vec<_>, Vec<Vec<Leaf>>) = usable.unzip();
+        (placeholders, leaves.concat())
+    }
+}
+
+/// What a receiver finds in its environment.
+fn shown(grant: &Grant) -> Option<&str> {
+    let value = grant.value.as_ref()?;
+    match (grant.form, &grant.placeholder) {
+        (Form::Placeholder, Some(standin)) => standin.token.as_deref(),
+        // Never the value in place of what is missing.
+        (Form::Placeholder, None) => None,
+        (Form::Env | Form::File, _) => Some(value.reveal()),
+    }
+}
+
+// === impl Receiver ===
+
+impl<'a> Receiver<'a> {
+    /// `None`: somebody inside asked for it.
+    pub fn of(self, asker: Asker) -> Option<Self> {
+        (asker == Asker::User).then_some(self)
+    }
+
+    /// What `secrets.*.to` calls it.
+    fn word(self) -> &'a str {
+        match self {
+            Receiver::Service(name) => name,
+            Receiver::Run(_) => "runs",
+            Receiver::Session(_) => "sessions",
+        }
+    }
+
+    /// Which of those that have the same word.
+    fn which(self) -> Option<&'a str> {
+        match self {
+            Receiver::Service(_) => None,
+            Receiver::Run(id) | Receiver::Session(id) => Some(id),
+        }
+    }
+
+    fn is_in(self, to: &[String]) -> bool {
+        to.iter().any(|word| word == self.word())
+    }
+}
+
+fn remove_at(files: &OwnedFd, place: &str) -> io::Result<()> {
+    match unlinkat(files, place, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn has_expired(grant: &Grant, now: u64) -> bool {
+    grant.expires_at.is_some_and(|time| time <= now)
+}
+
+fn seconds() -> u64 {
+    u64::try_from(Timestamp::now().as_second()).unwrap_or_default()
+}
+
+fn now() -> String {
+    Timestamp::now().to_string()
+}

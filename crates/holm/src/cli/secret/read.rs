@@ -1,0 +1,148 @@
+//! Reads declared secrets where `holm.toml` says they are, on the user's side. Called by `up`, `start`,
+//! `restart` and `secret refresh`, always after a person approved the sources: the daemon tells only
+//! those of workspaces that were made with approval, and `up` reads only what it was granted.
+
+use crate::cli::user::DaemonUser;
+use holm_api::client::Client;
+use holm_api::secret::{Declared, DeclaredList, Give, Named, Source};
+use holm_core::config::{Place, ProjectConfig, SecretSource};
+use holm_core::{Fault, WorkspaceId};
+use holm_engine::try_blocking;
+use holm_secrets::{LONGEST_VALUE, Value};
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// What was read, and what is to be said of what was not.
+#[derive(Debug, Default)]
+pub struct Found {
+    pub give: Give,
+    pub notes: Vec<String>,
+}
+
+/// One secret that is not stored.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    name: String,
+    source: Source,
+}
+
+/// What a configuration declares.
+pub fn declared(config: &ProjectConfig) -> Vec<Wanted> {
+    let secrets = config.secrets.iter();
+    let wanted = secrets.filter_map(|(name, secret)| {
+        let source = match &secret.from {
+            SecretSource::Env(variable) => Source::Env(variable.to_string()),
+            SecretSource::File(place) => Source::File(place.to_string()),
+            SecretSource::Command(argv) => Source::Command(argv.clone()),
+            SecretSource::Stored => return None,
+        };
+        Some(Wanted {
+            name: name.to_string(),
+            source,
+        })
+    });
+    wanted.collect()
+}
+
+/// Reads again what a workspace is given, before it is started. What is not there any more stays as
+/// it was given before.
+pub async fn before_start(client: &Client, id: &WorkspaceId) -> Result<Vec<String>, Fault> {
+    let declared = client.declared_secrets(id).await?;
+    if declared.secrets.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut found = of_workspace(&declared).await?;
+    found.give.missing.clear();
+    client.give_secrets(id, &found.give).await?;
+    Ok(found.notes)
+}
+
+/// Reads all that a workspace declares.
+pub async fn of_workspace(list: &DeclaredList) -> Result<Found, Fault> {
+    let wanted = list.secrets.iter();
+    let wanted = wanted.filter(|secret| secret.from != Source::Stored);
+    let wanted = wanted.map(|Declared { name, from, .. }| Wanted {
+        name: name.clone(),
+        source: from.clone(),
+    });
+    all(wanted.collect(), PathBuf::from(&list.project_path)).await
+}
+
+/// Reads them; `root` is what files and commands are relative to.
+pub async fn all(wanted: Vec<Wanted>, root: PathBuf) -> Result<Found, Fault> {
+    if wanted.is_empty() {
+        return Ok(Found::default());
+    }
+    try_blocking(move || {
+        let home = DaemonUser::current()?.home()?;
+        let mut found = Found::default();
+        for Wanted { name, source } in wanted {
+            match read(&source, &root, &home) {
+                Ok(value) => found.give.values.push(Named { name, value }),
+                Err(why) => {
+                    found.notes.push(format!(
+                        "the secret {name} is not given: {why}; `holm secret refresh` reads it again"
+                    ));
+                    found.give.missing.push(name);
+                }
+            }
+        }
+        Ok(found)
+    })
+    .await
+}
+
+/// The value, or why there is none, without a word of it.
+fn read(source: &Source, root: &Path, home: &Path) -> Result<Value, String> {
+    let bytes = match source {
+        Source::Stored => return Err("it is stored".to_owned()),
+        Source::Env(variable) => match std::env::var_os(variable) {
+            Some(value) => std::os::unix::ffi::OsStringExt::into_vec(value),
+            None => return Err(format!("the variable {variable} is not set here")),
+        },
+        Source::File(place) => {
+            let path = match Place::parse(place).map_err(|error| error.to_string())? {
+                Place::Project(path) => root.join(path),
+                Place::Home(path) => home.join(path),
+                Place::Absolute(path) => PathBuf::from(path),
+            };
+            let failed = |error| format!("cannot read {}: {error}", path.display());
+            at_most(File::open(&path).map_err(failed)?).map_err(failed)?
+        }
+        Source::Command(argv) => output_of(argv, root)?,
+    };
+    Value::parse_line(bytes).map_err(|error| error.to_string())
+}
+
+/// What a program of the user's prints. It may ask on the terminal; no shell is involved.
+fn output_of(argv: &[String], root: &Path) -> Result<Vec<u8>, String> {
+    let [program, arguments @ ..] = argv else {
+        return Err("no command is named".to_owned());
+    };
+    let failed = |error| format!("cannot run {program}: {error}");
+    let mut child = Command::new(program)
+        .args(arguments)
+        .current_dir(root)
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(failed)?;
+    let output = match child.stdout.take() {
+        Some(stdout) => at_most(stdout).map_err(failed)?,
+        None => Vec::new(),
+    };
+    let status = child.wait().map_err(failed)?;
+    match status.success() {
+        true => Ok(output),
+        false => Err(format!("{program} ended with {status}")),
+    }
+}
+
+/// One more than allowed, so that too much is seen without reading all of it.
+fn at_most(from: impl Read) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    from.take(LONGEST_VALUE as u64 + 3)
+        .read_to_end(&mut bytes)?;
+    Ok(bytes)
+}

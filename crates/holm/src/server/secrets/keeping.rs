@@ -1,0 +1,527 @@
+//! The daemon's side of secrets: the vault, what each workspace is given of it, and the record.
+//!
+//! Everything here blocks for a moment (files are written to the disk); routes call it by
+//! [`try_blocking`](holm_engine::try_blocking). A value leaves only towards a workspace's keeper.
+
+use holm_core::config::{Inject, Word};
+use holm_core::{Code, Fault, WorkspaceId};
+use holm_engine::WorkspaceSpec;
+use holm_engine::spec::{Secret, SecretSource};
+use holm_engine::store::{RecordHead, Store};
+use holm_linux::wire::{Form, Grant};
+use holm_secrets::audit::{Broken, Chain, EXPIRED, Happening, Head, Line, RECEIVED, WITHDRAWN};
+use holm_secrets::authority::Authority;
+use holm_secrets::keyring::{Keyring, KeyringError};
+use holm_secrets::vault::{Entry, Scope, Vault, VaultError};
+use holm_secrets::{KeyError, Place, Protection, Value};
+use holm_store::SqliteStore;
+use jiff::Timestamp;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Values that a client read, by the name of their secret.
+pub type Values = Vec<(String, Value)>;
+
+/// A client that handed values over asks for its workspace within this.
+const HANDED_OVER_FOR: Duration = Duration::from_secs(600);
+/// More than anybody makes at once.
+const MOST_HANDED_OVER: usize = 2000;
+
+pub struct Keeping {
+    directory: PathBuf,
+    keyring: Keyring,
+    /// `None`: nobody needed it yet, or it could not be opened.
+    vault: Mutex<Option<Vault>>,
+    chain: Chain,
+    /// `None`: nobody needed it yet.
+    pub(super) authority: Mutex<Option<Arc<Authority>>>,
+    /// Knows the newest line of the record.
+    store: SqliteStore,
+    waiting: Mutex<Waiting>,
+}
+
+/// In memory only, until the workspace is launched.
+#[derive(Default)]
+struct Waiting {
+    handed_over: HashMap<String, (Instant, Values)>,
+    /// By a workspace's id.
+    begun: HashMap<String, Values>,
+}
+
+/// What becomes of values that are declared and not among those that the client read.
+#[derive(Clone, Debug)]
+pub enum Unread {
+    /// What was given before stays.
+    Keep,
+    /// These have none any more.
+    Withdraw(Vec<String>),
+}
+
+// === impl Keeping ===
+
+impl Keeping {
+    pub fn new(directory: PathBuf, keyring: Keyring, store: SqliteStore) -> Self {
+        Self {
+            chain: Chain::in_directory(&directory),
+            store,
+            directory,
+            keyring,
+            vault: Mutex::new(None),
+            authority: Mutex::new(None),
+            waiting: Mutex::default(),
+        }
+    }
+
+    /// Does something with the vault, one at a time. Where the keyring did not give the key before, it
+    /// is asked again, which takes some seconds at most.
+    pub fn with<T>(
+        &self,
+        work: impl FnOnce(&mut Vault) -> Result<T, VaultError>,
+    ) -> Result<T, Fault> {
+        let mut guard = lock(&self.vault);
+        let vault = match &mut *guard {
+            Some(vault) => vault,
+            None => {
+                let opened = Vault::open(&self.directory, self.keyring.clone());
+                guard.insert(opened.map_err(|error| self.fault(&error))?)
+            }
+        };
+        vault.look_again();
+        work(vault).map_err(|error| self.fault(&error))
+    }
+
+    pub fn set(&self, scope: Scope, name: &str, value: Value, who: &str) -> Result<Entry, Fault> {
+        let entry = self.with(|vault| {
+            vault.put(vec![(entry(scope.clone(), name, None), value)])?;
+            vault.find(&scope, name).cloned().ok_or(VaultError::Damaged)
+        })?;
+        self.note(vec![about(&entry, "set", who)]);
+        Ok(entry)
+    }
+
+    pub fn remove(&self, scope: &Scope, name: &str, who: &str) -> Result<Entry, Fault> {
+        let is_kept = |entry: &Entry| entry.scope != *scope || entry.name != name;
+        let gone = self.with(|vault| vault.retain(is_kept))?;
+        let Some(entry) = gone.into_iter().next() else {
+            return Err(Fault::new(
+                Code::SecretNotFound,
+                format!("no secret {name} is stored there"),
+                "`holm secret ls` lists them with where they are",
+            ));
+        };
+        self.note(vec![about(&entry, "removed", who)]);
+        Ok(entry)
+    }
+
+    /// Keeps what a client read for a workspace that it is about to ask for.
+    pub fn hand_over(&self, values: Values) -> Result<String, Fault> {
+        let token = holm_secrets::seal::random::<16>().map_err(|error| {
+            let hint = "see the daemon's log";
+            Fault::new(Code::Internal, error.to_string(), hint)
+        })?;
+        let token: String = token.iter().map(|byte| format!("{byte:02x}")).collect();
+        let mut waiting = lock(&self.waiting);
+        let is_fresh = |(at, _): &(Instant, Values)| at.elapsed() < HANDED_OVER_FOR;
+        waiting.handed_over.retain(|_, handed| is_fresh(handed));
+        if waiting.handed_over.len() >= MOST_HANDED_OVER {
+            let hint = "try again in some minutes";
+            return Err(Fault::new(
+                Code::Busy,
+                "too many values wait for their workspace",
+                hint,
+            ));
+        }
+        waiting
+            .handed_over
+            .insert(token.clone(), (Instant::now(), values));
+        Ok(token)
+    }
+
+    pub fn take_over(&self, token: &str) -> Option<Values> {
+        let (_, values) = lock(&self.waiting).handed_over.remove(token)?;
+        Some(values)
+    }
+
+    /// The workspace that values were handed over for is about to be launched.
+    pub fn begin(&self, id: &WorkspaceId, values: Values) {
+        lock(&self.waiting).begun.insert(id.to_string(), values);
+    }
+
+    /// Seals what a workspace is given from now on: what the client read, and what is stored.
+    pub fn give(
+        &self,
+        spec: &WorkspaceSpec,
+        values: &Values,
+        unread: &Unread,
+        who: &str,
+    ) -> Result<(), Fault> {
+        let all: Vec<&Secret> = spec.secrets.iter().collect();
+        self.give_some(spec, &all, (values, unread), who)
+    }
+
+    /// What is stored of one of them changed or went. The others stay, and so does their time.
+    pub fn renew(&self, spec: &WorkspaceSpec, name: &str, who: &str) -> Result<(), Fault> {
+        let one = spec.secrets.iter().filter(|secret| secret.name == name);
+        let unread = Unread::Withdraw(vec![name.to_owned()]);
+        self.give_some(spec, &one.collect::<Vec<_>>(), (&Vec::new(), &unread), who)
+    }
+
+    fn give_some(
+        &self,
+        spec: &WorkspaceSpec,
+        secrets: &[&Secret],
+        (values, unread): (&Values, &Unread),
+        who: &str,
+    ) -> Result<(), Fault> {
+        let given = Scope::Given(spec.id.clone());
+        let mut noted = Vec::new();
+        self.with(|vault| {
+            let (mut puts, mut gone) = (Vec::new(), Vec::new());
+            for secret in secrets {
+                let value = counting(vault, spec, secret, values)?;
+                match value {
+                    Some(value) => {
+                        let until = secret.ttl_ms.map(|ttl| now() + ttl.div_ceil(1000));
+                        let entry = entry(given.clone(), &secret.name, until);
+                        noted.push(about(&entry, RECEIVED, who));
+                        puts.push((entry, value));
+                    }
+                    None if is_withdrawn(secret, unread) => gone.push(secret.name.clone()),
+                    None => {}
+                }
+            }
+            let is_declared = |name: &str| spec.secrets.iter().any(|secret| secret.name == name);
+            vault.retain(|entry| {
+                entry.scope != given || (is_declared(&entry.name) && !gone.contains(&entry.name))
+            })?;
+            vault.put(puts)
+        })?;
+        self.note(noted);
+        Ok(())
+    }
+
+    /// What the keeper of a workspace is told. Called when it is launched and when something changed.
+    pub fn grants(&self, spec: &WorkspaceSpec) -> Result<Vec<Grant>, Fault> {
+        if spec.secrets.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.expire()?;
+        let given = Scope::Given(spec.id.clone());
+        let begun = lock(&self.waiting).begun.remove(&spec.id);
+        // One that nobody read anything for (a fork, one that the API made) has what is stored.
+        let is_first = self.with(|vault| {
+            let mut entries = vault.entries();
+            Ok(!entries.any(|entry| entry.scope == given))
+        })?;
+        if begun.is_some() || is_first {
+            self.give(spec, &begun.unwrap_or_default(), &Unread::Keep, "holm")?;
+        }
+        self.with(|vault| {
+            let grants = spec.secrets.iter().map(|secret| {
+                let found = vault.get(&given, &secret.name)?;
+                let (expires_at, value) = match found {
+                    Some((entry, value)) => (entry.expires_at, Some(value)),
+                    None => (None, None),
+                };
+                Ok(Grant {
+                    name: secret.name.clone(),
+                    form: match Inject::parse_word(&secret.inject) {
+                        Some(Inject::File) => Form::File,
+                        Some(Inject::Placeholder) => Form::Placeholder,
+                        _ => Form::Env,
+                    },
+                    to: secret.to.clone(),
+                    value,
+                    expires_at,
+                    placeholder: None,
+                })
+            });
+            grants.collect()
+        })
+        .and_then(|grants| self.with_placeholders(spec, grants))
+    }
+
+    /// How a workspace's declared secrets are: `given`, `missing` or `expired`, and until when.
+    pub fn states(&self, spec: &WorkspaceSpec) -> Result<Vec<(&'static str, Option<u64>)>, Fault> {
+        let given = Scope::Given(spec.id.clone());
+        self.with(|vault| {
+            let states = spec.secrets.iter().map(|secret| {
+                let entry = vault.find(&given, &secret.name);
+                let state = match entry {
+                    None => "missing",
+                    Some(entry) if entry.has_expired(now()) => "expired",
+                    Some(_) => "given",
+                };
+                (state, entry.and_then(|entry| entry.expires_at))
+            });
+            Ok(states.collect())
+        })
+    }
+
+    /// A workspace that went to the trash is given nothing any more.
+    pub fn withdraw(&self, id: &WorkspaceId, who: &str) -> Result<(), Fault> {
+        let given = Scope::Given(id.to_string());
+        lock(&self.waiting).begun.remove(id.as_str());
+        if !self.directory.exists() {
+            return Ok(());
+        }
+        let gone = self.with(|vault| vault.retain(|entry| entry.scope != given))?;
+        let gone = gone.iter().map(|entry| about(entry, WITHDRAWN, who));
+        self.note(gone.collect());
+        Ok(())
+    }
+
+    /// Drops values whose time is up, also where no keeper runs that would withdraw them.
+    pub fn expire(&self) -> Result<(), Fault> {
+        let gone = self.with(|vault| vault.expire(now()))?;
+        let gone: Vec<_> = gone
+            .iter()
+            .map(|entry| about(entry, EXPIRED, "holm"))
+            .collect();
+        self.written(self.chain.append_ends(&gone));
+        Ok(())
+    }
+
+    /// Drops what belongs to workspaces and projects that are not there any more.
+    pub fn sweep(&self, is_known: impl Fn(&Scope) -> bool) -> Result<(), Fault> {
+        let gone = self.with(|vault| vault.retain(|entry| is_known(&entry.scope)))?;
+        let gone = gone.iter().map(|entry| about(entry, "removed", "holm"));
+        self.note(gone.collect());
+        Ok(())
+    }
+
+    /// `None`: in the keyring where there is one, else in a file.
+    pub fn rotate(&self, protection: Option<&Protection>, who: &str) -> Result<usize, Fault> {
+        let count = self.with(|vault| match protection {
+            Some(protection) => vault.rotate(protection),
+            None => match vault.rotate(&Protection::Keyring) {
+                Err(VaultError::Keyring(_)) => vault.rotate(&Protection::File),
+                other => other,
+            },
+        })?;
+        self.note(vec![happening("rotated", who)]);
+        Ok(count)
+    }
+
+    /// Where the first key would be.
+    pub fn first_place(&self) -> String {
+        match self.keyring.check() {
+            Ok(()) => "in the keyring of your desktop".to_owned(),
+            Err(why) => format!("in a file that only you may read ({why})"),
+        }
+    }
+
+    /// Opens what is locked. A person may have to type something meanwhile, so nobody else waits for
+    /// this.
+    pub fn unlock(&self, passphrase: Option<&Value>, who: &str) -> Result<(), Fault> {
+        let place = self.with(|vault| Ok(vault.is_locked().then(|| vault.place()).flatten()))?;
+        match (place, passphrase) {
+            (Some(Place::Keyring), _) => {
+                let unlocked = self.keyring.unlock().map_err(VaultError::Keyring);
+                unlocked.map_err(|error| self.fault(&error))?;
+                self.with(|vault| vault.check())?;
+            }
+            (_, Some(passphrase)) => self.with(|vault| vault.unlock(passphrase))?,
+            (Some(_), None) => return Err(self.fault(&VaultError::Locked)),
+            (None, None) => return Ok(()),
+        }
+        self.note(vec![happening("unlocked", who)]);
+        Ok(())
+    }
+
+    pub fn audit(&self) -> Result<Vec<Line>, Fault> {
+        // The record can be read, whatever became of the values.
+        if let Err(fault) = self.expire() {
+            tracing::warn!(%fault, "secrets whose time is up were not looked for");
+        }
+        self.chain.read().map_err(|error| self.unwritable(&error))
+    }
+
+    /// Whether the record is what it was when the store last heard of it, and what was added since.
+    pub fn verify(&self) -> Result<Result<Head, Broken>, Fault> {
+        let known = self.known_head()?;
+        let verified = self.chain.verify(known.as_ref());
+        verified.map_err(|error| self.unwritable(&error))
+    }
+
+    /// What was done is done, whether or not this can be written; the log says that it could not.
+    pub fn note(&self, happenings: Vec<Happening>) {
+        self.written(self.chain.append(&happenings));
+    }
+
+    fn written(&self, written: std::io::Result<()>) {
+        if let Err(error) = written {
+            tracing::error!(%error, "what happened to secrets cannot be written down");
+        }
+        self.follow_record();
+    }
+
+    /// Tells the store of the newest line, whoever wrote it. A record that does not follow from what
+    /// the store knows stays unknown to it: whoever verifies it hears why.
+    pub fn follow_record(&self) {
+        let followed = self.known_head().map(|known| {
+            let newest = self.chain.advance(known.as_ref());
+            newest.map_err(|error| self.unwritable(&error))
+        });
+        let newest = match followed.and_then(|newest| newest) {
+            Ok(Some(newest)) if newest.number > 0 => newest,
+            Ok(Some(_)) => return,
+            Ok(None) => {
+                tracing::error!("the record of secrets was changed: `holm secret audit --verify`");
+                return;
+            }
+            Err(fault) => {
+                tracing::error!(%fault, "the record of secrets cannot be followed");
+                return;
+            }
+        };
+        let (number, hash) = (newest.number, newest.hash);
+        if let Err(error) = self.store.set_secrets_head(&RecordHead { number, hash }) {
+            tracing::error!(%error, "the newest line of the record of secrets is not kept");
+        }
+    }
+
+    fn known_head(&self) -> Result<Option<Head>, Fault> {
+        let known = self.store.secrets_head().map_err(Fault::from)?;
+        Ok(known.map(|RecordHead { number, hash }| Head { number, hash }))
+    }
+
+    fn unwritable(&self, error: &std::io::Error) -> Fault {
+        let place = self.directory.display();
+        let hint = format!("is {place} yours, and is there room on the disk?");
+        let message = format!("cannot read the record of what happened to secrets: {error}");
+        Fault::new(Code::ReadOnly, message, hint)
+    }
+
+    fn fault(&self, error: &VaultError) -> Fault {
+        vault_fault(&self.directory, error)
+    }
+}
+
+/// The value that counts for a workspace: the one that was stored for it alone, wherever the others
+/// have theirs from; else what the client read, or what is stored for the project, else for the user.
+fn counting(
+    vault: &Vault,
+    spec: &WorkspaceSpec,
+    secret: &Secret,
+    values: &Values,
+) -> Result<Option<Value>, VaultError> {
+    let mut scopes = vec![Scope::Workspace(spec.id.clone())];
+    if secret.source == SecretSource::Stored {
+        scopes.extend([Scope::Project(spec.project_id.clone()), Scope::User]);
+    }
+    for scope in scopes {
+        if let Some((_, value)) = vault.get(&scope, &secret.name)? {
+            return Ok(Some(value));
+        }
+    }
+    let read = values.iter().find(|(name, _)| *name == secret.name);
+    Ok(read.map(|(_, value)| value.clone()))
+}
+
+fn is_withdrawn(secret: &Secret, unread: &Unread) -> bool {
+    match (&secret.source, unread) {
+        (SecretSource::Stored, _) => true,
+        (_, Unread::Keep) => false,
+        (_, Unread::Withdraw(names)) => names.contains(&secret.name),
+    }
+}
+
+pub(super) fn entry(scope: Scope, name: &str, expires_at: Option<u64>) -> Entry {
+    Entry {
+        scope,
+        name: name.to_owned(),
+        // The vault counts.
+        version: 0,
+        set_at: now(),
+        expires_at,
+    }
+}
+
+pub fn happening(event: &str, who: &str) -> Happening {
+    Happening {
+        time: Timestamp::now().to_string(),
+        event: event.to_owned(),
+        who: who.to_owned(),
+        ..Happening::default()
+    }
+}
+
+pub fn about(entry: &Entry, event: &str, who: &str) -> Happening {
+    let (scope, workspace) = match &entry.scope {
+        Scope::User => (Some("user".to_owned()), None),
+        Scope::Project(id) => (Some(id.clone()), None),
+        Scope::Workspace(id) => (Some(id.clone()), Some(id.clone())),
+        Scope::Given(id) => (None, Some(id.clone())),
+        Scope::Installation => (Some("installation".to_owned()), None),
+    };
+    Happening {
+        secret: Some(entry.name.clone()),
+        scope,
+        workspace,
+        ..happening(event, who)
+    }
+}
+
+fn now() -> u64 {
+    u64::try_from(Timestamp::now().as_second()).unwrap_or_default()
+}
+
+fn keyring_fault(directory: &Path, error: &VaultError, why: &KeyringError) -> Fault {
+    let (code, hint) = match why {
+        KeyringError::Locked => (
+            Code::SecretsLocked,
+            "`holm secret unlock` has your desktop ask for its password; \
+             without a desktop, unlock it yourself and try again"
+                .to_owned(),
+        ),
+        KeyringError::Absent(_) | KeyringError::Slow | KeyringError::Refused(_) => (
+            Code::SecretsLocked,
+            "start the keyring (a login to your desktop does), then `holm secret unlock`; \
+             a daemon that was started before your desktop needs `holm daemon stop` first"
+                .to_owned(),
+        ),
+        KeyringError::NoKey => (
+            Code::CorruptState,
+            format!(
+                "bring the keyring's item `holm: key of the stored secrets` back; if it is lost, move \
+                 {} away and set the secrets again",
+                directory.display()
+            ),
+        ),
+    };
+    Fault::new(code, error.to_string(), hint)
+}
+
+fn vault_fault(directory: &Path, error: &VaultError) -> Fault {
+    let place = directory.display();
+    match error {
+        VaultError::Locked => Fault::new(
+            Code::SecretsLocked,
+            error.to_string(),
+            "`holm secret unlock` asks for it",
+        ),
+        VaultError::Keyring(why) => keyring_fault(directory, error, why),
+        VaultError::Key(KeyError::WrongPassphrase) => Fault::new(
+            Code::WrongPassphrase,
+            error.to_string(),
+            "type it again; what is lost with a passphrase cannot be brought back",
+        ),
+        VaultError::File(source) | VaultError::Key(KeyError::File(source)) => Fault::new(
+            Code::ReadOnly,
+            format!("{error}: {source}"),
+            format!("is {place} yours, and is there room on the disk?"),
+        ),
+        _ => Fault::new(
+            Code::CorruptState,
+            error.to_string(),
+            format!("bring {place} back from a backup, or move it away and set the secrets again"),
+        ),
+    }
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
