@@ -76,6 +76,7 @@ mod limits;
 mod limits_attacks;
 mod make;
 mod mcp;
+mod mcp_clients;
 mod moves;
 mod moves_crash;
 mod moves_services;

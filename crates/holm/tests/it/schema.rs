@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What `scripts/set-up test` installed beside what was built.
-fn tool(name: &str) -> PathBuf {
+pub fn tool(name: &str) -> PathBuf {
     let built = Path::new(env!("CARGO_BIN_EXE_holm"));
     let target = built.ancestors().nth(2).unwrap();
     let tool = target.join("tools").join(name);
