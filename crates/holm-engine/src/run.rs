@@ -5,6 +5,17 @@ use holm_core::{RunId, WorkspaceId};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+/// Who asked for a run or a session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Asker {
+    /// Somebody inside of the workspace, who could take from it what it is given: so it is given no
+    /// secrets.
+    #[default]
+    Guest,
+    User,
+}
+
 /// What a driver begins. It goes on whatever becomes of the daemon.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RunOrder {
@@ -16,6 +27,8 @@ pub struct RunOrder {
     /// For its stdin.
     pub message: String,
     pub timeout_ms: u64,
+    #[serde(default)]
+    pub asker: Asker,
 }
 
 /// How a run is, as whoever holds it says.

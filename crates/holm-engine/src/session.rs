@@ -4,6 +4,7 @@
 use crate::command::Stopped;
 use crate::driver::Driver;
 use crate::engine::{Engine, now};
+use crate::run::Asker;
 use crate::runs::Credential;
 use crate::store::Store;
 use holm_core::plan::{Keeper, State};
@@ -26,6 +27,8 @@ pub struct NewSession {
     pub name: Option<String>,
     pub parent: Option<String>,
     pub agent: Option<String>,
+    #[serde(default)]
+    pub asker: Asker,
 }
 
 /// A session, as it is or as it was last. Times are RFC 3339.

@@ -18,7 +18,7 @@ use crate::failpoint::{self, Moment};
 use crate::files::Content;
 use crate::files::wire::{Operation, Parents, Write};
 use crate::notice::Notice;
-use crate::run::{RunDetails, RunFilter, RunOrder, RunRecord, RunSeen, RunState};
+use crate::run::{Asker, RunDetails, RunFilter, RunOrder, RunRecord, RunSeen, RunState};
 use crate::spec::WorkspaceSpec;
 use crate::store::Store;
 use holm_core::{Code, Fault, RunId, TreePath, WorkspaceId};
@@ -39,6 +39,7 @@ pub struct NewRun {
     pub message: Option<String>,
     pub files: Vec<NewFile>,
     pub credentials: Vec<Credential>,
+    pub asker: Asker,
     pub timeout: Duration,
     pub stopped: Stopped,
     /// The caller's own name for the request, and what the request is.
@@ -221,6 +222,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
             env: new.env,
             message: new.message.unwrap_or_default(),
             timeout_ms: record.details.timeout_ms,
+            asker: new.asker,
         };
         failpoint::pass("run", Moment::Before)?;
         let mut seen = inner.driver.begin_run(&id, order).await?;

@@ -8,6 +8,7 @@ use super::outside::Outside;
 use super::registry::Registry;
 use crate::launch::{SECRET_FILES, secret_directory};
 use crate::wire::{Answer, Defence, Domain, Form, Grant, LaunchFailure, LaunchPlan, Part};
+use holm_engine::run::Asker;
 use holm_proxy::gateway::Placeholder;
 use holm_secrets::Value;
 use holm_secrets::audit::{Chain, EXPIRED, Happening};
@@ -149,9 +150,12 @@ impl Secrets {
     }
 
     /// What is given to somebody who is started now.
-    pub fn due(&self, receiver: Receiver<'_>) -> Given {
+    pub fn due(&self, receiver: Option<Receiver<'_>>) -> Given {
         let (state, now) = (self.state(), seconds());
         let mut given = Given::default();
+        let Some(receiver) = receiver else {
+            return given;
+        };
         for grant in &state.grants {
             if has_expired(grant, now) || !receiver.is_in(&grant.to) {
                 continue;
@@ -179,7 +183,15 @@ impl Secrets {
     }
 
     /// Writes down which process was given what.
-    pub fn note_given(&self, receiver: Receiver<'_>, received: Vec<(String, Form)>, pid: i32) {
+    pub fn note_given(
+        &self,
+        receiver: Option<Receiver<'_>>,
+        received: Vec<(String, Form)>,
+        pid: i32,
+    ) {
+        let Some(receiver) = receiver else {
+            return;
+        };
         let given = received.into_iter().map(|(name, form)| Happening {
             receiver: Some(receiver.word().to_owned()),
             which: receiver.which().map(str::to_owned),
@@ -384,6 +396,11 @@ fn shown(grant: &Grant) -> Option<&str> {
 // === impl Receiver ===
 
 impl<'a> Receiver<'a> {
+    /// `None`: somebody inside asked for it.
+    pub fn of(self, asker: Asker) -> Option<Self> {
+        (asker == Asker::User).then_some(self)
+    }
+
     /// What `secrets.*.to` calls it.
     fn word(self) -> &'a str {
         match self {

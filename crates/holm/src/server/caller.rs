@@ -8,6 +8,7 @@ use axum::http::Extensions;
 use axum::http::request::Parts;
 use holm_api::ErrorBody;
 use holm_core::{Code, Fault, TokenId, WorkspaceId};
+use holm_engine::run::Asker;
 use holm_proxy::sever::Sever;
 
 /// Whoever asks, and what for.
@@ -57,6 +58,14 @@ impl Caller {
 
     pub fn is_guest(&self) -> bool {
         matches!(self, Caller::Workspace(_))
+    }
+
+    /// For what it has begun inside.
+    pub fn asker(&self) -> Asker {
+        match self {
+            Caller::Person { .. } | Caller::Token { .. } => Asker::User,
+            Caller::Workspace(_) | Caller::Anyone => Asker::Guest,
+        }
     }
 
     /// The name of the user whose the workspaces are that it makes.

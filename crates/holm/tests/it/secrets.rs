@@ -249,6 +249,24 @@ fn processes_with_canaries() -> Vec<String> {
     found
 }
 
+/// Begins a run and a session from inside, each of which writes down what it finds.
+const ASK: &str = r#"
+import http.client, json, socket
+class Connection(http.client.HTTPConnection):
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.connect("/run/holm/api.sock")
+codes = []
+for what in ("run", "session"):
+    look = "{ env | grep _KEY=; cat /run/holm/secrets/*; echo end; } 2>/dev/null > ~/new-%s; mv ~/new-%s ~/of-%s" % (what, what, what)
+    connection = Connection("holm.localhost", timeout=60)
+    body = json.dumps({"command": ["sh", "-c", look]})
+    connection.request("POST", "/api/v1/workspaces/WORKSPACE/%ss" % what, body=body, headers={"Content-Type": "application/json"})
+    codes.append(str(connection.getresponse().status))
+    connection.close()
+print(" ".join(codes))
+"#;
+
 /// What a receiver finds, in capitals, which nobody masks.
 const RECEIVED: &str = "env | grep -E '^(RUN|SESSION)_KEY=|^STORED=|^FROM_' | cut -d= -f2 | tr a-z A-Z; \
      for f in /run/holm/secrets/*; do cat $f 2>/dev/null | tr a-z A-Z; done";
@@ -320,6 +338,19 @@ fn attack_126_a_secret_is_with_those_it_was_given_to_and_with_nobody_else() {
         let argv = ["run", "x", &message, "--", "/usr/bin/python3", "-c", SEARCH];
         let found = island.holm(&argv).ok().out();
         assert_eq!(found, expected, "{word}");
+    }
+    // Whoever is inside can begin runs and sessions of its own, and they are given nothing.
+    assert_eq!(
+        island
+            .python("x", &ASK.replace("WORKSPACE", &id))
+            .ok()
+            .out(),
+        "201 201"
+    );
+    for place in ["~/of-run", "~/of-session"] {
+        let read = || island.sh("x", &format!("cat {place}")).out();
+        eventually("it looked", || read().contains("end"));
+        assert_eq!(read(), "end", "{place}");
     }
     // Nor does anything of the host: processes, their groups, files.
     assert_eq!(processes_with_canaries(), Vec::<String>::new());

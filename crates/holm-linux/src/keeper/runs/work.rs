@@ -114,7 +114,7 @@ fn begin<'a>(
     let (stderr, stderr_inside) = io::pipe()?;
     let ours = [PROGRAM, roles::INSIDE, LEAD].map(|word| word.as_bytes().to_vec());
     let mut added = order.env;
-    let receiver = Receiver::Run(&order.run);
+    let receiver = Receiver::Run(&order.run).of(order.asker);
     let given = registry.secrets.due(receiver);
     added.extend(given.variables);
     added.push((RUN_MARK.into(), order.run.clone().into()));
@@ -124,7 +124,7 @@ fn begin<'a>(
         env: exec::environment(registry, None, added),
         cwd: registry.plan.root.as_os_str().as_bytes().to_vec(),
         terminal: None,
-        domain: registry.secrets.domain(Some(receiver)),
+        domain: registry.secrets.domain(receiver),
     };
     let theirs = [
         stdin_inside.as_fd(),

@@ -149,7 +149,7 @@ impl Run {
         let nothing = File::open("/dev/null")?;
         let secrets = &self.registry.secrets;
         let mut env = environment(&self.registry, &self.service);
-        let receiver = Receiver::Service(&self.service.name);
+        let receiver = Some(Receiver::Service(&self.service.name));
         let given = secrets.due(receiver);
         env.extend(given.variables);
         let spawn = Spawn {
@@ -160,7 +160,7 @@ impl Run {
             env,
             cwd: self.registry.plan.root.as_os_str().as_bytes().to_vec(),
             terminal: None,
-            domain: secrets.domain(Some(receiver)),
+            domain: secrets.domain(receiver),
         };
         let theirs = [nothing.as_fd(), out_inside.as_fd(), err_inside.as_fd()];
         let started = self

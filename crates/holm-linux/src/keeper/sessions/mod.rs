@@ -175,7 +175,7 @@ impl Sessions {
             cols: new.cols,
         };
         let size = size.bounded();
-        let receiver = Receiver::Session(&new.id);
+        let receiver = Receiver::Session(&new.id).of(new.asker);
         let given = registry.secrets.due(receiver);
         let added = new.env.iter().cloned().chain(given.variables).collect();
         let spawn = Spawn {
@@ -184,7 +184,7 @@ impl Sessions {
             env: exec::environment(registry, Some(model::TERM), added),
             cwd: exec::directory(registry, new.cwd.clone()),
             terminal: Some((size.rows, size.cols)),
-            domain: registry.secrets.domain(Some(receiver)),
+            domain: registry.secrets.domain(receiver),
         };
         let (exit, exit_inside) = io::pipe().map_err(broken)?;
         let started = registry.start(spawn, &[], exit_inside).map_err(broken)?;

@@ -215,6 +215,7 @@ impl App {
             message: create.message,
             files: Vec::new(),
             credentials: Vec::new(),
+            asker: caller.asker(),
             timeout: TIMEOUT,
             stopped: match create.no_start {
                 true => Stopped::Refuse,

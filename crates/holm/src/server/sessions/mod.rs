@@ -378,6 +378,7 @@ impl App {
             name: new.name,
             parent: new.parent,
             agent,
+            asker: caller.asker(),
         };
         Ok(wanted)
     }
