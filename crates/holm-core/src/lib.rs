@@ -20,6 +20,7 @@ pub mod moves;
 pub mod numbers;
 pub mod placeholder;
 pub mod plan;
+pub mod policy;
 pub mod reference;
 pub mod route;
 pub mod service;

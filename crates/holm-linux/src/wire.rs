@@ -15,6 +15,7 @@ use crate::copier::Pair;
 use crate::guests::GuestDoor;
 use holm_engine::Isolation;
 use holm_engine::driver::{Carried, ToldPort};
+use holm_engine::exec::Masking;
 use holm_engine::run::{RunOrder, RunSeen};
 use holm_engine::service::{ServiceStatus, Services};
 use holm_engine::session::{Ask, Attach, SessionNotice, Told, Word};
@@ -331,6 +332,8 @@ pub struct Exec {
     /// ([`ExecControl::Taken`]), after the keeper said that it listens to that ([`Answer::Kept`]).
     #[serde(default)]
     pub key: Option<String>,
+    #[serde(default)]
+    pub masking: Masking,
 }
 
 /// The key of a command, and how many bytes of its output the client has.

@@ -1,14 +1,20 @@
 //! The forms in which a value shows up in output: as it is, in base64 wherever it stands in what was
-//! encoded, escaped for a URL, escaped for JSON, and line by line.
+//! encoded, in hexadecimal, escaped for a URL, escaped for JSON, and line by line.
 
-use crate::Value;
+use crate::{LONGEST_VALUE, Value};
 use std::collections::BTreeSet;
 
 /// Shorter than this, nothing is masked: such a text is part of ordinary words.
 pub const SHORTEST: usize = 6;
 
+/// No form is longer: one of JSON has six letters for a control character.
+pub const LONGEST_FORM: usize = 6 * LONGEST_VALUE;
+
 const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const FOR_URLS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+const LARGE_DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+const SMALL_DIGITS: &[u8; 16] = b"0123456789abcdef";
 
 /// Letters of base64 in a line of mail and of the `base64` program.
 const WRAPPED: usize = 76;
@@ -43,6 +49,9 @@ pub fn list(text: &str) -> Vec<Vec<u8>> {
                 forms.push(base64_after(bytes, before, alphabet));
             }
         }
+        for digits in [LARGE_DIGITS, SMALL_DIGITS] {
+            forms.push(hexadecimal(bytes, digits));
+        }
         for (slash, ascii) in [(false, false), (true, false), (false, true), (true, true)] {
             forms.push(json(text, slash.then_some(()), ascii.then_some(())));
         }
@@ -57,7 +66,7 @@ pub fn in_urls(text: &str) -> Vec<Vec<u8>> {
     let bytes = text.as_bytes();
     let mut forms = vec![bytes.to_vec()];
     for kept in [UNRESERVED, COMPONENT, WHOLE_URL] {
-        for digits in [b"0123456789ABCDEF", b"0123456789abcdef"] {
+        for digits in [LARGE_DIGITS, SMALL_DIGITS] {
             forms.push(percent(bytes, kept, digits, b"%20"));
             forms.push(percent(bytes, kept, digits, b"+"));
         }
@@ -100,6 +109,14 @@ fn wrapped(bytes: &[u8]) -> Vec<Vec<u8>> {
     }
     let lines = letters.chunks(WRAPPED).filter(|line| line.len() >= 8);
     lines.map(<[u8]>::to_vec).collect()
+}
+
+fn hexadecimal(bytes: &[u8], digits: &[u8; 16]) -> Vec<u8> {
+    let digit = |number: u8| digits[usize::from(number)];
+    bytes
+        .iter()
+        .flat_map(|byte| [digit(byte >> 4), digit(byte & 15)])
+        .collect()
 }
 
 fn percent(bytes: &[u8], kept: &[u8], digits: &[u8; 16], space: &[u8]) -> Vec<u8> {

@@ -12,6 +12,7 @@ pub mod exchange;
 mod file;
 mod hexadecimal;
 mod key;
+pub mod keyring;
 pub mod mask;
 pub mod parcel;
 mod patterns;
@@ -19,5 +20,5 @@ pub mod seal;
 mod value;
 pub mod vault;
 
-pub use key::{KeyError, Protection};
+pub use key::{KeyError, Place, Protection};
 pub use value::{InvalidValue, LONGEST_VALUE, Value};

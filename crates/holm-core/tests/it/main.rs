@@ -8,5 +8,6 @@ mod moves;
 mod names;
 mod placeholder;
 mod plan;
+mod policy;
 mod service;
 mod toolchain;

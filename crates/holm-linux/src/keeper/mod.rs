@@ -4,6 +4,7 @@
 //! Not a tokio program: it has one thread when it makes the namespaces, one when it is idle, and
 //! one more per command that somebody watches. It never trusts init.
 
+mod asker;
 mod connection;
 mod culprit;
 mod data;

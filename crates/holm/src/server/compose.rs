@@ -11,6 +11,7 @@ use holm_core::config::{
     DriverName, Egress as ConfigEgress, EgressMode, Limits as ConfigLimits, Name, Policy, Project,
     ProjectConfig, Root, Scope,
 };
+use holm_core::policy::Typed;
 use holm_core::toolchain::{Client, Look, Visible, visible};
 use holm_core::{Code, Fault};
 use holm_engine::WorkspaceSpec;
@@ -51,6 +52,11 @@ impl App {
             .judge(&project.id, text, &create.worktree_include)
             .await?;
         let (judged, mut notes) = judged.settle(untrusted)?;
+        let typed = Typed {
+            included: &create.excluded,
+            degraded: &create.allow_degraded,
+        };
+        self.refuse_beyond_policy(&judged.config, typed)?;
         let asked = &judged.config.project;
         if asked.driver != DriverName::Linux {
             return Err(Failure(no_driver(asked.driver)));
@@ -107,6 +113,8 @@ impl App {
             moving: None,
             secrets: declared::secrets(&judged.config),
         };
+        let (spec, narrowed) = self.within_policy(spec)?;
+        notes.extend(narrowed);
         Ok(Composed {
             spec,
             received,

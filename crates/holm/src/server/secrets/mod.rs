@@ -22,7 +22,7 @@ use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::spec::SecretSource;
 use holm_engine::{WorkspaceSpec, try_blocking};
 use holm_secrets::audit::Happening;
-use holm_secrets::vault::{Entry, Scope as Kept};
+use holm_secrets::vault::{Entry, Scope as Kept, VaultError};
 use jiff::Timestamp;
 use keeping::{Unread, happening};
 use serde::de::DeserializeOwned;
@@ -99,6 +99,11 @@ async fn list(State(app): State<Arc<App>>) -> Answer<SecretList> {
             Ok(SecretList {
                 secrets: vault.entries().filter_map(told).collect(),
                 locked: vault.is_locked(),
+                locked_why: match vault.check() {
+                    Err(error @ VaultError::Keyring(_)) => Some(error.to_string()),
+                    _ => None,
+                },
+                key: vault.place().map(|place| place.as_str().to_owned()),
             })
         })
     });
