@@ -33,6 +33,9 @@ pub struct EgressEntry {
     /// Who asked, if it was easily found.
     #[serde(default)]
     pub process: Option<EgressProcess>,
+    /// Names of secrets whose values were put into requests in place of placeholders.
+    #[serde(default)]
+    pub secrets: Vec<String>,
     #[serde(default)]
     pub reason: Option<String>,
     /// The line of `holm.toml` that would allow it.

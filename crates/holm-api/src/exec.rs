@@ -57,6 +57,9 @@ pub struct Start {
     /// Refuse instead of starting a stopped workspace.
     #[serde(default)]
     pub no_start: bool,
+    /// Mask the workspace's secrets in the output: for who shows it to somebody else.
+    #[serde(default)]
+    pub mask: bool,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]

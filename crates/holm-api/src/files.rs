@@ -3,7 +3,7 @@
 //! where a directory can be.
 //!
 //! - `GET /workspaces/{id}/files` → a directory as [`FileList`] (`after`, `limit`), a file as its bytes
-//!   (`offset`, `length`); a parameter of one of the two refuses the other
+//!   (`offset`, `length`, `mask`); a parameter of one of the two refuses the other
 //! - `PUT /workspaces/{id}/files` (the bytes; `mode`, `parents`) → [`FileEntry`]
 //! - `DELETE /workspaces/{id}/files` (`recursive`) → [`FileDone`]
 //! - `GET /workspaces/{id}/files/stat` → [`FileEntry`]

@@ -33,5 +33,8 @@ pub use client::Client;
 pub use error::{ErrorBody, ErrorDetail};
 pub use workspace::Workspace;
 
+/// The header by which the daemon says on its own socket for whom it asks.
+pub const ON_BEHALF_OF: &str = "x-holm-on-behalf-of";
+
 /// The prefix of every route.
 pub const PREFIX: &str = "/api/v1";

@@ -1,6 +1,7 @@
 //! Projects, trust, and sending a repository's objects to the daemon.
 //!
-//! - `GET  /projects` → [`ProjectList`]; `DELETE /projects/{id}` → [`Project`]
+//! - `GET  /projects` → [`ProjectList`]; `POST /projects` ([`NewProject`]) → [`MadeProject`];
+//!   `DELETE /projects/{id}` → [`Project`]
 //! - `POST /projects/sync` ([`Sync`]) → [`SyncAnswer`], or `project_elsewhere` (409)
 //! - `POST /projects/{id}/refs` ([`Refs`]) → [`Project`]: after the objects were linked
 //! - `GET  /projects/{id}/receive-pack` → WebSocket whose binary messages are the bytes of git's
@@ -37,6 +38,40 @@ pub struct ProjectList {
     /// There are more than were asked for: `after` takes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
+}
+
+/// `POST /projects`: a repository of the daemon's user, by its `path` or `url`; only a `name` makes a new,
+/// empty one below the first source folder.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewProject {
+    /// A directory of a known project, or below a source folder; absolute.
+    #[serde(default)]
+    pub path: Option<String>,
+    /// Cloned below the first source folder, unless it is there.
+    #[serde(default)]
+    pub url: Option<String>,
+    /// What the directory is called, if it is made.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// Written to the repository's holm.toml: `workspace` or `project`.
+    #[serde(default)]
+    pub isolation: Option<String>,
+    /// Written to the repository's holm.toml.
+    #[serde(default)]
+    pub protected_paths: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct MadeProject {
+    #[serde(flatten)]
+    pub project: Project,
+    /// Whether it was not known before.
+    #[serde(default)]
+    pub created: bool,
+    /// What is left to do for the user.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// "This repository is here; do you know it, and do you have this commit?"
@@ -102,6 +137,31 @@ pub struct TrustReport {
     /// Identifies exactly these asks.
     pub digest: String,
     pub approved: bool,
+    /// When something was last approved for this project, whatever it was.
+    #[schema(required)]
+    pub approved_at: Option<String>,
+    /// What is different since then; all of it where nothing was.
+    pub changes: Vec<AskChange>,
+}
+
+/// How one ask differs from what was approved last.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct AskChange {
+    pub change: ChangeKind,
+    pub key: String,
+    /// Of the ask as it is now; of one that was removed, as it was.
+    pub words: String,
+    /// Of one that was changed, as it was.
+    #[schema(required)]
+    pub before: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ChangeKind {
+    Added,
+    Removed,
+    Changed,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -117,7 +177,11 @@ pub struct Ask {
 pub struct TrustApprove {
     #[schema(value_type = ProjectId)]
     pub project_id: String,
+    /// What the check said. Approved is only what the content below asks for, if it has this digest.
     pub digest: String,
+    pub config: Option<String>,
+    #[serde(default)]
+    pub worktree_include: Vec<String>,
 }
 
 /// What a client brings of its side.

@@ -6,7 +6,7 @@
 //! - `POST /secrets/handover` ([`Give`]) → [`HandedOver`]: for the next `POST /workspaces`
 //! - `POST /secrets/rotate-key` ([`RotateKey`]) and `/secrets/unlock` ([`Unlock`]) → [`KeyState`]
 //! - `GET /secrets/audit?verify=true` → [`Audit`]
-//! - `POST /secrets/export` ([`Unlock`]) → [`Exported`]; `/secrets/import` ([`Import`]) → [`Imported`]
+//! - `POST /secrets/export` ([`Export`]) → [`Exported`]; `/secrets/import` ([`Import`]) → [`Imported`]
 
 use holm_secrets::Value;
 use serde::{Deserialize, Serialize};
@@ -41,8 +41,15 @@ pub struct Secret {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SecretList {
     pub secrets: Vec<Secret>,
-    /// The key is behind a passphrase that nobody gave yet.
+    /// Nothing can be given or stored now: the key is behind a passphrase that nobody gave yet, or in a
+    /// keyring that does not give it.
     pub locked: bool,
+    /// Why, when it is for the keyring's sake.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub locked_why: Option<String>,
+    /// Where the key is: keyring, file, passphrase; `null` before there is one.
+    #[schema(required)]
+    pub key: Option<String>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
@@ -124,7 +131,7 @@ pub struct DeclaredList {
     pub notes: Vec<String>,
 }
 
-/// A new key, behind a passphrase or not.
+/// A new key, behind a passphrase or not. Without a word about it, it is where the old one was.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RotateKey {
@@ -134,12 +141,33 @@ pub struct RotateKey {
     /// A key that was behind a passphrase no longer is.
     #[serde(default)]
     pub without_passphrase: bool,
+    #[serde(default)]
+    pub keep_in: Option<KeepIn>,
+}
+
+/// Where a key without a passphrase is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = KeepKeyIn)]
+pub enum KeepIn {
+    Keyring,
+    File,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = UnlockSecrets)]
 pub struct Unlock {
+    /// Not needed for a key that is in the keyring: the desktop asks for the keyring's own.
+    #[serde(default)]
+    #[schema(value_type = Option<String>)]
+    pub passphrase: Option<Value>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = ExportSecrets)]
+pub struct Export {
     #[schema(value_type = String)]
     pub passphrase: Value,
 }
@@ -149,6 +177,9 @@ pub struct KeyState {
     /// How many values are sealed with the key.
     pub sealed: usize,
     pub passphrase: bool,
+    /// Where it is: keyring, file, passphrase; `null` before there is one.
+    #[schema(required)]
+    pub key: Option<String>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]

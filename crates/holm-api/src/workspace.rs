@@ -1,8 +1,9 @@
 //! Workspaces on the wire.
 //!
 //! - `GET  /workspaces` → [`WorkspaceList`], `?trash=true`: of what is in the trash; `GET /names` → [`NameList`]
-//! - `POST /workspaces` ([`CreateWorkspace`]) → JSON Lines of [`CreateEvent`], the last of which is
-//!   `workspace` or `error`
+//! - `POST /workspaces` ([`NewWorkspace`]) → [`MadeWorkspace`], for programs
+//! - `POST /projects/{id}/workspaces` ([`CreateWorkspace`]) → JSON Lines of [`CreateEvent`], the last of
+//!   which is `workspace` or `error`, for clients that prepared everything
 //! - `GET  /workspaces/{id}` → [`Workspace`]; `PATCH` ([`Rename`]) → [`Workspace`]
 //! - `DELETE /workspaces/{id}?force=true` → [`Workspace`]
 //! - `POST /workspaces/{id}/start|stop|restart|restore` → [`Workspace`]
@@ -67,6 +68,10 @@ pub struct Workspace {
     /// because nobody used it; that the disk is nearly full.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// The file of the machine's policy, where one is in force.
+    #[serde(default)]
+    #[schema(required)]
+    pub policy: Option<String>,
     /// What it takes of the machine; only where it was asked for, as `show` does.
     #[serde(default)]
     #[schema(required)]
@@ -237,12 +242,61 @@ pub struct Rename {
     pub label: String,
 }
 
+/// `POST /workspaces`: the words of `holm up`. One of `project`, `path` and `url` names the project.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewWorkspace {
+    /// The name or the id of a known project.
+    #[serde(default)]
+    pub project: Option<String>,
+    /// A directory of a known project, or below a source folder; absolute.
+    #[serde(default)]
+    pub path: Option<String>,
+    /// Cloned below the first source folder, unless it is there.
+    #[serde(default)]
+    pub url: Option<String>,
+    /// Left out, a pleasant one is made up. A live workspace with this label is started and returned.
+    #[serde(default)]
+    pub label: Option<String>,
+    /// A branch, tag or commit; left out: the checkout's commit.
+    #[serde(default)]
+    pub from: Option<String>,
+    /// Take the uncommitted state of the checkout along.
+    #[serde(default)]
+    pub dirty: bool,
+    /// Ignored files and directories of the checkout to take along.
+    #[serde(default)]
+    pub include: Vec<String>,
+    /// Make the ignored build output of the checkout the project's first layer, once.
+    #[serde(default)]
+    pub warm: bool,
+    /// Answer when the services are ready; true when left out.
+    #[serde(default)]
+    pub wait: Option<bool>,
+    /// Go on without what holm.toml asks of the host, instead of refusing.
+    #[serde(default)]
+    pub untrusted: bool,
+    /// Parts of the isolation that may be missing.
+    #[serde(default)]
+    pub allow_degraded: Vec<String>,
+    /// Make it although the declared limits are more than the machine has.
+    #[serde(default)]
+    pub force: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct MadeWorkspace {
+    #[serde(flatten)]
+    pub workspace: Workspace,
+    /// It was made, and this is wrong with it: a service is not ready.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<ErrorDetail>,
+}
+
 /// Everything the daemon needs to make a workspace. The project and its objects were sent before.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateWorkspace {
-    #[schema(value_type = ProjectId)]
-    pub project_id: String,
     /// `None`: make up a pleasant one.
     pub label: Option<String>,
     /// A live workspace with this label is started and returned instead of refused.
@@ -284,6 +338,9 @@ pub struct CreateWorkspace {
     pub handover: Option<String>,
     /// What the client did not bring; returned in the answer's `notes`.
     pub notes: Vec<String>,
+    /// A request of the daemon's own that the client carries out.
+    #[serde(default)]
+    pub errand: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -322,7 +379,7 @@ pub struct Upload {
     pub upload: String,
 }
 
-/// One line of the answer to `POST /workspaces`.
+/// One line of the answer to `POST /projects/{id}/workspaces`.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CreateEvent {

@@ -268,14 +268,13 @@ impl Receiver {
 // === impl Cache ===
 
 impl Cache {
-    /// Whether its data lies outside of the project, that is, on the user's side.
-    pub fn is_outside(&self, root: Option<&Root>) -> bool {
-        match (&self.path, root) {
-            (Place::Project(_), _) => false,
-            (Place::Absolute(path), Some(root)) => {
-                !std::path::Path::new(path).starts_with(root.as_path())
-            }
-            (Place::Absolute(_), None) | (Place::Home(_), _) => true,
+    /// Whether its data may be what is the user's and not the project's. An absolute path counts as
+    /// outside also below `project.root`: that is a place inside, which the repository chooses, and
+    /// the data is taken from the same path of the host. The user's `.git` has credentials in it.
+    pub fn is_outside(&self) -> bool {
+        match &self.path {
+            Place::Project(path) => path.split('/').any(|part| part == ".git"),
+            Place::Absolute(_) | Place::Home(_) => true,
         }
     }
 }

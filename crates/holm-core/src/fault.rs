@@ -103,7 +103,9 @@ codes! {
     DoesNotApply, "does_not_apply", Refused, "the change does not fit your checkout";
     NeedsYes, "needs_yes", Refused, "the change has parts that tools execute by themselves, and nobody said yes";
     NotTrusted, "not_trusted", Refused, "holm.toml asks for something of the host that nobody approved";
-    SecretsLocked, "secrets_locked", Refused, "the key of the stored secrets is behind a passphrase, and nobody gave it";
+    Policy, "policy", Refused, "the machine's policy (/etc/holm/policy.toml) does not allow it";
+    InvalidPolicy, "invalid_policy", Refused, "the machine's policy cannot be read, so nothing is started";
+    SecretsLocked, "secrets_locked", Refused, "the key of the stored secrets is behind a passphrase that nobody gave, or in a keyring that does not give it";
     WrongPassphrase, "wrong_passphrase", Refused, "the passphrase is wrong, or what it should open was changed";
     RecordChanged, "record_changed", Failed, "the record of what happened to secrets was changed by somebody";
     NotAFile, "not_a_file", Refused, "it is a directory, a link, a pipe, a socket or a device, and the request needs a file";

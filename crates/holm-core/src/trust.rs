@@ -5,11 +5,11 @@
 //! the digest of [`canonical`]. Commands of the repository run inside and are no ask.
 
 use crate::config::{
-    Cache, Destination, DriverName, Egress, EgressMode, Limits, Name, Policy, ProjectConfig,
+    Destination, DriverName, Egress, EgressMode, Limits, Name, Policy, ProjectConfig,
     ProtectedPath, Scope, Secret, SecretSource, display_size,
 };
 use std::collections::BTreeSet;
-use std::fmt::Display;
+use std::fmt::{self, Display};
 
 /// One thing that needs a person's approval.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +61,44 @@ pub fn canonical(asks: &[Ask]) -> String {
     text
 }
 
+/// How what is asked for now differs from what a person approved last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    Added(Ask),
+    /// Was approved, and is not asked for any more.
+    Removed(Ask),
+    /// The same key, with another content.
+    Changed {
+        before: Ask,
+        now: Ask,
+    },
+}
+
+/// What is different, in the order of `now`; what is gone comes last.
+pub fn changes(before: &[Ask], now: &[Ask]) -> Vec<Change> {
+    let is_in = |asks: &[Ask], ask: &Ask| asks.iter().any(|it| it.canonical == ask.canonical);
+    let mut gone: Vec<&Ask> = before.iter().filter(|ask| !is_in(now, ask)).collect();
+    let mut changes = Vec::new();
+    for ask in now.iter().filter(|ask| !is_in(before, ask)) {
+        let earlier = gone.iter().position(|gone| gone.key == ask.key);
+        // Entries of a list have one key and are no versions of each other.
+        changes.push(
+            match earlier.filter(|_| !LISTS.contains(&ask.key.as_str())) {
+                Some(place) => Change::Changed {
+                    before: gone.remove(place).clone(),
+                    now: ask.clone(),
+                },
+                None => Change::Added(ask.clone()),
+            },
+        );
+    }
+    changes.extend(gone.into_iter().cloned().map(Change::Removed));
+    changes
+}
+
+/// Keys that are asked for once per entry.
+const LISTS: [&str; 3] = ["project.include", "project.protected_paths", "egress.allow"];
+
 /// The same configuration without everything that [`asks`] lists.
 pub fn without_untrusted(config: &ProjectConfig, baseline: &Baseline) -> ProjectConfig {
     let mut config = config.clone();
@@ -72,11 +110,8 @@ pub fn without_untrusted(config: &ProjectConfig, baseline: &Baseline) -> Project
     for lost in lost_protection(&project.protected_paths, baseline) {
         project.protected_paths.push(lost);
     }
-    let root = project.root.clone();
     config.shared.clear();
-    config
-        .caches
-        .retain(|_, cache| !cache.is_outside(root.as_ref()));
+    config.caches.retain(|_, cache| !cache.is_outside());
     config.secrets.clear();
     if is_wider(&config.egress, &baseline.egress) {
         config.egress.mode = None;
@@ -160,12 +195,7 @@ fn ask_shared(config: &ProjectConfig, asks: &mut Vec<Ask>) {
 }
 
 fn ask_caches(config: &ProjectConfig, asks: &mut Vec<Ask>) {
-    let root = config.project.root.as_ref();
-    let outside = |cache: &&Cache| cache.is_outside(root);
-    for (name, cache) in &config.caches {
-        let Some(cache) = Some(cache).filter(outside) else {
-            continue;
-        };
+    for (name, cache) in config.caches.iter().filter(|(_, cache)| cache.is_outside()) {
         let policy = cache.policy.as_str();
         let path = shown(&cache.path);
         let what = match cache.policy {
@@ -338,6 +368,21 @@ fn shown(value: &impl Display) -> String {
 fn list<T: Display>(values: &[T]) -> String {
     let quoted: Vec<_> = values.iter().map(quoted).collect();
     format!("[{}]", quoted.join(", "))
+}
+
+// === impl Change ===
+
+impl Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Change::Added(Ask { key, words, .. }) => write!(f, "added {key}: {words}"),
+            Change::Removed(Ask { key, words, .. }) => write!(f, "removed {key}: {words}"),
+            Change::Changed { before, now } => {
+                let Ask { key, words, .. } = now;
+                write!(f, "changed {key}: {words} (it was: {})", before.words)
+            }
+        }
+    }
 }
 
 // === impl Ask ===

@@ -2,7 +2,7 @@
 
 use crate::driver::Driver;
 use crate::engine::Engine;
-use crate::store::{AuditEntry, AuditRecord, Store, TokenRecord};
+use crate::store::{AuditEntry, AuditFilter, AuditOutcome, AuditRecord, Store, TokenRecord};
 use holm_core::{Fault, TokenId};
 
 // === impl Engine ===
@@ -27,8 +27,13 @@ impl<D: Driver, S: Store> Engine<D, S> {
         store.call(move |store| store.add_audit(&entry)).await
     }
 
-    pub async fn audit(&self, before: Option<u64>, most: usize) -> Result<Vec<AuditRecord>, Fault> {
+    pub async fn end_audit(&self, outcome: AuditOutcome) -> Result<(), Fault> {
         let store = &self.inner.store;
-        store.call(move |store| store.audit(before, most)).await
+        store.call(move |store| store.end_audit(&outcome)).await
+    }
+
+    pub async fn audit(&self, filter: AuditFilter, most: usize) -> Result<Vec<AuditRecord>, Fault> {
+        let store = &self.inner.store;
+        store.call(move |store| store.audit(&filter, most)).await
     }
 }

@@ -72,9 +72,14 @@ impl<D: Driver, S: Store> Inner<D, S> {
         actions: &[Action],
         progress: &Progress,
     ) -> Result<(), Fault> {
+        let mut spec = under_its_label(record);
+        if actions.contains(&Action::Launch) {
+            // Before anything is ended for it: what may not start goes on as it is.
+            let narrowed = self.within_bounds(record, &spec).await?;
+            spec = narrowed.unwrap_or(spec);
+        }
         let (id, planned) = (record.id.clone(), actions.to_vec());
         let entries = self.store.call(move |store| store.journal(&id, &planned));
-        let spec = under_its_label(record);
         for (entry, action) in entries.await?.into_iter().zip(actions) {
             let journaled = Journaled {
                 action: *action,
@@ -101,6 +106,30 @@ impl<D: Driver, S: Store> Inner<D, S> {
             self.tell_of(record, *action);
         }
         Ok(())
+    }
+
+    /// What is started, if the bounds of today make it another one. It is stored first, so that what is
+    /// stored is what runs.
+    async fn within_bounds(
+        &self,
+        record: &WorkspaceRecord,
+        spec: &WorkspaceSpec,
+    ) -> Result<Option<Arc<WorkspaceSpec>>, Fault> {
+        let Some(bounds) = self.bounds.get() else {
+            return Ok(None);
+        };
+        let Some(narrowed) = bounds(spec)? else {
+            return Ok(None);
+        };
+        tracing::info!(id = %record.id, "is narrowed to what this machine allows");
+        let stored = WorkspaceSpec {
+            label: record.spec.label.clone(),
+            ..narrowed.clone()
+        };
+        let id = record.id.clone();
+        let storing = self.store.call(move |store| store.set_spec(&id, &stored));
+        storing.await?;
+        Ok(Some(Arc::new(narrowed)))
     }
 
     /// Nobody hears of a workspace before it is whole.

@@ -16,7 +16,7 @@ use crate::moves::unfinished_note;
 use crate::notice::{Notice, Notices};
 use crate::runs::LiveRuns;
 use crate::service::{self, ServiceStatus};
-use crate::spec::Purpose;
+use crate::spec::{Purpose, WorkspaceSpec};
 use crate::store::{RequestKey, Store, WorkspaceRecord};
 use holm_core::plan::{Desired, Keeper, State};
 use holm_core::state::{Birth, LastRun, state};
@@ -24,13 +24,16 @@ use holm_core::{Code, Fault, Label, ProjectId, ProjectName, WorkspaceId};
 use jiff::{Timestamp, Unit};
 use std::collections::HashMap;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::task::JoinSet;
 
 /// Which of these objects the project's own repository does not have. Blocks.
 pub type MissingObjects =
     Arc<dyn Fn(&ProjectId, &[String]) -> Result<Vec<String>, Fault> + Send + Sync>;
+
+/// What a spec becomes before its processes are started; `None`: what it is. Blocks shortly.
+pub type Bounds = Box<dyn Fn(&WorkspaceSpec) -> Result<Option<WorkspaceSpec>, Fault> + Send + Sync>;
 
 /// Whoever asks how a workspace is waits no longer for what is being done to it.
 const LONGEST_TURN: Duration = Duration::from_secs(2);
@@ -44,6 +47,7 @@ pub(crate) struct Inner<D, S> {
     pub(crate) driver: D,
     pub(crate) store: Bridge<S>,
     pub(crate) missing_objects: MissingObjects,
+    pub(crate) bounds: OnceLock<Bounds>,
     pub(crate) workspaces: Locks<WorkspaceId>,
     /// Keyed by project and commit.
     pub(crate) bases: Locks<(String, Option<String>)>,
@@ -102,6 +106,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
                 driver,
                 store: Bridge::new(store),
                 missing_objects,
+                bounds: OnceLock::new(),
                 workspaces: Locks::new(),
                 bases: Locks::new(),
                 projects: tokio::sync::Mutex::new(()),
@@ -118,6 +123,12 @@ impl<D: Driver, S: Store> Engine<D, S> {
                 credentials: Locks::new(),
             }),
         }
+    }
+
+    /// From now on nothing is started but within these bounds. Said once, before anything starts.
+    pub fn keep_within(&self, bounds: Bounds) {
+        // A second one would be a mistake of whoever builds the program; the first stays.
+        let _ = self.inner.bounds.set(bounds);
     }
 
     pub fn driver(&self) -> &D {

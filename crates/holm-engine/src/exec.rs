@@ -1,6 +1,7 @@
 //! Running a command inside, as values on channels. The driver's side moves the bytes.
 
 use holm_core::Fault;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -15,6 +16,20 @@ pub struct ExecRequest {
     pub timeout: Option<Duration>,
     /// A secret of the client's, by which it finds the command again when it lost its daemon.
     pub key: Option<String>,
+    pub masking: Masking,
+}
+
+/// What becomes of the workspace's secrets in the output of a command.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Masking {
+    /// They come as they are.
+    #[default]
+    Never,
+    /// A word in place of each.
+    Words,
+    /// A star in place of each byte: whoever reads it counts.
+    Bytes,
 }
 
 /// A client that lost its daemon: its command's key, and how much of the output it has.

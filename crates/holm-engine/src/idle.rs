@@ -39,13 +39,21 @@ enum Note {
 /// A workspace whose work stood in the way is examined again after this: it may have been fetched.
 const ANOTHER_LOOK: Duration = Duration::from_secs(3600);
 
+/// What was done to one, because nobody used it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Swept {
+    pub id: WorkspaceId,
+    pub what: &'static str,
+}
+
 // === impl Engine ===
 
 impl<D: Driver, S: Store> Engine<D, S> {
     /// Looks at every workspace once and does what the limits say at this time.
-    pub async fn sweep_idle(&self, at: Timestamp, limits: IdleLimits) -> Result<(), Fault> {
+    pub async fn sweep_idle(&self, at: Timestamp, limits: IdleLimits) -> Result<Vec<Swept>, Fault> {
+        let mut swept = Vec::new();
         if limits.is_off() {
-            return Ok(());
+            return Ok(swept);
         }
         let inner = &self.inner;
         let records = inner.store.call(|store| store.live_workspaces()).await?;
@@ -59,11 +67,13 @@ impl<D: Driver, S: Store> Engine<D, S> {
                 continue;
             }
             let id = record.id;
-            if let Err(fault) = inner.sweep_one(&id, at, limits).await {
-                tracing::warn!(%id, %fault, "an idle workspace stays as it is");
+            match inner.sweep_one(&id, at, limits).await {
+                Ok(Some(what)) => swept.push(Swept { id, what }),
+                Ok(None) => {}
+                Err(fault) => tracing::warn!(%id, %fault, "an idle workspace stays as it is"),
             }
         }
-        Ok(())
+        Ok(swept)
     }
 }
 
@@ -111,10 +121,10 @@ impl<D: Driver, S: Store> Inner<D, S> {
         id: &WorkspaceId,
         at: Timestamp,
         limits: IdleLimits,
-    ) -> Result<(), Fault> {
+    ) -> Result<Option<&'static str>, Fault> {
         let _turn = self.workspaces.lock(id).await;
         let Ok(record) = self.live(id).await else {
-            return Ok(());
+            return Ok(None);
         };
         let sighting = self.driver.observe(&record.spec).await?;
         let (now, usage) = (since_epoch(at), self.usage(&record, Some(&sighting)));
@@ -128,14 +138,18 @@ impl<D: Driver, S: Store> Inner<D, S> {
             action = idle(now, usage, stop_only);
         }
         match action {
-            IdleAction::Leave => Ok(()),
+            IdleAction::Leave => Ok(None),
             IdleAction::NoteUse => {
                 let key = id.clone();
                 self.note_use(id, at);
-                self.store.call(move |store| store.touch(&key, at)).await
+                let touched = self.store.call(move |store| store.touch(&key, at));
+                touched.await.map(|()| None)
             }
-            IdleAction::Stop => self.stop_idle(record).await,
-            IdleAction::Remove => self.remove_idle(record, at).await,
+            IdleAction::Stop => {
+                self.stop_idle(record).await?;
+                Ok(Some("stopped, because nobody used it"))
+            }
+            IdleAction::Remove => Ok(self.remove_idle(record, at).await),
         }
     }
 
@@ -153,7 +167,8 @@ impl<D: Driver, S: Store> Inner<D, S> {
         Ok(())
     }
 
-    async fn remove_idle(&self, record: WorkspaceRecord, at: Timestamp) -> Result<(), Fault> {
+    /// What was done; nothing, where its work stands in the way.
+    async fn remove_idle(&self, record: WorkspaceRecord, at: Timestamp) -> Option<&'static str> {
         let id = record.id.clone();
         let removed = match self.refuse_unsaved(&record, Losing::Removal).await {
             Ok(()) => self.set_aside(record).await.map(|_| ()),
@@ -164,13 +179,14 @@ impl<D: Driver, S: Store> Inner<D, S> {
             Ok(()) => {
                 tracing::info!(%id, "moved to the trash, because nobody used it");
                 uses.remove(&id);
+                Some("moved to the trash, because nobody used it")
             }
             Err(fault) => {
                 let why = fault.to_string();
                 uses.entry(id).or_default().note = Some(Note::Kept { at, why });
+                None
             }
         }
-        Ok(())
     }
 
     fn was_examined(&self, id: &WorkspaceId, at: Timestamp) -> bool {

@@ -2,7 +2,7 @@
 //! its size are limited here, and callers parse it strictly. Called by [`crate::work`].
 
 use crate::driver::Driver;
-use crate::exec::{ExecInput, ExecOutput, ExecRequest};
+use crate::exec::{ExecInput, ExecOutput, ExecRequest, Masking};
 use holm_core::{Code, Fault, WorkspaceId};
 use std::time::Duration;
 
@@ -28,6 +28,7 @@ pub(crate) struct Question {
     pub what: &'static str,
     pub argv: Vec<Vec<u8>>,
     pub env: Vec<(Vec<u8>, Vec<u8>)>,
+    pub masking: Masking,
 }
 
 /// As [`ask_fed`], without input.
@@ -103,6 +104,7 @@ impl Question {
             argv: self.argv,
             env,
             timeout: Some(LIMIT),
+            masking: self.masking,
             ..ExecRequest::default()
         }
     }

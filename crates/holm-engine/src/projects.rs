@@ -2,7 +2,8 @@
 
 use crate::driver::Driver;
 use crate::engine::{Engine, detached, now};
-use crate::store::{ProjectRecord, ProjectRemoval, Store, StoreError, WorkspaceRecord};
+use crate::store::{Approval, ProjectRecord, ProjectRemoval, Store, StoreError, WorkspaceRecord};
+use holm_core::trust::Ask;
 use holm_core::{Code, Fault, ProjectId, ProjectName};
 use std::sync::Arc;
 use std::time::Duration;
@@ -133,14 +134,29 @@ impl<D: Driver, S: Store> Engine<D, S> {
         }
     }
 
-    /// A person approved exactly what `digest` stands for.
-    pub async fn approve(&self, id: &ProjectId, digest: String) -> Result<(), Fault> {
-        let (key, at) = (id.clone(), now());
-        let approved = self
-            .inner
-            .store
-            .call(move |store| store.approve(&key, &digest, at));
-        approved.await
+    /// A person approved exactly these asks, which `digest` stands for.
+    pub async fn approve(
+        &self,
+        id: &ProjectId,
+        digest: String,
+        asks: Vec<Ask>,
+    ) -> Result<(), Fault> {
+        let key = id.clone();
+        let approval = Approval {
+            digest,
+            asks,
+            at: now(),
+        };
+        let store = &self.inner.store;
+        store
+            .call(move |store| store.approve(&key, &approval))
+            .await
+    }
+
+    pub async fn last_approval(&self, id: &ProjectId) -> Result<Option<Approval>, Fault> {
+        let key = id.clone();
+        let store = &self.inner.store;
+        store.call(move |store| store.last_approval(&key)).await
     }
 
     pub async fn is_approved(&self, id: &ProjectId, digest: String) -> Result<bool, Fault> {

@@ -7,7 +7,7 @@
 use crate::command::Stopped;
 use crate::driver::{Driver, Progress};
 use crate::engine::Engine;
-use crate::exec::{ExecInput, ExecStream};
+use crate::exec::{ExecInput, ExecStream, Masking};
 use crate::inside::Question;
 use crate::store::Store;
 use crate::work::{Depth, object_id};
@@ -48,6 +48,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
             what: "checkout-index",
             argv: argv.map(|word| word.as_bytes().to_vec()).to_vec(),
             env: Vec::new(),
+            masking: Masking::Never,
         }
         .request();
         let archive = self.inner.driver.exec(id, request).await?;

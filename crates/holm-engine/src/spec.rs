@@ -84,6 +84,9 @@ pub struct Secret {
     pub to: Vec<String>,
     /// How long a value is given for, in milliseconds.
     pub ttl_ms: Option<u64>,
+    /// For a placeholder: where it may be used, as in `holm.toml`.
+    #[serde(default)]
+    pub hosts: Vec<String>,
 }
 
 /// Where the value of a secret is from. All but stored ones are read by the user's own client.

@@ -9,6 +9,7 @@ use crate::run::{RunFilter, RunRecord};
 use crate::spec::WorkspaceSpec;
 use holm_core::plan::{Action, Desired};
 use holm_core::state::Birth;
+use holm_core::trust::Ask;
 use holm_core::{
     Code, Fault, Label, ProjectId, ProjectName, RequestId, RunId, TokenId, WorkspaceId,
 };
@@ -115,6 +116,15 @@ pub struct Keyed {
     pub at: Timestamp,
 }
 
+/// What a person said yes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Approval {
+    /// Stands for exactly these asks.
+    pub digest: String,
+    pub asks: Vec<Ask>,
+    pub at: Timestamp,
+}
+
 /// An API token, without its secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenRecord {
@@ -132,16 +142,20 @@ pub struct TokenRecord {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditEntry {
     pub at: Timestamp,
-    /// `user me`, `token t… (ci)`, `workspace w…` or `nobody`.
+    /// `user me`, `token t… (ci)`, `workspace w…` (with `session s…` or `run r…`), `holm` or `nobody`.
     pub actor: String,
     pub request: RequestId,
     pub method: String,
     /// The route with its parameters' names, not their values.
     pub route: String,
     pub workspace: Option<WorkspaceId>,
+    /// What else the path names (`run r…`, `project p…`).
+    pub subject: Option<String>,
     pub status: u16,
     /// Of the error, if it was one.
     pub code: Option<String>,
+    /// What came of it, where that was known only after the answer had begun.
+    pub outcome: Option<String>,
     /// How many requests this stands for.
     pub count: u64,
 }
@@ -151,6 +165,37 @@ pub struct AuditEntry {
 pub struct AuditRecord {
     pub cursor: u64,
     pub entry: AuditEntry,
+}
+
+/// Which entries of the audit are wanted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AuditFilter {
+    /// Only before this cursor.
+    pub before: Option<u64>,
+    /// Only of actors with this in them.
+    pub actor: Option<String>,
+    pub workspace: Option<WorkspaceId>,
+    pub since: Option<Timestamp>,
+    pub results: AuditResults,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AuditResults {
+    #[default]
+    All,
+    /// What failed or was refused.
+    Bad,
+}
+
+/// What came of a request after its answer had begun.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditOutcome {
+    pub request: RequestId,
+    /// The workspace that was made.
+    pub workspace: Option<WorkspaceId>,
+    pub outcome: String,
+    /// Of the error, if it was one.
+    pub code: Option<String>,
 }
 
 /// How many entries of the audit are kept; the oldest go.
@@ -267,8 +312,11 @@ pub trait Store: Send + Sync + 'static {
     /// open journal entries, or were to be removed and are not in the trash.
     fn unfinished(&self) -> Result<Vec<WorkspaceRecord>, StoreError>;
 
-    /// A person approved exactly what `digest` stands for. Durable.
-    fn approve(&self, project: &ProjectId, digest: &str, at: Timestamp) -> Result<(), StoreError>;
+    /// A person approved exactly this. Durable.
+    fn approve(&self, project: &ProjectId, approval: &Approval) -> Result<(), StoreError>;
+
+    /// The newest of those of which it is known what they were about.
+    fn last_approval(&self, project: &ProjectId) -> Result<Option<Approval>, StoreError>;
 
     fn is_approved(&self, project: &ProjectId, digest: &str) -> Result<bool, StoreError>;
 
@@ -352,8 +400,11 @@ pub trait Store: Send + Sync + 'static {
     /// Appends an entry. Of more than [`AUDIT_KEPT`] the oldest go.
     fn add_audit(&self, entry: &AuditEntry) -> Result<(), StoreError>;
 
-    /// At most `most` of the newest entries before a cursor, the newest first.
-    fn audit(&self, before: Option<u64>, most: usize) -> Result<Vec<AuditRecord>, StoreError>;
+    /// Adds what came of a request to its entry, if there is one.
+    fn end_audit(&self, outcome: &AuditOutcome) -> Result<(), StoreError>;
+
+    /// At most `most` of the newest entries, the newest first.
+    fn audit(&self, filter: &AuditFilter, most: usize) -> Result<Vec<AuditRecord>, StoreError>;
 
     /// Where the record of what happens to secrets was last seen.
     fn secrets_head(&self) -> Result<Option<RecordHead>, StoreError>;

@@ -6,7 +6,7 @@
 //! is there already, and goes on with one that was cut off. A mark in `.git` says that a tree may be
 //! between two commits; what is found then is recorded before it is replaced.
 
-use crate::exec::ExecRequest;
+use crate::exec::{ExecRequest, Masking};
 use crate::inside::{Answer, Question, failed};
 use crate::spec::{Manner, Move, WorkspaceSpec};
 use crate::unsaved::{Unsaved, status_of};
@@ -192,6 +192,7 @@ pub(crate) fn question(spec: &WorkspaceSpec, moving: &Move, protected: Protected
         what: "checkout",
         argv,
         env,
+        masking: Masking::Never,
     }
 }
 

@@ -7,7 +7,7 @@
 use crate::command::Stopped;
 use crate::driver::{Driver, Progress};
 use crate::engine::Engine;
-use crate::exec::{ExecInput, ExecRequest, ExecStream};
+use crate::exec::{ExecInput, ExecRequest, ExecStream, Masking};
 use crate::inside::{Question, ask, complaints, failed};
 use crate::spec::WorkspaceSpec;
 use crate::store::Store;
@@ -175,6 +175,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
             what: "add",
             argv,
             env: identity(spec),
+            masking: Masking::Never,
         };
         let (mut done, mut is_counting) = (0, true);
         let answer = ask(&self.inner.driver, id, question, |piece, kept| {
@@ -229,6 +230,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
             what: "diff-tree",
             argv: diff_tree(&flags, from, to),
             env: Vec::new(),
+            masking: Masking::Never,
         };
         let keep = |piece: &[u8], kept: &mut Vec<u8>| kept.extend_from_slice(piece);
         let answer = ask(&self.inner.driver, id, question, keep).await?;
@@ -236,7 +238,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
         changes_of(&said).ok_or_else(|| failed("diff-tree", "unknown answer"))
     }
 
-    /// The same as a patch, as it comes out of git.
+    /// The same as a patch, as it comes out of git, but for the workspace's secrets.
     pub async fn diff(&self, id: &WorkspaceId, tree: &str) -> Result<ExecStream, Fault> {
         let spec = self.work_of(id).await?;
         let flags = ["-p", "-M", "-l1000", "--binary", "--full-index"];
@@ -244,6 +246,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
             what: "diff-tree",
             argv: diff_tree(&flags, &start_of(&spec), tree),
             env: Vec::new(),
+            masking: Masking::Words,
         }
         .request();
         let patch = self.inner.driver.exec(id, request).await?;

@@ -20,7 +20,7 @@ const PROTOCOLS: [&str; 6] = [
     "protocol.file.allow=always",
 ];
 
-/// Makes an empty repository at a place where nothing is.
+/// Makes an empty repository at a place where nothing is, or where it is already.
 pub fn init(place: &Path) -> Result<(), GitError> {
     let (parent, name) = parts(place)?;
     let words = ["--quiet", "--initial-branch=main", "--"];
@@ -28,9 +28,15 @@ pub fn init(place: &Path) -> Result<(), GitError> {
     git.output().map(drop)
 }
 
-/// Makes a commit of one file, with the user's name where git knows it.
+/// Makes a commit of one file, with the user's name where git knows it. One that is committed as it is
+/// needs no other.
 pub fn commit_file(place: &Path, file: &str, message: &str) -> Result<(), GitError> {
     Git::client(place, "add")?.args(["--", file]).output()?;
+    let words = ["--cached", "--quiet", "--", file];
+    let staged = Git::client(place, "diff")?.args(words).run()?;
+    if staged.status.success() {
+        return Ok(());
+    }
     let mut git = Git::client(place, "commit")?.config("commit.gpgSign=false");
     for (key, fallback) in [("user.name", "holm"), ("user.email", "holm@localhost")] {
         let known = Git::client(place, "config")?.args(["--get", key]).run()?;
@@ -89,7 +95,8 @@ pub fn is_clone_of(place: &Path, url: &str) -> Result<bool, GitError> {
     Ok(finished.status.success() && plain(&known) == plain(url))
 }
 
-fn is_url(url: &str) -> bool {
+/// Whether it is a URL that [`clone`] takes.
+pub fn is_url(url: &str) -> bool {
     let is_plain = !url.starts_with('-') && !url.chars().any(char::is_control);
     is_plain && (SCHEMES.iter().any(|scheme| url.starts_with(scheme)) || is_short_ssh(url))
 }
@@ -155,6 +162,8 @@ mod tests {
         assert!(first.join(".git").is_dir());
         std::fs::write(first.join("holm.toml"), "").unwrap();
         commit_file(&first, "holm.toml", "begin").unwrap();
+        init(&first).unwrap();
+        commit_file(&first, "holm.toml", "again").unwrap();
         let url = format!("file://{}", first.display());
         clone(&url, &second, &Cancel::default()).unwrap();
         assert!(second.join("holm.toml").exists());

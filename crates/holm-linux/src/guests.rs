@@ -2,11 +2,12 @@
 //!
 //! The driver makes a secret for every start of a workspace; the keeper has it in memory, the daemon
 //! its digest in a file beside the workspace, so that the next daemon knows it too. The keeper puts
-//! one line before what a program inside sends. It reads nothing of that itself.
+//! one line before what a program inside sends. It reads nothing of that itself. Keepers of before say
+//! nothing about the session or run that asks; both lines begin alike.
 
 use crate::layout::{Layout, WorkspaceDirs};
-use holm_core::WorkspaceId;
 use holm_core::token::{is_same, random_secret};
+use holm_core::{RunId, SessionId, WorkspaceId};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fmt;
@@ -22,29 +23,67 @@ pub struct GuestDoor {
     pub secret: String,
 }
 
-/// How long the line is, with its end: always the same.
+/// How long the line is at least, with its end.
 pub const GREETING: usize = VERSION.len() + 13 + 1 + 52 + 1;
 
+/// How much longer it is when it says which session or run asks.
+pub const GREETING_REST: usize = 13 + 1;
+
 const VERSION: &str = "holm 1 ";
+const WITH_ASKER: &str = "holm 2 ";
+
+/// In place of a session or run.
+const NOBODY: &str = "-------------";
 
 /// The daemon's socket for guests.
 pub fn socket(layout: &Layout) -> PathBuf {
     layout.run_dir.join("guests.sock")
 }
 
-/// What a connection begins with.
-pub fn greeting(id: &str, secret: &str) -> Vec<u8> {
-    format!("{VERSION}{id} {secret}\n").into_bytes()
+/// What a connection begins with. `speaker` is the id of the session or run whose program asks.
+pub fn greeting(id: &str, speaker: Option<&str>, secret: &str) -> Vec<u8> {
+    let speaker = speaker.unwrap_or(NOBODY);
+    format!("{WITH_ASKER}{id} {speaker} {secret}\n").into_bytes()
 }
 
-/// What a connection began with: a workspace, and what should prove it.
-pub fn understand(greeting: &[u8]) -> Option<(WorkspaceId, String)> {
-    let text = std::str::from_utf8(greeting).ok()?;
-    let (id, secret) = text
-        .strip_prefix(VERSION)?
-        .strip_suffix('\n')?
-        .split_once(' ')?;
-    Some((WorkspaceId::parse(id).ok()?, secret.to_owned()))
+/// Whether there is more of the line behind its first [`GREETING`] bytes.
+pub fn has_rest(greeting: &[u8]) -> bool {
+    greeting.starts_with(WITH_ASKER.as_bytes())
+}
+
+/// What a connection began with.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Greeted {
+    pub id: WorkspaceId,
+    pub speaker: Option<Speaker>,
+    /// What should prove it.
+    pub secret: String,
+}
+
+/// Whose program it is that asks, as far as the keeper could see.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Speaker {
+    Session(SessionId),
+    Run(RunId),
+}
+
+pub fn understand(greeting: &[u8]) -> Option<Greeted> {
+    let text = std::str::from_utf8(greeting).ok()?.strip_suffix('\n')?;
+    let (id, rest) = match text.strip_prefix(VERSION) {
+        Some(text) => text.split_once(' ')?,
+        None => text.strip_prefix(WITH_ASKER)?.split_once(' ')?,
+    };
+    let (speaker, secret) = match has_rest(greeting) {
+        true => rest.split_once(' ')?,
+        false => (NOBODY, rest),
+    };
+    let session = || SessionId::parse(speaker).ok().map(Speaker::Session);
+    let run = || RunId::parse(speaker).ok().map(Speaker::Run);
+    Some(Greeted {
+        id: WorkspaceId::parse(id).ok()?,
+        speaker: session().or_else(run),
+        secret: secret.to_owned(),
+    })
 }
 
 /// A secret for the next start of a workspace; only its digest is kept.
@@ -82,11 +121,33 @@ mod tests {
     #[test]
     fn a_greeting_has_one_form_and_one_length() {
         let (id, secret) = (WorkspaceId::random(), random_secret());
-        let line = greeting(id.as_str(), &secret);
-        assert_eq!(line.len(), GREETING);
-        assert_eq!(understand(&line), Some((id.clone(), secret.clone())));
+        let (session, run) = (SessionId::random(), RunId::random());
+        let of_session = Some(Speaker::Session(session.clone()));
+        let of_run = Some(Speaker::Run(run.clone()));
+        for (text, speaker) in [
+            (None, None),
+            (Some(session.as_str()), of_session),
+            (Some(run.as_str()), of_run),
+        ] {
+            let line = greeting(id.as_str(), text, &secret);
+            assert_eq!(line.len(), GREETING + GREETING_REST);
+            assert!(has_rest(&line[..GREETING]));
+            let greeted = Greeted {
+                id: id.clone(),
+                speaker,
+                secret: secret.clone(),
+            };
+            assert_eq!(understand(&line), Some(greeted));
+        }
+        // As keepers of before say it.
+        let before = format!("holm 1 {id} {secret}\n").into_bytes();
+        assert_eq!(before.len(), GREETING);
+        assert!(!has_rest(&before));
+        let greeted = understand(&before).unwrap();
+        assert_eq!((greeted.id, greeted.speaker), (id.clone(), None));
         for wrong in [
             format!("holm 2 {id} {secret}\n"),
+            format!("holm 3 {id} {secret}\n"),
             format!("holm 1 {id} {secret}"),
             format!("holm 1 ../../x {secret}\n"),
             "GET / HTTP/1.1\r\n".to_owned(),

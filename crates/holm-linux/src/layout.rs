@@ -92,6 +92,11 @@ impl WorkspaceDirs {
         self.dir.join("guest")
     }
 
+    /// What programs inside trust for the sake of placeholders.
+    pub fn authority(&self) -> PathBuf {
+        self.guest().join("ca")
+    }
+
     /// A digest of what proves that a connection is of this workspace's guests.
     pub fn guest_secret(&self) -> PathBuf {
         self.dir.join("guest.digest")

@@ -57,6 +57,7 @@ mod process;
 pub mod remount;
 #[cfg(target_os = "linux")]
 pub mod roles;
+mod roots;
 #[cfg(target_os = "linux")]
 pub mod runs;
 #[cfg(target_os = "linux")]

@@ -15,6 +15,7 @@ use crate::copier::Pair;
 use crate::guests::GuestDoor;
 use holm_engine::Isolation;
 use holm_engine::driver::{Carried, ToldPort};
+use holm_engine::exec::Masking;
 use holm_engine::run::{RunOrder, RunSeen};
 use holm_engine::service::{ServiceStatus, Services};
 use holm_engine::session::{Ask, Attach, SessionNotice, Told, Word};
@@ -23,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-pub use secrets::{Domain, Form, Grant};
+pub use secrets::{Domain, Form, Grant, Standin};
 
 /// The version of everything in this file. Whatever the versions, a keeper answers `status`, `stop`
 /// and `relabel`, whose form never changes; a command needs the same one.
@@ -98,6 +99,9 @@ pub struct LaunchPlan {
     /// The directory of the record of what happens to them.
     #[serde(default)]
     pub audit: PathBuf,
+    /// Host files that show another list of trusted certificates inside.
+    #[serde(default)]
+    pub bundles: Vec<PathBuf>,
     /// The machine's own addresses; the keeper looks.
     #[serde(default)]
     pub machine: Vec<IpAddr>,
@@ -328,6 +332,8 @@ pub struct Exec {
     /// ([`ExecControl::Taken`]), after the keeper said that it listens to that ([`Answer::Kept`]).
     #[serde(default)]
     pub key: Option<String>,
+    #[serde(default)]
+    pub masking: Masking,
 }
 
 /// The key of a command, and how many bytes of its output the client has.

@@ -34,7 +34,7 @@ pub const WITHDRAWN: &str = "withdrawn";
 pub struct Happening {
     /// RFC 3339.
     pub time: String,
-    /// set removed received given shown refreshed expired withdrawn rotated unlocked exported imported
+    /// set removed received given shown used refreshed expired withdrawn rotated unlocked exported imported
     pub event: String,
     /// Who did it: a person, or `holm` itself.
     pub who: String,
@@ -45,7 +45,7 @@ pub struct Happening {
     pub scope: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<String>,
-    /// env file
+    /// env file placeholder
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub form: Option<String>,
     /// A service, runs or sessions.
@@ -57,6 +57,12 @@ pub struct Happening {
     /// The number that the process has inside.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<i32>,
+    /// Where it was used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// How often since the line before; none: once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
 }
 
 /// A line as it is in the file.

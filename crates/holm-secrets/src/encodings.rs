@@ -1,14 +1,20 @@
 //! The forms in which a value shows up in output: as it is, in base64 wherever it stands in what was
-//! encoded, escaped for a URL, escaped for JSON, and line by line.
+//! encoded, in hexadecimal, escaped for a URL, escaped for JSON, and line by line.
 
-use crate::Value;
+use crate::{LONGEST_VALUE, Value};
 use std::collections::BTreeSet;
 
 /// Shorter than this, nothing is masked: such a text is part of ordinary words.
 pub const SHORTEST: usize = 6;
 
+/// No form is longer: one of JSON has six letters for a control character.
+pub const LONGEST_FORM: usize = 6 * LONGEST_VALUE;
+
 const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const FOR_URLS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+const LARGE_DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+const SMALL_DIGITS: &[u8; 16] = b"0123456789abcdef";
 
 /// Letters of base64 in a line of mail and of the `base64` program.
 const WRAPPED: usize = 76;
@@ -20,8 +26,12 @@ const WHOLE_URL: &[u8] = b"-_.!~*'();/?:@&=+$,#[]";
 
 /// Every text that gives the value away. None of them is shorter than [`SHORTEST`].
 pub fn of(value: &Value) -> BTreeSet<Vec<u8>> {
-    let text = value.reveal();
-    let mut forms = BTreeSet::new();
+    list(value.reveal()).into_iter().collect()
+}
+
+/// The same, always in one order: two texts of the same shape have forms of the same lengths.
+pub fn list(text: &str) -> Vec<Vec<u8>> {
+    let mut forms = Vec::new();
     if text.len() < SHORTEST {
         return forms;
     }
@@ -33,24 +43,34 @@ pub fn of(value: &Value) -> BTreeSet<Vec<u8>> {
     }));
     for text in plain {
         let bytes = text.as_bytes();
-        forms.insert(bytes.to_vec());
+        forms.extend(in_urls(text));
         for alphabet in [STANDARD, FOR_URLS] {
             for before in 0..3 {
-                forms.insert(base64_after(bytes, before, alphabet));
+                forms.push(base64_after(bytes, before, alphabet));
             }
         }
-        for kept in [UNRESERVED, COMPONENT, WHOLE_URL] {
-            for digits in [b"0123456789ABCDEF", b"0123456789abcdef"] {
-                forms.insert(percent(bytes, kept, digits, b"%20"));
-                forms.insert(percent(bytes, kept, digits, b"+"));
-            }
+        for digits in [LARGE_DIGITS, SMALL_DIGITS] {
+            forms.push(hexadecimal(bytes, digits));
         }
         for (slash, ascii) in [(false, false), (true, false), (false, true), (true, true)] {
-            forms.insert(json(text, slash.then_some(()), ascii.then_some(())));
+            forms.push(json(text, slash.then_some(()), ascii.then_some(())));
         }
     }
-    wrapped(text.as_bytes(), &mut forms);
+    forms.extend(wrapped(text.as_bytes()));
     forms.retain(|form| form.len() >= SHORTEST);
+    forms
+}
+
+/// As it is, and escaped for a URL.
+pub fn in_urls(text: &str) -> Vec<Vec<u8>> {
+    let bytes = text.as_bytes();
+    let mut forms = vec![bytes.to_vec()];
+    for kept in [UNRESERVED, COMPONENT, WHOLE_URL] {
+        for digits in [LARGE_DIGITS, SMALL_DIGITS] {
+            forms.push(percent(bytes, kept, digits, b"%20"));
+            forms.push(percent(bytes, kept, digits, b"+"));
+        }
+    }
     forms
 }
 
@@ -82,12 +102,21 @@ fn base64(bytes: &[u8], alphabet: &[u8; 64]) -> Vec<u8> {
 
 /// As the `base64` program writes a value that is encoded alone: lines of 76 letters. Each is known
 /// by itself, whatever stands between them.
-fn wrapped(bytes: &[u8], forms: &mut BTreeSet<Vec<u8>>) {
+fn wrapped(bytes: &[u8]) -> Vec<Vec<u8>> {
     let letters = base64(bytes, STANDARD);
-    if letters.len() > WRAPPED {
-        let lines = letters.chunks(WRAPPED).filter(|line| line.len() >= 8);
-        forms.extend(lines.map(<[u8]>::to_vec));
+    if letters.len() <= WRAPPED {
+        return Vec::new();
     }
+    let lines = letters.chunks(WRAPPED).filter(|line| line.len() >= 8);
+    lines.map(<[u8]>::to_vec).collect()
+}
+
+fn hexadecimal(bytes: &[u8], digits: &[u8; 16]) -> Vec<u8> {
+    let digit = |number: u8| digits[usize::from(number)];
+    bytes
+        .iter()
+        .flat_map(|byte| [digit(byte >> 4), digit(byte & 15)])
+        .collect()
 }
 
 fn percent(bytes: &[u8], kept: &[u8], digits: &[u8; 16], space: &[u8]) -> Vec<u8> {

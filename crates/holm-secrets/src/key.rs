@@ -1,4 +1,5 @@
-//! The master key in its file: as it is, for nobody but the user, or behind a passphrase.
+//! The file of the master key: the key as it is, for nobody but the user, or behind a passphrase, or
+//! only which one it is, while the key itself is in the user's keyring.
 
 use crate::Value;
 use crate::file;
@@ -25,6 +26,15 @@ pub enum Protection {
     /// The file's mode.
     File,
     Passphrase(Value),
+    Keyring,
+}
+
+/// Where a key is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    File,
+    Passphrase,
+    Keyring,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -54,6 +64,7 @@ pub struct KeyFile {
 enum Kept {
     Plain(String),
     Passphrase(Locked),
+    Keyring,
 }
 
 /// Something behind a passphrase.
@@ -66,6 +77,30 @@ pub struct Locked {
     sealed: Sealed,
 }
 
+// === impl Place ===
+
+impl Place {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::File => "file",
+            Self::Passphrase => "passphrase",
+            Self::Keyring => "keyring",
+        }
+    }
+}
+
+// === impl Protection ===
+
+impl Protection {
+    pub fn place(&self) -> Place {
+        match self {
+            Self::File => Place::File,
+            Self::Passphrase(_) => Place::Passphrase,
+            Self::Keyring => Place::Keyring,
+        }
+    }
+}
+
 // === impl KeyFile ===
 
 impl KeyFile {
@@ -75,6 +110,7 @@ impl KeyFile {
             Protection::Passphrase(passphrase) => {
                 Kept::Passphrase(Locked::new(passphrase, LABEL, key.bytes())?)
             }
+            Protection::Keyring => Kept::Keyring,
         };
         Ok(Self {
             version: 1,
@@ -102,25 +138,29 @@ impl KeyFile {
         file::replace(path, &Zeroizing::new(text)).map_err(KeyError::File)
     }
 
-    pub fn needs_passphrase(&self) -> bool {
-        matches!(self.kept, Kept::Passphrase(_))
+    pub fn place(&self) -> Place {
+        match self.kept {
+            Kept::Plain(_) => Place::File,
+            Kept::Passphrase(_) => Place::Passphrase,
+            Kept::Keyring => Place::Keyring,
+        }
     }
 
-    /// The key, where no passphrase is needed.
+    /// The key, where the file has it.
     pub fn plain(&self) -> Result<Option<MasterKey>, KeyError> {
         match &self.kept {
             Kept::Plain(text) => {
                 let bytes = decode_array(text).ok_or(KeyError::Damaged)?;
                 self.checked(MasterKey::from_bytes(bytes)).map(Some)
             }
-            Kept::Passphrase(_) => Ok(None),
+            Kept::Passphrase(_) | Kept::Keyring => Ok(None),
         }
     }
 
-    /// The key; a passphrase that is not needed does no harm.
+    /// The key behind a passphrase; one that is not needed does no harm.
     pub fn unlock(&self, passphrase: &Value) -> Result<MasterKey, KeyError> {
         match &self.kept {
-            Kept::Plain(_) => self.plain()?.ok_or(KeyError::Damaged),
+            Kept::Plain(_) | Kept::Keyring => self.plain()?.ok_or(KeyError::Damaged),
             Kept::Passphrase(locked) => {
                 let bytes = locked.open(passphrase, LABEL)?;
                 let bytes = bytes.as_slice().try_into().map_err(|_| KeyError::Damaged)?;

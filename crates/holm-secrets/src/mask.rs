@@ -2,6 +2,9 @@
 //!
 //! What could be the beginning of a value is held back until it is known, never more than the longest
 //! form of a value. Values that overlap are masked together. Without values nothing is copied twice.
+//!
+//! Where somebody looks on, a beginning that stays without an end is shown after a while, if it is
+//! short ([`Masker::pause`]); what then follows of the value is masked all the same.
 
 use crate::Value;
 use crate::encodings;
@@ -12,7 +15,7 @@ use std::sync::Arc;
 /// What stands in place of a value.
 pub const MASK: &[u8] = b"[secret]";
 
-pub use encodings::SHORTEST;
+pub use encodings::{LONGEST_FORM, SHORTEST};
 
 /// The values that are known; cheap to clone.
 #[derive(Clone, Debug)]
@@ -22,11 +25,23 @@ pub struct Known(Arc<Patterns>);
 #[derive(Debug)]
 pub struct Masker {
     known: Known,
+    style: Style,
     state: u32,
     /// Not told yet, each with whether it belongs to a value.
     held: Vec<(u8, bool)>,
     /// The last byte that was told belonged to a value.
     is_inside: bool,
+}
+
+/// How values are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// Each as [`MASK`].
+    Word,
+    /// A star for every character, because something was placed by counting them.
+    Stars,
+    /// A star for every byte, because somebody asks for bytes by their places.
+    Bytes,
 }
 
 // === impl Known ===
@@ -58,8 +73,13 @@ impl Known {
 
 impl Masker {
     pub fn new(known: Known) -> Self {
+        Self::with_style(known, Style::Word)
+    }
+
+    pub fn with_style(known: Known, style: Style) -> Self {
         Self {
             known,
+            style,
             state: 0,
             held: Vec::new(),
             is_inside: false,
@@ -89,10 +109,10 @@ impl Masker {
         }
         let mut told = Vec::with_capacity(piece.len());
         for byte in piece {
-            if self.held.is_empty() && self.known.0.next(0, *byte) == 0 {
+            let is_between = self.held.is_empty() && self.state == 0;
+            if is_between && self.known.0.next(0, *byte) == 0 {
                 // Nothing begins here, which is so of nearly every byte.
                 self.is_inside = false;
-                self.state = 0;
                 told.push(*byte);
                 continue;
             }
@@ -105,6 +125,26 @@ impl Masker {
         }
         let sure = self.held.len() - self.known.0.depth(self.state).min(self.held.len());
         self.tell(sure, &mut told);
+        told
+    }
+
+    /// Whether something was not told yet.
+    pub fn is_holding(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// Nothing came for a while: a few bytes that look like a beginning are told. What gives
+    /// something away is still held back, and so is half a character.
+    pub fn pause(&mut self) -> Vec<u8> {
+        let mut told = Vec::new();
+        if self.known.0.depth(self.state) < SHORTEST {
+            let held: Vec<u8> = self.held.iter().map(|(byte, _)| *byte).collect();
+            let half = match held.utf8_chunks().last() {
+                Some(last) if is_cut(last.invalid()) => last.invalid().len(),
+                _ => 0,
+            };
+            self.tell(held.len() - half, &mut told);
+        }
         told
     }
 
@@ -129,14 +169,27 @@ impl Masker {
 
     fn tell(&mut self, count: usize, told: &mut Vec<u8>) {
         for (byte, is_covered) in self.held.drain(..count) {
-            match (is_covered, self.is_inside) {
-                (true, false) => told.extend(MASK),
-                (true, true) => {}
+            match (is_covered, self.style) {
                 (false, _) => told.push(byte),
+                (true, Style::Word) if self.is_inside => {}
+                (true, Style::Word) => told.extend(MASK),
+                (true, Style::Stars) if byte.is_ascii_control() => told.push(byte),
+                (true, Style::Stars) if is_continued(byte) => {}
+                (true, Style::Stars | Style::Bytes) => told.push(b'*'),
             }
             self.is_inside = is_covered;
         }
     }
+}
+
+/// Whether a byte belongs to the character that began before it.
+fn is_continued(byte: u8) -> bool {
+    byte & 0xc0 == 0x80
+}
+
+/// Whether these are the first bytes of a character.
+fn is_cut(bytes: &[u8]) -> bool {
+    std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
 }
 
 #[cfg(test)]

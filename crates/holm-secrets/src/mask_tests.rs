@@ -172,7 +172,103 @@ fn without_values_and_with_short_ones_nothing_is_changed() {
     assert_eq!(known(&["short"]).mask(b"a short text"), b"a short text");
 }
 
+/// What somebody writes who has the value and not our code.
+fn forms(secret: &str) -> Vec<String> {
+    let json = serde_json::to_string(secret).unwrap();
+    let json = json[1..json.len() - 1].to_owned();
+    let ascii: String = json
+        .chars()
+        .map(|letter| match letter.is_ascii() {
+            true => letter.to_string(),
+            false => letter
+                .encode_utf16(&mut [0; 2])
+                .iter()
+                .map(|unit| format!("\\u{unit:04x}"))
+                .collect(),
+        })
+        .collect();
+    let bytes = secret.as_bytes();
+    vec![
+        secret.to_owned(),
+        base64(bytes, "+/").trim_end_matches('=').to_owned(),
+        base64(bytes, "-_").trim_end_matches('=').to_owned(),
+        uri_component(secret),
+        uri_component(secret).replace("%20", "+"),
+        json.replace('/', "\\/"),
+        ascii.replace('/', "\\/"),
+        json,
+        ascii,
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+        bytes.iter().map(|byte| format!("{byte:02X}")).collect(),
+    ]
+}
+
 proptest! {
+    #[test]
+    fn every_form_however_it_is_cut(
+        secret in "[g-zG-Z/+ =\"\\\\äß日€]{6,40}",
+        before in "[0-9\n]{0,20}",
+        after in "[0-9\n]{0,20}",
+        cuts in proptest::collection::vec(0usize..400, 0..12),
+    ) {
+        let known = known(&[&secret]);
+        for form in forms(&secret) {
+            let text = format!("{before}\t{form}\t{after}");
+            let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut % text.len()).collect();
+            cuts.sort_unstable();
+            let masked = in_pieces(&known, text.as_bytes(), &cuts);
+            let masked = String::from_utf8(masked).unwrap();
+            // The last letter of base64 has bits of what follows.
+            let masked = match masked.strip_suffix(&format!("\t{after}")) {
+                Some(head) if head.ends_with(']') => head,
+                Some(head) => &head[..head.len() - 1],
+                None => "",
+            };
+            prop_assert_eq!(masked, format!("{before}\t[secret]"), "{:?}", form);
+        }
+    }
+
+    #[test]
+    fn in_the_middle_of_other_base64(
+        secret in "[ -~]{8,40}", before in "[ -~]{0,7}", after in "[ -~]{0,7}", cut in 0usize..80,
+    ) {
+        let text = base64(format!("{before}{secret}{after}").as_bytes(), "+/");
+        let masked = in_pieces(&known(&[&secret]), text.as_bytes(), &[cut.min(text.len())]);
+        let masked = String::from_utf8(masked).unwrap();
+        prop_assert!(masked.contains("[secret]"), "{}", masked);
+        let left = masked.replace("[secret]", "").replace('=', "");
+        let most = (before.len() * 8).div_ceil(6) + (after.len() * 8).div_ceil(6) + 2;
+        prop_assert!(left.len() <= most, "{}", masked);
+    }
+
+    #[test]
+    fn who_looks_on_sees_no_more_than_a_beginning_and_every_character_stays_in_its_place(
+        secret in "[g-zä日]{8,30}", before in "[0-9\r\n]{0,20}", after in "[0-9]{1,20}",
+        pauses in proptest::collection::vec(any::<bool>(), 200),
+    ) {
+        let known = known(&[&secret]);
+        let text = format!("{before}{secret}{after}");
+        let mut masker = Masker::with_style(known, Style::Stars);
+        let mut shown = Vec::new();
+        for (byte, is_paused) in text.bytes().zip(pauses) {
+            shown.extend(masker.take(&[byte]));
+            if is_paused {
+                shown.extend(masker.pause());
+                let depth = masker.known.0.depth(masker.state);
+                prop_assert!(masker.held.len() < 4 || depth >= SHORTEST);
+            }
+        }
+        shown.extend(masker.finish());
+        let bytes = secret.as_bytes();
+        for begin in 0..bytes.len() - SHORTEST {
+            let part = &bytes[begin..begin + SHORTEST];
+            prop_assert!(!shown.windows(SHORTEST).any(|window| window == part));
+        }
+        let shown = String::from_utf8_lossy(&shown).into_owned();
+        prop_assert_eq!(shown.chars().count(), text.chars().count());
+        prop_assert!(shown.starts_with(&before) && shown.ends_with(&after), "{}", shown);
+    }
+
     #[test]
     fn however_it_is_cut_it_is_the_same_and_no_value_is_left(
         secret in "[ -~]{6,30}",

@@ -5,7 +5,8 @@
 //! program on the way, all records open with one of them.
 
 use crate::file;
-use crate::key::{KeyError, KeyFile, Protection};
+use crate::key::{KeyError, KeyFile, Place, Protection};
+use crate::keyring::{Keyring, KeyringError};
 use crate::seal::{MasterKey, SealError, Sealed};
 use crate::value::Value;
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,8 @@ pub enum Scope {
     Workspace(String),
     /// What a workspace is given now, wherever it is from.
     Given(String),
+    /// Of the installation itself: the key that certificates are signed with.
+    Installation,
 }
 
 /// What a value is, without the value. Times are seconds since the epoch.
@@ -40,6 +43,7 @@ pub struct Entry {
 
 pub struct Vault {
     directory: PathBuf,
+    keyring: Keyring,
     key: Key,
     records: Vec<Record>,
     /// The last version that was used.
@@ -51,9 +55,11 @@ enum Key {
     None,
     Open {
         key: MasterKey,
-        is_behind: bool,
+        place: Place,
     },
     Locked(KeyFile),
+    /// It is in the keyring, which did not give it, and why.
+    Elsewhere(KeyFile, KeyringError),
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -80,6 +86,8 @@ pub enum VaultError {
     Locked,
     #[error("the key that the secrets are sealed with is not there")]
     KeyMissing,
+    #[error("the key of the secrets is in your keyring: {0}")]
+    Keyring(#[source] KeyringError),
     #[error("the file of the secrets is damaged")]
     Damaged,
     #[error("the secret {name} does not open")]
@@ -123,6 +131,7 @@ impl Entry {
             Scope::Project(id) => ("project", id.as_str()),
             Scope::Workspace(id) => ("workspace", id.as_str()),
             Scope::Given(id) => ("given", id.as_str()),
+            Scope::Installation => ("installation", ""),
         };
         let mut label = Vec::new();
         for text in [kind, id, &self.name] {
@@ -144,10 +153,12 @@ impl Entry {
 // === impl Vault ===
 
 impl Vault {
-    /// The directory has to be there, for nobody but the user.
-    pub fn open(directory: &Path) -> Result<Self, VaultError> {
+    /// The directory has to be there, for nobody but the user. Takes as long as the keyring does,
+    /// if the key is there.
+    pub fn open(directory: &Path, keyring: Keyring) -> Result<Self, VaultError> {
         let mut vault = Self {
             directory: directory.to_owned(),
+            keyring,
             key: Key::None,
             records: Vec::new(),
             version: 0,
@@ -167,8 +178,9 @@ impl Vault {
         vault.key = match file.plain()? {
             Some(key) => Key::Open {
                 key,
-                is_behind: false,
+                place: Place::File,
             },
+            None if file.place() == Place::Keyring => fetched(&vault.keyring, file),
             None => Key::Locked(file),
         };
         if let Some(records) = records {
@@ -186,6 +198,9 @@ impl Vault {
         let is_needed = |file: &KeyFile| needed.is_none_or(|id| id == file.id);
         match (known, coming, needed) {
             (Ok(Some(known)), coming, _) if is_needed(&known) => {
+                if let Ok(Some(coming)) = &coming {
+                    self.forget(coming.place(), &coming.id);
+                }
                 if !matches!(coming, Ok(None)) {
                     std::fs::remove_file(&next).map_err(VaultError::File)?;
                 }
@@ -202,25 +217,41 @@ impl Vault {
         }
     }
 
+    /// Nothing can be given or taken in now.
     pub fn is_locked(&self) -> bool {
-        matches!(self.key, Key::Locked(_))
+        matches!(self.key, Key::Locked(_) | Key::Elsewhere(..))
     }
 
-    /// Whether the key is behind a passphrase.
-    pub fn has_passphrase(&self) -> bool {
+    /// Where the key is; `None`: there is none yet.
+    pub fn place(&self) -> Option<Place> {
         match &self.key {
-            Key::None => false,
-            Key::Open { is_behind, .. } => *is_behind,
-            Key::Locked(_) => true,
+            Key::None => None,
+            Key::Open { place, .. } => Some(*place),
+            Key::Locked(file) | Key::Elsewhere(file, _) => Some(file.place()),
         }
     }
 
     pub fn unlock(&mut self, passphrase: &Value) -> Result<(), VaultError> {
         if let Key::Locked(file) = &self.key {
-            let (key, is_behind) = (file.unlock(passphrase)?, file.needs_passphrase());
-            self.key = Key::Open { key, is_behind };
+            let (key, place) = (file.unlock(passphrase)?, file.place());
+            self.key = Key::Open { key, place };
         }
         Ok(())
+    }
+
+    /// Whether something can be given and taken in, and if not, why.
+    pub fn check(&self) -> Result<(), VaultError> {
+        match self.key {
+            Key::None => Ok(()),
+            _ => self.key().map(drop),
+        }
+    }
+
+    /// Asks the keyring again, if it did not give the key before.
+    pub fn look_again(&mut self) {
+        if let Key::Elsewhere(file, _) = &self.key {
+            self.key = fetched(&self.keyring, file.clone());
+        }
     }
 
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
@@ -312,50 +343,65 @@ impl Vault {
             records.push(Record { entry, sealed });
         }
         let (path, next) = (self.directory.join(KEY), self.directory.join(NEXT_KEY));
+        let (old, old_place) = (self.key()?.id(), self.place());
+        if matches!(protection, Protection::Keyring) {
+            self.keyring.keep(&fresh).map_err(VaultError::Keyring)?;
+        }
         KeyFile::new(&fresh, protection)?.write(&next)?;
         after(Step::KeyWritten).map_err(VaultError::File)?;
         let count = records.len();
         self.write_with(&fresh.id(), records, self.version)?;
         self.key = Key::Open {
             key: fresh,
-            is_behind: matches!(protection, Protection::Passphrase(_)),
+            place: protection.place(),
         };
         after(Step::RecordsWritten).map_err(VaultError::File)?;
         std::fs::rename(&next, &path).map_err(VaultError::File)?;
         file::sync_directory(&path).map_err(VaultError::File)?;
         after(Step::KeyMoved).map_err(VaultError::File)?;
+        if let Some(place) = old_place {
+            self.forget(place, &old);
+        }
         Ok(count)
+    }
+
+    /// Takes a key that opens nothing any more out of the keyring. Where it stays, it does no harm.
+    fn forget(&self, place: Place, id: &str) {
+        if place == Place::Keyring {
+            let _ = self.keyring.forget(id);
+        }
     }
 
     fn key(&self) -> Result<&MasterKey, VaultError> {
         match &self.key {
             Key::Open { key, .. } => Ok(key),
             Key::Locked(_) => Err(VaultError::Locked),
+            Key::Elsewhere(_, why) => Err(VaultError::Keyring(why.clone())),
             Key::None => Err(VaultError::KeyMissing),
         }
     }
 
+    /// The first one is put into the keyring, if there is one that is open, else into the file.
     fn have_key(&mut self) -> Result<(), VaultError> {
-        match self.key {
-            Key::Open { .. } => Ok(()),
-            Key::Locked(_) => Err(VaultError::Locked),
-            Key::None => {
-                let key = MasterKey::generate()?;
-                let path = self.directory.join(KEY);
-                KeyFile::new(&key, &Protection::File)?.write(&path)?;
-                self.key = Key::Open {
-                    key,
-                    is_behind: false,
-                };
-                Ok(())
-            }
+        if !matches!(self.key, Key::None) {
+            return self.key().map(drop);
         }
+        let key = MasterKey::generate()?;
+        let protection = match self.keyring.keep(&key) {
+            Ok(()) => Protection::Keyring,
+            Err(_) => Protection::File,
+        };
+        let path = self.directory.join(KEY);
+        KeyFile::new(&key, &protection)?.write(&path)?;
+        let place = protection.place();
+        self.key = Key::Open { key, place };
+        Ok(())
     }
 
     fn write(&mut self, records: Vec<Record>, version: u64) -> Result<(), VaultError> {
         let id = match &self.key {
             Key::Open { key, .. } => key.id(),
-            Key::Locked(file) => file.id.clone(),
+            Key::Locked(file) | Key::Elsewhere(file, _) => file.id.clone(),
             Key::None => return Err(VaultError::KeyMissing),
         };
         self.write_with(&id, records, version)
@@ -378,6 +424,16 @@ impl Vault {
         self.records = file.records;
         self.version = version;
         Ok(())
+    }
+}
+
+fn fetched(keyring: &Keyring, file: KeyFile) -> Key {
+    match keyring.get(&file.id) {
+        Ok(key) => Key::Open {
+            key,
+            place: Place::Keyring,
+        },
+        Err(why) => Key::Elsewhere(file, why),
     }
 }
 

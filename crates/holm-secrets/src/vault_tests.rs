@@ -20,7 +20,7 @@ fn entry(scope: Scope, name: &str) -> Entry {
 }
 
 fn filled(directory: &Path) -> Vault {
-    let mut vault = Vault::open(directory).unwrap();
+    let mut vault = Vault::open(directory, Keyring::default()).unwrap();
     let scopes = [
         Scope::User,
         Scope::Project("p1".to_owned()),
@@ -61,11 +61,11 @@ fn files(directory: &Path) -> Vec<(String, String)> {
 fn values_come_back_and_no_file_has_them_in_the_clear() {
     let directory = tempfile::tempdir().unwrap();
     drop(filled(directory.path()));
-    check_filled(&Vault::open(directory.path()).unwrap());
+    check_filled(&Vault::open(directory.path(), Keyring::default()).unwrap());
     for (name, text) in files(directory.path()) {
         assert!(!text.contains("canary"), "{name}");
     }
-    let mut vault = Vault::open(directory.path()).unwrap();
+    let mut vault = Vault::open(directory.path(), Keyring::default()).unwrap();
     vault
         .put(vec![(entry(Scope::User, "KEY"), value("another value"))])
         .unwrap();
@@ -74,7 +74,7 @@ fn values_come_back_and_no_file_has_them_in_the_clear() {
     let gone = vault.retain(|entry| entry.scope != Scope::User).unwrap();
     assert_eq!(gone.len(), 1);
     assert!(vault.get(&Scope::User, "KEY").unwrap().is_none());
-    let vault = Vault::open(directory.path()).unwrap();
+    let vault = Vault::open(directory.path(), Keyring::default()).unwrap();
     assert!(vault.get(&Scope::User, "KEY").unwrap().is_none());
 }
 
@@ -88,7 +88,8 @@ fn records_that_were_exchanged_or_changed_are_errors() {
         let mut json: serde_json::Value = serde_json::from_str(&whole).unwrap();
         change(&mut json);
         std::fs::write(&path, json.to_string()).unwrap();
-        Vault::open(directory.path()).and_then(|vault| vault.get(&Scope::User, "KEY"))
+        Vault::open(directory.path(), Keyring::default())
+            .and_then(|vault| vault.get(&Scope::User, "KEY"))
     };
     let exchanged = change(&|json| {
         let records = json["records"].as_array_mut().unwrap();
@@ -112,8 +113,36 @@ fn records_that_were_exchanged_or_changed_are_errors() {
     assert!(matches!(other_key, Err(VaultError::KeyMissing)));
     for cut in [1, whole.len() / 2, whole.len() - 1] {
         std::fs::write(&path, &whole[..cut]).unwrap();
-        let opened = Vault::open(directory.path());
+        let opened = Vault::open(directory.path(), Keyring::default());
         assert!(matches!(opened, Err(VaultError::Damaged)), "{cut}");
+    }
+}
+
+#[test]
+fn a_file_that_was_changed_or_cut_anywhere_says_the_same_or_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    drop(filled(directory.path()));
+    let path = directory.path().join(RECORDS);
+    let whole = std::fs::read(&path).unwrap();
+    let check = |bytes: &[u8], at: usize| {
+        std::fs::write(&path, bytes).unwrap();
+        let Ok(vault) = Vault::open(directory.path(), Keyring::default()) else {
+            return;
+        };
+        for entry in vault.entries() {
+            if let Ok(Some((_, found))) = vault.get(&entry.scope, &entry.name) {
+                let expected = format!("{CANARY} {:?}", entry.scope);
+                assert_eq!(found.reveal(), expected, "byte {at}");
+            }
+        }
+    };
+    for at in 0..whole.len() {
+        check(&whole[..at], at);
+        for byte in [b'0', b'f', b'"', b' '] {
+            let mut changed = whole.clone();
+            changed[at] = byte;
+            check(&changed, at);
+        }
     }
 }
 
@@ -122,14 +151,18 @@ fn a_change_of_the_key_that_stops_anywhere_loses_nothing() {
     for stop in [Step::KeyWritten, Step::RecordsWritten, Step::KeyMoved] {
         let directory = tempfile::tempdir().unwrap();
         let mut vault = filled(directory.path());
-        let before = Vault::open(directory.path()).unwrap().key().unwrap().id();
+        let before = Vault::open(directory.path(), Keyring::default())
+            .unwrap()
+            .key()
+            .unwrap()
+            .id();
         let stopped = vault.rotate_until(&Protection::File, |step| match step == stop {
             true => Err(io::Error::other("stopped")),
             false => Ok(()),
         });
         assert!(stopped.is_err());
         drop(vault);
-        let vault = Vault::open(directory.path()).unwrap();
+        let vault = Vault::open(directory.path(), Keyring::default()).unwrap();
         check_filled(&vault);
         let is_new = vault.key().unwrap().id() != before;
         assert_eq!(is_new, stop != Step::KeyWritten, "{stop:?}");
@@ -139,7 +172,7 @@ fn a_change_of_the_key_that_stops_anywhere_loses_nothing() {
             .collect();
         names.sort();
         assert_eq!(names, [KEY, RECORDS], "{stop:?}");
-        check_filled(&Vault::open(directory.path()).unwrap());
+        check_filled(&Vault::open(directory.path(), Keyring::default()).unwrap());
     }
 }
 
@@ -150,9 +183,9 @@ fn an_old_key_opens_nothing_after_a_change() {
     let old = std::fs::read(directory.path().join(KEY)).unwrap();
     assert_eq!(vault.rotate(&Protection::File).unwrap(), 4);
     check_filled(&vault);
-    check_filled(&Vault::open(directory.path()).unwrap());
+    check_filled(&Vault::open(directory.path(), Keyring::default()).unwrap());
     std::fs::write(directory.path().join(KEY), old).unwrap();
-    let opened = Vault::open(directory.path());
+    let opened = Vault::open(directory.path(), Keyring::default());
     assert!(matches!(opened, Err(VaultError::KeyMissing)));
 }
 
@@ -162,8 +195,9 @@ fn behind_a_passphrase_nothing_opens_without_it() {
     let passphrase = value("open sesame");
     let protection = Protection::Passphrase(passphrase.clone());
     filled(directory.path()).rotate(&protection).unwrap();
-    let mut vault = Vault::open(directory.path()).unwrap();
-    assert!(vault.is_locked() && vault.has_passphrase());
+    let mut vault = Vault::open(directory.path(), Keyring::default()).unwrap();
+    assert!(vault.is_locked());
+    assert_eq!(vault.place(), Some(Place::Passphrase));
     let given = vault.get(&Scope::User, "KEY");
     assert!(matches!(given, Err(VaultError::Locked)));
     let put = vault.put(vec![(entry(Scope::User, "B"), value("something"))]);
@@ -176,12 +210,12 @@ fn behind_a_passphrase_nothing_opens_without_it() {
     assert!(vault.is_locked());
     vault.unlock(&passphrase).unwrap();
     check_filled(&vault);
-    assert!(vault.has_passphrase());
+    assert_eq!(vault.place(), Some(Place::Passphrase));
     // What needs no value can be done while it is locked.
-    let mut locked = Vault::open(directory.path()).unwrap();
+    let mut locked = Vault::open(directory.path(), Keyring::default()).unwrap();
     let gone = locked.retain(|entry| entry.scope != Scope::User).unwrap();
     assert_eq!(gone.len(), 1);
-    let mut vault = Vault::open(directory.path()).unwrap();
+    let mut vault = Vault::open(directory.path(), Keyring::default()).unwrap();
     vault.unlock(&passphrase).unwrap();
     assert_eq!(vault.entries().count(), 3);
 }
@@ -208,7 +242,7 @@ fn a_value_whose_time_is_up_is_dropped_and_stays_known() {
         .rotate(&Protection::Passphrase(value("sesame")))
         .unwrap();
     // Also where nobody gave the passphrase.
-    let mut vault = Vault::open(directory.path()).unwrap();
+    let mut vault = Vault::open(directory.path(), Keyring::default()).unwrap();
     assert_eq!(vault.expire(3000).unwrap()[0].name, "LATER");
     vault.unlock(&value("sesame")).unwrap();
     for name in ["SOON", "LATER"] {

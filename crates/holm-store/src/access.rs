@@ -3,7 +3,10 @@
 use crate::database::Trouble;
 use crate::rows;
 use holm_core::{RequestId, TokenId, WorkspaceId};
-use holm_engine::store::{AUDIT_KEPT, AuditEntry, AuditRecord, RecordHead, TokenRecord};
+use holm_engine::store::{
+    AUDIT_KEPT, AuditEntry, AuditFilter, AuditOutcome, AuditRecord, AuditResults, RecordHead,
+    TokenRecord,
+};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 pub(crate) fn tokens(connection: &Connection) -> Result<Vec<TokenRecord>, Trouble> {
@@ -45,8 +48,8 @@ pub(crate) fn remove_token(transaction: &Transaction<'_>, id: &TokenId) -> Resul
 
 pub(crate) fn add(transaction: &Transaction<'_>, entry: &AuditEntry) -> Result<(), Trouble> {
     let insert = "INSERT INTO audit
-        (at, actor, request, method, route, workspace_id, status, code, count)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+        (at, actor, request, method, route, workspace_id, status, code, count, subject, outcome)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
     let cursor = transaction.prepare(insert)?.insert(params![
         rows::text(entry.at),
         entry.actor,
@@ -57,6 +60,8 @@ pub(crate) fn add(transaction: &Transaction<'_>, entry: &AuditEntry) -> Result<(
         entry.status,
         entry.code,
         entry.count.cast_signed(),
+        entry.subject,
+        entry.outcome,
     ])?;
     let last = cursor.cast_unsigned().saturating_sub(AUDIT_KEPT);
     transaction
@@ -65,18 +70,46 @@ pub(crate) fn add(transaction: &Transaction<'_>, entry: &AuditEntry) -> Result<(
     Ok(())
 }
 
+pub(crate) fn end(transaction: &Transaction<'_>, ended: &AuditOutcome) -> Result<(), Trouble> {
+    transaction.execute(
+        "UPDATE audit SET outcome = ?2, workspace_id = coalesce(?3, workspace_id),
+                          code = coalesce(?4, code)
+         WHERE request = ?1",
+        params![
+            ended.request.as_str(),
+            ended.outcome,
+            ended.workspace.as_ref().map(WorkspaceId::as_str),
+            ended.code,
+        ],
+    )?;
+    Ok(())
+}
+
 pub(crate) fn newest(
     connection: &Connection,
-    before: Option<u64>,
+    filter: &AuditFilter,
     most: usize,
 ) -> Result<Vec<AuditRecord>, Trouble> {
-    let before = before.and_then(|before| i64::try_from(before).ok());
+    let before = filter.before.and_then(|before| i64::try_from(before).ok());
     let most = i64::try_from(most).unwrap_or(i64::MAX);
     let mut statement = connection.prepare(
-        "SELECT cursor, at, actor, request, method, route, workspace_id, status, code, count
-         FROM audit WHERE cursor < ?1 ORDER BY cursor DESC LIMIT ?2",
+        "SELECT cursor, at, actor, request, method, route, workspace_id, status, code, count,
+                subject, outcome
+         FROM audit
+         WHERE cursor < ?1 AND (?3 IS NULL OR instr(actor, ?3) > 0)
+           AND (?4 IS NULL OR workspace_id = ?4) AND (?5 IS NULL OR at >= ?5)
+           AND (?6 = 0 OR status >= 400 OR code IS NOT NULL)
+         ORDER BY cursor DESC LIMIT ?2",
     )?;
-    let found = statement.query_map([before.unwrap_or(i64::MAX), most], |row| {
+    let wanted = params![
+        before.unwrap_or(i64::MAX),
+        most,
+        filter.actor,
+        filter.workspace.as_ref().map(WorkspaceId::as_str),
+        filter.since.map(rows::text),
+        filter.results == AuditResults::Bad,
+    ];
+    let found = statement.query_map(wanted, |row| {
         Ok(AuditRecord {
             cursor: row.get::<_, i64>(0)?.cast_unsigned(),
             entry: AuditEntry {
@@ -89,6 +122,8 @@ pub(crate) fn newest(
                 status: row.get(7)?,
                 code: row.get(8)?,
                 count: row.get::<_, i64>(9)?.cast_unsigned(),
+                subject: row.get(10)?,
+                outcome: row.get(11)?,
             },
         })
     })?;

@@ -3,9 +3,10 @@
 use crate::database::Trouble;
 use crate::rows;
 use holm_core::ProjectId;
-use holm_engine::store::{ProjectRecord, ProjectRemoval, StoreError};
-use jiff::Timestamp;
+use holm_core::trust::Ask;
+use holm_engine::store::{Approval, ProjectRecord, ProjectRemoval, StoreError};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use serde::{Deserialize, Serialize};
 
 pub(crate) fn all(connection: &Connection) -> Result<Vec<(ProjectRecord, u64)>, Trouble> {
     let mut statement = connection.prepare(&format!(
@@ -113,21 +114,52 @@ pub(crate) fn abandoned(connection: &Connection) -> Result<Vec<ProjectId>, Troub
     Ok(projects.into_iter().map(|project| project.id).collect())
 }
 
+/// An ask as it is stored.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoredAsk {
+    key: String,
+    words: String,
+    canonical: String,
+}
+
 pub(crate) fn approve(
     transaction: &Transaction<'_>,
     id: &ProjectId,
-    digest: &str,
-    at: Timestamp,
+    approval: &Approval,
 ) -> Result<(), Trouble> {
     if one(transaction, id)?.is_none() {
         return Err(StoreError::NoSuchProject(id.clone()).into());
     }
+    let asks: Vec<_> = approval.asks.iter().cloned().map(StoredAsk::from).collect();
+    let asks = serde_json::to_string(&asks)
+        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+    // What is approved again is the last that was approved.
     transaction.execute(
-        "INSERT INTO approvals (project_id, digest, approved_at) VALUES (?1, ?2, ?3)
-         ON CONFLICT DO NOTHING",
-        params![id.as_str(), digest, rows::text(at)],
+        "INSERT INTO approvals (project_id, digest, approved_at, asks) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT DO UPDATE SET approved_at = excluded.approved_at, asks = excluded.asks",
+        params![id.as_str(), approval.digest, rows::text(approval.at), asks],
     )?;
     Ok(())
+}
+
+pub(crate) fn last_approval(
+    connection: &Connection,
+    id: &ProjectId,
+) -> Result<Option<Approval>, Trouble> {
+    let mut statement = connection.prepare(
+        "SELECT digest, approved_at, asks FROM approvals
+         WHERE project_id = ?1 AND asks IS NOT NULL ORDER BY approved_at DESC, rowid DESC LIMIT 1",
+    )?;
+    let mut found = statement.query_map([id.as_str()], |row| {
+        let asks: Vec<StoredAsk> = rows::parsed(row, 2, |text| serde_json::from_str(text))?;
+        Ok(Approval {
+            digest: row.get(0)?,
+            at: rows::parsed(row, 1, rows::timestamp)?,
+            asks: asks.into_iter().map(Ask::from).collect(),
+        })
+    })?;
+    Ok(found.next().transpose()?)
 }
 
 pub(crate) fn is_approved(
@@ -138,4 +170,26 @@ pub(crate) fn is_approved(
     let mut statement =
         connection.prepare("SELECT 1 FROM approvals WHERE project_id = ?1 AND digest = ?2")?;
     Ok(statement.exists(params![id.as_str(), digest])?)
+}
+
+// === impl StoredAsk ===
+
+impl From<Ask> for StoredAsk {
+    fn from(ask: Ask) -> Self {
+        Self {
+            key: ask.key,
+            words: ask.words,
+            canonical: ask.canonical,
+        }
+    }
+}
+
+impl From<StoredAsk> for Ask {
+    fn from(stored: StoredAsk) -> Self {
+        Self {
+            key: stored.key,
+            words: stored.words,
+            canonical: stored.canonical,
+        }
+    }
 }

@@ -4,10 +4,11 @@ use crate::database::Trouble;
 use rusqlite::Transaction;
 
 /// `PRAGMA user_version` of files that this program writes.
-pub(crate) const VERSION: i64 = 6;
+pub(crate) const VERSION: i64 = 7;
 
 /// What leads from each version to the next, the first from 1 to 2.
-pub(crate) const MIGRATIONS: &[&str] = &[ROUTES, REQUEST_KEYS, ACCESS, RUNS, SECRETS_HEAD];
+pub(crate) const MIGRATIONS: &[&str] =
+    &[ROUTES, REQUEST_KEYS, ACCESS, RUNS, SECRETS_HEAD, APPROVED];
 
 /// Writes the number that is there already, which changes nothing and takes a write as any other does.
 pub(crate) fn write_version(transaction: &Transaction<'_>) -> Result<(), Trouble> {
@@ -162,4 +163,13 @@ CREATE TABLE secrets_head (
     number INTEGER NOT NULL,
     hash   TEXT    NOT NULL
 ) STRICT;
+";
+
+/// Version 7: what was approved, so that the next question can say what is new; what else a request
+/// named, and what came of it later. Earlier rows do not have it.
+const APPROVED: &str = "
+ALTER TABLE approvals ADD COLUMN asks TEXT;
+ALTER TABLE audit ADD COLUMN subject TEXT;
+ALTER TABLE audit ADD COLUMN outcome TEXT;
+CREATE INDEX audit_requests ON audit (request);
 ";

@@ -8,9 +8,9 @@ use holm_core::{Label, ProjectId, RunId, TokenId, WorkspaceId};
 use holm_engine::WorkspaceSpec;
 use holm_engine::run::{RunFilter, RunRecord};
 use holm_engine::store::{
-    AuditEntry, AuditRecord, Canonical, Claim, EntryId, Event, EventRecord, Keyed, Outcome,
-    ProjectRecord, ProjectRemoval, RecordHead, RequestKey, Store, StoreError, TokenRecord,
-    WorkspaceRecord,
+    Approval, AuditEntry, AuditFilter, AuditOutcome, AuditRecord, Canonical, Claim, EntryId, Event,
+    EventRecord, Keyed, Outcome, ProjectRecord, ProjectRemoval, RecordHead, RequestKey, Store,
+    StoreError, TokenRecord, WorkspaceRecord,
 };
 use jiff::Timestamp;
 use rusqlite::params;
@@ -194,10 +194,15 @@ impl Store for SqliteStore {
         self.database.read(workspaces::unfinished)
     }
 
-    fn approve(&self, project: &ProjectId, digest: &str, at: Timestamp) -> Result<(), StoreError> {
+    fn approve(&self, project: &ProjectId, approval: &Approval) -> Result<(), StoreError> {
         self.database.write(Durable, |transaction| {
-            projects::approve(transaction, project, digest, at)
+            projects::approve(transaction, project, approval)
         })
+    }
+
+    fn last_approval(&self, project: &ProjectId) -> Result<Option<Approval>, StoreError> {
+        let database = &self.database;
+        database.read(|connection| projects::last_approval(connection, project))
     }
 
     fn is_approved(&self, project: &ProjectId, digest: &str) -> Result<bool, StoreError> {
@@ -344,9 +349,14 @@ impl Store for SqliteStore {
         database.write(Light, |transaction| access::add(transaction, entry))
     }
 
-    fn audit(&self, before: Option<u64>, most: usize) -> Result<Vec<AuditRecord>, StoreError> {
+    fn end_audit(&self, outcome: &AuditOutcome) -> Result<(), StoreError> {
         let database = &self.database;
-        database.read(|connection| access::newest(connection, before, most))
+        database.write(Light, |transaction| access::end(transaction, outcome))
+    }
+
+    fn audit(&self, filter: &AuditFilter, most: usize) -> Result<Vec<AuditRecord>, StoreError> {
+        let database = &self.database;
+        database.read(|connection| access::newest(connection, filter, most))
     }
 
     fn secrets_head(&self) -> Result<Option<RecordHead>, StoreError> {

@@ -21,6 +21,13 @@ pub fn with_own(document: Doctor, own: Vec<probe::Check>) -> Doctor {
     judged(checks, document.daemon)
 }
 
+/// A document with one more thing that was looked at.
+pub fn also(document: Doctor, more: Check) -> Doctor {
+    let mut checks = document.checks;
+    checks.push(more);
+    judged(checks, document.daemon)
+}
+
 fn judged(checks: Vec<Check>, daemon: Option<u32>) -> Doctor {
     Doctor {
         ok: checks.iter().all(is_good_enough),

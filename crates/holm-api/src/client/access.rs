@@ -1,10 +1,11 @@
 //! Tokens, and the record of who did what.
 
 use super::Client;
-use crate::audit::AuditList;
+use crate::audit::{AuditList, AuditQuery};
 use crate::token::{NewToken, Token, TokenList, TokenMade};
 use holm_core::{Fault, TokenId};
 use hyper::Method;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 // === impl Client ===
 
@@ -23,9 +24,23 @@ impl Client {
         self.transport.plain(Method::DELETE, &route).await
     }
 
-    /// The newest entries.
-    pub async fn audit(&self, limit: u64) -> Result<AuditList, Fault> {
-        let route = format!("/audit?limit={limit}");
+    /// Entries of the record, the newest first.
+    pub async fn audit(&self, query: &AuditQuery) -> Result<AuditList, Fault> {
+        let number = |number: Option<u64>| number.map(|number| number.to_string());
+        let given = [
+            ("limit", number(query.limit)),
+            ("before", number(query.before)),
+            ("actor", query.actor.clone()),
+            ("workspace", query.workspace.clone()),
+            ("since", query.since.clone()),
+            ("bad", query.bad.then(|| "true".to_owned())),
+        ];
+        let given = given.iter().filter_map(|(name, value)| {
+            let value = utf8_percent_encode(value.as_deref()?, NON_ALPHANUMERIC);
+            Some(format!("{name}={value}"))
+        });
+        let given: Vec<_> = given.collect();
+        let route = format!("/audit?{}", given.join("&"));
         self.transport.plain(Method::GET, &route).await
     }
 }

@@ -16,6 +16,16 @@ pub struct FileRange {
     pub offset: u64,
     /// `None`: to the end.
     pub length: Option<u64>,
+    pub secrets: Secrets,
+}
+
+/// How the workspace's secrets come, if a file has some of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Secrets {
+    #[default]
+    AsTheyAre,
+    /// A star for every byte.
+    Masked,
 }
 
 /// How a file is written.
@@ -81,6 +91,9 @@ impl Client {
         route.push_str(&format!("&offset={}", range.offset));
         if let Some(length) = range.length {
             route.push_str(&format!("&length={length}"));
+        }
+        if range.secrets == Secrets::Masked {
+            route.push_str("&mask=true");
         }
         self.transport.pieces(&route, take).await
     }

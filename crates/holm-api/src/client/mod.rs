@@ -27,7 +27,7 @@ pub use create::CreateStream;
 pub use egress::EgressStream;
 pub use events::{EventLine, EventStream, Until};
 pub use exec::{ExecEvent, ExecReceiver, ExecSender, ExecSocket};
-pub use files::{FileDeletion, FileRange, FileSearch, FileWrite};
+pub use files::{FileDeletion, FileRange, FileSearch, FileWrite, Secrets};
 pub use receive_pack::PackSocket;
 pub use routes::Removal;
 pub use run::{RunOutput, RunQuery};
@@ -35,7 +35,8 @@ pub use secret::Verify;
 pub use service::{Follow, Following, LogQuery};
 pub use session::{AttachEvent, AttachReceiver, AttachSender, AttachSocket};
 
-use holm_core::Fault;
+use holm_core::{Code, Fault};
+use hyper::header::HeaderValue;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use transport::Transport;
@@ -57,7 +58,20 @@ impl Client {
 
     /// As [`Client::connect`], saying first who asks, where the socket wants to hear it.
     pub async fn connect_as(socket: impl Into<PathBuf>, greeting: Vec<u8>) -> Result<Self, Fault> {
-        let transport = Transport::connect(socket.into(), greeting).await?;
+        let transport = Transport::connect(socket.into(), greeting, None).await?;
+        Ok(Self {
+            transport: Arc::new(transport),
+        })
+    }
+
+    /// As [`Client::connect`], for the daemon itself, which asks for somebody: the record of who did
+    /// what has them. From anybody else the daemon does not believe it.
+    pub async fn connect_for(socket: impl Into<PathBuf>, actor: &str) -> Result<Self, Fault> {
+        let actor = HeaderValue::from_bytes(actor.as_bytes()).map_err(|_| {
+            let message = "a caller's name cannot be passed on";
+            Fault::new(Code::Internal, message, "see the daemon's log")
+        })?;
+        let transport = Transport::connect(socket.into(), Vec::new(), Some(actor)).await?;
         Ok(Self {
             transport: Arc::new(transport),
         })

@@ -254,11 +254,16 @@ impl Client {
         serde_json::from_slice(&answer).map_err(not_json)
     }
 
-    /// Makes a workspace. Dropping the stream before its last event cancels the creation, and the
-    /// daemon undoes what was done.
-    pub async fn create(&self, create: &CreateWorkspace) -> Result<CreateStream, Fault> {
+    /// Makes a workspace of a project. Dropping the stream before its last event cancels the creation,
+    /// and the daemon undoes what was done.
+    pub async fn create(
+        &self,
+        project_id: &str,
+        create: &CreateWorkspace,
+    ) -> Result<CreateStream, Fault> {
         let body = full(Bytes::from(serde_json::to_vec(create).map_err(not_json)?));
-        let sent = self.transport.send(Method::POST, "/workspaces", body).await;
+        let route = format!("/projects/{project_id}/workspaces");
+        let sent = self.transport.send(Method::POST, &route, body).await;
         let (response, connection) = sent?;
         let response = good(response).await?;
         Ok(CreateStream::new(

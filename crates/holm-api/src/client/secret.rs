@@ -2,8 +2,8 @@
 
 use super::Client;
 use crate::secret::{
-    Audit, DeclaredList, Exported, Give, HandedOver, Import, Imported, KeyState, RemoveSecret,
-    RotateKey, Secret, SecretList, SetSecret, Unlock,
+    Audit, DeclaredList, Export, Exported, Give, HandedOver, Import, Imported, KeyState,
+    RemoveSecret, RotateKey, Secret, SecretList, SetSecret, Unlock,
 };
 use holm_core::{Fault, WorkspaceId};
 use hyper::Method;
@@ -65,10 +65,10 @@ impl Client {
         self.transport.plain(Method::GET, route).await
     }
 
-    pub async fn export_secrets(&self, unlock: &Unlock) -> Result<Exported, Fault> {
+    pub async fn export_secrets(&self, export: &Export) -> Result<Exported, Fault> {
         let transport = &self.transport;
         transport
-            .json(Method::POST, "/secrets/export", unlock)
+            .json(Method::POST, "/secrets/export", export)
             .await
     }
 

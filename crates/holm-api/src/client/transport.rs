@@ -4,7 +4,7 @@
 //! a new connection only when the kept one was closed before anything of the request was sent.
 
 use super::socket;
-use crate::{ErrorBody, PREFIX};
+use crate::{ErrorBody, ON_BEHALF_OF, PREFIX};
 use bytes::Bytes;
 use holm_core::{Code, Fault};
 use http_body_util::combinators::UnsyncBoxBody;
@@ -36,6 +36,8 @@ pub(super) struct Transport {
     socket: PathBuf,
     /// What every connection begins with.
     greeting: Vec<u8>,
+    /// For whom it asks, where that is not whoever made the connection.
+    on_behalf_of: Option<HeaderValue>,
     idle: Mutex<Vec<Connection>>,
 }
 
@@ -49,16 +51,21 @@ pub(super) struct Connection {
 // === impl Transport ===
 
 impl Transport {
-    pub(super) async fn connect(socket: PathBuf, greeting: Vec<u8>) -> Result<Self, Fault> {
+    pub(super) async fn connect(
+        socket: PathBuf,
+        greeting: Vec<u8>,
+        on_behalf_of: Option<HeaderValue>,
+    ) -> Result<Self, Fault> {
         let transport = Self {
             socket,
             greeting,
+            on_behalf_of,
             idle: Mutex::new(Vec::new()),
         };
         // A daemon that was just killed still takes connections until its last thread is gone.
         // Only an answer, whatever it is, shows that somebody is there.
         let connection = transport.open().await?;
-        let ping = request(Method::GET, "/ping", full(Bytes::new()))?;
+        let ping = transport.request(Method::GET, "/ping", full(Bytes::new()))?;
         let (response, connection) = transport.send_on(connection, ping).await?;
         let answer = response.into_body().collect().await;
         answer.map_err(|error| went_away(&error))?;
@@ -140,7 +147,7 @@ impl Transport {
         body: Bytes,
     ) -> Result<(Response<Incoming>, Connection), Fault> {
         while let Some(mut connection) = self.take() {
-            let request = request(method.clone(), route, full(body.clone()))?;
+            let request = self.request(method.clone(), route, full(body.clone()))?;
             match connection.sender.try_send_request(request).await {
                 Ok(response) => return Ok((response, connection)),
                 Err(mut error) => {
@@ -152,7 +159,7 @@ impl Transport {
             }
         }
         let connection = self.open().await?;
-        self.send_on(connection, request(method, route, full(body))?)
+        self.send_on(connection, self.request(method, route, full(body))?)
             .await
     }
 
@@ -164,7 +171,7 @@ impl Transport {
         body: Body,
     ) -> Result<(Response<Incoming>, Connection), Fault> {
         let connection = self.open().await?;
-        self.send_on(connection, request(method, route, body)?)
+        self.send_on(connection, self.request(method, route, body)?)
             .await
     }
 
@@ -176,7 +183,7 @@ impl Transport {
         key: Option<&str>,
     ) -> Result<(Response<Incoming>, Connection), Fault> {
         let connection = self.open().await?;
-        let mut request = request(Method::POST, route, body)?;
+        let mut request = self.request(Method::POST, route, body)?;
         if let Some(key) = key {
             let value = HeaderValue::from_str(key).map_err(|_| {
                 let message = format!("`{}` cannot be a key", key.escape_debug());
@@ -195,6 +202,27 @@ impl Transport {
         let sent = connection.sender.send_request(request).await;
         let response = sent.map_err(|error| went_away(&error))?;
         Ok((response, connection))
+    }
+
+    pub(super) fn on_behalf_of(&self) -> Option<&HeaderValue> {
+        self.on_behalf_of.as_ref()
+    }
+
+    fn request(&self, method: Method, route: &str, body: Body) -> Result<Request<Body>, Fault> {
+        let request = Request::builder()
+            .method(method)
+            .uri(format!("{PREFIX}{route}"))
+            .header(header::HOST, "holm.localhost")
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(body);
+        let mut request = request.map_err(|error| {
+            let message = format!("cannot ask the daemon for {route}: {error}");
+            Fault::new(Code::BadRequest, message, "`holm ls` lists what there is")
+        })?;
+        if let Some(actor) = &self.on_behalf_of {
+            request.headers_mut().insert(ON_BEHALF_OF, actor.clone());
+        }
+        Ok(request)
     }
 
     pub(super) fn keep(&self, connection: Connection) {
@@ -289,19 +317,6 @@ fn unreachable(socket: &Path, error: &io::Error) -> Fault {
         format!("cannot reach the daemon at {}: {error}", socket.display()),
         "`holm daemon start` starts it",
     )
-}
-
-fn request(method: Method, route: &str, body: Body) -> Result<Request<Body>, Fault> {
-    Request::builder()
-        .method(method)
-        .uri(format!("{PREFIX}{route}"))
-        .header(header::HOST, "holm.localhost")
-        .header(header::CONTENT_TYPE, "application/json")
-        .body(body)
-        .map_err(|error| {
-            let message = format!("cannot ask the daemon for {route}: {error}");
-            Fault::new(Code::BadRequest, message, "`holm ls` lists what there is")
-        })
 }
 
 pub(super) fn full(bytes: Bytes) -> Body {

@@ -2,12 +2,13 @@
 //! channels mean is said by those who use them.
 
 use super::transport::{Transport, fault_of, went_away};
-use crate::PREFIX;
+use crate::{ON_BEHALF_OF, PREFIX};
 use bytes::{Bytes, BytesMut};
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
 use holm_core::Fault;
 use tokio::net::UnixStream;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{self, Message};
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
@@ -23,7 +24,13 @@ pub(super) async fn open(transport: &Transport, route: &str) -> Result<Socket, F
     let config = WebSocketConfig::default()
         .max_message_size(Some(16 << 20))
         .max_frame_size(Some(16 << 20));
-    match client_async_with_config(address, stream, Some(config)).await {
+    let mut request = address
+        .into_client_request()
+        .map_err(|error| went_away(&error))?;
+    if let Some(actor) = transport.on_behalf_of() {
+        request.headers_mut().insert(ON_BEHALF_OF, actor.clone());
+    }
+    match client_async_with_config(request, stream, Some(config)).await {
         Ok((socket, _)) => Ok(socket),
         Err(tungstenite::Error::Http(response)) => {
             let body = response.body().as_deref().unwrap_or_default();

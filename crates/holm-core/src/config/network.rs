@@ -1,6 +1,7 @@
 //! Places on a network as `holm.toml` writes them: where the gateway may go, and services of the
 //! host. Only the text is read here; what a name means is the gateway's.
 
+use crate::egress::range::{Range, canonical};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroU16;
@@ -148,6 +149,11 @@ fn parse_network(address: &str, bits: &str) -> Result<HostPattern, InvalidDestin
     }
 }
 
+fn is_below(name: &str, parent: &str) -> bool {
+    name.strip_suffix(parent)
+        .is_some_and(|rest| rest.ends_with('.'))
+}
+
 // === impl Destination ===
 
 impl Destination {
@@ -167,6 +173,38 @@ impl Destination {
             },
         };
         Ok(Self { host, port })
+    }
+
+    /// Whether whatever `other` stands for is in what this one stands for.
+    pub fn covers(&self, other: &Destination) -> bool {
+        let hosts = match (&self.host, &other.host) {
+            (HostPattern::Name(own), HostPattern::Name(other)) => own == other,
+            (HostPattern::Below(own), HostPattern::Name(other)) => is_below(other, own),
+            (HostPattern::Below(own), HostPattern::Below(other)) => {
+                own == other || is_below(other, own)
+            }
+            (HostPattern::Address(own), HostPattern::Address(other)) => {
+                canonical(*own) == canonical(*other)
+            }
+            (HostPattern::Network { address, bits }, HostPattern::Address(other)) => {
+                Range::new(*address, *bits).contains(canonical(*other))
+            }
+            (HostPattern::Network { address, bits }, HostPattern::Network { .. }) => {
+                let own = Range::new(*address, *bits);
+                other.range().is_some_and(|other| {
+                    own.bits <= other.bits && own.contains(canonical(other.address))
+                })
+            }
+            _ => false,
+        };
+        hosts && (self.port.is_none() || self.port == other.port)
+    }
+
+    fn range(&self) -> Option<Range> {
+        match &self.host {
+            HostPattern::Network { address, bits } => Some(Range::new(*address, *bits)),
+            _ => None,
+        }
     }
 
     /// Whether it names addresses. Only such an entry opens private networks: a name never does,

@@ -6,6 +6,8 @@ mod concern;
 mod egress;
 mod moves;
 mod names;
+mod placeholder;
 mod plan;
+mod policy;
 mod service;
 mod toolchain;

@@ -14,7 +14,7 @@ pub use ask::{Content, FileAnswer, FileBody, Piece};
 use crate::command::Stopped;
 use crate::driver::Driver;
 use crate::engine::{Engine, detached};
-use crate::exec::ExecRequest;
+use crate::exec::{ExecRequest, Masking};
 use crate::store::Store;
 use holm_core::{Code, Fault, TreePath, WorkspaceId};
 use std::os::unix::ffi::OsStrExt;
@@ -42,6 +42,18 @@ impl<D: Driver, S: Store> Engine<D, S> {
         operation: Operation,
         content: Content,
     ) -> Result<FileAnswer, Fault> {
+        let how = (content, Masking::Never);
+        self.file_masked(id, path, operation, how).await
+    }
+
+    /// As [`Self::file`]; [`Masking::Bytes`] puts a star for every byte of the workspace's secrets.
+    pub async fn file_masked(
+        &self,
+        id: &WorkspaceId,
+        path: TreePath,
+        operation: Operation,
+        (content, masking): (Content, Masking),
+    ) -> Result<FileAnswer, Fault> {
         let (engine, id) = (self.clone(), id.clone());
         detached(async move {
             let root = engine.inner.live(&id).await?.spec.root.clone();
@@ -61,6 +73,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
             let request = ExecRequest {
                 argv: vec![PROGRAM.into(), wire::ROLE.into(), asked],
                 timeout: Some(timeout),
+                masking,
                 ..ExecRequest::default()
             };
             let stream = engine.exec(&id, request, Stopped::Start).await?;

@@ -3,6 +3,7 @@
 
 use crate::driver::{Driver, Progress};
 use crate::engine::Engine;
+use crate::exec::Masking;
 use crate::inside::{Question, ask, failed};
 use crate::run::RunChange;
 use crate::spec::WorkspaceSpec;
@@ -135,6 +136,8 @@ impl<D: Driver, S: Store> Engine<D, S> {
             what: "cat-file",
             argv: argv.collect(),
             env: Vec::new(),
+            // It is written down, and git says how many bytes follow.
+            masking: Masking::Bytes,
         };
         let keep = |piece: &[u8], kept: &mut Vec<u8>| kept.extend_from_slice(piece);
         let answer = ask(&self.inner.driver, id, question, keep).await?;

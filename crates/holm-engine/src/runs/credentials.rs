@@ -8,6 +8,7 @@
 
 use crate::driver::Driver;
 use crate::engine::Engine;
+use crate::exec::Masking;
 use crate::inside::{Question, ask_fed, failed};
 use crate::store::Store;
 use holm_core::{Fault, WorkspaceId};
@@ -113,5 +114,6 @@ fn question(script: &str, holder: &str, place: &Path) -> Question {
         what: "credentials",
         argv,
         env: Vec::new(),
+        masking: Masking::Never,
     }
 }

@@ -97,7 +97,8 @@ async fn approvals_hold_for_exactly_one_digest() {
     let island = Island::new();
     let engine = island.engine();
     let shop = project(&engine).await;
-    engine.approve(&shop.id, "abc".to_owned()).await.unwrap();
+    let approve = |id| engine.approve(id, "abc".to_owned(), Vec::new());
+    approve(&shop.id).await.unwrap();
     assert!(
         engine
             .is_approved(&shop.id, "abc".to_owned())
@@ -111,6 +112,6 @@ async fn approvals_hold_for_exactly_one_digest() {
             .unwrap()
     );
     let nobody = ProjectId::random();
-    let error = engine.approve(&nobody, "abc".to_owned()).await.unwrap_err();
+    let error = approve(&nobody).await.unwrap_err();
     assert_eq!(error.code, Code::ProjectNotFound);
 }

@@ -58,6 +58,9 @@ const WRITTEN_BY: &str = "holm: fetched from ";
 /// Longer targets are none that a kernel follows.
 const LONGEST_LINK: usize = 4096;
 
+/// How often a fetch is begun whose ref somebody else moves meanwhile.
+const MOST_TRIES: usize = 5;
+
 // === impl Repository ===
 
 impl Repository {
@@ -71,16 +74,28 @@ impl Repository {
         cancel: &Cancel,
     ) -> Result<(), GitError> {
         self.check_object(commit)?;
-        let mut git = self.git("fetch")?;
-        for setting in FETCH_CONFIG {
-            git = git.config(setting);
+        let mut tries = 0;
+        loop {
+            let mut git = self.git("fetch")?;
+            for setting in FETCH_CONFIG {
+                git = git.config(setting);
+            }
+            let finished = git
+                .args(FETCH_FLAGS)
+                .more([format!("--upload-pack={upload_pack}")])
+                .more([NOWHERE.to_owned(), format!("+{commit}:refs/holm/{id}")])
+                .cancel(cancel)
+                .run()?;
+            tries += 1;
+            // Another one was faster, perhaps the git of a command that was killed: it goes on alone.
+            let complaint = String::from_utf8_lossy(&finished.stderr);
+            let was_overtaken = complaint.contains("cannot lock ref") && tries < MOST_TRIES;
+            match finished.status.success() {
+                true => return Ok(()),
+                false if was_overtaken => {}
+                false => return Err(finished.into_error()),
+            }
         }
-        git.args(FETCH_FLAGS)
-            .more([format!("--upload-pack={upload_pack}")])
-            .more([NOWHERE.to_owned(), format!("+{commit}:refs/holm/{id}")])
-            .cancel(cancel)
-            .output()?;
-        Ok(())
     }
 
     /// Points `holm/<label>` to `commit` if it is absent or was last written for this id, otherwise

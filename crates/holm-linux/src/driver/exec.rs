@@ -29,6 +29,7 @@ pub async fn exec(dirs: &WorkspaceDirs, request: ExecRequest) -> Result<ExecStre
         }),
         timeout_ms: request.timeout.map(|limit| limit.as_millis() as u64),
         key: request.key,
+        masking: request.masking,
     });
     converse(dirs, op).await
 }

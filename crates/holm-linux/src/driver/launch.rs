@@ -4,7 +4,7 @@
 use super::environment::{self, toolchains, variables};
 use super::{
     LinuxDriver, base, cache, disk_fault, exec, files, halt, here, layer, observe, project_id,
-    services, siblings, volume, workspace_id,
+    services, siblings, trust, volume, workspace_id,
 };
 use crate::cgroup::{self, Limits};
 use crate::guests::{self, GuestDoor};
@@ -230,11 +230,13 @@ async fn start_keeper(
         socket: guests::socket(&driver.layout),
         secret,
     };
-    let plan = LaunchPlan {
+    let mut plan = LaunchPlan {
         volumes,
         guests: Some(guests),
         ..plan(driver, spec, dirs, protection)?
     };
+    trust::prepare(&mut plan, dirs)
+        .map_err(|error| disk_fault(&error, format!("cannot write for {}", spec.id)))?;
     let started = async {
         let log = File::options()
             .create(true)
@@ -326,6 +328,7 @@ fn plan(
             Protection::Off => Vec::new(),
         },
         audit: driver.layout.secrets(),
+        bundles: Vec::new(),
         here: here::here(spec),
         siblings: siblings::shown(&driver.layout, &project, spec)
             .map_err(|error| disk_fault(&error, format!("cannot show siblings to {}", spec.id)))?,

@@ -27,6 +27,7 @@ mod services;
 mod sessions;
 mod siblings;
 mod snapshot;
+mod trust;
 pub(crate) mod unpack;
 #[cfg(test)]
 mod unpack_tests;

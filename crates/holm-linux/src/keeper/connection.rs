@@ -2,7 +2,7 @@
 
 use super::kept::Return;
 use super::{data, exec, here, inward, listening, registry::Registry, runs, sessions};
-use crate::wire::{Answer, CodeSeen, Op, Request, ServiceWish, control_frame, read_control};
+use crate::wire::{Answer, CodeSeen, Grant, Op, Request, ServiceWish, control_frame, read_control};
 use holm_engine::service::Services;
 use holm_engine::spec::{Egress, Service};
 use rustix::net::sockopt::socket_peercred;
@@ -93,7 +93,7 @@ fn answer(mut stream: UnixStream, registry: &Arc<Registry>) -> io::Result<()> {
         Op::RenewVolumes(volumes) => say(&stream, &data::renew(registry, volumes)),
         Op::React { wishes, code } => say(&stream, &reacted(registry, wishes, code)),
         Op::SetServices(declared) => say(&stream, &redeclared(registry, declared)),
-        Op::SetSecrets(grants) => say(&stream, &registry.secrets.set(grants)),
+        Op::SetSecrets(grants) => say(&stream, &other_secrets(registry, grants)),
         Op::SetEgress(egress) => say(&stream, &other_rules(registry, &egress)),
         Op::Session(ask) => sessions::answer(&stream, registry, ask),
         Op::AttachSession(attach) => sessions::attach(stream, registry, attach),
@@ -144,6 +144,13 @@ fn wished(registry: &Registry, name: &str, wish: ServiceWish) -> Answer {
         Some(services) => services.wish(name, wish),
         None => not_yet(),
     }
+}
+
+fn other_secrets(registry: &Registry, grants: Vec<Grant>) -> Answer {
+    let answer = registry.secrets.set(grants);
+    let outside = registry.outside();
+    outside.set_placeholders(registry.secrets.placeholders());
+    answer
 }
 
 fn other_rules(registry: &Registry, egress: &Egress) -> Answer {

@@ -60,7 +60,7 @@ pub fn run(stream: UnixStream, registry: &Registry, exec: Exec) -> io::Result<()
         exit,
     };
     let time = exec.timeout_ms.map(Duration::from_millis);
-    Session::new(registry, stream, running, time, door)?.run()
+    Session::new(registry, stream, running, (time, exec.masking), door)?.run()
 }
 
 /// Whether init passed what it was asked for. It may be anybody's by now, and what is read from

@@ -3,6 +3,7 @@
 //! Each connection is joined to one of the daemon's socket for guests, behind a line that says whose it
 //! is. The bytes are not looked at. Every connection finds the daemon that is there at that moment.
 
+use super::asker;
 use super::registry::Registry;
 use super::waiting::Waiting;
 use crate::guests::{GuestDoor, greeting};
@@ -64,7 +65,8 @@ pub fn serve(stream: UnixStream, registry: &Arc<Registry>) {
         let (Some(door), Some(_counted)) = (&registry.plan.guests, Counted::new()) else {
             return refuse(&stream, TOO_MANY);
         };
-        match reach(door, &registry.plan.id) {
+        let asker = asker::of(&stream, &registry);
+        match reach(door, &registry.plan.id, asker.as_deref()) {
             // Either side may go away at any time, and then so does the other.
             Ok(daemon) => drop(join(&stream, &daemon)),
             Err(_) => refuse(&stream, NOBODY),
@@ -72,7 +74,7 @@ pub fn serve(stream: UnixStream, registry: &Arc<Registry>) {
     });
 }
 
-fn reach(door: &GuestDoor, id: &str) -> io::Result<UnixStream> {
+fn reach(door: &GuestDoor, id: &str, asker: Option<&str>) -> io::Result<UnixStream> {
     let (Some(parent), Some(name)) = (door.socket.parent(), door.socket.file_name()) else {
         return Err(io::ErrorKind::InvalidInput.into());
     };
@@ -80,7 +82,7 @@ fn reach(door: &GuestDoor, id: &str) -> io::Result<UnixStream> {
     let directory = launch::open_directory(parent)?;
     let mut daemon = UnixStream::connect(launch::descriptor_path(&directory).join(name))?;
     daemon.set_write_timeout(Some(PATIENCE))?;
-    daemon.write_all(&greeting(id, &door.secret))?;
+    daemon.write_all(&greeting(id, asker, &door.secret))?;
     Ok(daemon)
 }
 

@@ -4,6 +4,7 @@
 //! Not a tokio program: it has one thread when it makes the namespaces, one when it is idle, and
 //! one more per command that somebody watches. It never trusts init.
 
+mod asker;
 mod connection;
 mod culprit;
 mod data;
@@ -25,6 +26,7 @@ mod secrets;
 mod services;
 mod session;
 mod sessions;
+mod uses;
 mod waiting;
 
 use crate::cgroup::{self, Group};
@@ -224,13 +226,15 @@ fn start(
     // Whoever finds this keeper dead can wait for the end of its init.
     write_last_run(directories, None, Incarnation::of(pid))
         .step(Part::Other, "write down the start")?;
+    // First, so that nobody else has a copy of the values.
+    let secrets = Secrets::new(&mut plan, secret_files, landlock)?;
     let outside = Outside::new(&plan, pid, directories.egress(), doorways);
+    outside.set_placeholders(secrets.placeholders());
     let mut isolation = isolation::observe(pid, landlock, &plan, group.as_ref());
     if !outside.has_rules() {
         isolation.degraded.push(EGRESS.to_owned());
     }
     let limits = Limits::new(group);
-    let secrets = Secrets::new(&mut plan, secret_files, landlock)?;
     let init = Init { pidfd, pid };
     let registry = Arc::new(Registry::new(
         plan,

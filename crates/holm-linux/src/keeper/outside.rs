@@ -3,9 +3,11 @@
 
 use super::culprit::Culprits;
 use super::record::Record;
+use super::uses::Uses;
 use crate::launch::network::policy;
 use crate::netlink::packet::{self, TCP};
 use crate::netlink::tables;
+use crate::roots;
 use crate::sys::lookup::{self, Looked};
 use crate::wire::{Defence, Doorway, LaunchPlan};
 use holm_core::config::Address;
@@ -13,12 +15,15 @@ use holm_core::egress::Policy;
 use holm_engine::driver::Carried;
 use holm_engine::spec::Egress;
 use holm_proxy::gateway::{
-    Entry, Gateway, Grant, LookupFailure, Process, Service, Sockets, Surroundings, Tcp,
+    Entry, Gateway, Grant, LookupFailure, Placeholder, Placeholders, Process, Service, Sockets,
+    Surroundings, Tcp,
 };
+use holm_secrets::authority::Leaf;
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{RecvFlags, recv};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
@@ -54,6 +59,7 @@ pub struct Ground {
     rules: Option<Mutex<OwnedFd>>,
     culprits: Option<Culprits>,
     record: Arc<Record>,
+    uses: Arc<Uses>,
     plan: Arc<LaunchPlan>,
 }
 
@@ -82,6 +88,7 @@ impl Outside {
             rules,
             culprits,
             record: Arc::new(Record::new(record)),
+            uses: Arc::new(Uses::new(&plan.audit, plan.id.clone())),
             plan: Arc::clone(&plan),
         };
         let policy = policy(&plan, &plan.network.egress, Defence::Gateway);
@@ -123,6 +130,15 @@ impl Outside {
             .set_policy(policy(&self.plan, egress, Defence::Gateway))
     }
 
+    /// From now on these secrets may be used.
+    pub fn set_placeholders(&self, (secrets, leaves): (Vec<Placeholder>, Vec<Leaf>)) {
+        let placeholders = Placeholders::new(secrets, &leaves).unwrap_or_else(|error| {
+            complain!("no secret is put into requests: {error}");
+            Placeholders::default()
+        });
+        self.gateway.set_placeholders(placeholders);
+    }
+
     /// Connects outward for somebody else, who then talks on `stream`. `Err` is told to them.
     pub fn dial_out(
         &self,
@@ -152,6 +168,7 @@ impl Outside {
     /// Writes down what is still counted.
     pub fn finish(&self) {
         self.gateway.surroundings().record.settle(Duration::ZERO);
+        self.gateway.surroundings().uses.settle(Duration::ZERO);
     }
 
     fn running(&self) -> io::Result<Handle> {
@@ -191,8 +208,8 @@ impl Outside {
             };
             // Whoever waits for it is in `start`.
             let _ = tell.send(begun.map(|()| runtime.handle().clone()));
-            let record = Arc::clone(&gateway.surroundings().record);
-            runtime.block_on(record.keep_counting());
+            let Ground { record, uses, .. } = gateway.surroundings();
+            runtime.block_on(async { tokio::join!(record.keep_counting(), uses.keep_counting()) });
         })?;
         told.recv().map_err(io::Error::other)?
     }
@@ -348,5 +365,13 @@ impl Surroundings for Ground {
 
     fn record(&self, entry: Entry) {
         self.record.write(&entry);
+    }
+
+    fn used(&self, secrets: &BTreeSet<String>, host: &str) -> io::Result<()> {
+        self.uses.note(secrets, host)
+    }
+
+    fn trusted(&self) -> Vec<Vec<u8>> {
+        roots::certificates()
     }
 }

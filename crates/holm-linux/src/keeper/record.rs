@@ -223,6 +223,7 @@ fn line(entry: &Entry) -> Value {
         "bytes_out": carried.map(|_| bytes_out),
         "duration_ms": carried.map(|_| duration.as_millis() as u64),
         "process": entry.process.as_ref().map(process),
+        "secrets": entry.secrets,
         "reason": reason,
         "allow": entry.line_that_allows(),
         "count": 1,
@@ -244,6 +245,7 @@ mod tests {
                 pid: 7,
                 name: name.to_owned(),
             }),
+            secrets: Vec::new(),
         }
     }
 

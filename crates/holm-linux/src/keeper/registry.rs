@@ -204,6 +204,14 @@ impl Registry {
         self.services.get()
     }
 
+    /// The session or run whose first process this is, by its number inside.
+    pub fn begun_with(&self, pid: i32) -> Option<String> {
+        let sessions = self.sessions.list().into_iter();
+        let mut sessions = sessions.filter(|session| session.pid == Some(pid));
+        let session = sessions.next().map(|session| session.id);
+        session.or_else(|| self.runs.begun_with(pid))
+    }
+
     pub fn sessions(&self) -> &Arc<Sessions> {
         &self.sessions
     }

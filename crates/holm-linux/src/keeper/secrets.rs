@@ -4,12 +4,15 @@
 //! Values are in the keeper's memory only, and in that of their receivers. What a service was given
 //! stays masked for as long as the keeper lives, also when another value took its place.
 
+use super::outside::Outside;
 use super::registry::Registry;
 use crate::launch::{SECRET_FILES, secret_directory};
 use crate::wire::{Answer, Defence, Domain, Form, Grant, LaunchFailure, LaunchPlan, Part};
 use holm_engine::run::Asker;
+use holm_proxy::gateway::Placeholder;
 use holm_secrets::Value;
 use holm_secrets::audit::{Chain, EXPIRED, Happening};
+use holm_secrets::authority::Leaf;
 use holm_secrets::mask::Known;
 use jiff::Timestamp;
 use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, renameat, symlinkat, unlinkat};
@@ -19,7 +22,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// Nobody but the owner, and nobody writes.
 const READ_BY_OWNER: Mode = Mode::RUSR;
@@ -34,6 +37,8 @@ pub struct Secrets {
     files: Option<OwnedFd>,
     /// Whether programs are started in domains of their own.
     is_apart: bool,
+    /// Whether programs inside trust the certificates of the gateway.
+    has_authority: bool,
     chain: Chain,
     workspace: String,
 }
@@ -87,7 +92,9 @@ impl Secrets {
     ) -> Result<Self, LaunchFailure> {
         let grants = std::mem::take(&mut plan.secrets);
         let is_forgone = plan.forgone.iter().any(|part| part == "landlock");
-        if !grants.is_empty() && !landlock && !is_forgone {
+        // A token is worth nothing to those who read it.
+        let has_values = grants.iter().any(|grant| grant.form != Form::Placeholder);
+        if has_values && !landlock && !is_forgone {
             return Err(LaunchFailure {
                 part: Part::Secrets,
                 step: "keep secrets from the workspace's other programs".to_owned(),
@@ -104,6 +111,7 @@ impl Secrets {
             }),
             changed: Condvar::new(),
             files,
+            has_authority: grants.iter().any(|grant| grant.form == Form::Placeholder),
             chain: Chain::in_directory(&plan.audit),
             workspace: plan.id.clone(),
         };
@@ -120,7 +128,7 @@ impl Secrets {
     pub fn watch(&self, registry: &Arc<Registry>) {
         let registry = Arc::clone(registry);
         let thread = std::thread::Builder::new().stack_size(STACK);
-        let spawned = thread.spawn(move || registry.secrets.withdraw_in_time());
+        let spawned = thread.spawn(move || registry.secrets.withdraw_in_time(registry.outside()));
         if let Err(error) = spawned {
             complain!("secrets will not expire: {error}");
         }
@@ -149,17 +157,24 @@ impl Secrets {
             return given;
         };
         for grant in &state.grants {
-            let value = grant.value.as_ref().filter(|_| !has_expired(grant, now));
-            let Some(value) = value.filter(|_| receiver.is_in(&grant.to)) else {
+            if has_expired(grant, now) || !receiver.is_in(&grant.to) {
+                continue;
+            }
+            let Some(text) = shown(grant) else {
                 continue;
             };
-            if grant.form == Form::Env {
-                let text = value.reveal().as_bytes().to_vec();
-                given.variables.push((grant.name.clone().into(), text));
+            if grant.form != Form::File {
+                let variable = (grant.name.clone().into(), text.as_bytes().to_vec());
+                given.variables.push(variable);
             }
             given.received.push((grant.name.clone(), grant.form));
         }
         given
+    }
+
+    /// What the gateway may use, with certificates for its hosts.
+    pub fn placeholders(&self) -> (Vec<Placeholder>, Vec<Leaf>) {
+        self.state().placeholders()
     }
 
     /// What has to be masked in everything that is written down.
@@ -190,7 +205,13 @@ impl Secrets {
     /// what is started later have the new ones.
     pub fn set(&self, grants: Vec<Grant>) -> Answer {
         let has_file = grants.iter().any(|grant| grant.form == Form::File);
+        let has_standin = grants.iter().any(|grant| grant.form == Form::Placeholder);
         let is_first = !grants.is_empty() && !self.is_apart && self.state().grants.is_empty();
+        if has_standin && !self.has_authority {
+            let why =
+                "programs inside do not trust its certificates yet: it has to be started anew";
+            return Answer::Refused(why.to_owned());
+        }
         if is_first || (has_file && self.files.is_none()) {
             let why = "programs that run could read them: it has to be started anew".to_owned();
             return Answer::Refused(why);
@@ -244,7 +265,7 @@ impl Secrets {
         Ok(())
     }
 
-    fn withdraw_in_time(&self) {
+    fn withdraw_in_time(&self, outside: &Outside) {
         let mut state = self.state();
         loop {
             let now = seconds();
@@ -256,6 +277,9 @@ impl Secrets {
                     }
                     noted.push(self.happening(EXPIRED, &grant.name, grant.form));
                 }
+            }
+            if !noted.is_empty() {
+                outside.set_placeholders(state.placeholders());
             }
             if let Err(error) = self.chain.append_ends(&noted) {
                 complain!("what happened to secrets cannot be written down: {error}");
@@ -333,6 +357,39 @@ impl Secrets {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl State ===
+
+impl State {
+    fn placeholders(&self) -> (Vec<Placeholder>, Vec<Leaf>) {
+        let usable = self.grants.iter().filter_map(|grant| {
+            let standin = grant.placeholder.as_ref()?;
+            let placeholder = Placeholder {
+                name: grant.name.clone(),
+                token: standin.token.clone()?,
+                value: grant.value.clone()?,
+                hosts: standin.hosts.clone(),
+                expires_at: grant
+                    .expires_at
+                    .map(|time| SystemTime::UNIX_EPOCH + Duration::from_secs(time)),
+            };
+            Some((placeholder, standin.leaves.clone()))
+        });
+        let (placeholders, leaves): (Vec<_>, Vec<Vec<Leaf>>) = usable.unzip();
+        (placeholders, leaves.concat())
+    }
+}
+
+/// What a receiver finds in its environment.
+fn shown(grant: &Grant) -> Option<&str> {
+    let value = grant.value.as_ref()?;
+    match (grant.form, &grant.placeholder) {
+        (Form::Placeholder, Some(standin)) => standin.token.as_deref(),
+        // Never the value in place of what is missing.
+        (Form::Placeholder, None) => None,
+        (Form::Env | Form::File, _) => Some(value.reveal()),
     }
 }
 

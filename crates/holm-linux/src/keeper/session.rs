@@ -9,6 +9,8 @@ use super::limits;
 use super::registry::{KILLED, Registry};
 use super::waiting::Waiting;
 use crate::wire::{Answer, ExecControl, channel, control_frame, frame, take_frame};
+use holm_engine::exec::Masking;
+use holm_secrets::mask::{Masker, Style};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::termios::{Winsize, tcsetwinsize};
@@ -45,6 +47,8 @@ pub struct Running {
 
 pub struct Session<'a> {
     registry: &'a Registry,
+    /// Of stdout and of stderr, if the workspace's secrets are masked in them.
+    maskers: Option<[Masker; 2]>,
     /// `None`: the daemon is gone, the command goes on.
     client: Option<UnixStream>,
     pid: i32,
@@ -96,7 +100,7 @@ impl<'a> Session<'a> {
         registry: &'a Registry,
         client: UnixStream,
         running: Running,
-        time: Option<Duration>,
+        (time, masking): (Option<Duration>, Masking),
         door: Option<Door<'a>>,
     ) -> io::Result<Self> {
         let outputs = [Some(&running.stdout), running.stderr.as_ref()];
@@ -106,6 +110,7 @@ impl<'a> Session<'a> {
         client.set_nonblocking(true)?;
         Ok(Self {
             registry,
+            maskers: maskers(registry, masking),
             client: Some(client),
             pid: running.pid,
             terminal: running.terminal,
@@ -386,10 +391,30 @@ impl<'a> Session<'a> {
             }
             Ok(length) => {
                 chunk.truncate(length);
-                self.put_out(kind, chunk);
+                let masked = self.masked(kind, chunk);
+                self.put_out(kind, masked);
                 length
             }
         }
+    }
+
+    fn masked(&mut self, kind: u8, chunk: Vec<u8>) -> Vec<u8> {
+        let known = self.registry.secrets.known();
+        match self.masker(kind) {
+            Some(masker) => {
+                masker.know(&known);
+                masker.take(&chunk)
+            }
+            None => chunk,
+        }
+    }
+
+    fn masker(&mut self, kind: u8) -> Option<&mut Masker> {
+        let [stdout, stderr] = self.maskers.as_mut()?;
+        Some(match kind {
+            channel::STDOUT => stdout,
+            _ => stderr,
+        })
     }
 
     fn put_out(&mut self, kind: u8, bytes: Vec<u8>) {
@@ -465,6 +490,10 @@ impl<'a> Session<'a> {
                 }
                 self.flush_to(MOST_WAITING)?;
             }
+            let rest = self.masker(kind).map(Masker::finish).unwrap_or_default();
+            if !rest.is_empty() {
+                self.put_out(kind, rest);
+            }
         }
         if let Some(word) = self.last_word(code) {
             let word = format!("holm: {word}\n");
@@ -503,4 +532,14 @@ impl<'a> Session<'a> {
         }
         Ok(())
     }
+}
+
+fn maskers(registry: &Registry, masking: Masking) -> Option<[Masker; 2]> {
+    let style = match masking {
+        Masking::Never => return None,
+        Masking::Words => Style::Word,
+        Masking::Bytes => Style::Bytes,
+    };
+    let masker = || Masker::with_style(registry.secrets.known(), style);
+    Some([masker(), masker()])
 }

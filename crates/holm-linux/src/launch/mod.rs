@@ -14,6 +14,7 @@ mod root;
 mod seal;
 mod secrets;
 mod tree;
+mod trust;
 
 use crate::cgroup::Group;
 use crate::sys;
@@ -48,6 +49,9 @@ pub const SECRET_FILES: &str = "/run/holm/secrets";
 pub fn secret_directory(name: &str) -> String {
     format!(".{name}")
 }
+
+/// Where programs inside find the gateway's authority, and whom to trust with it.
+pub const AUTHORITY: &str = "/run/holm/ca";
 
 /// Where the program itself is inside.
 pub const PROGRAM: &str = "/run/holm/bin/holm";
@@ -136,6 +140,7 @@ fn become_init(
     root.make_run(plan)?;
     let secret_files = secrets::mount(&root, plan)?;
     root.make_places(plan)?;
+    trust::mount(&root, plan)?;
     tree::mount(&root, plan)?;
     root.mount_caches(plan)?;
     root.mount_volumes(plan)?;

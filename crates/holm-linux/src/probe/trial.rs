@@ -74,6 +74,7 @@ fn launch(
         unbuilt: Vec::new(),
         secrets: Vec::new(),
         audit: dirs.dir.clone(),
+        bundles: Vec::new(),
         objects: base,
         dir: dirs.dir.clone(),
         socket: dirs.socket.clone(),

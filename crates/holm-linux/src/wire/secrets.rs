@@ -1,6 +1,7 @@
 //! Secrets between daemon, keeper and init: never on a disk, never in a log.
 
 use holm_secrets::Value;
+use holm_secrets::authority::Leaf;
 use serde::{Deserialize, Serialize};
 
 /// One declared secret.
@@ -14,6 +15,22 @@ pub struct Grant {
     pub value: Option<Value>,
     /// Seconds since the epoch.
     pub expires_at: Option<u64>,
+    /// What is needed to use it without having it; with the form of that name.
+    #[serde(default)]
+    pub placeholder: Option<Standin>,
+}
+
+/// What stands inside for a value, and where the value is put in its place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Standin {
+    /// `None`: there is no value that it could stand for.
+    pub token: Option<String>,
+    /// Names and ports.
+    pub hosts: Vec<(String, u16)>,
+    /// One certificate for each name.
+    pub leaves: Vec<Leaf>,
+    /// Who signed them, as PEM.
+    pub authority: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,6 +38,8 @@ pub struct Grant {
 pub enum Form {
     Env,
     File,
+    /// A variable with a token; the value stays outside.
+    Placeholder,
 }
 
 /// Which Landlock domain a program is started in. One cannot look into another (its environment, its
@@ -44,6 +63,7 @@ impl Form {
         match self {
             Form::Env => "env",
             Form::File => "file",
+            Form::Placeholder => "placeholder",
         }
     }
 }

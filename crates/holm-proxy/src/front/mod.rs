@@ -13,7 +13,7 @@ mod origin;
 mod pages;
 mod pool;
 mod relay;
-mod request;
+pub(crate) mod request;
 mod response;
 pub mod route;
 mod tunnel;

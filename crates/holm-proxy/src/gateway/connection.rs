@@ -64,6 +64,18 @@ impl Open {
         self.cut.notify_one();
     }
 
+    /// How it ended.
+    fn ended(&self, carried: Carried) -> EntryKind {
+        match self.reason.get() {
+            Some(reason) => EntryKind::Cut(carried, reason.clone()),
+            None => EntryKind::Connect(carried),
+        }
+    }
+
+    pub async fn is_cut(&self) {
+        self.cut.notified().await;
+    }
+
     fn entry(&self, kind: EntryKind, process: Option<Process>) -> Entry {
         let (name, address) = match &self.target {
             Target::Name(name) => (Some(name.clone()), self.address()),
@@ -75,6 +87,7 @@ impl Open {
             address,
             port: Some(self.port),
             process,
+            secrets: Vec::new(),
         }
     }
 }
@@ -119,13 +132,14 @@ impl<S: Surroundings> Gateway<S> {
                 address: Some(asked.ip()),
                 port: Some(asked.port()),
                 process: None,
+                secrets: Vec::new(),
             });
             return reset(&stream);
         };
         let process = self.process_of(client, asked);
         let open = Arc::clone(&registered.open);
         match self.dial(&open).await {
-            Ok(outward) => self.carry(stream, outward, &open, process).await,
+            Ok(outward) => self.carry_either(stream, outward, &open, process).await,
             Err(not) => {
                 reset(&stream);
                 drop(stream);
@@ -134,8 +148,58 @@ impl<S: Surroundings> Gateway<S> {
         }
     }
 
+    /// As it is, unless it leads to where secrets are used.
+    async fn carry_either(
+        &self,
+        inside: TcpStream,
+        outside: TcpStream,
+        open: &Open,
+        process: JoinHandle<Option<Process>>,
+    ) {
+        let inspected = match &open.target {
+            Target::Name(name) => self.placeholders().inspected(name, open.port),
+            Target::Address(_) => None,
+        };
+        let Some(at) = inspected else {
+            return self.carry(inside, outside, open, process).await;
+        };
+        match self.0.inspections.try_acquire() {
+            Ok(_inspection) => {
+                let streams = (inside, outside);
+                self.carry_inspected(at, streams, open, process).await;
+            }
+            Err(_) => {
+                reset(&inside);
+                drop((inside, outside));
+                let kind = EntryKind::Refuse(Reason::TooMuch);
+                self.record(open.entry(kind, known(process).await));
+            }
+        }
+    }
+
+    pub(super) fn add_carried(&self, bytes_in: u64, bytes_out: u64) {
+        self.0.buffers.add(bytes_in, bytes_out);
+    }
+
+    pub(super) fn record_failed(&self, open: &Open, why: String, process: Option<Process>) {
+        self.record(open.entry(EntryKind::Fail { why }, process));
+    }
+
+    /// One that was looked into, with the secrets that were used on it.
+    pub(super) fn record_inspected(
+        &self,
+        open: &Open,
+        carried: Carried,
+        secrets: Vec<String>,
+        process: Option<Process>,
+    ) {
+        let kind = open.ended(carried);
+        let entry = open.entry(kind, process);
+        self.record(Entry { secrets, ..entry });
+    }
+
     /// Carries the bytes of a connection from inside, and writes it down.
-    async fn carry(
+    pub(super) async fn carry(
         &self,
         mut inside: TcpStream,
         mut outside: TcpStream,
@@ -160,11 +224,7 @@ impl<S: Surroundings> Gateway<S> {
     }
 
     fn record_carried(&self, open: &Open, carried: Carried, process: Option<Process>) {
-        let kind = match open.reason.get() {
-            Some(reason) => EntryKind::Cut(carried, reason.clone()),
-            None => EntryKind::Connect(carried),
-        };
-        self.record(open.entry(kind, process));
+        self.record(open.entry(open.ended(carried), process));
     }
 
     fn record_not_dialled(&self, open: &Open, not: NotDialled, process: Option<Process>) {
@@ -207,6 +267,7 @@ impl<S: Surroundings> Gateway<S> {
                 address,
                 port: Some(port),
                 process: None,
+                secrets: Vec::new(),
             });
             return Err(Errno::CONNREFUSED.into());
         };

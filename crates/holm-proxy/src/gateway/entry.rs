@@ -14,6 +14,8 @@ pub struct Entry {
     pub address: Option<IpAddr>,
     pub port: Option<u16>,
     pub process: Option<Process>,
+    /// Names of secrets whose values were put into requests.
+    pub secrets: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

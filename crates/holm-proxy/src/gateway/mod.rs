@@ -9,10 +9,12 @@ mod dial;
 mod entry;
 mod lookup;
 mod names;
+mod placeholders;
 mod relay;
 
 pub use entry::{Carried, Entry, EntryKind, Process};
 pub use lookup::LookupFailure;
+pub use placeholders::{InvalidLeaf, Placeholder, Placeholders, certificates};
 
 use crate::dns;
 use connection::Open;
@@ -20,7 +22,7 @@ use holm_core::egress::{Policy, Ports, Reason, parse_query};
 use lookup::Lookups;
 use names::Names;
 use relay::Buffers;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -46,7 +48,16 @@ pub trait Surroundings: Send + Sync + 'static {
     fn process_of(&self, client: SocketAddr, asked: SocketAddr) -> Option<Process>;
 
     fn record(&self, entry: Entry);
+
+    /// Writes down that secrets are about to be used at a host. Blocks until it is written.
+    fn used(&self, secrets: &BTreeSet<String>, host: &str) -> io::Result<()>;
+
+    /// Whose certificates this machine believes (DER). Blocks while files are read.
+    fn trusted(&self) -> Vec<Vec<u8>>;
 }
+
+/// Connections that are looked into at a time: each has a parser and the buffers of TLS on both sides.
+const MOST_INSPECTED: usize = 256;
 
 /// An address that stands for an allowed name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +97,8 @@ struct State<S> {
     sequence: AtomicU64,
     slots: Arc<Semaphore>,
     buffers: Buffers,
+    placeholders: Mutex<Arc<Placeholders>>,
+    inspections: Semaphore,
 }
 
 /// What is changed together: never is something granted under an earlier policy.
@@ -118,12 +131,25 @@ impl<S: Surroundings> Gateway<S> {
             sequence: AtomicU64::new(0),
             slots: Arc::new(Semaphore::new(most)),
             buffers: Buffers::default(),
+            placeholders: Mutex::default(),
+            inspections: Semaphore::new(MOST_INSPECTED),
         }))
     }
 
     /// How many bytes came in and went out so far.
     pub fn carried(&self) -> (u64, u64) {
         self.0.buffers.carried()
+    }
+
+    /// From now on these secrets may be used; connections that are open go by them too.
+    pub fn set_placeholders(&self, placeholders: Placeholders) {
+        let standing = self.0.placeholders.lock();
+        *standing.unwrap_or_else(PoisonError::into_inner) = Arc::new(placeholders);
+    }
+
+    fn placeholders(&self) -> Arc<Placeholders> {
+        let placeholders = self.0.placeholders.lock();
+        Arc::clone(&placeholders.unwrap_or_else(PoisonError::into_inner))
     }
 
     pub fn surroundings(&self) -> &S {
@@ -186,6 +212,7 @@ impl<S: Surroundings> Gateway<S> {
             name,
             port,
             process: None,
+            secrets: Vec::new(),
         });
     }
 
@@ -274,6 +301,7 @@ impl<S: Surroundings> Gateway<S> {
             address,
             port: None,
             process: None,
+            secrets: Vec::new(),
         });
         LookupFailure::NoSuchName
     }

@@ -150,6 +150,12 @@ impl Buffers {
         (load(&self.bytes_in), load(&self.bytes_out))
     }
 
+    /// Counts what others carried.
+    pub fn add(&self, bytes_in: u64, bytes_out: u64) {
+        self.bytes_in.fetch_add(bytes_in, Ordering::Relaxed);
+        self.bytes_out.fetch_add(bytes_out, Ordering::Relaxed);
+    }
+
     fn out<'a>(&'a self, own: &'a mut u64) -> Count<'a> {
         let all = &self.bytes_out;
         Count { own, all }

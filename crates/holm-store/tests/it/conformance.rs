@@ -3,10 +3,11 @@
 
 use holm_core::plan::{Action, Desired};
 use holm_core::state::Birth;
+use holm_core::trust::Ask;
 use holm_core::{Label, ProjectId, ProjectName, WorkspaceId};
 use holm_engine::spec::{Brought, Code, Environment, Limits, Network, WorkspaceSpec};
 use holm_engine::store::{
-    Canonical, Claim, EVENTS_KEPT, Event, Keyed, Outcome, ProjectRecord, ProjectRemoval,
+    Approval, Canonical, Claim, EVENTS_KEPT, Event, Keyed, Outcome, ProjectRecord, ProjectRemoval,
     RequestKey, Store, StoreError, WorkspaceRecord,
 };
 use jiff::{Timestamp, ToSpan};
@@ -379,13 +380,36 @@ fn approvals_are_exact(store: &impl Store) {
     let (shop, blog) = (project("shop"), project("blog"));
     store.save_project(&shop).unwrap();
     store.save_project(&blog).unwrap();
-    store.approve(&shop.id, "abc", at(0)).unwrap();
-    store.approve(&shop.id, "abc", at(1)).unwrap();
+    assert_eq!(store.last_approval(&shop.id).unwrap(), None);
+    let [first, second] = [approval("abc", 0), approval("def", 1)];
+    for approval in [&first, &second] {
+        store.approve(&shop.id, approval).unwrap();
+        let last = store.last_approval(&shop.id).unwrap();
+        assert_eq!(last.as_ref(), Some(approval));
+    }
+    let again = approval("abc", 2);
+    store.approve(&shop.id, &again).unwrap();
+    assert_eq!(store.last_approval(&shop.id).unwrap(), Some(again));
+    assert_eq!(store.last_approval(&blog.id).unwrap(), None);
     assert!(store.is_approved(&shop.id, "abc").unwrap());
     assert!(!store.is_approved(&shop.id, "abcd").unwrap());
     assert!(!store.is_approved(&blog.id, "abc").unwrap());
     store.remove_project(&shop.id).unwrap();
     assert!(!store.is_approved(&shop.id, "abc").unwrap());
+    assert_eq!(store.last_approval(&shop.id).unwrap(), None);
+}
+
+fn approval(digest: &str, second: i64) -> Approval {
+    let ask = |word: &str| Ask {
+        key: format!("project.{word}"),
+        words: format!("words \"{word}\" of {digest}"),
+        canonical: format!("{word} = {digest}"),
+    };
+    Approval {
+        digest: digest.to_owned(),
+        asks: vec![ask("nested"), ask("include")],
+        at: at(second),
+    }
 }
 
 pub fn claim(workspace: &WorkspaceId, port: u16, host_port: u16) -> Claim {
@@ -590,7 +614,7 @@ fn what_is_not_there_is_said(store: &impl Store) {
     assert!(matches!(error, StoreError::NoSuchProject(_)), "{error}");
     let error = store.remove_project(&nowhere.id).unwrap_err();
     assert!(matches!(error, StoreError::NoSuchProject(_)), "{error}");
-    let error = store.approve(&nowhere.id, "x", at(0)).unwrap_err();
+    let error = store.approve(&nowhere.id, &approval("x", 0)).unwrap_err();
     assert!(matches!(error, StoreError::NoSuchProject(_)), "{error}");
     assert_eq!(store.workspace(&nobody).unwrap(), None);
     assert_eq!(store.latest_workspace(&nowhere.id).unwrap(), None);

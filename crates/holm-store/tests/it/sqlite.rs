@@ -122,6 +122,8 @@ fn a_file_of_the_first_version_is_brought_up_to_date_and_nothing_is_lost() {
         assert_eq!(store.projects().unwrap().len(), 1);
         assert_eq!(store.unfinished().unwrap(), [found]);
         assert!(store.is_approved(&shop.id, "digest").unwrap());
+        // It was not written down then what it was about.
+        assert_eq!(store.last_approval(&shop.id).unwrap(), None);
         assert_eq!(store.claims().unwrap().is_empty(), time == "first");
         let claim = conformance::claim(&one.id, 3000, 20_000);
         store.claim_port(&claim, conformance::at(1)).unwrap();

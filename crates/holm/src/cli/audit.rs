@@ -1,34 +1,74 @@
 //! `holm audit`: who changed what.
 
+use super::completions::labels;
+use super::logs::since;
 use super::output::{BAD, FAINT, GOOD, printable};
-use super::{Context, Outcome, connect};
+use super::{Context, Outcome, connect, resolve};
 use clap::Args;
-use holm_api::audit::AuditEntry;
+use holm_api::audit::{AuditEntry, AuditList, AuditQuery};
+use holm_api::client::Client;
+use holm_core::Fault;
 use std::process::ExitCode;
 
 /// Show who changed what
 ///
-/// One line for each request that changed something, by the user, by a program with a token or by a
-/// program inside a workspace. Refusals that repeat are one line with their number. The newest 20000
-/// are kept.
+/// One line for each request that changed something, or tried to: by the user, by a program with a
+/// token, by a program inside a workspace (with its session or run, where it has one), or by holm
+/// itself. Refusals that repeat are one line with their number. The newest 20000 are kept.
 ///
-/// With --json: {"audit":[{cursor,time,actor,request_id,method,route,workspace,status,code,count}]},
-/// the newest first.
+/// With --json: {"audit":[{cursor,time,actor,request_id,method,route,workspace,subject,status,code,
+/// outcome,count}],"next"}, the newest first. `next` is there when there are more; --before takes it.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  holm audit\n  holm audit --limit 1000 --json")]
+#[command(
+    after_help = "Examples:\n  holm audit\n  holm audit --workspace fix-login --since 1h\n  \
+    holm audit --actor token --bad\n  holm audit --limit 1000 --json"
+)]
 pub struct AuditArgs {
     /// How many of the newest entries to show
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     limit: u64,
+    /// Only entries before this one: a `cursor`, or the `next` of an earlier answer
+    #[arg(long, value_name = "CURSOR")]
+    before: Option<u64>,
+    /// Only what somebody did in whose name this is (`user`, `token`, `workspace`, an id, …)
+    #[arg(long, value_name = "TEXT")]
+    actor: Option<String>,
+    /// Only what was done to this workspace; of one that is gone, its id
+    #[arg(long, value_name = "WS", add = labels())]
+    workspace: Option<String>,
+    /// Only from then on: a time, or how long ago (10m)
+    #[arg(long, value_name = "T")]
+    since: Option<String>,
+    /// Only what failed or was refused
+    #[arg(long)]
+    bad: bool,
 }
 
+/// The most that the daemon gives at once.
+const PAGE: u64 = 10_000;
+
 pub fn run(context: &Context, arguments: AuditArgs) -> Outcome {
+    let since = arguments.since.as_deref().map(since).transpose()?;
     let list = connect::block_on(async {
         let client = connect::started().await?;
-        client.audit(arguments.limit).await
+        let workspace = match &arguments.workspace {
+            Some(typed) => Some(resolve::one(&client, typed).await?.to_string()),
+            None => None,
+        };
+        let query = AuditQuery {
+            limit: None,
+            before: arguments.before,
+            actor: arguments.actor.clone(),
+            workspace,
+            since,
+            bad: arguments.bad,
+        };
+        pages(&client, query, arguments.limit).await
     })?;
     if list.audit.is_empty() && !context.output.is_json() {
-        context.output.remark("Nothing has been changed yet.");
+        context
+            .output
+            .remark("There is nothing like that in the record.");
         return Ok(ExitCode::SUCCESS);
     }
     context.output.result(&list, || {
@@ -39,8 +79,28 @@ pub fn run(context: &Context, arguments: AuditArgs) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
+/// As many as are wanted, in as many requests as that takes.
+async fn pages(client: &Client, mut query: AuditQuery, limit: u64) -> Result<AuditList, Fault> {
+    let mut all = AuditList {
+        audit: Vec::new(),
+        next: None,
+    };
+    loop {
+        let missing = limit - all.audit.len() as u64;
+        query.limit = Some(missing.min(PAGE));
+        let page = client.audit(&query).await?;
+        all.audit.extend(page.audit);
+        all.next = page.next;
+        if page.next.is_none() || all.audit.len() as u64 >= limit {
+            return Ok(all);
+        }
+        query.before = page.next;
+    }
+}
+
 fn line(entry: &AuditEntry) -> String {
-    let style = if entry.status < 400 { GOOD } else { BAD };
+    let is_good = entry.status < 400 && entry.code.is_none();
+    let style = if is_good { GOOD } else { BAD };
     let time = entry
         .time
         .get(..19)
@@ -52,11 +112,14 @@ fn line(entry: &AuditEntry) -> String {
         "{time} {style}{}{style:#} {actor}  {method} {route}",
         entry.status
     );
-    if let Some(workspace) = &entry.workspace {
-        text.push_str(&format!("  {}", printable(workspace)));
-    }
-    if let Some(code) = &entry.code {
-        text.push_str(&format!("  {}", printable(code)));
+    let more = [
+        &entry.workspace,
+        &entry.subject,
+        &entry.outcome,
+        &entry.code,
+    ];
+    for part in more.into_iter().flatten() {
+        text.push_str(&format!("  {}", printable(part)));
     }
     if entry.count > 1 {
         text.push_str(&format!("  × {}", entry.count));
@@ -80,8 +143,10 @@ mod tests {
             method: "POST".to_owned(),
             route: "/workspaces/{id}/stop".to_owned(),
             workspace: Some("w0".to_owned()),
+            subject: Some("run r0".to_owned()),
             status: 401,
             code: Some("unauthorized".to_owned()),
+            outcome: Some("exit 1".to_owned()),
             count: 3,
         };
         let text = anstream::adapter::strip_str(&line(&entry)).to_string();
@@ -90,6 +155,9 @@ mod tests {
             "{text}"
         );
         assert!(!text.contains(['\n', '\u{1b}']), "{text}");
-        assert!(text.contains("× 3"), "{text}");
+        assert!(
+            text.contains("w0  run r0  exit 1  unauthorized  × 3"),
+            "{text}"
+        );
     }
 }

@@ -5,6 +5,7 @@
 use super::output::{BAD, GOOD, HINT, WARNING, printable};
 use super::user::DaemonUser;
 use super::{Context, Outcome, connect, launch};
+use crate::config::policy::PolicyFile;
 use crate::fitness;
 use clap::Args;
 use holm_api::daemon::Doctor;
@@ -46,7 +47,9 @@ pub fn run(context: &Context, _: DoctorArgs) -> Outcome {
                 Fault::new(Code::Internal, message, "install it again")
             })?;
             let data_dir = user.paths()?.data_dir;
-            fitness::document(probe::doctor(&data_dir, &means), None)
+            let document = fitness::document(probe::doctor(&data_dir, &means), None);
+            let policy = PolicyFile::of_machine();
+            fitness::also(document, policy.check())
         }
     };
     context.output.result(&doctor, || render(&doctor));

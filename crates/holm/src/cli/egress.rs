@@ -74,6 +74,10 @@ fn line(entry: &EgressEntry) -> String {
         let milliseconds = entry.duration_ms.unwrap_or_default();
         text.push_str(&format!("  in {received}, out {sent}, {milliseconds} ms"));
     }
+    if !entry.secrets.is_empty() {
+        let secrets = printable(&entry.secrets.join(", "));
+        text.push_str(&format!("  with {secrets}"));
+    }
     if let Some(reason) = &entry.reason {
         text.push_str(&format!("  {}", printable(reason)));
     }

@@ -80,6 +80,8 @@ fn start(arguments: ExecArgs, attachment: Attachment) -> Result<Start, Fault> {
         terminal: (attachment == Attachment::Terminal).then(outer_terminal),
         timeout_ms: arguments.timeout.map(|time| time.as_millis() as u64),
         no_start: arguments.no_start,
+        // What leaves by a pipe may be anything, and has to arrive as it is.
+        mask: false,
     })
 }
 

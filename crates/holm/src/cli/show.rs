@@ -131,6 +131,9 @@ fn render(workspace: &Workspace, now: jiff::Timestamp) -> String {
     if let Some(removed_at) = &workspace.removed_at {
         line(&mut text, "removed", &ago(removed_at));
     }
+    if let Some(policy) = &workspace.policy {
+        line(&mut text, "policy", &format!("{policy} is in force"));
+    }
     for note in &workspace.notes {
         line(&mut text, "note", note);
     }

@@ -8,7 +8,7 @@ use super::user_checkout::Checkout;
 use super::{Context, Outcome, connect};
 use clap::Args;
 use holm_api::client::Client;
-use holm_api::project::{Ask, TrustApprove, TrustCheck, TrustReport};
+use holm_api::project::{Ask, AskChange, ChangeKind, TrustApprove, TrustCheck, TrustReport};
 use holm_core::{Code, Fault};
 use holm_engine::try_blocking;
 use std::process::ExitCode;
@@ -88,7 +88,7 @@ async fn approve(
         let hint = format!("`holm trust{} --yes` approves it", arguments.start.typed());
         return Err(not_trusted(&report, &hint));
     }
-    context.output.remark(&asks_text(&report.asks));
+    context.output.remark(&asks_text(&report));
     if report.approved {
         return Ok(report);
     }
@@ -125,7 +125,7 @@ pub async fn settle(
     if !may_ask(context) {
         return Err(not_trusted(&report, &hint));
     }
-    context.output.remark(&asks_text(&report.asks));
+    context.output.remark(&asks_text(&report));
     if !ask().await {
         return Err(Fault::new(Code::NotTrusted, "this was not approved", hint));
     }
@@ -148,38 +148,73 @@ async fn give(client: &Client, check: &TrustCheck, report: &TrustReport) -> Resu
     let approval = TrustApprove {
         project_id: check.project_id.clone(),
         digest: report.digest.clone(),
+        config: check.config.clone(),
+        worktree_include: check.worktree_include.clone(),
     };
     client.approve_trust(&approval).await.map(|_| ())
 }
 
 fn not_trusted(report: &TrustReport, hint: &str) -> Fault {
-    let words: Vec<String> = report
-        .asks
-        .iter()
-        .map(|ask| format!("  {} ({})", ask.words, ask.key))
-        .collect();
-    Fault::new(
-        Code::NotTrusted,
-        format!(
-            "this repository asks for something of the host that nobody approved:\n{}",
-            words.join("\n")
-        ),
-        hint,
-    )
+    let mut message =
+        "this repository asks for something of the host that nobody approved:".to_owned();
+    for Ask { key, words } in &report.asks {
+        message.push_str(&format!("\n  {words} ({key})"));
+    }
+    for line in changes_text(report) {
+        message.push_str(&format!("\n{line}"));
+    }
+    Fault::new(Code::NotTrusted, message, hint)
 }
 
-fn asks_text(asks: &[Ask]) -> String {
+fn asks_text(report: &TrustReport) -> String {
     let mut text = format!("{STRONG}This repository asks to:{STRONG:#}");
-    for ask in asks {
+    for ask in &report.asks {
         let (words, key) = (printable(&ask.words), printable(&ask.key));
         text.push_str(&format!("\n  - {words}  {FAINT}{key}{FAINT:#}"));
     }
+    for line in changes_text(report) {
+        text.push_str(&format!("\n{}", printable(&line)));
+    }
     text
+}
+
+/// What is different since the last yes, line by line; nothing where there was none, or no
+/// difference.
+fn changes_text(report: &TrustReport) -> Vec<String> {
+    let Some(time) = report.approved_at.as_deref() else {
+        return Vec::new();
+    };
+    if report.changes.is_empty() {
+        return Vec::new();
+    }
+    let time = time.get(..19).unwrap_or(time).replace('T', " ");
+    let mut lines = vec![format!("since the last approval ({time} UTC):")];
+    lines.extend(report.changes.iter().map(|change| {
+        let AskChange { words, key, .. } = change;
+        match (change.change, &change.before) {
+            (ChangeKind::Added, _) => format!("  + added: {words} ({key})"),
+            (ChangeKind::Removed, _) => format!("  - removed: {words} ({key})"),
+            (ChangeKind::Changed, Some(before)) => {
+                format!("  ~ changed: {words} ({key}); it was: {before}")
+            }
+            (ChangeKind::Changed, None) => format!("  ~ changed: {words} ({key})"),
+        }
+    }));
+    lines
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn change(change: ChangeKind, words: &str, before: Option<&str>) -> AskChange {
+        AskChange {
+            change,
+            key: "k".to_owned(),
+            words: words.to_owned(),
+            before: before.map(str::to_owned),
+        }
+    }
 
     #[test]
     fn what_is_asked_is_shown_and_cannot_steer_the_terminal() {
@@ -190,11 +225,19 @@ mod tests {
             }],
             digest: "d".to_owned(),
             approved: false,
+            approved_at: Some("2026-11-16T08:09:10.123Z".to_owned()),
+            changes: vec![
+                change(ChangeKind::Added, "a\u{9b}", None),
+                change(ChangeKind::Removed, "b", None),
+                change(ChangeKind::Changed, "c", Some("d")),
+            ],
         };
-        let text = anstream::adapter::strip_str(&asks_text(&report.asks)).to_string();
+        let text = anstream::adapter::strip_str(&asks_text(&report)).to_string();
         assert_eq!(
             text,
-            "This repository asks to:\n  - take along `.env\\u{1b}[2K`  project.include"
+            "This repository asks to:\n  - take along `.env\\u{1b}[2K`  project.include\n\
+             since the last approval (2026-11-16 08:09:10 UTC):\n  + added: a\\u{9b} (k)\n  \
+             - removed: b (k)\n  ~ changed: c (k); it was: d"
         );
         let fault = not_trusted(&report, "hint");
         assert_eq!(fault.code.kind().exit_code(), 4);

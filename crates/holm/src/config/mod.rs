@@ -1,4 +1,4 @@
-//! Configuration files: `holm.toml` of a project, `config.toml` of the user.
+//! Configuration files: `holm.toml` of a project, `config.toml` of the user, `policy.toml` of the machine.
 //!
 //! Called by the command line and the daemon. The files are described once, as data
 //! ([`shape`]); that description checks what was written and is printed as the JSON schema.
@@ -6,6 +6,8 @@
 
 mod errors;
 mod node;
+pub mod policy;
+mod policy_shape;
 pub mod project;
 mod project_shape;
 mod references;

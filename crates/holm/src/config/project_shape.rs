@@ -8,7 +8,7 @@ pub const TEXT: Shape = Shape::Text(Form::Filled);
 pub const NAME: Shape = Shape::Text(Form::Name);
 pub const VARIABLE: Shape = Shape::Text(Form::Variable);
 const PATTERN: Shape = Shape::Text(Form::Pattern);
-const PROTECTED: Shape = Shape::Text(Form::ProtectedPath);
+pub const PROTECTED: Shape = Shape::Text(Form::ProtectedPath);
 const DESTINATION: Shape = Shape::Text(Form::Destination);
 const VALUE: Shape = Shape::Text(Form::Any);
 pub const PORT: Shape = Shape::Integer {
@@ -31,7 +31,7 @@ const PATTERNS: Shape = Shape::List {
     item: &PATTERN,
     least: 0,
 };
-const DESTINATIONS: Shape = Shape::List {
+pub const DESTINATIONS: Shape = Shape::List {
     item: &DESTINATION,
     least: 0,
 };
@@ -285,7 +285,7 @@ const SECRET: Shape = table(&[
     ),
     Key::optional(
         "inject",
-        "`env`: a variable. `file`: a file in memory, `/run/holm/secrets/NAME`. `placeholder`: the real value only at the gateway (refused for now). Default: `env`.",
+        "`env`: a variable. `file`: a file in memory, `/run/holm/secrets/NAME`. `placeholder`: a variable with a token of the same shape; the real value only at the gateway. Default: `env`.",
         Shape::Choice(&["env", "file", "placeholder"]),
     ),
     Key::required(
@@ -298,7 +298,7 @@ const SECRET: Shape = table(&[
     ),
     Key::optional(
         "hosts",
-        "For `placeholder`: where it may be used.",
+        "For `placeholder`: where it may be used, as exact names; `[egress]` has to allow them too.",
         DESTINATIONS,
     ),
     Key::optional(

@@ -418,6 +418,13 @@ fn data_and_secrets() {
         &["3:10: `secrets.KEY` is a placeholder and needs `hosts` to be used at"],
     );
     check_secret(
+        "to = [\"runs\"]\ninject = \"placeholder\"\nhosts = [\"a.test:8443\", \"*.b.test\", \"192.0.2.1\"]",
+        &[
+            "4:25: `*.b.test`: a placeholder is used at exact names, such as `api.example.org`",
+            "4:37: `192.0.2.1`: a placeholder is used at exact names, such as `api.example.org`",
+        ],
+    );
+    check_secret(
         "to = [\"runs\"]\nttl = \"0s\"",
         &["3:7: `0s` is not a valid `secrets.KEY.ttl`: it is zero"],
     );

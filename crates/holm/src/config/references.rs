@@ -7,7 +7,7 @@
 use super::errors::Findings;
 use super::node::Node;
 use super::shape::{nearest, short};
-use holm_core::config::{Policy, Word};
+use holm_core::config::{Destination, HostPattern, Policy, Word};
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU16;
 
@@ -213,6 +213,20 @@ fn check_secrets(root: &Node<'_>, findings: &mut Findings) {
             .get("hosts")
             .map(|list| list.items().len())
             .unwrap_or(0);
+        if placeholder.is_some() {
+            for item in secret.get("hosts").iter().flat_map(|list| list.items()) {
+                let text = item.text().unwrap_or_default();
+                let is_name =
+                    |destination: &Destination| matches!(destination.host, HostPattern::Name(_));
+                if Destination::parse(text).is_ok_and(|destination| !is_name(&destination)) {
+                    let what = format!(
+                        "`{}`: a placeholder is used at exact names, such as `api.example.org`",
+                        short(text)
+                    );
+                    findings.add(item.span.clone(), what);
+                }
+            }
+        }
         if let Some(inject) = placeholder
             && hosts == 0
         {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::config::{project, user};
 use holm_core::config::{ProjectConfig, ProtectedPath};
-use holm_core::trust::{asks, without_untrusted};
+use holm_core::trust::{Change, asks, changes, without_untrusted};
 use std::path::Path;
 
 const USER: &str = "[limits]\nmemory = \"4GiB\"\ncpus = 2\nprocesses = 1024\ndisk = \"20GiB\"\n\
@@ -70,6 +70,53 @@ fn files_and_services_of_the_host() {
         &["caches.a"],
         "[caches]\na = { path = \"/x\", policy = \"shared\" }",
     );
+    // `root` is the repository's own choice, and does not make a place of the host the project's.
+    check(
+        "[project]\nroot = \"/home/me/src\"\n[caches]\na = { path = \"/home/me/src/x\" }",
+        &["caches.a"],
+        "[project]\nroot = \"/home/me/src\"\n[caches]\na = { path = \"/home/me/src/y\" }",
+    );
+    check(
+        "[caches]\na = { path = \".git/config\" }",
+        &["caches.a"],
+        "[caches]\na = { path = \"sub/.git\" }",
+    );
+}
+
+#[test]
+fn what_changed_since_the_last_approval() {
+    let baseline = baseline_of(USER, None);
+    let of = |text: &str| asks(&config(text), &baseline);
+    let told = |before: &str, now: &str| -> Vec<String> {
+        let changes = changes(&of(before), &of(now));
+        changes.iter().map(ToString::to_string).collect()
+    };
+    let none: [&str; 0] = [];
+    let one = "[project]\ninclude = [\".env\"]\n[limits]\nmemory = \"5GiB\"\n";
+    assert_eq!(told(one, one), none);
+    assert_eq!(told("", ""), none);
+    assert_eq!(
+        told(
+            one,
+            "[limits]\nmemory = \"6GiB\"\n[project]\nnested = true\n"
+        ),
+        [
+            "added project.nested: let programs inside make user namespaces, which weakens the isolation",
+            "changed limits.memory: use 6GiB of memory; your setting is 4GiB (it was: use 5GiB of memory; \
+             your setting is 4GiB)",
+            "removed project.include: copy `.env` from your checkout into workspaces",
+        ]
+    );
+    // Entries of a list are added and removed, never changed into each other.
+    let two = "[project]\ninclude = [\"a\", \"b\"]\n[egress]\nallow = [\"10.0.0.1\"]\n";
+    let other = "[project]\ninclude = [\"b\", \"c\"]\n[egress]\nallow = [\"10.0.0.2\"]\n";
+    let listed = changes(&of(two), &of(other));
+    let is_changed = |change: &Change| matches!(change, Change::Changed { .. });
+    assert_eq!(listed.len(), 4, "{listed:?}");
+    assert!(!listed.iter().any(is_changed), "{listed:?}");
+    // Each is told by its words, and none of them by a digest or a canonical form only.
+    assert_eq!(changes(&[], &of(one)).len(), 2);
+    assert_eq!(changes(&of(one), &[]).len(), 2);
 }
 
 #[test]

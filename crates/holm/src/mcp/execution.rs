@@ -78,6 +78,8 @@ impl Call<'_> {
             env: pairs(self.arguments.map("env")),
             cwd: self.arguments.owned("cwd").map(Bytes::Text),
             timeout_ms: timeout.map(|time| time.as_millis() as u64),
+            // What a model is shown goes to whoever serves the model.
+            mask: true,
             ..Start::default()
         };
         let socket = self.client.exec(&id, start).await?;

@@ -6,7 +6,7 @@ use super::{Call, value_of};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use holm_api::client::{FileRange, FileWrite};
+use holm_api::client::{FileRange, FileWrite, Secrets};
 use holm_core::Fault;
 use serde_json::{Value, json};
 
@@ -45,6 +45,8 @@ impl Call<'_> {
         let range = FileRange {
             offset,
             length: Some(length + 1),
+            // What a model is shown goes to whoever serves the model.
+            secrets: Secrets::Masked,
         };
         let mut content = Vec::new();
         let take = |piece: &[u8]| {

@@ -1,7 +1,8 @@
 //! `/mcp`: streamable HTTP in the daemon. Every caller has a server of their own with sessions of its own,
 //! so a session's id is worth nothing to anybody else. Who a caller is was found out before.
 
-use super::{Holm, Local};
+use super::Holm;
+use crate::helper::Local;
 use axum::body::Body;
 use axum::http::{Request, Response};
 use bytes::Bytes;
@@ -56,7 +57,7 @@ impl Servers {
         if servers.len() >= MOST_CALLERS {
             servers.clear();
         }
-        let holm = Holm::in_daemon(self.socket.clone(), local);
+        let holm = Holm::in_daemon(self.socket.clone(), caller.clone(), local);
         // Host and Origin of a request were judged with those of every other route.
         let config = StreamableHttpServerConfig::default()
             .disable_allowed_hosts()

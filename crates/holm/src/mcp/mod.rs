@@ -13,12 +13,12 @@ mod files;
 pub mod http;
 mod inspection;
 mod lifecycle;
-mod place;
-mod program;
 mod progress;
 mod resources;
+mod stdio;
 
 use crate::cli::{connect, resolve};
+use crate::helper::Local;
 use arguments::Arguments;
 use catalogue::{Action, Reach, Tool};
 use holm_api::ErrorBody;
@@ -35,6 +35,7 @@ use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler, ServiceExt};
 use serde_json::Value;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// One server: how it reaches the daemon, and what it is for.
 #[derive(Clone, Debug)]
@@ -52,16 +53,8 @@ enum Door {
     /// As every command does: outside by the user's socket, starting a daemon where there is none; inside
     /// by that of the workspace.
     Command,
-    /// In the daemon itself.
-    Socket(PathBuf),
-}
-
-/// Whether paths of this machine may be named.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Local {
-    /// This program runs as the user whose files they are.
-    Allowed,
-    Refused,
+    /// In the daemon itself, for somebody.
+    Daemon { socket: PathBuf, actor: String },
 }
 
 /// What one call of a tool has at hand.
@@ -71,6 +64,9 @@ struct Call<'a> {
     arguments: Arguments,
     progress: Progress,
 }
+
+/// How long what was said may take to be written when there is nothing more to say.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Methods that take parameters and are there.
 const METHODS: [&str; 6] = [
@@ -119,9 +115,9 @@ impl Holm {
     }
 
     /// In the daemon, for somebody with the rights of its user.
-    pub fn in_daemon(socket: PathBuf, local: Local) -> Self {
+    pub fn in_daemon(socket: PathBuf, actor: String, local: Local) -> Self {
         Self {
-            door: Door::Socket(socket),
+            door: Door::Daemon { socket, actor },
             scope: None,
             reach: Reach::Everything,
             local,
@@ -137,21 +133,25 @@ impl Holm {
                 "`holm mcp` is started by an MCP client; `holm mcp install` writes its configuration",
             )
         };
-        let stdio = (tokio::io::stdin(), tokio::io::stdout());
-        let running = match self.serve(stdio).await {
-            Ok(running) => running,
+        let (lines, writing) = stdio::Lines::new(tokio::io::stdin(), tokio::io::stdout());
+        let served = match self.serve(lines).await {
+            Ok(running) => {
+                let ended = running.waiting().await;
+                ended.map(drop).map_err(|error| broken(error.to_string()))
+            }
             // A client that went away before it said anything is no failure.
-            Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
-            Err(error) => return Err(broken(error.to_string())),
+            Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => Ok(()),
+            Err(error) => Err(broken(error.to_string())),
         };
-        let ended = running.waiting().await;
-        ended.map(|_| ()).map_err(|error| broken(error.to_string()))
+        // A client that does not read the last words is not waited for.
+        let _ = tokio::time::timeout(LAST_WORDS, writing).await;
+        served
     }
 
     async fn client(&self) -> Result<Client, Fault> {
         match &self.door {
             Door::Command => connect::started().await,
-            Door::Socket(socket) => Client::connect(socket.clone()).await,
+            Door::Daemon { socket, actor } => Client::connect_for(socket.clone(), actor).await,
         }
     }
 

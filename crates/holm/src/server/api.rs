@@ -3,8 +3,8 @@
 
 use super::{
     App, audit, browsers, create, daemon, data, disk, egress, events, exec, failure, files, gate,
-    gc, health, mcp, metrics, moves, numbers, openapi, projects, receive_pack, reload, routes,
-    runs, secrets, services, sessions, tokens, trees, trust, uploads, work, workspaces,
+    gc, health, make, mcp, metrics, moves, numbers, openapi, projects, receive_pack, reload,
+    routes, runs, secrets, services, sessions, tokens, trees, trust, uploads, work, workspaces,
 };
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
@@ -42,6 +42,7 @@ pub fn described() -> OpenApiRouter<Arc<App>> {
         exec::routes(),
         files::routes(),
         gc::routes(),
+        make::routes(),
         moves::routes(),
         numbers::routes(),
         openapi::routes(),

@@ -2,7 +2,7 @@
 //! answered; those of nobody, and refusals that repeat, are counted and written down together.
 
 use super::caller::Caller;
-use super::failure::{Answer, Parameters};
+use super::failure::{Answer, Parameters, bad_request, workspace_id};
 use super::view::time;
 use super::{App, LinuxEngine};
 use axum::Json;
@@ -11,12 +11,13 @@ use axum::http::StatusCode;
 use holm_api::audit::{AuditEntry as Told, AuditList};
 use holm_api::route::Route;
 use holm_core::{Code, RequestId, WorkspaceId};
-use holm_engine::store::{AuditEntry, AuditRecord};
+use holm_engine::store::{AuditEntry, AuditFilter, AuditOutcome, AuditRecord, AuditResults};
 use jiff::Timestamp;
 use serde::Deserialize;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use tokio::sync::{Mutex as AsyncMutex, mpsc};
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -29,6 +30,14 @@ pub struct Asked {
     pub route: Option<&'static Route>,
     /// The one that the path names.
     pub workspace: Option<WorkspaceId>,
+    /// What else it names.
+    pub subject: Option<String>,
+}
+
+/// What is written when nobody waits for it, in this order.
+enum Later {
+    Entry(Box<AuditEntry>),
+    Outcome(AuditOutcome),
 }
 
 /// A handle; clones share everything.
@@ -37,6 +46,8 @@ pub struct Audit {
     engine: LinuxEngine,
     /// Refusals that were not written down yet, by whom.
     refused: Arc<Mutex<HashMap<String, Refusals>>>,
+    later: mpsc::UnboundedSender<Later>,
+    waiting: Arc<AsyncMutex<mpsc::UnboundedReceiver<Later>>>,
 }
 
 struct Refusals {
@@ -49,9 +60,19 @@ struct Refusals {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct Which {
+    #[param(minimum = 1, maximum = 10000)]
     limit: Option<usize>,
     /// A cursor.
     before: Option<u64>,
+    /// Only of actors with this in their name.
+    actor: Option<String>,
+    /// Only about this workspace.
+    workspace: Option<String>,
+    /// Only from this time on; RFC 3339.
+    since: Option<String>,
+    /// Only what failed or was refused.
+    #[serde(default)]
+    bad: bool,
 }
 
 const USUAL: usize = 100;
@@ -84,10 +105,26 @@ async fn list(
     State(app): State<Arc<App>>,
     Parameters(which): Parameters<Which>,
 ) -> Answer<AuditList> {
-    let limit = which.limit.unwrap_or(USUAL).min(MOST);
-    let found = app.engine.audit(which.before, limit).await?;
+    let limit = which.limit.unwrap_or(USUAL).clamp(1, MOST);
+    let since = which.since.as_deref().map(str::parse::<Timestamp>);
+    let filter = AuditFilter {
+        before: which.before,
+        actor: which.actor,
+        workspace: which.workspace.as_deref().map(workspace_id).transpose()?,
+        since: since
+            .transpose()
+            .map_err(|_| bad_request("`since` is not a time of RFC 3339"))?,
+        results: match which.bad {
+            true => AuditResults::Bad,
+            false => AuditResults::All,
+        },
+    };
+    let mut found = app.engine.audit(filter, limit + 1).await?;
+    let has_more = found.len() > limit;
+    found.truncate(limit);
+    let next = found.last().filter(|_| has_more).map(|last| last.cursor);
     let audit = found.into_iter().map(told).collect();
-    Ok(Json(AuditList { audit }))
+    Ok(Json(AuditList { audit, next }))
 }
 
 fn told(AuditRecord { cursor, entry }: AuditRecord) -> Told {
@@ -99,6 +136,8 @@ fn told(AuditRecord { cursor, entry }: AuditRecord) -> Told {
         method: entry.method,
         route: entry.route,
         workspace: entry.workspace.map(|id| id.to_string()),
+        subject: entry.subject,
+        outcome: entry.outcome,
         status: entry.status,
         code: entry.code,
         count: entry.count,
@@ -109,17 +148,64 @@ fn told(AuditRecord { cursor, entry }: AuditRecord) -> Told {
 
 impl Audit {
     pub fn new(engine: &LinuxEngine) -> Self {
+        let (later, waiting) = mpsc::unbounded_channel();
         Self {
             engine: engine.clone(),
             refused: Arc::default(),
+            later,
+            waiting: Arc::new(AsyncMutex::new(waiting)),
         }
+    }
+
+    /// Adds to the entry of a request what came of it after its answer had begun.
+    pub fn ended(
+        &self,
+        request: &RequestId,
+        workspace: Option<&WorkspaceId>,
+        end: Result<String, Code>,
+    ) {
+        let (outcome, code) = match end {
+            Ok(outcome) => (outcome, None),
+            Err(code) => ("failed".to_owned(), Some(code.as_str().to_owned())),
+        };
+        let outcome = AuditOutcome {
+            request: request.clone(),
+            workspace: workspace.cloned(),
+            outcome,
+            code,
+        };
+        // Nobody writes any more when the daemon ends.
+        let _ = self.later.send(Later::Outcome(outcome));
+    }
+
+    /// What holm did by itself.
+    pub async fn note_own(
+        &self,
+        route: &'static str,
+        workspace: Option<WorkspaceId>,
+        outcome: String,
+    ) {
+        let entry = AuditEntry {
+            at: Timestamp::now(),
+            actor: "holm".to_owned(),
+            request: RequestId::random(),
+            method: "-".to_owned(),
+            route: route.to_owned(),
+            workspace,
+            subject: None,
+            status: StatusCode::OK.as_u16(),
+            code: None,
+            outcome: Some(outcome),
+            count: 1,
+        };
+        self.write(entry).await;
     }
 
     /// Writes down what was asked and how it was answered, if it has to be.
     pub async fn note(
         &self,
         asked: &Asked,
-        caller: &Caller,
+        (caller, actor): (&Caller, String),
         status: StatusCode,
         code: Option<Code>,
     ) {
@@ -136,7 +222,7 @@ impl Audit {
         }
         let entry = AuditEntry {
             at: Timestamp::now(),
-            actor: caller.actor(),
+            actor,
             request: asked.id.clone(),
             method: asked
                 .method
@@ -146,8 +232,10 @@ impl Audit {
                 .collect(),
             route: asked.route.map_or(NO_ROUTE, |route| route.path).to_owned(),
             workspace: asked.workspace.clone(),
+            subject: asked.subject.clone(),
             status: status.as_u16(),
             code: code.map(|code| code.as_str().to_owned()),
+            outcome: None,
             count: 1,
         };
         if counts && !self.is_first(&entry) {
@@ -156,20 +244,33 @@ impl Audit {
         match status {
             // Whoever waits for a command does not wait for this too.
             StatusCode::SWITCHING_PROTOCOLS => {
-                let audit = self.clone();
-                tokio::spawn(async move { audit.write(entry).await });
+                let _ = self.later.send(Later::Entry(Box::new(entry)));
             }
             _ => self.write(entry).await,
         }
     }
 
-    /// Writes down what was counted, for as long as it is polled.
+    /// Writes down what was counted and what nobody waits for, for as long as it is polled.
     pub async fn watch(self) {
+        let mut waiting = self.waiting.lock().await;
+        let mut often = tokio::time::interval(OFTEN);
         loop {
-            tokio::time::sleep(OFTEN).await;
-            for entry in self.due() {
-                self.write(entry).await;
+            tokio::select! {
+                later = waiting.recv() => match later {
+                    Some(Later::Entry(entry)) => self.write(*entry).await,
+                    Some(Later::Outcome(outcome)) => self.add(outcome).await,
+                    None => return,
+                },
+                _ = often.tick() => for entry in self.due() {
+                    self.write(entry).await;
+                },
             }
+        }
+    }
+
+    async fn add(&self, outcome: AuditOutcome) {
+        if let Err(fault) = self.engine.end_audit(outcome.clone()).await {
+            tracing::warn!(%fault, ?outcome, "how this ended was not written down");
         }
     }
 

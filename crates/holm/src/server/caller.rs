@@ -2,6 +2,7 @@
 
 use super::failure::{Failure, told};
 use super::listen::{Peer, user_name};
+use crate::helper::Local;
 use crate::paths::Paths;
 use axum::extract::{ConnectInfo, FromRequestParts};
 use axum::http::Extensions;
@@ -9,6 +10,7 @@ use axum::http::request::Parts;
 use holm_api::ErrorBody;
 use holm_core::{Code, Fault, TokenId, WorkspaceId};
 use holm_engine::run::Asker;
+use holm_linux::guests::Speaker;
 use holm_proxy::sever::Sever;
 
 /// Whoever asks, and what for.
@@ -30,8 +32,8 @@ pub enum Way {
     Socket(Peer),
     /// The front door.
     Door(Sever),
-    /// The socket for guests, from this workspace.
-    Guests(WorkspaceId),
+    /// The socket for guests, from this workspace, and of which session or run of it.
+    Guests(WorkspaceId, Option<Speaker>),
 }
 
 // === impl Way ===
@@ -80,6 +82,15 @@ impl Caller {
     pub fn is_daemon_user(&self) -> bool {
         let own = rustix::process::geteuid().as_raw();
         matches!(self, Caller::Person { uid } if *uid == own)
+    }
+
+    /// Whether it may name repositories of this machine. They are read by the daemon's own user, whoever
+    /// asks.
+    pub fn local(&self) -> Local {
+        match self {
+            Caller::Person { .. } | Caller::Token { .. } => Local::Allowed,
+            Caller::Workspace(_) | Caller::Anyone => Local::Refused,
+        }
     }
 
     /// The longest message on a WebSocket. Guests have many connections, and all are the daemon's memory.

@@ -11,6 +11,7 @@ use holm_core::config::{
     DriverName, Egress as ConfigEgress, EgressMode, Limits as ConfigLimits, Name, Policy, Project,
     ProjectConfig, Root, Scope,
 };
+use holm_core::policy::Typed;
 use holm_core::toolchain::{Client, Look, Visible, visible};
 use holm_core::{Code, Fault};
 use holm_engine::WorkspaceSpec;
@@ -51,8 +52,15 @@ impl App {
             .judge(&project.id, text, &create.worktree_include)
             .await?;
         let (judged, mut notes) = judged.settle(untrusted)?;
+        let typed = Typed {
+            included: &create.excluded,
+            degraded: &create.allow_degraded,
+        };
+        self.refuse_beyond_policy(&judged.config, typed)?;
         let asked = &judged.config.project;
-        refuse_what_is_not_there(&judged.config)?;
+        if asked.driver != DriverName::Linux {
+            return Err(Failure(no_driver(asked.driver)));
+        }
         let root = root(create, &judged)?;
         refuse_in_place_of_siblings(asked.isolation, &root)?;
         let home = absolute("home", &create.home)?;
@@ -105,6 +113,8 @@ impl App {
             moving: None,
             secrets: declared::secrets(&judged.config),
         };
+        let (spec, narrowed) = self.within_policy(spec)?;
+        notes.extend(narrowed);
         Ok(Composed {
             spec,
             received,
@@ -394,13 +404,6 @@ fn shared_caches(caches: &[Cache]) -> impl Iterator<Item = String> {
             cache.name
         )
     })
-}
-
-fn refuse_what_is_not_there(config: &ProjectConfig) -> Result<(), Fault> {
-    match config.project.driver {
-        DriverName::Linux => declared::refuse_placeholders(config),
-        driver => Err(no_driver(driver)),
-    }
 }
 
 fn no_driver(driver: DriverName) -> Fault {

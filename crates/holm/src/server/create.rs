@@ -1,17 +1,20 @@
-//! `POST /workspaces`: makes a workspace, telling how far it is, line by line.
+//! `POST /projects/{id}/workspaces`: makes a workspace of what a client has prepared, telling how far it
+//! is, line by line.
 //!
 //! The answer's body owns the creation. When the client goes away the body is dropped, and with it
 //! the creation is cancelled and undone.
 
 use super::caller::Caller;
 use super::compose::Composed;
-use super::failure::{Body, Failure, bad_request, project_id, workspace_id};
+use super::errands::Errand;
+use super::failure::{Body, Failure, ProjectKey, bad_request, workspace_id};
 use super::keyed::IdempotencyKey;
 use super::metrics::CreationEnd;
 use super::secrets::Values;
 use super::uploads::Received;
 use super::workspaces::label;
 use super::{App, failure};
+use axum::Extension;
 use axum::body::Body as HttpBody;
 use axum::extract::State;
 use axum::http::header;
@@ -20,7 +23,7 @@ use bytes::Bytes;
 use futures_util::stream;
 use holm_api::workspace::{CreateEvent, CreateWorkspace, Workspace};
 use holm_core::admission::Machine;
-use holm_core::{Code, Fault, WorkspaceId};
+use holm_core::{Code, Fault, ProjectId, RequestId, WorkspaceId};
 use holm_engine::driver::ProgressEvent;
 use holm_engine::{Admission, Created, NewWorkspace, Once, Progress, Reuse, Turn, View};
 use std::convert::Infallible;
@@ -38,6 +41,17 @@ const OFTEN: Duration = Duration::from_millis(100);
 /// What comes out is the last line of the answer.
 type Creation = Pin<Box<dyn Future<Output = Result<Bytes, Fault>> + Send>>;
 
+/// By what right a workspace is made.
+#[derive(Clone)]
+enum Right {
+    /// Of a request without a key.
+    Plain,
+    /// Of one with a key, which keeps the answer.
+    Key(Turn),
+    /// Of another request, which answers by itself.
+    Errand(Arc<Errand>),
+}
+
 /// What the answer is made of.
 struct Telling {
     creation: Option<Creation>,
@@ -50,49 +64,51 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::new().routes(routes!(create))
 }
 
-/// Makes a workspace and starts it. A client that goes away before the end cancels it.
+/// Makes a workspace of what the client has sent and starts it. A client that goes away before the end
+/// cancels it.
 #[utoipa::path(
     post,
-    path = "/workspaces",
-    operation_id = "workspace_create",
-    params(IdempotencyKey),
+    path = "/projects/{id}/workspaces",
+    operation_id = "project_workspace",
+    params(ProjectKey, IdempotencyKey),
     request_body = CreateWorkspace,
     responses((status = 200, description = "how far it is; the last line is `workspace` or `error`", content_type = "application/jsonl", body = CreateEvent))
 )]
 async fn create(
     State(app): State<Arc<App>>,
     caller: Caller,
+    ProjectKey(project): ProjectKey,
+    Extension(request): Extension<RequestId>,
     key: IdempotencyKey,
     Body(create): Body<CreateWorkspace>,
 ) -> Result<Response, Failure> {
     let asked = Instant::now();
-    let once = app.once(key, (&caller, "workspaces"), &create).await?;
-    let turn = match once {
-        None => None,
-        Some(Once::New(turn)) => Some(turn),
+    let route = format!("projects {project} workspaces");
+    let right = match app.once(key, (&caller, &route), &create).await? {
+        None => match &create.errand {
+            Some(errand) => Right::Errand(app.errands.find(errand)?),
+            None => Right::Plain,
+        },
+        Some(Once::New(turn)) => Right::Key(turn),
         Some(Once::Answered(answer)) => return Ok(lines(HttpBody::from(answer))),
         Some(Once::Begun { subject, turn }) => {
-            let id = workspace_id(&subject)?;
+            let (id, right) = (workspace_id(&subject)?, Right::Key(turn));
             if let Some(found) = app.engine.born(&id).await? {
                 let workspace = told(&app, Created::New(found), Vec::new(), asked).await;
-                return Ok(lines(HttpBody::from(
-                    finished(&app, Some(turn), workspace).await,
-                )));
+                let last = right.finished(&app, workspace).await;
+                return Ok(lines(HttpBody::from(last)));
             }
-            Some(turn)
+            right
         }
     };
-    let begun = begin(
-        Arc::clone(&app),
-        create,
-        caller.owner(),
-        (turn.clone(), asked),
-    )
-    .await;
-    if begun.is_err()
-        && let Some(turn) = turn
-    {
-        app.engine.unanswered(turn).await?;
+    let owner = match &right {
+        Right::Errand(errand) => errand.owner.clone(),
+        Right::Plain | Right::Key(_) => caller.owner(),
+    };
+    let wish = (project, create, owner);
+    let begun = begin(Arc::clone(&app), wish, (right.clone(), asked, request)).await;
+    if begun.is_err() {
+        right.failed(&app).await?;
     }
     begun
 }
@@ -100,11 +116,9 @@ async fn create(
 /// Begins what the answer's body goes on with.
 async fn begin(
     app: Arc<App>,
-    create: CreateWorkspace,
-    owner: String,
-    (turn, asked): (Option<Turn>, Instant),
+    (id, create, owner): (ProjectId, CreateWorkspace, String),
+    (right, asked, request): (Right, Instant, RequestId),
 ) -> Result<Response, Failure> {
-    let id = project_id(&create.project_id)?;
     let project = app.engine.project(&id).await?;
     let label = create.label.as_deref().map(label).transpose()?;
     let reuse = match create.reuse {
@@ -115,8 +129,9 @@ async fn begin(
         && let Some(found) = app.engine.adopt(&id, label).await?
     {
         let given = handed_over(&app, &create)?.map(|values| (values, owner));
+        app.audit_creation(&request, &Ok(Created::Existing(found.clone())));
         let workspace = existing(&app, found, given, asked).await?;
-        return Ok(lines(HttpBody::from(finished(&app, turn, workspace).await)));
+        return Ok(lines(HttpBody::from(right.finished(&app, workspace).await)));
     }
     let Composed {
         spec,
@@ -135,32 +150,38 @@ async fn begin(
         owner,
         admission,
         spec,
-        turn,
+        turn: right.turn(),
     };
-    Ok(lead(app, new, (received, notes, values), asked))
+    Ok(lead(
+        app,
+        (new, right),
+        (received, notes, values),
+        (asked, request),
+    ))
 }
 
 /// Makes it for as long as somebody takes the answer.
 fn lead(
     app: Arc<App>,
-    new: NewWorkspace,
+    (new, right): (NewWorkspace, Right),
     (received, mut notes, values): (Vec<Received>, Vec<String>, Option<Values>),
-    asked: Instant,
+    (asked, request): (Instant, RequestId),
 ) -> Response {
-    let turn = new.turn.clone();
     let (progress, heard) = mpsc::unbounded_channel();
     let (begin, begun) = oneshot::channel();
     let creation = async move {
-        let secrets = Arc::clone(&app.secrets);
+        let (noted, secrets) = (right.clone(), Arc::clone(&app.secrets));
         let begin = move |id: &WorkspaceId| {
             if let Some(values) = values {
                 secrets.begin(id, values);
             }
+            noted.begun(id);
             // Nobody listens any more when the client went away.
             let _ = begin.send(id.clone());
         };
         let made = app.engine.create(new, Progress::to(progress), begin).await;
         drop(received);
+        app.audit_creation(&request, &made);
         match &made {
             Ok(Created::New(_)) => app
                 .metrics
@@ -168,13 +189,10 @@ fn lead(
             Ok(Created::Existing(_)) => {}
             Err(_) => app.metrics.count_creation(CreationEnd::Failed),
         }
-        let made = match (made, turn.clone()) {
-            (Err(fault), Some(turn)) => {
-                app.engine.unanswered(turn).await?;
-                return Err(fault);
-            }
-            (made, _) => made?,
-        };
+        if made.is_err() {
+            right.failed(&app).await?;
+        }
+        let made = made?;
         if let Created::New(made) = &made {
             notes.extend(app.engine.driver().layer_notes(&made.record.spec));
             notes.extend(app.missing_secrets(&made.record.spec).await);
@@ -182,7 +200,7 @@ fn lead(
         let mut workspace = told(&app, made, notes, asked).await;
         // It is there, whatever can be said of the disk.
         workspace.notes.extend(app.shortage().await.ok().flatten());
-        Ok(finished(&app, turn, workspace).await)
+        Ok(right.finished(&app, workspace).await)
     };
     let telling = Telling {
         creation: Some(Box::pin(creation)),
@@ -197,17 +215,23 @@ fn lead(
     lines(HttpBody::from_stream(events))
 }
 
-/// The last line of the answer, which a key keeps.
-async fn finished(app: &App, turn: Option<Turn>, workspace: Workspace) -> Bytes {
-    let line = line(&CreateEvent::Workspace(Box::new(workspace)));
-    if let Some(turn) = turn {
-        let answer = String::from_utf8_lossy(&line).into_owned();
-        // The workspace is there; without its answer the key still leads to it.
-        if let Err(fault) = app.engine.answered(turn, answer).await {
-            tracing::warn!(%fault, "the answer to a request with a key was not kept");
+// === impl App ===
+
+impl App {
+    /// The answer was begun before anybody knew.
+    fn audit_creation(&self, request: &RequestId, made: &Result<Created, Fault>) {
+        match made {
+            Ok(Created::New(view)) => {
+                let id = Some(&view.record.id);
+                self.audit.ended(request, id, Ok("made".to_owned()));
+            }
+            Ok(Created::Existing(view)) => {
+                let id = Some(&view.record.id);
+                self.audit.ended(request, id, Ok("was there".to_owned()));
+            }
+            Err(fault) => self.audit.ended(request, None, Err(fault.code)),
         }
     }
-    line
 }
 
 /// A workspace that was there; it is given what the client read just now.
@@ -245,6 +269,45 @@ pub fn machine(app: &App) -> Result<Machine, Fault> {
             "`holm up --force` does not ask",
         )
     })
+}
+
+// === impl Right ===
+
+impl Right {
+    fn turn(&self) -> Option<Turn> {
+        match self {
+            Right::Plain => None,
+            Right::Key(turn) => Some(turn.clone()),
+            Right::Errand(errand) => errand.turn.clone(),
+        }
+    }
+
+    fn begun(&self, id: &WorkspaceId) {
+        if let Right::Errand(errand) = self {
+            errand.note(id);
+        }
+    }
+
+    /// The last line of the answer, which a key keeps.
+    async fn finished(self, app: &App, workspace: Workspace) -> Bytes {
+        let line = line(&CreateEvent::Workspace(Box::new(workspace)));
+        if let Right::Key(turn) = self {
+            let answer = String::from_utf8_lossy(&line).into_owned();
+            // The workspace is there; without its answer the key still leads to it.
+            if let Err(fault) = app.engine.answered(turn, answer).await {
+                tracing::warn!(%fault, "the answer to a request with a key was not kept");
+            }
+        }
+        line
+    }
+
+    /// Nothing was made.
+    async fn failed(&self, app: &App) -> Result<(), Fault> {
+        match self {
+            Right::Key(turn) => app.engine.unanswered(turn.clone()).await,
+            Right::Plain | Right::Errand(_) => Ok(()),
+        }
+    }
 }
 
 // === impl Telling ===
@@ -287,7 +350,7 @@ async fn arrival(
     Some(id)
 }
 
-async fn told(app: &App, created: Created, notes: Vec<String>, asked: Instant) -> Workspace {
+pub async fn told(app: &App, created: Created, notes: Vec<String>, asked: Instant) -> Workspace {
     let (found, is_new) = match created {
         Created::New(found) => (found, true),
         Created::Existing(found) => (found, false),

@@ -3,6 +3,7 @@
 use super::failure::{Answer, Body};
 use super::listen::user_name;
 use super::{App, socket, view};
+use crate::fitness;
 use axum::Json;
 use axum::extract::State;
 use holm_api::daemon::{Doctor, Status, Stop};
@@ -71,7 +72,9 @@ async fn stop(State(app): State<Arc<App>>, Body(stop): Body<Stop>) -> Answer<Sta
 async fn doctor(State(app): State<Arc<App>>) -> Answer<Doctor> {
     let checks = app.engine.driver().doctor().await?;
     let own = std::process::id();
-    Ok(Json(crate::fitness::document(checks, Some(own))))
+    let mut document = fitness::document(checks, Some(own));
+    document.checks.push(app.check_of_key().await);
+    Ok(Json(fitness::also(document, app.policy.check())))
 }
 
 // === impl App ===

@@ -2,8 +2,7 @@
 //! [`super::compose`].
 
 use super::trust::Judged;
-use holm_core::config::{self, Inject, Name, ProjectConfig, Receiver};
-use holm_core::{Code, Fault};
+use holm_core::config::{self, Name, ProjectConfig, Receiver};
 use holm_engine::spec::{Agent, Probe, Ready, Secret, SecretSource, Service};
 
 pub fn services(config: &ProjectConfig) -> Vec<Service> {
@@ -45,6 +44,7 @@ pub fn secrets(config: &ProjectConfig) -> Vec<Secret> {
         ttl_ms: secret
             .ttl
             .map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)),
+        hosts: secret.hosts.iter().map(ToString::to_string).collect(),
     });
     secrets.collect()
 }
@@ -67,19 +67,6 @@ fn receivers(config: &ProjectConfig, to: &[Receiver]) -> Vec<String> {
     names.sort();
     names.dedup();
     names
-}
-
-/// What is declared and cannot be done yet is refused, never left out.
-pub fn refuse_placeholders(config: &ProjectConfig) -> Result<(), Fault> {
-    let mut secrets = config.secrets.iter();
-    match secrets.find(|(_, secret)| secret.inject == Inject::Placeholder) {
-        None => Ok(()),
-        Some((name, _)) => Err(Fault::new(
-            Code::InvalidConfig,
-            format!("secrets.{name}: `inject = \"placeholder\"` does not work yet"),
-            "use `inject = \"env\"` or `inject = \"file\"`, or go on with `--untrusted`",
-        )),
-    }
 }
 
 /// The agents. What was judged was approved, or taken out.

@@ -3,6 +3,7 @@
 use super::App;
 use super::caller::Caller;
 use super::failure::{Failure, Parameters, WorkspaceKey, bad_request};
+use axum::Extension;
 use axum::extract::State;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
@@ -11,9 +12,11 @@ use bytes::{Bytes, BytesMut};
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
 use holm_api::exec::{CONTROL, Heard, STDERR, STDIN, STDOUT, Start, ToClient, ToServer};
-use holm_core::{Fault, WorkspaceId};
+use holm_core::{Fault, RequestId, WorkspaceId};
 use holm_engine::Stopped;
-use holm_engine::exec::{ExecInput, ExecOutput, ExecRequest, ExecStream, Resume, Terminal};
+use holm_engine::exec::{
+    ExecInput, ExecOutput, ExecRequest, ExecStream, Masking, Resume, Terminal,
+};
 use serde::Deserialize;
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,6 +58,7 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
 async fn exec(
     State(app): State<Arc<App>>,
     caller: Caller,
+    Extension(request): Extension<RequestId>,
     WorkspaceKey(id): WorkspaceKey,
     Parameters(Named { key }): Parameters<Named>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
@@ -69,9 +73,14 @@ async fn exec(
     let upgrade = upgrade.max_message_size(caller.largest_message());
     Ok(upgrade.on_upgrade(move |socket| async move {
         let (mut sink, stream) = socket.split();
-        if let Err(fault) = converse(&app, &id, key, &mut sink, stream).await {
-            let told = caller.told(&app.paths, &fault);
-            tell(&mut sink, &ToClient::Error(told.error)).await;
+        match converse(&app, &id, key, &mut sink, stream).await {
+            Ok(Some(code)) => app.audit.ended(&request, None, Ok(format!("exit {code}"))),
+            Ok(None) => app.audit.ended(&request, None, Ok("left".to_owned())),
+            Err(fault) => {
+                let told = caller.told(&app.paths, &fault);
+                tell(&mut sink, &ToClient::Error(told.error)).await;
+                app.audit.ended(&request, None, Err(fault.code));
+            }
         }
         // A client that went away does not need a farewell.
         let _ = sink.close().await;
@@ -84,10 +93,10 @@ async fn converse(
     key: Option<String>,
     sink: &mut Sink,
     mut stream: SplitStream<WebSocket>,
-) -> Result<(), Fault> {
+) -> Result<Option<u8>, Fault> {
     // A client may go away before it says anything.
     let Some(first) = first(&mut stream).await else {
-        return Ok(());
+        return Ok(None);
     };
     let command = begin(app, id, key, first?).await?;
     run(command, sink, stream).await
@@ -119,7 +128,10 @@ async fn begin(
     first: First,
 ) -> Result<ExecStream, Fault> {
     let (start, key) = match (first, key) {
-        (First::Start(start), key) => (start, key),
+        (First::Start(start), key) => {
+            app.require_within_policy(id).await?;
+            (start, key)
+        }
         (First::Resume(Heard { stdout, stderr }), Some(key)) => {
             let resume = Resume {
                 key,
@@ -145,7 +157,7 @@ async fn run(
     command: ExecStream,
     sink: &mut Sink,
     stream: SplitStream<WebSocket>,
-) -> Result<(), Fault> {
+) -> Result<Option<u8>, Fault> {
     let feeding = feed(stream, command.input.clone());
     let hearing = hear(command.output, sink);
     tokio::pin!(feeding, hearing);
@@ -155,7 +167,7 @@ async fn run(
         fed = &mut feeding => {
             // The command is told, and nobody is left to hear how it ends.
             let _ = command.input.send(ExecInput::Hangup).await;
-            fed
+            fed.map(|()| None)
         }
     }
 }
@@ -176,6 +188,10 @@ fn request(start: Start) -> Result<ExecRequest, Fault> {
         }),
         timeout: start.timeout_ms.map(Duration::from_millis),
         key: None,
+        masking: match start.mask {
+            true => Masking::Words,
+            false => Masking::Never,
+        },
     };
     if request.argv.is_empty() {
         return Err(bad_request("`argv` is empty").0);
@@ -245,7 +261,11 @@ async fn feed(
 }
 
 /// Passes on what the command says, up to its end.
-async fn hear(mut output: mpsc::Receiver<ExecOutput>, sink: &mut Sink) -> Result<(), Fault> {
+/// Passes on what a command says, and says how it ended.
+async fn hear(
+    mut output: mpsc::Receiver<ExecOutput>,
+    sink: &mut Sink,
+) -> Result<Option<u8>, Fault> {
     while let Some(said) = output.recv().await {
         match said {
             ExecOutput::Started => tell(sink, &ToClient::Started).await,
@@ -258,7 +278,7 @@ async fn hear(mut output: mpsc::Receiver<ExecOutput>, sink: &mut Sink) -> Result
             ExecOutput::StdinTaken(bytes) => tell(sink, &ToClient::StdinTaken(bytes)).await,
             ExecOutput::Exit(code) => {
                 tell(sink, &ToClient::Exit { code }).await;
-                return Ok(());
+                return Ok(Some(code));
             }
             ExecOutput::Failed(fault) => return Err(fault),
         }

@@ -9,6 +9,7 @@ use super::audit::Asked;
 use super::bounds::{self, Bounds};
 use super::caller::{Caller, Way, discreet};
 use super::failure::{Failure, no_such_route, workspace_id};
+use super::listen::Peer;
 use super::tokens::Refusal;
 use axum::body::{Body, HttpBody};
 use axum::extract::{FromRequestParts, Request};
@@ -18,7 +19,8 @@ use axum::http::request::Parts;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use holm_api::route::{Access, Content, Route};
-use holm_core::{Code, Fault, RequestId, WorkspaceId};
+use holm_core::{Code, Fault, ProjectId, RequestId, RunId, SessionId, TokenId, WorkspaceId};
+use holm_linux::guests::Speaker;
 use holm_proxy::sever::Sever;
 use std::sync::Arc;
 
@@ -37,6 +39,7 @@ pub async fn gate(State(app): State<Arc<App>>, request: Request, next: Next) -> 
     let (mut head, body) = request.into_parts();
     let way = Way::of(&head.extensions);
     let asked = asked(&mut head).await;
+    let behalf = on_behalf_of(way.as_ref(), &head.headers);
     let admitted = match &way {
         Some(way) => admit(&app, way, &head, &body, &asked),
         None => Err(Refused::nobody(unknown_way())),
@@ -44,6 +47,7 @@ pub async fn gate(State(app): State<Arc<App>>, request: Request, next: Next) -> 
     let (caller, mut response) = match admitted {
         Ok((caller, bounds)) => {
             head.extensions.insert(caller.clone());
+            head.extensions.insert(asked.id.clone());
             let body = bounds::within(bounds, body);
             let response = next.run(Request::from_parts(head, body)).await;
             (caller, response)
@@ -56,16 +60,39 @@ pub async fn gate(State(app): State<Arc<App>>, request: Request, next: Next) -> 
         response = Failure(discreet(&app.paths, own, fault)).into_response();
         *response.status_mut() = status;
     }
+    let actor = behalf.unwrap_or_else(|| actor(way.as_ref(), &caller));
     app.audit
         .note(
             &asked,
-            &caller,
+            (&caller, actor),
             response.status(),
             fault.map(|fault| fault.code),
         )
         .await;
     finish(&mut response, &asked.id);
     response
+}
+
+/// For whom the daemon asks itself. Nobody else is this process, whatever they say.
+fn on_behalf_of(way: Option<&Way>, headers: &HeaderMap) -> Option<String> {
+    let Some(Way::Socket(Peer {
+        is_daemon: true, ..
+    })) = way
+    else {
+        return None;
+    };
+    let actor = headers.get(holm_api::ON_BEHALF_OF)?;
+    Some(String::from_utf8_lossy(actor.as_bytes()).into_owned())
+}
+
+/// Who it was, as the record has it.
+fn actor(way: Option<&Way>, caller: &Caller) -> String {
+    let actor = caller.actor();
+    match way {
+        Some(Way::Guests(_, Some(Speaker::Session(id)))) => format!("{actor} session {id}"),
+        Some(Way::Guests(_, Some(Speaker::Run(id)))) => format!("{actor} run {id}"),
+        _ => actor,
+    }
 }
 
 /// What every answer has.
@@ -97,12 +124,29 @@ async fn asked(head: &mut Parts) -> Asked {
         .and_then(|pattern| Route::find(method, pattern));
     let params = RawPathParams::from_request_parts(head, &()).await.ok();
     let params = params.as_ref();
-    let named = params.and_then(|params| params.iter().find(|(name, _)| *name == "id"));
+    let parameter = |wanted: &str| {
+        let found = params.and_then(|params| params.iter().find(|(name, _)| *name == wanted));
+        found.map(|(_, value)| value)
+    };
+    let id = parameter("id");
+    // Only what has the shape of an id: whatever else somebody writes is not for the record.
+    let of = |kind: &str, id: Option<String>| id.map(|id| format!("{kind} {id}"));
+    let project = id.and_then(|id| Some(ProjectId::parse(id).ok()?.to_string()));
+    let run = parameter("run").and_then(|id| Some(RunId::parse(id).ok()?.to_string()));
+    let session = parameter("session").and_then(|id| Some(SessionId::parse(id).ok()?.to_string()));
+    let token = parameter("token").and_then(|id| Some(TokenId::parse(id).ok()?.to_string()));
+    let subjects = [
+        of("run", run),
+        of("session", session),
+        of("token", token),
+        of("project", project),
+    ];
     Asked {
         id: RequestId::random(),
         method: head.method.to_string(),
         route,
-        workspace: named.and_then(|(_, id)| WorkspaceId::parse(id).ok()),
+        workspace: id.and_then(|id| WorkspaceId::parse(id).ok()),
+        subject: subjects.into_iter().flatten().next(),
     }
 }
 
@@ -160,7 +204,7 @@ fn identify(
 ) -> Result<Caller, Fault> {
     match way {
         Way::Socket(peer) => Ok(Caller::Person { uid: peer.uid }),
-        Way::Guests(own) => {
+        Way::Guests(own, _) => {
             let caller = Caller::Workspace(own.clone());
             // A token that is for somebody else has no business in a workspace.
             match headers.contains_key(header::AUTHORIZATION) {

@@ -8,7 +8,9 @@ use axum::Router;
 use axum::body::Body;
 use holm_core::{Fault, WorkspaceId};
 use holm_linux::Layout;
-use holm_linux::guests::{GREETING, is_secret_of, socket, understand};
+use holm_linux::guests::{
+    GREETING, GREETING_REST, Greeted, Speaker, has_rest, is_secret_of, socket, understand,
+};
 use holm_proxy::sever::Severable;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -65,14 +67,14 @@ pub async fn serve(app: Arc<App>, listener: UnixListener, router: Router) {
 
 async fn connection(app: &App, mut stream: UnixStream, router: Router) {
     let greeted = tokio::time::timeout(GREETING_PATIENCE, greeted(app, &mut stream)).await;
-    let Ok(Some(id)) = greeted else {
+    let Ok(Some((id, speaker))) = greeted else {
         tracing::warn!("a connection to the guests' socket did not say whose it is");
         return;
     };
     let (stream, sever) = Severable::new(stream);
     app.tokens.cuts().hold(id.as_str(), &sever);
-    let service =
-        service_fn(move |request| answer(router.clone(), Way::Guests(id.clone()), request));
+    let way = Way::Guests(id, speaker);
+    let service = service_fn(move |request| answer(router.clone(), way.clone(), request));
     // Whatever ends a connection early was the guest's wish or the guest's fault.
     let _ = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -84,15 +86,24 @@ async fn connection(app: &App, mut stream: UnixStream, router: Router) {
 }
 
 /// Whose guest this is.
-async fn greeted(app: &App, stream: &mut UnixStream) -> Option<WorkspaceId> {
+async fn greeted(app: &App, stream: &mut UnixStream) -> Option<(WorkspaceId, Option<Speaker>)> {
     let uid = stream.peer_cred().ok()?.uid();
     if uid != rustix::process::geteuid().as_raw() {
         return None;
     }
-    let mut greeting = [0; GREETING];
+    let mut greeting = vec![0; GREETING];
     stream.read_exact(&mut greeting).await.ok()?;
-    let (id, secret) = understand(&greeting)?;
-    is_secret_of(&app.layout(), &id, &secret).then_some(id)
+    if has_rest(&greeting) {
+        let mut rest = [0; GREETING_REST];
+        stream.read_exact(&mut rest).await.ok()?;
+        greeting.extend(rest);
+    }
+    let Greeted {
+        id,
+        speaker,
+        secret,
+    } = understand(&greeting)?;
+    is_secret_of(&app.layout(), &id, &secret).then_some((id, speaker))
 }
 
 /// Has the API answer a request that came by a way of its own.

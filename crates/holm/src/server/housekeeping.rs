@@ -9,7 +9,7 @@ use crate::config;
 use holm_core::Fault;
 use holm_core::idle::IdleLimits;
 use holm_engine::try_blocking;
-use holm_engine::{Collect, Progress};
+use holm_engine::{Collect, Progress, Swept};
 use jiff::Timestamp;
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,8 +47,14 @@ pub fn begin(app: &Arc<App>) {
                 });
                 sweeping.routes.note_traffic().await;
                 let swept = sweeping.engine.sweep_idle(Timestamp::now(), limits).await;
-                if let Err(fault) = swept {
-                    tracing::warn!(%fault, "idle workspaces were not looked for");
+                match swept {
+                    Ok(swept) => {
+                        for Swept { id, what } in swept {
+                            let audit = &sweeping.audit;
+                            audit.note_own("idle", Some(id), what.to_owned()).await;
+                        }
+                    }
+                    Err(fault) => tracing::warn!(%fault, "idle workspaces were not looked for"),
                 }
                 tokio::time::sleep(limits.pause()).await;
             }
@@ -75,6 +81,8 @@ impl App {
             Ok(collected) => {
                 for gone in &collected.gone {
                     tracing::info!(kind = gone.kind, name = %gone.name, bytes = gone.bytes, "deleted");
+                    let outcome = format!("deleted the {} {}", gone.kind, gone.name);
+                    self.audit.note_own("/gc", None, outcome).await;
                 }
                 for fault in &collected.faults {
                     tracing::warn!(%fault, "not deleted");

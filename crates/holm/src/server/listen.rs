@@ -15,6 +15,8 @@ use tokio::net::{UnixListener, UnixStream};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
     pub uid: u32,
+    /// It is this process, asking for somebody.
+    pub is_daemon: bool,
 }
 
 /// Accepts connections of those who may talk to this daemon.
@@ -39,8 +41,11 @@ impl PeerListener {
     }
 
     fn admit(&self, stream: &UnixStream) -> Option<Peer> {
-        let uid = stream.peer_cred().ok()?.uid();
-        (uid == self.own_uid || uid == 0).then_some(Peer { uid })
+        let peer = stream.peer_cred().ok()?;
+        let uid = peer.uid();
+        let own = i32::try_from(std::process::id()).ok();
+        let is_daemon = own.is_some() && peer.pid() == own;
+        (uid == self.own_uid || uid == 0).then_some(Peer { uid, is_daemon })
     }
 }
 
@@ -64,7 +69,10 @@ impl Listener for PeerListener {
     }
 
     fn local_addr(&self) -> io::Result<Peer> {
-        Ok(Peer { uid: self.own_uid })
+        Ok(Peer {
+            uid: self.own_uid,
+            is_daemon: false,
+        })
     }
 }
 

@@ -3,7 +3,6 @@
 
 use super::App;
 use super::caller::Caller;
-use crate::mcp::Local;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -18,12 +17,7 @@ pub fn routes() -> Router<Arc<App>> {
 }
 
 async fn answer(State(app): State<Arc<App>>, caller: Caller, request: Request) -> Response {
-    // A token is of the user whose daemon this is; root's is another user's.
-    let is_the_user = caller.is_daemon_user() || matches!(caller, Caller::Token { .. });
-    let local = match is_the_user {
-        true => Local::Allowed,
-        false => Local::Refused,
-    };
+    let local = caller.local();
     let is_end = request.method() == Method::DELETE;
     let mut response = app.mcp.answer(caller.actor(), local, request).await;
     // A session that was ended is gone at once, which is what clients look for.

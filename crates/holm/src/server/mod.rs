@@ -19,6 +19,7 @@ mod declared;
 mod disk;
 mod door;
 mod egress;
+mod errands;
 mod events;
 mod exec;
 mod failure;
@@ -31,12 +32,14 @@ mod housekeeping;
 mod keyed;
 mod layers;
 mod listen;
+mod make;
 mod mcp;
 mod metrics;
 mod moves;
 mod numbers;
 mod openapi;
 mod page;
+mod policy;
 mod projects;
 mod receive_pack;
 mod reload;
@@ -56,6 +59,7 @@ mod view;
 mod work;
 mod workspaces;
 
+use crate::config::policy::PolicyFile;
 use crate::mcp::http::Servers;
 use crate::paths::Paths;
 use crate::runtime;
@@ -63,12 +67,14 @@ use audit::Audit;
 use axum::Router;
 use browsers::Browsers;
 use door::Door;
+use errands::Errands;
 use events::Events;
 use health::LastHealth;
 use holm_api::workspace::Workspace;
 use holm_core::Fault;
 use holm_engine::{Engine, MissingObjects, View, WorkspaceSpec};
 use holm_linux::{Layout, LinuxDriver};
+use holm_secrets::keyring::Keyring;
 use holm_store::SqliteStore;
 use jiff::Timestamp;
 use listen::{Peer, PeerListener};
@@ -98,6 +104,7 @@ pub struct App {
     repositories: Repositories,
     secrets: Arc<secrets::Keeping>,
     uploads: Uploads,
+    errands: Errands,
     known_inputs: layers::KnownInputs,
     gauge: numbers::Gauge,
     mcp: Servers,
@@ -105,6 +112,7 @@ pub struct App {
     health: LastHealth,
     tokens: Tokens,
     audit: Audit,
+    policy: PolicyFile,
     paths: Paths,
     started_at: Timestamp,
     stop: watch::Sender<bool>,
@@ -258,6 +266,15 @@ fn log_to(path: &std::path::Path) -> Result<(), Fault> {
     Ok(())
 }
 
+/// The user's message bus, on which a keyring may be. A daemon of a user of its own has none.
+fn message_bus() -> Option<String> {
+    let named = std::env::var("DBUS_SESSION_BUS_ADDRESS").ok();
+    named.or_else(|| {
+        let place = std::env::var("XDG_RUNTIME_DIR").ok()?;
+        Some(format!("unix:path={place}/bus"))
+    })
+}
+
 // === impl App ===
 
 impl App {
@@ -265,13 +282,17 @@ impl App {
         let store = SqliteStore::open(&paths.data_dir.join("holm.db"))?;
         let layout = layout(&paths);
         let repositories = Repositories::new(layout.clone());
-        let secrets = Arc::new(secrets::Keeping::new(layout.secrets(), store.clone()));
+        let keyring = Keyring::at(message_bus());
+        let secrets = secrets::Keeping::new(layout.secrets(), keyring, store.clone());
+        let secrets = Arc::new(secrets);
         let giving = Arc::clone(&secrets);
         let driver = LinuxDriver::new(layout, Arc::new(move |spec| giving.grants(spec)))?;
         let asked = repositories.clone();
         let missing: MissingObjects =
             Arc::new(move |project, objects| asked.missing(project, objects));
         let engine = Engine::new(driver, store, missing);
+        let policy = PolicyFile::of_machine();
+        engine.keep_within(policy::bounds(policy.clone()));
         let (routes, unheard) = Routes::new(&engine);
         let app = Self {
             events: Events::new(engine.clone()),
@@ -280,6 +301,7 @@ impl App {
             watchers: sessions::Watchers::default(),
             repositories,
             secrets,
+            errands: Errands::default(),
             known_inputs: layers::KnownInputs::default(),
             gauge: numbers::Gauge::default(),
             mcp: Servers::new(socket(&paths)),
@@ -287,6 +309,7 @@ impl App {
             health: LastHealth::default(),
             tokens: Tokens::new(&engine, &paths.data_dir),
             audit: Audit::new(&engine),
+            policy,
             uploads: Uploads::open(paths.data_dir.join("incoming"))?,
             engine,
             paths,
@@ -333,6 +356,9 @@ impl App {
         let notes = self.routes.notes(&view.record.id);
         let mut workspace = view::workspace(view);
         workspace.notes.extend(notes);
+        // One that cannot be read is in force too: nothing is started.
+        let is_in_force = !matches!(self.policy.load(), Ok(None));
+        workspace.policy = is_in_force.then(|| self.policy.path.display().to_string());
         if !ports.is_empty() {
             workspace.ports = ports;
         }

@@ -4,6 +4,7 @@
 //! Whoever works inside writes that file. So what it asks of the host beyond what is in force needs
 //! a person, who approves the content that was shown and no other.
 
+use super::caller::Caller;
 use super::failure::{Answer, Body, WorkspaceKey};
 use super::{App, compose, declared};
 use crate::config;
@@ -12,6 +13,7 @@ use axum::extract::State;
 use holm_api::project::Ask;
 use holm_api::reload::{Reload, Reloaded};
 use holm_core::config::{EgressMode, ProjectConfig, Word, display_size};
+use holm_core::policy::Typed;
 use holm_core::{Code, Fault, ProjectId, WorkspaceId, trust};
 use holm_engine::Stopped;
 use holm_engine::exec::{ExecOutput, ExecRequest};
@@ -44,6 +46,7 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
 )]
 async fn reload(
     State(app): State<Arc<App>>,
+    caller: Caller,
     WorkspaceKey(id): WorkspaceKey,
     Body(reload): Body<Reload>,
 ) -> Answer<Reloaded> {
@@ -59,17 +62,18 @@ async fn reload(
         Fault::new(Code::CorruptState, message, "holm doctor")
     })?;
     let judged = app.judge_after(&project, config, Some(&spec)).await?;
-    let mut next = (*spec).clone();
+    let mut next = WorkspaceSpec::clone(&spec);
     next.network = compose::network(&judged.config, &judged.user.egress);
     next.limits = compose::limits(&judged.config.limits, &judged.user.limits);
     next.nested = judged.config.project.nested;
     next.siblings = compose::siblings(judged.config.project.isolation);
     next.services = declared::services(&judged.config);
-    declared::refuse_placeholders(&judged.config)?;
     next.secrets = declared::secrets(&judged.config);
     next.agents = declared::agents(&judged);
     let protected = judged.config.project.protected_paths.iter();
     next.protected_paths = protected.map(ToString::to_string).collect();
+    app.refuse_beyond_policy(&judged.config, Typed::default())?;
+    let (next, _) = app.within_policy(next)?;
     let (changes, at_next_start) = differences(&spec, &next);
     let asks: Vec<_> = match judged.is_approved {
         true => Vec::new(),
@@ -96,10 +100,12 @@ async fn reload(
         return Err(changed().into());
     }
     if !asks.is_empty() {
+        app.require_approver(&caller)?;
         if !reload.approve {
             return Err(not_trusted(&id, &reloaded.asks).into());
         }
-        app.engine.approve(&project, judged.digest.clone()).await?;
+        let (digest, asks) = (judged.digest.clone(), judged.asks.clone());
+        app.engine.approve(&project, digest, asks).await?;
     }
     let change = move |spec: &mut WorkspaceSpec| {
         spec.network = next.network;
@@ -313,7 +319,11 @@ fn in_words(secret: &Secret) -> String {
     let ttl = secret
         .ttl_ms
         .map_or(String::new(), |ttl| format!(" for {ttl} ms"));
-    format!("{name} ({source}) as {inject} to {to}{ttl}")
+    let at = match secret.hosts.as_slice() {
+        [] => String::new(),
+        hosts => format!(" at {}", hosts.join(", ")),
+    };
+    format!("{name} ({source}) as {inject} to {to}{at}{ttl}")
 }
 
 /// What becomes of each service that is another one now.

@@ -1,12 +1,14 @@
 //! `/trust`: what a `holm.toml` asks of the host, and whether a person approved exactly that.
 
 use super::App;
+use super::caller::Caller;
 use super::failure::{Answer, Body, project_id};
+use super::view::time;
 use crate::config;
 use crate::config::user::UserConfig;
 use axum::Json;
 use axum::extract::State;
-use holm_api::project::{Ask, TrustApprove, TrustCheck, TrustReport};
+use holm_api::project::{Ask, AskChange, ChangeKind, TrustApprove, TrustCheck, TrustReport};
 use holm_core::config::{Name, Pattern, ProjectConfig, ProtectedPath};
 use holm_core::trust::{Baseline, asks, without_untrusted};
 use holm_core::{Code, Fault, ProjectId, trust};
@@ -23,6 +25,8 @@ pub struct Judged {
     pub asks: Vec<trust::Ask>,
     pub digest: String,
     pub is_approved: bool,
+    /// What is different since the last approval, if there was one and this is not approved.
+    since: Vec<trust::Change>,
 }
 
 pub fn routes() -> OpenApiRouter<Arc<App>> {
@@ -45,6 +49,9 @@ async fn check(State(app): State<Arc<App>>, Body(check): Body<TrustCheck>) -> An
     let judged = app
         .judge(&id, check.config.as_deref(), &check.worktree_include)
         .await?;
+    let last = app.engine.last_approval(&id).await?;
+    let before = last.as_ref().map_or(&[][..], |last| &last.asks);
+    let changes = trust::changes(before, &judged.asks);
     let asks = judged.asks.into_iter().map(|ask| Ask {
         key: ask.key,
         words: ask.words,
@@ -53,6 +60,8 @@ async fn check(State(app): State<Arc<App>>, Body(check): Body<TrustCheck>) -> An
         asks: asks.collect(),
         digest: judged.digest,
         approved: judged.is_approved,
+        approved_at: last.map(|last| time(last.at)),
+        changes: changes.into_iter().map(on_wire).collect(),
     }))
 }
 
@@ -66,11 +75,44 @@ async fn check(State(app): State<Arc<App>>, Body(check): Body<TrustCheck>) -> An
 )]
 async fn approve(
     State(app): State<Arc<App>>,
+    caller: Caller,
     Body(approve): Body<TrustApprove>,
 ) -> Answer<TrustApprove> {
+    app.require_approver(&caller)?;
     let id = project_id(&approve.project_id)?;
-    app.engine.approve(&id, approve.digest.clone()).await?;
+    app.engine.project(&id).await?;
+    let judged = app
+        .judge(&id, approve.config.as_deref(), &approve.worktree_include)
+        .await?;
+    // Also what is asked for depends on settings and on what was in force: they may have changed
+    // since it was shown.
+    if judged.digest != approve.digest {
+        return Err(not_what_was_shown().into());
+    }
+    app.engine.approve(&id, judged.digest, judged.asks).await?;
     Ok(Json(approve))
+}
+
+fn not_what_was_shown() -> Fault {
+    Fault::new(
+        Code::NotTrusted,
+        "what is asked for is not what was shown; nothing was approved",
+        "`holm trust` shows it as it is now",
+    )
+}
+
+fn on_wire(change: trust::Change) -> AskChange {
+    let (kind, ask, before) = match change {
+        trust::Change::Added(ask) => (ChangeKind::Added, ask, None),
+        trust::Change::Removed(ask) => (ChangeKind::Removed, ask, None),
+        trust::Change::Changed { before, now } => (ChangeKind::Changed, now, Some(before.words)),
+    };
+    AskChange {
+        change: kind,
+        key: ask.key,
+        words: ask.words,
+        before,
+    }
 }
 
 // === impl App ===
@@ -124,6 +166,11 @@ impl App {
         let asks = asks(&config, &baseline);
         let digest = config::trust::digest(&asks);
         let is_approved = asks.is_empty() || self.engine.is_approved(id, digest.clone()).await?;
+        let last = match is_approved {
+            true => None,
+            false => self.engine.last_approval(id).await?,
+        };
+        let since = last.map(|last| trust::changes(&last.asks, &asks));
         Ok(Judged {
             config,
             user,
@@ -131,6 +178,7 @@ impl App {
             asks,
             digest,
             is_approved,
+            since: since.unwrap_or_default(),
         })
     }
 }
@@ -151,14 +199,18 @@ impl Judged {
         let listed = |ask: &trust::Ask| format!("{}: {}", ask.key, ask.words);
         let listed: Vec<_> = self.asks.iter().map(listed).collect();
         match untrusted {
-            Untrusted::Refuse => Err(Fault::new(
-                Code::NotTrusted,
-                format!(
+            Untrusted::Refuse => {
+                let mut message = format!(
                     "holm.toml asks for what nobody approved: {}",
                     listed.join("; ")
-                ),
-                "`holm trust` shows and approves it; `--untrusted` goes on without it",
-            )),
+                );
+                if !self.since.is_empty() {
+                    let since: Vec<_> = self.since.iter().map(ToString::to_string).collect();
+                    message.push_str(&format!("; since the last approval: {}", since.join("; ")));
+                }
+                let hint = "`holm trust` shows and approves it; `--untrusted` goes on without it";
+                Err(Fault::new(Code::NotTrusted, message, hint))
+            }
             Untrusted::Drop => {
                 self.config = without_untrusted(&self.config, &self.baseline);
                 let notes = listed

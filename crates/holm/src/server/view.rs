@@ -57,6 +57,7 @@ pub fn workspace(view: View) -> Workspace {
         bytes: None,
         layers: spec.layer_keys().map(|layer| layer.key).collect(),
         notes: note.into_iter().collect(),
+        policy: None,
         numbers: None,
     }
 }

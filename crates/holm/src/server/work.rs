@@ -11,10 +11,9 @@ use bytes::Bytes;
 use futures_util::stream;
 use holm_api::work::{Capture, CaptureEvent, Captured, Change, ChangeList, Depth};
 use holm_core::{Code, Fault, WorkspaceId};
+use holm_engine::Progress;
 use holm_engine::exec::{ExecInput, ExecOutput, ExecStream};
 use holm_engine::work;
-use holm_engine::{Progress, try_blocking};
-use holm_secrets::mask::Masker;
 use serde::Deserialize;
 use std::convert::Infallible;
 use std::future::Future;
@@ -142,18 +141,10 @@ async fn diff(
 ) -> Result<Response, Failure> {
     let tree = app.tree(&id, of).await?;
     let patch = app.engine.diff(&id, &tree).await?;
-    let spec = app.engine.spec(&id).await?;
-    let secrets = Arc::clone(&app.secrets);
-    let known = try_blocking(move || secrets.known(&spec)).await?;
-    let masker = Masker::new(known);
     // Whoever reads the patch hears by a broken body that it is not whole.
-    let begin = Some((patch, masker, 0));
-    let pieces = stream::try_unfold(begin, |state| async move {
-        let Some((mut patch, mut masker, length)) = state else {
-            return Ok::<_, io::Error>(None);
-        };
+    let pieces = stream::try_unfold((patch, 0), |(mut patch, length)| async move {
         let piece = next_piece(&mut patch).await?;
-        Ok(match piece {
+        Ok::<_, io::Error>(match piece {
             Some(piece) if length + piece.len() as u64 > MOST_DIFF => {
                 // It may have ended just now; then there is nobody to hang up on.
                 let _ = patch.input.try_send(ExecInput::Hangup);
@@ -161,11 +152,9 @@ async fn diff(
             }
             Some(piece) => {
                 let length = length + piece.len() as u64;
-                let masked = Bytes::from(masker.take(&piece));
-                Some((masked, Some((patch, masker, length))))
+                Some((piece, (patch, length)))
             }
-            // What was held back is the end of it.
-            None => Some((Bytes::from(masker.finish()), None)),
+            None => None,
         })
     });
     let kind = [(header::CONTENT_TYPE, "text/x-patch")];

@@ -110,6 +110,7 @@ async fn list(
 fn without_notes(workspace: Workspace) -> Workspace {
     Workspace {
         notes: Vec::new(),
+        policy: None,
         ..workspace
     }
 }
@@ -211,8 +212,14 @@ async fn remove(
     responses((status = 200, body = Workspace))
 )]
 async fn start(State(app): State<Arc<App>>, WorkspaceKey(id): WorkspaceKey) -> Answer<Workspace> {
+    let narrowing = app.policy_notes(&id).await?;
     let view = app.engine.start(&id).await?;
-    Ok(Json(app.workspace(view).await))
+    let mut workspace = app.workspace(view).await;
+    // Where it ran already nothing was narrowed.
+    if app.policy_notes(&id).await?.is_empty() {
+        workspace.notes.extend(narrowing);
+    }
+    Ok(Json(workspace))
 }
 
 /// Ends its processes; code and data stay.
@@ -237,8 +244,14 @@ async fn stop(State(app): State<Arc<App>>, WorkspaceKey(id): WorkspaceKey) -> An
     responses((status = 200, body = Workspace))
 )]
 async fn restart(State(app): State<Arc<App>>, WorkspaceKey(id): WorkspaceKey) -> Answer<Workspace> {
+    let narrowing = app.policy_notes(&id).await?;
     let view = app.engine.restart(&id).await?;
-    Ok(Json(app.workspace(view).await))
+    let mut workspace = app.workspace(view).await;
+    // Where it ran already nothing was narrowed.
+    if app.policy_notes(&id).await?.is_empty() {
+        workspace.notes.extend(narrowing);
+    }
+    Ok(Json(workspace))
 }
 
 /// Back from the trash, stopped.

@@ -9,7 +9,7 @@ use holm_api::route::{Access, Content, ROUTES, Route};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-const NOBODY: &str = "w000000000000";
+pub const NOBODY: &str = "w000000000000";
 
 /// A route's path with something for every parameter.
 pub fn path(route: &Route, workspace: &str) -> String {
@@ -23,7 +23,7 @@ pub fn path(route: &Route, workspace: &str) -> String {
 
 /// Asks for a route in the way that it is meant to be asked, but for its body, which is wrong where it
 /// would do something.
-fn ask(door: &Door, route: &Route, headers: &[(&str, &str)]) -> Reply {
+pub fn ask(door: &Door, route: &Route, headers: &[(&str, &str)]) -> Reply {
     let path = path(route, NOBODY);
     let mut all = headers.to_vec();
     let mut body = "";
@@ -430,8 +430,11 @@ fn attack_119_and_147_bodies_that_are_no_bodies() {
             "{path} {reply:?}"
         );
     }
-    let create = r#"{"project_id":"p000000000000","owner":"root","mounts":["/"],"nested":true}"#;
-    assert_eq!(door.ask("POST", "/api/v1/workspaces", create).status, 400);
+    let create = r#"{"project":"shop","owner":"root","mounts":["/"],"nested":true}"#;
+    for path in ["workspaces", "projects/p000000000000/workspaces"] {
+        let reply = door.ask("POST", &format!("{PREFIX}/{path}"), create);
+        assert_eq!(reply.status, 400, "{path}");
+    }
     let (status, _) = island.ask(
         "POST",
         "/api/v1/tokens",

@@ -9,7 +9,7 @@ use std::io::Read;
 use std::net::TcpStream;
 
 /// Asks `/run/holm/api.sock` for everything in its first argument; prints what came back.
-const ASK: &str = r#"
+pub const ASK: &str = r#"
 import http.client, json, socket, sys
 class Connection(http.client.HTTPConnection):
     def connect(self):
@@ -26,9 +26,9 @@ for method, path, headers, body in json.loads(sys.argv[1]):
 print(json.dumps(replies))
 "#;
 
-type Request = (String, String, Vec<(String, String)>, String);
+pub type Request = (String, String, Vec<(String, String)>, String);
 
-fn request(method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Request {
+pub fn request(method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Request {
     let headers = headers.iter();
     let headers = headers.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     (
@@ -40,7 +40,7 @@ fn request(method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Re
 }
 
 /// From inside a workspace, with no token.
-fn ask_inside(island: &Island, workspace: &str, requests: &[Request]) -> Vec<Reply> {
+pub fn ask_inside(island: &Island, workspace: &str, requests: &[Request]) -> Vec<Reply> {
     let asked = serde_json::to_string(requests).unwrap();
     let command = ["/usr/bin/python3", "-c", ASK, &asked];
     let said = island.inside(workspace, &command).ok().out();

@@ -119,3 +119,54 @@ fn setup_reads_caches_and_its_layer_holds_nothing_of_them() {
     let seen = island.sh("a", "cat node_modules/one; ls ~/.deps | tr '\\n' ' '");
     assert_eq!(seen.ok().out(), "one\nindex pkg ");
 }
+
+/// A repository can commit links, and choose its root; neither makes the user's files the project's.
+#[test]
+fn a_cache_of_the_project_is_never_the_users_files() {
+    let island = Island::new();
+    let config =
+        "l = { path = \"linked\" }\nd = { path = \"dir/sub\" }\nown = { path = \".cache\" }";
+    let repository = repository(&island, config);
+    repository.write(".cache/x", "warm\n");
+    let home = island.home();
+    std::os::unix::fs::symlink(home.join(".deps"), repository.path.join("linked")).unwrap();
+    island.make_dir("home/secret");
+    island.make_dir("home/secret/sub");
+    island.write("home/secret/sub/key", "PRIVATE\n");
+    std::os::unix::fs::symlink(home.join("secret"), repository.path.join("dir")).unwrap();
+    repository.commit("links");
+    let made = repository.holm(&["up", "a", "--json"]).json();
+    let notes = made["notes"].to_string();
+    for name in ["the cache l begins empty", "the cache d begins empty"] {
+        assert!(notes.contains(name), "{notes}");
+    }
+    let seen = island.sh(
+        "a",
+        "cat linked/index dir/sub/key; ls -A linked dir/sub; true",
+    );
+    let seen = seen.ok().out();
+    assert!(
+        !seen.contains("index") && !seen.contains("PRIVATE"),
+        "{seen}"
+    );
+    assert_eq!(island.sh("a", "cat .cache/x").ok().out(), "warm");
+    // By a root that is above what is wanted, it is asked for.
+    let secret = home.join("secret");
+    let root = format!(
+        "[project]\nroot = \"{}\"\n[caches]\nk = {{ path = \"{}\", policy = \"fork\" }}\n",
+        home.join("secret").display(),
+        secret.join("sub").display()
+    );
+    repository.write("holm.toml", root);
+    repository.commit("a wide root");
+    let error = repository.holm(&["up", "b", "--json"]).error(4);
+    assert!(error["message"].to_string().contains("caches.k"), "{error}");
+    // So is the repository's own directory of git, with its remotes and their credentials.
+    repository.write(
+        "holm.toml",
+        "[caches]\nk = { path = \".git\", policy = \"fork\" }\n",
+    );
+    repository.commit("git");
+    let error = repository.holm(&["up", "b", "--json"]).error(4);
+    assert!(error["message"].to_string().contains("caches.k"), "{error}");
+}

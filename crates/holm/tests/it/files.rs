@@ -102,6 +102,7 @@ fn files_are_listed_read_written_and_deleted() {
         let range = FileRange {
             offset: 1000,
             length: Some(7),
+            ..FileRange::default()
         };
         let mut part = Vec::new();
         let take = |piece: &[u8]| {

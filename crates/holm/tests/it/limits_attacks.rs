@@ -245,6 +245,7 @@ print(int(100 * (used.children_user + used.children_system) / (time.monotonic() 
     let limited = share("x");
     // A fifth of a processor, with what a period more or less makes.
     assert!(limited <= 40, "{limited}");
-    assert!(limited < share("free"), "{limited}");
+    // Others on the machine take their share, too; sooner or later it gets more than that.
+    eventually("without the limit it is more", || share("free") > limited);
     assert_eq!(place.show("x")["state"], "running");
 }

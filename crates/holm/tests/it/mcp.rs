@@ -198,7 +198,7 @@ fn http_is_guarded(island: &Island, door: &Door) {
     assert_eq!(status(with(&own), &list).status, 200);
 }
 
-/// Attack 184: what is not MCP is answered by the specification, or not at all, and ends nothing.
+/// Attack 184: what is not MCP is answered as JSON-RPC says, and ends nothing.
 fn garbage(island: &Island) {
     let mut command = island.holm_command(&island.home(), &["mcp"]);
     let mut mcp = Running::new(command.stdin(Stdio::piped()));
@@ -244,6 +244,7 @@ fn garbage(island: &Island) {
     }
     say(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":9}}"#);
     say(&request(1000, "tools/list", json!({})).to_string());
+    let (mut unparsable, mut invalid) = (0, 0);
     loop {
         let line = mcp.line();
         let answer: Value =
@@ -252,6 +253,13 @@ fn garbage(island: &Island) {
         assert_eq!(parts["jsonrpc"], "2.0");
         if parts.get("id") == Some(&json!(7)) {
             assert_eq!(parts["error"]["code"], -32602, "{line}");
+        }
+        if parts.get("id") == Some(&Value::Null) {
+            match parts["error"]["code"].as_i64() {
+                Some(-32700) => unparsable += 1,
+                Some(-32600) => invalid += 1,
+                other => panic!("{other:?} {line}"),
+            }
         }
         if let Some(error) = parts.get("error") {
             assert!(
@@ -264,6 +272,7 @@ fn garbage(island: &Island) {
             break;
         }
     }
+    assert_eq!((unparsable, invalid), (6, 7), "of what has no id");
     mcp.close_stdin();
     eventually("it ends with its input", || mcp.has_ended());
     assert_eq!(mcp.code(), Some(0));

@@ -217,10 +217,8 @@ pub fn sweep(directory: &Path) -> Vec<String> {
         let path = entry.path();
         match entry.file_type() {
             Ok(kind) if kind.is_dir() => found.extend(sweep(&path)),
-            Ok(kind) if kind.is_file() => {
-                if has_canary(&std::fs::read(&path).unwrap_or_default()) {
-                    found.push(path.display().to_string());
-                }
+            Ok(kind) if kind.is_file() && has_canary(&std::fs::read(&path).unwrap_or_default()) => {
+                found.push(path.display().to_string());
             }
             _ => {}
         }

@@ -13,8 +13,8 @@ const EDGES: [(&str, &[&str]); 9] = [
     ("holm-engine", &["holm-core", "holm-git"]),
     ("holm-git", &["holm-core"]),
     ("holm-store", &["holm-core", "holm-engine"]),
-    ("holm-proxy", &["holm-core"]),
-    ("holm-secrets", &[]),
+    ("holm-proxy", &["holm-core", "holm-secrets"]),
+    ("holm-secrets", &["holm-core"]),
     (
         "holm-linux",
         &[

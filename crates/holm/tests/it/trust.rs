@@ -22,7 +22,7 @@ env = [\"ANTHROPIC_API_KEY\"]
 ";
 
 /// What is asked for, its key, and words that a person is shown.
-const ASKS: [(&str, &str, &str); 18] = [
+const ASKS: &[(&str, &str, &str)] = &[
     (
         "[project]\ninclude = [\".env\"]",
         "project.include",
@@ -57,6 +57,11 @@ const ASKS: [(&str, &str, &str); 18] = [
         "[caches]\nall = { path = \"/srv/cache\", policy = \"shared\" }",
         "caches.all",
         "one directory, at `/srv/cache`",
+    ),
+    (
+        "[project]\nroot = \"/srv/shop\"\n[caches]\nown = { path = \"/srv/shop/c\", policy = \"fork\" }",
+        "caches.own",
+        "read a copy of `/srv/shop/c` of yours",
     ),
     (
         "[secrets.KEY]\nfrom = { env = \"STRIPE\" }\nto = [\"runs\"]",
@@ -136,6 +141,12 @@ fn text<'a>(error: &'a Value, field: &str) -> &'a str {
     error[field].as_str().unwrap()
 }
 
+fn post(island: &Island, path: &str, body: &Value) -> Value {
+    let path = format!("/api/v1{path}");
+    let (_, answer) = island.ask("POST", &path, body.to_string().as_bytes());
+    serde_json::from_slice(&answer).unwrap()
+}
+
 #[track_caller]
 fn refused(repository: &Repository, label: &str, key: &str, words: &str) {
     let ran = repository.holm(&["up", label, "--json"]);
@@ -177,6 +188,182 @@ fn everything_that_reaches_the_host_is_asked_for() {
     }
     let made = island.holm(&["ls", "--json"]).json();
     assert_eq!(made["workspaces"].as_array().unwrap().len(), ASKS.len());
+}
+
+/// What was approved with one byte changed, and what a person is told about it.
+const ONE_BYTE: [(&str, &str, &str, &str); 14] = [
+    (
+        "[project]\ninclude = [\".env\"]",
+        ".env",
+        ".enw",
+        "added: copy `.enw`",
+    ),
+    (
+        "[project]\nprotected_paths = [\"infra\"]",
+        "infra",
+        "intra",
+        "added: let agents write to `infra`",
+    ),
+    (
+        "[project]\nisolation = \"project\"",
+        "isolation = ",
+        "#solation = ",
+        "removed: let each workspace read",
+    ),
+    (
+        "[project]\nnested = true",
+        "nested",
+        "#ested",
+        "removed: let programs inside make user namespaces",
+    ),
+    (
+        "[project]\ndriver = \"docker\"",
+        "driver",
+        "#river",
+        "removed: run workspaces with the driver `docker`",
+    ),
+    (
+        "[shared.redis]\naddress = \"127.0.0.1:6379\"\nport = 6379",
+        "port = 6379",
+        "port = 6378",
+        "changed: reach `127.0.0.1:6379`",
+    ),
+    (
+        "[caches]\nnpm = { path = \"~/.npm\", policy = \"fork\" }",
+        ".npm",
+        ".npn",
+        "changed: read a copy of `~/.npn` of yours",
+    ),
+    (
+        "[secrets.KEY]\nfrom = { env = \"A\" }\nto = [\"runs\"]",
+        "\"A\"",
+        "\"B\"",
+        "changed: give your variable `B`",
+    ),
+    (
+        "[secrets.KEY]\nfrom = { command = [\"op\", \"a\"] }\nto = [\"runs\"]",
+        "\"a\"",
+        "\"b\"",
+        "changed: give what `\"op\" \"b\"` prints",
+    ),
+    (
+        "[secrets.KEY]\nfrom = { stored = true }\nto = [\"runs\"]\nhosts = [\"a.example.org\"]",
+        "a.example",
+        "b.example",
+        "for b.example.org",
+    ),
+    (
+        "[egress]\nmode = \"open\"",
+        "mode",
+        "#ode",
+        "removed: connect to the whole public internet",
+    ),
+    (
+        "[egress]\nallow = [\"a.example.org\"]",
+        "a.example",
+        "b.example",
+        "added: connect to `b.example.org`",
+    ),
+    (
+        "[limits]\nmemory = \"2GiB\"",
+        "2GiB",
+        "3GiB",
+        "changed: use 3GiB of memory",
+    ),
+    (
+        "[agents.claude]\ncommand = [\"a\"]",
+        "\"a\"",
+        "\"b\"",
+        "changed: run [\"b\"] as `claude`",
+    ),
+];
+
+#[test]
+fn one_changed_byte_is_asked_for_again_and_told() {
+    let island = Island::new();
+    with_settings(&island);
+    for (index, (toml, from, to, told)) in ONE_BYTE.iter().enumerate() {
+        let repository = island.repository(&format!("shop-{index}"));
+        let changed = toml.replacen(from, to, 1);
+        assert!(*toml != changed && toml.len() == changed.len(), "{toml}");
+        configure(&repository, toml);
+        let first = repository.holm(&["trust", "--yes", "--json"]).json();
+        // Fewer protected paths are asked for once they are in force.
+        let is_free = toml.contains("protected_paths");
+        match is_free {
+            true => drop(repository.up("before")),
+            false => assert_eq!(first["changes"][0]["change"], "added", "{first}"),
+        }
+        let again = repository.holm(&["trust", "--json"]).json();
+        assert_eq!(again["approved"], true, "{again}");
+        assert_eq!(again["changes"], json!([]), "{again}");
+        assert_eq!(again["approved_at"].is_string(), !is_free, "{again}");
+        configure(&repository, &changed);
+        if told.starts_with("removed") {
+            // Less than was approved needs nobody, and is told all the same.
+            let less = repository.holm(&["trust", "--json"]).json();
+            assert_eq!(less["asks"], json!([]), "{less}");
+            let change = &less["changes"][0];
+            let words = format!("{}: {}", text(change, "change"), text(change, "words"));
+            assert!(words.starts_with(told), "{words}");
+        } else {
+            let error = repository.holm(&["up", "x", "--json"]).error(4);
+            assert_eq!(error["code"], "not_trusted", "{error}");
+            let message = text(&error, "message");
+            let since = match is_free {
+                // Nothing was approved before, so all of it is new.
+                true => told.strip_prefix("added: ").unwrap(),
+                false => {
+                    assert!(message.contains("since the last approval ("), "{message}");
+                    told
+                }
+            };
+            assert!(message.contains(since), "{message} {told}");
+            let shown = repository.holm(&["trust"]).exits(4);
+            assert!(shown.stderr.contains(since), "{}", shown.stderr);
+        }
+    }
+}
+
+#[test]
+fn an_approval_belongs_to_one_project_and_one_content() {
+    let island = Island::new();
+    let nested = "[project]\nnested = true\n";
+    let repository = island.repository("shop");
+    configure(&repository, nested);
+    repository.holm(&["trust", "--yes"]).ok();
+    repository.up("a");
+    // The same content in another project.
+    let other = island.repository("blog");
+    configure(&other, nested);
+    refused(&other, "x", "project.nested", "user namespaces");
+    // Another repository at the same place, with the same content and with another one.
+    let aside = repository.path.with_extension("aside");
+    std::fs::rename(&repository.path, &aside).unwrap();
+    let usurper = island.repository("shop");
+    assert_eq!(usurper.path, repository.path);
+    configure(&usurper, nested);
+    refused(&usurper, "x", "project.nested", "user namespaces");
+    let seen = usurper.holm(&["trust", "--json"]).error(4);
+    assert!(!text(&seen, "message").contains("since"), "{seen}");
+    configure(&usurper, "[project]\nnested = true\ninclude = [\".env\"]\n");
+    refused(&usurper, "x", "project.include", ".env");
+    // Nothing is approved that was not shown: a digest alone is worth nothing.
+    let projects = island.holm(&["project", "ls", "--json"]).json();
+    let projects = projects["projects"].as_array().unwrap();
+    let id = projects.iter().find(|it| it["name"] == "shop-2").unwrap()["id"].clone();
+    let plain = "[project]\nname = \"shop\"\n";
+    let check = json!({ "project_id": id, "config": nested });
+    let shown = post(&island, "/trust/check", &check);
+    let approve = |config: &str| {
+        let body = json!({ "project_id": id, "digest": shown["digest"], "config": config });
+        post(&island, "/trust", &body)
+    };
+    let refusal = approve(plain);
+    assert_eq!(refusal["error"]["code"], "not_trusted", "{refusal}");
+    assert_eq!(post(&island, "/trust/check", &check)["approved"], false);
+    approve(nested);
+    assert_eq!(post(&island, "/trust/check", &check)["approved"], true);
 }
 
 #[test]

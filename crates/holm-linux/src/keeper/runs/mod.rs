@@ -16,6 +16,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -33,6 +34,8 @@ pub struct Held {
     directory: PathBuf,
     seen: Mutex<RunSeen>,
     changed: Condvar,
+    /// Its first process, by its number inside; 0 until there is one.
+    leader: AtomicI32,
     /// A byte to it cancels the run.
     cancel: Mutex<PipeWriter>,
 }
@@ -42,6 +45,14 @@ pub struct Held {
 impl Runs {
     fn held(&self) -> MutexGuard<'_, HashMap<String, Arc<Held>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The run whose first process this is, by its number inside.
+    pub fn begun_with(&self, pid: i32) -> Option<String> {
+        let held = self.held();
+        let mut runs = held.iter();
+        let found = runs.find(|(_, held)| held.leader.load(Ordering::SeqCst) == pid);
+        found.map(|(run, _)| run.clone())
     }
 
     fn find(&self, run: &str) -> Option<Arc<Held>> {
@@ -70,6 +81,7 @@ fn taken_up(registry: &Arc<Registry>, order: RunOrder) -> io::Result<Option<Arc<
             ..RunSeen::default()
         }),
         changed: Condvar::new(),
+        leader: AtomicI32::new(0),
         cancel: Mutex::new(cancel),
     });
     {

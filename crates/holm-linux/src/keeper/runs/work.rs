@@ -21,6 +21,7 @@ use std::io::{self, PipeReader};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 const CHUNK: usize = 64 * 1024;
@@ -135,6 +136,7 @@ fn begin<'a>(
         Started::Running { pid, .. } => pid,
         Started::Not { code, cause } => return Ok(Begun::Not { code, cause }),
     };
+    held.leader.store(pid, Ordering::SeqCst);
     registry.secrets.note_given(receiver, given.received, pid);
     let masker = || Masker::new(registry.secrets.known());
     let stdin = OwnedFd::from(stdin);

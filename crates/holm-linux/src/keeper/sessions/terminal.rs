@@ -4,6 +4,7 @@
 //! sees fewer pictures of it. One at a time writes, and the terminal has the size of theirs.
 
 mod ending;
+mod masking;
 
 use super::super::registry::Registry;
 use super::notices::Pace;
@@ -12,7 +13,7 @@ use super::viewer::{Arriving, Said, Viewer};
 use super::{Master, Sessions, now};
 use holm_core::session::Size;
 use holm_engine::session::{AttachControl, Happened, Word, Writing};
-use holm_secrets::mask::Masker;
+use masking::Masking;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::termios::{Winsize, tcsetwinsize};
@@ -70,7 +71,7 @@ pub struct Terminal {
     calls: Pace,
     buffer: Vec<u8>,
     /// For what is shown and kept of its output.
-    masker: Masker,
+    masking: Masking,
 }
 
 #[derive(Default)]
@@ -92,7 +93,7 @@ impl Terminal {
         ends: Ends,
     ) -> Self {
         let pid = shared.status().pid.unwrap_or_default();
-        let masker = Masker::new(registry.secrets.known());
+        let masking = Masking::new(registry.secrets.known());
         Self {
             registry,
             sessions,
@@ -111,7 +112,7 @@ impl Terminal {
             bells: Pace::new(1),
             calls: Pace::new(3),
             buffer: vec![0; TURN],
-            masker,
+            masking,
         }
     }
 
@@ -136,6 +137,11 @@ impl Terminal {
             }
             if ready.has_output || self.is_hung {
                 self.read_program(&mut inner);
+            }
+            let waited = self.masking.waited();
+            if !waited.is_empty() {
+                self.write_down(&mut inner, &waited);
+                self.announce(&mut inner);
             }
             self.feed_program(&mut inner);
             if ready.has_exited {
@@ -213,7 +219,7 @@ impl Terminal {
         let draws = (self.undrawn > 0).then(|| self.drawn_at + FRAME);
         let looks = self.is_hung.then(|| Instant::now() + LOOK_AGAIN);
         let lost = self.lost.as_ref().map(|(_, until)| *until);
-        let all = [draws, looks, lost, self.kill_at];
+        let all = [draws, looks, lost, self.kill_at, self.masking.until()];
         all.into_iter().flatten().min()
     }
 
@@ -374,7 +380,7 @@ impl Terminal {
     /// Takes what is there, up to a turn's worth.
     fn read_program(&mut self, inner: &mut Inner) -> usize {
         let mut total = 0;
-        self.masker.know(&self.registry.secrets.known());
+        let known = self.registry.secrets.known();
         while total < TURN {
             let length = match rustix::io::read(&self.ends.master, &mut self.buffer[..]) {
                 Ok(0) | Err(Errno::IO) => {
@@ -393,30 +399,32 @@ impl Terminal {
             };
             self.is_hung = false;
             total += length;
-            let Inner {
-                screen, history, ..
-            } = inner;
-            if let Kept::Live(model) = screen {
-                let masked = self.masker.take(&self.buffer[..length]);
-                model.take(&masked, history);
-            }
-        }
-        // Who types sees every letter at once: nothing is held back for what may come later.
-        let rest = match total < TURN {
-            true => self.masker.finish(),
-            false => Vec::new(),
-        };
-        if let Kept::Live(model) = &mut inner.screen {
-            model.take(&rest, &mut inner.history);
+            let masked = self.masking.take(&self.buffer[..length], &known);
+            self.write_down(inner, &masked);
         }
         if total > 0 {
-            self.undrawn += total;
             inner.last_output = Instant::now();
             inner.status.last_output_at = Some(now());
-            self.take_heard(inner);
-            self.shared.tell();
+            self.announce(inner);
         }
         total
+    }
+
+    /// To the screen and the history.
+    fn write_down(&mut self, inner: &mut Inner, masked: &[u8]) {
+        let Inner {
+            screen, history, ..
+        } = inner;
+        if let Kept::Live(model) = screen {
+            model.take(masked, history);
+        }
+        self.undrawn += masked.len();
+    }
+
+    /// Everybody hears that something was written down.
+    fn announce(&mut self, inner: &mut Inner) {
+        self.take_heard(inner);
+        self.shared.tell();
     }
 
     /// What the program said beside what it drew.

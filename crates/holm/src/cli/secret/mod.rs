@@ -12,7 +12,9 @@ use super::user_checkout::Checkout;
 use super::{Context, Outcome, connect, resolve};
 use clap::{Args, Subcommand};
 use holm_api::client::{Client, Verify};
-use holm_api::secret::{DeclaredList, Import, RemoveSecret, RotateKey, Scope, SetSecret, Unlock};
+use holm_api::secret::{
+    DeclaredList, Export, Import, KeepIn, RemoveSecret, RotateKey, Scope, SetSecret, Unlock,
+};
 use holm_core::config::Variable;
 use holm_core::{Code, Fault, WorkspaceId};
 use serde::Serialize;
@@ -43,7 +45,8 @@ enum Verb {
     Rm(RmArgs),
     Refresh(RefreshArgs),
     RotateKey(RotateKeyArgs),
-    /// Give the passphrase that the key is behind; needed once after each start of the daemon
+    /// Give the passphrase that the key is behind, or have the desktop ask for its keyring's; a passphrase is
+    /// needed once after each start of the daemon
     Unlock,
     Audit(AuditArgs),
     Export(ExportArgs),
@@ -105,17 +108,26 @@ struct RefreshArgs {
 }
 
 /// Seal everything with a new key
+///
+/// It is kept where the old one was, unless one of the options says otherwise.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  holm secret rotate-key\n  holm secret rotate-key --passphrase"
+    after_help = "Examples:\n  holm secret rotate-key\n  holm secret rotate-key --passphrase\n  \
+    holm secret rotate-key --keyring"
 )]
 struct RotateKeyArgs {
     /// Put the key behind a passphrase, which is asked for
-    #[arg(long, conflicts_with = "without_passphrase")]
+    #[arg(long, conflicts_with_all = ["without_passphrase", "keyring", "file"])]
     passphrase: bool,
     /// Do not put the key behind a passphrase any more
     #[arg(long)]
     without_passphrase: bool,
+    /// Put the key into the keyring of your desktop
+    #[arg(long, conflicts_with = "file")]
+    keyring: bool,
+    /// Put the key into a file that only you may read
+    #[arg(long)]
+    file: bool,
 }
 
 /// Show who set, was given and lost which secret, and when
@@ -256,20 +268,30 @@ fn rotate_key(context: &Context, arguments: &RotateKeyArgs) -> Outcome {
             false => None,
         },
         without_passphrase: arguments.without_passphrase,
+        keep_in: match (arguments.keyring, arguments.file) {
+            (true, _) => Some(KeepIn::Keyring),
+            (false, true) => Some(KeepIn::File),
+            (false, false) => None,
+        },
     };
     let state = connect::block_on(async {
         let client = connect::started().await?;
         client.rotate_secrets_key(&rotate).await
     })?;
     context.output.done(&state, || {
-        let sealed = state.sealed;
-        format!("{GOOD}✓{GOOD:#} {sealed} values are sealed with a new key")
+        let (sealed, place) = (state.sealed, show::place(state.key.as_deref()));
+        format!("{GOOD}✓{GOOD:#} {sealed} values are sealed with a new key, which is {place}")
     });
     Ok(ExitCode::SUCCESS)
 }
 
 fn unlock(context: &Context) -> Outcome {
-    let passphrase = typed::passphrase()?;
+    let list = connect::block_on(async { connect::started().await?.secrets().await })?;
+    let passphrase = match list.key.as_deref() {
+        // The desktop asks for it.
+        Some("keyring") => None,
+        _ => Some(typed::passphrase()?),
+    };
     let state = connect::block_on(async {
         let client = connect::started().await?;
         client.unlock_secrets(&Unlock { passphrase }).await
@@ -284,7 +306,7 @@ fn export(context: &Context, file: &Path) -> Outcome {
     let passphrase = typed::new_passphrase()?;
     let exported = connect::block_on(async {
         let client = connect::started().await?;
-        client.export_secrets(&Unlock { passphrase }).await
+        client.export_secrets(&Export { passphrase }).await
     })?;
     let mut options = std::fs::OpenOptions::new();
     let written = options.write(true).create_new(true).mode(0o600).open(file);

@@ -19,9 +19,17 @@ pub fn list(context: &Context) -> Outcome {
     let projects: BTreeMap<_, _> = projects.map(|project| (project.id, project.name)).collect();
     let names = names.names.into_iter();
     let names: BTreeMap<_, _> = names.map(|name| (name.id, name.label)).collect();
-    if list.locked {
-        let text = "The key is behind a passphrase; `holm secret unlock` asks for it.";
-        context.output.remark(text);
+    match (&list.locked_why, list.locked) {
+        (Some(why), _) => {
+            let why = printable(why);
+            let text = format!("Locked: {why}; `holm secret unlock` tries again.");
+            context.output.remark(&text);
+        }
+        (None, true) => {
+            let text = "The key is behind a passphrase; `holm secret unlock` asks for it.";
+            context.output.remark(text);
+        }
+        (None, false) => {}
     }
     if list.secrets.is_empty() && !context.output.is_json() {
         context
@@ -47,9 +55,20 @@ pub fn list(context: &Context) -> Outcome {
                 secret.set_at.clone(),
             ]);
         }
-        table.render()
+        let place = place(list.key.as_deref());
+        format!("{}{FAINT}The key is {place}.{FAINT:#}\n", table.render())
     });
     Ok(ExitCode::SUCCESS)
+}
+
+/// Where the key is, in words.
+pub fn place(key: Option<&str>) -> &'static str {
+    match key {
+        Some("keyring") => "in the keyring of your desktop",
+        Some("passphrase") => "in a file, behind a passphrase",
+        Some(_) => "in a file that only you may read",
+        None => "made when the first value comes",
+    }
 }
 
 pub fn refreshed<'a>(

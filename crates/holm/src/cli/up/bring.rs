@@ -58,9 +58,8 @@ impl Bringing<'_> {
         (included, granted): (&Included, Granted),
     ) -> Result<Vec<String>, Fault> {
         let mut notes = Vec::new();
-        let root = origin.config.project.root.as_ref();
         for (name, cache) in &origin.config.caches {
-            let is_granted = granted == Granted::Everything || !cache.is_outside(root);
+            let is_granted = granted == Granted::Everything || !cache.is_outside();
             if cache.policy == Policy::Fork && is_granted {
                 notes.extend(self.cache(name.as_str(), cache, origin).await?);
             }
@@ -136,6 +135,13 @@ impl Bringing<'_> {
         let own_home = std::env::var_os("HOME").map_or(home, PathBuf::from);
         let toplevel = &self.checkout.repository.toplevel;
         let here = cache.path.resolve(toplevel, &own_home);
+        if !cache.is_outside() && leads_elsewhere(&here, toplevel) {
+            let path = here.display();
+            return Ok(Some(format!(
+                "the cache {name} begins empty: {path} is reached by a link, and what it leads to is \
+                 not the project's; name that place in `path` of [caches], which is asked for"
+            )));
+        }
         let Ok(entries) = fs::read_dir(&here) else {
             // It begins empty, as it would on a new machine.
             return Ok(None);
@@ -287,6 +293,17 @@ impl Picked {
         }
         Ok(())
     }
+}
+
+/// Whether the way from the checkout to a place of its own goes by a link, which a repository can
+/// have committed.
+fn leads_elsewhere(place: &Path, toplevel: &Path) -> bool {
+    let (Ok(resolved), Ok(top)) = (place.canonicalize(), toplevel.canonicalize()) else {
+        // Nothing is there, so nothing is read.
+        return false;
+    };
+    let below = place.strip_prefix(toplevel);
+    below.map_or(true, |below| resolved != top.join(below))
 }
 
 fn open(path: &Path) -> io::Result<OwnedFd> {

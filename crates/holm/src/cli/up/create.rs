@@ -96,7 +96,7 @@ async fn refuse_taken(prepared: &Prepared, wishes: &[Wish]) -> Result<(), Fault>
                 .as_ref()
                 .is_some_and(|l| l.as_str() == name.label)
         };
-        name.project_id == prepared.request.project_id && wishes.iter().any(is_wished)
+        name.project_id == prepared.project_id && wishes.iter().any(is_wished)
     });
     match taken {
         None => Ok(()),
@@ -161,7 +161,7 @@ async fn one(
     interrupted: watch::Receiver<bool>,
 ) -> Result<Workspace, Fault> {
     let request = with_uploads(arguments, prepared, wish, interrupted.clone()).await?;
-    let mut workspace = follow(&prepared.client, &request, progress, interrupted).await?;
+    let mut workspace = follow(prepared, &request, progress, interrupted).await?;
     if workspace.created != Some(false) {
         let mut left_behind = prepared.left_behind.clone();
         if workspace.layers.iter().any(|key| is_warm(key)) {
@@ -271,13 +271,15 @@ async fn upload_dirty(client: &Client, checkout: &Checkout) -> Result<(Dirty, Ve
 
 /// Asks for the workspace and waits until it is ready, or has been undone.
 async fn follow(
-    client: &Client,
+    Prepared {
+        client, project_id, ..
+    }: &Prepared,
     request: &CreateWorkspace,
     progress: &RefCell<Progress<'_>>,
     mut interrupted: watch::Receiver<bool>,
 ) -> Result<Workspace, Fault> {
     // Not given up on a signal: the answer has to come before the daemon can be asked to undo.
-    let mut creation = client.create(request).await?;
+    let mut creation = client.create(project_id, request).await?;
     let tell = |step: &str, done, total| progress.borrow_mut().tell(step, done, total);
     tokio::select! {
         workspace = creation.finish(tell) => return workspace,

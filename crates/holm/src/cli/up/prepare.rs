@@ -13,6 +13,7 @@ use crate::cli::user::DaemonUser;
 use crate::cli::user_checkout::{AGENTS_MD, Checkout, HOLM_TOML, path_text};
 use crate::cli::work::recover;
 use crate::cli::{Context, connect};
+use crate::helper::program::ERRAND;
 use holm_api::client::Client;
 use holm_api::project::TrustCheck;
 use holm_api::workspace::{CreateWorkspace, Remote};
@@ -25,6 +26,7 @@ use std::path::PathBuf;
 pub struct Prepared {
     pub client: Client,
     pub checkout: Checkout,
+    pub project_id: String,
     /// Everything but the label and the uploads.
     pub request: CreateWorkspace,
     pub included: Included,
@@ -88,12 +90,14 @@ pub async fn prepare(
         }
         Granted::Nothing => Found::default(),
     };
+    let project_id = check.project_id.clone();
     let mut request = request(&checkout, &origin, arguments, check, &included)?;
     request.notes = notes;
     request.notes.extend(secrets.notes.iter().cloned());
     Ok(Prepared {
         client,
         checkout,
+        project_id,
         request,
         included,
         left_behind,
@@ -207,7 +211,6 @@ fn request(
     });
     let resolved = origin.resolved.as_ref();
     Ok(CreateWorkspace {
-        project_id: check.project_id,
         label: None,
         reuse: false,
         commit: origin.commit(),
@@ -231,5 +234,6 @@ fn request(
         dirty: None,
         handover: None,
         notes: Vec::new(),
+        errand: variable(ERRAND),
     })
 }

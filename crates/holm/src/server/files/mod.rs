@@ -3,6 +3,7 @@
 //! Content passes through as it comes, but for what is written, which has to be whole before
 //! anything is touched. What comes from inside is passed on as bytes or shown as JSON.
 
+mod masked;
 mod query;
 
 use super::App;
@@ -16,12 +17,14 @@ use axum::response::{IntoResponse, Response};
 use futures_util::{StreamExt, stream};
 use holm_api::files::{FileDone, FileEntry, FileList, FileMatch, FileMatches, RawBytes};
 use holm_core::{Code, Fault, TreePath};
+use holm_engine::exec::Masking;
 use holm_engine::files::wire::{
     Depth, Entry, Head, Kind, MOST_ARCHIVE, Match, Operation, Page, Parents, Range, Search, Syntax,
     Write,
 };
 use holm_engine::files::{Content, FileAnswer, FileBody, Piece};
 use jiff::Timestamp;
+use masked::Part;
 use query::FileQuery;
 use std::io;
 use std::sync::Arc;
@@ -57,7 +60,8 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
         ("after" = Option<String>, Query, description = "of a directory: what comes after this name"),
         ("limit" = Option<u64>, Query, minimum = 1, maximum = 5000, description = "of a directory: at most so many"),
         ("offset" = Option<u64>, Query, description = "of a file: from this byte on"),
-        ("length" = Option<u64>, Query, description = "of a file: at most so many bytes")
+        ("length" = Option<u64>, Query, description = "of a file: at most so many bytes"),
+        ("mask" = Option<bool>, Query, description = "of a file: with stars for the bytes of the workspace's secrets")
     ),
     responses((status = 200, content(
         (FileList = "application/json"),
@@ -71,25 +75,39 @@ async fn get(
 ) -> Result<Response, Failure> {
     let path = query.path()?;
     let is_list = query.has("after") || query.has("limit");
-    let is_read = query.has("offset") || query.has("length");
+    let is_read = query.has("offset") || query.has("length") || query.has("mask");
+    let mut part = None;
     let operation = match (is_list, is_read) {
         (false, false) => Operation::Get,
         (true, false) => Operation::List(Page {
             after: query.bytes("after"),
             limit: query.limit(ORDINARY_PAGE, MOST_ENTRIES)?,
         }),
-        (false, true) => Operation::Read(Range {
-            offset: query.number("offset")?.unwrap_or(0),
-            length: query.number("length")?,
-        }),
+        (false, true) => {
+            let mut range = Range {
+                offset: query.number("offset")?.unwrap_or(0),
+                length: query.number("length")?,
+            };
+            if query.flag("mask")? {
+                let (masked, wider) = Part::of(&range);
+                (part, range) = (Some(masked), wider);
+            }
+            Operation::Read(range)
+        }
         (true, true) => {
-            let why = "`after` and `limit` are of directories, `offset` and `length` of files";
+            let why =
+                "`after` and `limit` are of directories, `offset`, `length` and `mask` of files";
             return Err(bad_request(why));
         }
     };
     query.end()?;
-    let content = Content::nothing();
-    let FileAnswer { head, body } = app.engine.file(&id, path, operation, content).await?;
+    let masking = match part {
+        Some(_) => Masking::Bytes,
+        None => Masking::Never,
+    };
+    let how = (Content::nothing(), masking);
+    let answer = app.engine.file_masked(&id, path, operation, how);
+    let FileAnswer { head, body } = answer.await?;
     match head {
         Head::Listed { entries, more } => {
             let entries = entries.into_iter().map(entry).collect();
@@ -97,8 +115,12 @@ async fn get(
         }
         Head::Content { length, .. } => {
             let kind = (header::CONTENT_TYPE, "application/octet-stream".to_owned());
+            let (length, body) = match part {
+                Some(part) => (part.length(length), part.body(body, length)),
+                None => (length, passed_on(body)),
+            };
             let length = (header::CONTENT_LENGTH, length.to_string());
-            Ok(([kind, length], passed_on(body)).into_response())
+            Ok(([kind, length], body).into_response())
         }
         _ => Err(wrong_answer()),
     }

@@ -93,6 +93,7 @@ async fn check_out(
     Body(checkout): Body<Checkout>,
 ) -> Answer<CheckoutList> {
     let id = workspace_id(&checkout.workspace)?;
+    app.require_canonical_ports()?;
     let checkout = app.routes.check_out(&id, checkout.ports).await?;
     Ok(Json(CheckoutList { checkout }))
 }

@@ -208,6 +208,7 @@ impl App {
         check(&create)?;
         let digest = digest(&create);
         let spec = self.engine.spec(id).await?;
+        self.require_within_policy(id).await?;
         let mut new = NewRun {
             agent: None,
             argv: Vec::new(),
@@ -237,6 +238,7 @@ impl App {
             Some(command) => new.argv = command.into_iter().map(Vec::from).collect(),
             None => {
                 let called = self.agent(&spec, create.agent.as_deref()).await?;
+                self.require_agent_named(&called.name)?;
                 let given = match caller.is_guest() {
                     // Who is inside could take it from there.
                     true => Given::nothing(&called),

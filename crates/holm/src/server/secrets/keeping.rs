@@ -10,14 +10,15 @@ use holm_engine::spec::{Secret, SecretSource};
 use holm_engine::store::{RecordHead, Store};
 use holm_linux::wire::{Form, Grant};
 use holm_secrets::audit::{Broken, Chain, EXPIRED, Happening, Head, Line, RECEIVED, WITHDRAWN};
-use holm_secrets::mask::Known;
+use holm_secrets::authority::Authority;
+use holm_secrets::keyring::{Keyring, KeyringError};
 use holm_secrets::vault::{Entry, Scope, Vault, VaultError};
-use holm_secrets::{KeyError, Protection, Value};
+use holm_secrets::{KeyError, Place, Protection, Value};
 use holm_store::SqliteStore;
 use jiff::Timestamp;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Values that a client read, by the name of their secret.
@@ -30,9 +31,12 @@ const MOST_HANDED_OVER: usize = 2000;
 
 pub struct Keeping {
     directory: PathBuf,
+    keyring: Keyring,
     /// `None`: nobody needed it yet, or it could not be opened.
     vault: Mutex<Option<Vault>>,
     chain: Chain,
+    /// `None`: nobody needed it yet.
+    pub(super) authority: Mutex<Option<Arc<Authority>>>,
     /// Knows the newest line of the record.
     store: SqliteStore,
     waiting: Mutex<Waiting>,
@@ -58,17 +62,20 @@ pub enum Unread {
 // === impl Keeping ===
 
 impl Keeping {
-    pub fn new(directory: PathBuf, store: SqliteStore) -> Self {
+    pub fn new(directory: PathBuf, keyring: Keyring, store: SqliteStore) -> Self {
         Self {
             chain: Chain::in_directory(&directory),
             store,
             directory,
+            keyring,
             vault: Mutex::new(None),
+            authority: Mutex::new(None),
             waiting: Mutex::default(),
         }
     }
 
-    /// Does something with the vault, one at a time.
+    /// Does something with the vault, one at a time. Where the keyring did not give the key before, it
+    /// is asked again, which takes some seconds at most.
     pub fn with<T>(
         &self,
         work: impl FnOnce(&mut Vault) -> Result<T, VaultError>,
@@ -76,8 +83,12 @@ impl Keeping {
         let mut guard = lock(&self.vault);
         let vault = match &mut *guard {
             Some(vault) => vault,
-            None => guard.insert(Vault::open(&self.directory).map_err(|e| self.fault(&e))?),
+            None => {
+                let opened = Vault::open(&self.directory, self.keyring.clone());
+                guard.insert(opened.map_err(|error| self.fault(&error))?)
+            }
         };
+        vault.look_again();
         work(vault).map_err(|error| self.fault(&error))
     }
 
@@ -218,15 +229,18 @@ impl Keeping {
                     name: secret.name.clone(),
                     form: match Inject::parse_word(&secret.inject) {
                         Some(Inject::File) => Form::File,
+                        Some(Inject::Placeholder) => Form::Placeholder,
                         _ => Form::Env,
                     },
                     to: secret.to.clone(),
                     value,
                     expires_at,
+                    placeholder: None,
                 })
             });
             grants.collect()
         })
+        .and_then(|grants| self.with_placeholders(spec, grants))
     }
 
     /// How a workspace's declared secrets are: `given`, `missing` or `expired`, and until when.
@@ -243,21 +257,6 @@ impl Keeping {
                 (state, entry.and_then(|entry| entry.expires_at))
             });
             Ok(states.collect())
-        })
-    }
-
-    /// What has to be masked in what is told of a workspace.
-    pub fn known(&self, spec: &WorkspaceSpec) -> Result<Known, Fault> {
-        if spec.secrets.is_empty() {
-            return Ok(Known::none());
-        }
-        let given = Scope::Given(spec.id.clone());
-        self.with(|vault| {
-            let mut values = Vec::new();
-            for secret in &spec.secrets {
-                values.extend(vault.get(&given, &secret.name)?.map(|(_, value)| value));
-            }
-            Ok(Known::new(values.iter()))
         })
     }
 
@@ -293,19 +292,43 @@ impl Keeping {
         Ok(())
     }
 
-    pub fn rotate(&self, protection: &Protection, who: &str) -> Result<usize, Fault> {
-        let count = self.with(|vault| vault.rotate(protection))?;
+    /// `None`: in the keyring where there is one, else in a file.
+    pub fn rotate(&self, protection: Option<&Protection>, who: &str) -> Result<usize, Fault> {
+        let count = self.with(|vault| match protection {
+            Some(protection) => vault.rotate(protection),
+            None => match vault.rotate(&Protection::Keyring) {
+                Err(VaultError::Keyring(_)) => vault.rotate(&Protection::File),
+                other => other,
+            },
+        })?;
         self.note(vec![happening("rotated", who)]);
         Ok(count)
     }
 
-    pub fn unlock(&self, passphrase: &Value, who: &str) -> Result<(usize, bool), Fault> {
-        let state = self.with(|vault| {
-            vault.unlock(passphrase)?;
-            Ok((vault.entries().count(), vault.has_passphrase()))
-        })?;
+    /// Where the first key would be.
+    pub fn first_place(&self) -> String {
+        match self.keyring.check() {
+            Ok(()) => "in the keyring of your desktop".to_owned(),
+            Err(why) => format!("in a file that only you may read ({why})"),
+        }
+    }
+
+    /// Opens what is locked. A person may have to type something meanwhile, so nobody else waits for
+    /// this.
+    pub fn unlock(&self, passphrase: Option<&Value>, who: &str) -> Result<(), Fault> {
+        let place = self.with(|vault| Ok(vault.is_locked().then(|| vault.place()).flatten()))?;
+        match (place, passphrase) {
+            (Some(Place::Keyring), _) => {
+                let unlocked = self.keyring.unlock().map_err(VaultError::Keyring);
+                unlocked.map_err(|error| self.fault(&error))?;
+                self.with(|vault| vault.check())?;
+            }
+            (_, Some(passphrase)) => self.with(|vault| vault.unlock(passphrase))?,
+            (Some(_), None) => return Err(self.fault(&VaultError::Locked)),
+            (None, None) => return Ok(()),
+        }
         self.note(vec![happening("unlocked", who)]);
-        Ok(state)
+        Ok(())
     }
 
     pub fn audit(&self) -> Result<Vec<Line>, Fault> {
@@ -406,7 +429,7 @@ fn is_withdrawn(secret: &Secret, unread: &Unread) -> bool {
     }
 }
 
-fn entry(scope: Scope, name: &str, expires_at: Option<u64>) -> Entry {
+pub(super) fn entry(scope: Scope, name: &str, expires_at: Option<u64>) -> Entry {
     Entry {
         scope,
         name: name.to_owned(),
@@ -432,6 +455,7 @@ pub fn about(entry: &Entry, event: &str, who: &str) -> Happening {
         Scope::Project(id) => (Some(id.clone()), None),
         Scope::Workspace(id) => (Some(id.clone()), Some(id.clone())),
         Scope::Given(id) => (None, Some(id.clone())),
+        Scope::Installation => (Some("installation".to_owned()), None),
     };
     Happening {
         secret: Some(entry.name.clone()),
@@ -445,6 +469,32 @@ fn now() -> u64 {
     u64::try_from(Timestamp::now().as_second()).unwrap_or_default()
 }
 
+fn keyring_fault(directory: &Path, error: &VaultError, why: &KeyringError) -> Fault {
+    let (code, hint) = match why {
+        KeyringError::Locked => (
+            Code::SecretsLocked,
+            "`holm secret unlock` has your desktop ask for its password; \
+             without a desktop, unlock it yourself and try again"
+                .to_owned(),
+        ),
+        KeyringError::Absent(_) | KeyringError::Slow | KeyringError::Refused(_) => (
+            Code::SecretsLocked,
+            "start the keyring (a login to your desktop does), then `holm secret unlock`; \
+             a daemon that was started before your desktop needs `holm daemon stop` first"
+                .to_owned(),
+        ),
+        KeyringError::NoKey => (
+            Code::CorruptState,
+            format!(
+                "bring the keyring's item `holm: key of the stored secrets` back; if it is lost, move \
+                 {} away and set the secrets again",
+                directory.display()
+            ),
+        ),
+    };
+    Fault::new(code, error.to_string(), hint)
+}
+
 fn vault_fault(directory: &Path, error: &VaultError) -> Fault {
     let place = directory.display();
     match error {
@@ -453,6 +503,7 @@ fn vault_fault(directory: &Path, error: &VaultError) -> Fault {
             error.to_string(),
             "`holm secret unlock` asks for it",
         ),
+        VaultError::Keyring(why) => keyring_fault(directory, error, why),
         VaultError::Key(KeyError::WrongPassphrase) => Fault::new(
             Code::WrongPassphrase,
             error.to_string(),
@@ -471,6 +522,6 @@ fn vault_fault(directory: &Path, error: &VaultError) -> Fault {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -2,17 +2,21 @@
 
 use super::super::App;
 use super::super::caller::Caller;
-use super::super::failure::{Answer, Parameters};
+use super::super::failure::{Answer, Parameters, bad_request};
 use super::keeping::{about, happening};
 use super::{Change, Quiet, told};
 use axum::Json;
 use axum::extract::State;
-use holm_api::secret::{Audit, Exported, Import, Imported, KeyState, RotateKey, Unlock};
+use holm_api::daemon::Check;
+use holm_api::secret::{
+    Audit, Export, Exported, Import, Imported, KeepIn, KeyState, RotateKey, Unlock,
+};
 use holm_core::{Code, Fault};
 use holm_engine::try_blocking;
+use holm_linux::probe::Status;
 use holm_secrets::parcel::{self, Packed};
-use holm_secrets::vault::{Entry, Scope};
-use holm_secrets::{KeyError, Protection};
+use holm_secrets::vault::{Entry, Scope, Vault};
+use holm_secrets::{KeyError, Place, Protection};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -52,11 +56,16 @@ async fn rotate(
 ) -> Answer<KeyState> {
     let secrets = Arc::clone(&app.secrets);
     let state = try_blocking(move || {
-        let has_passphrase = secrets.with(|vault| Ok(vault.has_passphrase()))?;
-        let protection = match (rotate.passphrase, rotate.without_passphrase) {
-            (Some(passphrase), _) => Protection::Passphrase(passphrase),
+        let place = secrets.with(|vault| Ok(vault.place()))?;
+        let protection = match (rotate.passphrase, rotate.keep_in, place) {
+            (Some(passphrase), None, _) => Some(Protection::Passphrase(passphrase)),
+            (Some(_), Some(_), _) => {
+                return Err(bad_request("`passphrase` and `keep_in` exclude each other").0);
+            }
+            (None, Some(KeepIn::Keyring), _) => Some(Protection::Keyring),
+            (None, Some(KeepIn::File), _) => Some(Protection::File),
             // Never weakened without a word.
-            (None, false) if has_passphrase => {
+            (None, None, Some(Place::Passphrase)) if !rotate.without_passphrase => {
                 return Err(Fault::new(
                     Code::Refused,
                     "the key is behind a passphrase, and the new one would not be",
@@ -64,16 +73,25 @@ async fn rotate(
                      `--without-passphrase` goes without",
                 ));
             }
-            (None, _) => Protection::File,
+            (None, None, Some(Place::Keyring)) => Some(Protection::Keyring),
+            (None, None, Some(Place::File)) => Some(Protection::File),
+            (None, None, Some(Place::Passphrase) | None) => None,
         };
-        let sealed = secrets.rotate(&protection, &caller.actor())?;
-        let passphrase = matches!(protection, Protection::Passphrase(_));
-        Ok(KeyState { sealed, passphrase })
+        secrets.rotate(protection.as_ref(), &caller.actor())?;
+        secrets.with(|vault| Ok(key_state(vault)))
     });
     Ok(Json(state.await?))
 }
 
-/// Takes the passphrase that the key is behind.
+fn key_state(vault: &Vault) -> KeyState {
+    KeyState {
+        sealed: vault.entries().count(),
+        passphrase: vault.place() == Some(Place::Passphrase),
+        key: vault.place().map(|place| place.as_str().to_owned()),
+    }
+}
+
+/// Takes the passphrase that the key is behind, or has the desktop ask for the keyring's.
 #[utoipa::path(
     post,
     path = "/secrets/unlock",
@@ -88,8 +106,8 @@ async fn unlock(
 ) -> Answer<KeyState> {
     let secrets = Arc::clone(&app.secrets);
     let state = try_blocking(move || {
-        let (sealed, passphrase) = secrets.unlock(&unlock.passphrase, &caller.actor())?;
-        Ok(KeyState { sealed, passphrase })
+        secrets.unlock(unlock.passphrase.as_ref(), &caller.actor())?;
+        secrets.with(|vault| Ok(key_state(vault)))
     });
     Ok(Json(state.await?))
 }
@@ -123,13 +141,13 @@ async fn audit(State(app): State<Arc<App>>, Parameters(which): Parameters<Which>
     post,
     path = "/secrets/export",
     operation_id = "secret_export",
-    request_body = Unlock,
+    request_body = Export,
     responses((status = 200, body = Exported))
 )]
 async fn export(
     State(app): State<Arc<App>>,
     caller: Caller,
-    Quiet(unlock): Quiet<Unlock>,
+    Quiet(export): Quiet<Export>,
 ) -> Answer<Exported> {
     let projects = app.project_names().await?;
     let secrets = Arc::clone(&app.secrets);
@@ -142,7 +160,7 @@ async fn export(
                     Scope::User => None,
                     Scope::Project(id) => projects.get(id).cloned(),
                     // They mean nothing anywhere else.
-                    Scope::Workspace(_) | Scope::Given(_) => continue,
+                    Scope::Workspace(_) | Scope::Given(_) | Scope::Installation => continue,
                 };
                 if let Some((_, value)) = vault.get(&entry.scope, &entry.name)? {
                     let name = entry.name;
@@ -155,7 +173,7 @@ async fn export(
             }
             Ok(packed)
         })?;
-        let parcel = parcel::pack(&unlock.passphrase, &packed).map_err(|error| fault(&error))?;
+        let parcel = parcel::pack(&export.passphrase, &packed).map_err(|error| fault(&error))?;
         secrets.note(vec![happening("exported", &caller.actor())]);
         Ok(Exported {
             parcel,
@@ -239,6 +257,34 @@ fn fault(error: &KeyError) -> Fault {
 // === impl App ===
 
 impl App {
+    /// Where the key of the secrets is, and whether it can be had.
+    pub async fn check_of_key(&self) -> Check {
+        let secrets = Arc::clone(&self.secrets);
+        let found = try_blocking(move || {
+            let place = secrets.with(|vault| {
+                vault.check()?;
+                Ok(vault.place())
+            })?;
+            Ok(match place {
+                Some(Place::Keyring) => "the key is in the keyring of your desktop".to_owned(),
+                Some(Place::Passphrase) => "the key is behind a passphrase".to_owned(),
+                Some(Place::File) => "the key is in a file that only you may read".to_owned(),
+                None => format!("the first one makes a key, {}", secrets.first_place()),
+            })
+        });
+        let (status, detail, fix) = match found.await {
+            Ok(detail) => (Status::Ok, detail, None),
+            Err(fault) => (Status::Warning, fault.message, Some(fault.hint)),
+        };
+        Check {
+            name: "stored secrets".to_owned(),
+            status: status.as_str().to_owned(),
+            detail,
+            fix,
+            required: false,
+        }
+    }
+
     /// By their ids.
     async fn project_names(&self) -> Result<BTreeMap<String, String>, Fault> {
         let projects = self.engine.projects().await?.into_iter();

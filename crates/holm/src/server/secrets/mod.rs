@@ -3,6 +3,7 @@
 
 mod keeping;
 mod key;
+mod standin;
 
 pub use keeping::{Keeping, Values};
 
@@ -21,7 +22,7 @@ use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::spec::SecretSource;
 use holm_engine::{WorkspaceSpec, try_blocking};
 use holm_secrets::audit::Happening;
-use holm_secrets::vault::{Entry, Scope as Kept};
+use holm_secrets::vault::{Entry, Scope as Kept, VaultError};
 use jiff::Timestamp;
 use keeping::{Unread, happening};
 use serde::de::DeserializeOwned;
@@ -98,6 +99,11 @@ async fn list(State(app): State<Arc<App>>) -> Answer<SecretList> {
             Ok(SecretList {
                 secrets: vault.entries().filter_map(told).collect(),
                 locked: vault.is_locked(),
+                locked_why: match vault.check() {
+                    Err(error @ VaultError::Keyring(_)) => Some(error.to_string()),
+                    _ => None,
+                },
+                key: vault.place().map(|place| place.as_str().to_owned()),
             })
         })
     });
@@ -250,7 +256,7 @@ fn told(entry: &Entry) -> Option<Secret> {
         Kept::User => Scope::User,
         Kept::Project(id) => Scope::Project(id.clone()),
         Kept::Workspace(id) => Scope::Workspace(id.clone()),
-        Kept::Given(_) => return None,
+        Kept::Given(_) | Kept::Installation => return None,
     };
     Some(shown(entry, scope))
 }
@@ -352,6 +358,7 @@ impl App {
                 Kept::User => true,
                 Kept::Project(id) => record.project_id.as_str() == id,
                 Kept::Workspace(id) | Kept::Given(id) => record.id.as_str() == id,
+                Kept::Installation => false,
             };
             // What is stored for one workspace counts there, wherever the others have theirs from.
             let uses = |secret: &&holm_engine::spec::Secret| {
@@ -453,7 +460,7 @@ impl App {
             let secrets = Arc::clone(&self.secrets);
             try_blocking(move || {
                 secrets.sweep(|scope| match scope {
-                    Kept::User => true,
+                    Kept::User | Kept::Installation => true,
                     Kept::Project(id) => projects.contains(id),
                     Kept::Workspace(id) | Kept::Given(id) => workspaces.contains(id),
                 })

@@ -332,6 +332,7 @@ impl App {
             .collect();
         let cwd = new.cwd.map(Vec::from);
         checked(&argv, &env, cwd.as_deref())?;
+        self.require_within_policy(id).await?;
         let mut wanted = Wanted {
             session: session::NewSession::default(),
             credentials: Vec::new(),
@@ -345,6 +346,7 @@ impl App {
             }
             let spec = self.engine.spec(id).await?;
             let called = self.agent(&spec, Some(asked)).await?;
+            self.require_agent_named(&called.name)?;
             let given = match caller.is_guest() {
                 // Who is inside could take it from there.
                 true => Given::nothing(&called),

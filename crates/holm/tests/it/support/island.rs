@@ -56,6 +56,11 @@ impl Island {
         self.place.path().join("holm")
     }
 
+    /// What is `/etc/holm/policy.toml` for its commands; begins absent.
+    pub fn policy(&self) -> PathBuf {
+        self.place.path().join("policy/policy.toml")
+    }
+
     pub fn data(&self) -> PathBuf {
         self.holm_home().join("data")
     }
@@ -114,6 +119,7 @@ impl Island {
             .env("PATH", "/usr/local/bin:/usr/bin:/bin")
             .env("LANG", "C.UTF-8")
             .env("HOLM_TEST_WITHOUT", &self.without)
+            .env("HOLM_TEST_POLICY", self.policy())
             .stdin(Stdio::null());
         command
     }

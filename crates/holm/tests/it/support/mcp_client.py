@@ -76,7 +76,7 @@ async def everything(session):
     assert project["name"] == "shop", project
     assert await refused(session, "project_create", path=GIVEN["secret"]) == "refused"
     assert await refused(session, "project_create", path="/etc") == "refused"
-    assert await refused(session, "project_create", url="ext::touch /tmp/x") == "git_failed"
+    assert await refused(session, "project_create", url="ext::touch /tmp/x") == "bad_request"
     assert await refused(session, "project_create") == "bad_request"
     clone = await call(session, "project_create", url=f"file://{shop}", name="clone")
     assert clone["id"] != project["id"] and clone["path"].endswith("/src/clone"), clone

@@ -1,11 +1,13 @@
 """The internet of a test: web servers, an echo and a name server, in a namespace of their own.
 
-Arguments: a directory to serve, a file to log to. Every connection and every question is a line.
+Arguments: a directory to serve, a file to log to, and perhaps a directory of certificates; then port
+443 speaks TLS by the name that is asked for. Every connection and every question is a line.
 Says `ready` when everything listens; ends when its input ends.
 """
-import http.server, os, socket, socketserver, sys, threading, time
+import base64, gzip, hashlib, http.server, json, os, socket, socketserver, ssl, sys, threading, time
 
 served, log_path = sys.argv[1:3]
+certificates = sys.argv[3] if len(sys.argv) > 3 else None
 log_lock = threading.Lock()
 
 
@@ -69,9 +71,128 @@ class EchoServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
     request_queue_size = 256
 
 
+class Tls(http.server.SimpleHTTPRequestHandler):
+    """Tells what it was told, in many ways. Every request is a line of JSON in the log."""
+
+    protocol_version = "HTTP/1.1"
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments, directory=served)
+
+    def log_message(self, *arguments):
+        pass
+
+    def body(self):
+        if self.headers.get("Transfer-Encoding") == "chunked":
+            body = b""
+            while size := int(self.rfile.readline(), 16):
+                body += self.rfile.read(size)
+                self.rfile.readline()
+            self.rfile.readline()
+            return body
+        return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+
+    def answer(self, body, status=200, **headers):
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self):
+        name = self.connection.asked
+        body = self.body()
+        seen = {
+            "tls": name,
+            "connection": id(self.connection),
+            "method": self.command,
+            "target": self.path,
+            "headers": {key.lower(): value for key, value in self.headers.items()},
+            "body": body.decode("latin-1"),
+        }
+        log(json.dumps(seen))
+        said = self.headers.get("Authorization", "") + " " + self.path
+        what = self.path.partition("?")[0]
+        if what.startswith("/repo"):
+            if "Authorization" not in self.headers:
+                return self.answer(b"", 401, WWW_Authenticate='Basic realm="x"')
+            return super().do_GET()
+        if what == "/base64":
+            return self.answer(base64.b64encode(said.encode()))
+        if what == "/header":
+            return self.answer(b"", X_Said=said, Set_Cookie="k=" + said)
+        if what == "/redirect":
+            return self.answer(b"", 302, Location="https://other.test/?" + self.path.partition("?")[2])
+        if what == "/gzip":
+            return self.answer(gzip.compress(said.encode()), Content_Encoding="gzip")
+        if what == "/pieces":
+            self.send_response(200)
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            for letter in said.encode():
+                self.wfile.write(b"1\r\n%c\r\n" % letter)
+                self.wfile.flush()
+            return self.wfile.write(b"0\r\n\r\n")
+        if what == "/part" and "Range" in self.headers:
+            first, last = self.headers["Range"].removeprefix("bytes=").split("-")
+            part = said.encode()[int(first) : int(last) + 1]
+            return self.answer(part, 206, Content_Range=f"bytes {first}-{last}/{len(said)}")
+        if what == "/socket":
+            key = self.headers["Sec-WebSocket-Key"] + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+            accept = base64.b64encode(hashlib.sha1(key.encode()).digest()).decode()
+            self.send_response(101)
+            self.send_header("Upgrade", "websocket")
+            self.send_header("Connection", "Upgrade")
+            self.send_header("Sec-WebSocket-Accept", accept)
+            self.end_headers()
+            self.wfile.write(b"\x81" + bytes([len(said)]) + said.encode())
+            self.wfile.write(b"\x81\x04" + self.rfile.read(4))
+            self.close_connection = True
+            return
+        self.answer(json.dumps({"said": said, "body": seen["body"]}).encode())
+
+    do_POST = do_PUT = do_GET
+
+
+class TlsServer(WebServer):
+    """Which certificate it has depends on the name that is asked for."""
+
+    def finish_request(self, stream, address):
+        asked = []
+
+        def choose(stream, name, context):
+            asked.append(name)
+            path = f"{certificates}/{name}.pem"
+            if name is None or not os.path.exists(path):
+                return ssl.ALERT_DESCRIPTION_UNRECOGNIZED_NAME
+            other = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            other.load_cert_chain(path)
+            other.set_alpn_protocols(["http/1.1"])
+            stream.context = other
+
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.sni_callback = choose
+        try:
+            stream = context.wrap_socket(stream, server_side=True)
+        except OSError:
+            return log(f"no tls {asked}")
+        stream.asked = asked[0]
+        try:
+            super().finish_request(stream, address)
+            stream.unwrap()
+        except OSError:
+            pass
+        finally:
+            stream.close()
+
+
 WEB, WEB6 = "192.0.2.10", "2001:db8::10"
 ZONE = {
     "web.test": [WEB, WEB6],
+    "api.test": [WEB, WEB6],
+    "untrusted.test": [WEB],
+    "wrong.test": [WEB],
     "other.test": ["192.0.2.20"],
     "v4.test": [WEB],
     "v6.test": [WEB6],
@@ -136,7 +257,8 @@ def names():
 
 
 socketserver.TCPServer.allow_reuse_address = True
-for port, server, handler in [(80, WebServer, Web), (443, EchoServer, Echo), (5432, EchoServer, Echo)]:
+secure = (443, EchoServer, Echo) if certificates is None else (443, TlsServer, Tls)
+for port, server, handler in [(80, WebServer, Web), secure, (5432, EchoServer, Echo)]:
     server = server(("::", port), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
 threading.Thread(target=names, daemon=True).start()

@@ -41,16 +41,31 @@ impl World {
 
     /// With defences switched off, as in [`Island::without`].
     pub fn without(defences: &str) -> Option<Self> {
+        Self::make(Island::without(defences), |_| None)
+    }
+
+    /// With TLS at port 443, for the names of [`certificates`]; the machine believes the authority
+    /// of all but `untrusted.test`.
+    pub fn with_tls() -> Option<Self> {
+        Self::make(Island::new(), |island| Some(certificates(island)))
+    }
+
+    fn make(mut island: Island, tls: impl FnOnce(&Island) -> Option<PathBuf>) -> Option<Self> {
         let (uid, gid) = ids()?;
-        let mut island = Island::without(defences);
         let served = island.make_dir("served");
         let log = island.write("world.log", "");
+        let tls = tls(&island);
         let machine = hold(
             Command::new("unshare")
                 .args(["--net", "--mount", "--", "sh", "-c"])
-                .arg("mount --bind \"$1\" \"$(readlink -f /etc/resolv.conf)\" && echo ready && exec cat")
+                .arg(
+                    "mount --bind \"$1\" \"$(readlink -f /etc/resolv.conf)\" && \
+                     { [ -z \"$2\" ] || mount --bind \"$2/roots\" /etc/ssl/certs/ca-certificates.crt; } && \
+                     echo ready && exec cat",
+                )
                 .arg("sh")
-                .arg(island.write("resolv.conf", "nameserver 203.0.113.1\noptions timeout:2\n")),
+                .arg(island.write("resolv.conf", "nameserver 203.0.113.1\noptions timeout:2\n"))
+                .args(&tls),
         );
         let internet = hold(
             Command::new("unshare")
@@ -58,7 +73,8 @@ impl World {
                 .arg("echo 0 > /proc/sys/net/ipv6/bindv6only; exec /usr/bin/python3 -c \"$@\"")
                 .args(["sh", SERVERS])
                 .arg(&served)
-                .arg(&log),
+                .arg(&log)
+                .args(&tls),
         );
         let (near, far) = (machine.id().to_string(), internet.id().to_string());
         let link = format!(
@@ -156,6 +172,25 @@ impl Drop for World {
             let _ = child.wait();
         }
     }
+}
+
+/// Certificates by name, and `roots`, which the machine believes: `untrusted.test` is of somebody
+/// else, and `wrong.test` has a certificate for another name.
+fn certificates(island: &Island) -> PathBuf {
+    let place = island.make_dir("certificates");
+    let script = "set -e; cd \"$1\"\n\
+        new() { openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30 -batch \"$@\" 2>/dev/null; }\n\
+        for ca in good bad; do new -subj /CN=$ca -keyout $ca.key -out $ca.crt; done\n\
+        leaf() { new -CA $2.crt -CAkey $2.key -subj /CN=$3 -addext subjectAltName=DNS:$3 \
+            -addext basicConstraints=critical,CA:FALSE -keyout $1.key -out $1.crt; cat $1.crt $1.key > $1.pem; }\n\
+        for name in api.test other.test web.test; do leaf $name good $name; done\n\
+        leaf untrusted.test bad untrusted.test; leaf wrong.test good other.test\n\
+        cp good.crt roots; chmod 755 .; chmod 644 *";
+    let path = place.to_str().unwrap();
+    let made = Command::new("sh").args(["-c", script, "sh", path]).output();
+    let made = made.unwrap();
+    assert!(made.status.success(), "{made:?}");
+    place
 }
 
 /// Starts what says `ready` and then stays until its input ends.

@@ -26,6 +26,9 @@ impl Terminal {
         let reason = self.reason();
         let status = {
             let mut inner = shared.inner();
+            let rest = self.masking.finish();
+            self.write_down(&mut inner, &rest);
+            self.announce(&mut inner);
             for arriving in std::mem::take(&mut inner.arriving) {
                 self.welcome(&mut inner, arriving);
             }

@@ -5,7 +5,8 @@
 
 use holm_api::project::Project;
 use holm_core::{Code, Fault};
-use std::path::{Path, PathBuf};
+use std::io::ErrorKind;
+use std::path::{Component, Path, PathBuf};
 
 /// What may be named.
 pub struct Places {
@@ -45,16 +46,45 @@ impl Places {
                 "`holm project add` makes it known; `source_dirs` under [projects] in config.toml lists folders",
             )
         };
-        let real = Path::new(path).canonicalize().map_err(|_| refused())?;
-        let is_known = self.known.iter().any(|known| real.starts_with(known));
-        let is_below = self
-            .source_dirs
-            .iter()
-            .any(|place| real.starts_with(place) && real != *place);
-        match (is_known || is_below) && real.is_dir() {
-            true => Ok(real),
+        let absent = || {
+            Fault::new(
+                Code::PathNotFound,
+                format!("there is no directory `{shown}`"),
+                "say the path of a git repository that is there",
+            )
+        };
+        let real = match Path::new(path).canonicalize() {
+            Ok(real) => real,
+            Err(_) if self.may_be_known(Path::new(path)) => return Err(absent()),
+            Err(_) => return Err(refused()),
+        };
+        match self.has(&real) {
+            true if real.is_dir() => Ok(real),
+            true => Err(absent()),
             false => Err(refused()),
         }
+    }
+
+    /// Whether what is there may be named.
+    fn has(&self, real: &Path) -> bool {
+        let is_known = self.known.iter().any(|known| real.starts_with(known));
+        let mut below = self.source_dirs.iter();
+        is_known || below.any(|place| real.starts_with(place) && real != place)
+    }
+
+    /// Whether nothing is there, in a directory of which a caller may know what it has.
+    fn may_be_known(&self, path: &Path) -> bool {
+        let is_plain = path
+            .components()
+            .all(|part| !matches!(part, Component::ParentDir));
+        let is_nothing = path.symlink_metadata().is_err_and(|error| {
+            matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+        });
+        let above = path.ancestors().find(|above| above.exists());
+        let above = above.and_then(|above| above.canonicalize().ok());
+        let is_above =
+            above.is_some_and(|above| self.has(&above) || self.source_dirs.contains(&above));
+        is_plain && is_nothing && is_above
     }
 
     /// Where a new project of this name goes.
@@ -120,8 +150,9 @@ mod tests {
         );
         for refused in [
             "src",
-            "src/file",
             "src/link",
+            "src/link/nothing",
+            "src/nothing/../../elsewhere/secret",
             "src/../elsewhere/secret",
             "elsewhere/secret",
             "src-not",
@@ -133,6 +164,11 @@ mod tests {
                 Code::Refused,
                 "{refused}"
             );
+        }
+        // What is not there is said where everything may be named, and nowhere else.
+        for absent in ["src/file", "src/nothing", "src/shop/a/b", "src/file/x"] {
+            let code = permit(absent).unwrap_err().code;
+            assert_eq!(code, Code::PathNotFound, "{absent}");
         }
         assert_eq!(
             places.permit("src/shop").unwrap_err().code,

@@ -3,14 +3,19 @@
 //!
 //! Nothing of a caller is a word of its own on the command line but behind an option or `--`.
 
+use super::wrong;
 use holm_api::ErrorBody;
 use holm_core::{Code, Fault};
 use rustix::process::{Pid, Signal, kill_process};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, Command};
+
+/// The variable that tells the program for which request of the daemon it works.
+pub const ERRAND: &str = "HOLM_ERRAND";
 
 /// What one answer may have.
 const LONGEST: u64 = 64 << 20;
@@ -30,8 +35,15 @@ impl Drop for Running {
     }
 }
 
-/// Runs `holm --json` with these arguments in a directory of the user.
-pub async fn holm(directory: &Path, arguments: &[&str]) -> Result<Value, Fault> {
+/// Runs `holm --json` with these arguments in a directory of the user, for `errand` if for anybody.
+pub async fn holm<T: DeserializeOwned>(
+    directory: &Path,
+    arguments: &[&str],
+    errand: Option<&str>,
+) -> Result<T, Fault> {
+    if arguments.iter().any(|argument| argument.contains('\0')) {
+        return Err(wrong("no text has a NUL in it"));
+    }
     let failed = |error: std::io::Error| {
         let message = format!("cannot run holm in {}: {error}", directory.display());
         Fault::new(
@@ -41,6 +53,8 @@ pub async fn holm(directory: &Path, arguments: &[&str]) -> Result<Value, Fault> 
         )
     };
     let child = Command::new(program())
+        .env_remove(ERRAND)
+        .envs(errand.map(|errand| (ERRAND, errand)))
         .arg("--json")
         .args(arguments)
         .current_dir(directory)
@@ -70,7 +84,8 @@ pub async fn holm(directory: &Path, arguments: &[&str]) -> Result<Value, Fault> 
     };
     reading.await.map_err(failed)?;
     let status = running.0.wait().await.map_err(failed)?;
-    understand(&stdout, &stderr, status.success())
+    let document = understand(&stdout, &stderr, status.success())?;
+    serde_json::from_value(document).map_err(|error| unclear(&error.to_string()))
 }
 
 /// What is wrong with something that was made all the same is told with it.
@@ -88,15 +103,13 @@ fn understand(stdout: &[u8], stderr: &[u8], is_good: bool) -> Result<Value, Faul
             Ok(document)
         }
         (_, Ok(body)) => Err(body.into()),
-        (_, Err(_)) => {
-            let message = format!("holm did not say what it did: {}", last.escape_debug());
-            Err(Fault::new(
-                Code::Internal,
-                message,
-                "see `holm daemon status`",
-            ))
-        }
+        (_, Err(_)) => Err(unclear(last)),
     }
+}
+
+fn unclear(said: &str) -> Fault {
+    let message = format!("holm did not say what it did: {}", said.escape_debug());
+    Fault::new(Code::Internal, message, "see `holm daemon status`")
 }
 
 /// An upgrade may have replaced the file that this process was started from.

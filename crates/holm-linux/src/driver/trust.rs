@@ -1,0 +1,110 @@
+//! Whose certificates programs inside believe, in a workspace where secrets are placeholders: those
+//! that the machine believes, and the authority of this installation. In all others nothing changes.
+//!
+//! Every kind of program has its own way to be told; each is told the same.
+
+use crate::launch::AUTHORITY;
+use crate::layout::WorkspaceDirs;
+use crate::roots;
+use crate::wire::LaunchPlan;
+use sha1::{Digest, Sha1};
+use std::fs;
+use std::io;
+
+/// Variables that name a file with all certificates. `SSL_CERT_FILE`: OpenSSL, Python, Go, Rust.
+const BUNDLE_VARIABLES: [&str; 4] = [
+    "SSL_CERT_FILE",
+    "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
+    "GIT_SSL_CAINFO",
+];
+/// Node adds this one to its own.
+const EXTRA_VARIABLE: &str = "NODE_EXTRA_CA_CERTS";
+const JAVA_VARIABLE: &str = "JAVA_TOOL_OPTIONS";
+
+/// Nothing in the file is secret; Java wants one, and this is everybody's.
+const JAVA_PASSWORD: &str = "changeit";
+
+/// Writes the files, and puts into the plan what leads to them.
+pub fn prepare(plan: &mut LaunchPlan, dirs: &WorkspaceDirs) -> io::Result<()> {
+    let place = dirs.authority();
+    let mut standins = plan
+        .secrets
+        .iter()
+        .filter_map(|grant| grant.placeholder.as_ref());
+    let Some(authority) = standins.next().map(|standin| standin.authority.clone()) else {
+        return match fs::remove_dir_all(&place) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        };
+    };
+    fs::create_dir_all(&place)?;
+    let mut bundle = roots::bundle();
+    if !bundle.is_empty() && !bundle.ends_with(b"\n") {
+        bundle.push(b'\n');
+    }
+    bundle.extend(authority.as_bytes());
+    fs::write(place.join("ca.pem"), &authority)?;
+    fs::write(
+        place.join("java.jks"),
+        java_store(&holm_proxy::gateway::certificates(&bundle)),
+    )?;
+    fs::write(place.join("bundle.pem"), &bundle)?;
+    plan.bundles = roots::covered();
+    let variables =
+        BUNDLE_VARIABLES.map(|name| (name.to_owned(), format!("{AUTHORITY}/bundle.pem")));
+    plan.environment.extend(variables);
+    let extra = (EXTRA_VARIABLE.to_owned(), format!("{AUTHORITY}/ca.pem"));
+    let java = format!(
+        "-Djavax.net.ssl.trustStore={AUTHORITY}/java.jks -Djavax.net.ssl.trustStoreType=JKS \
+         -Djavax.net.ssl.trustStorePassword={JAVA_PASSWORD}"
+    );
+    plan.environment
+        .extend([extra, (JAVA_VARIABLE.to_owned(), java)]);
+    Ok(())
+}
+
+/// Java's own format (JKS), which every Java reads.
+fn java_store(certificates: &[Vec<u8>]) -> Vec<u8> {
+    let mut store = Vec::new();
+    store.extend(0xfeed_feed_u32.to_be_bytes());
+    store.extend(2_u32.to_be_bytes());
+    store.extend((certificates.len() as u32).to_be_bytes());
+    let text = |store: &mut Vec<u8>, text: &str| {
+        store.extend((text.len() as u16).to_be_bytes());
+        store.extend(text.as_bytes());
+    };
+    for (number, certificate) in certificates.iter().enumerate() {
+        // A certificate that is trusted; its name; a time that nobody asks for.
+        store.extend(2_u32.to_be_bytes());
+        text(&mut store, &format!("holm-{number}"));
+        store.extend(0_u64.to_be_bytes());
+        text(&mut store, "X.509");
+        store.extend((certificate.len() as u32).to_be_bytes());
+        store.extend(certificate);
+    }
+    let mut digest = Sha1::new();
+    for unit in JAVA_PASSWORD.encode_utf16() {
+        digest.update(unit.to_be_bytes());
+    }
+    digest.update(b"Mighty Aphrodite");
+    digest.update(&store);
+    store.extend(digest.finalize());
+    store
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_is_what_java_says_it_is() {
+        let empty = java_store(&[]);
+        assert_eq!(&empty[..12], b"\xfe\xed\xfe\xed\0\0\0\x02\0\0\0\0");
+        assert_eq!(empty.len(), 12 + 20);
+        let one = java_store(&[vec![1, 2, 3]]);
+        assert_eq!(&one[12..16], [0, 0, 0, 2]);
+        assert_eq!(&one[16..24], b"\0\x06holm-0");
+        assert_eq!(&one[32..46], b"\0\x05X.509\0\0\0\x03\x01\x02\x03");
+    }
+}

@@ -1,0 +1,36 @@
+//! Which session or run a program inside belongs to, for the record of who did what. Called by
+//! [`super::guest_api`] once per connection.
+//!
+//! The kernel says which process connected; its ancestors are looked up until one is the first process
+//! of a session or run. A program that left its session is only known to be of the workspace, and
+//! nobody can be taken for a session that is none of its ancestors.
+
+use super::registry::Registry;
+use rustix::net::sockopt::socket_peercred;
+use std::os::unix::net::UnixStream;
+
+/// More ancestors than this are not looked at.
+const MOST: usize = 64;
+
+/// The id of the session or run.
+pub fn of(stream: &UnixStream, registry: &Registry) -> Option<String> {
+    let mut pid = socket_peercred(stream).ok()?.pid.as_raw_nonzero().get();
+    for _ in 0..MOST {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let inside = field(&status, "NSpid:")?.split_whitespace().last()?;
+        let inside = inside.parse().ok()?;
+        if let Some(id) = registry.begun_with(inside) {
+            return Some(id);
+        }
+        pid = field(&status, "PPid:")?.parse().ok()?;
+        if inside == 1 || pid <= 1 {
+            return None;
+        }
+    }
+    None
+}
+
+fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
+    let mut lines = status.lines();
+    lines.find_map(|line| Some(line.strip_prefix(name)?.trim()))
+}

@@ -1,0 +1,239 @@
+//! Heads of requests and answers, as data.
+
+use super::*;
+use holm_secrets::Value;
+use holm_secrets::authority::Authority;
+use hyper::{Request, Response};
+use proptest::prelude::*;
+use std::sync::Arc;
+
+const VALUE: &str = "sk_live_51H+xCANARY/canary=0123";
+const TOKEN: &str = "sk_live_80T+qZZQWEX/zqwert=9876";
+
+fn value() -> Value {
+    Value::parse(VALUE.as_bytes().to_vec()).unwrap()
+}
+
+fn at(host: &str, port: u16) -> Inspected {
+    let leaf = Authority::generate().unwrap().leaf(host).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    Inspected {
+        host: host.to_owned(),
+        port,
+        tls: Arc::new(super::super::server_config(&leaf, &provider).unwrap()),
+    }
+}
+
+fn head(uri: &str, headers: &[(&str, &str)]) -> Parts {
+    let mut request = Request::builder().uri(uri);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    request.body(()).unwrap().into_parts().0
+}
+
+fn prepared(uri: &str, headers: &[(&str, &str)]) -> (Parts, BTreeSet<String>) {
+    let exchange = Exchange::into_value(TOKEN, &value());
+    let mut head = head(uri, headers);
+    let used = prepare(&mut head, &at("api.test", 443), &[("KEY", &exchange)]);
+    (head, used)
+}
+
+#[test]
+fn the_value_is_put_into_headers_and_the_query() {
+    let bearer = format!("Bearer {TOKEN}");
+    let basic = format!("bAsIc {}", STANDARD.encode(format!("user:{TOKEN}")));
+    let (head, used) = prepared(
+        "/v1/charge?a=1&key=sk_live_80T%2BqZZQWEX%2Fzqwert%3D9876",
+        &[
+            ("host", "api.test"),
+            ("authorization", &bearer),
+            ("x-key", TOKEN),
+            ("range", "bytes=0-3"),
+        ],
+    );
+    assert_eq!(used, BTreeSet::from(["KEY".to_owned()]));
+    assert_eq!(head.headers["authorization"], format!("Bearer {VALUE}"));
+    assert!(head.headers["authorization"].is_sensitive());
+    assert_eq!(head.headers["x-key"], VALUE);
+    assert_eq!(
+        head.uri,
+        "/v1/charge?a=1&key=sk_live_51H%2BxCANARY%2Fcanary%3D0123"
+    );
+    assert!(
+        !head.headers.contains_key("range"),
+        "a part could be a part of it"
+    );
+    let (head, _) = prepared("/", &[("host", "api.test"), ("authorization", &basic)]);
+    let encoded = head.headers["authorization"]
+        .to_str()
+        .unwrap()
+        .strip_prefix("Basic ")
+        .unwrap();
+    assert_eq!(
+        STANDARD.decode(encoded).unwrap(),
+        format!("user:{VALUE}").into_bytes()
+    );
+}
+
+#[test]
+fn nothing_else_has_it() {
+    let path = "/sk_live_80T+qZZQWEX/zqwert=9876";
+    let (head, used) = prepared(
+        path,
+        &[
+            ("host", "api.test"),
+            ("accept-encoding", "gzip"),
+            ("range", "bytes=0-3"),
+        ],
+    );
+    assert_eq!((head.uri.path(), used.len()), (path, 0));
+    assert_eq!(head.headers["accept-encoding"], "identity");
+    assert_eq!(head.headers["range"], "bytes=0-3");
+    // What concerns one hop, or says where a request ends, is ours to say.
+    let (head, used) = prepared(
+        "https://api.test/x",
+        &[
+            ("host", "api.test"),
+            ("connection", "x-key, upgrade"),
+            ("x-key", TOKEN),
+            ("upgrade", "h2c"),
+            ("transfer-encoding", "chunked"),
+            ("te", "trailers"),
+            ("trailer", "x"),
+            ("expect", "100-continue"),
+            ("proxy-authorization", TOKEN),
+        ],
+    );
+    assert_eq!(used.len(), 0);
+    assert_eq!(head.uri, "/x");
+    let mut names: Vec<&str> = head.headers.keys().map(HeaderName::as_str).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["accept-encoding", "host"]);
+}
+
+#[test]
+fn a_websocket_may_be_asked_for_without_compression() {
+    let asked = [
+        ("host", "api.test"),
+        ("connection", "keep-alive, Upgrade"),
+        ("upgrade", "WebSocket"),
+        ("sec-websocket-extensions", "permessage-deflate"),
+        ("sec-websocket-key", "abc"),
+    ];
+    let (head, _) = prepared("/socket", &asked);
+    assert_eq!(head.headers["upgrade"], "WebSocket");
+    assert_eq!(head.headers["connection"], "upgrade");
+    assert_eq!(head.headers["sec-websocket-key"], "abc");
+    assert!(!head.headers.contains_key("sec-websocket-extensions"));
+}
+
+#[test]
+fn a_request_is_for_the_host_of_its_connection() {
+    let check = |port: u16, uri: &str, headers: &[(&str, &str)], expect: Result<(), Refusal>| {
+        let found = judge(&head(uri, headers), &at("api.test", port));
+        assert_eq!(found, expect, "{uri} {headers:?}");
+    };
+    for host in ["api.test", "API.test", "api.test.", "api.test:443"] {
+        check(443, "/", &[("host", host)], Ok(()));
+    }
+    check(8443, "/", &[("host", "api.test:8443")], Ok(()));
+    check(443, "https://api.test/", &[("host", "api.test")], Ok(()));
+    check(443, "/", &[], Err(Refusal::NoHost));
+    for host in [
+        "evil.test",
+        "api.test:80",
+        "api.test:x",
+        "api.test:",
+        "api.test@evil.test",
+        "api.testx",
+        "",
+        "api.test, evil.test",
+    ] {
+        check(443, "/", &[("host", host)], Err(Refusal::OtherHost));
+    }
+    check(8443, "/", &[("host", "api.test")], Err(Refusal::OtherHost));
+    check(
+        443,
+        "/",
+        &[("host", "api.test"), ("host", "api.test")],
+        Err(Refusal::OtherHost),
+    );
+    for uri in [
+        "https://evil.test/",
+        "http://api.test/",
+        "https://api.test:80/",
+    ] {
+        check(443, uri, &[("host", "api.test")], Err(Refusal::OtherHost));
+    }
+    let lengths = [
+        ("host", "api.test"),
+        ("content-length", "3"),
+        ("transfer-encoding", "chunked"),
+    ];
+    check(443, "/", &lengths, Err(Refusal::TwoLengths));
+    let mut connect = head("api.test:443", &[("host", "api.test")]);
+    connect.method = Method::CONNECT;
+    assert_eq!(judge(&connect, &at("api.test", 443)), Err(Refusal::Method));
+}
+
+#[test]
+fn an_answer_is_readable_and_has_no_value() {
+    let answers = Exchange::into_tokens([(TOKEN, &value())].into_iter());
+    let answer = |headers: &[(&str, &str)]| {
+        let mut response = Response::builder();
+        for (name, value) in headers {
+            response = response.header(*name, *value);
+        }
+        let mut head = response.body(()).unwrap().into_parts().0;
+        clean(&mut head, Some(&answers)).map(|()| head)
+    };
+    let location = format!("https://evil.test/?k={VALUE}");
+    let head = answer(&[
+        ("location", &location),
+        ("alt-svc", "h3=\":443\""),
+        ("content-length", "7"),
+        ("content-encoding", "Identity"),
+    ])
+    .unwrap();
+    assert_eq!(
+        head.headers["location"],
+        format!("https://evil.test/?k={TOKEN}")
+    );
+    assert_eq!(head.headers["content-length"], "7");
+    assert!(!head.headers.contains_key("alt-svc"));
+    for encoding in ["gzip", "identity, br", "x"] {
+        let encoded = answer(&[("content-encoding", encoding)]).err();
+        assert_eq!(encoded, Some(Encoded(encoding.to_owned())));
+    }
+}
+
+proptest! {
+    /// Whatever is in a request, what is put in changes neither its length nor its structure.
+    #[test]
+    fn what_is_put_in_changes_no_structure(
+        before in "[ -~]{0,20}",
+        after in "[ -~]{0,20}",
+        query in "[a-z0-9=&%+._~-]{0,20}",
+    ) {
+        let text = format!("x{before}{TOKEN}{after}x");
+        let uri = format!("/p?{query}&k={TOKEN}&{query}");
+        let (head, used) = prepared(&uri, &[("host", "api.test"), ("x-a", &text), ("x-b", "b")]);
+        prop_assert_eq!(used.len(), 1);
+        prop_assert_eq!(&head.headers["x-a"], &format!("x{before}{VALUE}{after}x"));
+        prop_assert_eq!(&head.headers["x-b"], "b");
+        prop_assert_eq!(head.headers.len(), 4);
+        prop_assert_eq!(head.uri.to_string(), format!("/p?{query}&k={VALUE}&{query}"));
+    }
+
+    /// Requests without the token are passed on as they are.
+    #[test]
+    fn others_are_not_changed(value in "[ -~]{0,60}", query in "[a-zA-Z0-9=&%+._~-]{0,60}") {
+        let uri = format!("/p?{query}");
+        let text = format!("x{value}x");
+        let (head, used) = prepared(&uri, &[("host", "api.test"), ("x-a", &text)]);
+        prop_assert!(used.is_empty());
+        prop_assert_eq!(head.headers["x-a"].as_bytes(), text.as_bytes());
+        prop_assert_eq!(head.uri.to_string(), uri);
+    }
+}

@@ -1,0 +1,206 @@
+//! Secrets whose values are never inside: what a workspace has of them are tokens, and the gateway
+//! puts the values into requests to the hosts that were declared for them.
+//!
+//! For such a host (and port) the gateway answers TLS itself, with a certificate that only this
+//! workspace trusts, verifies the host's own certificate as every program on this machine would,
+//! and carries HTTP/1.1 between the two ([`serve`]). What is changed in a request is decided by
+//! [`head`], what is changed in an answer by [`head`] and [`body`]. Everything else, also plain HTTP to the
+//! same host, is carried as it is: with the token, which is worth nothing.
+//!
+//! The process that this runs in holds the secrets of one workspace, and certificates for single
+//! names; neither the authority's key nor anything of other workspaces.
+
+mod body;
+mod counted;
+mod head;
+mod serve;
+
+use holm_secrets::Value;
+use holm_secrets::authority::Leaf;
+use holm_secrets::exchange::Exchange;
+use rustls::crypto::CryptoProvider;
+use rustls::crypto::ring::{default_provider, sign::any_supported_type};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+use std::time::SystemTime;
+
+/// The only protocol that is spoken on both sides; programs that would like HTTP/2 fall back to it.
+const PROTOCOL: &[u8] = b"http/1.1";
+
+/// A secret that may be used.
+#[derive(Clone, Debug)]
+pub struct Placeholder {
+    pub name: String,
+    /// What is inside.
+    pub token: String,
+    pub value: Value,
+    /// Names in the one spelling that is compared, and ports.
+    pub hosts: Vec<(String, u16)>,
+    pub expires_at: Option<SystemTime>,
+}
+
+/// All of a workspace, as they are now.
+#[derive(Default)]
+pub struct Placeholders {
+    secrets: Vec<Ready>,
+    hosts: HashMap<(String, u16), Arc<ServerConfig>>,
+    answers: Option<Exchange>,
+    /// Made when the first connection needs it.
+    outside: OnceLock<Arc<ClientConfig>>,
+}
+
+struct Ready {
+    name: String,
+    hosts: Vec<(String, u16)>,
+    expires_at: Option<SystemTime>,
+    exchange: Exchange,
+}
+
+/// One host, for as long as a connection to it lives.
+#[derive(Clone)]
+pub struct Inspected {
+    pub host: String,
+    pub port: u16,
+    tls: Arc<ServerConfig>,
+}
+
+/// A certificate of ours that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum InvalidLeaf {
+    #[error("the certificate for {0} is damaged")]
+    Damaged(String),
+    #[error("cannot set up TLS")]
+    Tls(#[source] rustls::Error),
+}
+
+/// Answers one name, and nobody who asks for another.
+#[derive(Debug)]
+struct OneName {
+    host: String,
+    key: Arc<CertifiedKey>,
+}
+
+// === impl Placeholders ===
+
+impl Placeholders {
+    /// With a certificate for every host that a secret names.
+    pub fn new(secrets: Vec<Placeholder>, leaves: &[Leaf]) -> Result<Self, InvalidLeaf> {
+        if secrets.is_empty() {
+            return Ok(Self::default());
+        }
+        let provider = Arc::new(default_provider());
+        let mut hosts = HashMap::new();
+        let named = secrets.iter().flat_map(|secret| &secret.hosts);
+        for (host, port) in named {
+            let Some(leaf) = leaves.iter().find(|leaf| leaf.host == *host) else {
+                return Err(InvalidLeaf::Damaged(host.clone()));
+            };
+            let tls = server_config(leaf, &provider)?;
+            hosts.insert((host.clone(), *port), Arc::new(tls));
+        }
+        let pairs = secrets
+            .iter()
+            .map(|secret| (secret.token.as_str(), &secret.value));
+        Ok(Self {
+            answers: Some(Exchange::into_tokens(pairs)),
+            secrets: secrets.into_iter().map(Ready::from).collect(),
+            hosts,
+            outside: OnceLock::new(),
+        })
+    }
+
+    /// Whether connections to this host are looked into.
+    pub fn inspected(&self, host: &str, port: u16) -> Option<Inspected> {
+        let tls = self.hosts.get(&(host.to_owned(), port))?;
+        Some(Inspected {
+            host: host.to_owned(),
+            port,
+            tls: Arc::clone(tls),
+        })
+    }
+
+    /// What may be put into requests to this host now.
+    fn usable(&self, at: &Inspected, now: SystemTime) -> Vec<(&str, &Exchange)> {
+        let is_usable = |secret: &&Ready| {
+            let is_here = |(host, port): &(String, u16)| *host == at.host && *port == at.port;
+            secret.hosts.iter().any(is_here) && secret.expires_at.is_none_or(|end| now < end)
+        };
+        let usable = self.secrets.iter().filter(is_usable);
+        usable
+            .map(|secret| (secret.name.as_str(), &secret.exchange))
+            .collect()
+    }
+
+    /// How certificates of hosts are verified: with what this machine trusts.
+    fn outside(
+        &self,
+        trusted: impl FnOnce() -> Vec<Vec<u8>>,
+    ) -> Result<Arc<ClientConfig>, rustls::Error> {
+        if let Some(config) = self.outside.get() {
+            return Ok(Arc::clone(config));
+        }
+        let mut roots = RootCertStore::empty();
+        // Machines have some that are too old or too odd; the others count.
+        roots.add_parsable_certificates(trusted().into_iter().map(CertificateDer::from));
+        let mut config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        config.alpn_protocols = vec![PROTOCOL.to_vec()];
+        Ok(Arc::clone(self.outside.get_or_init(|| Arc::new(config))))
+    }
+}
+
+// === impl Ready ===
+
+impl From<Placeholder> for Ready {
+    fn from(secret: Placeholder) -> Self {
+        Self {
+            exchange: Exchange::into_value(&secret.token, &secret.value),
+            name: secret.name,
+            hosts: secret.hosts,
+            expires_at: secret.expires_at,
+        }
+    }
+}
+
+// === impl OneName ===
+
+impl ResolvesServerCert for OneName {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let asked = hello.server_name()?;
+        asked
+            .eq_ignore_ascii_case(&self.host)
+            .then(|| Arc::clone(&self.key))
+    }
+}
+
+/// The certificates in a text of PEM, each as DER; what is none is left out.
+pub fn certificates(pem: &[u8]) -> Vec<Vec<u8>> {
+    let found = CertificateDer::pem_slice_iter(pem).filter_map(Result::ok);
+    found.map(|certificate| certificate.to_vec()).collect()
+}
+
+fn server_config(leaf: &Leaf, provider: &Arc<CryptoProvider>) -> Result<ServerConfig, InvalidLeaf> {
+    let damaged = || InvalidLeaf::Damaged(leaf.host.clone());
+    let certificate =
+        CertificateDer::from_pem_slice(leaf.certificate.as_bytes()).map_err(|_| damaged())?;
+    let key = PrivateKeyDer::from_pem_slice(leaf.key.reveal().as_bytes()).map_err(|_| damaged())?;
+    let key = any_supported_type(&key).map_err(InvalidLeaf::Tls)?;
+    let only = OneName {
+        host: leaf.host.clone(),
+        key: Arc::new(CertifiedKey::new(vec![certificate], key)),
+    };
+    let mut config = ServerConfig::builder_with_provider(Arc::clone(provider))
+        .with_safe_default_protocol_versions()
+        .map_err(InvalidLeaf::Tls)?
+        .with_no_client_auth()
+        .with_cert_resolver(Arc::new(only));
+    config.alpn_protocols = vec![PROTOCOL.to_vec()];
+    Ok(config)
+}

@@ -1,0 +1,392 @@
+//! One connection that is looked into: TLS on both sides, HTTP/1.1 between them.
+//!
+//! The parser is hyper's on both sides, and every message is written anew from what was parsed: what
+//! the host reads is what was judged here. One connection inside is one connection outside; they end
+//! together.
+
+use super::super::connection::Open;
+use super::super::{Carried, Gateway, Process, Surroundings};
+use super::Inspected;
+use super::body::{AnswerBody, PATIENCE};
+use super::counted::{Counted, Counts};
+use super::head::{self, Encoded, Refusal};
+use holm_secrets::exchange::{Exchange, Exchanger};
+use hyper::body::Incoming;
+use hyper::client::conn::http1 as client;
+use hyper::header::{self, HeaderValue};
+use hyper::server::conn::http1 as server;
+use hyper::service::service_fn;
+use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
+use std::collections::BTreeSet;
+use std::convert::Infallible;
+use std::io;
+use std::pin::pin;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::Mutex as AsyncMutex;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::timeout;
+use tokio_rustls::{TlsAcceptor, TlsConnector};
+
+/// For the other side to say what it has to say of TLS.
+const HANDSHAKE: Duration = Duration::from_secs(30);
+
+/// The longest head of a request or of an answer.
+const LONGEST_HEAD: usize = 64 * 1024;
+
+/// What TLS begins with.
+const HELLO: u8 = 0x16;
+
+/// What is known of a connection when it has ended, however that was.
+#[derive(Default)]
+pub struct Served {
+    counts: Arc<Counts>,
+    secrets: Mutex<BTreeSet<String>>,
+    failure: Mutex<Option<String>>,
+}
+
+type Sender = client::SendRequest<Incoming>;
+
+/// What one request after the other is answered by.
+struct Way<S> {
+    gateway: Gateway<S>,
+    at: Inspected,
+    /// Why there is nobody to ask.
+    outside: Result<AsyncMutex<Sender>, String>,
+    served: Arc<Served>,
+    /// Both sides changed to another protocol.
+    upgraded: Mutex<Option<(OnUpgrade, OnUpgrade)>>,
+}
+
+// === impl Gateway ===
+
+impl<S: Surroundings> Gateway<S> {
+    /// Carries a connection to a host that secrets are used at; what is not TLS is carried as it is.
+    pub(in crate::gateway) async fn carry_inspected(
+        &self,
+        at: Inspected,
+        (inside, outside): (TcpStream, TcpStream),
+        open: &Open,
+        process: JoinHandle<Option<Process>>,
+    ) {
+        let mut first = [0];
+        let is_tls = tokio::select! {
+            peeked = inside.peek(&mut first) => peeked.is_ok_and(|count| count == 1 && first[0] == HELLO),
+            () = open.is_cut() => {
+                drop((inside, outside));
+                let process = process.await.ok().flatten();
+                return self.record_inspected(open, Carried::default(), Vec::new(), process);
+            }
+        };
+        if !is_tls {
+            return self.carry(inside, outside, open, process).await;
+        }
+        let begun = Instant::now();
+        let served = Arc::new(Served::default());
+        let is_cut = tokio::select! {
+            () = serve(self, at, inside, outside, &served) => false,
+            () = open.is_cut() => true,
+        };
+        let failure = match is_cut {
+            true => None,
+            false => lock(&served.failure).take(),
+        };
+        let (bytes_in, bytes_out) = served.counts.totals();
+        self.add_carried(bytes_in, bytes_out);
+        let carried = Carried {
+            bytes_in,
+            bytes_out,
+            duration: begun.elapsed(),
+        };
+        let secrets: Vec<String> = lock(&served.secrets).iter().cloned().collect();
+        let process = process.await.ok().flatten();
+        match failure {
+            Some(why) => self.record_failed(open, why, process),
+            None => self.record_inspected(open, carried, secrets, process),
+        }
+    }
+}
+
+async fn serve<S: Surroundings>(
+    gateway: &Gateway<S>,
+    at: Inspected,
+    inside: TcpStream,
+    outside: TcpStream,
+    served: &Arc<Served>,
+) {
+    let _ = (inside.set_nodelay(true), outside.set_nodelay(true));
+    let accepted = timeout(
+        HANDSHAKE,
+        TlsAcceptor::from(Arc::clone(&at.tls)).accept(inside),
+    );
+    let inside = match accepted
+        .await
+        .unwrap_or(Err(io::ErrorKind::TimedOut.into()))
+    {
+        Ok(stream) => stream,
+        Err(error) => {
+            let host = &at.host;
+            return served.fail(format!(
+                "the program inside did not agree on TLS for {host}: {error}"
+            ));
+        }
+    };
+    let mut tasks = JoinSet::new();
+    let asked = ask_outside(gateway, &at, outside, &served.counts, &mut tasks).await;
+    if let Err(why) = &asked {
+        served.fail(why.clone());
+    }
+    let way = Arc::new(Way {
+        gateway: gateway.clone(),
+        at,
+        outside: asked.map(AsyncMutex::new),
+        served: Arc::clone(served),
+        upgraded: Mutex::new(None),
+    });
+    let asked = Arc::clone(&way);
+    let service = service_fn(move |request| {
+        let way = Arc::clone(&asked);
+        async move { Ok::<_, Infallible>(way.answer(request).await) }
+    });
+    let serving = server::Builder::new()
+        .max_buf_size(LONGEST_HEAD)
+        .auto_date_header(false)
+        .serve_connection(TokioIo::new(inside), service)
+        .with_upgrades();
+    let mut serving = pin!(serving);
+    // How either side ends is told to the other by ending it.
+    tokio::select! {
+        _ = serving.as_mut() => {}
+        Some(_) = tasks.join_next() => {
+            serving.as_mut().graceful_shutdown();
+            let _ = serving.as_mut().await;
+        }
+    }
+    let upgraded = lock(&way.upgraded).take();
+    if let Some((near, far)) = upgraded {
+        let answers = way.gateway.placeholders().answers.clone();
+        if let (Ok(near), Ok(far)) = tokio::join!(near, far) {
+            tunnel(near, far, answers).await;
+        }
+    }
+}
+
+/// TLS to the host, verified, and somebody to ask.
+async fn ask_outside<S: Surroundings>(
+    gateway: &Gateway<S>,
+    at: &Inspected,
+    stream: TcpStream,
+    counts: &Arc<Counts>,
+    tasks: &mut JoinSet<()>,
+) -> Result<Sender, String> {
+    let host = &at.host;
+    let (placeholders, asking) = (gateway.placeholders(), gateway.clone());
+    let config = tokio::task::spawn_blocking(move || {
+        placeholders.outside(|| asking.surroundings().trusted())
+    });
+    let config = config.await.map_err(|error| error.to_string())?;
+    let config = config.map_err(|error| format!("cannot set up TLS: {error}"))?;
+    let name = ServerName::try_from(host.clone());
+    let name = name.map_err(|_| format!("{host} is no name for a certificate"))?;
+    let stream = Counted {
+        stream,
+        counts: Arc::clone(counts),
+    };
+    let connected = timeout(HANDSHAKE, TlsConnector::from(config).connect(name, stream));
+    let stream = match connected.await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => return Err(format!("{host} could not be verified: {error}")),
+        Err(_) => return Err(format!("{host} did not agree on TLS in time")),
+    };
+    let (sender, connection) = client::Builder::new()
+        .max_buf_size(LONGEST_HEAD)
+        .handshake(TokioIo::new(stream))
+        .await
+        .map_err(|error| format!("{host} cannot be asked: {error}"))?;
+    tasks.spawn(async move {
+        // Whoever waits for an answer hears of it.
+        let _ = connection.with_upgrades().await;
+    });
+    Ok(sender)
+}
+
+// === impl Way ===
+
+impl<S: Surroundings> Way<S> {
+    async fn answer(&self, request: Request<Incoming>) -> Response<AnswerBody> {
+        match self.pass_on(request).await {
+            Ok(response) => response,
+            Err((status, text)) => own(status, text),
+        }
+    }
+
+    async fn pass_on(
+        &self,
+        mut request: Request<Incoming>,
+    ) -> Result<Response<AnswerBody>, (StatusCode, String)> {
+        let host = &self.at.host;
+        let outside = self.outside.as_ref();
+        let outside = outside.map_err(|why| (StatusCode::BAD_GATEWAY, why.clone()))?;
+        let near = hyper::upgrade::on(&mut request);
+        let (mut head, body) = request.into_parts();
+        head::judge(&head, &self.at).map_err(|refusal| refused(refusal, host))?;
+        let placeholders = self.gateway.placeholders();
+        let usable = placeholders.usable(&self.at, SystemTime::now());
+        let used = head::prepare(&mut head, &self.at, &usable);
+        self.write_down(used).await?;
+        let failed = |error: hyper::Error| {
+            let text = format!("{host} did not answer: {error}");
+            (StatusCode::BAD_GATEWAY, text)
+        };
+        let answer = {
+            let mut sender = outside.lock().await;
+            sender.ready().await.map_err(failed)?;
+            sender.send_request(Request::from_parts(head, body))
+        };
+        let mut answer = answer.await.map_err(failed)?;
+        let far = hyper::upgrade::on(&mut answer);
+        let (mut head, body) = answer.into_parts();
+        let answers = placeholders.answers.clone();
+        head::clean(&mut head, answers.as_ref()).map_err(|encoded| unreadable(&encoded, host))?;
+        if head.status == StatusCode::SWITCHING_PROTOCOLS {
+            *lock(&self.upgraded) = Some((near, far));
+            return Ok(Response::from_parts(head, AnswerBody::Text(None)));
+        }
+        let body = AnswerBody::passed(body, answers);
+        Ok(Response::from_parts(head, body))
+    }
+
+    /// What cannot be written down is not done.
+    async fn write_down(&self, used: BTreeSet<String>) -> Result<(), (StatusCode, String)> {
+        if used.is_empty() {
+            return Ok(());
+        }
+        let (gateway, host) = (self.gateway.clone(), self.at.host.clone());
+        let names = used.clone();
+        let written =
+            tokio::task::spawn_blocking(move || gateway.surroundings().used(&names, &host));
+        let written = written
+            .await
+            .map_err(io::Error::other)
+            .and_then(|done| done);
+        written.map_err(|error| {
+            let text = format!("the use of a secret cannot be written down: {error}");
+            (StatusCode::BAD_GATEWAY, text)
+        })?;
+        lock(&self.served.secrets).extend(used);
+        Ok(())
+    }
+}
+
+// === impl Served ===
+
+impl Served {
+    fn fail(&self, why: String) {
+        *lock(&self.failure) = Some(why);
+    }
+}
+
+// === impl Counts ===
+
+impl Counts {
+    fn totals(&self) -> (u64, u64) {
+        let load = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed);
+        (load(&self.bytes_in), load(&self.bytes_out))
+    }
+}
+
+fn refused(refusal: Refusal, host: &str) -> (StatusCode, String) {
+    match refusal {
+        Refusal::OtherHost => (
+            StatusCode::MISDIRECTED_REQUEST,
+            format!("this connection was made to {host}, and the request names another host"),
+        ),
+        Refusal::NoHost => (
+            StatusCode::BAD_REQUEST,
+            "the request names no host".to_owned(),
+        ),
+        Refusal::TwoLengths => (
+            StatusCode::BAD_REQUEST,
+            "the request says in two ways where it ends".to_owned(),
+        ),
+        Refusal::Method => (
+            StatusCode::METHOD_NOT_ALLOWED,
+            "CONNECT leads nowhere here".to_owned(),
+        ),
+    }
+}
+
+fn unreadable(Encoded(encoding): &Encoded, host: &str) -> (StatusCode, String) {
+    let text = format!(
+        "{host} answered in an encoding that was not asked for ({}), in which a secret could not be seen",
+        encoding.escape_debug()
+    );
+    (StatusCode::BAD_GATEWAY, text)
+}
+
+/// An answer of our own, and the last one.
+fn own(status: StatusCode, text: String) -> Response<AnswerBody> {
+    let mut response = Response::new(AnswerBody::text(format!("holm: {text}\n")));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("text/plain; charset=utf-8"),
+    );
+    response
+}
+
+/// What follows a change of protocol: outward as it is, inward without values.
+async fn tunnel(near: Upgraded, far: Upgraded, answers: Option<Exchange>) {
+    let (near_reader, near_writer) = tokio::io::split(TokioIo::new(near));
+    let (far_reader, far_writer) = tokio::io::split(TokioIo::new(far));
+    // However one way ends, its end is told to the other side.
+    let _ = tokio::join!(
+        copy(near_reader, far_writer, None),
+        copy(far_reader, near_writer, answers.map(Exchanger::new)),
+    );
+}
+
+async fn copy(
+    mut from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin,
+    mut exchanger: Option<Exchanger>,
+) -> io::Result<()> {
+    let mut buffer = vec![0; 16 * 1024];
+    loop {
+        let held = exchanger.as_mut().filter(|held| held.holds_something());
+        let read = match held {
+            None => from.read(&mut buffer).await?,
+            Some(held) => match timeout(PATIENCE, from.read(&mut buffer)).await {
+                Ok(read) => read?,
+                Err(_) => {
+                    to.write_all(&held.rest()).await?;
+                    to.flush().await?;
+                    continue;
+                }
+            },
+        };
+        if read == 0 {
+            if let Some(exchanger) = &mut exchanger {
+                to.write_all(&exchanger.rest()).await?;
+            }
+            return to.shutdown().await;
+        }
+        match &mut exchanger {
+            Some(exchanger) => to.write_all(&exchanger.take(&buffer[..read])).await?,
+            None => to.write_all(&buffer[..read]).await?,
+        }
+        to.flush().await?;
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,200 @@
+//! The certificate authority of this installation, with which the gateway answers in place of the
+//! hosts that a placeholder may be used at. Held by the daemon, and kept by it sealed; a keeper is
+//! given certificates for single names, never the key that signs them.
+//!
+//! Workspaces with placeholders trust it, and nobody else does.
+
+use crate::Value;
+use hkdf::Hkdf;
+use holm_core::placeholder::{self, Unfit};
+use jiff::civil::Date;
+use jiff::{Span, Timestamp, tz::TimeZone};
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair, KeyUsagePurpose, date_time_ymd,
+};
+use serde::{Deserialize, Serialize};
+use sha2::Sha256;
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use zeroize::Zeroizing;
+
+const NAME: &str = "holm gateway";
+const END: &str = "-----END CERTIFICATE-----\n";
+const YEARS: i64 = 20;
+/// As long as browsers accept; a workspace is given a fresh one whenever it is started.
+const LEAF_DAYS: i64 = 397;
+/// One that was made longer ago than this is made again.
+const FRESH_DAYS: i32 = 30;
+const NOISE: &[u8] = b"holm placeholder 1";
+
+pub struct Authority {
+    certificate: String,
+    key: KeyPair,
+    /// By host, with the day they were made on.
+    leaves: Mutex<HashMap<String, (Date, Leaf)>>,
+}
+
+/// A certificate for one name, and its key. Both as PEM; the authority's own is not part of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leaf {
+    pub host: String,
+    pub certificate: String,
+    pub key: Value,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum AuthorityError {
+    #[error("the certificate authority is damaged")]
+    Damaged,
+    #[error("cannot make a certificate for {host}")]
+    Certificate {
+        host: String,
+        #[source]
+        source: rcgen::Error,
+    },
+}
+
+// === impl Authority ===
+
+impl Authority {
+    pub fn generate() -> Result<Self, AuthorityError> {
+        let failed = |source| AuthorityError::Certificate {
+            host: NAME.to_owned(),
+            source,
+        };
+        let key = KeyPair::generate().map_err(failed)?;
+        let mut params = own_params();
+        let today = today();
+        limit(&mut params, today, Span::new().years(YEARS));
+        let certificate = params.self_signed(&key).map_err(failed)?;
+        Ok(Self {
+            certificate: certificate.pem(),
+            key,
+            leaves: Mutex::default(),
+        })
+    }
+
+    /// From what [`Self::kept`] gave.
+    pub fn open(kept: &Value) -> Result<Self, AuthorityError> {
+        let text = kept.reveal();
+        let end = text.find(END).ok_or(AuthorityError::Damaged)? + END.len();
+        let (certificate, key) = text.split_at(end);
+        Ok(Self {
+            certificate: certificate.to_owned(),
+            key: KeyPair::from_pem(key).map_err(|_| AuthorityError::Damaged)?,
+            leaves: Mutex::default(),
+        })
+    }
+
+    /// Certificate and key as one text, to be sealed.
+    pub fn kept(&self) -> Result<Value, AuthorityError> {
+        let key = Zeroizing::new(self.key.serialize_pem());
+        let text = format!("{}{}", self.certificate, *key);
+        Value::parse(text.into_bytes()).map_err(|_| AuthorityError::Damaged)
+    }
+
+    /// What workspaces trust, as PEM.
+    pub fn certificate(&self) -> &str {
+        &self.certificate
+    }
+
+    /// A certificate for one host.
+    pub fn leaf(&self, host: &str) -> Result<Leaf, AuthorityError> {
+        let today = today();
+        let mut leaves = self.leaves.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_fresh = |made: &Date| (today - *made).get_days().abs() < FRESH_DAYS;
+        if let Some((_, leaf)) = leaves.get(host).filter(|(made, _)| is_fresh(made)) {
+            return Ok(leaf.clone());
+        }
+        let leaf = self
+            .make_leaf(host, today)
+            .map_err(|source| AuthorityError::Certificate {
+                host: host.to_owned(),
+                source,
+            })?;
+        leaves.insert(host.to_owned(), (today, leaf.clone()));
+        Ok(leaf)
+    }
+
+    fn make_leaf(&self, host: &str, today: Date) -> Result<Leaf, rcgen::Error> {
+        let mut params = CertificateParams::new([host.to_owned()])?;
+        let mut name = DistinguishedName::new();
+        // The field has room for 64 characters; the name that counts is the alternative one.
+        if host.len() <= 64 {
+            name.push(DnType::CommonName, host);
+        }
+        params.distinguished_name = name;
+        limit(&mut params, today, Span::new().days(LEAF_DAYS));
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        params.use_authority_key_identifier_extension = true;
+        let own = own_params();
+        let issuer = Issuer::from_params(&own, &self.key);
+        let key = KeyPair::generate()?;
+        let certificate = params.signed_by(&key, &issuer)?;
+        Ok(Leaf {
+            host: host.to_owned(),
+            certificate: certificate.pem(),
+            // A key of ours in PEM is text, and short.
+            key: Value::parse(key.serialize_pem().into_bytes())
+                .map_err(|_| rcgen::Error::CouldNotParseKeyPair)?,
+        })
+    }
+
+    /// The token that stands for a value in a workspace. It is the same for every value of that
+    /// shape, so that programs that have it go on with a new value.
+    pub fn token(&self, workspace: &str, secret: &str, value: &Value) -> Result<String, Unfit> {
+        let derived = Hkdf::<Sha256>::new(Some(NOISE), self.key.serialized_der());
+        let (mut block, mut buffer, mut used) = (0u64, Zeroizing::new([0; 64]), 64);
+        placeholder::token(value.reveal(), || {
+            if used == buffer.len() {
+                let number = block.to_le_bytes();
+                let length = (workspace.len() as u64).to_le_bytes();
+                let label = [
+                    &number[..],
+                    &length,
+                    workspace.as_bytes(),
+                    secret.as_bytes(),
+                ];
+                // As much as is asked for can always be had.
+                let _ = derived.expand_multi_info(&label, buffer.as_mut_slice());
+                (block, used) = (block + 1, 0);
+            }
+            used += 1;
+            buffer[used - 1]
+        })
+    }
+}
+
+/// What every authority of ours is; with its key, that is all that a certificate says of who signed.
+fn own_params() -> CertificateParams {
+    let mut params = CertificateParams::default();
+    let mut name = DistinguishedName::new();
+    name.push(DnType::CommonName, NAME);
+    params.distinguished_name = name;
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    params
+}
+
+/// Valid from the day before, for clocks that differ.
+fn limit(params: &mut CertificateParams, today: Date, time: Span) {
+    let (begin, end) = (
+        today.saturating_sub(Span::new().days(1)),
+        today.saturating_add(time),
+    );
+    let [begin, end] = [begin, end].map(|day| {
+        let (month, number) = (day.month().unsigned_abs(), day.day().unsigned_abs());
+        date_time_ymd(i32::from(day.year()), month, number)
+    });
+    (params.not_before, params.not_after) = (begin, end);
+}
+
+fn today() -> Date {
+    Timestamp::now().to_zoned(TimeZone::UTC).date()
+}
+
+#[cfg(test)]
+#[path = "authority_tests.rs"]
+mod tests;

@@ -1,0 +1,296 @@
+//! MCP on two streams: one JSON-RPC message on each line. What is no JSON, or no message, is answered as
+//! JSON-RPC says, and the connection goes on.
+//!
+//! Nothing is lost or torn when waiting for the next message is given up in between: what was read stays in
+//! the buffer, and lines are written whole by a task of their own.
+
+use rmcp::RoleServer;
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use serde_json::{Value, json};
+use std::io;
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+/// The longest line that is read: a file to write.
+const LONGEST: usize = 16 << 20;
+/// Lines that wait to be written. A client that does not read is not read from either.
+const WAITING: usize = 64;
+
+const PARSE_ERROR: i32 = -32700;
+const INVALID_REQUEST: i32 = -32600;
+const INVALID_PARAMS: i32 = -32602;
+
+/// A client on two streams.
+pub struct Lines<R> {
+    read: BufReader<R>,
+    /// The line that is being read, as far as it came.
+    line: Vec<u8>,
+    /// It is longer than what is read, and dropped up to its end.
+    is_too_long: bool,
+    is_over: bool,
+    /// An answer that has to be given before the next line.
+    due: Option<Vec<u8>>,
+    write: Option<mpsc::Sender<Written>>,
+}
+
+/// A line, and whom to tell that it was written.
+struct Written {
+    line: Vec<u8>,
+    told: Option<oneshot::Sender<io::Result<()>>>,
+}
+
+/// What a line was.
+enum Understood {
+    Message(Box<RxJsonRpcMessage<RoleServer>>),
+    /// Nothing that wants an answer.
+    Nothing,
+    /// To be answered with this.
+    Wrong(Vec<u8>),
+}
+
+// === impl Lines ===
+
+impl<R: AsyncRead + Send + Unpin> Lines<R> {
+    /// Also returns who writes, which ends when everything is written after this is dropped.
+    pub fn new(read: R, write: impl AsyncWrite + Send + Unpin + 'static) -> (Self, JoinHandle<()>) {
+        let (sender, lines) = mpsc::channel(WAITING);
+        let writing = tokio::spawn(write_lines(write, lines));
+        let lines = Self {
+            read: BufReader::new(read),
+            line: Vec::new(),
+            is_too_long: false,
+            is_over: false,
+            due: None,
+            write: Some(sender),
+        };
+        (lines, writing)
+    }
+
+    /// The next line without its end; `None`: there are no more. One without an end is the last.
+    async fn next(&mut self) -> Option<Understood> {
+        loop {
+            if self.is_over {
+                return None;
+            }
+            let Ok(part) = self.read.fill_buf().await else {
+                return None;
+            };
+            let end = part.iter().position(|byte| *byte == b'\n');
+            let taken = end.map_or(part.len(), |end| end + 1);
+            self.is_over = part.is_empty();
+            self.is_too_long |= self.line.len() + taken > LONGEST;
+            match self.is_too_long {
+                true => self.line.clear(),
+                false => self.line.extend_from_slice(&part[..taken]),
+            }
+            self.read.consume(taken);
+            if end.is_some() || self.is_over {
+                let line = std::mem::take(&mut self.line);
+                return Some(match std::mem::take(&mut self.is_too_long) {
+                    true => {
+                        let words = format!("a line has at most {LONGEST} bytes");
+                        Understood::Wrong(wrong(&Value::Null, PARSE_ERROR, &words))
+                    }
+                    false => understand(&line),
+                });
+            }
+        }
+    }
+
+    /// Gives the answer that is due, if there is one.
+    async fn answer(&mut self) -> Option<()> {
+        if self.due.is_some() {
+            let place = self.write.as_ref()?.reserve().await.ok()?;
+            let line = self.due.take().unwrap_or_default();
+            place.send(Written { line, told: None });
+        }
+        Some(())
+    }
+}
+
+impl<R: AsyncRead + Send + Unpin> Transport<RoleServer> for Lines<R> {
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        message: TxJsonRpcMessage<RoleServer>,
+    ) -> impl Future<Output = io::Result<()>> + Send + 'static {
+        let write = self.write.clone();
+        async move {
+            let line = serde_json::to_vec(&message)?;
+            let (told, written) = oneshot::channel();
+            let line = Written {
+                line,
+                told: Some(told),
+            };
+            let closed = || io::Error::from(io::ErrorKind::NotConnected);
+            let write = write.ok_or_else(closed)?;
+            write.send(line).await.map_err(|_| closed())?;
+            written.await.map_err(|_| closed())?
+        }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
+        loop {
+            self.answer().await?;
+            match self.next().await? {
+                Understood::Message(message) => return Some(*message),
+                Understood::Nothing => {}
+                Understood::Wrong(answer) => self.due = Some(answer),
+            }
+        }
+    }
+
+    async fn close(&mut self) -> io::Result<()> {
+        self.write = None;
+        Ok(())
+    }
+}
+
+/// Writes line after line, each whole, until nobody has more or nobody reads.
+async fn write_lines(
+    mut write: impl AsyncWrite + Send + Unpin,
+    mut lines: mpsc::Receiver<Written>,
+) {
+    while let Some(Written { mut line, told }) = lines.recv().await {
+        line.push(b'\n');
+        let written = async {
+            write.write_all(&line).await?;
+            write.flush().await
+        };
+        let written = written.await;
+        let is_broken = written.is_err();
+        if let Some(told) = told {
+            // Whoever gave up waiting needs not to know.
+            let _ = told.send(written);
+        }
+        if is_broken {
+            return;
+        }
+    }
+}
+
+fn understand(line: &[u8]) -> Understood {
+    let line = line.trim_ascii();
+    let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line);
+    if line.is_empty() {
+        return Understood::Nothing;
+    }
+    let value: Value = match serde_json::from_slice(line) {
+        Ok(value) => value,
+        Err(error) => {
+            let words = format!("this line is no JSON: {error}");
+            return Understood::Wrong(wrong(&Value::Null, PARSE_ERROR, &words));
+        }
+    };
+    let (method, id) = (value.get("method").cloned(), value.get("id").cloned());
+    let has_params = value.get("params").is_none_or(Value::is_object);
+    let is_request = value.get("jsonrpc").is_some_and(|version| version == "2.0");
+    let error = match serde_json::from_value(value) {
+        Ok(message) => return Understood::Message(Box::new(message)),
+        Err(error) => error,
+    };
+    match (method, id) {
+        // Notifications have no answer, whatever is wrong with them.
+        (Some(Value::String(_)), None) => Understood::Nothing,
+        (Some(Value::String(_)), Some(id)) if id.is_string() || id.is_i64() || id.is_u64() => {
+            let (code, words) = match is_request && !has_params {
+                true => (
+                    INVALID_PARAMS,
+                    "the parameters are not an object".to_owned(),
+                ),
+                false => (
+                    INVALID_REQUEST,
+                    format!("this is no request of JSON-RPC 2.0: {error}"),
+                ),
+            };
+            Understood::Wrong(wrong(&id, code, &words))
+        }
+        _ => {
+            let words = "this is no message of JSON-RPC 2.0";
+            Understood::Wrong(wrong(&Value::Null, INVALID_REQUEST, words))
+        }
+    }
+}
+
+fn wrong(id: &Value, code: i32, message: &str) -> Vec<u8> {
+    let error = json!({ "code": code, "message": message });
+    let answer = json!({ "jsonrpc": "2.0", "id": id, "error": error });
+    answer.to_string().into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(line: &str) -> Option<(Value, Value)> {
+        match understand(line.as_bytes()) {
+            Understood::Wrong(answer) => {
+                let answer: Value = serde_json::from_slice(&answer).unwrap();
+                Some((answer["id"].clone(), answer["error"]["code"].clone()))
+            }
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn what_is_no_message_is_answered_by_the_book() {
+        let check = |line: &str, expect: Option<(Value, i32)>| {
+            let expect = expect.map(|(id, code)| (id, json!(code)));
+            assert_eq!(answer(line), expect, "{line}");
+        };
+        for line in ["garbage", "{", "[1,", "\u{0}", "{\"a\":1e400}"] {
+            check(line, Some((Value::Null, PARSE_ERROR)));
+        }
+        for line in [
+            "null",
+            "[]",
+            "\"\"",
+            "{}",
+            "7",
+            r#"{"jsonrpc":"2.0","id":7}"#,
+        ] {
+            check(line, Some((Value::Null, INVALID_REQUEST)));
+        }
+        let old = r#"{"jsonrpc":"1.0","id":7,"method":"ping"}"#;
+        check(old, Some((json!(7), INVALID_REQUEST)));
+        let odd = r#"{"jsonrpc":"2.0","id":{},"method":"ping"}"#;
+        check(odd, Some((Value::Null, INVALID_REQUEST)));
+        let listed = r#"{"jsonrpc":"2.0","id":"a","method":"tools/call","params":[]}"#;
+        check(listed, Some((json!("a"), INVALID_PARAMS)));
+        check("", None);
+        check("  \r", None);
+        check(r#"{"jsonrpc":"1.0","method":"x"}"#, None);
+        check(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#, None);
+    }
+
+    /// What was read stays when waiting is given up in the middle of a line.
+    #[tokio::test]
+    async fn half_a_line_is_kept() {
+        let (mut client, server) = tokio::io::duplex(4096);
+        let (read, write) = tokio::io::split(server);
+        let (mut lines, writing) = Lines::new(read, write);
+        let (first, second) = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#.split_at(9);
+        client.write_all(first.as_bytes()).await.unwrap();
+        tokio::select! {
+            biased;
+            _ = lines.receive() => panic!("half a line is no message"),
+            () = tokio::task::yield_now() => {}
+        }
+        client.write_all(second.as_bytes()).await.unwrap();
+        client.write_all(b"\ngarbage\n").await.unwrap();
+        assert!(lines.receive().await.is_some());
+        client.shutdown().await.unwrap();
+        assert!(lines.receive().await.is_none());
+        drop(lines);
+        writing.await.unwrap();
+        let mut told = String::new();
+        BufReader::new(client).read_line(&mut told).await.unwrap();
+        assert!(
+            told.contains("-32700") && told.contains("\"id\":null"),
+            "{told}"
+        );
+    }
+}

@@ -1,0 +1,113 @@
+//! What stands for secrets whose values stay outside: the authority of this installation, tokens, and
+//! certificates for the hosts. Called when a workspace is told what it is given.
+//!
+//! The authority's key is sealed in the vault like every value, and leaves the daemon to nobody.
+
+use super::keeping::{Keeping, entry, lock};
+use holm_core::config::{Destination, HostPattern};
+use holm_core::{Code, Fault};
+use holm_engine::WorkspaceSpec;
+use holm_linux::wire::{Form, Grant, Standin};
+use holm_secrets::authority::{Authority, AuthorityError};
+use holm_secrets::vault::{Scope, VaultError};
+use std::sync::Arc;
+
+const NAME: &str = "authority";
+/// Where a host is reached unless `holm.toml` says otherwise.
+const HTTPS: u16 = 443;
+
+// === impl Keeping ===
+
+impl Keeping {
+    /// Adds what the keeper needs to those that are placeholders.
+    pub(super) fn with_placeholders(
+        &self,
+        spec: &WorkspaceSpec,
+        mut grants: Vec<Grant>,
+    ) -> Result<Vec<Grant>, Fault> {
+        for grant in &mut grants {
+            if grant.form != Form::Placeholder {
+                continue;
+            }
+            let declared = spec.secrets.iter().find(|secret| secret.name == grant.name);
+            let hosts = declared.map(|secret| secret.hosts.as_slice());
+            grant.placeholder = Some(self.standin(&spec.id, grant, hosts.unwrap_or_default())?);
+        }
+        Ok(grants)
+    }
+
+    fn standin(&self, workspace: &str, grant: &Grant, hosts: &[String]) -> Result<Standin, Fault> {
+        let authority = self.authority()?;
+        let name = &grant.name;
+        let token = match &grant.value {
+            Some(value) => Some(authority.token(workspace, name, value).map_err(|unfit| {
+                Fault::new(
+                    Code::InvalidSecret,
+                    format!("the value of the secret {name} cannot have a placeholder: {unfit}"),
+                    format!(
+                        "use `inject = \"env\"` for secrets.{name} in holm.toml, or another value"
+                    ),
+                )
+            })?),
+            None => None,
+        };
+        let hosts = hosts
+            .iter()
+            .filter_map(|host| place(host))
+            .collect::<Vec<_>>();
+        let mut leaves = Vec::new();
+        for (host, _) in &hosts {
+            leaves.push(authority.leaf(host).map_err(|error| fault(&error))?);
+        }
+        Ok(Standin {
+            token,
+            hosts,
+            leaves,
+            authority: authority.certificate().to_owned(),
+        })
+    }
+
+    /// Made when the first placeholder needs it.
+    fn authority(&self) -> Result<Arc<Authority>, Fault> {
+        let mut known = lock(&self.authority);
+        if let Some(authority) = &*known {
+            return Ok(Arc::clone(authority));
+        }
+        let kept = self.with(|vault| vault.get(&Scope::Installation, NAME))?;
+        let authority = match kept {
+            Some((_, kept)) => Authority::open(&kept).map_err(|error| fault(&error))?,
+            None => {
+                let made = Authority::generate().map_err(|error| fault(&error))?;
+                let kept = made.kept().map_err(|error| fault(&error))?;
+                self.with(|vault| {
+                    vault.put(vec![(entry(Scope::Installation, NAME, None), kept)])?;
+                    // Whoever cannot read it back would give out what nobody can renew.
+                    let back = vault.get(&Scope::Installation, NAME)?;
+                    back.map(drop).ok_or(VaultError::Damaged)
+                })?;
+                made
+            }
+        };
+        Ok(Arc::clone(known.insert(Arc::new(authority))))
+    }
+}
+
+/// The name and the port of an entry of `hosts`. Only names get through the check of `holm.toml`.
+fn place(text: &str) -> Option<(String, u16)> {
+    let destination = Destination::parse(text).ok()?;
+    let port = destination.port.map_or(HTTPS, std::num::NonZeroU16::get);
+    match destination.host {
+        HostPattern::Name(name) => Some((name, port)),
+        HostPattern::Below(_) | HostPattern::Address(_) | HostPattern::Network { .. } => None,
+    }
+}
+
+fn fault(error: &AuthorityError) -> Fault {
+    let source = std::error::Error::source(error);
+    let cause = source.map_or(String::new(), |source| format!(": {source}"));
+    Fault::new(
+        Code::Internal,
+        format!("{error}{cause}"),
+        "see the daemon's log",
+    )
+}
