@@ -9,7 +9,7 @@ use crate::config::{
     Destination, DriverName, EgressMode, Limits, Name, ProjectConfig, ProtectedPath, Scope,
     SecretSource, display_size,
 };
-use std::fmt::Display;
+use std::fmt::{self, Display, Formatter};
 
 /// `/etc/holm/policy.toml`. The default bounds nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -84,6 +84,8 @@ pub struct Island {
     pub shared: Vec<String>,
     pub degraded: Vec<String>,
     pub protected_paths: Vec<ProtectedPath>,
+    /// By name.
+    pub secrets: Vec<(String, SourceKind)>,
 }
 
 // === impl MachinePolicy ===
@@ -185,7 +187,21 @@ impl MachinePolicy {
                 narrow.protected_paths.push(path.clone());
             }
         }
+        narrow.secrets.retain(|(name, kind)| {
+            let may_have = self.may_read(*kind);
+            if !may_have {
+                let words = format!("the secret {name} is not given, it comes from `{kind}`");
+                lost.push(Breach::new("secrets.sources", words));
+            }
+            may_have
+        });
         (narrow, lost)
+    }
+
+    /// Whether secrets may come from there.
+    pub fn may_read(&self, kind: SourceKind) -> bool {
+        let allowed = self.secret_sources.as_ref();
+        allowed.is_none_or(|allowed| allowed.contains(&kind))
     }
 
     /// Whether runs and sessions may name this agent.
@@ -257,13 +273,10 @@ impl MachinePolicy {
     }
 
     fn judge_secrets(&self, config: &ProjectConfig, found: &mut Vec<Breach>) {
-        let Some(allowed) = &self.secret_sources else {
-            return;
-        };
         for (name, secret) in &config.secrets {
             let kind = SourceKind::of(&secret.from);
-            if !allowed.contains(&kind) {
-                let words = format!("secrets.{name} comes from `{}`", kind.as_str());
+            if !self.may_read(kind) {
+                let words = format!("secrets.{name} comes from `{kind}`");
                 found.push(Breach::new("secrets.sources", words));
             }
         }
@@ -381,6 +394,12 @@ impl SourceKind {
             Self::Command => "command",
             Self::Stored => "stored",
         }
+    }
+}
+
+impl Display for SourceKind {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.as_str())
     }
 }
 

@@ -214,6 +214,7 @@ fn nothing() -> Island {
         shared: Vec::new(),
         degraded: Vec::new(),
         protected_paths: Vec::new(),
+        secrets: Vec::new(),
     }
 }
 
@@ -264,9 +265,13 @@ fn policy() -> impl Strategy<Value = MachinePolicy> {
         permission(),
         proptest::option::of(words()),
         paths(),
+        proptest::option::of(proptest::sample::subsequence(
+            SourceKind::ALL.to_vec(),
+            0..4,
+        )),
     );
     (egress, rest).prop_map(|((mode, allow, limits), rest)| {
-        let (nested, siblings, shared, degraded, protected_paths) = rest;
+        let (nested, siblings, shared, degraded, protected_paths, secret_sources) = rest;
         MachinePolicy {
             egress_mode: mode,
             egress_allow: allow,
@@ -276,6 +281,7 @@ fn policy() -> impl Strategy<Value = MachinePolicy> {
             shared,
             degraded,
             protected_paths,
+            secret_sources,
             ..MachinePolicy::default()
         }
     })
@@ -283,9 +289,14 @@ fn policy() -> impl Strategy<Value = MachinePolicy> {
 
 fn island() -> impl Strategy<Value = Island> {
     let flags = (any::<bool>(), any::<bool>());
-    (mode(), names(), limits(), flags, words(), words(), paths()).prop_map(
-        |(mode, allow, limits, (is_nested, shows_siblings), shared, degraded, protected_paths)| {
+    let kinds = proptest::sample::subsequence(SourceKind::ALL.to_vec(), 0..4);
+    let rest = (paths(), kinds);
+    (mode(), names(), limits(), flags, words(), words(), rest).prop_map(
+        |(mode, allow, limits, (is_nested, shows_siblings), shared, degraded, rest)| {
+            let (protected_paths, kinds) = rest;
+            let secrets = kinds.into_iter().map(|kind| (kind.to_string(), kind));
             Island {
+                secrets: secrets.collect(),
                 mode,
                 allow,
                 limits,
@@ -334,6 +345,8 @@ proptest! {
         prop_assert!(island.is_nested || !narrow.is_nested);
         prop_assert!(policy.protected_paths.is_empty() || !narrow.is_nested);
         prop_assert!(island.shows_siblings || !narrow.shows_siblings);
+        prop_assert!(narrow.secrets.iter().all(|(_, kind)| policy.may_read(*kind)));
+        prop_assert!(narrow.secrets.iter().all(|it| island.secrets.contains(it)));
         prop_assert!(narrow.shared.iter().all(|it| island.shared.contains(it)));
         prop_assert!(narrow.degraded.iter().all(|it| island.degraded.contains(it)));
         prop_assert!(island.protected_paths.iter().all(|it| narrow.protected_paths.contains(it)));

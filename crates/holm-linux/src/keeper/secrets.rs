@@ -17,7 +17,7 @@ use holm_secrets::mask::Known;
 use jiff::Timestamp;
 use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, renameat, symlinkat, unlinkat};
 use rustix::io::Errno;
-use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
@@ -73,9 +73,10 @@ pub enum Receiver<'a> {
 /// Neither a file nor the host's crash handler gets this process's memory; 1 is the kernel's word for
 /// that.
 pub fn keep_from_dumps() {
+    // What others may allow themselves is theirs: a workspace has a limit of its own.
     let most = Rlimit {
         current: Some(1),
-        maximum: Some(1),
+        ..getrlimit(Resource::Core)
     };
     // Lowering is always allowed.
     let _ = setrlimit(Resource::Core, most);

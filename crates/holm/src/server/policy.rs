@@ -10,9 +10,9 @@ use holm_core::config::{
     Destination, EgressMode, Limits as ConfigLimits, Name, ProjectConfig, ProtectedPath, Word,
 };
 use holm_core::plan::State;
-use holm_core::policy::{Breach, Island, MachinePolicy, Typed};
+use holm_core::policy::{Breach, Island, MachinePolicy, SourceKind, Typed};
 use holm_core::{Code, Fault, WorkspaceId};
-use holm_engine::spec::{Limits, Siblings, WorkspaceSpec};
+use holm_engine::spec::{Limits, SecretSource, Siblings, WorkspaceSpec};
 
 /// A file of its own is not what an `include` asks for: it belongs to every workspace.
 const ALWAYS_BROUGHT: &str = "AGENTS.md";
@@ -51,6 +51,14 @@ impl App {
             Some((spec, lost)) => (spec, notes(&self.policy, &lost)),
             None => (spec, Vec::new()),
         })
+    }
+
+    /// Names of declared secrets that come from where the policy allows none.
+    pub fn forbidden_secrets(&self, spec: &WorkspaceSpec) -> Result<Vec<String>, Fault> {
+        let policy = self.policy.load()?.unwrap_or_default();
+        let secrets = spec.secrets.iter();
+        let forbidden = secrets.filter(|secret| !policy.may_read(kind(&secret.from)));
+        Ok(forbidden.map(|secret| secret.name.clone()).collect())
     }
 
     /// What a workspace that begins now would lose by the policy.
@@ -168,7 +176,21 @@ fn island(spec: &WorkspaceSpec) -> Result<Island, Fault> {
         protected_paths: protected
             .collect::<Result<_, _>>()
             .map_err(|error| damaged(&error.to_string()))?,
+        secrets: spec
+            .secrets
+            .iter()
+            .map(|secret| (secret.name.clone(), kind(&secret.from)))
+            .collect(),
     })
+}
+
+fn kind(source: &SecretSource) -> SourceKind {
+    match source {
+        SecretSource::Env(_) => SourceKind::Env,
+        SecretSource::File(_) => SourceKind::File,
+        SecretSource::Command(_) => SourceKind::Command,
+        SecretSource::Stored => SourceKind::Stored,
+    }
 }
 
 /// Lays what was narrowed over a spec. The policy's limits are enforced or refused, as those that a
@@ -203,6 +225,8 @@ fn put(spec: &mut WorkspaceSpec, narrow: Island, bounded: &ConfigLimits) {
     };
     let shared = &mut spec.network.shared;
     shared.retain(|shared| narrow.shared.contains(&shared.name));
+    let has = |name: &String| narrow.secrets.iter().any(|(kept, _)| kept == name);
+    spec.secrets.retain(|secret| has(&secret.name));
     spec.allow_degraded = narrow.degraded;
     let protected = narrow.protected_paths.iter();
     spec.protected_paths = protected.map(ToString::to_string).collect();

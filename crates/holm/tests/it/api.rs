@@ -137,7 +137,7 @@ fn state_that_cannot_be_used_is_refused_and_kept() {
     let file = File::options().write(true).open(&path).unwrap();
     // The schema's number is in the header of the file.
     for (bytes, offset, code) in [
-        (&7u32.to_be_bytes()[..], 60, "newer_state"),
+        (&i32::MAX.to_be_bytes()[..], 60, "newer_state"),
         (&b"something else"[..], 0, "corrupt_state"),
     ] {
         file.write_all_at(&good, 0).unwrap();

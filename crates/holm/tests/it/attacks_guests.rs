@@ -453,7 +453,7 @@ fn attack_123_the_record_says_who_did_what_and_nobody_else_writes_it() {
             .cloned()
     };
     assert_eq!(user("/workspaces/{id}/start").unwrap()["status"], 200);
-    assert!(user("/workspaces").is_some());
+    assert!(user("/projects/{id}/workspaces").is_some());
     assert!(
         all.iter()
             .all(|entry| entry["method"] != "GET" || entry["status"] == 101),

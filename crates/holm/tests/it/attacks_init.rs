@@ -104,9 +104,14 @@ fn attack_182_words_of_another_init_are_dropped() {
     }
     let island = Island::new();
     let id = island.repository("shop").up("x");
-    let arguments = ["exec", "x", "--", "sh", "-c", "echo $$; exec cat"];
-    let begin = || Running::new(&mut island.holm_command(&island.home(), &arguments));
-    let [mut command, mut victim] = [begin(), begin()];
+    let begin = |script: &str| {
+        let arguments = ["exec", "x", "--", "sh", "-c", script];
+        Running::new(&mut island.holm_command(&island.home(), &arguments))
+    };
+    let mut command = begin("echo $$; exec cat");
+    // One that does not end when the keeper takes it for ended: of that the real init would speak, too,
+    // in the middle of what is said here.
+    let mut victim = begin("echo $$; exec sleep 1000");
     command.line();
     let pid: i32 = victim.line().parse().unwrap();
     let keeper = island.keeper_of(&id).unwrap();

@@ -1,7 +1,7 @@
 //! What a user's shell and git know, and what a repository brings with it (attacks 133, 135, 185): none
 //! of it reaches a guest, and none of it makes the host do anything.
 
-use crate::support::{Island, Ran, Repository, eventually};
+use crate::support::{Island, Ran, Repository, Running, eventually};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -93,13 +93,17 @@ fn attack_133_the_environment_of_daemon_and_client_stays_outside() {
     );
     repository.commit("configured");
     let given = variables(&helpers);
-    let with = |arguments: &[&str]| {
+    let given_to = |arguments: &[&str]| {
         let mut command = island.holm_command(&repository.path, arguments);
         command.envs(given.iter().map(|(name, value)| (*name, value.as_str())));
         // It is what git itself would read, and this is no value of it.
         command.env_remove("GIT_CONFIG_PARAMETERS");
-        Ran::new(&mut command)
+        command
     };
+    let with = |arguments: &[&str]| Ran::new(&mut given_to(arguments));
+    // A daemon that a command starts has little of its environment; one in the foreground has all.
+    let mut foreground = Running::new(&mut given_to(&["daemon", "run"]));
+    foreground.says("ready");
     with(&["up", "x"]).ok();
     // They are there to be taken: the daemon has them, and a program of the user gets them.
     let daemon = std::fs::read(format!("/proc/{}/environ", island.daemon_pid())).unwrap();
@@ -165,6 +169,8 @@ fn attack_133_the_environment_of_daemon_and_client_stays_outside() {
         "echo $NPM_TOKEN",
     ]);
     assert_eq!(told.ok().out(), "mine");
+    island.holm(&["daemon", "stop", "--all"]).ok();
+    assert_eq!(foreground.code(), Some(0));
 }
 
 #[test]

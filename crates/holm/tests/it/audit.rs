@@ -94,7 +94,7 @@ fn the_record_says_who_it_was_and_what_came_of_it() {
     let repository = island.repository("shop");
     let id = repository.up("a");
     let made = entry(&island, &["--workspace", "a"], |it| {
-        it["route"] == "/workspaces"
+        it["route"] == "/projects/{id}/workspaces"
     });
     assert_eq!(
         (&made["outcome"], &made["workspace"]),
@@ -108,7 +108,9 @@ fn the_record_says_who_it_was_and_what_came_of_it() {
     repository.write("holm.toml", "[project]\nsetup = [\"false\"]\n");
     repository.commit("broken");
     repository.holm(&["up", "b", "--json"]).error(1);
-    let failed = entry(&island, &["--bad"], |it| it["route"] == "/workspaces");
+    let failed = entry(&island, &["--bad"], |it| {
+        it["route"] == "/projects/{id}/workspaces"
+    });
     assert_eq!(failed["outcome"], "failed", "{failed}");
     assert!(failed["code"].is_string(), "{failed}");
     // A session and a run of a workspace, by what their programs did.

@@ -155,7 +155,7 @@ fn nobody_below_widens_it() {
     refused(&island, &error, "policy", "agents.allow");
     island.holm(&["run", "x", "--agent", "mine", "hello"]).ok();
     // What was left out is not asked for.
-    configure(&repository, "[project]\ninclude = [\".env\"]");
+    configure(&repository, "[project]\ninclude = [\".env\", \"b\"]");
     repository.holm(&["up", "y", "--untrusted"]).ok();
     // A program with a token is no person.
     let projects = island.holm(&["project", "ls", "--json"]).json();
@@ -237,4 +237,40 @@ fn one_that_comes_later_holds_at_the_next_start() {
     island.holm(&["reload", "x", "--yes"]).ok();
     island.holm(&["restart", "x"]).ok();
     island.sh("x", "unshare -U true").ok();
+}
+
+#[test]
+fn what_comes_from_where_it_may_not_is_neither_read_nor_given() {
+    let island = island("");
+    let repository = island.repository("shop");
+    let mark = island.write("mark", "");
+    let command = format!("echo read >> {}; echo value-of-k", mark.display());
+    let toml = format!(
+        "[secrets.K]\nfrom = {{ command = [\"sh\", \"-c\", \"{command}\"] }}\nto = [\"runs\"]\n\
+         [secrets.L]\nfrom = {{ stored = true }}\nto = [\"runs\"]"
+    );
+    configure(&repository, &toml);
+    repository.holm(&["trust", "--yes"]).ok();
+    crate::secrets::set(&repository, "L", "value-of-l");
+    repository.up("x");
+    let has = |expect: &str| {
+        let shown = ["run", "x", "--", "sh", "-c", "echo ${K:+k} ${L:+l}"];
+        assert_eq!(island.holm(&shown).ok().out(), expect);
+    };
+    let times = || std::fs::read_to_string(&mark).unwrap().lines().count();
+    has("k l");
+    let before = times();
+    assert!(before > 0);
+    island.holm(&["secret", "refresh", "x"]).ok();
+    assert_eq!(times(), before + 1, "without a policy it is read");
+    enact(&island, "[secrets]\nsources = [\"stored\"]\n");
+    let refreshed = island.holm(&["secret", "refresh", "x", "--json"]).json();
+    assert!(refreshed.to_string().contains("policy"), "{refreshed}");
+    let restarted = island.holm(&["restart", "x", "--json"]).json();
+    let notes = restarted.to_string();
+    assert!(notes.contains("secrets.sources"), "{notes}");
+    has("l");
+    let error = repository.holm(&["up", "y", "--json"]).error(4);
+    refused(&island, &error, "policy", "secrets.sources");
+    assert_eq!(times(), before + 1, "nobody ran the command");
 }

@@ -3,9 +3,11 @@
 //! those of workspaces that were made with approval, and `up` reads only what it was granted.
 
 use crate::cli::user::DaemonUser;
+use crate::config::policy::PolicyFile;
 use holm_api::client::Client;
 use holm_api::secret::{Declared, DeclaredList, Give, Named, Source};
 use holm_core::config::{Place, ProjectConfig, SecretSource};
+use holm_core::policy::SourceKind;
 use holm_core::{Fault, WorkspaceId};
 use holm_engine::try_blocking;
 use holm_secrets::{LONGEST_VALUE, Value};
@@ -77,9 +79,14 @@ pub async fn all(wanted: Vec<Wanted>, root: PathBuf) -> Result<Found, Fault> {
     }
     try_blocking(move || {
         let home = DaemonUser::current()?.home()?;
+        let policy = PolicyFile::of_machine().load()?.unwrap_or_default();
         let mut found = Found::default();
         for Wanted { name, source } in wanted {
-            match read(&source, &root, &home) {
+            let value = match policy.may_read(kind(&source)) {
+                true => read(&source, &root, &home),
+                false => Err(format!("the machine's policy allows no `{}`", kind(&source))),
+            };
+            match value {
                 Ok(value) => found.give.values.push(Named { name, value }),
                 Err(why) => {
                     found.notes.push(format!(
@@ -92,6 +99,15 @@ pub async fn all(wanted: Vec<Wanted>, root: PathBuf) -> Result<Found, Fault> {
         Ok(found)
     })
     .await
+}
+
+fn kind(source: &Source) -> SourceKind {
+    match source {
+        Source::Env(_) => SourceKind::Env,
+        Source::File(_) => SourceKind::File,
+        Source::Command(_) => SourceKind::Command,
+        Source::Stored => SourceKind::Stored,
+    }
 }
 
 /// The value, or why there is none, without a word of it.

@@ -204,9 +204,12 @@ async fn give(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
     caller: Caller,
-    Quiet(give): Quiet<Give>,
+    Quiet(mut give): Quiet<Give>,
 ) -> Answer<DeclaredList> {
     let spec = app.engine.spec(&id).await?;
+    let forbidden = app.forbidden_secrets(&spec)?;
+    give.values.retain(|named| !forbidden.contains(&named.name));
+    give.missing.extend(forbidden);
     let missing = give.missing.clone();
     app.note_refreshed(&id, caller.actor()).await?;
     app.give(
