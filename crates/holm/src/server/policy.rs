@@ -57,7 +57,7 @@ impl App {
     pub fn forbidden_secrets(&self, spec: &WorkspaceSpec) -> Result<Vec<String>, Fault> {
         let policy = self.policy.load()?.unwrap_or_default();
         let secrets = spec.secrets.iter();
-        let forbidden = secrets.filter(|secret| !policy.may_read(kind(&secret.from)));
+        let forbidden = secrets.filter(|secret| !policy.may_read(kind(&secret.source)));
         Ok(forbidden.map(|secret| secret.name.clone()).collect())
     }
 
@@ -179,7 +179,7 @@ fn island(spec: &WorkspaceSpec) -> Result<Island, Fault> {
         secrets: spec
             .secrets
             .iter()
-            .map(|secret| (secret.name.clone(), kind(&secret.from)))
+            .map(|secret| (secret.name.clone(), kind(&secret.source)))
             .collect(),
     })
 }

@@ -116,6 +116,7 @@ fn attack_132_nothing_that_is_answered_listed_or_exported_has_a_value() {
     for arguments in [
         &["secret", "ls"][..],
         &["secret", "ls", "--json"],
+        &["secret", "ls", "x"],
         &["secret", "audit", "--json"],
         &["ls", "--json"],
         &["show", "x", "--json"],
@@ -126,6 +127,9 @@ fn attack_132_nothing_that_is_answered_listed_or_exported_has_a_value() {
     ] {
         shown.push(repository.holm(arguments).stdout);
     }
+    let given = repository.holm(&["secret", "ls", "x"]).ok().out();
+    let line = given.lines().find(|line| line.starts_with("STORED"));
+    assert!(line.is_some_and(|line| line.contains("given")), "{given}");
     let routes = [
         "/secrets".to_owned(),
         "/secrets/audit?verify=true".to_owned(),

@@ -40,8 +40,7 @@ pub struct SecretArgs {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Set(SetArgs),
-    /// List what is stored, and what the workspaces of this project are given
-    Ls,
+    Ls(LsArgs),
     Rm(RmArgs),
     Refresh(RefreshArgs),
     RotateKey(RotateKeyArgs),
@@ -92,6 +91,15 @@ struct RmArgs {
     name: String,
     #[command(flatten)]
     whose: WhoseArgs,
+}
+
+/// List what is stored, or what a workspace is given
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  holm secret ls\n  holm secret ls fix-login")]
+struct LsArgs {
+    /// What this workspace may be given, and how that is: a label, project/label, an id or the beginning of one
+    #[arg(value_name = "WS", add = labels())]
+    workspace: Option<String>,
 }
 
 /// Read the values of workspaces again, where holm.toml says they are
@@ -173,7 +181,10 @@ struct RefreshedOne {
 pub fn run(context: &Context, arguments: SecretArgs) -> Outcome {
     match arguments.verb {
         Verb::Set(arguments) => set(context, arguments),
-        Verb::Ls => show::list(context),
+        Verb::Ls(LsArgs { workspace: None }) => show::list(context),
+        Verb::Ls(LsArgs {
+            workspace: Some(typed),
+        }) => show::declared(context, &typed),
         Verb::Rm(arguments) => rm(context, arguments),
         Verb::Refresh(arguments) => refresh(context, arguments),
         Verb::RotateKey(arguments) => rotate_key(context, &arguments),
@@ -224,8 +235,9 @@ fn rm(context: &Context, arguments: RmArgs) -> Outcome {
 }
 
 fn refresh(context: &Context, arguments: RefreshArgs) -> Outcome {
-    let refreshed = connect::block_on(async {
+    let (refreshed, labels) = connect::block_on(async {
         let client = connect::started().await?;
+        let labels = resolve::labels(&client).await?;
         let ids = match &arguments.workspace {
             Some(typed) => vec![resolve::one(&client, typed).await?],
             None => of_this_project(&client).await?,
@@ -247,14 +259,14 @@ fn refresh(context: &Context, arguments: RefreshArgs) -> Outcome {
                 secrets,
             });
         }
-        Ok(Refreshed { workspaces, notes })
+        Ok((Refreshed { workspaces, notes }, labels))
     })?;
     context.output.done(&refreshed, || {
         show::refreshed(
             refreshed
                 .workspaces
                 .iter()
-                .map(|one| (one.id.as_str(), one.secrets.as_slice())),
+                .map(|one| (show::label(&labels, &one.id), one.secrets.as_slice())),
             &refreshed.notes,
         )
     });

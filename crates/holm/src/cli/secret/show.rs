@@ -2,23 +2,21 @@
 
 use super::super::output::{FAINT, GOOD, WARNING, printable};
 use super::super::table::Table;
-use super::super::{Context, Outcome, connect};
+use super::super::{Context, Outcome, connect, resolve};
 use holm_api::client::Verify;
-use holm_api::secret::{Declared, Scope};
+use holm_api::secret::{Declared, Scope, Source};
 use holm_core::{Code, Fault};
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::process::ExitCode;
 
 pub fn list(context: &Context) -> Outcome {
     let (list, projects, names) = connect::block_on(async {
         let client = connect::started().await?;
         let (list, projects) = (client.secrets().await?, client.projects().await?);
-        Ok((list, projects, client.names().await?))
+        Ok((list, projects, resolve::labels(&client).await?))
     })?;
     let projects = projects.projects.into_iter();
-    let projects: BTreeMap<_, _> = projects.map(|project| (project.id, project.name)).collect();
-    let names = names.names.into_iter();
-    let names: BTreeMap<_, _> = names.map(|name| (name.id, name.label)).collect();
+    let projects: HashMap<_, _> = projects.map(|project| (project.id, project.name)).collect();
     match (&list.locked_why, list.locked) {
         (Some(why), _) => {
             let why = printable(why);
@@ -39,14 +37,11 @@ pub fn list(context: &Context) -> Outcome {
     }
     context.output.result(&list, || {
         let mut table = Table::new(["NAME", "FOR", "VERSION", "SET"]);
-        let known = |names: &BTreeMap<String, String>, id: &str| {
-            names.get(id).cloned().unwrap_or_else(|| id.to_owned())
-        };
         for secret in &list.secrets {
             let whose = match &secret.scope {
                 Scope::User => "every project".to_owned(),
-                Scope::Project(id) => format!("project {}", known(&projects, id)),
-                Scope::Workspace(id) => format!("workspace {}", known(&names, id)),
+                Scope::Project(id) => format!("project {}", label(&projects, id)),
+                Scope::Workspace(id) => format!("workspace {}", label(&names, id)),
             };
             table.row([
                 secret.name.clone(),
@@ -59,6 +54,49 @@ pub fn list(context: &Context) -> Outcome {
         format!("{}{FAINT}The key is {place}.{FAINT:#}\n", table.render())
     });
     Ok(ExitCode::SUCCESS)
+}
+
+/// What a workspace may be given, and how that is.
+pub fn declared(context: &Context, typed: &str) -> Outcome {
+    let list = connect::block_on(async {
+        let client = connect::started().await?;
+        let id = resolve::one(&client, typed).await?;
+        client.declared_secrets(&id).await
+    })?;
+    if list.secrets.is_empty() && !context.output.is_json() {
+        let text = "Its holm.toml declares no secrets that it may have.";
+        context.output.remark(text);
+        return Ok(ExitCode::SUCCESS);
+    }
+    context.output.result(&list, || {
+        let mut table = Table::new(["NAME", "FROM", "AS", "TO", "STATE", "UNTIL"]);
+        for secret in &list.secrets {
+            table.row([
+                secret.name.clone(),
+                source(&secret.from),
+                secret.inject.clone(),
+                secret.to.join(", "),
+                secret.state.clone(),
+                secret.expires_at.clone().unwrap_or_else(|| "-".to_owned()),
+            ]);
+        }
+        table.render()
+    });
+    Ok(ExitCode::SUCCESS)
+}
+
+fn source(source: &Source) -> String {
+    match source {
+        Source::Env(variable) => format!("variable {variable}"),
+        Source::File(path) => format!("file {path}"),
+        Source::Command(argv) => format!("command {}", argv.join(" ")),
+        Source::Stored => "stored".to_owned(),
+    }
+}
+
+/// What something is called; one that is gone, by its id.
+pub fn label<'a>(labels: &'a HashMap<String, String>, id: &'a str) -> &'a str {
+    labels.get(id).map_or(id, String::as_str)
 }
 
 /// Where the key is, in words.
@@ -76,8 +114,8 @@ pub fn refreshed<'a>(
     notes: &[String],
 ) -> String {
     let mut lines = Vec::new();
-    for (id, secrets) in workspaces {
-        lines.push(format!("{GOOD}✓{GOOD:#} {id}"));
+    for (label, secrets) in workspaces {
+        lines.push(format!("{GOOD}✓{GOOD:#} {}", printable(label)));
         for secret in secrets {
             let (name, state) = (printable(&secret.name), &secret.state);
             let until = secret.expires_at.as_ref();
@@ -100,9 +138,10 @@ pub fn notes(notes: &[String]) -> String {
 }
 
 pub fn audit(context: &Context, verify: Verify) -> Outcome {
-    let audit = connect::block_on(async {
+    let (audit, labels) = connect::block_on(async {
         let client = connect::started().await?;
-        client.secrets_audit(verify).await
+        let audit = client.secrets_audit(verify).await?;
+        Ok((audit, resolve::labels(&client).await?))
     })?;
     context.output.result(&audit, || {
         let mut table = Table::new(["TIME", "EVENT", "SECRET", "WORKSPACE", "FORM", "TO", "WHO"]);
@@ -117,7 +156,7 @@ pub fn audit(context: &Context, verify: Verify) -> Outcome {
                 happening.time.clone(),
                 happening.event.clone(),
                 cell(&happening.secret),
-                cell(&happening.workspace),
+                label(&labels, &cell(&happening.workspace)).to_owned(),
                 cell(&happening.form),
                 to,
                 happening.who.clone(),
