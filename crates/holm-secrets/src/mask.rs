@@ -148,9 +148,14 @@ impl Masker {
         told
     }
 
-    /// The stream has ended.
+    /// The stream has ended. The beginning of a value gives something away, too, unless it is short.
     pub fn finish(&mut self) -> Vec<u8> {
         let mut told = Vec::new();
+        let begun = self.known.0.depth(self.state).min(self.held.len());
+        if begun >= SHORTEST {
+            let from = self.held.len() - begun;
+            self.held[from..].iter_mut().for_each(|held| held.1 = true);
+        }
         self.tell(self.held.len(), &mut told);
         self.state = 0;
         self.is_inside = false;

@@ -166,6 +166,13 @@ fn what_is_held_back_is_bounded_and_other_values_can_come() {
 }
 
 #[test]
+fn half_a_value_at_the_end_is_masked_and_a_few_letters_are_not() {
+    let known = known(&["canary-value"]);
+    assert_eq!(known.mask(b"x canary-v"), b"x [secret]");
+    assert_eq!(known.mask(b"x canar"), b"x canar");
+}
+
+#[test]
 fn without_values_and_with_short_ones_nothing_is_changed() {
     assert!(Known::none().is_empty());
     assert!(known(&["short"]).is_empty());
