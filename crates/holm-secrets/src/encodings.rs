@@ -24,6 +24,25 @@ const UNRESERVED: &[u8] = b"-_.~";
 const COMPONENT: &[u8] = b"-_.!~*'()";
 const WHOLE_URL: &[u8] = b"-_.!~*'();/?:@&=+$,#[]";
 
+/// What some writers of JSON escape besides what has to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Escaped {
+    Slash,
+    NotAscii,
+    /// So that it can stand in a page.
+    Markup,
+}
+
+/// As writers do it: the plain one, PHP's, Python's, Go's and others'.
+const ESCAPED: [&[Escaped]; 6] = [
+    &[],
+    &[Escaped::Slash],
+    &[Escaped::NotAscii],
+    &[Escaped::Slash, Escaped::NotAscii],
+    &[Escaped::Markup],
+    &[Escaped::Slash, Escaped::NotAscii, Escaped::Markup],
+];
+
 /// Every text that gives the value away. None of them is shorter than [`SHORTEST`].
 pub fn of(value: &Value) -> BTreeSet<Vec<u8>> {
     list(value.reveal()).into_iter().collect()
@@ -52,8 +71,8 @@ pub fn list(text: &str) -> Vec<Vec<u8>> {
         for digits in [LARGE_DIGITS, SMALL_DIGITS] {
             forms.push(hexadecimal(bytes, digits));
         }
-        for (slash, ascii) in [(false, false), (true, false), (false, true), (true, true)] {
-            forms.push(json(text, slash.then_some(()), ascii.then_some(())));
+        for escaped in ESCAPED {
+            forms.push(json(text, escaped));
         }
     }
     forms.extend(wrapped(text.as_bytes()));
@@ -134,8 +153,7 @@ fn percent(bytes: &[u8], kept: &[u8], digits: &[u8; 16], space: &[u8]) -> Vec<u8
     escaped
 }
 
-/// Some writers escape `/`, some everything that is not ASCII.
-fn json(text: &str, slash: Option<()>, ascii: Option<()>) -> Vec<u8> {
+fn json(text: &str, more: &[Escaped]) -> Vec<u8> {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {
@@ -146,9 +164,12 @@ fn json(text: &str, slash: Option<()>, ascii: Option<()>) -> Vec<u8> {
             '\t' => escaped.push_str("\\t"),
             '\u{8}' => escaped.push_str("\\b"),
             '\u{c}' => escaped.push_str("\\f"),
-            '/' if slash.is_some() => escaped.push_str("\\/"),
+            '/' if more.contains(&Escaped::Slash) => escaped.push_str("\\/"),
+            '<' | '>' | '&' if more.contains(&Escaped::Markup) => {
+                escaped.push_str(&format!("\\u{:04x}", u32::from(letter)));
+            }
             letter if letter < ' ' => escaped.push_str(&format!("\\u{:04x}", u32::from(letter))),
-            letter if ascii.is_some() && !letter.is_ascii() => {
+            letter if more.contains(&Escaped::NotAscii) && !letter.is_ascii() => {
                 for unit in letter.encode_utf16(&mut [0; 2]) {
                     escaped.push_str(&format!("\\u{unit:04x}"));
                 }

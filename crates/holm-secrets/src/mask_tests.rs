@@ -166,6 +166,13 @@ fn what_is_held_back_is_bounded_and_other_values_can_come() {
 }
 
 #[test]
+fn json_as_go_writes_it() {
+    let known = known(&["p<a>&b-rest"]);
+    let text = br#"{"x":"p\u003ca\u003e\u0026b-rest"}"#;
+    assert_eq!(known.mask(text), br#"{"x":"[secret]"}"#);
+}
+
+#[test]
 fn half_a_value_at_the_end_is_masked_and_a_few_letters_are_not() {
     let known = known(&["canary-value"]);
     assert_eq!(known.mask(b"x canary-v"), b"x [secret]");

@@ -6,6 +6,7 @@ use super::super::{Context, Outcome, connect, resolve};
 use holm_api::client::Verify;
 use holm_api::secret::{Declared, Scope, Source};
 use holm_core::{Code, Fault};
+use holm_secrets::audit::Happening;
 use std::collections::HashMap;
 use std::process::ExitCode;
 
@@ -148,17 +149,13 @@ pub fn audit(context: &Context, verify: Verify) -> Outcome {
         let cell = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
         for line in &audit.audit {
             let happening = &line.happening;
-            let to = match (&happening.receiver, happening.pid) {
-                (Some(receiver), Some(pid)) => format!("{receiver} ({pid})"),
-                (receiver, _) => cell(receiver),
-            };
             table.row([
                 happening.time.clone(),
                 happening.event.clone(),
                 cell(&happening.secret),
                 label(&labels, &cell(&happening.workspace)).to_owned(),
                 cell(&happening.form),
-                to,
+                to(happening),
                 happening.who.clone(),
             ]);
         }
@@ -176,5 +173,42 @@ pub fn audit(context: &Context, verify: Verify) -> Outcome {
             Ok(ExitCode::SUCCESS)
         }
         (None, None) => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// Who was given it, or where it was used.
+fn to(happening: &Happening) -> String {
+    let mut parts = Vec::new();
+    parts.extend(happening.receiver.clone());
+    parts.extend(happening.which.clone());
+    parts.extend(happening.pid.map(|pid| format!("({pid})")));
+    parts.extend(happening.host.clone());
+    parts.extend(happening.count.map(|count| format!("{count} times")));
+    match parts.is_empty() {
+        true => "-".to_owned(),
+        false => parts.join(" "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_said_who_was_given_it_and_where_it_was_used() {
+        let given = Happening {
+            receiver: Some("runs".to_owned()),
+            which: Some("r4c5xd8nmw06v".to_owned()),
+            pid: Some(7),
+            ..Happening::default()
+        };
+        assert_eq!(to(&given), "runs r4c5xd8nmw06v (7)");
+        let used = Happening {
+            host: Some("api.example.org".to_owned()),
+            count: Some(3),
+            ..Happening::default()
+        };
+        assert_eq!(to(&used), "api.example.org 3 times");
+        assert_eq!(to(&Happening::default()), "-");
     }
 }
