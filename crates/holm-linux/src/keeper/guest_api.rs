@@ -105,7 +105,7 @@ fn refuse(mut stream: &UnixStream, body: &str) {
     }
 }
 
-/// Carries bytes both ways until both have ended, or one fails.
+/// Carries bytes both ways until both have ended. A way that fails is one that has ended.
 fn join(guest: &UnixStream, daemon: &UnixStream) -> io::Result<()> {
     guest.set_nonblocking(true)?;
     daemon.set_nonblocking(true)?;
@@ -117,10 +117,10 @@ fn join(guest: &UnixStream, daemon: &UnixStream) -> io::Result<()> {
         inward.wait(&mut waiting, |ready| ready.inward = true);
         let ready = waiting.wait(None)?;
         if ready.outward {
-            outward.carry()?;
+            outward.carry();
         }
         if ready.inward {
-            inward.carry()?;
+            inward.carry();
         }
     }
     Ok(())
@@ -164,20 +164,21 @@ impl<'a> Way<'a> {
         }
     }
 
-    fn carry(&mut self) -> io::Result<()> {
+    fn carry(&mut self) {
         if self.held.is_empty() && self.stage == Stage::Open {
             match self.from.read(&mut self.room) {
                 Ok(0) => self.stage = Stage::Ending,
                 Ok(length) => self.held = 0..length,
-                Err(error) if is_passing(&error) => return Ok(()),
-                Err(error) => return Err(error),
+                Err(error) if is_passing(&error) => return,
+                Err(_) => self.stage = Stage::Ending,
             }
         }
         if !self.held.is_empty() {
             match self.to.write(&self.room[self.held.clone()]) {
                 Ok(length) => self.held.start += length,
-                Err(error) if is_passing(&error) => return Ok(()),
-                Err(error) => return Err(error),
+                Err(error) if is_passing(&error) => return,
+                // Whoever reads no more may have said why, and that has to arrive.
+                Err(_) => (self.held, self.stage) = (0..0, Stage::Ending),
             }
         }
         if self.held.is_empty() && self.stage == Stage::Ending {
@@ -185,7 +186,6 @@ impl<'a> Way<'a> {
             // Where the other side is gone altogether, the other direction says so.
             let _ = self.to.shutdown(Shutdown::Write);
         }
-        Ok(())
     }
 }
 
@@ -221,6 +221,20 @@ mod tests {
         drop(daemon);
         assert_eq!(asking.join().unwrap(), b"an answer after the end");
         joined.join().unwrap().unwrap();
+    }
+
+    #[test]
+    fn an_answer_to_what_was_not_read_to_its_end_arrives() {
+        let (mut guest, near) = UnixStream::pair().unwrap();
+        let (far, mut daemon) = UnixStream::pair().unwrap();
+        guest.write_all(b"a request with a body").unwrap();
+        daemon.write_all(b"refused").unwrap();
+        drop(daemon);
+        join(&near, &far).unwrap();
+        drop((near, far));
+        let mut heard = Vec::new();
+        guest.read_to_end(&mut heard).unwrap();
+        assert_eq!(heard, b"refused");
     }
 
     #[test]
