@@ -2,10 +2,11 @@
 //! daemon goes on (attack 158). Writes are made to fail by disks that are really full, in
 //! `life_health.rs`: to a tracer a pipe is written to as a file is.
 
-use crate::support::{Census, Island, Repository, Running, eventually};
+use crate::support::{Census, Island, Repository, Running, eventually, send};
 use rustix::process::Signal;
 use std::fs;
 use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 /// A call, how it fails, and at which of its occurrences in one thread.
@@ -67,9 +68,19 @@ fn try_with(
     repository.commit(&what);
     let pid = island.daemon_of_the_lock().expect("a daemon");
     let mut tracer = follow(pid, calls, error, when)?;
+    let (over, waiting) = mpsc::channel::<()>();
+    let tracing = tracer.pid();
+    // A tracer that stands still holds the daemon, which is not what is tried here.
+    let watch = std::thread::spawn(move || {
+        if waiting.recv_timeout(Duration::from_secs(120)) == Err(RecvTimeoutError::Timeout) {
+            send(tracing, Signal::KILL);
+        }
+    });
     let ran = repository.holm(&["up", "x", "--json"]);
     tracer.signal(Signal::TERM);
     tracer.code();
+    drop(over);
+    watch.join().unwrap();
     let failed = ran.code != Some(0);
     if failed {
         assert!(ran.stderr.contains("\"code\":"), "{what}: {ran:?}");
