@@ -4,6 +4,7 @@
 //! keeper for the gateway. It knows what leads where from a [`Table`] that others fill, and reaches
 //! a workspace through [`Inside`]; it stores nothing.
 
+mod counted;
 mod dns;
 pub mod forward;
 pub mod front;

@@ -1,27 +1,17 @@
 //! Connections into workspaces, with their bytes counted: every way inward (previews, host ports,
 //! browsers) goes over a [`Visit`], so that nothing is counted twice or forgotten.
 
+use crate::counted::{Counted, Counts};
 use holm_core::WorkspaceId;
 use std::collections::HashMap;
-use std::io::{self, IoSlice};
-use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 /// What was carried to and from each port of each workspace. A handle; clones share everything.
 #[derive(Clone, Default)]
 pub struct Tallies(Arc<Mutex<HashMap<WorkspaceId, Ports>>>);
 
-type Ports = HashMap<u16, Arc<Tally>>;
-
-#[derive(Default)]
-struct Tally {
-    bytes_in: AtomicU64,
-    bytes_out: AtomicU64,
-}
+type Ports = HashMap<u16, Arc<Counts>>;
 
 /// The bytes of one port, as the workspace sees them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,10 +22,7 @@ pub struct Served {
 }
 
 /// One connection to a port of a workspace.
-pub struct Visit {
-    stream: TcpStream,
-    tally: Arc<Tally>,
-}
+pub type Visit = Counted;
 
 // === impl Tallies ===
 
@@ -46,18 +33,17 @@ impl Tallies {
             Some(ports) => ports,
             None => workspaces.entry(workspace.clone()).or_default(),
         };
-        let tally = Arc::clone(ports.entry(port).or_default());
-        Visit { stream, tally }
+        Visit::new(stream, Arc::clone(ports.entry(port).or_default()))
     }
 
     /// By port, in no order.
     pub fn of(&self, workspace: &WorkspaceId) -> Vec<Served> {
         let workspaces = self.workspaces();
         let ports = workspaces.get(workspace).into_iter().flatten();
-        let served = ports.map(|(port, tally)| Served {
+        let served = ports.map(|(port, counts)| Served {
             port: *port,
-            bytes_in: tally.bytes_in.load(Ordering::Relaxed),
-            bytes_out: tally.bytes_out.load(Ordering::Relaxed),
+            bytes_in: counts.written(),
+            bytes_out: counts.read(),
         });
         served.collect()
     }
@@ -69,71 +55,6 @@ impl Tallies {
 
     fn workspaces(&self) -> MutexGuard<'_, HashMap<WorkspaceId, Ports>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-// === impl Visit ===
-
-impl Visit {
-    pub fn get_ref(&self) -> &TcpStream {
-        &self.stream
-    }
-
-    fn sent(&self, polled: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
-        if let Poll::Ready(Ok(bytes)) = &polled {
-            self.tally
-                .bytes_in
-                .fetch_add(*bytes as u64, Ordering::Relaxed);
-        }
-        polled
-    }
-}
-
-impl AsyncRead for Visit {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        let polled = Pin::new(&mut self.stream).poll_read(context, buffer);
-        let bytes = buffer.filled().len() - before;
-        self.tally
-            .bytes_out
-            .fetch_add(bytes as u64, Ordering::Relaxed);
-        polled
-    }
-}
-
-impl AsyncWrite for Visit {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let polled = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.sent(polled)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        pieces: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let polled = Pin::new(&mut self.stream).poll_write_vectored(context, pieces);
-        self.sent(polled)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }
 

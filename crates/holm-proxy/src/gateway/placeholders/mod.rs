@@ -11,7 +11,6 @@
 //! names; neither the authority's key nor anything of other workspaces.
 
 mod body;
-mod counted;
 mod head;
 mod serve;
 

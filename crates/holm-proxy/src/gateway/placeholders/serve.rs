@@ -8,8 +8,8 @@ use super::super::connection::Open;
 use super::super::{Carried, Gateway, Process, Surroundings};
 use super::Inspected;
 use super::body::{AnswerBody, PATIENCE};
-use super::counted::{Counted, Counts};
 use super::head::{self, Encoded, Refusal};
+use crate::counted::{Counted, Counts};
 use holm_secrets::exchange::{Exchange, Exchanger};
 use hyper::body::Incoming;
 use hyper::client::conn::http1 as client;
@@ -24,7 +24,6 @@ use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::io;
 use std::pin::pin;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -97,7 +96,7 @@ impl<S: Surroundings> Gateway<S> {
             true => None,
             false => lock(&served.failure).take(),
         };
-        let (bytes_in, bytes_out) = served.counts.totals();
+        let (bytes_in, bytes_out) = (served.counts.read(), served.counts.written());
         self.add_carried(bytes_in, bytes_out);
         let carried = Carried {
             bytes_in,
@@ -194,10 +193,7 @@ async fn ask_outside<S: Surroundings>(
     let config = config.map_err(|error| format!("cannot set up TLS: {error}"))?;
     let name = ServerName::try_from(host.clone());
     let name = name.map_err(|_| format!("{host} is no name for a certificate"))?;
-    let stream = Counted {
-        stream,
-        counts: Arc::clone(counts),
-    };
+    let stream = Counted::new(stream, Arc::clone(counts));
     let connected = timeout(HANDSHAKE, TlsConnector::from(config).connect(name, stream));
     let stream = match connected.await {
         Ok(Ok(stream)) => stream,
@@ -289,15 +285,6 @@ impl<S: Surroundings> Way<S> {
 impl Served {
     fn fail(&self, why: String) {
         *lock(&self.failure) = Some(why);
-    }
-}
-
-// === impl Counts ===
-
-impl Counts {
-    fn totals(&self) -> (u64, u64) {
-        let load = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed);
-        (load(&self.bytes_in), load(&self.bytes_out))
     }
 }
 

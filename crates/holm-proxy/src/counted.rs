@@ -1,4 +1,5 @@
-//! A connection to the outside that counts what it carries.
+//! A connection that counts what it carries: into workspaces ([`crate::visit`]), and to the hosts at which the
+//! gateway puts in the values of placeholders. Which way is inward is for those who read the counts.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -8,16 +9,40 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// Bytes to the workspace and from it, by one connection.
+/// Bytes that were read from connections and written to them.
 #[derive(Debug, Default)]
 pub struct Counts {
-    pub bytes_in: AtomicU64,
-    pub bytes_out: AtomicU64,
+    read: AtomicU64,
+    written: AtomicU64,
 }
 
 pub struct Counted {
-    pub stream: TcpStream,
-    pub counts: Arc<Counts>,
+    stream: TcpStream,
+    counts: Arc<Counts>,
+}
+
+// === impl Counts ===
+
+impl Counts {
+    pub fn read(&self) -> u64 {
+        self.read.load(Ordering::Relaxed)
+    }
+
+    pub fn written(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
+    }
+}
+
+// === impl Counted ===
+
+impl Counted {
+    pub fn new(stream: TcpStream, counts: Arc<Counts>) -> Self {
+        Self { stream, counts }
+    }
+
+    pub fn get_ref(&self) -> &TcpStream {
+        &self.stream
+    }
 }
 
 impl AsyncRead for Counted {
@@ -29,9 +54,7 @@ impl AsyncRead for Counted {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
         let read = buffer.filled().len() - before;
-        self.counts
-            .bytes_in
-            .fetch_add(read as u64, Ordering::Relaxed);
+        self.counts.read.fetch_add(read as u64, Ordering::Relaxed);
         Poll::Ready(Ok(()))
     }
 }
@@ -44,7 +67,7 @@ impl AsyncWrite for Counted {
     ) -> Poll<io::Result<usize>> {
         let written = ready!(Pin::new(&mut self.stream).poll_write(context, bytes))?;
         self.counts
-            .bytes_out
+            .written
             .fetch_add(written as u64, Ordering::Relaxed);
         Poll::Ready(Ok(written))
     }
@@ -56,7 +79,7 @@ impl AsyncWrite for Counted {
     ) -> Poll<io::Result<usize>> {
         let written = ready!(Pin::new(&mut self.stream).poll_write_vectored(context, pieces))?;
         self.counts
-            .bytes_out
+            .written
             .fetch_add(written as u64, Ordering::Relaxed);
         Poll::Ready(Ok(written))
     }
