@@ -18,6 +18,8 @@ mod paths;
 #[cfg(target_os = "linux")]
 mod runtime;
 #[cfg(target_os = "linux")]
+mod secret_name;
+#[cfg(target_os = "linux")]
 mod server;
 
 #[cfg(target_os = "linux")]

@@ -10,12 +10,12 @@ use super::output::{FAINT, GOOD, printable};
 use super::send::{self, SharedRefs, Wanted};
 use super::user_checkout::Checkout;
 use super::{Context, Outcome, connect, resolve};
+use crate::secret_name;
 use clap::{Args, Subcommand};
 use holm_api::client::{Client, Verify};
 use holm_api::secret::{
     DeclaredList, Export, Import, KeepIn, RemoveSecret, RotateKey, Scope, SetSecret, Unlock,
 };
-use holm_core::config::Variable;
 use holm_core::{Code, Fault, WorkspaceId};
 use serde::Serialize;
 use std::os::unix::fs::OpenOptionsExt;
@@ -163,9 +163,6 @@ struct ImportArgs {
     file: PathBuf,
 }
 
-/// So much of a name that is none is shown.
-const MOST_SHOWN: usize = 60;
-
 #[derive(Debug, Serialize)]
 struct Refreshed {
     workspaces: Vec<RefreshedOne>,
@@ -202,7 +199,7 @@ pub fn run(context: &Context, arguments: SecretArgs) -> Outcome {
 }
 
 fn set(context: &Context, arguments: SetArgs) -> Outcome {
-    let name = name(&arguments.name)?;
+    let name = secret_name::parse(&arguments.name)?;
     let value = typed::value(&name)?;
     let secret = connect::block_on(async {
         let client = connect::started().await?;
@@ -218,7 +215,7 @@ fn set(context: &Context, arguments: SetArgs) -> Outcome {
 }
 
 fn rm(context: &Context, arguments: RmArgs) -> Outcome {
-    let name = name(&arguments.name)?;
+    let name = secret_name::parse(&arguments.name)?;
     let secret = connect::block_on(async {
         let client = connect::started().await?;
         let scope = scope(&client, &arguments.whose).await?;
@@ -396,20 +393,6 @@ async fn of_this_project(client: &Client) -> Result<Vec<WorkspaceId>, Fault> {
     Ok(ids
         .filter_map(|name| WorkspaceId::parse(&name.id).ok())
         .collect())
-}
-
-fn name(text: &str) -> Result<String, Fault> {
-    let name = Variable::parse(text).map_err(|error| {
-        Fault::new(
-            Code::InvalidSecret,
-            format!(
-                "`{}` cannot be the name of a secret: {error}",
-                text.escape_debug().take(MOST_SHOWN).collect::<String>()
-            ),
-            "a name is that of a variable, such as STRIPE_KEY",
-        )
-    })?;
-    Ok(name.to_string())
 }
 
 /// What `up` hands over before it asks for a workspace.

@@ -5,6 +5,7 @@ use super::super::caller::Caller;
 use super::super::failure::{Answer, Parameters, bad_request};
 use super::keeping::{about, happening};
 use super::{Change, Quiet, told};
+use crate::secret_name;
 use axum::Json;
 use axum::extract::State;
 use holm_api::daemon::Check;
@@ -217,7 +218,7 @@ async fn import(
             };
             match scope {
                 Some(scope) => {
-                    let entry = secrets.set(scope, &super::name(&name)?, value, &who)?;
+                    let entry = secrets.set(scope, &secret_name::parse(&name)?, value, &who)?;
                     secrets.note(vec![about(&entry, "imported", &who)]);
                     entries.push(entry);
                 }

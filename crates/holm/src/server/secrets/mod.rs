@@ -10,13 +10,13 @@ pub use keeping::{Keeping, Values};
 use super::App;
 use super::caller::Caller;
 use super::failure::{Answer, Failure, WorkspaceKey, project_id, workspace_id};
+use crate::secret_name;
 use axum::extract::{FromRequest, Request, State};
 use axum::{Json, body::Bytes};
 use holm_api::secret::{
     Declared, DeclaredList, Give, HandedOver, RemoveSecret, Scope, Secret, SecretList, SetSecret,
     Source,
 };
-use holm_core::config::Variable;
 use holm_core::plan::State as WorkspaceState;
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::spec::SecretSource;
@@ -38,9 +38,6 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(declared, give))
         .merge(key::routes())
 }
-
-/// So much of a name that is none is told.
-const MOST_SHOWN: usize = 60;
 
 /// What became of a stored value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,7 +120,7 @@ async fn set(
     caller: Caller,
     Quiet(set): Quiet<SetSecret>,
 ) -> Answer<Secret> {
-    let name = name(&set.name)?;
+    let name = secret_name::parse(&set.name)?;
     let scope = app.scope(&set.scope).await?;
     let (secrets, kept) = (Arc::clone(&app.secrets), scope.clone());
     let (who, key) = (caller.actor(), name.clone());
@@ -149,7 +146,7 @@ async fn remove(
     caller: Caller,
     Quiet(remove): Quiet<RemoveSecret>,
 ) -> Answer<Secret> {
-    let name = name(&remove.name)?;
+    let name = secret_name::parse(&remove.name)?;
     let scope = kept(&remove.scope)?;
     let (secrets, place) = (Arc::clone(&app.secrets), scope.clone());
     let (who, key) = (caller.actor(), name.clone());
@@ -229,20 +226,6 @@ async fn give(
 pub fn values(give: Give) -> Values {
     let values = give.values.into_iter();
     values.map(|named| (named.name, named.value)).collect()
-}
-
-fn name(text: &str) -> Result<String, Fault> {
-    let name = Variable::parse(text).map_err(|error| {
-        Fault::new(
-            Code::InvalidSecret,
-            format!(
-                "`{}` cannot be the name of a secret: {error}",
-                text.escape_debug().take(MOST_SHOWN).collect::<String>()
-            ),
-            "a name is that of a variable, such as STRIPE_KEY",
-        )
-    })?;
-    Ok(name.to_string())
 }
 
 fn kept(scope: &Scope) -> Result<Kept, Failure> {
