@@ -297,17 +297,21 @@ fn rotate_key(context: &Context, arguments: &RotateKeyArgs) -> Outcome {
 fn unlock(context: &Context) -> Outcome {
     let list = connect::block_on(async { connect::started().await?.secrets().await })?;
     let passphrase = match list.key.as_deref() {
-        // The desktop asks for it.
-        Some("keyring") => None,
-        _ => Some(typed::passphrase()?),
+        Some("passphrase") => Some(typed::passphrase()?),
+        // The desktop asks for its own, and a file needs none.
+        _ => None,
     };
     let state = connect::block_on(async {
         let client = connect::started().await?;
         client.unlock_secrets(&Unlock { passphrase }).await
     })?;
-    context
-        .output
-        .done(&state, || format!("{GOOD}✓{GOOD:#} unlocked"));
+    context.output.done(&state, || match list.locked {
+        true => format!("{GOOD}✓{GOOD:#} unlocked"),
+        false => format!(
+            "{GOOD}✓{GOOD:#} nothing is locked: the key is {}",
+            show::place(list.key.as_deref())
+        ),
+    });
     Ok(ExitCode::SUCCESS)
 }
 

@@ -144,7 +144,15 @@ pub fn audit(context: &Context, verify: Verify) -> Outcome {
         let audit = client.secrets_audit(verify).await?;
         Ok((audit, resolve::labels(&client).await?))
     })?;
+    if audit.audit.is_empty() {
+        context
+            .output
+            .remark("Nothing has happened to secrets yet.");
+    }
     context.output.result(&audit, || {
+        if audit.audit.is_empty() {
+            return String::new();
+        }
         let mut table = Table::new(["TIME", "EVENT", "SECRET", "WORKSPACE", "FORM", "TO", "WHO"]);
         let cell = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
         for line in &audit.audit {
