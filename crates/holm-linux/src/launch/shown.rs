@@ -43,7 +43,11 @@ impl NewRoot {
             } else {
                 self.show(&host, &host, 0)
             };
-            shown.step(Part::Mount, &format!("show {}", host.display()))?;
+            let part = match &shown {
+                Err(error) if has_no_overlays(error) => Part::Overlay,
+                _ => Part::Mount,
+            };
+            shown.step(part, &format!("show {} as an overlay", host.display()))?;
         }
         for name in EMPTY {
             self.directory(Path::new(name))
@@ -124,6 +128,14 @@ impl NewRoot {
         }
         set_attributes(composed.as_fd(), SEALED, Reach::ThisMount)
     }
+}
+
+/// The kernel does not have overlayfs, or not for users.
+fn has_no_overlays(error: &io::Error) -> bool {
+    matches!(
+        Errno::from_io_error(error),
+        Some(Errno::NODEV | Errno::PERM)
+    )
 }
 
 fn is_unfit(error: &io::Error) -> bool {

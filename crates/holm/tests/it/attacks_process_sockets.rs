@@ -221,21 +221,24 @@ fn attack_190_works_where_the_system_is_shown_as_it_is() {
     }
 }
 
-/// A machine where file systems are mounted below `/usr` and `/etc`, one in another: no directory
-/// above them can be a layer. Each has a service.
+/// A machine where file systems are mounted below `/usr`, `/etc` and a directory of PATH, one in another: no
+/// directory above them can be a layer. Each has a service.
 const MOUNTED_BELOW: &str = r#"
 mount -t tmpfs none /usr/local && mkdir -p /usr/local/bin /usr/local/lib/deep/er || exit 99
 echo covered > /usr/local/lib/deep/er/file
 ln -s ../lib/deep /usr/local/bin/link
 mount -t tmpfs none /usr/local/lib/deep/er && echo on top > /usr/local/lib/deep/er/file || exit 99
 mount -t tmpfs none /etc/skel || exit 99
+mkdir -p "$HOME/tools/share" && mount -t tmpfs none "$HOME/tools/share" || exit 99
+printf '#!/bin/sh\necho tool\n' > "$HOME/tools/tool" && chmod +x "$HOME/tools/tool"
+export PATH="$HOME/tools:$PATH"
 mkfifo "$HOME/ready"
 python3 "$HOME/serve.py" $PLACES > "$HOME/ready" &
 service=$!
 read -r ready < "$HOME/ready"
 holm up x >&2 && holm exec x -- python3 -c "$(cat "$HOME/reach.py")"
 code=$?
-holm exec x -- sh -c 'cat /usr/local/bin/link/er/file; ls /usr/local; touch /usr/local/new' > "$HOME/seen" 2>&1
+holm exec x -- sh -c 'tool; cat /usr/local/bin/link/er/file; ls /usr/local; touch /usr/local/new' > "$HOME/seen" 2>&1
 kill $service
 holm daemon stop --all > /dev/null 2>&1
 exit $code
@@ -243,11 +246,14 @@ exit $code
 
 fn reach_mounted(island: &Island) -> Attempts {
     let repository = island.repository("shop");
+    let tools = island.home().join("tools").to_str().unwrap().to_owned();
     let places = [
         "/usr/local",
         "/usr/local/lib/deep/er",
         "/usr/local/bin",
         "/etc/skel",
+        &tools,
+        &format!("{tools}/share"),
     ];
     island.write("home/serve.py", SERVE_BOTH);
     island.write("home/reach.py", Attempts::script(&reach_system(&places)));
@@ -262,7 +268,8 @@ fn attack_190_services_on_mounts_below_system_directories_do_not_answer() {
     let found = reach_mounted(&island);
     found.refused(&["ENOENT", "ECONNREFUSED", "ENODATA"]);
     let seen = std::fs::read_to_string(island.home().join("seen")).unwrap();
-    let expect = "on top\nbin\nlib\ntouch: cannot touch '/usr/local/new': Read-only file system\n";
+    let expect =
+        "tool\non top\nbin\nlib\ntouch: cannot touch '/usr/local/new': Read-only file system\n";
     assert_eq!(seen, expect);
 }
 
