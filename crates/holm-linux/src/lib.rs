@@ -42,6 +42,8 @@ pub mod machine;
 #[cfg(target_os = "linux")]
 pub mod measure;
 #[cfg(target_os = "linux")]
+mod mounts;
+#[cfg(target_os = "linux")]
 pub mod mover;
 #[cfg(target_os = "linux")]
 mod netlink;

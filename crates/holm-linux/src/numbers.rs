@@ -10,6 +10,7 @@
 use crate::cgroup;
 use crate::inside::MARK;
 use crate::layout::WorkspaceDirs;
+use crate::process;
 use crate::sys::units;
 use crate::wire::LastRun;
 use holm_engine::service::Services;
@@ -86,6 +87,7 @@ impl Meter {
         seen: &mut HashSet<(i32, u64)>,
     ) -> Usage {
         let mut usage = Usage::default();
+        let depth = process::depth(root.pid);
         let mut stack = vec![(root, None)];
         while let Some((process, of_parent)) = stack.pop() {
             let key = (process.pid, process.started);
@@ -95,7 +97,7 @@ impl Meter {
             let load = process.load();
             usage.total.add(load);
             let mark = self.marks.entry(key).or_insert_with(|| {
-                let leads = || leaders.get(&number_inside(process.pid)?).cloned();
+                let leads = || leaders.get(&number_inside(process.pid, depth?)?).cloned();
                 service_of(process.pid).or_else(leads).or(of_parent)
             });
             if let Some(name) = mark {
@@ -177,13 +179,10 @@ fn leaders(dirs: &WorkspaceDirs) -> HashMap<u32, String> {
         .collect()
 }
 
-/// What number a process has in its own namespace.
-fn number_inside(pid: i32) -> Option<u32> {
+/// The number that a process has in the namespace of the workspace's init.
+fn number_inside(pid: i32, depth: usize) -> Option<u32> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("NSpid:"))?;
-    line.split_ascii_whitespace().last()?.parse().ok()
+    process::number_at(&status, depth)?.try_into().ok()
 }
 
 /// The service that a process was started for. What it has in its environment now is its own doing,

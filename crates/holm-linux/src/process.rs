@@ -48,6 +48,26 @@ fn stat(pid: i32) -> Option<Stat> {
     })
 }
 
+/// How many pid namespaces deep a process is, counted from the one of this process.
+pub fn depth(pid: i32) -> Option<usize> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    Some(numbers(&status)?.count())
+}
+
+/// The number that a process has in the pid namespace at this depth, out of its `/proc/<pid>/status`.
+/// A workspace with `nested` makes further namespaces and chooses the numbers there, so only the one at
+/// the depth of init is the kernel's word.
+pub fn number_at(status: &str, depth: usize) -> Option<i32> {
+    numbers(status)?.nth(depth.checked_sub(1)?)?.parse().ok()
+}
+
+/// The outermost namespace comes first.
+fn numbers(status: &str) -> Option<std::str::SplitAsciiWhitespace<'_>> {
+    let mut lines = status.lines();
+    let line = lines.find_map(|line| line.strip_prefix("NSpid:"))?;
+    Some(line.split_ascii_whitespace())
+}
+
 /// Whether SIGKILL waits for the process to get a processor. On a busy machine that takes a while,
 /// and until then everything else looks as if it were well.
 fn is_killed(pid: i32) -> bool {
@@ -144,6 +164,18 @@ mod tests {
     use super::*;
     use rustix::process::kill_process;
     use std::process::Command;
+
+    #[test]
+    fn the_number_that_counts_is_the_one_at_the_depth_of_init() {
+        let status = "Name:\tNSpid: 1 7\nPPid:\t8\nNSpid:\t4711\t23\t301\nNSpgid:\t9\n";
+        assert_eq!(number_at(status, 2), Some(23));
+        assert_eq!(number_at(status, 3), Some(301));
+        // A process that is not in a namespace of that depth has no number there.
+        assert_eq!(number_at(status, 4), None);
+        assert_eq!(number_at(status, 0), None);
+        assert_eq!(number_at("Name:\tx\n", 1), None);
+        assert_eq!(depth(std::process::id().cast_signed()), Some(1));
+    }
 
     #[test]
     fn a_number_that_is_used_again_is_not_the_process_attack_156() {

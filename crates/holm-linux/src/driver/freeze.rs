@@ -5,6 +5,7 @@
 //! the names are those that the set-up chose.
 
 use super::remove_at;
+use crate::files::READ;
 use rustix::fs::{
     AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, fgetxattr, openat, readlinkat, statat,
     unlinkat,
@@ -211,9 +212,8 @@ fn is_same(
             if is_executable(left) != is_executable(right) {
                 return Ok(false);
             }
-            let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let read = |parent: &OwnedFd| {
-                let file = openat(parent, name, flags, Mode::empty())?;
+                let file = openat(parent, name, READ, Mode::empty())?;
                 io::Result::Ok(io::BufReader::with_capacity(64 << 10, File::from(file)))
             };
             same_content(read(left_parent)?, read(right_parent)?)

@@ -48,6 +48,9 @@ fn remove(
         }
         Err(error) => return Err(error.into()),
     };
+    if is_mount(&top)? {
+        return Err(io::Error::other("it is a mount point"));
+    }
     let device = fstat(&top)?.st_dev;
     let mut removal = Removal {
         top,
@@ -147,13 +150,13 @@ fn freed_by(stat: &Stat) -> u64 {
 }
 
 /// Whether something is mounted exactly here; a bind mount has the device of what is around it.
-fn is_mount(directory: &OwnedFd) -> io::Result<bool> {
+pub fn is_mount(directory: &OwnedFd) -> Result<bool, Errno> {
     let flags = AtFlags::EMPTY_PATH;
     match statx(directory, c"", flags, StatxFlags::empty()) {
         Ok(found) => Ok(found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)),
         // An old kernel does not say; the device was compared.
         Err(Errno::NOSYS) => Ok(false),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(error),
     }
 }
 

@@ -17,7 +17,7 @@ mod swap_tests;
 mod tests;
 mod walk;
 
-pub use root::Root;
+pub use root::{READ, Root};
 
 use content::Opened;
 use holm_core::TreePath;

@@ -19,7 +19,8 @@ const BENEATH: ResolveFlags = ResolveFlags::BENEATH
 /// link is no directory: `BENEATH` refuses links by their own name.
 const PASSAGE: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// Opening neither waits for the other end of a pipe nor takes a terminal over.
+/// Opening waits neither for the other end of a pipe nor for the holder of a lease, and takes no terminal
+/// over.
 pub const READ: OFlags = OFlags::RDONLY
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY)

@@ -6,6 +6,7 @@
 //! nobody can be taken for a session that is none of its ancestors.
 
 use super::registry::Registry;
+use crate::process;
 use rustix::net::sockopt::socket_peercred;
 use std::os::unix::net::UnixStream;
 
@@ -14,15 +15,15 @@ const MOST: usize = 64;
 
 /// The id of the session or run.
 pub fn of(stream: &UnixStream, registry: &Registry) -> Option<String> {
+    let depth = process::depth(registry.init_pid())?;
     let mut pid = socket_peercred(stream).ok()?.pid.as_raw_nonzero().get();
     for _ in 0..MOST {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-        let inside = field(&status, "NSpid:")?.split_whitespace().last()?;
-        let inside = inside.parse().ok()?;
+        let inside = process::number_at(&status, depth)?;
         if let Some(id) = registry.begun_with(inside) {
             return Some(id);
         }
-        pid = field(&status, "PPid:")?.parse().ok()?;
+        pid = parent(&status)?;
         if inside == 1 || pid <= 1 {
             return None;
         }
@@ -30,7 +31,8 @@ pub fn of(stream: &UnixStream, registry: &Registry) -> Option<String> {
     None
 }
 
-fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
+fn parent(status: &str) -> Option<i32> {
     let mut lines = status.lines();
-    lines.find_map(|line| Some(line.strip_prefix(name)?.trim()))
+    let line = lines.find_map(|line| line.strip_prefix("PPid:"))?;
+    line.trim().parse().ok()
 }

@@ -2,6 +2,7 @@
 //! it is given up when it takes long, and a process may have passed the socket on.
 
 use crate::netlink::diagnosis;
+use crate::process;
 use holm_proxy::gateway::Process;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -68,7 +69,7 @@ impl Culprits {
             let mut descriptors = descriptors.into_iter().flatten().flatten();
             let is_wanted = |path: PathBuf| std::fs::read_link(path).is_ok_and(|to| to == wanted);
             if descriptors.any(|descriptor| is_wanted(descriptor.path())) {
-                return describe(pid);
+                return describe(pid, process::depth(self.init)?);
             }
             waiting.extend(children(pid));
         }
@@ -91,15 +92,12 @@ fn children(pid: i32) -> Vec<i32> {
 }
 
 /// The process as the workspace knows it. Its name is its own choice.
-fn describe(pid: i32) -> Option<Process> {
+fn describe(pid: i32, depth: usize) -> Option<Process> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let field = |name: &str| {
-        let mut lines = status.lines();
-        lines.find_map(|line| Some(line.strip_prefix(name)?.trim().to_owned()))
-    };
-    let numbers = field("NSpid:")?;
+    let mut lines = status.lines();
+    let name = lines.find_map(|line| line.strip_prefix("Name:"))?;
     Some(Process {
-        pid: numbers.split_whitespace().last()?.parse().ok()?,
-        name: field("Name:")?,
+        pid: process::number_at(&status, depth)?,
+        name: name.trim().to_owned(),
     })
 }

@@ -149,6 +149,11 @@ impl Registry {
         }
     }
 
+    /// The first process inside, as this process sees it.
+    pub fn init_pid(&self) -> i32 {
+        self.init.pid
+    }
+
     pub fn init(&self) -> BorrowedFd<'_> {
         self.init.pidfd.as_fd()
     }

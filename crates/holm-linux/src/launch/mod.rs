@@ -13,6 +13,7 @@ mod proc;
 mod root;
 mod seal;
 mod secrets;
+mod shown;
 mod tree;
 mod trust;
 

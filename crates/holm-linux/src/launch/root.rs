@@ -4,6 +4,7 @@
 //! because home and tree hold what programs of the workspace wrote in an earlier run.
 
 use super::{SIBLINGS, Stepped, etc};
+use crate::mounts;
 use crate::sys::mount::{NO_DEV, NO_SUID, READ_ONLY, Reach, set_attributes};
 use crate::wire::{Defence, LaunchFailure, LaunchPlan, Mounted, Part};
 use rustix::fs::{CWD, FileType, Mode, OFlags, mkdirat, openat, symlinkat};
@@ -13,25 +14,19 @@ use rustix::mount::{
     OpenTreeFlags, UnmountFlags, fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsmount,
     fsopen, mount_change, move_mount, open_tree, unmount,
 };
-use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 
 /// The root that the workspace will have, mounted at a place that only this namespace knows.
 pub struct NewRoot {
     directory: OwnedFd,
+    /// The host's mount points, as they were before anything was mounted here.
+    pub(super) mounts: Vec<PathBuf>,
 }
 
-/// Directories of the system that are visible read-only, where the host has them.
-const SYSTEM: [&str; 7] = ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"];
-
-/// The same, where services of the host may have their sockets (`/nix/var/nix/daemon-socket`).
-const SYSTEM_WITH_SOCKETS: [&str; 3] = ["opt", "nix", "gnu"];
-
 /// Places that programs expect and that are empty inside.
-const EMPTY: [&str; 6] = ["mnt", "media", "srv", "var/lib", "var/cache", "var/log"];
+pub(super) const EMPTY: [&str; 6] = ["mnt", "media", "srv", "var/lib", "var/cache", "var/log"];
 
 const DIRECTORY: OFlags = OFlags::PATH
     .union(OFlags::DIRECTORY)
@@ -44,6 +39,8 @@ impl NewRoot {
     pub fn mount(plan: &LaunchPlan) -> Result<Self, LaunchFailure> {
         let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
         mount_change("/", private).step(Part::Mount, "make the mounts private")?;
+        let table = std::fs::read("/proc/self/mountinfo").step(Part::Mount, "list the mounts")?;
+        let mounts = mounts::points(&table).collect();
         let tmpfs = filesystem(
             "tmpfs",
             &[("mode", "0755"), ("size", "16m")],
@@ -61,54 +58,15 @@ impl NewRoot {
         .step(Part::Mount, "mount the new root")?;
         let directory =
             openat(CWD, &place, DIRECTORY, Mode::empty()).step(Part::Mount, "open the new root")?;
-        Ok(Self { directory })
+        Ok(Self { directory, mounts })
     }
 
     /// The root that this process is in already.
     pub fn entered() -> io::Result<Self> {
-        let directory = open_directory(Path::new("/"))?;
-        Ok(Self { directory })
-    }
-
-    /// The system's programs and libraries, and `/etc` with our own files laid over it.
-    pub fn show_system(&self, plan: &LaunchPlan) -> Result<(), LaunchFailure> {
-        let sealed = if plan.has(Defence::ReadOnlySystem) {
-            READ_ONLY | NO_SUID | NO_DEV
-        } else {
-            0
-        };
-        for name in SYSTEM {
-            let host = Path::new("/").join(name);
-            let Ok(metadata) = host.symlink_metadata() else {
-                continue;
-            };
-            let shown = if metadata.is_symlink() {
-                std::fs::read_link(&host)
-                    .and_then(|target| Ok(symlinkat(target, &self.directory, name)?))
-            } else {
-                self.show(&host, &host, sealed)
-            };
-            shown.step(Part::Mount, &format!("show {}", host.display()))?;
-        }
-        for name in EMPTY {
-            self.directory(Path::new(name))
-                .step(Part::Mount, "make the empty places")?;
-        }
-        for name in SYSTEM_WITH_SOCKETS {
-            let host = Path::new("/").join(name);
-            if host.is_dir() {
-                self.show_without_sockets(&host, plan)
-                    .step(Part::Mount, &format!("show {}", host.display()))?;
-            }
-        }
-        symlinkat("/tmp", &self.directory, "var/tmp").step(Part::Mount, "link /var/tmp")?;
-        symlinkat("/run", &self.directory, "var/run").step(Part::Mount, "link /var/run")?;
-        let processors = Path::new("/sys/devices/system/cpu");
-        if processors.exists() {
-            self.show(processors, processors, READ_ONLY | NO_SUID | NO_DEV)
-                .step(Part::Mount, "show the processors")?;
-        }
-        Ok(())
+        Ok(Self {
+            directory: open_directory(Path::new("/"))?,
+            mounts: Vec::new(),
+        })
     }
 
     /// `/run`, with what holm itself shows at `/run/holm`.
@@ -138,7 +96,7 @@ impl NewRoot {
 
     /// `/etc`, `/tmp`, home, and the user's toolchains.
     pub fn make_places(&self, plan: &LaunchPlan) -> Result<(), LaunchFailure> {
-        etc::mount(self, &plan.dir.join("etc"))?;
+        etc::mount(self, plan)?;
         self.show(&plan.dir.join("tmp"), Path::new("tmp"), NO_SUID | NO_DEV)
             .step(Part::Mount, "mount /tmp")?;
         self.mount_home(plan)
@@ -148,7 +106,7 @@ impl NewRoot {
             if !shown.exists() {
                 continue;
             }
-            match self.show_without_sockets(shown, plan) {
+            match self.show_apart(shown, plan) {
                 // Neither are links and files that programs inside put there: they are theirs.
                 Err(error) if is_taken(&error) => {}
                 result => result.step(Part::Mount, &format!("show {}", shown.display()))?,
@@ -237,29 +195,6 @@ impl NewRoot {
         let copy = clone_tree(host)?;
         set_attributes(copy.as_fd(), attributes, Reach::AllBelow)?;
         self.attach(&copy, inside)
-    }
-
-    /// Shows a file or a directory of the host read-only, at the same path, in a way that nobody can
-    /// connect to a socket in it: read-only does not keep a program from talking to a service of
-    /// the host, but in an overlay a socket is another one, on which nobody listens.
-    fn show_without_sockets(&self, host: &Path, plan: &LaunchPlan) -> io::Result<()> {
-        let sealed = READ_ONLY | NO_SUID | NO_DEV;
-        if !host.is_dir() || !plan.has(Defence::NoHostSockets) {
-            return self.show(host, host, sealed);
-        }
-        // An overlay needs two layers; the second one adds nothing.
-        let layers = [open_directory(host)?, self.directory(Path::new("srv"))?];
-        let copy = overlay(&layers, None)?;
-        set_attributes(copy.as_fd(), sealed, Reach::ThisMount)?;
-        self.attach(&copy, host)?;
-        // What is mounted below a layer is not part of an overlay.
-        for below in mounts_directly_below(host)? {
-            // Neither the root that is being made here, nor what the user cannot even look at.
-            if !below.starts_with(&plan.dir) && below.symlink_metadata().is_ok() {
-                self.show_without_sockets(&below, plan)?;
-            }
-        }
-        Ok(())
     }
 
     /// Mounts at a place of the new root, making the place where it is missing.
@@ -368,42 +303,6 @@ pub fn overlay(lower: &[OwnedFd], writable: Option<(&OwnedFd, &OwnedFd)>) -> io:
     )?)
 }
 
-/// Mount points of the host below a directory, without those below another one of them.
-fn mounts_directly_below(directory: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut below: Vec<PathBuf> = std::fs::read("/proc/self/mountinfo")?
-        .split(|byte| *byte == b'\n')
-        .filter_map(|line| line.split(|byte| *byte == b' ').nth(4))
-        .map(unescape)
-        .filter(|place| place.starts_with(directory) && place != directory)
-        .collect();
-    below.sort();
-    below.dedup_by(|place, above| place.starts_with(above));
-    Ok(below)
-}
-
-/// The kernel writes blanks, line ends and backslashes in paths as three octal digits.
-fn unescape(text: &[u8]) -> PathBuf {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((first, after)) = rest.split_first() {
-        let digits = after
-            .get(..3)
-            .and_then(|digits| str::from_utf8(digits).ok());
-        let escaped = digits.and_then(|digits| u8::from_str_radix(digits, 8).ok());
-        match (first, escaped) {
-            (b'\\', Some(byte)) => {
-                bytes.push(byte);
-                rest = &after[3..];
-            }
-            _ => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
-    }
-    PathBuf::from(OsString::from_vec(bytes))
-}
-
 /// A cache or a volume, mounted nowhere yet.
 pub fn detached(mounted: &Mounted) -> io::Result<OwnedFd> {
     let own = open_directory(&mounted.own)?;
@@ -446,32 +345,4 @@ pub fn open_directory(path: &Path) -> io::Result<OwnedFd> {
         OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
         Mode::empty(),
     )?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paths_of_mountinfo_are_read_as_the_kernel_writes_them() {
-        let check = |text: &[u8], expect: &[u8]| {
-            assert_eq!(unescape(text).into_os_string().into_vec(), expect);
-        };
-        check(b"/plain", b"/plain");
-        check(b"/a\\040b\\012c\\134d", b"/a b\nc\\d");
-        check(b"/\xff\\040", b"/\xff ");
-        check(b"/not\\09x\\0", b"/not\\09x\\0");
-    }
-
-    #[test]
-    fn only_the_outermost_mounts_below_are_found() {
-        let below = mounts_directly_below(Path::new("/")).unwrap();
-        assert!(below.contains(&PathBuf::from("/proc")), "{below:?}");
-        let nested = |place: &PathBuf| {
-            below
-                .iter()
-                .any(|above| place != above && place.starts_with(above))
-        };
-        assert!(!below.iter().any(nested), "{below:?}");
-    }
 }

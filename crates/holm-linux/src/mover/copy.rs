@@ -1,10 +1,12 @@
 //! Copying one entry with everything below it: contents, modes, times, attributes, and names that
 //! share one file.
 
+use crate::driver::is_mount;
+use crate::files::READ;
 use rustix::fs::{
     AtFlags, Dir, FileType, Mode, OFlags, Stat, Timespec, Timestamps, XattrFlags, fchmod,
-    fgetxattr, flistxattr, fsetxattr, futimens, linkat, mkdirat, mknodat, openat, readlinkat,
-    statat, symlinkat, utimensat,
+    fgetxattr, flistxattr, fsetxattr, fstat, futimens, linkat, mkdirat, mknodat, openat,
+    readlinkat, statat, symlinkat, utimensat,
 };
 use rustix::io::Errno;
 use std::collections::HashMap;
@@ -106,8 +108,8 @@ impl Copier<'_> {
         let source = openat(item.from, item.name, flags, Mode::empty())?;
         // Directories of one mount are of one device, also where overlayfs says otherwise of files.
         let device = *self.device.get_or_insert(stat.st_dev);
-        if self.source == Source::Still && device != stat.st_dev {
-            return Err(Errno::XDEV);
+        if self.source == Source::Still && (device != stat.st_dev || is_mount(&source)?) {
+            return Err(Errno::BUSY);
         }
         mkdirat(item.to, item.copy, Mode::RWXU)?;
         let target = openat(item.to, item.copy, flags, Mode::empty())?;
@@ -141,9 +143,12 @@ impl Copier<'_> {
                 AtFlags::empty(),
             );
         }
-        let read = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let write = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let mut source = File::from(openat(item.from, item.name, read, Mode::empty())?);
+        // Neither a lease nor a pipe that came in place of the file makes this process wait.
+        let mut source = File::from(openat(item.from, item.name, READ, Mode::empty())?);
+        if FileType::from_raw_mode(fstat(&source)?.st_mode) != FileType::RegularFile {
+            return Err(Errno::BUSY);
+        }
         let mode = Mode::RUSR | Mode::WUSR;
         let mut target = File::from(openat(item.to, item.copy, write, mode)?);
         // Shares blocks where the file system can.

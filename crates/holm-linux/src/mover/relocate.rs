@@ -5,16 +5,18 @@ use super::copy::{Source, copy_entry};
 use super::journal::{Interrupted, Journal};
 use super::paths::{Call, Place};
 use crate::driver::remove_at;
+use crate::mounts;
 use rustix::fs::{
     Access, AtFlags, CWD, Dir, FileType, Mode, OFlags, PROC_SUPER_MAGIC, RenameFlags, Stat,
     accessat, fstat, fstatfs, openat, readlinkat, renameat_with, statat,
 };
 use rustix::io::Errno;
 use std::ffi::OsStr;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
@@ -37,6 +39,7 @@ pub fn relocate(call: &Call, journal: &Journal, processes: &OwnedFd) -> Result<(
     )?;
     refuse_what_is_not_the_callers_to_move(&from)?;
     refuse_what_rename_refuses(&source, &to, flags)?;
+    refuse_mounts(&from, &to, processes)?;
 
     let copy_name = format!(".holm-move-{:016x}", random()?).into_bytes();
     let original = path_of(&from.parent, &from.name, processes)?;
@@ -138,6 +141,26 @@ fn refuse_what_rename_refuses(source: &Stat, to: &Entry, flags: RenameFlags) -> 
         Err(Errno::INVAL)
     } else {
         Ok(())
+    }
+}
+
+/// A mount point does not move, and one below the original would stay behind while everything around it
+/// is removed. The kernel compares mounts before it looks for mount points, so it said `EXDEV`, and
+/// programs that hear that copy and remove by themselves. `EBUSY` is its word for a mount point
+/// within one mount, and keeps the whole tree as it is.
+fn refuse_mounts(from: &Entry, to: &Entry, processes: &OwnedFd) -> Result<(), Errno> {
+    let original = path_of(&from.parent, &from.name, processes)?;
+    let target = path_of(&to.parent, &to.name, processes)?;
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let file = openat(processes, "self/mountinfo", flags, Mode::empty())?;
+    let mut table = Vec::new();
+    let read = File::from(file).read_to_end(&mut table);
+    read.map_err(|error| errno(&error))?;
+    let is_held =
+        |place: PathBuf| place.starts_with(as_path(&original)) || place == as_path(&target);
+    match mounts::points(&table).any(is_held) {
+        true => Err(Errno::BUSY),
+        false => Ok(()),
     }
 }
 

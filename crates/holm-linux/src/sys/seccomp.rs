@@ -61,6 +61,14 @@ const CLONE_NEWTIME: u32 = 0x80;
 const DEVICE: u32 = 0o020000;
 const TIOCSTI: u32 = 0x5412;
 const TIOCLINUX: u32 = 0x541C;
+/// Leases of files and, newer than the libc crate, of directories.
+const F_GETDELEG: u32 = 1039;
+const F_SETDELEG: u32 = 1040;
+/// Of encrypted directories of the host: `_IOR('f', 19)`, `_IOWR('f', 23)` to `_IOWR('f', 25)`.
+const FS_IOC_SET_ENCRYPTION_POLICY: u32 = 0x800C_6613;
+const FS_IOC_ADD_ENCRYPTION_KEY: u32 = 0xC050_6617;
+const FS_IOC_REMOVE_ENCRYPTION_KEY: u32 = 0xC040_6618;
+const FS_IOC_REMOVE_ENCRYPTION_KEY_ALL_USERS: u32 = 0xC040_6619;
 /// Newer than the libc crate.
 const SYS_OPEN_TREE_ATTR: libc::c_long = 467;
 
@@ -197,13 +205,38 @@ pub const TABLE: &[Row] = &[
     deny("sysfs", libc::SYS_sysfs),
     #[cfg(target_arch = "x86_64")]
     deny("modify_ldt", libc::SYS_modify_ldt),
-    // Typing into somebody's terminal.
+    // Claims on files that the user has too: whoever opens a file with a lease waits for its holder, for
+    // 45 seconds. Signals about a directory (F_NOTIFY) are from before inotify.
+    Row {
+        name: "fcntl",
+        number: libc::SYS_fcntl,
+        rule: Rule::DenyValues {
+            argument: 1,
+            values: &[
+                libc::F_SETLEASE as u32,
+                libc::F_NOTIFY as u32,
+                F_GETDELEG,
+                F_SETDELEG,
+            ],
+        },
+        error: libc::EPERM,
+        lifted_when_nested: false,
+    },
+    // Typing into somebody's terminal; locking the user's encrypted directories, whose keys belong to
+    // the uid.
     Row {
         name: "ioctl",
         number: libc::SYS_ioctl,
         rule: Rule::DenyValues {
             argument: 1,
-            values: &[TIOCSTI, TIOCLINUX],
+            values: &[
+                TIOCSTI,
+                TIOCLINUX,
+                FS_IOC_SET_ENCRYPTION_POLICY,
+                FS_IOC_ADD_ENCRYPTION_KEY,
+                FS_IOC_REMOVE_ENCRYPTION_KEY,
+                FS_IOC_REMOVE_ENCRYPTION_KEY_ALL_USERS,
+            ],
         },
         error: libc::EPERM,
         lifted_when_nested: false,
@@ -476,10 +509,14 @@ mod tests {
                         let high = u64::from(*value) | 0xdead_0000_0000_0000;
                         assert_eq!(call(row, with(argument, (*value).into())), errno(row.error));
                         assert_eq!(call(row, with(argument, high)), errno(row.error));
-                        assert_eq!(
-                            call(row, with(argument, u64::from(*value) + 1)),
-                            libc::SECCOMP_RET_ALLOW
-                        );
+                        for other in [*value - 1, *value + 1] {
+                            let expect = if values.contains(&other) {
+                                errno(row.error)
+                            } else {
+                                libc::SECCOMP_RET_ALLOW
+                            };
+                            assert_eq!(call(row, with(argument, other.into())), expect);
+                        }
                     }
                 }
                 Rule::PlainSocketsOnly => {

@@ -280,7 +280,7 @@ for path in ["docs", ".", ".git"]:
 }
 
 /// The trees of all bases.
-fn bases(island: &Island) -> Vec<PathBuf> {
+pub fn bases(island: &Island) -> Vec<PathBuf> {
     let list = |path: PathBuf| {
         let entries = std::fs::read_dir(path).unwrap();
         entries

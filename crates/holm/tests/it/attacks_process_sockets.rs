@@ -1,10 +1,10 @@
-//! Attacks by sockets and shared memory: services of the host (attack 54), abstract names (55),
+//! Attacks by sockets and shared memory: services of the host (attacks 54 and 190), abstract names (55),
 //! messages and memory across workspaces (63), and abuse of the one socket that is there, the guest
 //! socket.
 
-use crate::support::{Island, Running};
+use crate::support::{Attempts, Island, Running};
 use serde_json::json;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Services of the host: at a path, or with an abstract name (`@…`).
 const LISTEN: &str = r#"
@@ -132,6 +132,150 @@ fn attack_54_services_in_directories_that_are_shown_do_not_answer() {
 fn attack_54_works_where_directories_are_shown_as_they_are() {
     let (inside, _) = reach_toolchain(&Island::without("no_host_sockets"));
     assert_eq!(inside, "ok", "read-only does not stop it");
+}
+
+/// Connects to sockets of the host and reads from its pipes, in each of these directories.
+fn reach_system(places: &[&str]) -> String {
+    let in_each = |name: &str| -> Vec<String> {
+        let places = places.iter();
+        places.map(|place| format!("{place}/{name}")).collect()
+    };
+    let (sockets, pipes) = (in_each("x.sock"), in_each("pipe"));
+    let sockets: Vec<&str> = sockets.iter().map(String::as_str).collect();
+    format!(
+        r#"{}
+def listen_in(path):
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    if os.read(descriptor, 20) != b"said on the host":
+        raise OSError(errno.ENODATA, "an empty pipe")
+for path in {pipes:?}:
+    attempt(path, listen_in, path)
+"#,
+        connect(&sockets)
+    )
+}
+
+/// In each directory: a socket that is listened at, and a pipe that has something in it.
+const SERVE_BOTH: &str = r#"
+import os, signal, socket, sys
+kept = []
+for place in sys.argv[1:]:
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(place + "/x.sock")
+    listener.listen(8)
+    os.mkfifo(place + "/pipe")
+    pipe = os.open(place + "/pipe", os.O_RDWR)
+    os.write(pipe, b"said on the host")
+    kept.append(listener)
+print("ready", flush=True)
+signal.pause()
+"#;
+
+/// A directory below `/usr`, which goes with this.
+struct OfSystem(PathBuf);
+
+impl Drop for OfSystem {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The root of init is closed to everybody inside, whatever there is in it.
+fn by_plain_names(mut found: Attempts, places: usize) -> Attempts {
+    found.0.retain(|name, _| !name.starts_with("root of init"));
+    assert_eq!(found.0.len(), 3 * places, "{found:?}");
+    found
+}
+
+/// What a workspace reaches of a service that has its socket below `/usr`. `None`: only root can put
+/// one there.
+fn reach_usr(island: &Island) -> Option<Attempts> {
+    if !rustix::process::geteuid().is_root() {
+        return None;
+    }
+    let place = Path::new("/usr/local/lib").join(format!("holm-it-{}", std::process::id()));
+    std::fs::create_dir_all(&place).unwrap();
+    let place = OfSystem(place);
+    let user = rustix::fs::stat(island.home()).unwrap();
+    std::os::unix::fs::chown(&place.0, Some(user.st_uid), Some(user.st_gid)).unwrap();
+    island.repository("shop").up("x");
+    let mut command = island.command("/usr/bin/python3", &island.home());
+    command.args(["-c", SERVE_BOTH]).arg(&place.0);
+    let mut service = Running::new(&mut command);
+    service.says("ready");
+    let found = island.attempts("x", &reach_system(&[place.0.to_str().unwrap()]));
+    Some(by_plain_names(found, 1))
+}
+
+#[test]
+fn attack_190_services_below_usr_do_not_answer() {
+    if let Some(found) = reach_usr(&Island::new()) {
+        found.refused(&["ECONNREFUSED", "ENODATA"]);
+    }
+}
+
+#[test]
+fn attack_190_works_where_the_system_is_shown_as_it_is() {
+    if let Some(found) = reach_usr(&Island::without("no_host_sockets")) {
+        found.succeeded();
+    }
+}
+
+/// A machine where file systems are mounted below `/usr`, `/etc` and a directory of PATH, one in another: no
+/// directory above them can be a layer. Each has a service.
+const MOUNTED_BELOW: &str = r#"
+mount -t tmpfs none /usr/local && mkdir -p /usr/local/bin /usr/local/lib/deep/er || exit 99
+echo covered > /usr/local/lib/deep/er/file
+ln -s ../lib/deep /usr/local/bin/link
+mount -t tmpfs none /usr/local/lib/deep/er && echo on top > /usr/local/lib/deep/er/file || exit 99
+mount -t tmpfs none /etc/skel || exit 99
+mkdir -p "$HOME/tools/share" && mount -t tmpfs none "$HOME/tools/share" || exit 99
+printf '#!/bin/sh\necho tool\n' > "$HOME/tools/tool" && chmod +x "$HOME/tools/tool"
+export PATH="$HOME/tools:$PATH"
+mkfifo "$HOME/ready"
+python3 "$HOME/serve.py" $PLACES > "$HOME/ready" &
+service=$!
+read -r ready < "$HOME/ready"
+holm up x >&2 && holm exec x -- python3 -c "$(cat "$HOME/reach.py")"
+code=$?
+holm exec x -- sh -c 'tool; cat /usr/local/bin/link/er/file; ls /usr/local; touch /usr/local/new' > "$HOME/seen" 2>&1
+kill $service
+holm daemon stop --all > /dev/null 2>&1
+exit $code
+"#;
+
+fn reach_mounted(island: &Island) -> Attempts {
+    let repository = island.repository("shop");
+    let tools = island.home().join("tools").to_str().unwrap().to_owned();
+    let places = [
+        "/usr/local",
+        "/usr/local/lib/deep/er",
+        "/usr/local/bin",
+        "/etc/skel",
+        &tools,
+        &format!("{tools}/share"),
+    ];
+    island.write("home/serve.py", SERVE_BOTH);
+    island.write("home/reach.py", Attempts::script(&reach_system(&places)));
+    let script = format!("PLACES='{}'\n{MOUNTED_BELOW}", places.join(" "));
+    let found = Attempts::from(island.elsewhere(&repository.path, &script));
+    by_plain_names(found, places.len())
+}
+
+#[test]
+fn attack_190_services_on_mounts_below_system_directories_do_not_answer() {
+    let island = Island::new();
+    let found = reach_mounted(&island);
+    found.refused(&["ENOENT", "ECONNREFUSED", "ENODATA"]);
+    let seen = std::fs::read_to_string(island.home().join("seen")).unwrap();
+    let expect =
+        "tool\non top\nbin\nlib\ntouch: cannot touch '/usr/local/new': Read-only file system\n";
+    assert_eq!(seen, expect);
+}
+
+#[test]
+fn attack_190_works_on_mounts_that_are_shown_as_they_are() {
+    reach_mounted(&Island::without("no_host_sockets")).succeeded();
 }
 
 #[test]

@@ -159,6 +159,65 @@ fn the_record_says_who_it_was_and_what_came_of_it() {
     filters(&island, &id);
 }
 
+/// With `nested`, a program chooses its number in a namespace of its own. The process that asks the daemon
+/// has there the number that the first process of a session has in the workspace.
+const DISGUISED: &str = r#"
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+libc.syscall.restype = ctypes.c_long
+def call(function, *arguments):
+    answer = function(*arguments)
+    if answer < 0:
+        raise OSError(ctypes.get_errno(), "refused")
+    return answer
+victim, ask, asked = sys.argv[1:]
+def is_victim(number):
+    try:
+        return victim.encode() in open(f"/proc/{number}/cmdline", "rb").read().split(b"\0")[:2]
+    except OSError:
+        return False
+[number] = [int(entry) for entry in os.listdir("/proc") if entry.isdigit() and is_victim(entry)]
+CLONE_NEWUSER, CLONE_NEWPID, SIGCHLD, clone3 = 0x10000000, 0x20000000, 17, 435
+call(libc.unshare, CLONE_NEWUSER | CLONE_NEWPID)
+def wait(child):
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if code:
+        sys.exit(code)
+first = os.fork()
+if first:
+    wait(first)
+    sys.exit()
+chosen = (ctypes.c_int32 * 1)(number)
+arguments = (ctypes.c_uint64 * 11)(0, 0, 0, 0, SIGCHLD, 0, 0, 0, ctypes.addressof(chosen), 1, 0)
+second = call(libc.syscall, clone3, arguments, 88)
+if second == 0:
+    assert os.getpid() == number
+    os.execv("/usr/bin/python3", ["python3", "-c", ask, asked])
+wait(second)
+os._exit(0)
+"#;
+
+#[test]
+fn a_process_that_gave_itself_the_number_of_a_session_is_not_that_session() {
+    let island = Island::new();
+    let repository = island.repository("shop");
+    repository.write("holm.toml", "[project]\nnested = true\n");
+    repository.commit("nested");
+    repository.holm(&["trust", "--yes"]).ok();
+    let id = repository.up("a");
+    let victim = ["session", "new", "a", "--detach", "--", "sleep", "98765"];
+    island.holm(&victim).ok();
+    let route = format!("/api/v1/workspaces/{id}/files?path=x");
+    let bytes = ("Content-Type", "application/octet-stream");
+    let asked = serde_json::to_string(&[request("PUT", &route, &[bytes], "x")]).unwrap();
+    let command = ["/usr/bin/python3", "-c", DISGUISED, "98765", ASK, &asked];
+    island.inside("a", &command).ok();
+    let found = entry(&island, &["--workspace", &id], |it| {
+        it["route"] == "/workspaces/{id}/files"
+    });
+    assert_eq!(found["actor"], format!("workspace {id}"));
+}
+
 fn rename_by_mcp(door: &Door, label: &str) {
     let accept = ("Accept", "application/json, text/event-stream");
     let client = json!({ "name": "test", "version": "1" });

@@ -150,8 +150,48 @@ assert libc.rename(None, b'x') == -1 and ctypes.get_errno() == errno.EFAULT
 assert libc.renameat(77, b'x', -100, b'y') == -1 and ctypes.get_errno() == errno.EBADF
 os.mkdir('empty'); os.rename('lib', 'empty'); assert os.path.isdir('empty/sub') and not os.path.exists('lib')
 assert open('infra/prod').read() == 'protected\\n' and os.listdir('infra') == ['prod']
+assert not os.path.exists('taken')
 assert not [name for name in os.listdir('.') if name.startswith('.holm-move')]
 ").ok();
+}
+
+/// What is there, with every content, and what a move may have left anywhere.
+const PICTURE: &str =
+    "find . ~ /tmp -path ./.git -prune -o -type f -print0 | sort -z | xargs -0 md5sum;
+find . ~ /tmp -path ./.git -prune -o -print | sort";
+
+#[test]
+fn what_something_is_mounted_on_stays_where_it_is_and_no_copy_is_left() {
+    let island = Island::new();
+    let repository = repository_with(&island, 2);
+    repository.write("deep/er/est", "protected\n");
+    repository.write("deep/er/beside", "free\n");
+    repository.write("data/set/README", "about the data\n");
+    let toml = format!(
+        "[project]\nprotected_paths = [\"infra/prod\", \"deep/er/est\", \"absent\"]\n\
+         [volumes.rows]\npath = \"{}/data/set/rows\"\n",
+        repository.path.display()
+    );
+    repository.write("holm.toml", toml);
+    repository.commit("mounts");
+    repository.up("a");
+    let fill = "echo row > data/set/rows/1; mkdir /tmp/empty; echo free > infra/free";
+    island.sh("a", fill).ok();
+    let before = island.sh("a", PICTURE).ok().out();
+    let moves = r#"
+here = os.getcwd()
+for old, new in [("infra", "/tmp/infra"), ("infra", "deep/er/infra"), ("deep/er", "elsewhere"),
+                 ("deep/er", "/tmp/er"), ("infra/prod", "taken"), ("infra/prod", "/tmp/taken"),
+                 (here, "/tmp/tree"), ("data", "data2"), ("data", "/tmp/data"), ("data/set", "set"),
+                 ("data/set/rows", "rows"), ("data/set/rows", "/tmp/rows"), ("/tmp/empty", "absent")]:
+    attempt(old + " to " + new, os.rename, old, new)
+"#;
+    island.attempts("a", moves).refused(&["EBUSY"]);
+    // Programs that copy when they hear that something is on another device have nothing to do either.
+    for old in ["infra", "deep/er", "data", "$PWD"] {
+        island.sh("a", &format!("! mv {old} /tmp/moved")).ok();
+    }
+    assert_eq!(island.sh("a", PICTURE).ok().out(), before);
 }
 
 #[test]

@@ -23,6 +23,7 @@ pub use door::{Door, JSON, Reply, UPGRADE, read_head};
 pub use island::Island;
 pub use place::Place;
 pub use port::{background, fetch, free_port, host_port, port_of, take};
+pub use probe::Attempts;
 pub use ran::Ran;
 pub use repository::Repository;
 pub use running::{Running, send};

@@ -45,21 +45,21 @@ impl Island {
     /// Inside, in the root of the tree.
     #[track_caller]
     pub fn attempts(&self, workspace: &str, script: &str) -> Attempts {
-        let script = format!("{PRELUDE}{script}{END}");
+        let script = Attempts::script(script);
         Attempts::from(self.python(workspace, &script))
     }
 
     /// On the host as the user, in a directory.
     #[track_caller]
     pub fn attempts_outside(&self, directory: &Path, script: &str) -> Attempts {
-        let script = format!("{PRELUDE}{script}{END}");
+        let script = Attempts::script(script);
         Attempts::from(self.run(directory, "/usr/bin/python3", &["-c", &script]))
     }
 
     /// On the host, as root of fresh namespaces that anybody can make.
     #[track_caller]
     pub fn attempts_in_namespaces(&self, directory: &Path, script: &str) -> Attempts {
-        let script = format!("{PRELUDE}{script}{END}");
+        let script = Attempts::script(script);
         let arguments = ["-Urmnpf", "/usr/bin/python3", "-c", &script];
         Attempts::from(self.run(directory, "unshare", &arguments))
     }
@@ -68,8 +68,14 @@ impl Island {
 // === impl Attempts ===
 
 impl Attempts {
+    /// The whole program, for wherever it is to run.
+    pub fn script(attempts: &str) -> String {
+        format!("{PRELUDE}{attempts}{END}")
+    }
+
+    /// What such a program said.
     #[track_caller]
-    fn from(ran: Ran) -> Self {
+    pub fn from(ran: Ran) -> Self {
         let results = ran.json();
         Self(serde_json::from_value(results).unwrap())
     }
