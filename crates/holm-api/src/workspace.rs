@@ -194,6 +194,10 @@ pub struct Isolation {
     /// Processes that the kernel killed since the start because the limit of memory was reached.
     #[serde(default)]
     pub oom_kills: u64,
+    /// What programs inside cannot get any more of right now, of what the kernel counts for all programs
+    /// of the user together: `descriptors_in_flight`, `inotify_instances` and the like.
+    #[serde(default)]
+    pub limits_reached: Vec<String>,
 }
 
 /// By what each limit is kept, or null.

@@ -25,6 +25,7 @@ pub mod reference;
 pub mod route;
 pub mod service;
 pub mod session;
+pub mod share;
 pub mod shell;
 pub mod side;
 pub mod state;

@@ -354,10 +354,10 @@ impl<D: Driver, S: Store> Inner<D, S> {
                 let runs = seen.keeper == Keeper::Running;
                 let isolation = sighting.isolation.filter(|_| runs);
                 // It runs, but not everything in it does.
-                let is_short = isolation.as_ref().is_some_and(|found| found.oom_kills > 0);
+                let of_kernel = isolation.as_ref().and_then(Isolation::limit_reached);
                 let services = service::all(declared, sighting.services, word);
                 let reason = reason
-                    .or(is_short.then(|| "memory_limit".to_owned()))
+                    .or(of_kernel.map(str::to_owned))
                     .or_else(|| service::trouble(&services).filter(|_| word == State::Running));
                 (word, reason, isolation, services)
             }

@@ -20,6 +20,10 @@ pub struct Isolation {
     /// Processes that the kernel killed since the start because the limit of memory was reached.
     #[serde(default)]
     pub oom_kills: u64,
+    /// What programs inside cannot get any more of right now, of what the kernel counts for all programs
+    /// of the user together: `descriptors_in_flight`, `inotify_instances` and the like.
+    #[serde(default)]
+    pub limits_reached: Vec<String>,
 }
 
 /// By what each limit is kept (`cgroup`, `rlimit`, `measured`), or nothing.
@@ -29,4 +33,19 @@ pub struct LimitsInForce {
     pub cpus: Option<String>,
     pub processes: Option<String>,
     pub disk: Option<String>,
+}
+
+// === impl Isolation ===
+
+impl Isolation {
+    /// Why not everything in a workspace that runs does, as `reason` says it.
+    pub fn limit_reached(&self) -> Option<&'static str> {
+        if self.oom_kills > 0 {
+            Some("memory_limit")
+        } else if !self.limits_reached.is_empty() {
+            Some("limit")
+        } else {
+            None
+        }
+    }
 }

@@ -7,7 +7,7 @@
 
 use crate::launch::open_directory;
 use crate::mover::{Source, copy_entry};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use crate::open_files;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
@@ -67,13 +67,7 @@ fn copy() -> io::Result<()> {
     io::stdin().read_to_end(&mut text)?;
     let pairs: Vec<Pair> = serde_json::from_slice(&text)?;
     // A directory is held open for each level of a tree that is copied.
-    let files = getrlimit(Resource::Nofile);
-    let all = Rlimit {
-        current: files.maximum,
-        maximum: files.maximum,
-    };
-    // With fewer only deep trees fail.
-    let _ = setrlimit(Resource::Nofile, all);
+    open_files::raise();
     rustix::process::umask(rustix::fs::Mode::empty());
     for pair in &pairs {
         copy_one(pair)?;

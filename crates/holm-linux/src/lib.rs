@@ -63,6 +63,8 @@ mod roots;
 #[cfg(target_os = "linux")]
 pub mod runs;
 #[cfg(target_os = "linux")]
+mod stdio;
+#[cfg(target_os = "linux")]
 pub mod sys;
 pub mod wire;
 

@@ -1,48 +1,60 @@
-//! The limit of open files. The daemon raises its own, which every connection to a workspace counts
-//! against; a workspace gets the one that the daemon was started with, because programs that use
-//! `select` break with more.
+//! The limits that holm's own processes raise for themselves. The one of open files matters most: every
+//! connection to a workspace counts against it, and the kernel lets a process send descriptors only while
+//! the user has no more of them in flight than that. What holm starts for others gets the limit back that
+//! holm was started with, because programs that use `select` break with more than 1024.
 
+use crate::sys;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::ffi::OsStr;
+use std::process::Command;
 use std::sync::OnceLock;
 
-/// Enough for the connections of many workspaces; the kernel's memory for more is not needed.
-const MOST: u64 = 65_536;
+/// What is counted for the user as a whole and compared with the limit of who asks for more.
+const RAISED: [Resource; 4] = [
+    Resource::Nofile,
+    Resource::Sigpending,
+    Resource::Msgqueue,
+    Resource::Memlock,
+];
 
-/// What this process was started with, once it has raised it.
+/// The limit of open files that this process was started with.
 static INHERITED: OnceLock<u64> = OnceLock::new();
 
-/// Raises the limit of this process as far as it may. Returns what it is then.
-pub fn raise() -> u64 {
-    let limit = getrlimit(Resource::Nofile);
-    let current = limit.current.unwrap_or(u64::MAX);
-    let wanted = limit.maximum.unwrap_or(u64::MAX).min(MOST);
-    if current >= wanted || set(wanted).is_err() {
-        return current;
-    }
-    INHERITED.get_or_init(|| current);
-    wanted
-}
-
-/// The limit for what is started on behalf of a workspace, where it is another than the own one.
-pub(crate) fn inherited() -> Option<u64> {
-    INHERITED.get().copied()
-}
-
-/// In the process that was started so: takes the limit that it was given.
-pub(crate) fn take(given: &OsStr) {
-    let limit = given.to_str().and_then(|text| text.parse().ok());
-    if let Some(limit) = limit {
-        // Lowering is always allowed; and with more, everything but `select` works.
-        let _ = set(limit);
+/// Raises the limits of this process as far as it may.
+pub fn raise() {
+    INHERITED.get_or_init(soft);
+    for resource in RAISED {
+        let limit = getrlimit(resource);
+        let raised = Rlimit {
+            current: limit.maximum,
+            ..limit
+        };
+        // The kernel allows it up to the hard limit; with less, less can be done at a time.
+        let _ = setrlimit(resource, raised);
     }
 }
 
-fn set(current: u64) -> rustix::io::Result<()> {
+/// The same for a process that another one of holm's has started, with the limit that it was told.
+pub(crate) fn raise_from(told: &OsStr) {
+    if let Some(limit) = told.to_str().and_then(|text| text.parse().ok()) {
+        INHERITED.get_or_init(|| limit);
+    }
+    raise();
+}
+
+/// The limit for what is started for others.
+pub(crate) fn inherited() -> u64 {
+    INHERITED.get().copied().unwrap_or_else(soft)
+}
+
+/// The program begins with the limit of open files that this process was started with.
+pub fn as_inherited(command: &mut Command) -> &mut Command {
     let limit = getrlimit(Resource::Nofile);
-    let changed = Rlimit {
-        current: Some(current),
-        ..limit
-    };
-    setrlimit(Resource::Nofile, changed)
+    let most = limit.maximum.unwrap_or(u64::MAX);
+    sys::command::with_open_files(command, inherited().min(most), most);
+    command
+}
+
+fn soft() -> u64 {
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }

@@ -185,6 +185,10 @@ pub enum Defence {
     ShortMessages,
     /// Trees of siblings are read-only mounts.
     SealedSiblings,
+    /// One workspace takes only a share of what the kernel counts for the user as a whole.
+    Share,
+    /// Descriptors that the kernel does not send are taken by the keeper.
+    TakenDescriptors,
 }
 
 /// The keeper's one answer on its stdout.
@@ -470,6 +474,8 @@ pub enum ToInit {
     Signal { pid: i32, signal: i32 },
     /// SIGTERM to all, and say when none is left.
     Terminate,
+    /// The keeper has taken these descriptors ([`FromInit::Left`]).
+    Close { numbers: Vec<i32> },
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -481,6 +487,20 @@ pub struct Spawn {
     pub terminal: Option<(u16, u16)>,
     #[serde(default)]
     pub domain: Domain,
+    /// Stdin, stdout and stderr of a program without a terminal. Init hears of them only where no
+    /// descriptors can be sent: then it makes them itself, and the keeper gets the other ends.
+    #[serde(default)]
+    pub streams: Option<[StdStream; 3]>,
+}
+
+/// Where one of the three streams of a program leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StdStream {
+    /// To the keeper.
+    Pipe,
+    /// To `/dev/null`.
+    Nothing,
 }
 
 /// What init tells the keeper.
@@ -496,7 +516,13 @@ pub enum FromInit {
     Hello {
         version: u32,
     },
-    /// Descriptor: the terminal's master, if one was asked for.
+    /// A message whose descriptors the kernel did not send, because programs of the user have too many
+    /// in flight. They stay open in init under these numbers until the keeper says `Close`.
+    Left {
+        numbers: Vec<i32>,
+        message: Box<FromInit>,
+    },
+    /// Descriptors: the terminal's master, or the keeper's ends of the pipes that init made.
     Spawned {
         sequence: u64,
         pid: i32,

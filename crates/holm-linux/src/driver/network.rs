@@ -1,14 +1,17 @@
 //! What leads in and out of a running workspace, asked of its keeper.
 
 use super::keeper::{self, read_frame};
+use super::observe::left_init;
+use crate::launch::descriptors::is_too_many;
 use crate::layout::WorkspaceDirs;
 use crate::wire::{Answer, Op, Request, VERSION, channel, control_frame};
 use holm_core::Fault;
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
+use rustix::process::PidfdFlags;
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 use tokio::io::{AsyncWriteExt, Interest};
 use tokio::net::{TcpStream, UnixStream};
@@ -27,13 +30,33 @@ pub async fn dial(dirs: &WorkspaceDirs, port: u16) -> io::Result<TcpStream> {
     let dial = async {
         let mut stream = ask(dirs, Op::Dial { port }).await?;
         let descriptor = receive_descriptor(&stream).await?;
-        dialled(answer(&mut stream).await?)?;
+        let descriptor = match dialled(answer(&mut stream).await?) {
+            Err(error) if is_too_many(&error) => Some(dial_directly(dirs, port).await?),
+            dialled => dialled.map(|()| descriptor)?,
+        };
         let descriptor = descriptor.ok_or_else(|| io::Error::other("no connection came"))?;
         let connection = std::net::TcpStream::from(descriptor);
         connection.set_nonblocking(true)?;
         TcpStream::from_std(connection)
     };
     within(PATIENCE, dial).await
+}
+
+/// Where the keeper cannot pass a socket.
+async fn dial_directly(dirs: &WorkspaceDirs, port: u16) -> io::Result<OwnedFd> {
+    let dirs = dirs.clone();
+    let dialled = tokio::task::spawn_blocking(move || {
+        let gone = || io::Error::from(io::ErrorKind::ConnectionRefused);
+        let init = left_init(&dirs).ok_or_else(gone)?;
+        let pid = rustix::process::Pid::from_raw(init.pid).ok_or_else(gone)?;
+        let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
+        // Its number could have been another process's when it was opened.
+        if !init.is_alive() {
+            return Err(gone());
+        }
+        crate::keeper::dial_directly(pidfd.as_fd(), port)
+    });
+    dialled.await.map_err(io::Error::other)?
 }
 
 pub async fn watch_ports(dirs: &WorkspaceDirs) -> Result<mpsc::Receiver<Vec<u16>>, Fault> {

@@ -5,6 +5,7 @@ mod domain;
 mod spawn;
 
 use crate::launch::descriptors::{receive, send};
+use crate::open_files;
 use crate::sys;
 use crate::wire::{FromInit, ToInit, VERSION};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -27,6 +28,7 @@ pub fn main(link_number: &[u8]) -> ! {
 
 fn run(link: &UnixStream) -> io::Result<()> {
     sys::process::hide_from_same_user()?;
+    open_files::raise();
     rustix::io::fcntl_setfd(link, rustix::io::FdFlags::CLOEXEC)?;
     let children = sys::signal::children()?;
     send(link, &FromInit::Hello { version: VERSION }, &[])?;
@@ -49,6 +51,10 @@ fn run(link: &UnixStream) -> io::Result<()> {
                 ToInit::Spawn(spawn) => spawn::spawn(link, spawn, descriptors)?,
                 // It may have ended meanwhile; its exit is reported anyway.
                 ToInit::Signal { pid, signal } => drop(sys::signal::group(pid, signal)),
+                ToInit::Close { numbers } => {
+                    let left = numbers.into_iter().map(sys::process::inherited);
+                    left.for_each(drop);
+                }
                 ToInit::Terminate => {
                     terminating = true;
                     // An error means that there is nobody left to reach.

@@ -1,14 +1,16 @@
 //! Starting one program, with pipes from the keeper or with a terminal of this workspace.
 
 use super::domain;
-use crate::launch::descriptors::send;
+use crate::launch::descriptors::{Left, send, send_or_leave};
+use crate::open_files;
+use crate::stdio;
 use crate::sys::command::{Terminal, in_own_session, restricted};
 use crate::wire::{FromInit, Spawn};
 use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -21,9 +23,9 @@ const NOT_FOUND: u8 = 127;
 pub fn spawn(link: &UnixStream, spawn: Spawn, descriptors: Vec<OwnedFd>) -> io::Result<()> {
     let sequence = spawn.sequence;
     match start(spawn, descriptors) {
-        Ok((pid, master)) => {
-            let descriptors: Vec<_> = master.iter().map(AsFd::as_fd).collect();
-            send(link, &FromInit::Spawned { sequence, pid }, &descriptors)
+        Ok((pid, ends)) => {
+            let spawned = FromInit::Spawned { sequence, pid };
+            send_or_leave(link, spawned, ends, Left::InInit)
         }
         Err((code, cause)) => send(
             link,
@@ -37,7 +39,8 @@ pub fn spawn(link: &UnixStream, spawn: Spawn, descriptors: Vec<OwnedFd>) -> io::
     }
 }
 
-fn start(spawn: Spawn, descriptors: Vec<OwnedFd>) -> Result<(i32, Option<OwnedFd>), (u8, String)> {
+/// The process, and what the keeper gets of its streams.
+fn start(spawn: Spawn, descriptors: Vec<OwnedFd>) -> Result<(i32, Vec<OwnedFd>), (u8, String)> {
     let cannot = |error: io::Error| (CANNOT_EXECUTE, error.to_string());
     let mut argv = spawn.argv.into_iter().map(OsString::from_vec);
     let Some(program) = argv.next() else {
@@ -58,29 +61,37 @@ fn start(spawn: Spawn, descriptors: Vec<OwnedFd>) -> Result<(i32, Option<OwnedFd
     for (name, value) in spawn.env {
         command.env(OsString::from_vec(name), OsString::from_vec(value));
     }
-    let master = match spawn.terminal {
+    let ends = match spawn.terminal {
         Some((rows, cols)) => {
             let (master, terminal) = open_terminal(rows, cols).map_err(cannot)?;
             let copy = || terminal.try_clone().map(Stdio::from).map_err(cannot);
             command.stdin(copy()?).stdout(copy()?).stderr(copy()?);
             in_own_session(&mut command, Terminal::Controlling);
-            Some(master)
+            vec![master]
         }
         None => {
-            let [stdin, stdout, stderr]: [OwnedFd; 3] = descriptors
+            let (theirs, ends) = match spawn.streams {
+                Some(streams) => {
+                    let made = stdio::make(streams).map_err(cannot)?;
+                    (made.theirs, made.ours)
+                }
+                None => (descriptors, Vec::new()),
+            };
+            let [stdin, stdout, stderr]: [OwnedFd; 3] = theirs
                 .try_into()
                 .map_err(|_| (CANNOT_EXECUTE, "no descriptors".to_owned()))?;
             command.stdin(stdin).stdout(stdout).stderr(stderr);
             in_own_session(&mut command, Terminal::None);
-            None
+            ends
         }
     };
+    open_files::as_inherited(&mut command);
     if let Some(rules) = domain::rules(spawn.domain).map_err(cannot)? {
         restricted(&mut command, rules);
     }
     match command.spawn() {
         // Init reaps everything by itself, so nobody waits on this handle.
-        Ok(child) => Ok((child.id() as i32, master)),
+        Ok(child) => Ok((child.id() as i32, ends)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             Err((NOT_FOUND, format!("{shown}: command not found")))
         }

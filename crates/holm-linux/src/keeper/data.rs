@@ -9,12 +9,12 @@ use crate::inside::{HOLD, RELEASE, STILL, USES};
 use crate::launch::PROGRAM;
 use crate::remount;
 use crate::roles;
-use crate::wire::{Answer, Defence, Domain, Renewal, ServiceWish, Spawn};
+use crate::stdio::NOTHING;
+use crate::wire::{Answer, Defence, Domain, Renewal, ServiceWish, Spawn, StdStream};
 use holm_core::service::State;
 use holm_engine::service::ServiceStatus;
 use std::fs::File;
-use std::io::{self, PipeReader, PipeWriter, Read};
-use std::os::fd::AsFd;
+use std::io::{self, PipeReader, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
@@ -53,7 +53,7 @@ pub fn copy(registry: &Registry, pairs: &[Pair]) -> Answer {
 /// Everything inside stands still for as long as this is there.
 struct Stillness {
     /// Its end lets everything go on.
-    hold: PipeWriter,
+    hold: File,
     exit: PipeReader,
 }
 
@@ -62,15 +62,15 @@ struct Stillness {
 impl Stillness {
     fn begin(registry: &Registry) -> io::Result<Self> {
         let (exit, exit_inside) = io::pipe()?;
-        let (stdin, hold) = io::pipe()?;
-        let (mut said, stdout) = io::pipe()?;
-        let nothing = File::options().write(true).open("/dev/null")?;
-        let theirs = [stdin.as_fd(), stdout.as_fd(), nothing.as_fd()];
-        match registry.start_while_held(inside(HOLD), &theirs, exit_inside)? {
-            Started::Running { .. } => {}
+        let streams = [StdStream::Pipe, StdStream::Pipe, StdStream::Nothing];
+        let ends = match registry.start_while_held(inside(HOLD, streams), exit_inside)? {
+            Started::Running { ends, .. } => ends,
             Started::Not { cause, .. } => return Err(io::Error::other(cause)),
-        }
-        drop((stdin, stdout));
+        };
+        let mut ends = ends.into_iter().map(File::from);
+        let (Some(hold), Some(mut said)) = (ends.next(), ends.next()) else {
+            return Err(io::Error::other("init passed no streams"));
+        };
         let mut word = vec![0; STILL.len()];
         let is_still = said.read_exact(&mut word).is_ok() && word == STILL;
         match is_still {
@@ -95,11 +95,7 @@ fn release(registry: &Registry) {
     let Ok((mut exit, exit_inside)) = io::pipe() else {
         return;
     };
-    let Ok(nothing) = File::options().read(true).write(true).open("/dev/null") else {
-        return;
-    };
-    let theirs = [nothing.as_fd(), nothing.as_fd(), nothing.as_fd()];
-    let started = registry.start_while_held(inside(RELEASE), &theirs, exit_inside);
+    let started = registry.start_while_held(inside(RELEASE, NOTHING), exit_inside);
     if matches!(started, Ok(Started::Running { .. })) {
         // An end without a code is an end too.
         let _ = exit.read(&mut [0]);
@@ -107,7 +103,7 @@ fn release(registry: &Registry) {
 }
 
 /// Our own program inside.
-fn inside(word: &str) -> Spawn {
+fn inside(word: &str, streams: [StdStream; 3]) -> Spawn {
     let argv = [PROGRAM, roles::INSIDE, word].map(|word| word.as_bytes().to_vec());
     Spawn {
         sequence: 0,
@@ -116,6 +112,7 @@ fn inside(word: &str) -> Spawn {
         cwd: b"/".to_vec(),
         terminal: None,
         domain: Domain::Shared,
+        streams: Some(streams),
     }
 }
 

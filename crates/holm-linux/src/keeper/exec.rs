@@ -3,9 +3,10 @@
 use super::connection::say;
 use super::registry::{Registry, Started};
 use super::session::{Running, Session};
+use crate::stdio::PIPES;
 use crate::wire::{Answer, Exec, Spawn};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ pub fn run(stream: UnixStream, registry: &Registry, exec: Exec) -> io::Result<()
     // Open before the command begins: its client may lose the daemon at any moment from now on.
     let door = exec.key.map(|key| registry.doors.open(key)).transpose()?;
     let (exit, exit_inside) = io::pipe()?;
+    let has_terminal = exec.terminal.is_some();
     let spawn = Spawn {
         sequence: 0,
         argv: exec.argv,
@@ -28,28 +30,22 @@ pub fn run(stream: UnixStream, registry: &Registry, exec: Exec) -> io::Result<()
         cwd: directory(registry, exec.cwd),
         terminal: exec.terminal.map(|terminal| (terminal.rows, terminal.cols)),
         domain: registry.secrets.domain(None),
+        streams: (!has_terminal).then_some(PIPES),
     };
-    let (started, stdio) = if spawn.terminal.is_some() {
-        (registry.start(spawn, &[], exit_inside)?, None)
-    } else {
-        let (stdin, ours_in) = io::pipe()?;
-        let (ours_out, stdout) = io::pipe()?;
-        let (ours_err, stderr) = io::pipe()?;
-        let theirs = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
-        let started = registry.start(spawn, &theirs, exit_inside)?;
-        (
-            started,
-            Some((ours_in.into(), ours_out.into(), ours_err.into())),
-        )
-    };
-    let (pid, terminal) = match started {
-        Started::Running { pid, terminal } => (pid, terminal.filter(is_terminal)),
+    let started = registry.start(spawn, exit_inside);
+    let started = started.unwrap_or_else(|error| Started::not(&error));
+    let (pid, ends) = match started {
+        Started::Running { pid, ends } => (pid, ends),
         Started::Not { code, cause } => return say(&stream, &Answer::NotStarted { code, cause }),
     };
-    let (stdin, stdout, stderr) = match (stdio, &terminal) {
-        (Some((stdin, stdout, stderr)), _) => (stdin, stdout, Some(stderr)),
-        (None, Some(master)) => (master.try_clone()?, master.try_clone()?, None),
-        (None, None) => return Err(io::Error::other("init passed no terminal")),
+    let (terminal, stdin, stdout, stderr) = if has_terminal {
+        let master = ends.into_iter().next().filter(is_terminal);
+        let master = master.ok_or_else(|| io::Error::other(NO_TERMINAL))?;
+        let (stdin, stdout) = (master.try_clone()?, master.try_clone()?);
+        (Some(master), stdin, stdout, None)
+    } else {
+        let [stdin, stdout, stderr] = three(ends)?;
+        (None, stdin, stdout, Some(stderr))
     };
     let running = Running {
         pid,
@@ -61,6 +57,15 @@ pub fn run(stream: UnixStream, registry: &Registry, exec: Exec) -> io::Result<()
     };
     let time = exec.timeout_ms.map(Duration::from_millis);
     Session::new(registry, stream, running, (time, exec.masking), door)?.run()
+}
+
+/// Init has not passed the terminal that it was asked for, or the kernel did not let it.
+pub(super) const NO_TERMINAL: &str = "init passed no terminal";
+
+/// The ends of all three streams.
+pub(super) fn three(ends: Vec<OwnedFd>) -> io::Result<[OwnedFd; 3]> {
+    let not_three = |_| io::Error::other("init passed other streams than it was asked for");
+    ends.try_into().map_err(not_three)
 }
 
 /// Whether init passed what it was asked for. It may be anybody's by now, and what is read from

@@ -7,6 +7,7 @@
 
 use super::connection::say;
 use super::registry::Registry;
+use crate::launch::descriptors::is_too_many;
 use crate::sys::enter::{self, Wanted};
 use crate::wire::Answer;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -39,10 +40,23 @@ pub struct Stock {
 /// Connects to a port of the workspace's loopback and passes the connection: first one byte that
 /// carries it, or none, then the answer.
 pub fn dial(stream: &UnixStream, registry: &Registry, port: u16) -> io::Result<()> {
-    let connected = reach(registry, port);
-    pass(stream, connected.as_ref().ok().map(AsFd::as_fd))?;
+    let connected = reach(port, |wanted| {
+        registry.stock().take(registry.init(), wanted)
+    });
+    let passed = match &connected {
+        Ok(socket) => pass(stream, Some(socket.as_fd())),
+        Err(_) => pass(stream, None),
+    };
+    let connected = match passed {
+        // The daemon enters the workspace's network itself then ([`dial_directly`]).
+        Err(error) if is_too_many(&error) => {
+            pass(stream, None)?;
+            Err(error)
+        }
+        passed => passed.and(connected.map(drop)),
+    };
     match connected {
-        Ok(_) => say(stream, &Answer::Dialled),
+        Ok(()) => say(stream, &Answer::Dialled),
         Err(error) => {
             let errno = error.raw_os_error().unwrap_or(libc::ECONNREFUSED);
             say(stream, &Answer::NotDialled { errno })
@@ -50,16 +64,23 @@ pub fn dial(stream: &UnixStream, registry: &Registry, port: u16) -> io::Result<(
     }
 }
 
+/// The same without the keeper's help, for the daemon: the kernel does not let the keeper pass a socket
+/// while programs of the user have too many descriptors in flight.
+pub fn dial_directly(init: BorrowedFd<'_>, port: u16) -> io::Result<OwnedFd> {
+    reach(port, |wanted| {
+        let made = enter::sockets(init, wanted, 1)?;
+        made.into_iter().next().ok_or_else(no_socket)
+    })
+}
+
 /// What listens on `::1` only is found there.
-fn reach(registry: &Registry, port: u16) -> io::Result<OwnedFd> {
-    let stock = registry.stock();
-    let of = registry.init();
+fn reach(port: u16, take: impl Fn(Wanted) -> io::Result<OwnedFd>) -> io::Result<OwnedFd> {
     let four = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let refused = match connected(stock.take(of, Wanted::Tcp4)?, four) {
+    let refused = match connected(take(Wanted::Tcp4)?, four) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => error,
         other => return other,
     };
-    let Ok(socket) = stock.take(of, Wanted::Tcp6) else {
+    let Ok(socket) = take(Wanted::Tcp6) else {
         // A machine without IPv6.
         return Err(refused);
     };
@@ -108,7 +129,10 @@ impl Stock {
         if sockets.is_empty() {
             *sockets = enter::sockets(of, wanted, BATCH)?;
         }
-        let none = || io::Error::other("no socket could be made inside");
-        sockets.pop().ok_or_else(none)
+        sockets.pop().ok_or_else(no_socket)
     }
+}
+
+fn no_socket() -> io::Error {
+    io::Error::other("no socket could be made inside")
 }

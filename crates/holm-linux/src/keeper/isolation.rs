@@ -54,6 +54,7 @@ pub fn observe(init: i32, landlock: bool, plan: &LaunchPlan, group: Option<&Grou
         limits,
         degraded,
         oom_kills: 0,
+        limits_reached: Vec::new(),
     }
 }
 
@@ -70,8 +71,8 @@ fn limits_in_force(init: i32, plan: &LaunchPlan, group: Option<&Group>) -> Limit
         memory: by(kept.memory, "cgroup"),
         cpus: by(kept.cpus, "cgroup"),
         processes: by(kept.processes, "cgroup").or_else(|| {
-            let is_kept = most.is_some() && most == plan.limits.processes;
-            by(is_kept, "rlimit")
+            let kept = most.zip(plan.limits.processes);
+            by(kept.is_some_and(|(most, limit)| most <= limit), "rlimit")
         }),
         disk: by(plan.disk.is_some(), "measured"),
     }

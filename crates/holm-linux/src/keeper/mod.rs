@@ -19,6 +19,7 @@ mod limits;
 mod listening;
 mod moving;
 mod outside;
+mod reached;
 pub mod record;
 mod registry;
 mod runs;
@@ -37,8 +38,9 @@ use crate::open_files;
 use crate::sys;
 use crate::wire::{
     Defence, Doorway, FromInit, Incarnation, LastRun, LaunchAnswer, LaunchFailure, LaunchPlan,
-    Part, VERSION,
+    Part, ToInit, VERSION,
 };
+pub use inward::dial_directly;
 pub use limits::DISK;
 use limits::Limits;
 use moving::Moving;
@@ -53,7 +55,7 @@ pub use sessions::ended as ended_sessions;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -68,9 +70,9 @@ const EGRESS: &str = "egress";
 const INIT_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The role: the plan comes on stdin, one answer goes to stdout, stderr is the log. The argument, if
-/// there is one, is the limit of open files.
+/// there is one, is the limit of open files for programs inside.
 pub fn main(files: &OsStr) -> ! {
-    open_files::take(files);
+    open_files::raise_from(files);
     let code = match set_up() {
         Ok(keeper) => {
             answer(&LaunchAnswer::Ready);
@@ -221,7 +223,7 @@ fn start(
         renames,
         doorways,
         secret_files,
-    } = hear_hello(&link).step(Part::Other, "hear from init")?;
+    } = hear_hello(&link, pidfd.as_fd()).step(Part::Other, "hear from init")?;
     let writer = link.try_clone().step(Part::Other, "set up the link")?;
     // Whoever finds this keeper dead can wait for the end of its init.
     write_last_run(directories, None, Incarnation::of(pid))
@@ -274,10 +276,19 @@ struct Handed {
 }
 
 /// The first words: what is handed over, then that init is there.
-fn hear_hello(link: &UnixStream) -> io::Result<Handed> {
+fn hear_hello(link: &UnixStream, init: BorrowedFd<'_>) -> io::Result<Handed> {
     let mut handed = Handed::default();
     loop {
-        match descriptors::receive(link)? {
+        let heard = match descriptors::receive(link)? {
+            Some((FromInit::Left { numbers, message }, _)) => {
+                let taken = descriptors::take_left(init, &numbers)?;
+                // Before init starts anything, so that nothing inside ever has them.
+                descriptors::send(link, &ToInit::Close { numbers }, &[])?;
+                Some((*message, taken))
+            }
+            heard => heard,
+        };
+        match heard {
             Some((FromInit::Renames, descriptors)) => {
                 handed.renames = descriptors.into_iter().next();
             }
@@ -459,8 +470,6 @@ pub fn command(program: &Path, log: File) -> Command {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(log);
-    if let Some(limit) = open_files::inherited() {
-        command.arg(limit.to_string());
-    }
+    command.arg(open_files::inherited().to_string());
     command
 }

@@ -22,7 +22,7 @@ use holm_secrets::authority::Leaf;
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{RecvFlags, recv};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Resource, getrlimit};
 use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -187,7 +187,6 @@ impl Outside {
     }
 
     fn start(&self, sockets: Vec<(Doorway, OwnedFd)>) -> io::Result<Handle> {
-        raise_descriptors();
         let (tell, told) = mpsc::channel();
         let gateway = self.gateway.clone();
         let services = services(&self.plan)?;
@@ -231,17 +230,6 @@ fn most_connections() -> usize {
 fn descriptors() -> u64 {
     let most = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
     most.min(RESERVED + 2 * MOST_CONNECTIONS as u64)
-}
-
-/// The limit that was inherited is for programs that use `select`; init has been started with it.
-fn raise_descriptors() {
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit {
-        current: Some(descriptors()),
-        ..limit
-    };
-    // Without it there are fewer connections at a time, and the others wait.
-    let _ = setrlimit(Resource::Nofile, raised);
 }
 
 /// Serves the sockets on the runtime that was entered.

@@ -1,7 +1,9 @@
 //! Length-prefixed JSON with descriptors attached, between keeper and init. It may have secrets in it, so
 //! what was sent is wiped.
 
-use rustix::io::Errno;
+use crate::sys;
+use crate::wire::FromInit;
+use rustix::io::{Errno, FdFlags};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags,
@@ -9,7 +11,7 @@ use rustix::net::{
 use serde::{Deserialize, Serialize};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use zeroize::Zeroizing;
 
@@ -39,6 +41,67 @@ pub fn send<T: Serialize>(
     };
     stream.write_all(&length[sent..])?;
     stream.write_all(&payload)
+}
+
+/// Whether a descriptor that was left open for the keeper outlives the next `exec`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// It was left by the launcher and is taken from init.
+    AcrossExec,
+    /// It was left by init; programs that init starts do not get it.
+    InInit,
+}
+
+/// Sends one message from inside to the keeper. The kernel refuses to send descriptors while programs
+/// of the user have too many in flight, and any workspace can bring that about. Then they stay open
+/// here, and the keeper takes them itself ([`take_left`]).
+pub fn send_or_leave(
+    stream: &UnixStream,
+    message: FromInit,
+    descriptors: Vec<OwnedFd>,
+    left: Left,
+) -> io::Result<()> {
+    let borrowed: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
+    match send(stream, &message, &borrowed) {
+        Err(error) if is_too_many(&error) => {}
+        sent => return sent,
+    }
+    if left == Left::AcrossExec {
+        for descriptor in &descriptors {
+            rustix::io::fcntl_setfd(descriptor, FdFlags::empty())?;
+        }
+    }
+    let numbers = descriptors.into_iter().map(IntoRawFd::into_raw_fd);
+    let left = FromInit::Left {
+        numbers: numbers.collect(),
+        message: Box::new(message),
+    };
+    send(stream, &left, &[])
+}
+
+/// Takes descriptors out of the process that left them. The process may close them afterwards.
+pub fn take_left(process: BorrowedFd<'_>, numbers: &[i32]) -> io::Result<Vec<OwnedFd>> {
+    let numbers = numbers.iter().take(MAX_DESCRIPTORS);
+    numbers
+        .map(|number| sys::process::descriptor_of(process, *number))
+        .collect()
+}
+
+/// Whether the kernel refused to send descriptors because the user has too many in flight.
+pub fn is_too_many(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ETOOMANYREFS)
+}
+
+/// The cause of a failed start in words. The kernel's text for too many descriptors in flight
+/// ("cannot splice") misleads.
+pub fn explain(error: &io::Error) -> String {
+    if is_too_many(error) {
+        "your programs have too many descriptors in flight (sent over Unix sockets and not received), and the \
+         kernel does not let holm do without: see \"What your programs share\" in docs/limits.md"
+            .to_owned()
+    } else {
+        error.to_string()
+    }
 }
 
 /// Receives one message; `None` when the other side closed.

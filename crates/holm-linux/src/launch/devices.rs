@@ -2,6 +2,7 @@
 
 use super::Stepped;
 use super::root::{NewRoot, filesystem};
+use super::shares::Shares;
 use crate::sys::mount::{NO_EXEC, NO_SUID};
 use crate::wire::{LaunchFailure, Part};
 use rustix::io::Errno;
@@ -21,7 +22,7 @@ const LINKS: [(&str, &str); 5] = [
     ("pts/ptmx", "dev/ptmx"),
 ];
 
-pub fn make(root: &NewRoot) -> Result<(), LaunchFailure> {
+pub fn make(root: &NewRoot, shares: &Shares) -> Result<(), LaunchFailure> {
     for name in DEVICES {
         let device = Path::new("/dev").join(name);
         root.show(&device, &device, NO_SUID | NO_EXEC)
@@ -33,13 +34,12 @@ pub fn make(root: &NewRoot) -> Result<(), LaunchFailure> {
     }
     let no_programs = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     // Without `gid=`: the group `tty` is not mapped.
-    filesystem(
-        "devpts",
-        &[("ptmxmode", "0666"), ("mode", "620")],
-        no_programs,
-    )
-    .and_then(|terminals| root.attach(&terminals, Path::new("dev/pts")))
-    .step(Part::Mount, "mount /dev/pts")?;
+    let most = shares.terminals.map(|most| most.to_string());
+    let mut options = vec![("ptmxmode", "0666"), ("mode", "620")];
+    options.extend(most.as_deref().map(|most| ("max", most)));
+    filesystem("devpts", &options, no_programs)
+        .and_then(|terminals| root.attach(&terminals, Path::new("dev/pts")))
+        .step(Part::Mount, "mount /dev/pts")?;
     let no_devices = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
     filesystem("tmpfs", &[("mode", "1777")], no_devices)
         .and_then(|memory| root.attach(&memory, Path::new("dev/shm")))

@@ -13,6 +13,7 @@ mod proc;
 mod root;
 mod seal;
 mod secrets;
+pub mod shares;
 mod shown;
 mod tree;
 mod trust;
@@ -21,6 +22,7 @@ use crate::cgroup::Group;
 use crate::sys;
 use crate::wire::{Defence, FromInit, LaunchFailure, LaunchPlan, Part};
 use seal::Sealed;
+use shares::Shares;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -67,17 +69,24 @@ pub fn start(plan: &LaunchPlan, group: Option<&Group>) -> Result<Launched, Launc
     let entrances = group
         .map_or(Ok(Vec::new()), Group::entrances)
         .step(Part::Other, "open the control group")?;
-    // Asked before the clone: afterwards the kernel answers with the id of nobody.
-    let user = (
-        rustix::process::getuid().as_raw(),
-        rustix::process::getgid().as_raw(),
-    );
+    // Asked before the clone: afterwards the kernel answers with the id of nobody, and with limits of
+    // the new namespace.
+    let host = HostSide {
+        user: (
+            rustix::process::getuid().as_raw(),
+            rustix::process::getgid().as_raw(),
+        ),
+        entrances,
+        shares: Shares::of_one(plan),
+    };
+    let together = shares::Together::begin(plan);
     let side =
         sys::clone::clone_into(sys::clone::NAMESPACES).step(Part::User, "make the namespaces")?;
+    drop(together);
     match side {
         sys::clone::Side::Child => {
             drop((link, report));
-            let failure = match become_init(plan, user, entrances, link_inside, &report_inside) {
+            let failure = match become_init(plan, host, link_inside, &report_inside) {
                 Ok(never) => match never {},
                 Err(failure) => failure,
             };
@@ -86,7 +95,7 @@ pub fn start(plan: &LaunchPlan, group: Option<&Group>) -> Result<Launched, Launc
             std::process::exit(1);
         }
         sys::clone::Side::Parent { pidfd, pid } => {
-            drop((link_inside, report_inside, entrances));
+            drop((link_inside, report_inside, host));
             let mut told = String::new();
             // The pipe closes when init is executed, or after the failure was written.
             report
@@ -120,24 +129,32 @@ fn tell(mut pipe: &io::PipeWriter, report: &Report) -> io::Result<()> {
     pipe.write_all(&line)
 }
 
+/// What the new process needs of the host, looked up before there was one.
+struct HostSide {
+    /// Uid and gid.
+    user: (u32, u32),
+    /// To the control group.
+    entrances: Vec<File>,
+    shares: Shares,
+}
+
 /// The child's whole life before init.
 fn become_init(
     plan: &LaunchPlan,
-    user: (u32, u32),
-    entrances: Vec<File>,
+    host: HostSide,
     link: UnixStream,
     report: &io::PipeWriter,
 ) -> Result<Never, LaunchFailure> {
     sys::process::die_with_parent().step(Part::Other, "ask to die with the keeper")?;
-    enter_group(entrances).step(Part::Other, "enter the control group")?;
-    map_user(user).step(Part::User, "map the user into the namespace")?;
-    limit_namespaces(plan).step(Part::User, "limit what the namespace may make")?;
+    enter_group(host.entrances).step(Part::Other, "enter the control group")?;
+    map_user(host.user).step(Part::User, "map the user into the namespace")?;
+    limit_namespaces(plan, &host.shares).step(Part::User, "limit what the namespace may make")?;
     number_processes_anew().step(Part::Other, "choose where process numbers begin")?;
     let doorways = network::make(plan)?;
 
     let root = NewRoot::mount(plan)?;
     root.show_system(plan)?;
-    devices::make(&root)?;
+    devices::make(&root, &host.shares)?;
     root.make_run(plan)?;
     let secret_files = secrets::mount(&root, plan)?;
     root.make_places(plan)?;
@@ -152,20 +169,38 @@ fn become_init(
 
     rustix::system::sethostname(plan.label.as_bytes()).step(Part::Other, "set the host name")?;
     let Sealed { landlock, renames } = seal::seal(plan)?;
-    if let Some(listener) = &renames {
-        descriptors::send(&link, &FromInit::Renames, &[listener.as_fd()])
-            .step(Part::Other, "hand over the renames")?;
-    }
-    drop(renames);
-    if let Some(files) = &secret_files {
-        descriptors::send(&link, &FromInit::SecretFiles, &[files.as_fd()])
-            .step(Part::Other, "hand over the place of secrets")?;
+    let handed = [
+        (FromInit::Renames, renames),
+        (FromInit::SecretFiles, secret_files),
+    ];
+    for (message, descriptor) in handed {
+        let descriptors: Vec<_> = descriptor.into_iter().collect();
+        if !descriptors.is_empty() {
+            hand_over(plan, &link, message, descriptors)
+                .step(Part::Other, "hand over what init must not have")?;
+        }
     }
     doorways
-        .hand_over(&link)
+        .hand_over(plan, &link)
         .step(Part::Other, "hand over the network")?;
+    // Last, because descriptors are sent more easily with the keeper's own limit.
+    shares::limit_open_files(plan).step(Part::Other, "limit the open files")?;
     tell(report, &Report::Sealed { landlock }).step(Part::Other, "report to the keeper")?;
     execute_init(&link).step(Part::Other, "execute init")
+}
+
+/// Gives descriptors to the keeper for good.
+fn hand_over(
+    plan: &LaunchPlan,
+    link: &UnixStream,
+    message: FromInit,
+    descriptors: Vec<OwnedFd>,
+) -> io::Result<()> {
+    if !plan.has(Defence::TakenDescriptors) {
+        let borrowed: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
+        return descriptors::send(link, &message, &borrowed);
+    }
+    descriptors::send_or_leave(link, message, descriptors, descriptors::Left::AcrossExec)
 }
 
 /// There is no value of this: the process was replaced.
@@ -201,18 +236,15 @@ pub(crate) fn map_user((uid, gid): (u32, u32)) -> io::Result<()> {
     write("/proc/self/uid_map", &format!("{uid} {uid} 1"))
 }
 
-/// A second wall behind the filter: inside this namespace no other one can be made at all. And one
-/// workspace cannot use up what the user may have of inotify.
-fn limit_namespaces(plan: &LaunchPlan) -> io::Result<()> {
+/// A second wall behind the filter: inside this namespace no other one can be made at all.
+fn limit_namespaces(plan: &LaunchPlan, shares: &Shares) -> io::Result<()> {
+    for (name, most) in &shares.counted {
+        write(&format!("{}/{name}", shares::COUNTED), &most.to_string())?;
+    }
     if !plan.nested && plan.has(Defence::NamespaceLimit) {
         write("/proc/sys/user/max_user_namespaces", "0")?;
     }
-    let inotify = Path::new("/proc/sys/user/max_inotify_instances");
-    if inotify.exists() {
-        write("/proc/sys/user/max_inotify_instances", "512")
-    } else {
-        Ok(())
-    }
+    Ok(())
 }
 
 /// Process numbers begin somewhere else at each start. A file with the number of a process that was
@@ -254,7 +286,7 @@ impl<T, E: Into<io::Error>> Stepped<T> for Result<T, E> {
             LaunchFailure {
                 part,
                 step: step.to_owned(),
-                cause: error.to_string(),
+                cause: descriptors::explain(&error),
                 errno: error.raw_os_error(),
             }
         })

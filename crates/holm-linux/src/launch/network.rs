@@ -3,7 +3,7 @@
 //!
 //! Nothing of it belongs to init or to the workspace: the sockets are handed over and forgotten.
 
-use super::{Stepped, descriptors};
+use super::Stepped;
 use crate::netlink::tables::Places;
 use crate::netlink::{self, packet, route, tables};
 use crate::sys;
@@ -13,7 +13,7 @@ use holm_engine::spec::Egress;
 use rustix::net::netlink as family;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
 /// The workspace's own address, which gateway and resolver are at.
@@ -66,9 +66,9 @@ pub fn make(plan: &LaunchPlan) -> Result<Doorways, LaunchFailure> {
 // === impl Doorways ===
 
 impl Doorways {
-    pub fn hand_over(self, link: &UnixStream) -> io::Result<()> {
-        for (doorway, socket) in &self.0 {
-            descriptors::send(link, &FromInit::Doorway(*doorway), &[socket.as_fd()])?;
+    pub fn hand_over(self, plan: &LaunchPlan, link: &UnixStream) -> io::Result<()> {
+        for (doorway, socket) in self.0 {
+            super::hand_over(plan, link, FromInit::Doorway(doorway), vec![socket])?;
         }
         Ok(())
     }

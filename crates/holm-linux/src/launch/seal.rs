@@ -2,6 +2,7 @@
 
 use super::Stepped;
 use super::devices::QUEUES;
+use super::shares::{self, at_most};
 use crate::sys;
 use crate::sys::seccomp::Nesting;
 use crate::wire::{Defence, LaunchFailure, LaunchPlan, Part};
@@ -9,7 +10,7 @@ use landlock::{
     ABI, Access, AccessFs, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
     RulesetCreatedAttr, RulesetStatus, Scope,
 };
-use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::process::{Resource, setrlimit};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -55,10 +56,6 @@ pub fn seal(plan: &LaunchPlan) -> Result<Sealed, LaunchFailure> {
 }
 
 fn set_limits(plan: &LaunchPlan) -> io::Result<()> {
-    let at_most = |most| Rlimit {
-        current: Some(most),
-        maximum: Some(most),
-    };
     if plan.has(Defence::CoreLimit) {
         // Memory of the workspace does not belong into the host's hands. A limit of 0 would keep
         // files from being written, but not the host's crash handler from being called with the
@@ -68,11 +65,7 @@ fn set_limits(plan: &LaunchPlan) -> io::Result<()> {
     setrlimit(Resource::Rtprio, at_most(0))?;
     // What the user may take from other programs of the host is not the workspace's to take.
     setrlimit(Resource::Nice, at_most(0))?;
-    if let Some(processes) = plan.limits.processes {
-        // Counted in this user namespace, so other workspaces and the host do not matter.
-        setrlimit(Resource::Nproc, at_most(processes))?;
-    }
-    Ok(())
+    shares::limit(plan)
 }
 
 /// A second layer behind the mounts: writing only where a workspace has its own places. Where the

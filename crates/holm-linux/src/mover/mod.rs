@@ -15,6 +15,7 @@ mod taken_up;
 
 use crate::launch;
 use crate::layout::WorkspaceDirs;
+use crate::open_files;
 use crate::sys;
 use crate::sys::notify::{self, Notification, Verdict};
 use crate::wire::LaunchPlan;
@@ -24,7 +25,6 @@ use paths::{Call, Caller};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::RenameFlags;
 use rustix::io::Errno;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{ThreadNameSpaceType, move_into_thread_name_spaces};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -112,15 +112,7 @@ fn set_up(listener: i32, init: i32, taken_up: i32) -> io::Result<Mover> {
     let processes =
         Arc::new(launch::open_directory(Path::new("/proc")).map_err(cannot("open /proc"))?);
     // A directory is held open for each level of a tree that is copied.
-    let files = getrlimit(Resource::Nofile);
-    setrlimit(
-        Resource::Nofile,
-        Rlimit {
-            current: files.maximum,
-            maximum: files.maximum,
-        },
-    )
-    .map_err(cannot("raise the limit of open files"))?;
+    open_files::raise();
     rustix::process::umask(rustix::fs::Mode::empty());
 
     let inside = ThreadNameSpaceType::USER | ThreadNameSpaceType::MOUNT;

@@ -2,8 +2,11 @@
 
 use super::{Check, Status};
 use crate::cgroup::{self, Place};
+use crate::open_files;
 use crate::wire::{LaunchFailure, Part};
+use holm_core::share;
 use holm_engine::Isolation;
+use rustix::process::{Resource, getrlimit};
 use std::fs;
 use std::path::Path;
 
@@ -94,7 +97,9 @@ fn is_container() -> bool {
 
 /// What is not isolation but decides how many workspaces the machine carries.
 pub fn host_limits(data_dir: &Path) -> Vec<Check> {
-    vec![inotify(), disk(data_dir)]
+    let mut checks = vec![inotify(), in_flight(), disk(data_dir)];
+    checks.extend(pipes());
+    checks
 }
 
 /// What control groups kept in a trial workspace.
@@ -140,7 +145,10 @@ fn inotify() -> Check {
     Check {
         name: "inotify instances",
         status: if enough { Status::Ok } else { Status::Warning },
-        detail: format!("{most} for all workspaces of the user together"),
+        detail: format!(
+            "{most} for all programs of the user together, {} of them for one workspace",
+            share::of_one(most)
+        ),
         fix: (!enough).then(|| {
             "`sudo sysctl -w fs.inotify.max_user_instances=8192`, so that many file watchers can \
              run at once"
@@ -148,6 +156,48 @@ fn inotify() -> Check {
         }),
         required: false,
     }
+}
+
+/// The kernel counts descriptors in flight by uid, so no limit of a workspace helps a program of the user
+/// that has a lower one.
+fn in_flight() -> Check {
+    let hard = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
+    let (most, own) = (share::open_files(hard), open_files::inherited());
+    let enough = own > most;
+    Check {
+        name: "descriptors in flight",
+        status: if enough { Status::Ok } else { Status::Warning },
+        detail: if enough {
+            format!("workspaces can keep {most} in flight, which leaves some to your programs")
+        } else {
+            format!(
+                "workspaces can keep {most} in flight; meanwhile programs of yours with a lower soft limit \
+                 of open files (here {own}) cannot send any over Unix sockets"
+            )
+        },
+        fix: (!enough).then(|| {
+            format!("`ulimit -Sn {hard}` before a program that has to go on, or run holm as another user")
+        }),
+        required: false,
+    }
+}
+
+/// Pages of pipes are counted by uid, too, and nothing in a namespace limits them. By default the kernel
+/// makes smaller pipes when there are none left; only where root set a hard limit are there no pipes.
+fn pipes() -> Option<Check> {
+    let most = fs::read_to_string("/proc/sys/fs/pipe-user-pages-hard").ok()?;
+    let most: u64 = most.trim().parse().ok()?;
+    (most > 0).then(|| Check {
+        name: "pipes",
+        status: Status::Warning,
+        detail: format!("one workspace can use up all {most} pages of pipes that your programs may have"),
+        fix: Some(
+            "`sudo sysctl -w fs.pipe-user-pages-hard=0`: the soft limit then makes pipes smaller instead of \
+             refusing them"
+                .to_owned(),
+        ),
+        required: false,
+    })
 }
 
 fn disk(data_dir: &Path) -> Check {

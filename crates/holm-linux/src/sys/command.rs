@@ -47,6 +47,21 @@ pub fn with_default_signals(command: &mut Command) {
     unsafe { command.pre_exec(default_signals) };
 }
 
+/// The program begins with this limit of open files.
+pub fn with_open_files(command: &mut Command, soft: u64, hard: u64) {
+    let limit = libc::rlimit {
+        rlim_cur: soft,
+        rlim_max: hard,
+    };
+    let set = move || {
+        // SAFETY: the kernel reads `limit`, which lives in the closure.
+        check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }.into())?;
+        io::Result::Ok(())
+    };
+    // SAFETY: `set` makes one system call: it takes no lock and allocates nothing.
+    unsafe { command.pre_exec(set) };
+}
+
 /// Called between fork and exec.
 fn default_signals() -> io::Result<()> {
     // SAFETY: an all-zero signal set is initialised by sigemptyset before it is used.

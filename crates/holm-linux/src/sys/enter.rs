@@ -1,21 +1,14 @@
-//! Sockets of another network namespace, made by a process of our own that enters it for that.
+//! Work in namespaces of a workspace, done by a process of our own that enters them for that.
 //!
-//! The keeper calls this while it has several threads, so the child does nothing but system calls
-//! on memory of its own: it enters, makes the sockets, passes them and ends. It keeps its own
-//! process namespace, so nobody inside can see or touch it, and no process inside ever holds one of
-//! these sockets.
+//! Keepers and the daemon call this while they have several threads, so the child does nothing but
+//! system calls on memory of its own. It keeps its own process namespace, so nobody inside can see or
+//! touch it, and no process inside ever holds what it makes.
 
 use super::check;
 use super::clone::{Side, clone_into};
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags,
-};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
-use std::io::{self, IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::os::unix::net::UnixStream;
 
 /// The most sockets of one call.
 pub const MOST: usize = 32;
@@ -30,86 +23,71 @@ pub enum Wanted {
 }
 
 /// `count` sockets (at most [`MOST`]) of the network namespace of the process `of`, not blocking.
+///
+/// The child shares its table of descriptors with this process, so the sockets are here as soon as they
+/// are made. Sending them would fail while programs of the user have too many descriptors in flight.
 pub fn sockets(of: BorrowedFd<'_>, wanted: Wanted, count: usize) -> io::Result<Vec<OwnedFd>> {
-    let count = count.min(MOST);
-    let (ours, theirs) = UnixStream::pair()?;
-    match clone_into(0)? {
-        Side::Child => {
-            let told = enter_and_make(of, wanted, count, &theirs);
-            let code = match told {
-                Ok(()) => 0,
-                Err(error) => error.raw_os_error().unwrap_or(libc::EIO),
-            };
-            // SAFETY: ends this process at once, without running anything of the parent's copy.
-            unsafe { libc::_exit(code) }
+    let (mut numbers, tell) = io::pipe()?;
+    let work = || {
+        for _ in 0..count.min(MOST) {
+            let socket = socket(wanted)?;
+            // All of them fit into the pipe. One that is not told is closed with the workspace's keeper.
+            (&tell).write_all(&socket.to_ne_bytes())?;
         }
-        Side::Parent { pidfd, .. } => {
-            drop(theirs);
-            let received = receive(&ours);
-            let status = waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED)?;
-            match status.and_then(|status| status.exit_status()) {
-                Some(0) => received,
-                Some(errno) => Err(io::Error::from_raw_os_error(errno)),
-                None => Err(io::Error::other(
-                    "the process that makes sockets was killed",
-                )),
-            }
-        }
+        Ok(0)
+    };
+    let namespaces = libc::CLONE_NEWUSER | libc::CLONE_NEWNET;
+    let done = run_in(of, namespaces, libc::CLONE_FILES as u64, work);
+    drop(tell);
+    let mut told = Vec::new();
+    numbers.read_to_end(&mut told)?;
+    let (told, _) = told.as_chunks();
+    // SAFETY: the child made these descriptors in the table that it shares with this process, and told
+    // each of them once.
+    let made = told
+        .iter()
+        .map(|number| unsafe { OwnedFd::from_raw_fd(i32::from_ne_bytes(*number)) });
+    let made: Vec<_> = made.collect();
+    match done? {
+        0 => Ok(made),
+        errno => Err(io::Error::from_raw_os_error(errno)),
     }
 }
 
-/// The child's whole life. Allocates nothing: another thread of the parent may have held the lock.
-fn enter_and_make(
-    of: BorrowedFd<'_>,
-    wanted: Wanted,
-    count: usize,
-    link: &UnixStream,
-) -> io::Result<()> {
-    let namespaces = libc::CLONE_NEWUSER | libc::CLONE_NEWNET;
-    // SAFETY: no pointers; only this process, which has one thread, changes its namespaces.
-    check(unsafe { libc::setns(of.as_raw_fd(), namespaces) }.into())?;
+fn socket(wanted: Wanted) -> io::Result<i32> {
     let (family, kind, protocol) = match wanted {
         Wanted::Tcp4 => (libc::AF_INET, libc::SOCK_STREAM, libc::IPPROTO_TCP),
         Wanted::Tcp6 => (libc::AF_INET6, libc::SOCK_STREAM, libc::IPPROTO_TCP),
         Wanted::Diagnosis => (libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_SOCK_DIAG),
     };
-    let mut made: [Option<OwnedFd>; MOST] = [const { None }; MOST];
-    for place in &mut made[..count] {
-        let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-        // SAFETY: numbers only; the kernel's answer is a descriptor that nobody else owns.
-        let socket = check(unsafe { libc::socket(family, kind | flags, protocol) }.into())?;
-        // SAFETY: as above.
-        *place = Some(unsafe { OwnedFd::from_raw_fd(socket as i32) });
-    }
-    let mut borrowed = [link.as_fd(); MOST];
-    for (place, socket) in borrowed.iter_mut().zip(made.iter().flatten()) {
-        *place = socket.as_fd();
-    }
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    ancillary.push(SendAncillaryMessage::ScmRights(&borrowed[..count]));
-    rustix::net::sendmsg(
-        link,
-        &[IoSlice::new(b"s")],
-        &mut ancillary,
-        SendFlags::NOSIGNAL,
-    )?;
-    Ok(())
+    let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: numbers only.
+    let socket = check(unsafe { libc::socket(family, kind | flags, protocol) }.into())?;
+    Ok(socket as i32)
 }
 
-fn receive(link: &UnixStream) -> io::Result<Vec<OwnedFd>> {
-    let mut byte = [0u8; 1];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let mut pieces = [IoSliceMut::new(&mut byte)];
-    rustix::io::retry_on_intr(|| {
-        rustix::net::recvmsg(link, &mut pieces, &mut ancillary, RecvFlags::CMSG_CLOEXEC)
-    })?;
-    let mut sockets = Vec::new();
-    for message in ancillary.drain() {
-        if let RecvAncillaryMessage::ScmRights(rights) = message {
-            sockets.extend(rights);
+/// Runs `work` in a process of our own that has joined these namespaces of `of`, and returns what `work`
+/// says or the number of its error. `work` must not allocate: another thread may have held the lock.
+pub(super) fn run_in(
+    of: BorrowedFd<'_>,
+    namespaces: libc::c_int,
+    flags: u64,
+    work: impl FnOnce() -> io::Result<i32>,
+) -> io::Result<i32> {
+    match clone_into(flags)? {
+        Side::Child => {
+            // SAFETY: no pointers; only this process, which has one thread, changes its namespaces.
+            let joined = check(unsafe { libc::setns(of.as_raw_fd(), namespaces) }.into());
+            let said = joined.and_then(|_| work());
+            let code = said.unwrap_or_else(|error| error.raw_os_error().unwrap_or(libc::EIO));
+            // SAFETY: ends this process at once, without running anything of the parent's copy.
+            unsafe { libc::_exit(code) }
+        }
+        Side::Parent { pidfd, .. } => {
+            let status = waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED)?;
+            let ended = status.and_then(|status| status.exit_status());
+            ended
+                .ok_or_else(|| io::Error::other("the process that enters the workspace was killed"))
         }
     }
-    Ok(sockets)
 }

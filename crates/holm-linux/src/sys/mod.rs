@@ -16,6 +16,7 @@ pub mod mount;
 pub mod network;
 pub mod notify;
 pub mod process;
+pub mod scarce;
 pub mod seccomp;
 pub mod signal;
 pub mod units;

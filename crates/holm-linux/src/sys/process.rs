@@ -100,6 +100,20 @@ pub fn inherited(number: i32) -> std::os::fd::OwnedFd {
     unsafe { std::os::fd::OwnedFd::from_raw_fd(number) }
 }
 
+/// A copy of a descriptor of another process. The kernel asks for the right to trace that process, which
+/// the owner of its user namespace has.
+pub fn descriptor_of(
+    process: std::os::fd::BorrowedFd<'_>,
+    number: i32,
+) -> io::Result<std::os::fd::OwnedFd> {
+    use std::os::fd::{AsRawFd, FromRawFd};
+    // SAFETY: numbers only.
+    let copy =
+        check(unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), number, 0) })?;
+    // SAFETY: the kernel's answer is a new descriptor of this process that nobody else owns.
+    Ok(unsafe { std::os::fd::OwnedFd::from_raw_fd(copy as i32) })
+}
+
 /// A raw system call with number arguments only, for tests and probes of the filter.
 pub fn probe_call(number: libc::c_long, arguments: [libc::c_long; 6]) -> io::Result<libc::c_long> {
     let [a, b, c, d, e, f] = arguments;

@@ -8,6 +8,7 @@ use super::user::{DaemonUser, is_for_everybody};
 use crate::config;
 use holm_api::ErrorBody;
 use holm_core::{Code, Fault};
+use holm_linux::open_files::as_inherited;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -88,6 +89,8 @@ pub fn replace(user: &DaemonUser, arguments: &[&str]) -> Fault {
 fn daemon_command(user: &DaemonUser) -> Command {
     let mut command = Command::new(program(user));
     command.arg0("holm");
+    // What the daemon starts workspaces with, and raises for itself.
+    as_inherited(&mut command);
     match user {
         DaemonUser::Service(account) => {
             command

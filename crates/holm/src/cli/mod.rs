@@ -181,6 +181,7 @@ pub type Outcome = Result<ExitCode, Fault>;
 /// Runs the command line of this process.
 pub fn main(started: Instant) -> ExitCode {
     completions::answer_shell();
+    holm_linux::open_files::raise();
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let cli = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,

@@ -13,6 +13,7 @@ use clap::Args;
 use holm_api::Workspace;
 use holm_api::client::Client;
 use holm_core::{Code, Fault, WorkspaceId};
+use holm_linux::open_files::as_inherited;
 use serde::Serialize;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
@@ -262,14 +263,14 @@ fn command_words(found: &Found, words: &[String]) -> Vec<String> {
 
 /// Starts it so that it goes on by itself, and hears nothing of this terminal's signals.
 fn start(found: &Found, words: &[String]) -> Result<Child, Fault> {
-    let started = Command::new(&found.program)
+    let mut browser = Command::new(&found.program);
+    browser
         .args(words)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        .process_group(0)
-        .spawn();
-    started.map_err(|error| {
+        .process_group(0);
+    as_inherited(&mut browser).spawn().map_err(|error| {
         let program = found.program.display();
         let message = format!("cannot start {program}: {error}");
         Fault::new(

@@ -237,6 +237,12 @@ fn isolation(text: &mut String, workspace: &Workspace) {
             "  {WARNING}memory{WARNING:#}        the limit was reached: {kills} killed since the start\n"
         ));
     }
+    if !isolation.limits_reached.is_empty() {
+        let reached = printable(&isolation.limits_reached.join(", ").replace('_', " "));
+        text.push_str(&format!(
+            "  {WARNING}limit{WARNING:#}         used up: {reached}; see docs/limits.md\n"
+        ));
+    }
     if !isolation.degraded.is_empty() {
         let degraded = printable(&isolation.degraded.join(", "));
         text.push_str(&format!("  {WARNING}degraded{WARNING:#}      {degraded}\n"));

@@ -142,5 +142,6 @@ fn in_force(isolation: holm_engine::Isolation) -> Isolation {
         },
         degraded: isolation.degraded,
         oom_kills: isolation.oom_kills,
+        limits_reached: isolation.limits_reached,
     }
 }

@@ -406,6 +406,11 @@ fn attack_59_nested_allows_user_namespaces_and_says_that_this_is_weaker() {
         degraded.as_array().unwrap().contains(&json!("nested")),
         "{degraded}"
     );
+    // A quarter of the namespaces that the user may have.
+    let most = "cat /proc/sys/user/max_user_namespaces";
+    let number = |ran: Ran| -> u64 { ran.ok().out().parse().unwrap() };
+    let outside = number(island.run(&island.home(), "sh", &["-c", most]));
+    assert_eq!(number(island.sh("x", most)), outside / 4);
     let mounts = "unshare -Urm sh -c 'mount -t tmpfs none /mnt && touch /mnt/x'";
     island.sh("x", mounts).ok();
     let shown = island.holm(&["show", "plain", "--json"]).json();

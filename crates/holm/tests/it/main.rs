@@ -29,6 +29,7 @@ mod attacks_process_load;
 mod attacks_process_sockets;
 mod attacks_protected;
 mod attacks_runs;
+mod attacks_shares;
 mod attacks_terminal;
 mod attacks_trash;
 mod attacks_trust;

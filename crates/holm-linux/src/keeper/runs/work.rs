@@ -12,13 +12,14 @@ use crate::launch::PROGRAM;
 use crate::roles;
 use crate::runs::Stream;
 use crate::runs::write::{ROOM, Writer};
+use crate::stdio::PIPES;
 use crate::wire::{Domain, Spawn};
 use holm_engine::run::{How, RunEnd, RunOrder};
 use holm_secrets::mask::Masker;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use std::io::{self, PipeReader};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -110,9 +111,6 @@ fn begin<'a>(
     let record = Writer::begin(&held.directory, ROOM)?;
     let memory_kills = registry.limits().memory_kills();
     let (exit, exit_inside) = io::pipe()?;
-    let (stdin_inside, stdin) = io::pipe()?;
-    let (stdout, stdout_inside) = io::pipe()?;
-    let (stderr, stderr_inside) = io::pipe()?;
     let ours = [PROGRAM, roles::INSIDE, LEAD].map(|word| word.as_bytes().to_vec());
     let mut added = order.env;
     let receiver = Receiver::Run(&order.run).of(order.asker);
@@ -126,21 +124,19 @@ fn begin<'a>(
         cwd: registry.plan.root.as_os_str().as_bytes().to_vec(),
         terminal: None,
         domain: registry.secrets.domain(receiver),
+        streams: Some(PIPES),
     };
-    let theirs = [
-        stdin_inside.as_fd(),
-        stdout_inside.as_fd(),
-        stderr_inside.as_fd(),
-    ];
-    let pid = match registry.start(spawn, &theirs, exit_inside)? {
-        Started::Running { pid, .. } => pid,
+    let started = registry.start(spawn, exit_inside);
+    let started = started.unwrap_or_else(|error| Started::not(&error));
+    let (pid, ends) = match started {
+        Started::Running { pid, ends } => (pid, ends),
         Started::Not { code, cause } => return Ok(Begun::Not { code, cause }),
     };
     held.leader.store(pid, Ordering::SeqCst);
     registry.secrets.note_given(receiver, given.received, pid);
     let masker = || Masker::new(registry.secrets.known());
-    let stdin = OwnedFd::from(stdin);
-    let outputs = [OwnedFd::from(stdout), OwnedFd::from(stderr)];
+    let [stdin, stdout, stderr] = exec::three(ends)?;
+    let outputs = [stdout, stderr];
     for descriptor in outputs.iter().chain([&stdin]) {
         rustix::io::ioctl_fionbio(descriptor, true)?;
     }

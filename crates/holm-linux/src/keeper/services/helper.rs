@@ -5,11 +5,10 @@ use crate::keeper::exec;
 use crate::keeper::registry::{Registry, Started};
 use crate::launch::PROGRAM;
 use crate::roles;
+use crate::stdio::NOTHING;
 use crate::wire::{Domain, Spawn};
 use holm_engine::spec::Service;
-use std::fs::File;
 use std::io::{self, PipeReader};
-use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 
 /// The workspace's environment, what the service adds, and its name, by which its processes are
@@ -33,7 +32,6 @@ pub fn helper(
     domain: Domain,
 ) -> io::Result<(i32, PipeReader)> {
     let (exit, exit_inside) = io::pipe()?;
-    let nothing = File::options().read(true).write(true).open("/dev/null")?;
     let ours = [PROGRAM.to_owned(), roles::INSIDE.to_owned()];
     let spawn = Spawn {
         sequence: 0,
@@ -46,9 +44,9 @@ pub fn helper(
         cwd: registry.plan.root.as_os_str().as_bytes().to_vec(),
         terminal: None,
         domain,
+        streams: Some(NOTHING),
     };
-    let theirs = [nothing.as_fd(), nothing.as_fd(), nothing.as_fd()];
-    match registry.start_in_background(spawn, &theirs, exit_inside)? {
+    match registry.start_in_background(spawn, exit_inside)? {
         Started::Running { pid, .. } => Ok((pid, exit)),
         Started::Not { cause, .. } => Err(io::Error::other(cause)),
     }

@@ -13,15 +13,15 @@ use crate::keeper::registry::{KILLED, Registry, Started};
 use crate::keeper::secrets::Receiver;
 use crate::keeper::waiting::Waiting;
 use crate::logs::{Stream, append, now};
+use crate::stdio::OUTPUTS;
 use crate::wire::{Domain, Spawn};
 use holm_core::service::{Event, exit_in_words};
 use holm_engine::spec::Service;
 use holm_secrets::mask::Masker;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
-use std::fs::File;
 use std::io::{self, PipeReader};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -80,10 +80,16 @@ impl Run {
             end_all(&self.registry, &self.service.name, earlier, LEFTOVER_GRACE);
         }
         let memory_kills = self.registry.limits().memory_kills();
-        let (pid, [out, err], exit) = match self.spawn() {
-            Ok((Started::Running { pid, .. }, outputs, exit)) => (pid, outputs, exit),
-            Ok((Started::Not { code, cause }, ..)) => return self.not_started(code, cause),
-            Err(error) => return self.not_started(126, error.to_string()),
+        let (started, exit) = match self.spawn() {
+            Ok((started, exit)) => (started, Some(exit)),
+            Err(error) => (Started::not(&error), None),
+        };
+        let (pid, ends) = match started {
+            Started::Running { pid, ends } => (pid, ends),
+            Started::Not { code, cause } => return self.not_started(code, cause),
+        };
+        let Ok([out, err]) = <[OwnedFd; 2]>::try_from(ends) else {
+            return self.not_started(126, "init passed no streams".to_owned());
         };
         match self.part {
             Part::Serve => self.mailbox.tell(Event::Started {
@@ -105,7 +111,7 @@ impl Run {
             },
             run: self,
             outputs: [output(out, Stream::Stdout), output(err, Stream::Stderr)],
-            exit: Some(exit),
+            exit,
             not_before: None,
             memory_kills,
         };
@@ -142,11 +148,8 @@ impl Run {
         lock(&self.log).write(&records, 1);
     }
 
-    fn spawn(&self) -> io::Result<(Started, [OwnedFd; 2], PipeReader)> {
+    fn spawn(&self) -> io::Result<(Started, PipeReader)> {
         let (exit, exit_inside) = io::pipe()?;
-        let (out, out_inside) = io::pipe()?;
-        let (err, err_inside) = io::pipe()?;
-        let nothing = File::open("/dev/null")?;
         let secrets = &self.registry.secrets;
         let mut env = environment(&self.registry, &self.service);
         let receiver = Some(Receiver::Service(&self.service.name));
@@ -161,19 +164,16 @@ impl Run {
             cwd: self.registry.plan.root.as_os_str().as_bytes().to_vec(),
             terminal: None,
             domain: secrets.domain(receiver),
+            streams: Some(OUTPUTS),
         };
-        let theirs = [nothing.as_fd(), out_inside.as_fd(), err_inside.as_fd()];
-        let started = self
-            .registry
-            .start_in_background(spawn, &theirs, exit_inside)?;
-        if let Started::Running { pid, .. } = &started {
+        let started = self.registry.start_in_background(spawn, exit_inside)?;
+        if let Started::Running { pid, ends } = &started {
             secrets.note_given(receiver, given.received, *pid);
+            for output in ends {
+                rustix::io::ioctl_fionbio(output, true)?;
+            }
         }
-        let outputs = [OwnedFd::from(out), OwnedFd::from(err)];
-        for output in &outputs {
-            rustix::io::ioctl_fionbio(output, true)?;
-        }
-        Ok((started, outputs, exit))
+        Ok((started, exit))
     }
 }
 

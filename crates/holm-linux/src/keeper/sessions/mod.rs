@@ -185,17 +185,19 @@ impl Sessions {
             cwd: exec::directory(registry, new.cwd.clone()),
             terminal: Some((size.rows, size.cols)),
             domain: registry.secrets.domain(receiver),
+            streams: None,
         };
         let (exit, exit_inside) = io::pipe().map_err(broken)?;
-        let started = registry.start(spawn, &[], exit_inside).map_err(broken)?;
-        let (pid, master) = match started {
-            Started::Running { pid, terminal } => (pid, terminal),
+        let started = registry.start(spawn, exit_inside).map_err(broken)?;
+        let (pid, ends) = match started {
+            Started::Running { pid, ends } => (pid, ends),
             Started::Not { cause, .. } => return Err(failed(cause)),
         };
         registry.secrets.note_given(receiver, given.received, pid);
+        let master = ends.into_iter().next();
         let master = master
             .filter(exec::is_terminal)
-            .ok_or_else(|| failed("init passed no terminal".to_owned()))?;
+            .ok_or_else(|| failed(exec::NO_TERMINAL.to_owned()))?;
         rustix::io::ioctl_fionbio(&master, true)
             .map_err(io::Error::from)
             .map_err(broken)?;

@@ -10,6 +10,7 @@ use holm_core::config::{Place, ProjectConfig, SecretSource};
 use holm_core::policy::SourceKind;
 use holm_core::{Fault, WorkspaceId};
 use holm_engine::try_blocking;
+use holm_linux::open_files::as_inherited;
 use holm_secrets::{LONGEST_VALUE, Value};
 use std::fs::File;
 use std::io::Read;
@@ -138,12 +139,12 @@ fn output_of(argv: &[String], root: &Path) -> Result<Vec<u8>, String> {
         return Err("no command is named".to_owned());
     };
     let failed = |error| format!("cannot run {program}: {error}");
-    let mut child = Command::new(program)
+    let mut command = Command::new(program);
+    command
         .args(arguments)
         .current_dir(root)
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(failed)?;
+        .stdout(Stdio::piped());
+    let mut child = as_inherited(&mut command).spawn().map_err(failed)?;
     let output = match child.stdout.take() {
         Some(stdout) => at_most(stdout).map_err(failed)?,
         None => Vec::new(),

@@ -1,0 +1,105 @@
+//! What programs inside cannot get any more of, of what the kernel counts for the user as a whole. Looked
+//! at when the daemon asks for the status: the kernel tells nobody but the program that it refuses.
+
+use super::registry::Init;
+use crate::launch::shares;
+use crate::sys::scarce::{self, Limits, Scarce};
+use std::fs;
+use std::os::fd::AsFd;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Between two looks, each of which starts a process.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// The names that users see.
+const NAMES: [(Scarce, &str); 6] = [
+    (Scarce::DescriptorsInFlight, "descriptors_in_flight"),
+    (Scarce::InotifyInstances, "inotify_instances"),
+    (Scarce::InotifyWatches, "inotify_watches"),
+    (Scarce::MessageQueues, "message_queues"),
+    (Scarce::PipePages, "pipe_pages"),
+    (Scarce::EpollWatches, "epoll_watches"),
+];
+
+#[derive(Default)]
+pub struct Reached(Mutex<Seen>);
+
+#[derive(Default)]
+struct Seen {
+    at: Option<Instant>,
+    names: Vec<String>,
+}
+
+// === impl Reached ===
+
+impl Reached {
+    pub fn look(&self, init: &Init) -> Vec<String> {
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.at.is_none_or(|at| at.elapsed() >= PAUSE) {
+            seen.names = look(init).into_iter().map(str::to_owned).collect();
+            seen.at = Some(Instant::now());
+        }
+        seen.names.clone()
+    }
+}
+
+/// What cannot be looked at is not told: init may be ending.
+fn look(init: &Init) -> Vec<&'static str> {
+    let of_init = |file: &str| fs::read_to_string(format!("/proc/{}/{file}", init.pid));
+    let (Ok(limits), Ok(status)) = (of_init("limits"), of_init("status")) else {
+        return Vec::new();
+    };
+    let limits = Limits {
+        open_files: hard_limit(&limits, "Max open files").unwrap_or(u64::MAX),
+        queue_bytes: hard_limit(&limits, "Max msgqueue size").unwrap_or(u64::MAX),
+    };
+    let found = scarce::look(init.pidfd.as_fd(), limits).unwrap_or(0);
+    let used_up = NAMES.iter().filter(|(what, _)| found & *what as i32 != 0);
+    let mut names: Vec<_> = used_up.map(|(_, name)| *name).collect();
+    if are_signals_used_up(&status) {
+        names.push("pending_signals");
+    }
+    let terminals = fs::read_dir(format!("/proc/{}/root/dev/pts", init.pid));
+    // One entry is not a terminal but makes them.
+    let open = terminals.map_or(0, |terminals| terminals.count().saturating_sub(1));
+    if shares::terminals().is_some_and(|most| open as u64 >= most) {
+        names.push("terminals");
+    }
+    names
+}
+
+/// The second number of a line of `/proc/<pid>/limits`; `None` where there is no limit.
+fn hard_limit(limits: &str, name: &str) -> Option<u64> {
+    let line = limits.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// `SigQ` has how many there are in the workspace, and how many there may be.
+fn are_signals_used_up(status: &str) -> bool {
+    let line = status.lines().find_map(|line| line.strip_prefix("SigQ:"));
+    let counts = line.and_then(|line| line.trim().split_once('/'));
+    let counts = counts.and_then(|(is, most)| Some((is.parse::<u64>().ok()?, most.parse().ok()?)));
+    counts.is_some_and(|(is, most)| is >= most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_writes() {
+        let limits = "Max open files            1024                 10000                files     \n\
+                      Max msgqueue size         unlimited            unlimited            bytes     \n";
+        assert_eq!(hard_limit(limits, "Max open files"), Some(10_000));
+        assert_eq!(hard_limit(limits, "Max msgqueue size"), None);
+        assert_eq!(hard_limit(limits, "Max nice priority"), None);
+        for (status, expect) in [
+            ("SigQ:\t3/200\n", false),
+            ("Name:\tx\nSigQ:\t200/200\n", true),
+            ("", false),
+        ] {
+            assert_eq!(are_signals_used_up(status), expect, "{status}");
+        }
+    }
+}

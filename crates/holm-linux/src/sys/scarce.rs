@@ -1,0 +1,142 @@
+//! Which of what the kernel counts for a user is used up, as a program of a workspace would find. Found by
+//! taking one of each: most counters cannot be read.
+
+use super::check;
+use super::enter::run_in;
+use rustix::event::epoll;
+use rustix::fs::inotify;
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// What can be used up, as a bit of what [`look`] returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scarce {
+    DescriptorsInFlight = 1,
+    InotifyInstances = 2,
+    InotifyWatches = 4,
+    MessageQueues = 8,
+    /// New pipes hold less.
+    PipePages = 16,
+    EpollWatches = 32,
+}
+
+/// The set-up failed; nothing is known.
+const UNKNOWN: i32 = 255;
+
+/// Limits of programs inside.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    pub open_files: u64,
+    pub queue_bytes: u64,
+}
+
+/// Looks from the user and ipc namespaces of the process `of`, in a process that ends at once and leaves
+/// nothing behind.
+pub fn look(of: BorrowedFd<'_>, limits: Limits) -> io::Result<i32> {
+    let namespaces = libc::CLONE_NEWUSER | libc::CLONE_NEWIPC;
+    let found = run_in(of, namespaces, 0, || Ok(try_all(limits).unwrap_or(UNKNOWN)))?;
+    match found {
+        UNKNOWN => Err(io::Error::other(
+            "the limits of the workspace cannot be tried",
+        )),
+        found => Ok(found),
+    }
+}
+
+fn try_all(limits: Limits) -> io::Result<i32> {
+    let lowered = |resource, most| {
+        let limit = getrlimit(resource);
+        let current = Some(limit.maximum.map_or(most, |hard| hard.min(most)));
+        setrlimit(resource, Rlimit { current, ..limit })
+    };
+    lowered(Resource::Nofile, limits.open_files)?;
+    lowered(Resource::Msgqueue, limits.queue_bytes)?;
+    let (ours, theirs) = rustix::net::socketpair(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    let mut found = 0;
+    let mut note =
+        |is_used_up: bool, what: Scarce| found |= if is_used_up { what as i32 } else { 0 };
+    note(
+        sent(&ours) == Err(Errno::TOOMANYREFS),
+        Scarce::DescriptorsInFlight,
+    );
+    match inotify::init(inotify::CreateFlags::CLOEXEC) {
+        Ok(watcher) => {
+            let watched = inotify::add_watch(&watcher, c"/", inotify::WatchFlags::DELETE_SELF);
+            note(watched == Err(Errno::NOSPC), Scarce::InotifyWatches);
+        }
+        Err(error) => note(error == Errno::MFILE, Scarce::InotifyInstances),
+    }
+    note(
+        queue().is_err_and(|error| is_no_room(&error)),
+        Scarce::MessageQueues,
+    );
+    let (pipe, _end) = rustix::pipe::pipe()?;
+    note(
+        rustix::pipe::fcntl_getpipe_size(&pipe)? < DEFAULT_PIPE,
+        Scarce::PipePages,
+    );
+    let poller = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    let added = epoll::add(
+        &poller,
+        &theirs,
+        epoll::EventData::new_u64(0),
+        epoll::EventFlags::IN,
+    );
+    note(added == Err(Errno::NOSPC), Scarce::EpollWatches);
+    Ok(found)
+}
+
+/// The kernel makes smaller ones only when the user has no pages left.
+const DEFAULT_PIPE: usize = 65_536;
+
+fn sent(socket: &OwnedFd) -> Result<(), Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    let descriptors = [socket.as_fd()];
+    ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
+    let pieces = [IoSlice::new(b"x")];
+    rustix::net::sendmsg(socket, &pieces, &mut ancillary, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// A queue as programs make it that ask for nothing special. It has no name afterwards and ends with this
+/// process.
+fn queue() -> io::Result<OwnedFd> {
+    let mut name = *b"holm-................\0";
+    let mut random = [0u8; 16];
+    rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
+    for (place, byte) in name[5..21].iter_mut().zip(random) {
+        *place = b'a' + byte % 16;
+    }
+    let flags = libc::O_CREAT | libc::O_EXCL | libc::O_RDWR | libc::O_CLOEXEC;
+    // SAFETY: `name` ends with a NUL and outlives both calls; no attributes are passed.
+    let queue = check(unsafe {
+        libc::syscall(
+            libc::SYS_mq_open,
+            name.as_ptr(),
+            flags,
+            0o600,
+            std::ptr::null::<u8>(),
+        )
+    })?;
+    // SAFETY: as above. A queue that stays would be one that the workspace can see and remove.
+    unsafe { libc::syscall(libc::SYS_mq_unlink, name.as_ptr()) };
+    // SAFETY: the kernel's answer is a descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(queue as i32) })
+}
+
+/// EMFILE: the bytes of the user. ENOSPC: the queues of the namespace.
+fn is_no_room(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENOSPC))
+}
