@@ -3,8 +3,9 @@
 //! in answers.
 //!
 //! Both have the same length in every form, so lengths that were announced stay true. What could be
-//! the beginning of a value is held back, never more than its longest form; whoever cannot wait takes
-//! it as it is.
+//! the beginning of a value is held back, never more than its longest form. A reader that cannot wait
+//! takes it: of a value that has begun in an answer it gets a few letters, and for the rest those of
+//! the token.
 
 use crate::Value;
 use crate::encodings;
@@ -25,6 +26,10 @@ struct Pairs {
     /// Few, and looked through only when one of them was found.
     texts: Vec<(Text, Text)>,
 }
+
+/// At most so many letters of a value that only began are told, and never more than a quarter of it.
+/// With fewer, texts that merely begin alike would be changed.
+const MOST_TOLD: usize = 8;
 
 /// One stream.
 #[derive(Debug)]
@@ -49,10 +54,15 @@ impl Exchange {
 
     /// Values become their tokens, in every form that gives a value away.
     pub fn into_tokens<'a>(pairs: impl Iterator<Item = (&'a str, &'a Value)>) -> Self {
-        let (mut from, mut to) = (Vec::new(), Vec::new());
-        for (token, value) in pairs {
-            from.extend(encodings::list(value.reveal()));
-            to.extend(encodings::list(token));
+        let (from, to) = forms(pairs);
+        Self::new(from, to)
+    }
+
+    /// The same in names of headers, which the parser hands over in small letters.
+    pub fn into_tokens_in_names<'a>(pairs: impl Iterator<Item = (&'a str, &'a Value)>) -> Self {
+        let (mut from, mut to) = forms(pairs);
+        for form in from.iter_mut().chain(&mut to) {
+            form.make_ascii_lowercase();
         }
         Self::new(from, to)
     }
@@ -74,7 +84,7 @@ impl Exchange {
     pub fn swap(&self, text: &[u8]) -> Option<Vec<u8>> {
         let mut exchanger = Exchanger::new(self.clone());
         let mut swapped = exchanger.take(text);
-        swapped.extend(exchanger.rest());
+        exchanger.tell(exchanger.held.len(), &mut swapped);
         (swapped != text).then_some(swapped)
     }
 }
@@ -101,7 +111,7 @@ impl Exchanger {
         let pairs = Arc::clone(&self.exchange.0);
         let mut told = Vec::with_capacity(piece.len());
         for byte in piece {
-            if self.held.is_empty() && pairs.patterns.next(0, *byte) == 0 {
+            if self.held.is_empty() && pairs.patterns.next(self.state, *byte) == 0 {
                 // Nothing begins here, which is so of nearly every byte.
                 self.state = 0;
                 told.push(*byte);
@@ -123,12 +133,40 @@ impl Exchanger {
         !self.held.is_empty()
     }
 
-    /// What is held back: the stream has ended, or whoever reads it cannot wait.
+    /// What is held back: the stream has ended, or its reader cannot wait. What follows may still be
+    /// the rest of a value.
     pub fn rest(&mut self) -> Vec<u8> {
         let mut told = Vec::new();
+        self.cover_begun();
         self.tell(self.held.len(), &mut told);
-        self.state = 0;
         told
+    }
+
+    /// Puts the token in place of a value of which more than a few letters are held.
+    fn cover_begun(&mut self) {
+        let pairs = Arc::clone(&self.exchange.0);
+        let depth = pairs.patterns.depth(self.state);
+        let here = depth.min(self.held.len());
+        let begin = self.held.len() - here;
+        let held = &mut self.held[begin..];
+        let is_it = |from: &[u8]| from.iter().eq(held.iter().map(|(byte, _)| byte));
+        let begun = pairs
+            .texts
+            .iter()
+            .find(|(from, _)| from.get(depth - here..depth).is_some_and(is_it));
+        let Some((from, to)) = begun else {
+            return;
+        };
+        let differing = |length: usize| {
+            let pairs = from.iter().zip(to.iter()).take(length);
+            pairs.filter(|(from, to)| from != to).count()
+        };
+        if differing(depth) <= MOST_TOLD.min(differing(from.len()) / 4) {
+            return;
+        }
+        for ((_, instead), byte) in held.iter_mut().zip(&to[depth - here..depth]) {
+            instead.get_or_insert(*byte);
+        }
     }
 
     /// How many of the bytes that are held cannot be part of anything to come.
@@ -140,19 +178,21 @@ impl Exchanger {
     fn step(&mut self, pairs: &Pairs, byte: u8) {
         self.held.push((byte, None));
         self.state = pairs.patterns.next(self.state, byte);
-        let whole = pairs.patterns.whole(self.state).min(self.held.len());
+        let whole = pairs.patterns.whole(self.state);
         if whole == 0 {
             return;
         }
-        let begin = self.held.len() - whole;
+        // Its beginning may have been told to a reader that could not wait.
+        let here = whole.min(self.held.len());
+        let begin = self.held.len() - here;
         let held = &mut self.held[begin..];
         let is_it = |from: &[u8]| from.iter().eq(held.iter().map(|(byte, _)| byte));
         let found = pairs
             .texts
             .iter()
-            .find(|(from, _)| from.len() == whole && is_it(from));
+            .find(|(from, _)| from.len() == whole && is_it(&from[whole - here..]));
         if let Some((_, text)) = found {
-            for (held, byte) in held.iter_mut().zip(text.iter()) {
+            for (held, byte) in held.iter_mut().zip(&text[whole - here..]) {
                 held.1 = Some(*byte);
             }
         }
@@ -162,6 +202,16 @@ impl Exchanger {
         let sure = self.held.drain(..count);
         told.extend(sure.map(|(byte, instead)| instead.unwrap_or(byte)));
     }
+}
+
+/// All forms of the values, and of the tokens at the same places.
+fn forms<'a>(pairs: impl Iterator<Item = (&'a str, &'a Value)>) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
+    let (mut from, mut to) = (Vec::new(), Vec::new());
+    for (token, value) in pairs {
+        from.extend(encodings::list(value.reveal()));
+        to.extend(encodings::list(token));
+    }
+    (from, to)
 }
 
 #[cfg(test)]

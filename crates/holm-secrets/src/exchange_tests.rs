@@ -95,6 +95,44 @@ fn a_value_in_an_answer_becomes_the_token_in_the_same_form() {
 }
 
 #[test]
+fn attack_189_a_reader_that_cannot_wait_gets_a_few_letters() {
+    for cut in 1..VALUE.len() {
+        let (begin, end) = VALUE.split_at(cut);
+        let mut exchanger = Exchanger::new(answers());
+        let mut told = exchanger.take(format!("a {begin}").as_bytes());
+        told.extend(exchanger.rest());
+        // A server was silent in the middle of a value, then went on.
+        told.extend(exchanger.take(format!("{end} b").as_bytes()));
+        told.extend(exchanger.rest());
+        let told = String::from_utf8(told).unwrap();
+        let (told, is_framed) = match told
+            .strip_prefix("a ")
+            .and_then(|told| told.strip_suffix(" b"))
+        {
+            Some(told) => (told, true),
+            None => (told.as_str(), false),
+        };
+        assert!(is_framed && told.len() == VALUE.len(), "{told}");
+        let places = told.bytes().zip(VALUE.bytes()).zip(TOKEN.bytes());
+        let given_away = places.filter(|((told, value), token)| told == value && value != token);
+        assert!(given_away.count() <= 5, "{cut}: {told}");
+    }
+    // A text that is there as a whole has whole values, or none.
+    let begun = &VALUE.as_bytes()[..VALUE.len() - 1];
+    assert_eq!(answers().swap(begun), None);
+}
+
+#[test]
+fn attack_189_names_of_headers_are_in_small_letters() {
+    let names = Exchange::into_tokens_in_names([(TOKEN, &value(VALUE))].into_iter());
+    let name = format!("x-{}", VALUE.to_lowercase());
+    let swapped = names.swap(name.as_bytes()).unwrap();
+    let expect = format!("x-{}", TOKEN.to_lowercase());
+    assert_eq!(String::from_utf8(swapped).unwrap(), expect);
+    assert_eq!(answers().swap(name.as_bytes()), None);
+}
+
+#[test]
 fn what_does_not_fit_is_left_alone() {
     let exchange = Exchange::into_tokens([("short", &value("much-longer-value"))].into_iter());
     assert_eq!(exchange.swap(b"a much-longer-value b"), None);

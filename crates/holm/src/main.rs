@@ -10,6 +10,8 @@ mod config;
 #[cfg(target_os = "linux")]
 mod fitness;
 #[cfg(target_os = "linux")]
+mod headless;
+#[cfg(target_os = "linux")]
 mod helper;
 #[cfg(target_os = "linux")]
 mod mcp;

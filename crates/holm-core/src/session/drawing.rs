@@ -2,8 +2,10 @@
 //! is, and a few modes that are taken back at the end. Nothing that asks the terminal for an answer,
 //! names its window, touches the clipboard, or leaves it in another character set.
 //!
-//! Sessions are drawn from the keeper's own screen, which has nothing else in it. This is the second
-//! line: whatever reaches an attached client goes through it.
+//! Sessions are drawn from the keeper's own screen, which has nothing else in it; for them this is the
+//! second line: whatever reaches an attached client goes through it. The output of a run is as its
+//! program wrote it, and everything that holm itself says may have text of a guest in it: for those
+//! this is what keeps a terminal safe.
 
 /// Lets pass what is on the list, however the bytes are cut, and drops the rest.
 #[derive(Debug, Default)]
@@ -12,6 +14,17 @@ pub struct Drawing {
     /// Of a sequence or of a character, up to its end.
     held: Vec<u8>,
     dropped: u64,
+    steered: u64,
+    allowed: Allowed,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Allowed {
+    /// Everything on the list.
+    #[default]
+    Screen,
+    /// Lines and colours.
+    Lines,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,6 +53,15 @@ const MODES: [&[u8]; 9] = [
 pub const RESET: &str = "\u{18}\u{1b}[?1l\u{1b}>\u{1b}[?9l\u{1b}[?1000l\u{1b}[?1002l\u{1b}[?1003l\
     \u{1b}[?1005l\u{1b}[?1006l\u{1b}[?2004l\u{1b}[0 q\u{1b}[?25h\u{1b}[m\u{f}\u{1b}(B";
 
+/// Text of several lines with nothing in it but colours and tabs.
+pub fn lines(text: &str) -> String {
+    let mut drawing = Drawing {
+        allowed: Allowed::Lines,
+        ..Drawing::default()
+    };
+    String::from_utf8_lossy(&drawing.pass(text.as_bytes())).into_owned()
+}
+
 // === impl Drawing ===
 
 impl Drawing {
@@ -55,6 +77,11 @@ impl Drawing {
     /// How many sequences and controls did not pass.
     pub fn dropped(&self) -> u64 {
         self.dropped
+    }
+
+    /// Whether a sequence passed, which [`RESET`] takes back.
+    pub fn has_steered(&self) -> bool {
+        self.steered > 0
     }
 
     fn take(&mut self, byte: u8, passed: &mut Vec<u8>) {
@@ -91,7 +118,8 @@ impl Drawing {
         }
         match byte {
             0x1b => self.state = State::Escape,
-            b'\r' | b'\n' | 0x08 | 0x07 | 0x20..=0x7e => passed.push(byte),
+            b'\n' | b'\t' | 0x20..=0x7e => passed.push(byte),
+            b'\r' | 0x08 | 0x07 if self.allowed == Allowed::Screen => passed.push(byte),
             0x80.. => self.take_character(byte, passed),
             _ => self.dropped += 1,
         }
@@ -120,8 +148,9 @@ impl Drawing {
                 self.state = State::Sequence;
                 self.held.clear();
             }
-            b'=' | b'>' => {
+            b'=' | b'>' if self.allowed == Allowed::Screen => {
                 passed.extend([0x1b, byte]);
+                self.steered += 1;
                 self.state = State::Ground;
             }
             b']' | b'P' | b'_' | b'^' | b'X' | b'k' => self.state = State::String,
@@ -135,7 +164,9 @@ impl Drawing {
         match byte {
             0x20..0x40 if self.held.len() < LONGEST => self.held.push(byte),
             0x40..0x7f => {
-                if is_allowed(&self.held, byte) {
+                let is_on_list = self.allowed == Allowed::Screen || byte == b'm';
+                if is_on_list && is_allowed(&self.held, byte) {
+                    self.steered += 1;
                     passed.extend(b"\x1b[");
                     passed.extend(&self.held);
                     passed.push(byte);
@@ -204,7 +235,7 @@ mod tests {
     #[test]
     fn what_is_drawn_passes() {
         for drawn in [
-            "plain größe 日本 \r\n\u{8}",
+            "plain größe 日本 \r\n\u{8}\t",
             "\u{1b}[m\u{1b}[1;38;2;1;2;3m\u{1b}[H\u{1b}[2J\u{1b}[12;40H\u{1b}[K\u{1b}[3X\u{1b}[4C",
             "\u{1b}[?25l\u{1b}[?25h\u{1b}[?1h\u{1b}=\u{1b}>\u{1b}[?2004h\u{1b}[?1000h\u{1b}[?1006h",
             "\u{1b}[2 q\u{7}",
@@ -285,5 +316,23 @@ mod tests {
             pass(format!("a\u{1b}[{}mb", "1;".repeat(100)).as_bytes()).get(..1),
             Some("a")
         );
+    }
+
+    #[test]
+    fn lines_have_colours_and_nothing_else() {
+        let drawn = "a\tb\n\u{1b}[1;31mred\u{1b}[m größe\n";
+        assert_eq!(lines(drawn), drawn);
+        let hostile =
+            "a\r\u{8}\u{7}\u{1b}[2J\u{1b}[A\u{1b}[?25l\u{1b}=\u{1b}]52;c;aGk=\u{7}\u{9b}b";
+        assert_eq!(lines(hostile), "ab");
+    }
+
+    #[test]
+    fn what_steers_is_known() {
+        let mut drawing = Drawing::default();
+        drawing.pass(b"a\r\n\x1b]0;x\x07\x1b[6n");
+        assert!(!drawing.has_steered());
+        drawing.pass(b"\x1b[31m");
+        assert!(drawing.has_steered());
     }
 }

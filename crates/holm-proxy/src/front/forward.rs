@@ -47,29 +47,29 @@ impl<I: Inside> Shared<I> {
         Ok(answered.unwrap_or_else(|page| page.answer(form)))
     }
 
-    async fn route<'a>(
+    async fn route(
         &self,
         request: Request<Incoming>,
         arrival: &Arrival,
-        islands: &'a [Island],
-    ) -> Result<Response<Relay>, Box<Page<'a>>> {
+        islands: &[Island],
+    ) -> Result<Response<Relay>, Box<Page>> {
         let host = named_host(&request).map_err(|why| self.malformed(why))?;
         let text = host.to_str().unwrap_or_default();
         let (name, site) = match host::parse(text, self.door) {
             Ok(Host::Preview { port, site }) => (port, site),
-            Ok(Host::Own) => return self.own_name(request, text, arrival, islands).await,
+            Ok(Host::Own) => return self.own_name(request, text, arrival).await,
             Err(Wrong::Malformed(why)) => return Err(self.malformed(why)),
             Err(Wrong::Foreign) => return Err(self.foreign()),
-            Err(Wrong::Unknown) => return Err(self.unknown(text, islands)),
+            Err(Wrong::Unknown) => return Err(self.unknown(text)),
         };
         if request.method() == Method::CONNECT {
             return Err(self.no_connect());
         }
         let (island, port) = match route::find(islands, name.as_deref(), &site) {
             Route::Port { island, port } => (island, port),
-            Route::NoPort { island } => return Err(self.no_port(island)),
+            Route::NoPort { island } => return Err(self.no_port(island, &site)),
             Route::UnknownPort { .. } | Route::UnknownSite => {
-                return Err(self.unknown(text, islands));
+                return Err(self.unknown(text));
             }
         };
         let target = Target { island, port, site };
@@ -77,18 +77,17 @@ impl<I: Inside> Shared<I> {
     }
 
     /// The request is for the daemon itself, or for nothing.
-    async fn own_name<'a>(
+    async fn own_name(
         &self,
         request: Request<Incoming>,
         host: &str,
         arrival: &Arrival,
-        islands: &'a [Island],
-    ) -> Result<Response<Relay>, Box<Page<'a>>> {
+    ) -> Result<Response<Relay>, Box<Page>> {
         let Some(daemon) = &self.hooks.daemon else {
-            return Err(self.own(islands));
+            return Err(self.own());
         };
         if !is_of_the_daemon(request.uri().path()) {
-            return Err(self.own(islands));
+            return Err(self.own());
         }
         if request.method() == Method::CONNECT {
             return Err(self.no_connect());
@@ -102,13 +101,13 @@ impl<I: Inside> Shared<I> {
     }
 
     /// The request is for this port of this workspace.
-    async fn reach<'a>(
+    async fn reach(
         &self,
-        target: &Target<'a>,
+        target: &Target<'_>,
         request: Request<Incoming>,
         host: &HeaderValue,
         arrival: &Arrival,
-    ) -> Result<Response<Relay>, Box<Page<'a>>> {
+    ) -> Result<Response<Relay>, Box<Page>> {
         let island = target.island;
         let Some(hops) = request::hops(request.headers()) else {
             return Err(self.circle());
@@ -120,7 +119,7 @@ impl<I: Inside> Shared<I> {
             return Err(self.foreign_page());
         }
         if !island.is_running {
-            return Err(self.stopped(island));
+            return Err(self.stopped(island, &target.site));
         }
         if let Some(page) = self.clearing(target, &request) {
             return Ok(page);
@@ -302,90 +301,80 @@ fn not_switched(answer: Response<Relay>) -> Result<Response<Relay>, Failed> {
 // === The pages ===
 
 impl<I> Shared<I> {
-    fn page<'a>(
+    fn page(
         &self,
         status: StatusCode,
         code: &'static str,
         title: impl Into<String>,
         text: impl Into<String>,
-    ) -> Box<Page<'a>> {
+    ) -> Box<Page> {
         Box::new(Page {
             status,
             code,
             title: title.into(),
             text: text.into(),
             command: None,
-            islands: &[],
             then: Then::Stay,
-            door: self.door,
         })
     }
 
-    fn malformed<'a>(&self, why: &str) -> Box<Page<'a>> {
+    fn malformed(&self, why: &str) -> Box<Page> {
         let text = format!("The Host of the request leads nowhere: {why}.");
         self.page(StatusCode::BAD_REQUEST, "bad_request", "Bad request", text)
     }
 
-    fn foreign<'a>(&self) -> Box<Page<'a>> {
+    fn foreign(&self) -> Box<Page> {
         let text = "The Host of the request is not one of this machine's own names.";
         let status = StatusCode::MISDIRECTED_REQUEST;
         self.page(status, "refused", "Not for this server", text)
     }
 
-    fn own<'a>(&self, islands: &'a [Island]) -> Box<Page<'a>> {
-        let text = match islands.is_empty() {
-            true => "There is no workspace yet.",
-            false => "Every workspace has its own names:",
-        };
+    fn own(&self) -> Box<Page> {
+        let text = "Every workspace has its own names. This lists them:";
         let mut page = self.page(StatusCode::NOT_FOUND, "not_found", "Nothing here", text);
-        page.command = islands.is_empty().then(|| "holm up".to_owned());
-        page.islands = islands;
+        page.command = Some("holm ports".to_owned());
         page
     }
 
-    fn unknown<'a>(&self, host: &str, islands: &'a [Island]) -> Box<Page<'a>> {
+    fn unknown(&self, host: &str) -> Box<Page> {
         let title = format!("{host} does not exist");
-        let text = match islands.is_empty() {
-            true => "There is no workspace.",
-            false => "This is what exists:",
-        };
+        let text = "Workspaces have other names. This lists them:";
         let mut page = self.page(StatusCode::NOT_FOUND, "not_found", title, text);
-        page.command = islands.is_empty().then(|| "holm up".to_owned());
-        page.islands = islands;
+        page.command = Some("holm ports".to_owned());
         page
     }
 
-    fn no_port<'a>(&self, island: &'a Island) -> Box<Page<'a>> {
+    fn no_port(&self, island: &Island, site: &str) -> Box<Page> {
         if !island.is_running {
-            return self.stopped(island);
+            return self.stopped(island, site);
         }
         if island.ports.iter().any(|port| port.is_listening) {
-            let title = format!("Which port of {}?", island.site);
-            let text = "More than one listens, and holm.toml declares none:";
+            let title = format!("Which port of {site}?");
+            let text = "More than one listens, and holm.toml declares none. This lists them:";
             let mut page = self.page(StatusCode::NOT_FOUND, "not_found", title, text);
-            page.islands = std::slice::from_ref(island);
+            page.command = Some(format!("holm ports {}", named(island, site)));
             return page;
         }
         let text = "Nothing listens in this workspace yet. This page reloads when something does.";
-        self.waiting(format!("Waiting for {}", island.site), text)
+        self.waiting(format!("Waiting for {site}"), text)
     }
 
-    fn waiting<'a>(&self, title: String, text: impl Into<String>) -> Box<Page<'a>> {
+    fn waiting(&self, title: String, text: impl Into<String>) -> Box<Page> {
         let status = StatusCode::SERVICE_UNAVAILABLE;
         let mut page = self.page(status, "not_listening", title, text);
         page.then = Then::Wait;
         page
     }
 
-    fn stopped<'a>(&self, island: &Island) -> Box<Page<'a>> {
+    fn stopped(&self, island: &Island, site: &str) -> Box<Page> {
         let text = "This page reloads when the workspace runs and something listens.";
-        let mut page = self.waiting(format!("{} is stopped", island.site), text);
+        let mut page = self.waiting(format!("{site} is stopped"), text);
         page.code = "not_running";
-        page.command = Some(format!("holm start {}/{}", island.project, island.label));
+        page.command = Some(format!("holm start {}", named(island, site)));
         page
     }
 
-    fn circle<'a>(&self) -> Box<Page<'a>> {
+    fn circle(&self) -> Box<Page> {
         let text = "The request came by again and again: the server in the workspace passes it on \
                     to its own preview.";
         self.page(
@@ -396,27 +385,24 @@ impl<I> Shared<I> {
         )
     }
 
-    fn no_connect<'a>(&self) -> Box<Page<'a>> {
+    fn no_connect(&self) -> Box<Page> {
         let text = "The front door is no proxy for CONNECT.";
         self.page(StatusCode::METHOD_NOT_ALLOWED, "refused", "Not here", text)
     }
 
-    fn foreign_page<'a>(&self) -> Box<Page<'a>> {
+    fn foreign_page(&self) -> Box<Page> {
         let text = "A page of another workspace, or of nobody, asked for this. Workspaces do not \
                     reach each other through the browser.";
         self.page(StatusCode::FORBIDDEN, "refused", "Refused", text)
     }
 
-    fn failed<'a>(&self, target: &Target<'a>, failed: &Failed) -> Box<Page<'a>> {
-        let site = &target.island.site;
+    fn failed(&self, target: &Target<'_>, failed: &Failed) -> Box<Page> {
+        let site = &target.site;
         match failed {
-            Failed::Refused(port) => {
-                let text = format!(
-                    "Nothing listens on port {port} yet. This page reloads when something does."
-                );
-                let mut page = self.waiting(format!("Waiting for {site}"), text);
-                page.islands = std::slice::from_ref(target.island);
-                page
+            Failed::Refused => {
+                let text =
+                    "Nothing listens on this port yet. This page reloads when something does.";
+                self.waiting(format!("Waiting for {site}"), text)
             }
             Failed::TooMany(_) => {
                 let status = StatusCode::SERVICE_UNAVAILABLE;
@@ -433,15 +419,28 @@ impl<I> Shared<I> {
             }
             _ => {
                 let title = format!("{site} gave no proper answer");
-                self.page(
-                    StatusCode::BAD_GATEWAY,
-                    "bad_gateway",
-                    title,
-                    sentence(failed),
-                )
+                let text = match failed {
+                    // Why is the daemon's own affair, with names of files in it.
+                    Failed::Dial(error) => {
+                        let id = &target.island.id;
+                        tracing::warn!(%id, %error, "a preview cannot connect");
+                        failed.to_string()
+                    }
+                    failed => sentence(failed),
+                };
+                self.page(StatusCode::BAD_GATEWAY, "bad_gateway", title, text)
             }
         }
     }
+}
+
+/// How the workspace is called in a command, by no more than what the request says of it.
+fn named(island: &Island, site: &str) -> String {
+    if site == island.id.as_str() || site == island.label.as_str() {
+        return site.to_owned();
+    }
+    // Such a site is made of both.
+    format!("{}/{}", island.project, island.label)
 }
 
 /// An error with its causes.

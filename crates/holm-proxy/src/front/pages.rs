@@ -1,15 +1,16 @@
 //! What the front door says itself: pages for people, JSON and text for programs.
 //!
-//! Small, without anything from elsewhere. Everything in them that came from somebody is escaped.
+//! Small, without anything from elsewhere. Everything in them that came from outside is escaped. They
+//! are for every program of this machine, so they name nothing that the request did not name:
+//! `holm ports` lists what there is.
 
 use super::relay::Relay;
-use crate::table::{Island, Port};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 use std::fmt::Write;
 
 /// One answer of the front door's own.
-pub struct Page<'a> {
+pub struct Page {
     pub status: StatusCode,
     /// Stable, for programs.
     pub code: &'static str,
@@ -17,10 +18,7 @@ pub struct Page<'a> {
     pub text: String,
     /// The next command to type.
     pub command: Option<String>,
-    /// What exists, when that helps.
-    pub islands: &'a [Island],
     pub then: Then,
-    pub door: u16,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +61,7 @@ impl Form {
 
 // === impl Page ===
 
-impl Page<'_> {
+impl Page {
     pub fn answer(&self, form: Form) -> Response<Relay> {
         let (kind, text) = match form {
             Form::Html => ("text/html; charset=utf-8", self.html()),
@@ -108,7 +106,6 @@ impl Page<'_> {
         if let Some(command) = &self.command {
             let _ = write!(page, "<p><code>{}</code></p>", escaped(command));
         }
-        self.list(&mut page);
         let _ = write!(
             page,
             "<footer>holm · {}</footer></main>",
@@ -123,84 +120,23 @@ impl Page<'_> {
         page
     }
 
-    fn list(&self, page: &mut String) {
-        for island in self.islands {
-            let state = if island.is_running {
-                ""
-            } else {
-                " <small>stopped</small>"
-            };
-            let name = escaped(&island.site);
-            let project = escaped(island.project.as_str());
-            let _ = write!(page, "<h2>{name} <small>{project}</small>{state}</h2><ul>");
-            for port in &island.ports {
-                let url = escaped(&url(island, port, self.door));
-                let dot = if port.is_listening { "on" } else { "off" };
-                let _ = write!(
-                    page,
-                    "<li><i class={dot}></i><a href='{url}'>{url}</a> <small>→ :{}</small>",
-                    port.port
-                );
-            }
-            if island.ports.is_empty() {
-                page.push_str("<li><small>nothing listens</small>");
-            }
-            page.push_str("</ul>");
-        }
-    }
-
     fn text(&self) -> String {
         let mut text = format!("{}: {}\n", self.title, self.text);
         if let Some(command) = &self.command {
             let _ = writeln!(text, "try: {command}");
-        }
-        for island in self.islands {
-            for port in &island.ports {
-                let state = match (island.is_running, port.is_listening) {
-                    (false, _) => "  (stopped)",
-                    (true, false) => "  (not listening)",
-                    (true, true) => "",
-                };
-                let _ = writeln!(text, "  {}{state}", url(island, port, self.door));
-            }
         }
         text
     }
 
     fn json(&self) -> String {
         let hint = self.command.as_deref().unwrap_or_default();
-        let mut text = format!(
-            "{{\"error\":{{\"code\":{},\"message\":{},\"hint\":{}}},\"previews\":[",
+        format!(
+            "{{\"error\":{{\"code\":{},\"message\":{},\"hint\":{}}}}}\n",
             quoted(self.code),
             quoted(&format!("{}: {}", self.title, self.text)),
             quoted(hint)
-        );
-        let mut comma = "";
-        for island in self.islands {
-            for port in &island.ports {
-                let _ = write!(
-                    text,
-                    "{comma}{{\"workspace\":{},\"label\":{},\"project\":{},\"name\":{},\"port\":{},\
-                     \"url\":{},\"listening\":{}}}",
-                    quoted(island.id.as_str()),
-                    quoted(island.label.as_str()),
-                    quoted(island.project.as_str()),
-                    quoted(&port.name),
-                    port.port,
-                    quoted(&url(island, port, self.door)),
-                    port.is_listening && island.is_running
-                );
-                comma = ",";
-            }
-        }
-        text.push_str("]}\n");
-        text
+        )
     }
-}
-
-/// The address of a port's preview.
-pub fn url(island: &Island, port: &Port, door: u16) -> String {
-    format!("http://{}.{}.localhost:{door}", port.name, island.site)
 }
 
 fn escaped(text: &str) -> String {

@@ -61,12 +61,12 @@ pub struct Place {
 /// Why a workspace did not answer.
 #[derive(Debug, thiserror::Error)]
 pub enum Failed {
-    #[error("nobody listens on port {0}")]
-    Refused(u16),
-    #[error("cannot connect to port {port}")]
-    Dial { port: u16, source: io::Error },
-    #[error("port {port} does not speak HTTP/2")]
-    NotHttp2 { port: u16, source: hyper::Error },
+    #[error("nothing listens on the port")]
+    Refused,
+    #[error("cannot connect to the port")]
+    Dial(#[source] io::Error),
+    #[error("the port does not speak HTTP/2")]
+    NotHttp2(#[source] hyper::Error),
     #[error(transparent)]
     NoAnswer(#[from] NoAnswer),
     #[error("the server changed to a protocol that nobody asked for")]
@@ -194,9 +194,9 @@ impl<I: Inside> Pool<I> {
             Some(sender) => sender,
             None => self.connect_http2(id, port).await?,
         };
-        let not_http2 = |source| Failed::NotHttp2 { port, source };
-        sender.ready().await.map_err(not_http2)?;
-        let answer = sender.send_request(request).await.map_err(not_http2)?;
+        sender.ready().await.map_err(Failed::NotHttp2)?;
+        let answer = sender.send_request(request).await;
+        let answer = answer.map_err(Failed::NotHttp2)?;
         Ok(answer.map(|body| Relay::multiplexed(body, permit)))
     }
 
@@ -210,7 +210,7 @@ impl<I: Inside> Pool<I> {
             .timer(TokioTimer::new())
             .handshake(TokioIo::new(wire))
             .await
-            .map_err(|source| Failed::NotHttp2 { port, source })?;
+            .map_err(Failed::NotHttp2)?;
         tokio::spawn(async move {
             // Whoever has a request on it is told.
             let _ = connection.await;
@@ -226,8 +226,8 @@ impl<I: Inside> Pool<I> {
     ) -> Result<(Wire, super::wire::Heard), Failed> {
         let stream = self.inside.dial(id, port).await;
         let stream = stream.map_err(|source| match source.kind() {
-            io::ErrorKind::ConnectionRefused => Failed::Refused(port),
-            _ => Failed::Dial { port, source },
+            io::ErrorKind::ConnectionRefused => Failed::Refused,
+            _ => Failed::Dial(source),
         })?;
         Ok(Wire::new(stream, id, &self.used))
     }

@@ -105,24 +105,68 @@ async fn attack_93_107_every_other_host_leads_nowhere() {
     assert_eq!(status(&door.raw(absolute).await), 200);
 }
 
+/// Every program of the machine can ask, without a token.
 #[tokio::test]
-async fn what_exists_is_listed_for_people_and_programs() {
-    let door = Door::new(&[("a", answers(A).await)]).await;
-    let url = format!("http://web.a.localhost:{}", door.port);
-    let html = door.get("nobody.localhost", "Accept: text/html\r\n").await;
-    assert!(
-        html.contains("text/html") && html.contains(&format!("href='{url}'")),
-        "{html}"
-    );
-    let json = door
-        .get("nobody.localhost", "Accept: application/json\r\n")
-        .await;
-    assert!(
-        json.contains("\"code\":\"not_found\"") && json.contains(&url),
-        "{json}"
-    );
+async fn pages_name_nothing_that_the_request_did_not_name() {
+    let door = Door::new(&[("aardvark", answers(A).await), ("zebra", 1)]).await;
+    let mut islands = door.table.snapshot().to_vec();
+    islands[1].ports[0].port = 54321;
+    let ids = [islands[0].id.to_string(), islands[1].id.to_string()];
+    // A workspace without a declared port in which two listen.
+    let mut several = islands[0].clone();
+    several.id = holm_core::WorkspaceId::random();
+    several.site = "badger--shop".to_owned();
+    several.label = holm_core::Label::parse("badger").unwrap();
+    several.ports[0].source = holm_proxy::Source::Discovered;
+    several.ports[0].name = "41000".to_owned();
+    several.ports.push(several.ports[0].clone());
+    let (several_id, zebra) = (several.id.to_string(), ids[1].clone());
+    islands.push(several);
+    door.table.replace(islands.clone());
+    let stopped = |islands: &[holm_proxy::Island]| {
+        let mut islands = islands.to_vec();
+        islands
+            .iter_mut()
+            .for_each(|island| island.is_running = false);
+        islands
+    };
+    let hosts = [
+        "nobody.localhost",
+        "localhost",
+        "holm.localhost",
+        "other.aardvark.localhost",
+        "web.zebra.localhost",
+        &format!("web.{zebra}.localhost"),
+        "badger--shop.localhost",
+        &format!("{several_id}.localhost"),
+        "example.org",
+    ];
+    for table in [islands.clone(), stopped(&islands)] {
+        door.table.replace(table);
+        for host in hosts {
+            for accept in ["text/html", "application/json", "*/*"] {
+                let answer = door.get(host, &format!("Accept: {accept}\r\n")).await;
+                assert!(status(&answer) >= 400, "{host}: {answer}");
+                let body = answer.split("\r\n\r\n").nth(1).unwrap();
+                for secret in ["aardvark", "zebra", "badger", "shop", "54321", "41000"] {
+                    let is_said = host.contains(secret);
+                    assert!(is_said || !body.contains(secret), "{host}: {body}");
+                }
+                for id in ids.iter().chain([&several_id]) {
+                    assert!(host.contains(id) || !body.contains(id), "{host}: {body}");
+                }
+            }
+        }
+    }
     let text = door.get("nobody.localhost", "").await;
-    assert!(text.contains("text/plain") && text.contains(&url), "{text}");
+    assert!(text.contains("try: holm ports\n"), "{text}");
+    let json = door.get("localhost", "Accept: application/json\r\n").await;
+    assert!(json.contains("\"hint\":\"holm ports\""), "{json}");
+    let stopped = door.get("badger--shop.localhost", "").await;
+    assert!(
+        stopped.contains("try: holm start shop/badger\n"),
+        "{stopped}"
+    );
 }
 
 #[tokio::test]
@@ -149,7 +193,7 @@ async fn nobody_listening_is_a_page_that_waits() {
     door.table.replace(islands);
     let stopped = door.get("web.a.localhost", "").await;
     assert_eq!(status(&stopped), 503);
-    assert!(stopped.contains("holm start shop/a"), "{stopped}");
+    assert!(stopped.contains("holm start a\n"), "{stopped}");
 }
 
 #[tokio::test]

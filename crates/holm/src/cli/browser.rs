@@ -174,6 +174,25 @@ fn user_js(proxy: u16) -> String {
     text
 }
 
+/// Whether a browser that leads this process group shows pages: it has processes for them.
+pub fn has_page(group: u32) -> bool {
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let mut processes = processes.filter(|entry| {
+        let stat = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        // The name in parentheses may hold anything; behind it are state, parent and group.
+        let fields = stat.rsplit(')').next().unwrap_or_default();
+        fields.split_ascii_whitespace().nth(2) == Some(group.to_string().as_str())
+    });
+    processes.any(|entry| {
+        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        // Chromium writes all words as one; Firefox has them apart.
+        let words: Vec<&[u8]> = line.split(|byte| matches!(byte, 0 | b' ')).collect();
+        [&b"--type=renderer"[..], b"-contentproc"]
+            .iter()
+            .any(|word| words.contains(word))
+    })
+}
+
 /// One line that a shell takes for these words.
 pub fn shell_line(program: &Path, words: &[String]) -> String {
     let program = program.display().to_string();
@@ -251,6 +270,27 @@ mod tests {
             .unwrap();
         let printed = String::from_utf8(output.stdout).unwrap();
         assert_eq!(printed.lines().collect::<Vec<_>>(), words);
+    }
+
+    #[test]
+    fn a_browser_with_a_page_has_a_process_for_it() {
+        let start = |script: &str| {
+            let mut command = std::process::Command::new("bash");
+            std::os::unix::process::CommandExt::process_group(&mut command, 0);
+            command.args(["-c", script]).spawn().unwrap()
+        };
+        let mut plain = start("sleep 1000");
+        let mut paged = start("(exec -a --type=renderer sleep 1000) & wait");
+        while !has_page(paged.id()) {
+            assert!(paged.try_wait().unwrap().is_none());
+            std::thread::yield_now();
+        }
+        assert!(!has_page(plain.id()));
+        for child in [&mut plain, &mut paged] {
+            let group = rustix::process::Pid::from_child(child);
+            rustix::process::kill_process_group(group, rustix::process::Signal::KILL).unwrap();
+            child.wait().unwrap();
+        }
     }
 
     #[test]

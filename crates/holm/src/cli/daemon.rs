@@ -4,7 +4,8 @@ use super::connect::{self, Origin};
 use super::launch::{self, READY};
 use super::output::{GOOD, printable};
 use super::user::DaemonUser;
-use super::{Context, Outcome, daemon_unit};
+use super::{Context, Outcome, daemon_unit, open};
+use crate::headless;
 use clap::{Args, Subcommand};
 use holm_api::ErrorBody;
 use holm_api::daemon::{Status, Stop};
@@ -53,7 +54,7 @@ struct StartArgs {}
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  holm daemon stop\n  holm daemon stop --all")]
 struct StopArgs {
-    /// Stop every workspace too
+    /// Stop every workspace too, and end the browsers of `open --headless`
     #[arg(long)]
     all: bool,
 }
@@ -135,6 +136,10 @@ fn stop(context: &Context, arguments: &StopArgs) -> Outcome {
         ended(&status).await?;
         Ok(status)
     })?;
+    if all {
+        // Those of another user's daemon are the caller's all the same.
+        headless::end(&open::profiles()?, &|_| true);
+    }
     let document = serde_json::json!({ "stopped": true, "pid": status.pid, "all": all });
     context.output.done(&document, || {
         let workspaces = match (all, status.running) {

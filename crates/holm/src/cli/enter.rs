@@ -13,6 +13,9 @@ use std::process::ExitCode;
 ///
 /// bash where it exists, sh otherwise, in the project's root. Your own shell and environment are
 /// not taken along. Starts a stopped workspace first.
+///
+/// Your terminal gets exactly what programs inside write and obeys it: title, clipboard, questions.
+/// `holm session new` opens a shell that is drawn safely.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  holm enter fix-login")]
 pub struct EnterArgs {

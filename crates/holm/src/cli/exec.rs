@@ -18,6 +18,9 @@ use std::time::Duration;
 /// pass through; there is a terminal inside when stdin and stdout are terminals. The exit code is
 /// the command's: 124 time-out, 126 cannot be run, 127 not found, 128+n ended by signal n.
 ///
+/// Your terminal gets exactly what the command writes and obeys it: title, clipboard, questions. For
+/// programs that you do not trust with it there are `holm run` and `holm session`, which draw safely.
+///
 /// With --json the output is JSON Lines: {"stdout":…}, {"stderr":…} and last {"exit_code":…}.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \

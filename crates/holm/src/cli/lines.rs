@@ -1,5 +1,6 @@
 //! A command's output as JSON Lines, for `exec --json`; used by [`super::attach`].
 
+use super::output::json_line;
 use super::stream::Stream;
 use bytes::Bytes;
 use serde_json::json;
@@ -45,7 +46,7 @@ fn line(name: &str, bytes: Vec<u8>) -> Bytes {
         return Bytes::new();
     }
     let content = holm_api::exec::Bytes::from(bytes);
-    Bytes::from(format!("{}\n", json!({ name: content })))
+    Bytes::from(json_line(&json!({ name: content })))
 }
 
 #[cfg(test)]

@@ -38,6 +38,7 @@ mod merge;
 mod moving;
 mod open;
 mod origin;
+mod outlet;
 mod output;
 mod ports;
 mod progress;

@@ -1,13 +1,15 @@
 //! `holm open`: a browser in which `localhost` is the workspace.
 //!
 //! The browser is the user's own, started by this command and not by the daemon; it goes on when
-//! this command has ended. Its profile lies with the user who typed the command.
+//! this command has ended. Its profile lies with the user who typed the command. That it is open is
+//! said when it is: one that ends at once, for want of a display, is an error.
 
 use super::browser::{self, BrowserUser, Family, Found, Mode, Visit};
 use super::completions::labels;
 use super::output::GOOD;
 use super::user::DaemonUser;
 use super::{Context, Outcome, connect, resolve};
+use crate::headless;
 use crate::paths::{Paths, Surroundings, is_directory_of, process_variables};
 use clap::Args;
 use holm_api::Workspace;
@@ -20,7 +22,7 @@ use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// Open a browser in which localhost is the workspace
@@ -28,6 +30,9 @@ use std::time::{Duration, Instant};
 /// Chromium, Chrome or Firefox with a profile of its own for this workspace, whose every connection
 /// goes through the workspace: `http://localhost:3000` is its port 3000, and everything else is
 /// reached as the workspace itself may. Starts a stopped workspace first.
+///
+/// A window needs a display. With --headless the browser runs until it is ended, its workspace is
+/// removed, or `holm daemon stop --all` stops everything.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  holm open fix-login\n  holm open fix-login api\n  \
@@ -64,7 +69,7 @@ struct Opened {
     devtools: Option<String>,
 }
 
-/// How long a headless browser may take to say where it listens.
+/// How long a browser may take to show a page, or to say where it listens.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
@@ -113,7 +118,7 @@ pub fn run(context: &Context, arguments: OpenArgs) -> Outcome {
         context.output.remark(note);
     }
     match mode {
-        Mode::Window => opened.pid = Some(start(&found, &words)?.id()),
+        Mode::Window => opened.pid = shown(&found, &words, &opened.label)?,
         Mode::Headless => (opened.pid, opened.devtools) = steered(&found, &words, &visit)?,
     }
     match &opened.devtools {
@@ -209,9 +214,20 @@ fn browser_user() -> BrowserUser {
     }
 }
 
-/// Where the profile lies: with the daemon's data when that is the same user's, so that it goes
-/// with the workspace. Root's browser must not live in a directory of the user `holm`.
 fn profile(id: &str, family: Family, mode: Mode) -> Result<PathBuf, Fault> {
+    let name = match (family, mode) {
+        (Family::Chromium, Mode::Window) => "chromium",
+        (Family::Chromium, Mode::Headless) => "chromium-headless",
+        (Family::Firefox, Mode::Window) => "firefox",
+        (Family::Firefox, Mode::Headless) => "firefox-headless",
+    };
+    Ok(profiles()?.join(id).join(name))
+}
+
+/// Where the profiles of the user who typed the command lie: with the daemon's data when that is the
+/// same user's, so that they go with their workspaces. Root's browser must not live in a directory of
+/// the user `holm`.
+pub fn profiles() -> Result<PathBuf, Fault> {
     let data_dir = match DaemonUser::current()? {
         DaemonUser::Caller => Paths::of_process()?.data_dir,
         DaemonUser::Service(_) => {
@@ -225,13 +241,7 @@ fn profile(id: &str, family: Family, mode: Mode) -> Result<PathBuf, Fault> {
             paths?.data_dir
         }
     };
-    let name = match (family, mode) {
-        (Family::Chromium, Mode::Window) => "chromium",
-        (Family::Chromium, Mode::Headless) => "chromium-headless",
-        (Family::Firefox, Mode::Window) => "firefox",
-        (Family::Firefox, Mode::Headless) => "firefox-headless",
-    };
-    Ok(data_dir.join("browsers").join(id).join(name))
+    Ok(data_dir.join("browsers"))
 }
 
 fn make_profile(found: &Found, visit: &Visit<'_>) -> Result<(), Fault> {
@@ -281,6 +291,35 @@ fn start(found: &Found, words: &[String]) -> Result<Child, Fault> {
     })
 }
 
+/// A window: its process, or none when a browser that runs already took it over.
+fn shown(found: &Found, words: &[String], label: &str) -> Result<Option<u32>, Fault> {
+    let mut child = start(found, words)?;
+    let begun = Instant::now();
+    // One that neither ends nor has a page in time is one that lives.
+    while begun.elapsed() < PATIENCE && !browser::has_page(child.id()) {
+        match child.try_wait() {
+            Ok(Some(status)) if status.success() => return Ok(None),
+            Ok(Some(status)) => return Err(not_shown(found, label, status)),
+            Ok(None) | Err(_) => std::thread::sleep(LOOK_AGAIN),
+        }
+    }
+    Ok(Some(child.id()))
+}
+
+fn not_shown(found: &Found, label: &str, status: ExitStatus) -> Fault {
+    let display = ["DISPLAY", "WAYLAND_DISPLAY"];
+    let has_display = display.iter().any(|name| std::env::var_os(name).is_some());
+    let why = match has_display {
+        true => format!("it ended ({status})"),
+        false => "there is no display (neither DISPLAY nor WAYLAND_DISPLAY is set)".to_owned(),
+    };
+    let message = format!("{} opened no window: {why}", found.program.display());
+    let hint = format!(
+        "`holm open {label} --headless` needs no display; `--print` shows the command line to try by hand"
+    );
+    Fault::new(Code::NoBrowser, message, hint)
+}
+
 /// A headless browser for this profile: the one that runs, or a new one.
 fn steered(
     found: &Found,
@@ -298,6 +337,10 @@ fn steered(
         let _ = std::fs::remove_file(visit.profile.join(name));
     }
     let mut child = start(found, words)?;
+    headless::note(visit.profile, child.id()).map_err(|error| {
+        let _ = child.kill();
+        not_steered(found, &format!("it cannot be written down: {error}"))
+    })?;
     let begun = Instant::now();
     while begun.elapsed() < PATIENCE {
         if let Some(endpoint) = endpoint(found.family, visit.profile) {

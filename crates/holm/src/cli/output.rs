@@ -2,13 +2,16 @@
 //!
 //! What was asked for goes to stdout, everything else to stderr; with `--json` stdout carries one
 //! document and stderr at most one error body. Text that came from outside (names, messages of the
-//! daemon) is made [`printable`] here, so that no control character reaches a terminal. A reader
-//! that went away ends the program quietly.
+//! daemon) is made [`printable`], so that no control character reaches a terminal; should a caller
+//! have forgotten it, what steers a terminal is left out here. A reader that went away ends the
+//! program quietly.
 
 use clap::builder::styling::{AnsiColor, Style};
 use holm_api::ErrorBody;
+use holm_core::session::drawing;
 use holm_core::{Code, Fault};
 use serde::Serialize;
+use std::borrow::Cow;
 use std::io::{ErrorKind, IsTerminal, Write};
 
 /// For whom the output is.
@@ -62,14 +65,16 @@ impl Output {
 
     /// Prints one JSON document and a line end on stdout.
     pub fn document<T: Serialize>(&self, document: &T) {
-        // The documents of holm are plain structs with text keys, which always serialise.
-        let text = serde_json::to_string(document).unwrap_or_else(|_| "null".to_owned());
-        finish(write_line(&mut std::io::stdout().lock(), &text));
+        finish(write_line(
+            &mut std::io::stdout().lock(),
+            &json_line(document),
+        ));
     }
 
     /// Prints text that was asked for on stdout, whatever the format.
     pub fn asked_for(&self, text: &str) {
-        finish(write_line(&mut anstream::stdout().lock(), text));
+        let text = for_terminal(text, std::io::stdout().is_terminal());
+        finish(write_line(&mut anstream::stdout().lock(), &text));
     }
 
     /// The same, with everything in it that terminals would take for orders.
@@ -88,8 +93,7 @@ impl Output {
     pub fn fault(&self, fault: &Fault) {
         match self.format {
             Format::Json => {
-                let body = serde_json::to_string(&ErrorBody::from(fault)).unwrap_or_default();
-                say_plain(&body);
+                say_plain(&json_line(&ErrorBody::from(fault)));
             }
             Format::Human => say(&fault_text(fault)),
         }
@@ -111,6 +115,23 @@ pub fn fault_text(fault: &Fault) -> String {
         text.push_str(&format!("\n{HINT}hint:{HINT:#} {hint}"));
     }
     text
+}
+
+/// A document of JSON Lines. Controls that JSON may have as they are, and terminals obey, are escaped.
+pub fn json_line<T: Serialize>(document: &T) -> String {
+    // The documents of holm are plain structs with text keys, which always serialise.
+    let text = serde_json::to_string(document).unwrap_or_else(|_| "null".to_owned());
+    let mut line = String::with_capacity(text.len() + 1);
+    for character in text.chars() {
+        match character {
+            control if control.is_control() => {
+                line.push_str(&format!("\\u{:04x}", u32::from(control)));
+            }
+            other => line.push(other),
+        }
+    }
+    line.push('\n');
+    line
 }
 
 /// Text on one line, without anything that could steer a terminal or turn the reading order.
@@ -141,6 +162,7 @@ pub fn can_ask() -> bool {
 pub fn ask(question: &str) -> bool {
     // The lock ends before the wait for an answer: meanwhile others may have something to say.
     let asked = {
+        let question = for_terminal(question, std::io::stderr().is_terminal());
         let mut stderr = anstream::stderr().lock();
         write!(stderr, "{question} [y/N] ").and_then(|()| stderr.flush())
     };
@@ -160,9 +182,18 @@ fn steers(character: char) -> bool {
         || matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
+/// Colours stay; other programs than terminals obey nothing.
+fn for_terminal(text: &str, is_terminal: bool) -> Cow<'_, str> {
+    match is_terminal {
+        true => Cow::Owned(drawing::lines(text)),
+        false => Cow::Borrowed(text),
+    }
+}
+
 fn say(text: &str) {
+    let text = for_terminal(text, std::io::stderr().is_terminal());
     // Nobody reads stderr: there is nobody left to tell.
-    let _ = write_line(&mut anstream::stderr().lock(), text);
+    let _ = write_line(&mut anstream::stderr().lock(), &text);
 }
 
 fn say_plain(text: &str) {
@@ -206,6 +237,14 @@ mod tests {
         check("a\r\nb\tc", "a\\r\\nb\\tc");
         check("a\u{202e}b\u{9b}", "a\\u{202e}b\\u{9b}");
         assert_eq!(printable_lines("one\ntw\u{7}o\n"), "one\ntw\\u{7}o");
+    }
+
+    #[test]
+    fn json_steers_no_terminal_and_means_the_same() {
+        let text = "a\u{1b}[2J\u{7f}\u{9b}6n größe";
+        let line = json_line(&text);
+        assert_eq!(line, "\"a\\u001b[2J\\u007f\\u009b6n größe\"\n");
+        assert_eq!(serde_json::from_str::<String>(&line).unwrap(), text);
     }
 
     #[test]

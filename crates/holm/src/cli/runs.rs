@@ -1,12 +1,12 @@
 //! `holm runs`: the record of runs.
 
 use super::completions::labels;
-use super::output::{FAINT, printable};
+use super::outlet::{Form, Outlet};
+use super::output::{FAINT, json_line, printable};
 use super::run::report;
-use super::stream::{Stream, Writer};
+use super::stream::Stream;
 use super::table::Table;
 use super::{Context, Outcome, connect, resolve};
-use bytes::Bytes;
 use clap::{Args, Subcommand};
 use holm_api::client::{Client, RunQuery};
 use holm_api::run::{Run, RunEvent};
@@ -60,6 +60,9 @@ struct ShowArgs {
     /// Only its output: stdout on stdout, stderr on stderr, until it has ended
     #[arg(long, short)]
     output: bool,
+    /// With --output, exact bytes also to a terminal, as for `holm run`
+    #[arg(long, requires = "output")]
+    raw: bool,
 }
 
 #[derive(Debug, Args)]
@@ -72,7 +75,7 @@ struct OneArgs {
 pub fn run(context: &Context, arguments: RunsArgs) -> Outcome {
     match arguments.verb {
         Verb::Ls(list) => ls(context, list),
-        Verb::Show(show) if show.output => output(context, &show.one),
+        Verb::Show(show) if show.output => output(context, &show.one, Form::asked_for(show.raw)),
         Verb::Show(show) => one(context, &show.one, Act::Show),
         Verb::Cancel(cancel) => one(context, &cancel, Act::Cancel),
     }
@@ -173,41 +176,38 @@ fn render(run: &Run) -> String {
     text
 }
 
-/// The output alone, as it was, or as JSON Lines of the API's events.
-fn output(context: &Context, arguments: &OneArgs) -> Outcome {
+/// The output alone, or JSON Lines of the API's events.
+fn output(context: &Context, arguments: &OneArgs, form: Form) -> Outcome {
     let is_json = context.output.is_json();
     connect::block_on(async {
         let client = connect::started().await?;
         let (id, run) = meant(&client, &arguments.run).await?;
         let mut events = client.run_output(&id, &run, 0).await?;
-        let writer = Writer::start();
+        let mut outlet = Outlet::start(form);
         loop {
             let event = events.next().await?;
             let is_last = matches!(event, RunEvent::Ended(_));
-            let (stream, bytes) = match event {
-                event if is_json => {
-                    let json = serde_json::to_string(&event).unwrap_or_default();
-                    (Stream::Stdout, Bytes::from(format!("{json}\n")))
-                }
+            let is_written = match event {
+                event if is_json => outlet.say(Stream::Stdout, json_line(&event)).await,
                 RunEvent::Output(piece) => {
                     let stream = match piece.stream.as_str() {
                         "stderr" => Stream::Stderr,
                         _ => Stream::Stdout,
                     };
-                    (stream, Bytes::from(Vec::from(piece.data)))
+                    outlet.show(stream, Vec::from(piece.data)).await
                 }
                 RunEvent::Truncated { bytes, .. } => {
                     let text = format!("\nholm: {bytes} bytes of output are left out here\n");
-                    (Stream::Stderr, Bytes::from(text))
+                    outlet.say(Stream::Stderr, text).await
                 }
-                RunEvent::Ended(_) | RunEvent::Error(_) => (Stream::Stderr, Bytes::new()),
+                RunEvent::Ended(_) | RunEvent::Error(_) => true,
             };
-            if !writer.write(stream, bytes).await || is_last {
+            if !is_written || is_last {
                 break;
             }
         }
-        // Whoever reads it went away, or has all of it.
-        let _ = writer.finish().await;
+        // The reader went away, or has all of it.
+        let _ = outlet.finish().await;
         Ok(())
     })?;
     Ok(ExitCode::SUCCESS)

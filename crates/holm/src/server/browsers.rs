@@ -8,6 +8,7 @@ use super::App;
 use super::door::replace;
 use super::failure::{Answer, WorkspaceKey};
 use super::routes::Inward;
+use crate::headless;
 use axum::Json;
 use axum::extract::State;
 use holm_api::browser::Browser;
@@ -68,17 +69,33 @@ impl App {
         Ok(())
     }
 
-    /// What belongs to workspaces that are neither live nor in the trash goes.
+    /// Headless browsers of workspaces that are not live end, and what belongs to those that are not
+    /// in the trash either goes.
     pub async fn sweep_browsers(&self) {
         let known = async {
             let live = self.engine.names().await?.into_iter();
             let trash = self.engine.trash().await?.into_iter();
-            let ids = live.map(|(record, _)| record.id);
-            Ok::<_, Fault>(ids.chain(trash.map(|view| view.record.id)).collect())
+            let live: HashSet<WorkspaceId> = live.map(|(record, _)| record.id).collect();
+            let trash: HashSet<WorkspaceId> = trash.map(|view| view.record.id).collect();
+            Ok::<_, Fault>((live, trash))
         };
         match known.await {
-            Ok(known) => self.browsers.sweep(&known),
+            Ok((live, trash)) => {
+                let is_live = live.clone();
+                self.end_browsers(move |id| !is_live.iter().any(|live| live.as_str() == id))
+                    .await;
+                self.browsers.sweep(&live.union(&trash).cloned().collect());
+            }
             Err(fault) => tracing::warn!(%fault, "profiles of browsers were not looked through"),
+        }
+    }
+
+    /// Ends the headless browsers of these workspaces that are of the daemon's user.
+    pub async fn end_browsers(&self, is_meant: impl Fn(&str) -> bool + Send + 'static) {
+        let profiles = self.browsers.profiles.clone();
+        let ended = tokio::task::spawn_blocking(move || headless::end(&profiles, &is_meant));
+        if let Err(error) = ended.await {
+            tracing::warn!(%error, "browsers were not ended");
         }
     }
 }

@@ -55,6 +55,7 @@ async fn status(State(app): State<Arc<App>>) -> Answer<Status> {
 async fn stop(State(app): State<Arc<App>>, Body(stop): Body<Stop>) -> Answer<Status> {
     if stop.all {
         app.stop_workspaces().await?;
+        app.end_browsers(|_| true).await;
     }
     let status = app.status().await;
     // Whatever is wrong with the state, a daemon that is told to end ends.

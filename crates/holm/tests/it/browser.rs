@@ -167,6 +167,13 @@ fn a_browser_goes_on_over_a_restart_of_the_daemon() {
     island.holm(&["daemon", "start"]).ok();
     tab.go("http://localhost:3000/again");
     tab.shows("document.getElementById('path').textContent", "/again");
+    // When everything is stopped, it ends too.
+    let process = format!("/proc/{}", browser.0["pid"]);
+    assert!(std::path::Path::new(&process).exists());
+    island.holm(&["daemon", "stop", "--all"]).ok();
+    let state = std::fs::read_to_string(format!("{process}/stat")).unwrap_or_default();
+    let is_gone = state.is_empty() || state.rsplit(')').next().unwrap().starts_with(" Z");
+    assert!(is_gone, "{state}");
 }
 
 /// The host's own loopback is not in that browser, nor anything that the workspace may not reach.
@@ -249,6 +256,16 @@ fn the_command_line_can_be_had_and_says_what_is_missing() {
     island
         .holm(&["open", "nobody", "--print", "--json"])
         .error(3);
+    // A window needs a display, which tests do not have.
+    let error = island.holm(&["open", "one", "--json"]).error(1);
+    assert_eq!(error["code"], "no_browser");
+    let message = error["message"].as_str().unwrap();
+    assert!(message.contains("there is no display"), "{error}");
+    let hint = error["hint"].as_str().unwrap();
+    assert!(
+        hint.contains("`holm open one --headless`") && hint.contains("--print"),
+        "{error}"
+    );
     let mut command = island.holm_command(&island.home(), &["open", "one", "--json"]);
     command.env("PATH", island.make_dir("nothing"));
     let error = crate::support::Ran::new(&mut command).error(1);

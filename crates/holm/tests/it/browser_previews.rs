@@ -152,7 +152,7 @@ fn a_page_waits_and_shows_what_comes() {
         "document.querySelector('h1').textContent.includes('nobody') ? 'said' : ''",
         "said",
     );
-    tab.shows("document.querySelector('a').href", &url);
+    tab.shows("document.querySelector('code').textContent", "holm ports");
 }
 
 /// A label that is used again shows nothing that a browser kept of the workspace before.

@@ -108,6 +108,7 @@ mod siblings;
 mod snapshots;
 mod software;
 mod support;
+mod terminal_output;
 mod tidy;
 mod toolchains;
 mod top;

@@ -401,6 +401,87 @@ fn the_value_goes_nowhere_else_and_does_not_come_back() {
     }
 }
 
+/// Ways in which an honest host gives back what it was told, each in a part of an answer that is not
+/// its body as it is.
+const COMES_BACK: [(&str, &str); 11] = [
+    ("a name of a header", "/name"),
+    ("the words of a status", "/reason"),
+    ("the name of an encoding", "/coding"),
+    ("a compressed transfer", "/transfer"),
+    ("a trailer", "/trailer"),
+    ("an early answer", "/early"),
+    ("an old version", "/old"),
+    ("two parts with a pause between", "/silent"),
+    ("a part that was not asked for", "/unasked"),
+    ("two parts of what was kept", "/keep"),
+    ("two frames of a socket", "/frames"),
+];
+
+/// Asks for all at once, reads answers as they come, byte for byte, and unpacks what is packed in them.
+const READER: &str = r"import concurrent.futures, gzip, json, re, socket, ssl, sys
+told, *paths = sys.argv[1:]
+def ask(path, more):
+    s = ssl.create_default_context().wrap_socket(socket.create_connection(('api.test', 443), 60), server_hostname='api.test')
+    s.sendall(f'GET {path} HTTP/1.1\r\nHost: api.test\r\n{more}Connection: close\r\n\r\n'.encode())
+    got = b''
+    try:
+        while data := s.recv(65536): got += data
+    except OSError: pass
+    return got
+authorization = f'Authorization: Bearer {told}\r\n'
+def read(path):
+    if path == '/frames':
+        upgrade = 'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: abc\r\n'
+        return re.sub(rb'\x80.', b'', ask(path, upgrade + authorization))
+    if path == '/keep':
+        ask(path, authorization)
+        parts = [ask('/kept', f'Range: bytes={part}\r\n') for part in ('0-19', '20-99')]
+        return b''.join(part.split(b'\r\n\r\n')[1] for part in parts)
+    got = ask(path, authorization)
+    for packed in re.findall(rb'\x1f\x8b.*', got, re.S):
+        try: got += gzip.decompress(packed.split(b'\r\n0\r\n')[0])
+        except (EOFError, OSError): pass
+    for name in re.findall(rb'(?i)x-([0-9a-f]{40,})', got): got += bytes.fromhex(name.decode())
+    return got
+with concurrent.futures.ThreadPoolExecutor(len(paths)) as pool:
+    json.dump([got.decode('latin-1') for got in pool.map(read, paths)], sys.stdout)";
+
+#[test]
+fn attack_189_a_value_comes_back_in_no_part_of_an_answer() {
+    let Some(world) = World::with_tls() else {
+        return;
+    };
+    let read = |workspace: &str, told: &str| -> Vec<String> {
+        let argv = ["/usr/bin/python3", "-c", READER, told];
+        let argv = [&argv[..], &COMES_BACK.map(|(_, path)| path)].concat();
+        let got = world.island().inside(workspace, &argv).json();
+        let got = got.as_array().unwrap().iter();
+        got.map(|got| got.as_str().unwrap().to_owned()).collect()
+    };
+    let token = told(&world, "x", &config(PLACEHOLDER));
+    // Nearly all of it is as bad as all of it.
+    let known = &VALUE[8..VALUE.len() - 8];
+    for ((what, path), got) in COMES_BACK.iter().zip(read("x", &token)) {
+        assert!(!got.contains(known), "{what}: {got}");
+        match *path {
+            "/coding" | "/transfer" => assert_has(&got, "an encoding that was not asked for"),
+            "/unasked" => assert_has(&got, "a part of what was asked for"),
+            "/old" | "/frames" | "/keep" => assert_has(&got, &token),
+            "/silent" => assert_has(&got, &token[20..]),
+            _ => {}
+        }
+    }
+    // With the value itself inside, every one of them gives it back.
+    let value = told(&world, "y", &config("inject = \"env\""));
+    for ((what, path), got) in COMES_BACK.iter().zip(read("y", &value)) {
+        let expect = match *path {
+            "/unasked" => &VALUE[..13],
+            _ => known,
+        };
+        assert!(got.contains(expect), "{what}: {got}");
+    }
+}
+
 /// A few bytes of an answer at a time, none of which is a value.
 fn piecewise(world: &World, token: &str) {
     let line = format!("curl -sS -r 7-10 -H 'Authorization: Bearer {token}' https://api.test/part");

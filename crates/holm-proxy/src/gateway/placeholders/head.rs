@@ -3,7 +3,7 @@
 //! Values are put into header values (also within `Authorization: Basic`) and into the query, never
 //! into a path, a name or a body, and never into what says where a request ends or who it is for.
 
-use super::Inspected;
+use super::{Answers, Inspected};
 use crate::front::request::{remove_one_hop, upgrade};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -25,6 +25,23 @@ const FRAMING: [HeaderName; 6] = [
     header::ACCEPT_ENCODING,
 ];
 
+/// Left out of every request: what asks for a part of an answer, or for an answer in a form in which
+/// a value cannot be seen. Also without a token in it, a request may be about an answer that has a value.
+const UNREADABLE: [HeaderName; 7] = [
+    header::RANGE,
+    header::IF_RANGE,
+    // As Apache and Azure take it too.
+    HeaderName::from_static("request-range"),
+    HeaderName::from_static("x-ms-range"),
+    header::ACCEPT_CHARSET,
+    // Differences to an earlier answer, or a compressed one (RFC 3229).
+    HeaderName::from_static("a-im"),
+    header::SEC_WEBSOCKET_EXTENSIONS,
+];
+
+/// What was done to an answer that `a-im` asked for.
+const IM: HeaderName = HeaderName::from_static("im");
+
 /// Why a request is not passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
@@ -36,9 +53,25 @@ pub enum Refusal {
     TwoLengths,
 }
 
-/// Why an answer is not passed on.
+/// Why an answer is not passed on: a value in it could not be seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Encoded(pub String);
+pub enum Unreadable {
+    Coding(String),
+    /// It is a part of something.
+    Part,
+    /// It changes to a protocol that was not asked for.
+    Protocol,
+}
+
+/// What a request wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    Answer,
+    WebSocket,
+}
+
+/// The only protocol that a connection may change to.
+const WEBSOCKET: HeaderValue = HeaderValue::from_static("websocket");
 
 /// Whether a request is for the host that the connection was made to, by whichever name it says it.
 pub fn judge(head: &Parts, at: &Inspected) -> Result<(), Refusal> {
@@ -84,16 +117,18 @@ fn is_same(text: &str, at: &Inspected) -> bool {
 /// Makes the head of a request what the host is to see; says which secrets it has now.
 pub fn prepare(head: &mut Parts, at: &Inspected, usable: &[(&str, &Exchange)]) -> BTreeSet<String> {
     let upgrade = upgrade(&head.headers)
-        .filter(|wanted| wanted.as_bytes().eq_ignore_ascii_case(b"websocket"));
+        .filter(|wanted| wanted.as_bytes().eq_ignore_ascii_case(WEBSOCKET.as_bytes()));
     remove_one_hop(&mut head.headers);
     head.headers.remove(header::EXPECT);
     head.headers.remove(header::TRAILER);
+    for name in UNREADABLE {
+        head.headers.remove(name);
+    }
     // What comes back has to be readable here.
     head.headers.insert(
         header::ACCEPT_ENCODING,
         HeaderValue::from_static("identity"),
     );
-    head.headers.remove("sec-websocket-extensions");
     if let Ok(host) = HeaderValue::from_str(&match at.port {
         443 => at.host.clone(),
         port => format!("{}:{port}", at.host),
@@ -113,11 +148,6 @@ pub fn prepare(head: &mut Parts, at: &Inspected, usable: &[(&str, &Exchange)]) -
     }
     head.uri = origin_form(&head.uri);
     head.version = http::Version::HTTP_11;
-    if !used.is_empty() {
-        // Of a part of an answer nobody could see that it has a part of a value.
-        head.headers.remove(header::RANGE);
-        head.headers.remove(header::IF_RANGE);
-    }
     if let Some(upgrade) = upgrade {
         head.headers.insert(header::UPGRADE, upgrade);
         head.headers
@@ -179,19 +209,28 @@ fn origin_form(uri: &Uri) -> Uri {
     Uri::from(path)
 }
 
-/// Makes the head of an answer what the workspace may see.
-pub fn clean(head: &mut http::response::Parts, answers: Option<&Exchange>) -> Result<(), Encoded> {
-    let encodings = head.headers.get_all(header::CONTENT_ENCODING).iter();
-    for encoding in encodings {
-        if !encoding.as_bytes().eq_ignore_ascii_case(b"identity") {
-            let text = String::from_utf8_lossy(encoding.as_bytes()).into_owned();
-            return Err(Encoded(text));
-        }
+/// What a request wants that was prepared.
+pub fn asked(head: &Parts) -> Asked {
+    match head.headers.contains_key(header::UPGRADE) {
+        true => Asked::WebSocket,
+        false => Asked::Answer,
     }
-    let upgrade = match head.status {
-        http::StatusCode::SWITCHING_PROTOCOLS => upgrade(&head.headers),
-        _ => None,
-    };
+}
+
+/// Makes the head of an answer what the workspace may see.
+pub fn clean(
+    head: &mut http::response::Parts,
+    answers: Option<&Answers>,
+    asked: Asked,
+) -> Result<(), Unreadable> {
+    check_codings(&head.headers, answers)?;
+    if is_part(head) {
+        return Err(Unreadable::Part);
+    }
+    let is_switch = head.status == http::StatusCode::SWITCHING_PROTOCOLS;
+    if is_switch && !is_websocket(&head.headers, asked) {
+        return Err(Unreadable::Protocol);
+    }
     remove_one_hop(&mut head.headers);
     head.headers.remove(header::TRAILER);
     // Other ways to the same host would lead past this one.
@@ -199,18 +238,97 @@ pub fn clean(head: &mut http::response::Parts, answers: Option<&Exchange>) -> Re
     // The words behind the number are the server's too.
     head.extensions.clear();
     head.version = http::Version::HTTP_11;
-    for value in head.headers.values_mut() {
-        let changed = answers.and_then(|answers| answers.swap(value.as_bytes()));
-        if let Some(Ok(changed)) = changed.map(|bytes| HeaderValue::from_bytes(&bytes)) {
-            *value = changed;
-        }
+    if let Some(answers) = answers {
+        head.headers = answers.without_values(&head.headers);
     }
-    if let Some(upgrade) = upgrade {
-        head.headers.insert(header::UPGRADE, upgrade);
+    if is_switch {
+        head.headers.insert(header::UPGRADE, WEBSOCKET);
         head.headers
             .insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
     }
     Ok(())
+}
+
+/// The body is as it is meant, apart from chunks.
+fn check_codings(headers: &HeaderMap, answers: Option<&Answers>) -> Result<(), Unreadable> {
+    let mut content = headers.get_all(header::CONTENT_ENCODING).iter();
+    let content = content.find(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"));
+    let mut transfer = headers.get_all(header::TRANSFER_ENCODING).iter();
+    let transfer = transfer.find(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"chunked"));
+    let manipulated = headers.get(IM);
+    let Some(coding) = content.or(transfer).or(manipulated) else {
+        return Ok(());
+    };
+    // It is told to the workspace, and it is the server's text.
+    let swapped = answers.and_then(|answers| answers.text.swap(coding.as_bytes()));
+    let text = swapped.as_deref().unwrap_or(coding.as_bytes());
+    Err(Unreadable::Coding(
+        String::from_utf8_lossy(text).into_owned(),
+    ))
+}
+
+/// Some bytes of something, which nothing asked for. Parts of another unit (rows of a table) are whole answers.
+fn is_part(head: &http::response::Parts) -> bool {
+    let begins = |name: &HeaderName, word: &str| {
+        let value = head.headers.get(name).map(HeaderValue::as_bytes);
+        value.map(|value| {
+            let first = value.get(..word.len());
+            first.is_some_and(|first| first.eq_ignore_ascii_case(word.as_bytes()))
+        })
+    };
+    let is_of_bytes = begins(&header::CONTENT_RANGE, "bytes").unwrap_or(true);
+    let are_several = begins(&header::CONTENT_TYPE, "multipart/byteranges").unwrap_or(false);
+    are_several || (head.status == http::StatusCode::PARTIAL_CONTENT && is_of_bytes)
+}
+
+fn is_websocket(headers: &HeaderMap, asked: Asked) -> bool {
+    let is_named = upgrade(headers)
+        .is_some_and(|found| found.as_bytes().eq_ignore_ascii_case(WEBSOCKET.as_bytes()));
+    // None was offered.
+    let has_extensions = headers.contains_key(header::SEC_WEBSOCKET_EXTENSIONS);
+    asked == Asked::WebSocket && is_named && !has_extensions
+}
+
+// === impl Answers ===
+
+impl Answers {
+    fn without_values(&self, headers: &HeaderMap) -> HeaderMap {
+        let mut clean = HeaderMap::with_capacity(headers.len());
+        for (name, value) in headers {
+            if let Some((name, value)) = self.header_without_value(name, value) {
+                clean.append(name, value);
+            }
+        }
+        clean
+    }
+
+    /// `None`: it cannot be told at all.
+    fn header_without_value(
+        &self,
+        name: &HeaderName,
+        value: &HeaderValue,
+    ) -> Option<(HeaderName, HeaderValue)> {
+        let told_name = match self.names.swap(name.as_str().as_bytes()) {
+            Some(changed) => HeaderName::from_bytes(&changed).ok()?,
+            None => name.clone(),
+        };
+        let told_value = match self.text.swap(value.as_bytes()) {
+            Some(changed) => HeaderValue::from_bytes(&changed).ok()?,
+            None => value.clone(),
+        };
+        // A value with a colon in it, sent as a header.
+        let is_split = [": ", ":"].iter().any(|colon| {
+            let told = line(&told_name, colon, &told_value);
+            let swapped = self.names.swap(&line(name, colon, value));
+            swapped.is_some_and(|swapped| swapped != told)
+        });
+        (!is_split).then_some((told_name, told_value))
+    }
+}
+
+fn line(name: &HeaderName, colon: &str, value: &HeaderValue) -> Vec<u8> {
+    let parts = [name.as_str().as_bytes(), colon.as_bytes(), value.as_bytes()];
+    parts.concat().to_ascii_lowercase()
 }
 
 #[cfg(test)]

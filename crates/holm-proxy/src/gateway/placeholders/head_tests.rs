@@ -49,7 +49,6 @@ fn the_value_is_put_into_headers_and_the_query() {
             ("host", "api.test"),
             ("authorization", &bearer),
             ("x-key", TOKEN),
-            ("range", "bytes=0-3"),
         ],
     );
     assert_eq!(used, BTreeSet::from(["KEY".to_owned()]));
@@ -59,10 +58,6 @@ fn the_value_is_put_into_headers_and_the_query() {
     assert_eq!(
         head.uri,
         "/v1/charge?a=1&key=sk_live_51H%2BxCANARY%2Fcanary%3D0123"
-    );
-    assert!(
-        !head.headers.contains_key("range"),
-        "a part could be a part of it"
     );
     let (head, _) = prepared("/", &[("host", "api.test"), ("authorization", &basic)]);
     let encoded = head.headers["authorization"]
@@ -79,17 +74,9 @@ fn the_value_is_put_into_headers_and_the_query() {
 #[test]
 fn nothing_else_has_it() {
     let path = "/sk_live_80T+qZZQWEX/zqwert=9876";
-    let (head, used) = prepared(
-        path,
-        &[
-            ("host", "api.test"),
-            ("accept-encoding", "gzip"),
-            ("range", "bytes=0-3"),
-        ],
-    );
+    let (head, used) = prepared(path, &[("host", "api.test"), ("accept-encoding", "gzip")]);
     assert_eq!((head.uri.path(), used.len()), (path, 0));
     assert_eq!(head.headers["accept-encoding"], "identity");
-    assert_eq!(head.headers["range"], "bytes=0-3");
     // What concerns one hop, or says where a request ends, is ours to say.
     let (head, used) = prepared(
         "https://api.test/x",
@@ -177,34 +164,178 @@ fn a_request_is_for_the_host_of_its_connection() {
     assert_eq!(judge(&connect, &at("api.test", 443)), Err(Refusal::Method));
 }
 
+/// Also without a token: a part of another answer could be a part of the value.
+#[test]
+fn attack_189_no_request_asks_for_a_part_or_another_form() {
+    let asked = [
+        ("range", "bytes=0-3"),
+        ("if-range", "\"x\""),
+        ("request-range", "bytes=0-3"),
+        ("x-ms-range", "bytes=0-3"),
+        ("accept-charset", "utf-16"),
+        ("a-im", "gzip"),
+        ("te", "gzip"),
+        ("accept-encoding", "br"),
+        ("accept", "text/plain"),
+    ];
+    for key in ["none", TOKEN] {
+        let headers = [&[("host", "api.test"), ("x-key", key)][..], &asked].concat();
+        let (head, _) = prepared("/", &headers);
+        let mut names: Vec<&str> = head.headers.keys().map(HeaderName::as_str).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["accept", "accept-encoding", "host", "x-key"]);
+        assert_eq!(head.headers["accept-encoding"], "identity");
+    }
+}
+
+fn answer(
+    status: u16,
+    headers: &[(&str, &str)],
+    asked: Asked,
+) -> Result<http::response::Parts, Unreadable> {
+    let (value, other) = (value(), Value::parse(COLON.as_bytes().to_vec()).unwrap());
+    let answers = Answers::new([(TOKEN, &value), (COLON_TOKEN, &other)].into_iter());
+    let mut response = Response::builder().status(status);
+    for (name, value) in headers {
+        response = response.header(*name, *value);
+    }
+    let mut head = response.body(()).unwrap().into_parts().0;
+    let reason = hyper::ext::ReasonPhrase::try_from(VALUE.as_bytes()).unwrap();
+    head.extensions.insert(reason);
+    clean(&mut head, Some(&answers), asked).map(|()| head)
+}
+
+const COLON: &str = "robot:hunter2-hunter2";
+const COLON_TOKEN: &str = "pqxyz:abcdef1-ghijkl3";
+
 #[test]
 fn an_answer_is_readable_and_has_no_value() {
-    let answers = Exchange::into_tokens([(TOKEN, &value())].into_iter());
-    let answer = |headers: &[(&str, &str)]| {
-        let mut response = Response::builder();
-        for (name, value) in headers {
-            response = response.header(*name, *value);
-        }
-        let mut head = response.body(()).unwrap().into_parts().0;
-        clean(&mut head, Some(&answers)).map(|()| head)
-    };
     let location = format!("https://evil.test/?k={VALUE}");
-    let head = answer(&[
-        ("location", &location),
-        ("alt-svc", "h3=\":443\""),
-        ("content-length", "7"),
-        ("content-encoding", "Identity"),
-    ])
-    .unwrap();
+    let head = answer(
+        302,
+        &[
+            ("location", &location),
+            ("alt-svc", "h3=\":443\""),
+            ("content-length", "7"),
+            ("content-encoding", "Identity"),
+        ],
+        Asked::Answer,
+    );
+    let head = head.unwrap();
     assert_eq!(
         head.headers["location"],
         format!("https://evil.test/?k={TOKEN}")
     );
     assert_eq!(head.headers["content-length"], "7");
     assert!(!head.headers.contains_key("alt-svc"));
-    for encoding in ["gzip", "identity, br", "x"] {
-        let encoded = answer(&[("content-encoding", encoding)]).err();
-        assert_eq!(encoded, Some(Encoded(encoding.to_owned())));
+}
+
+#[test]
+fn attack_189_no_part_of_a_head_has_the_value() {
+    let hexadecimal =
+        |text: &str| -> String { text.bytes().map(|byte| format!("{byte:02X}")).collect() };
+    let name = format!("x-{}", hexadecimal(VALUE));
+    let sent = [
+        (name.as_str(), "1"),
+        (name.as_str(), "2"),
+        ("x-plain", VALUE),
+        // As a line of its own, without a space and with one.
+        ("robot", "hunter2-hunter2"),
+        ("x-other", "robot:hunter2-hunter2"),
+        ("connection", "x-hop"),
+        ("x-hop", VALUE),
+        ("trailer", VALUE),
+    ];
+    let head = answer(200, &sent, Asked::Answer).unwrap();
+    let mut all: Vec<(&str, &str)> = head
+        .headers
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.to_str().unwrap()))
+        .collect();
+    all.sort_unstable();
+    let token = format!("x-{}", hexadecimal(TOKEN).to_lowercase());
+    let mut expect = vec![
+        (token.as_str(), "1"),
+        (token.as_str(), "2"),
+        ("x-other", COLON_TOKEN),
+        ("x-plain", TOKEN),
+    ];
+    expect.sort_unstable();
+    assert_eq!(all, expect);
+    assert!(head.extensions.get::<hyper::ext::ReasonPhrase>().is_none());
+}
+
+#[test]
+fn attack_189_an_answer_in_another_form_is_refused() {
+    let check = |status: u16, headers: &[(&str, &str)], expect: Result<(), Unreadable>| {
+        let found = answer(status, headers, Asked::Answer).map(|_| ());
+        assert_eq!(found, expect, "{status} {headers:?}");
+    };
+    let coding = |text: &str| Err(Unreadable::Coding(text.to_owned()));
+    for encoding in [
+        "gzip",
+        "identity, br",
+        "x",
+        "X-GZIP",
+        "zstd",
+        "deflate,identity",
+    ] {
+        check(200, &[("content-encoding", encoding)], coding(encoding));
+        let twice = [
+            ("content-encoding", "identity"),
+            ("content-encoding", encoding),
+        ];
+        check(200, &twice, coding(encoding));
+        check(200, &[("transfer-encoding", encoding)], coding(encoding));
+    }
+    check(200, &[("transfer-encoding", "Chunked")], Ok(()));
+    for text in ["gzip, chunked", "chunked, chunked", "gzip"] {
+        check(200, &[("transfer-encoding", text)], coding(text));
+        let lines = [
+            ("transfer-encoding", text),
+            ("transfer-encoding", "chunked"),
+        ];
+        check(200, &lines, coding(text));
+    }
+    check(226, &[("im", "gzip")], coding("gzip"));
+    // What is said of it is the server's text.
+    check(200, &[("content-encoding", VALUE)], coding(TOKEN));
+    check(
+        206,
+        &[("content-range", "bytes 0-3/31")],
+        Err(Unreadable::Part),
+    );
+    check(206, &[], Err(Unreadable::Part));
+    check(
+        200,
+        &[("content-type", "Multipart/byteranges; boundary=x")],
+        Err(Unreadable::Part),
+    );
+    check(206, &[("content-range", "0-9/100")], Ok(()));
+    check(416, &[("content-range", "bytes */31")], Ok(()));
+}
+
+#[test]
+fn attack_189_a_connection_changes_to_a_plain_websocket_only() {
+    let switch = |protocol: &str, more: (&str, &str), asked: Asked| {
+        let headers = [("connection", "Upgrade"), ("upgrade", protocol), more];
+        answer(101, &headers, asked)
+    };
+    let head = switch("WebSocket", ("x-said", VALUE), Asked::WebSocket).unwrap();
+    assert_eq!(head.headers["upgrade"], "websocket");
+    assert_eq!(head.headers["x-said"], TOKEN);
+    let nothing = ("x", "x");
+    let refused = [
+        switch("websocket", nothing, Asked::Answer),
+        switch(VALUE, nothing, Asked::WebSocket),
+        switch(
+            "websocket",
+            ("sec-websocket-extensions", "permessage-deflate"),
+            Asked::WebSocket,
+        ),
+    ];
+    for refused in refused {
+        assert_eq!(refused.map(|_| ()), Err(Unreadable::Protocol));
     }
 }
 

@@ -4,13 +4,14 @@
 //! For such a host (and port) the gateway answers TLS itself, with a certificate that only this
 //! workspace trusts, verifies the host's own certificate as every program on this machine would,
 //! and carries HTTP/1.1 between the two ([`serve`]). What is changed in a request is decided by
-//! [`head`], what is changed in an answer by [`head`] and [`body`]. Everything else, also plain HTTP to the
-//! same host, is carried as it is: with the token, which is worth nothing.
+//! [`head`], what is changed in an answer by [`head`], [`body`] and, in a WebSocket, [`frames`]. Everything else,
+//! also plain HTTP to the same host, is carried as it is: with the token, which is worth nothing.
 //!
 //! The process that this runs in holds the secrets of one workspace, and certificates for single
 //! names; neither the authority's key nor anything of other workspaces.
 
 mod body;
+mod frames;
 mod head;
 mod serve;
 
@@ -48,9 +49,17 @@ pub struct Placeholder {
 pub struct Placeholders {
     secrets: Vec<Ready>,
     hosts: HashMap<(String, u16), Arc<ServerConfig>>,
-    answers: Option<Exchange>,
+    answers: Option<Answers>,
     /// Made when the first connection needs it.
     outside: OnceLock<Arc<ClientConfig>>,
+}
+
+/// What becomes of values in answers.
+#[derive(Clone)]
+struct Answers {
+    text: Exchange,
+    /// In names of headers.
+    names: Exchange,
 }
 
 struct Ready {
@@ -106,7 +115,7 @@ impl Placeholders {
             .iter()
             .map(|secret| (secret.token.as_str(), &secret.value));
         Ok(Self {
-            answers: Some(Exchange::into_tokens(pairs)),
+            answers: Some(Answers::new(pairs)),
             secrets: secrets.into_iter().map(Ready::from).collect(),
             hosts,
             outside: OnceLock::new(),
@@ -152,6 +161,17 @@ impl Placeholders {
             .with_no_client_auth();
         config.alpn_protocols = vec![PROTOCOL.to_vec()];
         Ok(Arc::clone(self.outside.get_or_init(|| Arc::new(config))))
+    }
+}
+
+// === impl Answers ===
+
+impl Answers {
+    fn new<'a>(pairs: impl Iterator<Item = (&'a str, &'a Value)> + Clone) -> Self {
+        Self {
+            text: Exchange::into_tokens(pairs.clone()),
+            names: Exchange::into_tokens_in_names(pairs),
+        }
     }
 }
 

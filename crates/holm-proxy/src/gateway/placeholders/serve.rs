@@ -6,11 +6,11 @@
 
 use super::super::connection::Open;
 use super::super::{Carried, Gateway, Process, Surroundings};
-use super::Inspected;
 use super::body::{AnswerBody, PATIENCE};
-use super::head::{self, Encoded, Refusal};
+use super::frames::Frames;
+use super::head::{self, Refusal, Unreadable};
+use super::{Answers, Inspected};
 use crate::counted::{Counted, Counts};
-use holm_secrets::exchange::{Exchange, Exchanger};
 use hyper::body::Incoming;
 use hyper::client::conn::http1 as client;
 use hyper::header::{self, HeaderValue};
@@ -235,6 +235,7 @@ impl<S: Surroundings> Way<S> {
         let placeholders = self.gateway.placeholders();
         let usable = placeholders.usable(&self.at, SystemTime::now());
         let used = head::prepare(&mut head, &self.at, &usable);
+        let asked = head::asked(&head);
         self.write_down(used).await?;
         let failed = |error: hyper::Error| {
             let text = format!("{host} did not answer: {error}");
@@ -249,12 +250,12 @@ impl<S: Surroundings> Way<S> {
         let far = hyper::upgrade::on(&mut answer);
         let (mut head, body) = answer.into_parts();
         let answers = placeholders.answers.clone();
-        head::clean(&mut head, answers.as_ref()).map_err(|encoded| unreadable(&encoded, host))?;
+        head::clean(&mut head, answers.as_ref(), asked).map_err(|why| unreadable(&why, host))?;
         if head.status == StatusCode::SWITCHING_PROTOCOLS {
             *lock(&self.upgraded) = Some((near, far));
             return Ok(Response::from_parts(head, AnswerBody::Text(None)));
         }
-        let body = AnswerBody::passed(body, answers);
+        let body = AnswerBody::passed(body, answers.map(|answers| answers.text));
         Ok(Response::from_parts(head, body))
     }
 
@@ -309,11 +310,16 @@ fn refused(refusal: Refusal, host: &str) -> (StatusCode, String) {
     }
 }
 
-fn unreadable(Encoded(encoding): &Encoded, host: &str) -> (StatusCode, String) {
-    let text = format!(
-        "{host} answered in an encoding that was not asked for ({}), in which a secret could not be seen",
-        encoding.escape_debug()
-    );
+fn unreadable(why: &Unreadable, host: &str) -> (StatusCode, String) {
+    let what = match why {
+        Unreadable::Coding(coding) => format!(
+            "in an encoding that was not asked for ({})",
+            coding.escape_debug()
+        ),
+        Unreadable::Part => "with a part of what was asked for".to_owned(),
+        Unreadable::Protocol => "in a protocol that was not asked for".to_owned(),
+    };
+    let text = format!("{host} answered {what}, in which a secret could not be seen");
     (StatusCode::BAD_GATEWAY, text)
 }
 
@@ -330,25 +336,29 @@ fn own(status: StatusCode, text: String) -> Response<AnswerBody> {
     response
 }
 
-/// What follows a change of protocol: outward as it is, inward without values.
-async fn tunnel(near: Upgraded, far: Upgraded, answers: Option<Exchange>) {
+/// A WebSocket: outward as it is, inward without values.
+async fn tunnel(near: Upgraded, far: Upgraded, answers: Option<Answers>) {
     let (near_reader, near_writer) = tokio::io::split(TokioIo::new(near));
     let (far_reader, far_writer) = tokio::io::split(TokioIo::new(far));
     // However one way ends, its end is told to the other side.
     let _ = tokio::join!(
         copy(near_reader, far_writer, None),
-        copy(far_reader, near_writer, answers.map(Exchanger::new)),
+        copy(
+            far_reader,
+            near_writer,
+            answers.map(|answers| Frames::new(answers.text))
+        ),
     );
 }
 
 async fn copy(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
-    mut exchanger: Option<Exchanger>,
+    mut frames: Option<Frames>,
 ) -> io::Result<()> {
     let mut buffer = vec![0; 16 * 1024];
     loop {
-        let held = exchanger.as_mut().filter(|held| held.holds_something());
+        let held = frames.as_mut().filter(|held| held.holds_something());
         let read = match held {
             None => from.read(&mut buffer).await?,
             Some(held) => match timeout(PATIENCE, from.read(&mut buffer)).await {
@@ -361,13 +371,16 @@ async fn copy(
             },
         };
         if read == 0 {
-            if let Some(exchanger) = &mut exchanger {
-                to.write_all(&exchanger.rest()).await?;
+            if let Some(frames) = &mut frames {
+                to.write_all(&frames.rest()).await?;
             }
             return to.shutdown().await;
         }
-        match &mut exchanger {
-            Some(exchanger) => to.write_all(&exchanger.take(&buffer[..read])).await?,
+        match &mut frames {
+            Some(frames) => match frames.take(&buffer[..read]) {
+                Ok(told) => to.write_all(&told).await?,
+                Err(_) => return to.shutdown().await,
+            },
             None => to.write_all(&buffer[..read]).await?,
         }
         to.flush().await?;

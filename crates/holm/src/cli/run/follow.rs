@@ -1,13 +1,13 @@
-//! Watching a run from outside: its output comes out as it went in, a signal cancels it, and a daemon that
+//! Watching a run from outside: its output is shown as it comes, a signal cancels it, and a daemon that
 //! dies is replaced: the run goes on, and the output behind what was heard.
 
 use super::report;
 use crate::cli::attach::{Attachment, COMES_BACK, LOOK_AGAIN};
 use crate::cli::connect;
-use crate::cli::output::{BROKEN_PIPE_EXIT, Output};
+use crate::cli::outlet::{Form, Outlet};
+use crate::cli::output::{BROKEN_PIPE_EXIT, Output, json_line};
 use crate::cli::signals::Signals;
-use crate::cli::stream::{Stream, Writer};
-use bytes::Bytes;
+use crate::cli::stream::Stream;
 use holm_api::client::{Client, RunOutput};
 use holm_api::run::{CreateRun, Run, RunEvent, RunPiece};
 use holm_core::{Code, Fault, RunId, WorkspaceId};
@@ -83,12 +83,12 @@ impl Following {
     }
 
     /// Shows what it says, and returns the exit code.
-    pub async fn watch(&mut self, run: Run) -> Result<u8, Fault> {
+    pub async fn watch(&mut self, run: Run, form: Form) -> Result<u8, Fault> {
         let id = run_id(&run)?;
-        let writer = Writer::start();
+        let mut outlet = Outlet::start(form);
         if self.output.is_json() {
-            let first = line(&json!({ "run": run }));
-            writer.write(Stream::Stdout, first).await;
+            let first = json_line(&json!({ "run": run }));
+            outlet.say(Stream::Stdout, first).await;
         }
         let mut socket = self.open(&id).await?;
         let mut is_cancelled = false;
@@ -104,8 +104,8 @@ impl Following {
             match next {
                 Next::Event(RunEvent::Ended(run)) => break *run,
                 Next::Event(event) => {
-                    if !self.show(&writer, event).await {
-                        return unwritten(writer).await;
+                    if !self.show(&mut outlet, event).await {
+                        return unwritten(outlet).await;
                     }
                 }
                 // Whoever asks twice does not want to wait.
@@ -117,7 +117,7 @@ impl Following {
                 Next::Lost => socket = self.open(&id).await?,
             }
         };
-        self.finish(writer, ended).await
+        self.finish(outlet, ended).await
     }
 
     /// Opens the output behind what was heard, by whichever daemon there is.
@@ -137,9 +137,10 @@ impl Following {
     fn cancel(&self, run: &RunId) {
         self.output.remark("cancelling the run …");
         let (client, id, run) = (self.client.clone(), self.id.clone(), run.clone());
+        let output = self.output;
         tokio::spawn(async move {
             if let Err(fault) = client.cancel_run(&id, &run).await {
-                eprintln!("holm: the run was not cancelled: {fault}");
+                output.remark(&format!("the run was not cancelled: {fault}"));
             }
         });
     }
@@ -170,7 +171,7 @@ impl Following {
     }
 
     /// False when nothing can be written any more.
-    async fn show(&mut self, writer: &Writer, event: RunEvent) -> bool {
+    async fn show(&mut self, outlet: &mut Outlet, event: RunEvent) -> bool {
         match event {
             RunEvent::Output(RunPiece {
                 cursor,
@@ -184,8 +185,8 @@ impl Following {
                     _ => Stream::Stdout,
                 };
                 if self.output.is_json() {
-                    let told = line(&json!({ "time": time, stream: data }));
-                    return writer.write(Stream::Stdout, told).await;
+                    let told = json_line(&json!({ "time": time, stream: data }));
+                    return outlet.say(Stream::Stdout, told).await;
                 }
                 let bytes = Vec::from(data);
                 self.line = match bytes.last() {
@@ -193,30 +194,30 @@ impl Following {
                     Some(_) => Line::GoesOn,
                     None => self.line,
                 };
-                writer.write(target, Bytes::from(bytes)).await
+                outlet.show(target, bytes).await
             }
             RunEvent::Truncated { bytes, cursor } => {
                 self.cursor = cursor;
                 let (target, told) = match self.output.is_json() {
-                    true => (Stream::Stdout, line(&json!({ "truncated": bytes }))),
+                    true => (Stream::Stdout, json_line(&json!({ "truncated": bytes }))),
                     false => {
                         let text = format!("\nholm: {bytes} bytes of output are left out here\n");
-                        (Stream::Stderr, Bytes::from(text))
+                        (Stream::Stderr, text)
                     }
                 };
-                writer.write(target, told).await
+                outlet.say(target, told).await
             }
             RunEvent::Ended(_) | RunEvent::Error(_) => true,
         }
     }
 
-    async fn finish(&self, writer: Writer, run: Run) -> Result<u8, Fault> {
+    async fn finish(&self, outlet: Outlet, run: Run) -> Result<u8, Fault> {
         let code = run.exit_code.unwrap_or(1);
         if self.output.is_json() {
-            let last = line(&json!({ "exit_code": code, "run": run }));
-            writer.write(Stream::Stdout, last).await;
+            let last = json_line(&json!({ "exit_code": code, "run": run }));
+            outlet.say(Stream::Stdout, last).await;
         }
-        match writer.finish().await {
+        match outlet.finish().await {
             Ok(()) => {}
             Err(Errno::PIPE) => return Ok(BROKEN_PIPE_EXIT),
             Err(error) => return Err(unwritable(error)),
@@ -233,8 +234,8 @@ impl Following {
 }
 
 /// Why nothing can be written. The run goes on.
-async fn unwritten(writer: Writer) -> Result<u8, Fault> {
-    match writer.finish().await {
+async fn unwritten(outlet: Outlet) -> Result<u8, Fault> {
+    match outlet.finish().await {
         Ok(()) | Err(Errno::PIPE) => Ok(BROKEN_PIPE_EXIT),
         Err(error) => Err(unwritable(error)),
     }
@@ -246,10 +247,6 @@ fn unwritable(error: Errno) -> Fault {
         format!("cannot write the run's output: {error}"),
         "is the disk full that stdout leads to? the run goes on: `holm runs ls`",
     )
-}
-
-fn line(value: &serde_json::Value) -> Bytes {
-    Bytes::from(format!("{value}\n"))
 }
 
 pub fn run_id(run: &Run) -> Result<RunId, Fault> {

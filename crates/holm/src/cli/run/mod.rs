@@ -6,6 +6,7 @@ pub mod report;
 
 use super::attach::secret;
 use super::completions::labels;
+use super::outlet::Form;
 use super::user::DaemonUser;
 use super::{Context, Outcome, connect, resolve};
 use clap::Args;
@@ -28,6 +29,10 @@ use std::time::Duration;
 /// changed are listed and recorded: `holm runs ls`, `holm runs show`. A stopped workspace is started.
 /// Without --agent it is `default_agent` of config.toml, or the only agent of holm.toml. Ready-made
 /// are claude, codex, gemini, opencode, aider and shell; [agents] adds others.
+///
+/// On a terminal its output is drawn as a session's is: text, colours and moves of the cursor. What would
+/// set the title or the clipboard, or ask the terminal for an answer, is left out; --raw passes it too.
+/// A file or a pipe gets exact bytes.
 ///
 /// The exit code is its own: 124 time-out (then all of its processes are ended), 130 cancelled,
 /// 126 and 127 as in sh, 128+n ended by signal n. Ctrl-C cancels it; a lost daemon does not.
@@ -62,6 +67,9 @@ pub struct RunArgs {
     /// Refuse (exit code 4) instead of starting a stopped workspace
     #[arg(long)]
     no_start: bool,
+    /// Exact bytes also to a terminal: the program can then do to it whatever terminals can be told
+    #[arg(long)]
+    raw: bool,
     /// Only begin it, and print its id
     #[arg(long)]
     detach: bool,
@@ -75,6 +83,7 @@ pub struct RunArgs {
 
 pub fn run(context: &Context, arguments: RunArgs) -> Outcome {
     let (workspace, is_detached) = (arguments.workspace.clone(), arguments.detach);
+    let form = Form::asked_for(arguments.raw);
     let key = match &arguments.key {
         Some(key) => key.clone(),
         None => secret()?,
@@ -89,7 +98,7 @@ pub fn run(context: &Context, arguments: RunArgs) -> Outcome {
             context.output.result(&run, || run.id.clone());
             return Ok(0);
         }
-        following.watch(run).await
+        following.watch(run, form).await
     })?;
     Ok(ExitCode::from(code))
 }

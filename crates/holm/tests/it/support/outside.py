@@ -100,6 +100,9 @@ class Tls(http.server.SimpleHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
+    def raw(self, status, rest):
+        self.wfile.write(b"HTTP/1.1 " + status + b"\r\n" + rest)
+
     def do_GET(self):
         name = self.connection.asked
         body = self.body()
@@ -134,10 +137,54 @@ class Tls(http.server.SimpleHTTPRequestHandler):
                 self.wfile.write(b"1\r\n%c\r\n" % letter)
                 self.wfile.flush()
             return self.wfile.write(b"0\r\n\r\n")
-        if what == "/part" and "Range" in self.headers:
+        if what == "/name":
+            return self.answer(b"", **{"X-" + said.encode().hex(): "1"})
+        if what == "/reason":
+            return self.raw(b"200 " + said.encode(), b"Content-Length: 0\r\n\r\n")
+        if what == "/coding":
+            return self.raw(b"200 OK", b"Content-Encoding: " + said.encode() + b"\r\nContent-Length: 0\r\n\r\n")
+        if what == "/transfer":
+            packed = gzip.compress(said.encode())
+            head = b"Transfer-Encoding: gzip, chunked\r\n\r\n"
+            return self.raw(b"200 OK", head + b"%x\r\n%s\r\n0\r\n\r\n" % (len(packed), packed))
+        if what == "/trailer":
+            head = b"Trailer: X-Said\r\nTransfer-Encoding: chunked\r\n\r\n"
+            return self.raw(b"200 OK", head + b"2\r\nok\r\n0\r\nX-Said: " + said.encode() + b"\r\n\r\n")
+        if what == "/early":
+            self.wfile.write(b"HTTP/1.1 103 Early Hints\r\nLink: <" + said.encode() + b">\r\n\r\n")
+            return self.answer(b"ok")
+        if what == "/old":
+            self.close_connection = True
+            return self.wfile.write(b"HTTP/1.0 200 OK\r\n\r\n" + said.encode())
+        if what == "/silent":
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(said)))
+            self.end_headers()
+            self.wfile.write(said[:24].encode())
+            self.wfile.flush()
+            # Longer than a gateway holds anything back.
+            time.sleep(1.5)
+            return self.wfile.write(said[24:].encode())
+        if what == "/keep":
+            Tls.kept = said
+            return self.answer(b"kept")
+        if what == "/unasked":
+            return self.answer(said[7:20].encode(), 206, Content_Range=f"bytes 7-19/{len(said)}")
+        said = Tls.kept if what == "/kept" else said
+        if what in ("/part", "/kept") and "Range" in self.headers:
             first, last = self.headers["Range"].removeprefix("bytes=").split("-")
             part = said.encode()[int(first) : int(last) + 1]
             return self.answer(part, 206, Content_Range=f"bytes {first}-{last}/{len(said)}")
+        if what == "/frames":
+            self.send_response(101)
+            self.send_header("Upgrade", "websocket")
+            self.send_header("Connection", "Upgrade")
+            self.end_headers()
+            half = len(said) // 2
+            self.wfile.write(b"\x01" + bytes([half]) + said[:half].encode())
+            self.wfile.write(b"\x80" + bytes([len(said) - half]) + said[half:].encode())
+            self.close_connection = True
+            return
         if what == "/socket":
             key = self.headers["Sec-WebSocket-Key"] + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
             accept = base64.b64encode(hashlib.sha1(key.encode()).digest()).decode()
