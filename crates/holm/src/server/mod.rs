@@ -37,6 +37,7 @@ mod mcp;
 mod metrics;
 mod moves;
 mod numbers;
+mod objects;
 mod openapi;
 mod page;
 mod policy;
