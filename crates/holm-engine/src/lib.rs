@@ -36,6 +36,7 @@ pub mod spec;
 pub mod store;
 pub mod switch;
 mod unsaved;
+mod word;
 pub mod work;
 
 pub use admission::Admission;

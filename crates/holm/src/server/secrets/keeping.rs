@@ -3,7 +3,7 @@
 //! Everything here blocks for a moment (files are written to the disk); routes call it by
 //! [`try_blocking`](holm_engine::try_blocking). A value leaves only towards a workspace's keeper.
 
-use holm_core::config::{Inject, Word};
+use holm_core::config::Inject;
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::WorkspaceSpec;
 use holm_engine::spec::{Secret, SecretSource};
@@ -227,10 +227,10 @@ impl Keeping {
                 };
                 Ok(Grant {
                     name: secret.name.clone(),
-                    form: match Inject::parse_word(&secret.inject) {
-                        Some(Inject::File) => Form::File,
-                        Some(Inject::Placeholder) => Form::Placeholder,
-                        _ => Form::Env,
+                    form: match secret.inject {
+                        Inject::Env => Form::Env,
+                        Inject::File => Form::File,
+                        Inject::Placeholder => Form::Placeholder,
                     },
                     to: secret.to.clone(),
                     value,

@@ -382,7 +382,7 @@ impl App {
                 SecretSource::Command(argv) => Source::Command(argv.clone()),
                 SecretSource::Stored => Source::Stored,
             },
-            inject: secret.inject.clone(),
+            inject: secret.inject.as_str().to_owned(),
             to: secret.to.clone(),
             state: state.to_owned(),
             expires_at: until.map(time),
