@@ -3,6 +3,7 @@
 mod access;
 mod admission;
 mod bridge;
+pub mod clock;
 mod command;
 mod converge;
 mod create;

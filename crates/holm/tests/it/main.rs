@@ -10,6 +10,7 @@
 
 mod api;
 mod attacks_api;
+mod attacks_clock;
 mod attacks_egress;
 mod attacks_file_api;
 mod attacks_files;
