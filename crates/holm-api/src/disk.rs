@@ -123,6 +123,9 @@ pub struct Collected {
     /// Files where workspaces are that no record knows. They stay.
     pub unknown: Vec<String>,
     pub failed: Vec<ErrorDetail>,
+    /// What has to be known of it: that the clock was not believed before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]

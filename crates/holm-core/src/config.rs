@@ -223,6 +223,9 @@ pub struct Agent {
 pub trait Word: Copy + Sized + 'static {
     const ALL: &'static [(&'static str, Self)];
 
+    /// The word of this value.
+    fn word(self) -> &'static str;
+
     fn parse_word(text: &str) -> Option<Self> {
         let mut all = Self::ALL.iter();
         all.find(|(word, _)| *word == text).map(|(_, value)| *value)
@@ -233,6 +236,10 @@ macro_rules! words {
     ($type:ident: $($word:literal => $variant:ident),*) => {
         impl Word for $type {
             const ALL: &'static [(&'static str, Self)] = &[$(($word, $type::$variant)),*];
+
+            fn word(self) -> &'static str {
+                self.as_str()
+            }
         }
 
         impl $type {

@@ -9,7 +9,7 @@ pub mod range;
 pub use range::{CLOSED, Range, canonical, closed};
 
 use crate::config::network::parse_host_name;
-use crate::config::{Destination, EgressMode, HostPattern, InvalidDestination, Word};
+use crate::config::{Destination, EgressMode, HostPattern, InvalidDestination};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
@@ -53,8 +53,6 @@ pub enum Ports {
 /// Why a stored policy cannot be used. Nothing is allowed then.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidPolicy {
-    #[error("`{}` is not a mode of egress", .0.escape_debug())]
-    Mode(String),
     #[error("`{}` in egress.allow: {cause}", .entry.escape_debug())]
     Entry {
         entry: String,
@@ -76,9 +74,7 @@ impl Policy {
     }
 
     /// From the words it is stored in. One that is not understood is an error, never a part of it.
-    pub fn parse(mode: &str, allow: &[String]) -> Result<Self, InvalidPolicy> {
-        let parsed = EgressMode::parse_word(mode);
-        let mode = parsed.ok_or_else(|| InvalidPolicy::Mode(mode.to_owned()))?;
+    pub fn parse(mode: EgressMode, allow: &[String]) -> Result<Self, InvalidPolicy> {
         let entries = allow.iter().map(|entry| {
             Destination::parse(entry).map_err(|cause| InvalidPolicy::Entry {
                 entry: entry.clone(),

@@ -6,6 +6,7 @@
 
 pub mod admission;
 pub mod agents;
+pub mod clock;
 pub mod concern;
 pub mod config;
 pub mod database;

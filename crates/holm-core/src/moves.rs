@@ -1,7 +1,7 @@
 //! A live workspace moves to another commit: what each service does about it, and whether `setup` has
 //! to run again. Decided from the paths that differ; the engine finds these and carries it out.
 
-use crate::config::{OnAssign, Pattern};
+use crate::config::{OnAssign, Pattern, Word};
 use crate::layer;
 
 /// What a service does when the files under it changed, the mildest first.
@@ -67,13 +67,6 @@ pub fn set_up(changed: &[String], inputs: Option<&[Pattern]>) -> SetUp {
 // === impl Reaction ===
 
 impl Reaction {
-    pub const ALL: [Reaction; 4] = [
-        Reaction::None,
-        Reaction::Hot,
-        Reaction::Restart,
-        Reaction::Rebuild,
-    ];
-
     pub fn as_str(self) -> &'static str {
         match self {
             Reaction::None => "none",
@@ -82,9 +75,17 @@ impl Reaction {
             Reaction::Rebuild => "rebuild",
         }
     }
+}
 
-    pub fn parse(text: &str) -> Option<Self> {
-        let mut all = Self::ALL.into_iter();
-        all.find(|reaction| reaction.as_str() == text)
+impl Word for Reaction {
+    const ALL: &'static [(&'static str, Self)] = &[
+        ("none", Reaction::None),
+        ("hot", Reaction::Hot),
+        ("restart", Reaction::Restart),
+        ("rebuild", Reaction::Rebuild),
+    ];
+
+    fn word(self) -> &'static str {
+        self.as_str()
     }
 }

@@ -4,6 +4,7 @@ use crate::driver::Driver;
 use crate::engine::Engine;
 use crate::store::{AuditEntry, AuditFilter, AuditOutcome, AuditRecord, Store, TokenRecord};
 use holm_core::{Fault, TokenId};
+use jiff::Timestamp;
 
 // === impl Engine ===
 
@@ -15,6 +16,12 @@ impl<D: Driver, S: Store> Engine<D, S> {
     pub async fn add_token(&self, token: TokenRecord) -> Result<(), Fault> {
         let store = &self.inner.store;
         store.call(move |store| store.add_token(&token)).await
+    }
+
+    /// The token is over for good.
+    pub async fn expire_token(&self, id: TokenId, at: Timestamp) -> Result<(), Fault> {
+        let store = &self.inner.store;
+        store.call(move |store| store.expire_token(&id, at)).await
     }
 
     pub async fn remove_token(&self, id: TokenId) -> Result<(), Fault> {

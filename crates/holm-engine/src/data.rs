@@ -243,7 +243,7 @@ fn with_volume_anew(
         let message = format!("workspace `{}` has no volume `{name}`", record.label);
         return Err(Fault::new(Code::VolumeNotFound, message, hint));
     };
-    if volume.policy == Policy::Shared.as_str() {
+    if volume.policy == Policy::Shared {
         return Err(Fault::new(
             Code::Refused,
             format!("the volume `{name}` is shared: it is not this workspace's to reset"),

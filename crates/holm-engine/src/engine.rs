@@ -5,6 +5,7 @@
 //! then.
 
 use crate::bridge::{Bridge, joined};
+use crate::clock::{self, Clock};
 use crate::converge::Goal;
 use crate::create::Creations;
 use crate::driver::{Carried, Driver, Ended, Progress, Sighting};
@@ -45,6 +46,7 @@ pub struct Engine<D, S> {
 
 pub(crate) struct Inner<D, S> {
     pub(crate) driver: D,
+    pub(crate) clock: Clock,
     pub(crate) store: Bridge<S>,
     pub(crate) missing_objects: MissingObjects,
     pub(crate) bounds: OnceLock<Bounds>,
@@ -100,10 +102,11 @@ impl<D, S> Clone for Engine<D, S> {
 }
 
 impl<D: Driver, S: Store> Engine<D, S> {
-    pub fn new(driver: D, store: S, missing_objects: MissingObjects) -> Self {
+    pub fn new(driver: D, store: S, missing_objects: MissingObjects, clock: Clock) -> Self {
         Self {
             inner: Arc::new(Inner {
                 driver,
+                clock,
                 store: Bridge::new(store),
                 missing_objects,
                 bounds: OnceLock::new(),
@@ -407,7 +410,7 @@ pub(crate) async fn detached<T: Send + 'static>(
 
 /// The time, to the millisecond: what is stored is what is shown.
 pub(crate) fn now() -> Timestamp {
-    let now = Timestamp::now();
+    let now = clock::wall();
     now.round(Unit::Millisecond).unwrap_or(now)
 }
 

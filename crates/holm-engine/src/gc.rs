@@ -19,9 +19,10 @@ use std::time::{Duration, Instant};
 /// How much is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Collect {
-    /// What the daemon does by itself: entries of the trash whose time is over.
+    /// What the daemon does by itself: entries of the trash whose time is over. Nothing while the clock
+    /// is not believed.
     ExpiredTrash,
-    /// Also bases and leftovers.
+    /// Also bases and leftovers. A person asked for it and believes the clock.
     Unused(Extent),
 }
 
@@ -70,6 +71,9 @@ impl<D: Driver, S: Store> Engine<D, S> {
         detached(async move {
             let _turn = inner.collecting.lock().await;
             let mut collected = Collected::default();
+            if collect == Collect::ExpiredTrash && !inner.clock.look().is_plausible() {
+                return Ok(collected);
+            }
             inner.finish_earlier(&mut collected, &progress).await?;
             let extent = match collect {
                 Collect::ExpiredTrash => Extent::Expired,

@@ -49,10 +49,11 @@ pub struct Swept {
 // === impl Engine ===
 
 impl<D: Driver, S: Store> Engine<D, S> {
-    /// Looks at every workspace once and does what the limits say at this time.
+    /// Looks at every workspace once and does what the limits say at this time. Nothing while the clock is
+    /// not believed.
     pub async fn sweep_idle(&self, at: Timestamp, limits: IdleLimits) -> Result<Vec<Swept>, Fault> {
         let mut swept = Vec::new();
-        if limits.is_off() {
+        if limits.is_off() || !self.inner.clock.look().is_plausible() {
             return Ok(swept);
         }
         let inner = &self.inner;

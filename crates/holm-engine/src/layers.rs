@@ -218,7 +218,7 @@ fn builder(record: &WorkspaceRecord, needed: Needed<'_>) -> Result<WorkspaceReco
         Needed::Setup(setup) => (Purpose::Setup(setup.clone()), None, Vec::new()),
         Needed::Seed(volume, seed) => {
             let empty = Volume {
-                policy: Policy::Isolated.as_str().to_owned(),
+                policy: Policy::Isolated,
                 seed: None,
                 generation: 0,
                 snapshot: None,

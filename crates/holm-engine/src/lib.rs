@@ -3,6 +3,7 @@
 mod access;
 mod admission;
 mod bridge;
+pub mod clock;
 mod command;
 mod converge;
 mod create;
@@ -36,6 +37,7 @@ pub mod spec;
 pub mod store;
 pub mod switch;
 mod unsaved;
+mod word;
 pub mod work;
 
 pub use admission::Admission;

@@ -17,7 +17,7 @@ use crate::notice::Notice;
 use crate::spec::{BaseCommit, Manner, Move, Owed, WorkspaceSpec};
 use crate::store::{EntryId, Outcome, Store, WorkspaceRecord};
 use crate::switch::{Protected, Switched, is_torn, question, switched};
-use holm_core::config::{OnAssign, Pattern, Word};
+use holm_core::config::Pattern;
 use holm_core::moves::{Reaction, SetUp, Strategy, reaction, set_up};
 use holm_core::plan::{Action, Desired, Keeper};
 use holm_core::{Code, Fault, WorkspaceId};
@@ -168,11 +168,8 @@ impl<D: Driver, S: Store> Inner<D, S> {
             }
         }
         let record = self.live(&record.id).await?;
-        let reactions = owed.reactions.iter();
-        let reactions =
-            reactions.filter_map(|(name, word)| Some((name.clone(), Reaction::parse(word)?)));
         Ok(Moved {
-            reactions: reactions.collect(),
+            reactions: owed.reactions,
             view: self.view(record).await?,
             from: arrived.from,
             changed: arrived.changed,
@@ -345,7 +342,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
 
     /// Stores that the tree has the commit, and what has to follow.
     async fn arrive(&self, record: &mut WorkspaceRecord, arrived: &Arrived) -> Result<(), Fault> {
-        let owed = owed(&record.spec, &arrived.changed);
+        let owed = owed(&record.spec, &arrived.changed)?;
         let mut to = String::new();
         self.change_spec(record, |spec| {
             let base = spec.code.base_commit().map(str::to_owned);
@@ -405,8 +402,8 @@ impl<D: Driver, S: Store> Inner<D, S> {
             // What was just started has the new files; only what has to be built is behind.
             self.change_spec(record, |spec| {
                 if let Some(moving) = &mut spec.moving {
-                    let rebuild = Reaction::Rebuild.as_str();
-                    moving.owed.reactions.retain(|(_, word)| word == rebuild);
+                    let owed = &mut moving.owed;
+                    owed.reactions.retain(|(_, it)| *it == Reaction::Rebuild);
                 }
             })
             .await?;
@@ -478,49 +475,52 @@ impl<D: Driver, S: Store> Inner<D, S> {
 }
 
 /// What has to follow when these paths changed.
-fn owed(spec: &WorkspaceSpec, changed: &[String]) -> Owed {
+fn owed(spec: &WorkspaceSpec, changed: &[String]) -> Result<Owed, Fault> {
     let again = match &spec.layers.setup {
         None => SetUp::NotNeeded,
         Some(setup) => {
-            let inputs = setup.inputs.as_ref().map(|inputs| patterns(inputs));
+            let inputs = setup.inputs.as_ref();
+            let inputs = inputs.map(|inputs| patterns(spec, inputs)).transpose()?;
             set_up(changed, inputs.as_deref())
         }
     };
     let reactions = spec.services.iter().map(|service| {
-        let rebuild_when = patterns(&service.rebuild_when);
+        let rebuild_when = patterns(spec, &service.rebuild_when)?;
         let strategy = Strategy {
-            // The daemon writes words that it has read as such.
-            on_assign: OnAssign::parse_word(&service.on_assign).unwrap_or_default(),
+            on_assign: service.on_assign,
             build: service.build.as_deref(),
             rebuild_when: &rebuild_when,
         };
-        let reaction = reaction(strategy, changed, again);
-        (service.name.clone(), reaction.as_str().to_owned())
+        Ok((service.name.clone(), reaction(strategy, changed, again)))
     });
-    Owed {
+    Ok(Owed {
         set_up: again == SetUp::Again,
-        reactions: reactions.collect(),
-    }
+        reactions: reactions.collect::<Result<_, Fault>>()?,
+    })
 }
 
-/// Patterns that were read as such before they were stored.
-fn patterns(texts: &[String]) -> Vec<Pattern> {
-    let patterns = texts.iter().map(|text| Pattern::parse(text));
-    patterns.filter_map(Result::ok).collect()
+/// Stored patterns. One that is left out could leave a service on an old build.
+fn patterns(spec: &WorkspaceSpec, texts: &[String]) -> Result<Vec<Pattern>, Fault> {
+    let patterns = texts.iter().map(|text| {
+        Pattern::parse(text).map_err(|error| {
+            let shown = text.escape_debug();
+            let id = &spec.id;
+            let message =
+                format!("the stored pattern `{shown}` of {id} is not understood: {error}");
+            let hint = format!("use the holm that made it, or remove it: `holm rm {id}`");
+            Fault::new(Code::CorruptState, message, hint)
+        })
+    });
+    patterns.collect()
 }
 
 /// What an earlier move left undone is done with this one.
 fn with_earlier(earlier: &Owed, mut owed: Owed) -> Owed {
     owed.set_up |= earlier.set_up;
-    for (name, word) in &mut owed.reactions {
+    for (name, reaction) in &mut owed.reactions {
         let before = earlier.reactions.iter().find(|(other, _)| other == name);
-        let before = before.and_then(|(_, word)| Reaction::parse(word));
-        let now = Reaction::parse(word);
-        *word = now
-            .max(before)
-            .unwrap_or(Reaction::None)
-            .as_str()
-            .to_owned();
+        let before = before.map_or(Reaction::None, |(_, before)| *before);
+        *reaction = before.max(*reaction);
     }
     owed
 }

@@ -94,7 +94,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
 
     /// Forgets keys whose time is over.
     pub async fn forget_old_keys(&self) -> Result<(), Fault> {
-        let before = oldest();
+        let before = self.oldest();
         let store = &self.inner.store;
         store.call(move |store| store.forget_keys(before)).await
     }
@@ -113,11 +113,21 @@ impl<D: Driver, S: Store> Engine<D, S> {
         }
     }
 
+    /// Keys that were noted until then stand for nothing any more. While the clock is not believed all of
+    /// them stand: a request that is sent again must not be carried out again.
+    fn oldest(&self) -> Timestamp {
+        let look = self.inner.clock.look();
+        let oldest = look.wall.checked_sub(KEPT).ok();
+        oldest
+            .filter(|_| look.is_plausible())
+            .unwrap_or(Timestamp::MIN)
+    }
+
     /// What is known of the key, if it stands for this request.
     async fn keyed(&self, key: &RequestKey, digest: &str) -> Result<Option<Keyed>, Fault> {
         let sought = key.clone();
         let found = self.inner.store.call(move |store| store.key(&sought));
-        let found = found.await?.filter(|keyed| keyed.at > oldest());
+        let found = found.await?.filter(|keyed| keyed.at > self.oldest());
         match found {
             Some(keyed) if keyed.digest != digest => Err(key_reused(key)),
             found => Ok(found),
@@ -143,10 +153,6 @@ impl fmt::Debug for Turn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Turn").field(&self.key).finish()
     }
-}
-
-fn oldest() -> Timestamp {
-    now().checked_sub(KEPT).unwrap_or(Timestamp::MIN)
 }
 
 fn key_reused(key: &RequestKey) -> Fault {

@@ -152,6 +152,7 @@ pub(crate) fn trouble(services: &[ServiceStatus]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use holm_core::config::{OnAssign, Restart};
 
     fn status(state: &str, exit_code: Option<u8>) -> ServiceStatus {
         ServiceStatus {
@@ -171,8 +172,8 @@ mod tests {
             run: "true".to_owned(),
             ready: None,
             depends_on: Vec::new(),
-            restart: "no".to_owned(),
-            on_assign: "none".to_owned(),
+            restart: Restart::No,
+            on_assign: OnAssign::None,
             build: None,
             rebuild_when: Vec::new(),
             env: Vec::new(),

@@ -3,8 +3,9 @@
 //! Everything a driver needs to make the workspace real, again and again, without asking the
 //! user's checkout, the user's configuration or the clock.
 
-use holm_core::config::EgressMode;
+use holm_core::config::{EgressMode, Inject, OnAssign, Policy, Restart};
 use holm_core::layer::LayerKey;
+use holm_core::moves::Reaction;
 use holm_core::trash::BaseKey;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -78,8 +79,8 @@ pub struct WorkspaceSpec {
 pub struct Secret {
     pub name: String,
     pub source: SecretSource,
-    /// A word of [`Inject`](holm_core::config::Inject).
-    pub inject: String,
+    #[serde(with = "crate::word")]
+    pub inject: Inject,
     /// Names of services, `runs`, `sessions`.
     pub to: Vec<String>,
     /// How long a value is given for, in milliseconds.
@@ -143,8 +144,8 @@ pub struct Volume {
     pub name: String,
     /// Where it is inside.
     pub path: PathBuf,
-    /// A word of [`Policy`](holm_core::config::Policy).
-    pub policy: String,
+    #[serde(with = "crate::word")]
+    pub policy: Policy,
     /// Of a shared one: only one workspace at a time runs with it.
     pub single: bool,
     /// What a fork begins with; `None`: it begins empty.
@@ -200,8 +201,9 @@ pub enum Manner {
 pub struct Owed {
     /// The set-up runs in place first.
     pub set_up: bool,
-    /// Names of services, each with a word of [`Reaction`](holm_core::moves::Reaction).
-    pub reactions: Vec<(String, String)>,
+    /// What each service does, by its name.
+    #[serde(with = "crate::word::reactions")]
+    pub reactions: Vec<(String, Reaction)>,
 }
 
 /// A directory of downloads.
@@ -211,8 +213,8 @@ pub struct Cache {
     pub name: String,
     /// Where it is inside.
     pub path: PathBuf,
-    /// A word of [`Policy`](holm_core::config::Policy).
-    pub policy: String,
+    #[serde(with = "crate::word")]
+    pub policy: Policy,
     /// The key of the layer that it begins with.
     pub snapshot: Option<String>,
 }
@@ -258,6 +260,7 @@ pub struct Code {
     /// As the user sees it (`main`, `v1.2`), or `None` for a bare commit.
     pub ref_name: Option<String>,
     /// `sha1` or `sha256`.
+    #[serde(deserialize_with = "crate::word::object_format")]
     pub object_format: String,
     pub user_name: Option<String>,
     pub user_email: Option<String>,
@@ -329,8 +332,8 @@ pub struct DeclaredPort {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Egress {
-    /// A word of [`EgressMode`](holm_core::config::EgressMode).
-    pub mode: String,
+    #[serde(with = "crate::word")]
+    pub mode: EgressMode,
     /// Each a [`Destination`](holm_core::config::Destination).
     pub allow: Vec<String>,
 }
@@ -366,10 +369,10 @@ pub struct Service {
     /// `None`: ready as soon as it runs.
     pub ready: Option<Ready>,
     pub depends_on: Vec<String>,
-    /// A word of [`Restart`](holm_core::config::Restart).
-    pub restart: String,
-    /// A word of [`OnAssign`](holm_core::config::OnAssign).
-    pub on_assign: String,
+    #[serde(with = "crate::word")]
+    pub restart: Restart,
+    #[serde(with = "crate::word")]
+    pub on_assign: OnAssign,
     pub build: Option<String>,
     pub rebuild_when: Vec<String>,
     pub env: Vec<(String, String)>,
@@ -482,7 +485,7 @@ impl Code {
 impl Default for Egress {
     fn default() -> Self {
         Self {
-            mode: EgressMode::None.as_str().to_owned(),
+            mode: EgressMode::None,
             allow: Vec::new(),
         }
     }

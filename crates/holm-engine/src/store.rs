@@ -7,6 +7,7 @@
 
 use crate::run::{RunFilter, RunRecord};
 use crate::spec::WorkspaceSpec;
+use holm_core::clock::Seen;
 use holm_core::plan::{Action, Desired};
 use holm_core::state::Birth;
 use holm_core::trust::Ask;
@@ -136,6 +137,8 @@ pub struct TokenRecord {
     pub digest: [u8; 32],
     pub created_at: Timestamp,
     pub expires_at: Option<Timestamp>,
+    /// When it was first seen to be over. From then on it is, whatever the clock says.
+    pub expired_at: Option<Timestamp>,
 }
 
 /// A request that changed something, or several that were refused alike.
@@ -394,6 +397,9 @@ pub trait Store: Send + Sync + 'static {
     /// Durable.
     fn add_token(&self, token: &TokenRecord) -> Result<(), StoreError>;
 
+    /// The token is over for good. One that is not there is no error. Durable.
+    fn expire_token(&self, id: &TokenId, at: Timestamp) -> Result<(), StoreError>;
+
     /// One that is not there is no error. Durable.
     fn remove_token(&self, id: &TokenId) -> Result<(), StoreError>;
 
@@ -405,6 +411,11 @@ pub trait Store: Send + Sync + 'static {
 
     /// At most `most` of the newest entries, the newest first.
     fn audit(&self, filter: &AuditFilter, most: usize) -> Result<Vec<AuditRecord>, StoreError>;
+
+    /// What was last seen of the clocks of the machine.
+    fn clock(&self) -> Result<Option<Seen>, StoreError>;
+
+    fn set_clock(&self, seen: &Seen) -> Result<(), StoreError>;
 
     /// Where the record of what happens to secrets was last seen.
     fn secrets_head(&self) -> Result<Option<RecordHead>, StoreError>;

@@ -7,11 +7,12 @@ use holm_engine::store::{
     AUDIT_KEPT, AuditEntry, AuditFilter, AuditOutcome, AuditRecord, AuditResults, RecordHead,
     TokenRecord,
 };
+use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 pub(crate) fn tokens(connection: &Connection) -> Result<Vec<TokenRecord>, Trouble> {
     let mut statement = connection.prepare(
-        "SELECT id, name, workspace_id, digest, created_at, expires_at FROM tokens
+        "SELECT id, name, workspace_id, digest, created_at, expires_at, expired_at FROM tokens
          ORDER BY created_at, id",
     )?;
     let found = statement.query_map([], |row| {
@@ -22,14 +23,16 @@ pub(crate) fn tokens(connection: &Connection) -> Result<Vec<TokenRecord>, Troubl
             digest: row.get(3)?,
             created_at: rows::parsed(row, 4, rows::timestamp)?,
             expires_at: rows::parsed_if_any(row, 5, rows::timestamp)?,
+            expired_at: rows::parsed_if_any(row, 6, rows::timestamp)?,
         })
     })?;
     Ok(found.collect::<Result<_, rusqlite::Error>>()?)
 }
 
 pub(crate) fn add_token(transaction: &Transaction<'_>, token: &TokenRecord) -> Result<(), Trouble> {
-    let insert = "INSERT INTO tokens (id, name, workspace_id, digest, created_at, expires_at)
-                  VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    let insert = "INSERT INTO tokens
+        (id, name, workspace_id, digest, created_at, expires_at, expired_at)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
     transaction.prepare(insert)?.execute(params![
         token.id.as_str(),
         token.name,
@@ -37,7 +40,21 @@ pub(crate) fn add_token(transaction: &Transaction<'_>, token: &TokenRecord) -> R
         token.digest,
         rows::text(token.created_at),
         token.expires_at.map(rows::text),
+        token.expired_at.map(rows::text),
     ])?;
+    Ok(())
+}
+
+/// The first time counts.
+pub(crate) fn expire_token(
+    transaction: &Transaction<'_>,
+    id: &TokenId,
+    at: Timestamp,
+) -> Result<(), Trouble> {
+    transaction.execute(
+        "UPDATE tokens SET expired_at = ?2 WHERE id = ?1 AND expired_at IS NULL",
+        params![id.as_str(), rows::text(at)],
+    )?;
     Ok(())
 }
 

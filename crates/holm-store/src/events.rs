@@ -40,7 +40,7 @@ pub(crate) fn after(
                 at: rows::parsed(row, 1, rows::timestamp)?,
                 kind: row.get(2)?,
                 workspace: rows::parsed(row, 3, WorkspaceId::parse)?,
-                detail: row.get(4)?,
+                detail: rows::parsed(row, 4, object)?,
             },
         })
     })?;
@@ -52,4 +52,10 @@ pub(crate) fn last(connection: &Connection) -> Result<u64, Trouble> {
     let query = "SELECT coalesce(max(cursor), 0) FROM events";
     let last: i64 = connection.query_row(query, [], |row| row.get(0))?;
     Ok(last.cast_unsigned())
+}
+
+/// The text of a JSON object.
+fn object(text: &str) -> Result<String, serde_json::Error> {
+    serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(text)?;
+    Ok(text.to_owned())
 }

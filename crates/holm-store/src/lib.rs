@@ -4,6 +4,7 @@
 //! not understood is an error, never a default; a file of a newer holm is not changed.
 
 mod access;
+mod clock;
 mod database;
 mod error;
 mod events;

@@ -4,11 +4,18 @@ use crate::database::Trouble;
 use rusqlite::Transaction;
 
 /// `PRAGMA user_version` of files that this program writes.
-pub(crate) const VERSION: i64 = 7;
+pub(crate) const VERSION: i64 = 8;
 
 /// What leads from each version to the next, the first from 1 to 2.
-pub(crate) const MIGRATIONS: &[&str] =
-    &[ROUTES, REQUEST_KEYS, ACCESS, RUNS, SECRETS_HEAD, APPROVED];
+pub(crate) const MIGRATIONS: &[&str] = &[
+    ROUTES,
+    REQUEST_KEYS,
+    ACCESS,
+    RUNS,
+    SECRETS_HEAD,
+    APPROVED,
+    CLOCK,
+];
 
 /// Writes the number that is there already, which changes nothing and takes a write as any other does.
 pub(crate) fn write_version(transaction: &Transaction<'_>) -> Result<(), Trouble> {
@@ -172,4 +179,20 @@ ALTER TABLE approvals ADD COLUMN asks TEXT;
 ALTER TABLE audit ADD COLUMN subject TEXT;
 ALTER TABLE audit ADD COLUMN outcome TEXT;
 CREATE INDEX audit_requests ON audit (request);
+";
+
+/// Version 8: what was last seen of the clocks of the machine, and which tokens are over whatever the clock
+/// says.
+const CLOCK: &str = "
+CREATE TABLE clock (
+    id             INTEGER NOT NULL PRIMARY KEY CHECK (id = 1),
+    boot           TEXT    NOT NULL,
+    boottime_ms    INTEGER NOT NULL,
+    wall_ms        INTEGER NOT NULL,
+    latest_ms      INTEGER NOT NULL,
+    ahead_by_ms    INTEGER,
+    ahead_since_ms INTEGER
+) STRICT;
+
+ALTER TABLE tokens ADD COLUMN expired_at TEXT;
 ";

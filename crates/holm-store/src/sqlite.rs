@@ -2,7 +2,8 @@
 //! trait's documentation; the SQL is in the modules beside.
 
 use crate::database::{Database, Durability::Durable, Durability::Light};
-use crate::{access, events, journal, keys, ports, projects, rows, runs, workspaces};
+use crate::{access, clock, events, journal, keys, ports, projects, rows, runs, workspaces};
+use holm_core::clock::Seen;
 use holm_core::plan::{Action, Desired};
 use holm_core::{Label, ProjectId, RunId, TokenId, WorkspaceId};
 use holm_engine::WorkspaceSpec;
@@ -339,6 +340,13 @@ impl Store for SqliteStore {
         database.write(Durable, |transaction| access::add_token(transaction, token))
     }
 
+    fn expire_token(&self, id: &TokenId, at: Timestamp) -> Result<(), StoreError> {
+        let database = &self.database;
+        database.write(Durable, |transaction| {
+            access::expire_token(transaction, id, at)
+        })
+    }
+
     fn remove_token(&self, id: &TokenId) -> Result<(), StoreError> {
         let database = &self.database;
         database.write(Durable, |transaction| access::remove_token(transaction, id))
@@ -357,6 +365,15 @@ impl Store for SqliteStore {
     fn audit(&self, filter: &AuditFilter, most: usize) -> Result<Vec<AuditRecord>, StoreError> {
         let database = &self.database;
         database.read(|connection| access::newest(connection, filter, most))
+    }
+
+    fn clock(&self) -> Result<Option<Seen>, StoreError> {
+        self.database.read(clock::seen)
+    }
+
+    fn set_clock(&self, seen: &Seen) -> Result<(), StoreError> {
+        let database = &self.database;
+        database.write(Light, |transaction| clock::set(transaction, seen))
     }
 
     fn secrets_head(&self) -> Result<Option<RecordHead>, StoreError> {

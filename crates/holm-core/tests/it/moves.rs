@@ -1,7 +1,7 @@
 //! What services do when a workspace moves, as a table; and builds in the life of a service, whatever
 //! happens in which order.
 
-use holm_core::config::{OnAssign, Pattern, Restart};
+use holm_core::config::{OnAssign, Pattern, Restart, Word};
 use holm_core::moves::{Reaction, SetUp, Strategy, reaction, set_up};
 use holm_core::service::graph::{Graph, Verdict};
 use holm_core::service::{Event, Order, Readiness, Rules, State, Wish};
@@ -94,11 +94,10 @@ fn setup_runs_again_for_its_inputs_only() {
 
 #[test]
 fn the_stronger_reaction_is_the_greater() {
-    let mut sorted = Reaction::ALL;
-    sorted.sort_unstable();
-    assert_eq!(sorted, Reaction::ALL);
-    for reaction in Reaction::ALL {
-        assert_eq!(Reaction::parse(reaction.as_str()), Some(reaction));
+    assert!(Reaction::ALL.is_sorted_by_key(|(_, reaction)| *reaction));
+    for (word, reaction) in Reaction::ALL {
+        assert_eq!(Reaction::parse_word(word), Some(*reaction));
+        assert_eq!(reaction.word(), *word);
     }
 }
 

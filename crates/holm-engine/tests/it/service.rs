@@ -2,6 +2,7 @@
 
 use crate::world::{Island, create, new, project};
 use holm_core::Code;
+use holm_core::config::{OnAssign, Restart};
 use holm_core::service::Wish;
 use holm_engine::Created;
 use holm_engine::spec::Service;
@@ -12,8 +13,8 @@ fn web() -> Service {
         run: "sleep 1000".to_owned(),
         ready: None,
         depends_on: Vec::new(),
-        restart: "on-failure".to_owned(),
-        on_assign: "restart".to_owned(),
+        restart: Restart::OnFailure,
+        on_assign: OnAssign::Restart,
         build: None,
         rebuild_when: Vec::new(),
         env: Vec::new(),

@@ -6,6 +6,7 @@ use holm_core::plan::{Action, Base, Files, Keeper, Observed};
 use holm_core::service::Wish;
 use holm_core::trash::BaseKey;
 use holm_core::{Code, Fault, Label, ProjectId, RunId, WorkspaceId};
+use holm_engine::clock::Clock;
 use holm_engine::driver::{
     Condemn, Condemned, Driver, Ended, Journaled, Known, Progress, Sighting, Survey, ToldPort,
 };
@@ -464,7 +465,13 @@ impl Island {
             let missing = objects.iter().filter(|object| !object.starts_with('1'));
             Ok(missing.cloned().collect())
         };
-        Engine::new(FakeDriver(self.world.clone()), store, Arc::new(missing))
+        let clock = Clock::open(&store, Duration::from_secs(7 * 86_400)).unwrap();
+        Engine::new(
+            FakeDriver(self.world.clone()),
+            store,
+            Arc::new(missing),
+            clock,
+        )
     }
 }
 

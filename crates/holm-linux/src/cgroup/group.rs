@@ -334,7 +334,8 @@ impl Group {
     }
 }
 
-/// What an earlier keeper left behind, if anything of it is still there.
+/// What an earlier keeper left behind, if anything of it is still there. A file that cannot be read is one
+/// that a loss of power cut short: the groups went with the power.
 pub fn leftover(dirs: &WorkspaceDirs) -> Option<Group> {
     let text = fs::read(dirs.group()).ok()?;
     let group: Group = serde_json::from_slice(&text).ok()?;

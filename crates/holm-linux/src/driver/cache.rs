@@ -29,7 +29,7 @@ fn mount(
     dirs: &WorkspaceDirs,
     cache: &Cache,
 ) -> io::Result<Mounted> {
-    let is_shared = cache.policy == Policy::Shared.as_str();
+    let is_shared = cache.policy == Policy::Shared;
     let own = match is_shared {
         true => {
             let project = layout.data_dir.join("projects").join(&spec.project_id);

@@ -81,7 +81,7 @@ fn make_tree(layout: &Layout, dirs: &WorkspaceDirs, spec: &WorkspaceSpec) -> Res
 pub async fn remake(driver: &LinuxDriver, spec: Arc<WorkspaceSpec>) -> Result<(), Fault> {
     let id = workspace_id(&spec)?;
     let dirs = driver.layout.workspace(&id);
-    if generation(&dirs) == Some(spec.generation) {
+    if generation(&dirs)? == Some(spec.generation) {
         return Ok(());
     }
     let disk = |error: io::Error| disk_fault(&error, format!("cannot make the files of {id} anew"));
@@ -114,12 +114,29 @@ pub async fn remake(driver: &LinuxDriver, spec: Arc<WorkspaceSpec>) -> Result<()
     Ok(())
 }
 
-/// How often the files were made anew, of a workspace that has some.
-pub fn generation(dirs: &WorkspaceDirs) -> Option<u64> {
-    let text = fs::read_to_string(dirs.complete()).ok()?;
+/// How often the files were made anew, of a workspace that has some. Files of another generation are
+/// replaced, so what cannot be read is an error and never another generation.
+pub fn generation(dirs: &WorkspaceDirs) -> Result<Option<u64>, Fault> {
+    let path = dirs.complete();
+    let text = match fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => {
+            return Err(disk_fault(
+                &error,
+                format!("cannot read {}", path.display()),
+            ));
+        }
+    };
     match text.trim() {
-        "" => Some(0),
-        number => number.parse().ok(),
+        "" => Ok(Some(0)),
+        number => number.parse().map(Some).map_err(|_| {
+            let (path, shown) = (path.display(), number.escape_debug());
+            let message = format!("{path} says `{shown}`, which is not a generation of the files");
+            let hint = "write the number there that the store has, or use the holm that wrote it; \
+                        the files are left alone";
+            Fault::new(Code::CorruptState, message, hint)
+        }),
     }
 }
 
@@ -238,4 +255,36 @@ fn seed(layout: &Layout, dirs: &WorkspaceDirs, spec: &WorkspaceSpec) -> Result<(
         packed_refs,
     };
     Ok(seed_git_dir(&dirs.upper(), &seed)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use holm_core::WorkspaceId;
+
+    /// Files of another generation are set aside, so this must never be guessed.
+    #[test]
+    fn a_generation_that_is_not_understood_is_an_error() {
+        let place = tempfile::tempdir().unwrap();
+        let layout = Layout {
+            data_dir: place.path().to_owned(),
+            run_dir: place.path().to_owned(),
+        };
+        let dirs = layout.workspace(&WorkspaceId::random());
+        fs::create_dir_all(&dirs.dir).unwrap();
+        assert_eq!(generation(&dirs).unwrap(), None);
+        for (text, expect) in [("", 0), ("0", 0), ("7\n", 7)] {
+            fs::write(dirs.complete(), text).unwrap();
+            assert_eq!(generation(&dirs).unwrap(), Some(expect));
+        }
+        for text in ["seven", "-1", "7 8"] {
+            fs::write(dirs.complete(), text).unwrap();
+            let fault = generation(&dirs).unwrap_err();
+            assert_eq!(fault.code, Code::CorruptState, "{text}");
+            assert!(fault.message.contains(text), "{fault}");
+        }
+        fs::remove_file(dirs.complete()).unwrap();
+        fs::create_dir(dirs.complete()).unwrap();
+        assert!(generation(&dirs).is_err());
+    }
 }

@@ -18,7 +18,7 @@ pub fn here(spec: &WorkspaceSpec) -> Value {
     let volumes = spec
         .volumes
         .iter()
-        .map(|volume| json!({ "name": volume.name, "path": volume.path, "policy": volume.policy }));
+        .map(|volume| json!({ "name": volume.name, "path": volume.path, "policy": volume.policy.as_str() }));
     let shared = spec.network.shared.iter();
     let shared = shared.map(|shared| json!({ "name": shared.name, "port": shared.port }));
     let commands = COMMANDS.iter().map(|(what, command)| (*what, *command));

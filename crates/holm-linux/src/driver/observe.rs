@@ -32,12 +32,12 @@ pub async fn observe(layout: &Layout, spec: &WorkspaceSpec) -> Result<Sighting, 
     } else {
         Base::Absent
     };
-    let files = match (dirs.complete().exists(), dirs.dir.exists()) {
-        (true, _) if files::generation(&dirs) != Some(spec.generation) => Files::Outdated,
-        (true, _) => Files::Complete,
-        (false, true) => Files::Partial,
-        (false, false) if layout.trash(&id).exists() => Files::SetAside,
-        (false, false) => Files::Absent,
+    let files = match files::generation(&dirs)? {
+        Some(generation) if generation == spec.generation => Files::Complete,
+        Some(_) => Files::Outdated,
+        None if dirs.dir.exists() => Files::Partial,
+        None if layout.trash(&id).exists() => Files::SetAside,
+        None => Files::Absent,
     };
     let (mut keeper, status, reason) = observe_keeper(&dirs, &id).await?;
     if keeper == Keeper::Running && status.as_ref().is_some_and(|it| is_outdated(it, spec)) {

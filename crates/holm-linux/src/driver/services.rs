@@ -82,8 +82,8 @@ pub async fn react(dirs: &WorkspaceDirs, spec: &WorkspaceSpec) -> Result<(), Fau
 
 fn wishes(spec: &WorkspaceSpec) -> Vec<(String, ServiceWish)> {
     let reactions = spec.moving.iter().flat_map(|moving| &moving.owed.reactions);
-    let wishes = reactions.filter_map(|(name, word)| {
-        let wish = match Reaction::parse(word)? {
+    let wishes = reactions.filter_map(|(name, reaction)| {
+        let wish = match reaction {
             Reaction::None | Reaction::Hot => return None,
             Reaction::Restart => ServiceWish::Restart,
             Reaction::Rebuild => ServiceWish::Rebuild,

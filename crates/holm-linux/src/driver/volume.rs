@@ -213,7 +213,7 @@ fn shared(layout: &Layout, spec: &WorkspaceSpec, volume: &Volume) -> PathBuf {
 }
 
 pub fn is_shared(volume: &Volume) -> bool {
-    volume.policy == Policy::Shared.as_str()
+    volume.policy == Policy::Shared
 }
 
 /// Where the bytes of each volume are.

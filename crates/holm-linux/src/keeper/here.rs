@@ -31,7 +31,7 @@ pub fn here(registry: &Registry) -> Value {
     }
     here["databases"] = Value::Array(databases(registry));
     let egress = registry.egress();
-    here["egress"] = json!({ "mode": egress.mode, "allow": egress.allow });
+    here["egress"] = json!({ "mode": egress.mode.as_str(), "allow": egress.allow });
     here["isolation"] = serde_json::to_value(registry.isolation()).unwrap_or_default();
     here
 }

@@ -18,6 +18,7 @@ use jiff::Timestamp;
 use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, renameat, symlinkat, unlinkat};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::time::{ClockId, clock_gettime};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
@@ -26,8 +27,9 @@ use std::time::{Duration, SystemTime};
 
 /// Nobody but the owner, and nobody writes.
 const READ_BY_OWNER: Mode = Mode::RUSR;
-/// The clock may be set while a value's time runs.
+/// A machine that is suspended counts the time, but waits longer.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
+const LEAST_PAUSE: Duration = Duration::from_millis(10);
 const STACK: usize = 256 * 1024;
 
 pub struct Secrets {
@@ -44,10 +46,17 @@ pub struct Secrets {
 }
 
 struct State {
-    grants: Vec<Grant>,
+    grants: Vec<Held>,
     /// Everything that was ever given here.
     values: Vec<Value>,
     known: Known,
+}
+
+/// A grant, and when its time is up.
+struct Held {
+    grant: Grant,
+    /// Since the boot: setting the wall clock neither prolongs a value's time nor ends it.
+    ends: Option<Duration>,
 }
 
 /// What one receiver is due.
@@ -146,19 +155,20 @@ impl Secrets {
         let is_its = |grant: &&Grant| {
             grant.form == Form::File && receiver.is_some_and(|receiver| receiver.is_in(&grant.to))
         };
-        let its = state.grants.iter().filter(is_its);
+        let its = state.grants.iter().map(|held| &held.grant).filter(is_its);
         Domain::OwnReading(its.map(|grant| grant.name.clone()).collect())
     }
 
     /// What is given to somebody who is started now.
     pub fn due(&self, receiver: Option<Receiver<'_>>) -> Given {
-        let (state, now) = (self.state(), seconds());
+        let (state, now) = (self.state(), since_boot());
         let mut given = Given::default();
         let Some(receiver) = receiver else {
             return given;
         };
-        for grant in &state.grants {
-            if has_expired(grant, now) || !receiver.is_in(&grant.to) {
+        for held in &state.grants {
+            let grant = &held.grant;
+            if held.has_expired(now) || !receiver.is_in(&grant.to) {
                 continue;
             }
             let Some(text) = shown(grant) else {
@@ -225,9 +235,10 @@ impl Secrets {
 
     fn take_over(&self, grants: Vec<Grant>) -> io::Result<()> {
         let mut state = self.state();
-        let now = seconds();
+        let now = since_boot();
         let mut noted = Vec::new();
-        for old in state.grants.iter().filter(|old| old.value.is_some()) {
+        let before = state.grants.iter().map(|held| &held.grant);
+        for old in before.clone().filter(|old| old.value.is_some()) {
             let new = grants.iter().find(|new| new.name == old.name);
             let is_kept = new.is_some_and(|new| new.value.is_some() && new.form == old.form);
             if !is_kept {
@@ -238,10 +249,15 @@ impl Secrets {
         for grant in grants.iter().filter(|grant| grant.form == Form::File) {
             self.make_directory(&grant.name)?;
         }
-        for grant in &grants {
-            let old = state.grants.iter().find(|old| old.name == grant.name);
+        let grants: Vec<Held> = grants
+            .into_iter()
+            .map(|grant| Held::new(grant, &state.grants, now))
+            .collect();
+        for held in &grants {
+            let grant = &held.grant;
+            let old = before.clone().find(|old| old.name == grant.name);
             let is_same = old.is_some_and(|old| old.value == grant.value && old.form == grant.form);
-            let Some(value) = grant.value.as_ref().filter(|_| !has_expired(grant, now)) else {
+            let Some(value) = grant.value.as_ref().filter(|_| !held.has_expired(now)) else {
                 continue;
             };
             if grant.form == Form::File && !is_same {
@@ -251,7 +267,7 @@ impl Secrets {
         }
         let values: Vec<Value> = grants
             .iter()
-            .filter_map(|grant| grant.value.clone())
+            .filter_map(|held| held.grant.value.clone())
             .collect();
         let is_new = |value: &Value| !state.values.contains(value);
         let fresh: Vec<Value> = values.into_iter().filter(is_new).collect();
@@ -269,10 +285,12 @@ impl Secrets {
     fn withdraw_in_time(&self, outside: &Outside) {
         let mut state = self.state();
         loop {
-            let now = seconds();
+            let now = since_boot();
             let mut noted = Vec::new();
-            for grant in &mut state.grants {
-                if has_expired(grant, now) && grant.value.take().is_some() {
+            for held in &mut state.grants {
+                let is_over = held.has_expired(now);
+                let grant = &mut held.grant;
+                if is_over && grant.value.take().is_some() {
                     if let Err(error) = self.remove_file(grant) {
                         complain!("the file of the secret {} stays: {error}", grant.name);
                     }
@@ -285,9 +303,10 @@ impl Secrets {
             if let Err(error) = self.chain.append_ends(&noted) {
                 complain!("what happened to secrets cannot be written down: {error}");
             }
-            let ends = state.grants.iter().filter(|grant| grant.value.is_some());
-            let next = ends.filter_map(|grant| grant.expires_at).min();
-            let left = next.map(|time| Duration::from_secs(time.saturating_sub(now).max(1)));
+            let ends = state.grants.iter();
+            let ends = ends.filter(|held| held.grant.value.is_some());
+            let next = ends.filter_map(|held| held.ends).min();
+            let left = next.map(|ends| ends.saturating_sub(now).max(LEAST_PAUSE));
             state = match left {
                 Some(left) => {
                     let waited = self.changed.wait_timeout(state, left.min(LOOK_AGAIN));
@@ -361,20 +380,50 @@ impl Secrets {
     }
 }
 
+// === impl Held ===
+
+impl Held {
+    /// A value that was held before keeps its end, however the clock was set since.
+    fn new(grant: Grant, before: &[Held], now: Duration) -> Self {
+        let same = before.iter().find(|held| {
+            let old = &held.grant;
+            old.name == grant.name
+                && old.expires_at == grant.expires_at
+                && (old.value.is_none() || old.value == grant.value)
+        });
+        let ends = match (same, grant.expires_at) {
+            (_, None) => None,
+            (Some(same), Some(_)) => same.ends,
+            (None, Some(time)) => {
+                let left = Duration::from_secs(time).saturating_sub(since_epoch());
+                Some(now + left)
+            }
+        };
+        Self { grant, ends }
+    }
+
+    fn has_expired(&self, now: Duration) -> bool {
+        self.ends.is_some_and(|ends| ends <= now)
+    }
+}
+
 // === impl State ===
 
 impl State {
     fn placeholders(&self) -> (Vec<Placeholder>, Vec<Leaf>) {
-        let usable = self.grants.iter().filter_map(|grant| {
+        let now = since_boot();
+        let usable = self.grants.iter().filter_map(|held| {
+            let grant = &held.grant;
             let standin = grant.placeholder.as_ref()?;
             let placeholder = Placeholder {
                 name: grant.name.clone(),
                 token: standin.token.clone()?,
                 value: grant.value.clone()?,
                 hosts: standin.hosts.clone(),
-                expires_at: grant
-                    .expires_at
-                    .map(|time| SystemTime::UNIX_EPOCH + Duration::from_secs(time)),
+                // Before that the keeper withdraws it itself.
+                expires_at: held
+                    .ends
+                    .map(|ends| SystemTime::now() + ends.saturating_sub(now)),
             };
             Some((placeholder, standin.leaves.clone()))
         });
@@ -431,14 +480,54 @@ fn remove_at(files: &OwnedFd, place: &str) -> io::Result<()> {
     }
 }
 
-fn has_expired(grant: &Grant, now: u64) -> bool {
-    grant.expires_at.is_some_and(|time| time <= now)
+fn since_epoch() -> Duration {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    // A clock before the epoch: everything has its whole time.
+    now.unwrap_or_default()
 }
 
-fn seconds() -> u64 {
-    u64::try_from(Timestamp::now().as_second()).unwrap_or_default()
+/// The time since the boot, also while the machine was suspended.
+fn since_boot() -> Duration {
+    let time = clock_gettime(ClockId::Boottime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
+    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or_default())
 }
 
 fn now() -> String {
     Timestamp::now().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grant(value: &str, expires_at: u64) -> Grant {
+        Grant {
+            name: "KEY".to_owned(),
+            form: Form::Env,
+            to: Vec::new(),
+            value: Some(Value::parse(value.into()).unwrap()),
+            expires_at: Some(expires_at),
+            placeholder: None,
+        }
+    }
+
+    /// The wall clock is asked once, when a value comes: whoever sets it later changes no end.
+    #[test]
+    fn a_value_that_is_told_again_keeps_its_end() {
+        let now = Duration::from_secs(1000);
+        let end = since_epoch().as_secs() + 60;
+        let first = Held::new(grant("a", end), &[], now);
+        let ends = first.ends.unwrap();
+        assert!(ends > now && ends <= now + Duration::from_secs(60));
+        assert!(!first.has_expired(now) && first.has_expired(ends));
+        // As if the clock had been set back by an hour meanwhile: more would be left of it.
+        let later = now + Duration::from_secs(3600);
+        let mut before = vec![first];
+        assert_eq!(Held::new(grant("a", end), &before, later).ends, Some(ends));
+        before[0].grant.value = None;
+        assert_eq!(Held::new(grant("a", end), &before, later).ends, Some(ends));
+        let other = Held::new(grant("b", end + 1), &before, later);
+        assert!(!other.has_expired(later));
+    }
 }

@@ -8,6 +8,7 @@ use crate::netlink::tables::Places;
 use crate::netlink::{self, packet, route, tables};
 use crate::sys;
 use crate::wire::{Defence, Doorway, FromInit, LaunchFailure, LaunchPlan, Part};
+use holm_core::config::EgressMode;
 use holm_core::egress::Policy;
 use holm_engine::spec::Egress;
 use rustix::net::netlink as family;
@@ -33,9 +34,9 @@ pub struct Doorways(Vec<(Doorway, OwnedFd)>);
 pub fn policy(plan: &LaunchPlan, egress: &Egress, wall: Defence) -> Policy {
     if !plan.has(wall) {
         let everything = ["0.0.0.0/0", "::/0"].map(str::to_owned);
-        return Policy::parse("open", &everything).unwrap_or(Policy::nothing());
+        return Policy::parse(EgressMode::Open, &everything).unwrap_or(Policy::nothing());
     }
-    match Policy::parse(&egress.mode, &egress.allow) {
+    match Policy::parse(egress.mode, &egress.allow) {
         Ok(policy) => policy.with_machine(plan.machine.iter().copied()),
         Err(error) => {
             complain!("nothing is allowed to leave: {error}");

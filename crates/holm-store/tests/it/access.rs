@@ -1,18 +1,21 @@
 //! What every store must do with approvals, with tokens and with the record of who did what.
 
 use crate::conformance::{at, project};
+use holm_core::clock::{Ahead, Seen};
 use holm_core::trust::Ask;
 use holm_core::{RequestId, TokenId, WorkspaceId};
 use holm_engine::store::{
     AUDIT_KEPT, Approval, AuditEntry, AuditFilter, AuditOutcome, AuditResults, RecordHead, Store,
     TokenRecord,
 };
+use std::time::Duration;
 
 pub fn check<S: Store>(fresh: impl Fn() -> S) {
     approvals_are_exact(&fresh());
     tokens_come_and_go(&fresh());
     the_audit_is_kept_in_order_and_not_for_ever(&fresh());
     the_head_of_a_record_goes_forward_only(&fresh());
+    what_was_seen_of_the_clock_is_kept(&fresh());
 }
 
 fn the_head_of_a_record_goes_forward_only(store: &impl Store) {
@@ -32,6 +35,25 @@ fn the_head_of_a_record_goes_forward_only(store: &impl Store) {
     }
 }
 
+fn what_was_seen_of_the_clock_is_kept(store: &impl Store) {
+    assert_eq!(store.clock().unwrap(), None);
+    let seconds = Duration::from_secs;
+    for ahead in [None, Some((1, 2)), None] {
+        let seen = Seen {
+            boot: "boot".to_owned(),
+            boottime: Duration::from_millis(5001),
+            wall: seconds(1_800_000_000),
+            latest: seconds(1_900_000_000),
+            ahead: ahead.map(|(by, since)| Ahead {
+                by: seconds(by),
+                since: seconds(since),
+            }),
+        };
+        store.set_clock(&seen).unwrap();
+        assert_eq!(store.clock().unwrap(), Some(seen));
+    }
+}
+
 fn tokens_come_and_go(store: &impl Store) {
     assert_eq!(store.tokens().unwrap(), []);
     let token = |second: i64, workspace: Option<WorkspaceId>| TokenRecord {
@@ -40,6 +62,7 @@ fn tokens_come_and_go(store: &impl Store) {
         digest: [second as u8; 32],
         created_at: at(second),
         expires_at: workspace.as_ref().map(|_| at(second + 1)),
+        expired_at: None,
         workspace,
     };
     let [later, earlier] = [token(2, None), token(1, Some(WorkspaceId::random()))];
@@ -47,6 +70,14 @@ fn tokens_come_and_go(store: &impl Store) {
     store.add_token(&earlier).unwrap();
     assert!(store.add_token(&later).is_err());
     assert_eq!(store.tokens().unwrap(), [earlier.clone(), later.clone()]);
+    // The first time that it was seen to be over counts.
+    store.expire_token(&earlier.id, at(5)).unwrap();
+    store.expire_token(&earlier.id, at(9)).unwrap();
+    let expired = TokenRecord {
+        expired_at: Some(at(5)),
+        ..earlier.clone()
+    };
+    assert_eq!(store.tokens().unwrap(), [expired, later.clone()]);
     store.remove_token(&earlier.id).unwrap();
     store.remove_token(&earlier.id).unwrap();
     assert_eq!(store.tokens().unwrap(), [later]);

@@ -1,6 +1,7 @@
 //! What every store must do. [`check`] runs all of it against a store that begins empty each time;
 //! a second implementation calls the same function.
 
+use holm_core::config::EgressMode;
 use holm_core::plan::{Action, Desired};
 use holm_core::state::Birth;
 use holm_core::{Label, ProjectId, ProjectName, WorkspaceId};
@@ -217,7 +218,7 @@ fn what_changes_is_one_field(store: &impl Store) {
         is(&expect);
     }
     let mut spec = (*expect.spec).clone();
-    spec.network.egress.mode = "allow".to_owned();
+    spec.network.egress.mode = EgressMode::Allow;
     store.set_spec(&id, &spec).unwrap();
     expect.spec = spec.into();
     is(&expect);

@@ -206,6 +206,72 @@ fn values_that_are_not_understood_are_errors() {
     }
 }
 
+/// Every word of a spec that is one of a few.
+#[test]
+fn words_of_a_spec_that_are_not_known_are_errors_that_name_them() {
+    let shop = project("shop");
+    let mut one = workspace(&shop, "one");
+    let words: &[(&str, &[&str])] = &[
+        ("secrets", &["inject"]),
+        ("volumes", &["policy"]),
+        ("caches", &["policy"]),
+        ("services", &["restart", "on_assign"]),
+    ];
+    let mut spec = serde_json::to_value(&*one.spec).unwrap();
+    spec["secrets"] = serde_json::json!([
+        { "name": "KEY", "source": "stored", "inject": "placeholder", "to": ["runs"], "ttl_ms": null }
+    ]);
+    spec["volumes"] = serde_json::json!([{
+        "name": "pg", "path": "/data", "policy": "fork", "single": false, "seed": null, "generation": 0,
+    }]);
+    spec["caches"] = serde_json::json!([
+        { "name": "npm", "path": "/c", "policy": "isolated", "snapshot": null }
+    ]);
+    spec["services"] = serde_json::json!([{
+        "name": "web", "run": "x", "ready": null, "depends_on": [], "restart": "always",
+        "on_assign": "hot", "build": null, "rebuild_when": [], "env": [], "port": null,
+    }]);
+    spec["moving"] = serde_json::json!({
+        "commit": "c", "ref_name": null, "at": "t", "manner": "stash", "shallow": [],
+        "is_there": false, "owed": { "set_up": false, "reactions": [["web", "rebuild"]] },
+    });
+    one.spec = std::sync::Arc::new(serde_json::from_value(spec.clone()).unwrap());
+    let again = serde_json::to_value(&*one.spec).unwrap();
+    for key in ["secrets", "caches", "services", "moving"] {
+        let (stored, written) = (&again[key], &spec[key]);
+        assert!(
+            stored.to_string().len() >= written.to_string().len(),
+            "{stored}"
+        );
+    }
+    let in_lists = words.iter().flat_map(|(list, fields)| {
+        let fields = fields.iter();
+        fields.map(move |field| format!("$.{list}[0].{field}"))
+    });
+    let places: Vec<_> = in_lists
+        .chain(["$.network.egress.mode", "$.code.object_format"].map(str::to_owned))
+        .chain(["$.moving.manner", "$.moving.owed.reactions[0][1]"].map(str::to_owned))
+        .collect();
+    assert_eq!(places.len(), 9);
+    for place in places {
+        let directory = tempfile::tempdir().unwrap();
+        let path = file(&directory);
+        let store = SqliteStore::open(&path).unwrap();
+        store.save_project(&shop).unwrap();
+        store.insert_workspace(&one).unwrap();
+        assert_eq!(store.workspace(&one.id).unwrap().unwrap().spec, one.spec);
+        let change_one = format!("UPDATE workspaces SET spec = json_set(spec, '{place}', 'vault')");
+        change(&path, &change_one);
+        let error = store.workspace(&one.id).unwrap_err();
+        assert!(
+            matches!(error, StoreError::Corrupt { .. }),
+            "{place}: {error}"
+        );
+        let told = Fault::from(error).message;
+        assert!(told.contains("`vault`"), "{place}: {told}");
+    }
+}
+
 #[test]
 fn a_directory_that_cannot_be_written_is_said() {
     let directory = tempfile::tempdir().unwrap();

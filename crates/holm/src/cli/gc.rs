@@ -13,7 +13,7 @@ use std::process::ExitCode;
 /// Delete old trash, unused bases and leftovers
 ///
 /// Entries of the trash go when they are older than `trash_days` (7) of config.toml; the daemon does
-/// that by itself, too. Bases that no workspace uses go but for the latest of each project.
+/// that by itself, too, unless the clock jumped ahead: whoever types this says that it is right. Bases that no workspace uses go but for the latest of each project.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  holm gc\n  holm gc --all\n  holm df")]
 pub struct GcArgs {
@@ -31,6 +31,9 @@ pub fn run(context: &Context, arguments: GcArgs) -> Outcome {
         client.gc(&gc, tell).await
     })?;
     context.output.done(&collected, || render(&collected));
+    for note in &collected.notes {
+        warn(context, note);
+    }
     for path in &collected.unknown {
         warn(
             context,
@@ -90,6 +93,7 @@ mod tests {
             }],
             unknown: Vec::new(),
             failed: Vec::new(),
+            notes: Vec::new(),
         };
         let text = anstream::adapter::strip_str(&render(&collected)).to_string();
         assert_eq!(

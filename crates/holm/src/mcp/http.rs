@@ -1,12 +1,13 @@
 //! `/mcp`: streamable HTTP in the daemon. Every caller has a server of their own with sessions of its own,
 //! so a session's id is worth nothing to anybody else. Who a caller is was found out before.
 
-use super::Holm;
+use super::{Holm, stdio};
 use crate::helper::Local;
-use axum::body::Body;
-use axum::http::{Request, Response};
+use axum::body::{Body, to_bytes};
+use axum::http::{Request, Response, StatusCode};
 use bytes::Bytes;
 use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt, Full};
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use std::collections::HashMap;
@@ -15,6 +16,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 type Service = StreamableHttpService<Holm, LocalSessionManager>;
+type Answer = Response<BoxBody<Bytes, Infallible>>;
 
 /// More callers than this are not remembered at a time; the others begin again.
 const MOST_CALLERS: usize = 64;
@@ -39,14 +41,11 @@ impl Servers {
     }
 
     /// Answers a request of a caller, whose name here is theirs alone and never used again.
-    pub async fn answer(
-        &self,
-        caller: String,
-        local: Local,
-        request: Request<Body>,
-    ) -> Response<BoxBody<Bytes, Infallible>> {
-        let service = self.of(caller, local);
-        service.handle(request).await
+    pub async fn answer(&self, caller: String, local: Local, request: Request<Body>) -> Answer {
+        match named(request).await {
+            Ok(request) => self.of(caller, local).handle(request).await,
+            Err(refusal) => refusal,
+        }
     }
 
     fn of(&self, caller: String, local: Local) -> Service {
@@ -68,4 +67,26 @@ impl Servers {
         servers.insert(caller, service.clone());
         service
     }
+}
+
+/// The request, unless its message gives parameters by position.
+async fn named(request: Request<Body>) -> Result<Request<Body>, Answer> {
+    let (parts, body) = request.into_parts();
+    let Ok(bytes) = to_bytes(body, LARGEST).await else {
+        let text = format!("the message cannot be read, or is longer than {LARGEST} bytes");
+        return Err(refusal(StatusCode::PAYLOAD_TOO_LARGE, text.into()));
+    };
+    match serde_json::from_slice(&bytes) {
+        Ok(message) if !stdio::is_named(&message) => {
+            Err(refusal(StatusCode::BAD_REQUEST, stdio::unnamed(&message)))
+        }
+        // What is no JSON is answered by the service.
+        _ => Ok(Request::from_parts(parts, Body::from(bytes))),
+    }
+}
+
+fn refusal(status: StatusCode, body: Vec<u8>) -> Answer {
+    let mut response = Response::new(Full::new(Bytes::from(body)).boxed());
+    *response.status_mut() = status;
+    response
 }

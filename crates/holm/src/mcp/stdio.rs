@@ -186,17 +186,18 @@ fn understand(line: &[u8]) -> Understood {
         }
     };
     let (method, id) = (value.get("method").cloned(), value.get("id").cloned());
-    let has_params = value.get("params").is_none_or(Value::is_object);
+    let is_named = is_named(&value);
     let is_request = value.get("jsonrpc").is_some_and(|version| version == "2.0");
     let error = match serde_json::from_value(value) {
-        Ok(message) => return Understood::Message(Box::new(message)),
-        Err(error) => error,
+        Ok(message) if is_named => return Understood::Message(Box::new(message)),
+        Ok(_) => "its parameters are not named".to_owned(),
+        Err(error) => error.to_string(),
     };
     match (method, id) {
         // Notifications have no answer, whatever is wrong with them.
         (Some(Value::String(_)), None) => Understood::Nothing,
         (Some(Value::String(_)), Some(id)) if id.is_string() || id.is_i64() || id.is_u64() => {
-            let (code, words) = match is_request && !has_params {
+            let (code, words) = match is_request && !is_named {
                 true => (
                     INVALID_PARAMS,
                     "the parameters are not an object".to_owned(),
@@ -213,6 +214,19 @@ fn understand(line: &[u8]) -> Understood {
             Understood::Wrong(wrong(&Value::Null, INVALID_REQUEST, words))
         }
     }
+}
+
+/// Whether a message is an object that names its parameters. rmcp also takes them by position, so that
+/// what a model meant for one parameter would be another one.
+pub fn is_named(message: &Value) -> bool {
+    let is_object = |params: &Value| params.is_object() || params.is_null();
+    message.is_object() && message.get("params").is_none_or(is_object)
+}
+
+/// The answer to a message whose parameters are not named.
+pub fn unnamed(message: &Value) -> Vec<u8> {
+    let id = message.get("id").unwrap_or(&Value::Null);
+    wrong(id, INVALID_PARAMS, "the parameters are not an object")
 }
 
 fn wrong(id: &Value, code: i32, message: &str) -> Vec<u8> {
@@ -260,6 +274,10 @@ mod tests {
         check(odd, Some((Value::Null, INVALID_REQUEST)));
         let listed = r#"{"jsonrpc":"2.0","id":"a","method":"tools/call","params":[]}"#;
         check(listed, Some((json!("a"), INVALID_PARAMS)));
+        let placed =
+            r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":[null,"workspace_list",{}]}"#;
+        check(placed, Some((json!(2), INVALID_PARAMS)));
+        check(r#"["2.0",1,{}]"#, Some((Value::Null, INVALID_REQUEST)));
         check("", None);
         check("  \r", None);
         check(r#"{"jsonrpc":"1.0","method":"x"}"#, None);

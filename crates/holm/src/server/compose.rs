@@ -261,7 +261,7 @@ fn unused_seeds(config: &ProjectConfig) -> Vec<String> {
 fn shared_volumes(volumes: &[Volume]) -> Vec<String> {
     let shared = volumes
         .iter()
-        .filter(|volume| volume.policy == Policy::Shared.as_str() && !volume.single);
+        .filter(|volume| volume.policy == Policy::Shared && !volume.single);
     let note = |volume: &Volume| {
         let name = &volume.name;
         format!(
@@ -359,10 +359,7 @@ pub fn network(config: &ProjectConfig, user: &ConfigEgress) -> Network {
     });
     Network {
         ports: ports.collect(),
-        egress: Egress {
-            mode: mode.as_str().to_owned(),
-            allow,
-        },
+        egress: Egress { mode, allow },
         shared: shared.collect(),
         names: config.services.keys().map(Name::to_string).collect(),
     }
@@ -399,7 +396,7 @@ async fn look_for_programs(
 
 /// What is dangerous about a cache that others write is said each time.
 fn shared_caches(caches: &[Cache]) -> impl Iterator<Item = String> {
-    let shared = |cache: &&Cache| cache.policy == Policy::Shared.as_str();
+    let shared = |cache: &&Cache| cache.policy == Policy::Shared;
     caches.iter().filter(shared).map(|cache| {
         format!(
             "the cache {} is shared: what one workspace puts there, all others of this project use; \

@@ -6,7 +6,7 @@ use super::{App, socket, view};
 use crate::fitness;
 use axum::Json;
 use axum::extract::State;
-use holm_api::daemon::{Doctor, Status, Stop};
+use holm_api::daemon::{Check, Doctor, Status, Stop};
 use holm_core::Fault;
 use holm_core::plan::State as Condition;
 use std::sync::Arc;
@@ -75,7 +75,8 @@ async fn doctor(State(app): State<Arc<App>>) -> Answer<Doctor> {
     let own = std::process::id();
     let mut document = fitness::document(checks, Some(own));
     document.checks.push(app.check_of_key().await);
-    Ok(Json(fitness::also(document, app.policy.check())))
+    let document = fitness::also(document, app.policy.check());
+    Ok(Json(fitness::also(document, app.check_of_clock())))
 }
 
 // === impl App ===
@@ -97,6 +98,19 @@ impl App {
             workspaces: views.len() as u64,
             running: running.count() as u64,
         })
+    }
+
+    fn check_of_clock(&self) -> Check {
+        let doubt = self.engine.clock().look().doubt();
+        Check {
+            name: "clock".to_owned(),
+            status: if doubt.is_some() { "warning" } else { "ok" }.to_owned(),
+            fix: doubt
+                .as_ref()
+                .map(|_| "set the clock right; if it is right, type `holm gc`".to_owned()),
+            detail: doubt.unwrap_or_else(|| "it agrees with the time since the boot".to_owned()),
+            required: false,
+        }
     }
 
     /// Stops every workspace that runs, all at once, and ends what is left of those that failed. Fails

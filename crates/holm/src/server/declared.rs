@@ -11,8 +11,8 @@ pub fn services(config: &ProjectConfig) -> Vec<Service> {
         run: service.run.clone(),
         ready: service.ready.as_ref().map(ready),
         depends_on: service.depends_on.iter().map(Name::to_string).collect(),
-        restart: service.restart.as_str().to_owned(),
-        on_assign: service.on_assign.as_str().to_owned(),
+        restart: service.restart,
+        on_assign: service.on_assign,
         build: service.build.clone(),
         rebuild_when: service
             .rebuild_when
@@ -39,7 +39,7 @@ pub fn secrets(config: &ProjectConfig) -> Vec<Secret> {
             config::SecretSource::Command(argv) => SecretSource::Command(argv.clone()),
             config::SecretSource::Stored => SecretSource::Stored,
         },
-        inject: secret.inject.as_str().to_owned(),
+        inject: secret.inject,
         to: receivers(config, &secret.to),
         ttl_ms: secret
             .ttl

@@ -3,6 +3,7 @@
 use super::failure::Answer;
 use super::{App, view};
 use crate::config;
+use crate::paths::Paths;
 use axum::Json;
 use axum::extract::State;
 use holm_api::disk::{
@@ -39,6 +40,16 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
 )]
 async fn disk(State(app): State<Arc<App>>) -> Answer<Disk> {
     Ok(Json(app.disk().await?))
+}
+
+/// How long the trash keeps something. Settings that cannot be read are told to whoever needs them; then
+/// the default counts.
+pub fn trash_keeps(paths: &Paths) -> Duration {
+    let home = super::home();
+    let settings = config::user::load(&paths.config_file, &home);
+    DAY * settings
+        .unwrap_or_else(|_| config::user::defaults(&home))
+        .trash_days
 }
 
 // === impl App ===

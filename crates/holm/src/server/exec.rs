@@ -3,6 +3,7 @@
 use super::App;
 use super::caller::Caller;
 use super::failure::{Failure, Parameters, WorkspaceKey, bad_request};
+use super::objects;
 use axum::Extension;
 use axum::extract::State;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
@@ -219,7 +220,7 @@ enum Said {
 fn understood(message: &[u8]) -> Result<Said, Failure> {
     match message.split_first() {
         Some((&STDIN, bytes)) => Ok(Said::Stdin(bytes.to_vec())),
-        Some((&CONTROL, json)) => match serde_json::from_slice(json) {
+        Some((&CONTROL, json)) => match objects::from_slice(json) {
             Ok(control) => Ok(Said::Control(control)),
             Err(error) => Err(bad_request(&error.to_string())),
         },

@@ -1,6 +1,7 @@
 //! Every error of the API is one body, with the status of its kind; and what requests bring is
 //! read here, so that whatever is wrong with it is such an error too.
 
+use super::objects;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, PathRejection, QueryRejection};
@@ -65,7 +66,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
     async fn from_request(request: Request, state: &S) -> Result<Self, Failure> {
         let bytes = Bytes::from_request(request, state).await;
         let bytes = bytes.map_err(|error: BytesRejection| bad_request(&explained(&error)))?;
-        let value = serde_json::from_slice(&bytes);
+        let value = objects::from_slice(&bytes);
         let value = value.map_err(|error| bad_request(&error.to_string()))?;
         Ok(Self(value))
     }

@@ -60,6 +60,9 @@ pub async fn gate(State(app): State<Arc<App>>, request: Request, next: Next) -> 
         response = Failure(discreet(&app.paths, own, fault)).into_response();
         *response.status_mut() = status;
     }
+    if response.status() == axum::http::StatusCode::UNAUTHORIZED {
+        app.tokens.note_ended().await;
+    }
     let actor = behalf.unwrap_or_else(|| actor(way.as_ref(), &caller));
     app.audit
         .note(

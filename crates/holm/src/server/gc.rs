@@ -2,6 +2,7 @@
 //! when the client goes away.
 
 use super::App;
+use super::caller::Caller;
 use super::failure::{self, Body, Failure};
 use axum::body::Body as HttpBody;
 use axum::extract::State;
@@ -10,8 +11,8 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
 use holm_api::disk::{Collected, Gc, GcEvent, Removed};
-use holm_core::Fault;
 use holm_core::trash::Extent;
+use holm_core::{Code, Fault};
 use holm_engine::driver::ProgressEvent;
 use holm_engine::{Collect, Progress};
 use std::convert::Infallible;
@@ -32,8 +33,13 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
     request_body = Gc,
     responses((status = 200, description = "how far it is; the last line is `done` or `error`", content_type = "application/jsonl", body = GcEvent))
 )]
-async fn gc(State(app): State<Arc<App>>, Body(gc): Body<Gc>) -> Result<Response, Failure> {
+async fn gc(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Body(gc): Body<Gc>,
+) -> Result<Response, Failure> {
     let keep_for = app.keep_for().await?;
+    let note = believe_clock(&app, &caller).await?;
     let collect = Collect::Unused(match gc.all {
         true => Extent::All,
         false => Extent::Expired,
@@ -48,7 +54,7 @@ async fn gc(State(app): State<Arc<App>>, Body(gc): Body<Gc>) -> Result<Response,
         app.sweep_browsers().await;
         app.sweep_secrets().await;
         // Nobody may be left to hear it.
-        let _ = tell.send(collected).await;
+        let _ = tell.send((collected, note)).await;
     });
     let events = stream::unfold(Some((heard, told)), |state| async move {
         let (mut heard, mut told) = state?;
@@ -65,9 +71,31 @@ async fn gc(State(app): State<Arc<App>>, Body(gc): Body<Gc>) -> Result<Response,
     Ok(([(header::CONTENT_TYPE, "application/jsonl")], body).into_response())
 }
 
-fn last(collected: Result<holm_engine::Collected, Fault>) -> GcEvent {
+/// A person who asks for a collection says that the clock is right; a program does not know. What to tell
+/// the person of it, if it was not believed.
+async fn believe_clock(app: &App, caller: &Caller) -> Result<Option<String>, Fault> {
+    let clock = app.engine.clock();
+    let Some(doubt) = clock.look().doubt() else {
+        return Ok(None);
+    };
+    if !matches!(caller, Caller::Person { .. }) {
+        let hint = "set the clock right, or have a person type `holm gc` if it is right";
+        return Err(Fault::new(Code::Refused, doubt, hint));
+    }
+    clock.believe();
+    app.engine.keep_clock().await?;
+    tracing::warn!("a person types `holm gc`, so the clock is believed; before, {doubt}");
+    Ok(Some(format!(
+        "the clock is taken as right from now on; before, {doubt}"
+    )))
+}
+
+fn last((collected, note): (Result<holm_engine::Collected, Fault>, Option<String>)) -> GcEvent {
     match collected {
-        Ok(collected) => GcEvent::Done(view(collected)),
+        Ok(collected) => GcEvent::Done(Collected {
+            notes: note.into_iter().collect(),
+            ..view(collected)
+        }),
         Err(fault) => GcEvent::Error(failure::told(&fault).error),
     }
 }
@@ -87,6 +115,7 @@ fn view(collected: holm_engine::Collected) -> Collected {
         removed,
         unknown: unknown.map(|path| path.display().to_string()).collect(),
         failed: failed.map(|fault| failure::told(fault).error).collect(),
+        notes: Vec::new(),
     }
 }
 

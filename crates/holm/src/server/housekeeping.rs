@@ -1,5 +1,6 @@
 //! What the daemon does by itself: once an hour, and when it starts, entries of the trash whose time
 //! is over go, and so do values of secrets; and, if the settings say so, workspaces that nobody uses are stopped and removed.
+//! The engine does nothing of this while the clock is not believed; this says so once.
 //!
 //! Settings are read anew each time, so a change needs no new daemon. Settings that cannot be read
 //! do nothing: the log says so, and so does every command that needs them.
@@ -8,15 +9,18 @@ use super::App;
 use crate::config;
 use holm_core::Fault;
 use holm_core::idle::IdleLimits;
+use holm_engine::clock;
 use holm_engine::try_blocking;
 use holm_engine::{Collect, Progress, Swept};
-use jiff::Timestamp;
 use std::sync::Arc;
 use std::time::Duration;
 
 const EVERY: Duration = Duration::from_secs(3600);
 
-/// Begins both, until the daemon stops.
+/// How often the clock is looked at.
+const CLOCK_EVERY: Duration = Duration::from_secs(1);
+
+/// Begins all of it, until the daemon stops.
 pub fn begin(app: &Arc<App>) {
     let collecting = Arc::clone(app);
     let sweeping = Arc::clone(app);
@@ -37,6 +41,10 @@ pub fn begin(app: &Arc<App>) {
             () = super::stopped(Arc::clone(&collecting)) => {}
         }
     });
+    tokio::spawn(super::until_stopped(
+        Arc::clone(app),
+        watch_clock(Arc::clone(app)),
+    ));
     tokio::spawn(async move {
         let work = async {
             loop {
@@ -46,7 +54,7 @@ pub fn begin(app: &Arc<App>) {
                     IdleLimits::default()
                 });
                 sweeping.routes.note_traffic().await;
-                let swept = sweeping.engine.sweep_idle(Timestamp::now(), limits).await;
+                let swept = sweeping.engine.sweep_idle(clock::wall(), limits).await;
                 match swept {
                     Ok(swept) => {
                         for Swept { id, what } in swept {
@@ -66,10 +74,32 @@ pub fn begin(app: &Arc<App>) {
     });
 }
 
+/// Stores what the clock says, and tells when it is not believed any more and when it is again.
+async fn watch_clock(app: Arc<App>) {
+    let mut is_doubted = false;
+    loop {
+        let doubt = app.engine.clock().look().doubt();
+        if doubt.is_some() != is_doubted {
+            is_doubted = doubt.is_some();
+            let told = doubt.unwrap_or_else(|| "the clock is believed again".to_owned());
+            tracing::warn!("{told}");
+            app.audit.note_own("clock", None, told).await;
+        }
+        if let Err(fault) = app.engine.keep_clock().await {
+            tracing::warn!(%fault, "what the clock said is not stored");
+        }
+        tokio::time::sleep(CLOCK_EVERY).await;
+    }
+}
+
 // === impl App ===
 
 impl App {
     async fn collect_expired(&self) {
+        if let Some(doubt) = self.engine.clock().look().doubt() {
+            tracing::warn!("nothing is collected: {doubt}");
+            return;
+        }
         let collected = async {
             let keep_for = self.keep_for().await?;
             let collect = Collect::ExpiredTrash;

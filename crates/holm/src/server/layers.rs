@@ -92,7 +92,7 @@ impl App {
             Cache {
                 name: name.to_string(),
                 path,
-                policy: cache.policy.as_str().to_owned(),
+                policy: cache.policy,
                 snapshot: is_used.then_some(snapshot.key),
             }
         });
@@ -131,7 +131,7 @@ impl App {
             volumes.push(Volume {
                 name: name.to_string(),
                 path,
-                policy: volume.policy.as_str().to_owned(),
+                policy: volume.policy,
                 single: volume.single,
                 seed,
                 generation: 0,

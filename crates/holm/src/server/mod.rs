@@ -37,6 +37,7 @@ mod mcp;
 mod metrics;
 mod moves;
 mod numbers;
+mod objects;
 mod openapi;
 mod page;
 mod policy;
@@ -72,6 +73,7 @@ use events::Events;
 use health::LastHealth;
 use holm_api::workspace::Workspace;
 use holm_core::Fault;
+use holm_engine::clock::Clock;
 use holm_engine::{Engine, MissingObjects, View, WorkspaceSpec};
 use holm_linux::{Layout, LinuxDriver};
 use holm_secrets::keyring::Keyring;
@@ -241,6 +243,12 @@ fn socket(paths: &Paths) -> PathBuf {
     paths.run_dir.join("daemon.sock")
 }
 
+/// The daemon's user's own.
+fn home() -> PathBuf {
+    let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
+    home.map_or_else(|| PathBuf::from("/"), PathBuf::from)
+}
+
 async fn stopped(app: Arc<App>) {
     let mut stop = app.stop.subscribe();
     // The sender is part of `app`, so it is there while this waits.
@@ -283,14 +291,16 @@ impl App {
         let layout = layout(&paths);
         let repositories = Repositories::new(layout.clone());
         let keyring = Keyring::at(message_bus());
-        let secrets = secrets::Keeping::new(layout.secrets(), keyring, store.clone());
+        let clock = Clock::open(&store, disk::trash_keeps(&paths))?;
+        let secrets =
+            secrets::Keeping::new(layout.secrets(), keyring, store.clone(), clock.clone());
         let secrets = Arc::new(secrets);
         let giving = Arc::clone(&secrets);
         let driver = LinuxDriver::new(layout, Arc::new(move |spec| giving.grants(spec)))?;
         let asked = repositories.clone();
         let missing: MissingObjects =
             Arc::new(move |project, objects| asked.missing(project, objects));
-        let engine = Engine::new(driver, store, missing);
+        let engine = Engine::new(driver, store, missing, clock);
         let policy = PolicyFile::of_machine();
         engine.keep_within(policy::bounds(policy.clone()));
         let (routes, unheard) = Routes::new(&engine);
@@ -370,7 +380,6 @@ impl App {
     }
 
     fn home(&self) -> PathBuf {
-        let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
-        home.map_or_else(|| PathBuf::from("/"), PathBuf::from)
+        home()
     }
 }

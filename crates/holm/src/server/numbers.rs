@@ -263,7 +263,7 @@ impl Gauge {
         let volumes = record.spec.volumes.iter().enumerate();
         let volumes = volumes.map(|(index, volume)| VolumeNumbers {
             name: volume.name.clone(),
-            policy: volume.policy.clone(),
+            policy: volume.policy.as_str().to_owned(),
             bytes: disk.and_then(|disk| disk.volumes.get(index).copied()),
         });
         WorkspaceNumbers {

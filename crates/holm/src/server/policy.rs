@@ -6,9 +6,7 @@
 use super::App;
 use super::caller::Caller;
 use crate::config::policy::PolicyFile;
-use holm_core::config::{
-    Destination, EgressMode, Limits as ConfigLimits, Name, ProjectConfig, ProtectedPath, Word,
-};
+use holm_core::config::{Destination, Limits as ConfigLimits, Name, ProjectConfig, ProtectedPath};
 use holm_core::plan::State;
 use holm_core::policy::{Breach, Island, MachinePolicy, SourceKind, Typed};
 use holm_core::{Code, Fault, WorkspaceId};
@@ -149,12 +147,9 @@ fn narrowed(
 
 fn island(spec: &WorkspaceSpec) -> Result<Island, Fault> {
     let egress = &spec.network.egress;
-    let mode = EgressMode::parse_word(&egress.mode);
     let allow = egress.allow.iter().map(|entry| Destination::parse(entry));
-    let protected = spec.protected_paths.iter();
-    let protected = protected.map(|path| ProtectedPath::parse(path));
     Ok(Island {
-        mode: mode.ok_or_else(|| damaged(&egress.mode))?,
+        mode: egress.mode,
         allow: allow
             .collect::<Result<_, _>>()
             .map_err(|error| damaged(&error.to_string()))?,
@@ -173,15 +168,22 @@ fn island(spec: &WorkspaceSpec) -> Result<Island, Fault> {
             .map(|it| it.name.clone())
             .collect(),
         degraded: spec.allow_degraded.clone(),
-        protected_paths: protected
-            .collect::<Result<_, _>>()
-            .map_err(|error| damaged(&error.to_string()))?,
+        protected_paths: protected_paths(spec)?,
         secrets: spec
             .secrets
             .iter()
             .map(|secret| (secret.name.clone(), kind(&secret.source)))
             .collect(),
     })
+}
+
+/// The stored paths. One that is not understood is an error: without it, less would be protected.
+pub fn protected_paths(spec: &WorkspaceSpec) -> Result<Vec<ProtectedPath>, Fault> {
+    let paths = spec.protected_paths.iter();
+    let paths = paths.map(|path| ProtectedPath::parse(path));
+    paths
+        .collect::<Result<_, _>>()
+        .map_err(|error| damaged(&error.to_string()))
 }
 
 fn kind(source: &SecretSource) -> SourceKind {
@@ -197,7 +199,7 @@ fn kind(source: &SecretSource) -> SourceKind {
 /// `holm.toml` wrote down.
 fn put(spec: &mut WorkspaceSpec, narrow: Island, bounded: &ConfigLimits) {
     let egress = &mut spec.network.egress;
-    egress.mode = narrow.mode.as_str().to_owned();
+    egress.mode = narrow.mode;
     egress.allow = narrow.allow.iter().map(ToString::to_string).collect();
     let mut required = std::mem::take(&mut spec.limits.required);
     let written = [

@@ -174,7 +174,7 @@ fn digest(text: Option<&str>) -> String {
 fn is_wider(ask: &trust::Ask, spec: &WorkspaceSpec, next: &WorkspaceSpec) -> bool {
     let (section, key) = ask.key.split_once('.').unwrap_or((&ask.key, ""));
     let network = &spec.network;
-    let mode = EgressMode::parse_word(&network.egress.mode).unwrap_or(EgressMode::None);
+    let mode = network.egress.mode;
     match (section, key) {
         ("egress", "mode") => {
             let is_asked =
@@ -207,7 +207,8 @@ fn is_wider(ask: &trust::Ask, spec: &WorkspaceSpec, next: &WorkspaceSpec) -> boo
         ("limits", key) => {
             !limit_of(spec, key).is_some_and(|has| ask.canonical.ends_with(&format!("= {has}")))
         }
-        _ => false,
+        ("project", "include" | "driver") | ("caches", _) => false,
+        _ => true,
     }
 }
 
@@ -230,7 +231,8 @@ fn differences(before: &WorkspaceSpec, after: &WorkspaceSpec) -> (Vec<String>, V
     if old.egress.mode != new.egress.mode {
         changes.push(format!(
             "egress.mode: {} → {}",
-            old.egress.mode, new.egress.mode
+            old.egress.mode.as_str(),
+            new.egress.mode.as_str()
         ));
     }
     compare(
@@ -315,7 +317,7 @@ fn in_words(secret: &Secret) -> String {
         SecretSource::Command(argv) => format!("the command {}", argv.join(" ")),
         SecretSource::Stored => "stored".to_owned(),
     };
-    let (name, inject, to) = (&secret.name, &secret.inject, secret.to.join(", "));
+    let (name, inject, to) = (&secret.name, secret.inject.as_str(), secret.to.join(", "));
     let ttl = secret
         .ttl_ms
         .map_or(String::new(), |ttl| format!(" for {ttl} ms"));

@@ -16,14 +16,15 @@ use holm_api::token::{NewToken, Token, TokenList, TokenMade};
 use holm_core::token::{Bearer, check_name, is_same};
 use holm_core::{Code, Fault, TokenId, WorkspaceId};
 use holm_engine::Notice;
+use holm_engine::clock::Look;
 use holm_engine::store::TokenRecord;
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use sha2::{Digest, Sha256};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::{Path as FilePath, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -36,6 +37,8 @@ struct Shared {
     /// Where the default one is.
     file: PathBuf,
     known: RwLock<BTreeMap<TokenId, TokenRecord>>,
+    /// Those that were seen to be over, and of which the store does not know it.
+    unwritten: Mutex<Vec<TokenId>>,
     cuts: Cuts,
 }
 
@@ -48,6 +51,9 @@ pub enum Refusal {
 
 /// How often it is looked whether one has expired, while something may be open with it.
 const OFTEN: Duration = Duration::from_secs(1);
+
+/// A request that was just being looked at when its token expired is cut within this.
+const LATE: Duration = Duration::from_secs(5);
 
 const MOST: usize = 1000;
 
@@ -74,7 +80,10 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
 )]
 async fn list(State(app): State<Arc<App>>) -> Answer<TokenList> {
     let known = app.tokens.all();
-    let tokens = known.iter().map(told).collect();
+    let tokens = known
+        .iter()
+        .map(|record| told(record, app.tokens.is_over(record)));
+    let tokens = tokens.collect();
     Ok(Json(TokenList { tokens }))
 }
 
@@ -110,10 +119,10 @@ async fn make(State(app): State<Arc<App>>, Body(new): Body<NewToken>) -> Answer<
     let lasts = new
         .expires_seconds
         .and_then(|seconds| i64::try_from(seconds).ok());
-    let (bearer, record) = fresh(name, workspace, lasts);
+    let (bearer, record) = fresh(name, workspace, app.engine.clock().look(), lasts);
     app.tokens.add(record.clone()).await?;
     Ok(Json(TokenMade {
-        made: told(&record),
+        made: told(&record, false),
         token: bearer.text(),
     }))
 }
@@ -133,45 +142,44 @@ async fn remove(State(app): State<Arc<App>>, TokenKey(id): TokenKey) -> Answer<T
         let hint = "`holm token ls` lists them";
         return Err(Failure(Fault::new(Code::TokenNotFound, message, hint)));
     };
+    let is_over = app.tokens.is_over(&record);
     app.tokens.end(&record).await?;
-    Ok(Json(told(&record)))
+    Ok(Json(told(&record, is_over)))
 }
 
-fn told(record: &TokenRecord) -> Token {
+fn told(record: &TokenRecord, is_over: bool) -> Token {
     Token {
         id: record.id.to_string(),
         name: record.name.clone(),
         workspace: record.workspace.as_ref().map(ToString::to_string),
         created_at: time(record.created_at),
         expires_at: record.expires_at.map(time),
-        expired: is_over(record),
+        expired: is_over,
     }
 }
 
 fn fresh(
     name: String,
     workspace: Option<WorkspaceId>,
+    look: Look,
     seconds: Option<i64>,
 ) -> (Bearer, TokenRecord) {
     let bearer = Bearer::random();
-    let now = Timestamp::now();
+    let ends = |seconds| look.for_expiry() + SignedDuration::from_secs(seconds);
     let record = TokenRecord {
         id: bearer.id.clone(),
         name,
         workspace,
         digest: digest(&bearer.text()),
-        created_at: now,
-        expires_at: seconds.map(|seconds| now + SignedDuration::from_secs(seconds)),
+        created_at: look.wall,
+        expires_at: seconds.map(ends),
+        expired_at: None,
     };
     (bearer, record)
 }
 
 fn digest(text: &str) -> [u8; 32] {
     Sha256::digest(text.as_bytes()).into()
-}
-
-fn is_over(record: &TokenRecord) -> bool {
-    record.expires_at.is_some_and(|end| end <= Timestamp::now())
 }
 
 // === impl Tokens ===
@@ -183,6 +191,7 @@ impl Tokens {
             engine: engine.clone(),
             file: data_dir.join("token"),
             known: RwLock::default(),
+            unwritten: Mutex::default(),
             cuts: Cuts::default(),
         }))
     }
@@ -214,35 +223,79 @@ impl Tokens {
     /// Whose a token is. Costs the same whether it is known or not.
     pub fn check(&self, text: &str) -> Result<TokenRecord, Refusal> {
         let bearer = Bearer::parse(text).ok_or(Refusal::Unknown)?;
-        let known = self.0.known.read().unwrap_or_else(PoisonError::into_inner);
-        let record = known.get(&bearer.id);
-        let kept = record.map_or([0; 32], |record| record.digest);
+        let record = self.one(&bearer.id);
+        let kept = record.as_ref().map_or([0; 32], |record| record.digest);
         match record.filter(|_| is_same(&kept, &digest(text))) {
             None => Err(Refusal::Unknown),
-            Some(record) if is_over(record) => Err(Refusal::Expired),
-            Some(record) => Ok(record.clone()),
+            Some(record) if self.is_over(&record) => Err(Refusal::Expired),
+            Some(record) => Ok(record),
         }
+    }
+
+    /// Whether a token is worth nothing any more. One that was over once stays so: the clock may be set
+    /// back.
+    fn is_over(&self, record: &TokenRecord) -> bool {
+        let look = self.0.engine.clock().look();
+        if record.expired_at.is_some() {
+            return true;
+        }
+        let is_over = record
+            .expires_at
+            .is_some_and(|end| end <= look.for_expiry());
+        if is_over && look.ends_for_good() {
+            self.known_mut(|known| {
+                if let Some(record) = known.get_mut(&record.id)
+                    && record.expired_at.is_none()
+                {
+                    record.expired_at = Some(look.wall);
+                    self.unwritten().push(record.id.clone());
+                }
+            });
+        }
+        is_over
     }
 
     pub fn cuts(&self) -> &Cuts {
         &self.0.cuts
     }
 
-    /// Cuts what is open with a token that expires, for as long as it is polled.
+    /// Cuts what is open with a token that expires and writes down that it did, for as long as it is
+    /// polled.
     pub async fn watch(self) {
-        let mut last = Timestamp::now();
+        let mut ended = HashMap::new();
         loop {
             tokio::time::sleep(OFTEN).await;
-            let now = Timestamp::now();
             for record in self.all() {
-                // Once more a moment later, for a request that was just being looked at.
-                let is_due = |end| end <= now && end + SignedDuration::from_secs(5) > last;
-                if record.expires_at.is_some_and(is_due) {
+                if !self.is_over(&record) {
+                    continue;
+                }
+                let since = ended.entry(record.id.clone()).or_insert_with(Instant::now);
+                // Some moments longer, for a request that was just being looked at.
+                if since.elapsed() < LATE {
                     self.0.cuts.cut(record.id.as_str());
                 }
             }
-            last = now;
+            self.note_ended().await;
         }
+    }
+
+    /// Writes down which tokens were seen to be over, before anybody is told. What cannot be written
+    /// down is tried again.
+    pub async fn note_ended(&self) {
+        let ids = std::mem::take(&mut *self.unwritten());
+        for id in ids {
+            let at = self.one(&id).and_then(|record| record.expired_at);
+            let Some(at) = at else { continue };
+            if let Err(fault) = self.0.engine.expire_token(id.clone(), at).await {
+                tracing::warn!(%fault, token = %id, "that a token has expired is not written down");
+                self.unwritten().push(id);
+            }
+        }
+    }
+
+    fn unwritten(&self) -> MutexGuard<'_, Vec<TokenId>> {
+        let unwritten = self.0.unwritten.lock();
+        unwritten.unwrap_or_else(PoisonError::into_inner)
     }
 
     fn all(&self) -> Vec<TokenRecord> {
@@ -310,7 +363,8 @@ impl Tokens {
         for stale in self.all().iter().filter(|record| record.name == DEFAULT) {
             self.end(stale).await?;
         }
-        let (bearer, record) = fresh(DEFAULT.to_owned(), None, None);
+        let look = self.0.engine.clock().look();
+        let (bearer, record) = fresh(DEFAULT.to_owned(), None, look, None);
         self.add(record).await?;
         // A temporary file of one's own, renamed: readable by this user alone from the beginning.
         replace(file, format!("{}\n", bearer.text()).as_bytes())

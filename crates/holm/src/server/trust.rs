@@ -158,14 +158,12 @@ impl App {
         // What the machine's policy protects stays protected, whatever the project says.
         let policy = self.policy.load()?.unwrap_or_default();
         let stays = |path: &ProtectedPath| policy.protected_paths.iter().any(|it| it.covers(path));
-        let protected_before = before.map(|spec| {
-            let paths = spec.protected_paths.iter();
-            // They were such paths when they were stored.
-            paths
-                .filter_map(|path| ProtectedPath::parse(path).ok())
-                .filter(|path| !stays(path))
-                .collect()
+        let protected_before = before.map(|spec| -> Result<_, Fault> {
+            let mut paths = super::policy::protected_paths(spec)?;
+            paths.retain(|path| !stays(path));
+            Ok(paths)
         });
+        let protected_before = protected_before.transpose()?;
         let baseline = config::trust::baseline(&user, protected_before);
         let asks = asks(&config, &baseline);
         let digest = config::trust::digest(&asks);

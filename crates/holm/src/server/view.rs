@@ -66,7 +66,7 @@ pub fn workspace(view: View) -> Workspace {
 fn volume(volume: &holm_engine::spec::Volume) -> Volume {
     Volume {
         name: volume.name.clone(),
-        policy: volume.policy.clone(),
+        policy: volume.policy.as_str().to_owned(),
         bytes: None,
     }
 }

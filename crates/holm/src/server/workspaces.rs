@@ -99,10 +99,11 @@ async fn list(
             notes: Vec::new(),
         }));
     }
+    let notes = [app.shortage().await?, app.engine.clock().look().doubt()];
     Ok(Json(WorkspaceList {
         workspaces,
         next,
-        notes: app.shortage().await?.into_iter().collect(),
+        notes: notes.into_iter().flatten().collect(),
     }))
 }
 

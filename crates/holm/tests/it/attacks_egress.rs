@@ -3,6 +3,7 @@
 //! Each attack is tried against both walls, and once without them to show that it would work.
 
 use crate::support::{Running, World, eventually};
+use holm_core::config::EgressMode;
 use holm_engine::spec::Egress;
 use holm_linux::wire::{Answer, Op, Request, VERSION, control_frame, read_control};
 use std::io::Write;
@@ -469,7 +470,7 @@ fn attack_85_a_policy_that_narrows_cuts_what_is_open_and_never_opens() {
 /// Tells the keeper another policy, as the daemon does.
 fn set_egress(socket: &std::path::Path, allow: &str) {
     let egress = Egress {
-        mode: "allow".to_owned(),
+        mode: EgressMode::Allow,
         allow: vec![allow.to_owned()],
     };
     let request = Request {

@@ -380,3 +380,48 @@ sys.stdin.read()";
     assert_eq!(value(&text, "holm_creations_total{result=\"made\"}"), 0.0);
     assert_eq!(value(&text, "holm_workspaces{state=\"stopped\"}"), 1.0);
 }
+
+/// Every route that takes JSON takes an object. By position, `[null, null, true]` would be a reset by
+/// force.
+#[test]
+fn bodies_are_objects_and_never_lists_by_position() {
+    let island = Island::new();
+    island.repository("shop").up("one");
+    let document = get(&island, "/api/v1/openapi.json").1;
+    let mut asked = 0;
+    for (method, path) in operations(&document) {
+        let operation = &document["paths"][&path][method.to_lowercase()];
+        if operation["requestBody"]["content"]["application/json"].is_null() {
+            continue;
+        }
+        asked += 1;
+        let whole = path
+            .replace("/workspaces/{id}", "/workspaces/w000000000000")
+            .replace("/projects/{id}", "/projects/p000000000000")
+            .replace("{session}", "s000000000000");
+        for body in ["[]", "[null, null, true]", " [true]"] {
+            let (status, answer) = island.ask(&method, &whole, body.as_bytes());
+            let answer: Value = serde_json::from_slice(&answer).unwrap();
+            let message = answer["error"]["message"].as_str().unwrap();
+            assert_eq!(status, 400, "{method} {path} {body} {answer}");
+            // Of a body with values no more is said than where it is wrong; one is an enum.
+            let expect = match (method.as_str(), path.as_str()) {
+                ("POST", "/api/v1/projects/{id}/trees") => "expected value",
+                (_, path) if path.contains("/secrets") => "line 1",
+                _ => "invalid type: sequence",
+            };
+            assert!(message.contains(expect), "{method} {path} {body} {message}");
+        }
+    }
+    assert!(asked > 30, "{asked}");
+    let call = json!({
+        "jsonrpc": "2.0", "id": 7, "method": "tools/call",
+        "params": [null, "workspace_list", {}],
+    });
+    let headers =
+        "content-type: application/json\r\naccept: application/json, text/event-stream\r\n";
+    let (status, answer) = island.ask_with("POST", "/mcp", headers, call.to_string().as_bytes());
+    let answer: Value = serde_json::from_slice(&answer).unwrap();
+    assert_eq!((status, &answer["error"]["code"]), (400, &json!(-32602)));
+    assert_eq!(answer["id"], 7);
+}

@@ -11,6 +11,7 @@
 mod api;
 mod attacks_api;
 mod attacks_claims;
+mod attacks_clock;
 mod attacks_egress;
 mod attacks_file_api;
 mod attacks_files;

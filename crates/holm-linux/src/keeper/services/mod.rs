@@ -16,7 +16,6 @@ use crate::layout::WorkspaceDirs;
 use crate::wire::{Answer, ServiceWish};
 use helper::environment;
 pub(super) use helper::{helper, plain_environment};
-use holm_core::config::{Restart, Word};
 use holm_core::service::graph::{Graph, Verdict};
 use holm_core::service::{Event, Order, Readiness, Rules, Wish};
 use holm_engine::service::{ServiceStatus, Services as Told};
@@ -144,7 +143,7 @@ pub fn start(registry: &Arc<Registry>, directories: &WorkspaceDirs) -> io::Resul
         begun: Instant::now(),
         logs: directories.logs(),
         file: directories.services(),
-        unbuilt: Unbuilt::read(directories.unbuilt()),
+        unbuilt: Unbuilt::read(directories.unbuilt())?,
     };
     supervisor.declare(registry.plan.services.clone())?;
     supervisor.take_up_builds();
@@ -166,8 +165,7 @@ fn wish_of(wish: ServiceWish) -> Wish {
 
 fn rules(service: &Service) -> Rules {
     Rules {
-        // The daemon writes words that it has read as such.
-        restart: Restart::parse_word(&service.restart).unwrap_or_default(),
+        restart: service.restart,
         readiness: match &service.ready {
             Some(ready) => Readiness::Probed {
                 within: Duration::from_millis(ready.timeout_ms),

@@ -3,9 +3,10 @@
 //! Everything here blocks for a moment (files are written to the disk); routes call it by
 //! [`try_blocking`](holm_engine::try_blocking). A value leaves only towards a workspace's keeper.
 
-use holm_core::config::{Inject, Word};
+use holm_core::config::Inject;
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::WorkspaceSpec;
+use holm_engine::clock::{self, Clock};
 use holm_engine::spec::{Secret, SecretSource};
 use holm_engine::store::{RecordHead, Store};
 use holm_linux::wire::{Form, Grant};
@@ -39,6 +40,7 @@ pub struct Keeping {
     pub(super) authority: Mutex<Option<Arc<Authority>>>,
     /// Knows the newest line of the record.
     store: SqliteStore,
+    clock: Clock,
     waiting: Mutex<Waiting>,
 }
 
@@ -62,10 +64,11 @@ pub enum Unread {
 // === impl Keeping ===
 
 impl Keeping {
-    pub fn new(directory: PathBuf, keyring: Keyring, store: SqliteStore) -> Self {
+    pub fn new(directory: PathBuf, keyring: Keyring, store: SqliteStore, clock: Clock) -> Self {
         Self {
             chain: Chain::in_directory(&directory),
             store,
+            clock,
             directory,
             keyring,
             vault: Mutex::new(None),
@@ -176,6 +179,7 @@ impl Keeping {
         who: &str,
     ) -> Result<(), Fault> {
         let given = Scope::Given(spec.id.clone());
+        let now = seconds(self.clock.look().for_expiry());
         let mut noted = Vec::new();
         self.with(|vault| {
             let (mut puts, mut gone) = (Vec::new(), Vec::new());
@@ -183,7 +187,7 @@ impl Keeping {
                 let value = counting(vault, spec, secret, values)?;
                 match value {
                     Some(value) => {
-                        let until = secret.ttl_ms.map(|ttl| now() + ttl.div_ceil(1000));
+                        let until = secret.ttl_ms.map(|ttl| now + ttl.div_ceil(1000));
                         let entry = entry(given.clone(), &secret.name, until);
                         noted.push(about(&entry, RECEIVED, who));
                         puts.push((entry, value));
@@ -218,19 +222,22 @@ impl Keeping {
         if begun.is_some() || is_first {
             self.give(spec, &begun.unwrap_or_default(), &Unread::Keep, "holm")?;
         }
+        let now = seconds(self.clock.look().for_expiry());
         self.with(|vault| {
             let grants = spec.secrets.iter().map(|secret| {
                 let found = vault.get(&given, &secret.name)?;
+                // What a clock that is not believed says is over is kept and not given.
+                let found = found.filter(|(entry, _)| !entry.has_expired(now));
                 let (expires_at, value) = match found {
                     Some((entry, value)) => (entry.expires_at, Some(value)),
                     None => (None, None),
                 };
                 Ok(Grant {
                     name: secret.name.clone(),
-                    form: match Inject::parse_word(&secret.inject) {
-                        Some(Inject::File) => Form::File,
-                        Some(Inject::Placeholder) => Form::Placeholder,
-                        _ => Form::Env,
+                    form: match secret.inject {
+                        Inject::Env => Form::Env,
+                        Inject::File => Form::File,
+                        Inject::Placeholder => Form::Placeholder,
                     },
                     to: secret.to.clone(),
                     value,
@@ -246,12 +253,13 @@ impl Keeping {
     /// How a workspace's declared secrets are: `given`, `missing` or `expired`, and until when.
     pub fn states(&self, spec: &WorkspaceSpec) -> Result<Vec<(&'static str, Option<u64>)>, Fault> {
         let given = Scope::Given(spec.id.clone());
+        let now = seconds(self.clock.look().for_expiry());
         self.with(|vault| {
             let states = spec.secrets.iter().map(|secret| {
                 let entry = vault.find(&given, &secret.name);
                 let state = match entry {
                     None => "missing",
-                    Some(entry) if entry.has_expired(now()) => "expired",
+                    Some(entry) if entry.has_expired(now) => "expired",
                     Some(_) => "given",
                 };
                 (state, entry.and_then(|entry| entry.expires_at))
@@ -273,9 +281,14 @@ impl Keeping {
         Ok(())
     }
 
-    /// Drops values whose time is up, also where no keeper runs that would withdraw them.
+    /// Drops values whose time is up, also where no keeper runs that would withdraw them. None while the
+    /// clock is not believed: what is dropped does not come back.
     pub fn expire(&self) -> Result<(), Fault> {
-        let gone = self.with(|vault| vault.expire(now()))?;
+        let look = self.clock.look();
+        if !look.is_plausible() {
+            return Ok(());
+        }
+        let gone = self.with(|vault| vault.expire(seconds(look.for_expiry())))?;
         let gone: Vec<_> = gone
             .iter()
             .map(|entry| about(entry, EXPIRED, "holm"))
@@ -435,14 +448,14 @@ pub(super) fn entry(scope: Scope, name: &str, expires_at: Option<u64>) -> Entry 
         name: name.to_owned(),
         // The vault counts.
         version: 0,
-        set_at: now(),
+        set_at: seconds(clock::wall()),
         expires_at,
     }
 }
 
 pub fn happening(event: &str, who: &str) -> Happening {
     Happening {
-        time: Timestamp::now().to_string(),
+        time: clock::wall().to_string(),
         event: event.to_owned(),
         who: who.to_owned(),
         ..Happening::default()
@@ -465,8 +478,8 @@ pub fn about(entry: &Entry, event: &str, who: &str) -> Happening {
     }
 }
 
-fn now() -> u64 {
-    u64::try_from(Timestamp::now().as_second()).unwrap_or_default()
+fn seconds(at: Timestamp) -> u64 {
+    u64::try_from(at.as_second()).unwrap_or_default()
 }
 
 fn keyring_fault(directory: &Path, error: &VaultError, why: &KeyringError) -> Fault {

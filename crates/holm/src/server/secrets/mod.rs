@@ -10,6 +10,7 @@ pub use keeping::{Keeping, Values};
 use super::App;
 use super::caller::Caller;
 use super::failure::{Answer, Failure, WorkspaceKey, project_id, workspace_id};
+use super::objects;
 use crate::secret_name;
 use axum::extract::{FromRequest, Request, State};
 use axum::{Json, body::Bytes};
@@ -57,7 +58,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Quiet<T> {
     async fn from_request(request: Request, state: &S) -> Result<Self, Failure> {
         let bytes = Bytes::from_request(request, state).await;
         let bytes = bytes.map_err(|_| unreadable("it cannot be read"))?;
-        let read = serde_json::from_slice(&bytes);
+        let read = objects::from_slice(&bytes);
         if let Ok(mut bytes) = bytes.try_into_mut() {
             bytes.as_mut().zeroize();
         }
@@ -381,7 +382,7 @@ impl App {
                 SecretSource::Command(argv) => Source::Command(argv.clone()),
                 SecretSource::Stored => Source::Stored,
             },
-            inject: secret.inject.clone(),
+            inject: secret.inject.as_str().to_owned(),
             to: secret.to.clone(),
             state: state.to_owned(),
             expires_at: until.map(time),

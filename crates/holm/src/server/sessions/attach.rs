@@ -2,6 +2,7 @@
 
 use super::super::App;
 use super::super::failure::{Failure, Parameters, bad_request, told};
+use super::super::objects;
 use super::SessionKey;
 use axum::extract::State;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
@@ -124,7 +125,7 @@ async fn feed(
         };
         let said = match bytes.split_first() {
             Some((&INPUT, keys)) => AttachInput::Keys(keys.to_vec()),
-            Some((&CONTROL, json)) => match serde_json::from_slice(json) {
+            Some((&CONTROL, json)) => match objects::from_slice(json) {
                 Ok(AttachToServer::Resize { rows, cols }) => {
                     AttachInput::Control(AttachControl::Resize { rows, cols })
                 }

@@ -61,6 +61,11 @@ impl Island {
         self.place.path().join("policy/policy.toml")
     }
 
+    /// What the clocks of its daemon are changed by, see `holm_engine::clock`; begins absent.
+    pub fn clock(&self) -> PathBuf {
+        self.place.path().join("clock")
+    }
+
     pub fn data(&self) -> PathBuf {
         self.holm_home().join("data")
     }
@@ -120,6 +125,7 @@ impl Island {
             .env("LANG", "C.UTF-8")
             .env("HOLM_TEST_WITHOUT", &self.without)
             .env("HOLM_TEST_POLICY", self.policy())
+            .env("HOLM_TEST_CLOCK", self.clock())
             .stdin(Stdio::null());
         command
     }
