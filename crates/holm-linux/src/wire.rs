@@ -185,6 +185,8 @@ pub enum Defence {
     ShortMessages,
     /// Trees of siblings are read-only mounts.
     SealedSiblings,
+    /// A person approves what a repository's own git configuration runs on the host.
+    GitSettings,
 }
 
 /// The keeper's one answer on its stdout.

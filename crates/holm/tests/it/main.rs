@@ -10,6 +10,7 @@
 
 mod api;
 mod attacks_api;
+mod attacks_clone;
 mod attacks_egress;
 mod attacks_file_api;
 mod attacks_files;
@@ -112,6 +113,7 @@ mod top;
 mod trash;
 mod trust;
 mod truth;
+mod urls;
 mod volume_seeds;
 mod volumes;
 mod warm;
