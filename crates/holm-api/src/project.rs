@@ -48,7 +48,7 @@ pub struct NewProject {
     /// A directory of a known project, or below a source folder; absolute.
     #[serde(default)]
     pub path: Option<String>,
-    /// Cloned below the first source folder, unless it is there.
+    /// https or ssh; cloned below the first source folder, unless it is there.
     #[serde(default)]
     pub url: Option<String>,
     /// What the directory is called, if it is made.
@@ -119,7 +119,7 @@ pub struct Refs {
     pub digest: String,
 }
 
-/// What a `holm.toml` asks of the host.
+/// What a `holm.toml`, or a repository's own git configuration, asks of the host.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TrustCheck {
@@ -129,6 +129,20 @@ pub struct TrustCheck {
     /// The patterns of `.worktreeinclude`: asked for like `project.include`.
     #[serde(default)]
     pub worktree_include: Vec<String>,
+    /// Settings of the repository's own git configuration. With any, the check is about these alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub settings: Vec<GitSetting>,
+}
+
+/// A setting of a repository's own git configuration.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GitSetting {
+    pub key: String,
+    pub value: String,
+    /// The submodule whose setting it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub submodule: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -166,7 +180,7 @@ pub enum ChangeKind {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Ask {
-    /// The key in holm.toml (`project.include`).
+    /// The key in holm.toml (`project.include`), or `git` and the name of a setting of git.
     pub key: String,
     /// In plain words.
     pub words: String,
@@ -182,6 +196,8 @@ pub struct TrustApprove {
     pub config: Option<String>,
     #[serde(default)]
     pub worktree_include: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub settings: Vec<GitSetting>,
 }
 
 /// What a client brings of its side.

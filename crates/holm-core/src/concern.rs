@@ -1,9 +1,12 @@
 //! What in a change from a workspace a person should look at before it reaches a checkout: files
-//! that tools execute by themselves, links that leave the tree, bits that give rights.
+//! that tools execute by themselves ([`files`]), links that leave the tree, bits that give rights.
 //!
 //! `apply` and `merge` ask before they go on. The names and link targets come from inside, so they
 //! are bytes, and nothing about them is believed but what is checked here.
 
+mod files;
+
+use files::{ROWS, Row};
 use std::fmt;
 
 /// One entry of a tree that a change would make or alter. What is only deleted executes nothing.
@@ -17,74 +20,52 @@ pub struct Arrival {
 }
 
 /// Why an arrival needs a yes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Concern {
-    GitHook,
-    GitAttributes,
-    Submodules,
-    EditorTask,
-    ShellEnvironment,
-    AgentSettings,
-    ContinuousIntegration,
-    /// Not one of the names that git itself refuses, and yet `.git` to some file systems.
-    LooksLikeGit,
-    LinkLeavesTree,
-    LinkIntoGit,
-    SpecialMode,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Concern {
+    pub kind: Kind,
+    /// Who runs it, or what it does.
+    pub reason: &'static str,
 }
 
-/// Files of these names, in any directory.
-const NAMES: &[(&str, Concern)] = &[
-    (".gitattributes", Concern::GitAttributes),
-    (".gitmodules", Concern::Submodules),
-    (".pre-commit-config.yaml", Concern::GitHook),
-    (".pre-commit-config.yml", Concern::GitHook),
-    ("lefthook.yml", Concern::GitHook),
-    (".lefthook.yml", Concern::GitHook),
-    (".envrc", Concern::ShellEnvironment),
-    (".mise.toml", Concern::ShellEnvironment),
-    ("mise.toml", Concern::ShellEnvironment),
-    (".mcp.json", Concern::AgentSettings),
-    (".aider.conf.yml", Concern::AgentSettings),
-    (".cursorrules", Concern::AgentSettings),
-    (".gitlab-ci.yml", Concern::ContinuousIntegration),
-    (".travis.yml", Concern::ContinuousIntegration),
-    ("azure-pipelines.yml", Concern::ContinuousIntegration),
-    ("bitbucket-pipelines.yml", Concern::ContinuousIntegration),
-    ("jenkinsfile", Concern::ContinuousIntegration),
-];
+/// What sort of risk it is. The word of each is part of `--json`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    Git,
+    Hook,
+    Agent,
+    Editor,
+    Shell,
+    Package,
+    Build,
+    Container,
+    Ci,
+    Link,
+    Mode,
+}
 
-/// Everything below directories of these names, in any directory.
-const DIRECTORIES: &[(&str, Concern)] = &[
-    (".husky", Concern::GitHook),
-    (".githooks", Concern::GitHook),
-    (".git-hooks", Concern::GitHook),
-    (".vscode", Concern::EditorTask),
-    (".idea", Concern::EditorTask),
-    (".fleet", Concern::EditorTask),
-    (".zed", Concern::EditorTask),
-    (".devcontainer", Concern::EditorTask),
-    (".claude", Concern::AgentSettings),
-    (".cursor", Concern::AgentSettings),
-    (".codex", Concern::AgentSettings),
-    (".gemini", Concern::AgentSettings),
-    (".windsurf", Concern::AgentSettings),
-    (".circleci", Concern::ContinuousIntegration),
-    (".buildkite", Concern::ContinuousIntegration),
-];
-
-/// Pairs of directories, one in the other.
-const PAIRS: &[(&str, &str, Concern)] = &[
-    (".github", "workflows", Concern::ContinuousIntegration),
-    (".github", "actions", Concern::ContinuousIntegration),
-    (".gitea", "workflows", Concern::ContinuousIntegration),
-    (".forgejo", "workflows", Concern::ContinuousIntegration),
-];
+/// Not one of the names that git itself refuses, and yet `.git` to some file systems.
+pub const LOOKS_LIKE_GIT: Concern = Concern {
+    kind: Kind::Git,
+    reason: "some file systems take it for `.git`",
+};
+pub const LINK_LEAVES_TREE: Concern = Concern {
+    kind: Kind::Link,
+    reason: "a link that leaves the tree",
+};
+pub const LINK_INTO_GIT: Concern = Concern {
+    kind: Kind::Link,
+    reason: "a link into `.git`",
+};
+pub const SPECIAL_MODE: Concern = Concern {
+    kind: Kind::Mode,
+    reason: "has a mode that is not of an ordinary file",
+};
 
 /// The git types of a tree's entry, without permissions.
 const TYPE: u32 = 0o170_000;
 const LINK: u32 = 0o120_000;
-const MODES: [u32; 5] = [0o100_644, 0o100_664, 0o100_755, LINK, 0o160_000];
+const SUBMODULE: u32 = 0o160_000;
+const MODES: [u32; 5] = [0o100_644, 0o100_664, 0o100_755, LINK, SUBMODULE];
 
 /// What a person should look at in one arrival.
 pub fn concerns(arrival: &Arrival) -> Vec<Concern> {
@@ -96,13 +77,19 @@ pub fn concerns(arrival: &Arrival) -> Vec<Concern> {
         .map(|part| String::from_utf8_lossy(part).to_lowercase())
         .collect();
     if parts.iter().any(|part| looks_like_git(part)) {
-        found.push(Concern::LooksLikeGit);
+        found.push(LOOKS_LIKE_GIT);
     }
-    if let Some(concern) = executed(&parts) {
-        found.push(concern);
-    }
+    // What is below a link or a submodule arrives with it, whatever it is.
+    let is_directory = matches!(arrival.mode & TYPE, LINK | SUBMODULE);
+    let read: Vec<String> = parts.iter().map(|part| as_folded(part)).collect();
+    let mut rows = ROWS.iter();
+    let row = rows.find(|row| row.matches(&read, is_directory));
+    found.extend(row.map(|row| Concern {
+        kind: row.kind,
+        reason: row.reason,
+    }));
     if !MODES.contains(&arrival.mode) {
-        found.push(Concern::SpecialMode);
+        found.push(SPECIAL_MODE);
     }
     if arrival.mode & TYPE == LINK {
         found.extend(link_concern(&parts, arrival.target.as_deref()));
@@ -110,32 +97,71 @@ pub fn concerns(arrival: &Arrival) -> Vec<Concern> {
     found
 }
 
-fn executed(parts: &[String]) -> Option<Concern> {
-    let (name, directories) = parts.split_last()?;
-    let by_name = NAMES.iter().find(|(known, _)| known == name);
-    // A directory may also arrive as a link or a submodule, which is then the last part.
-    let by_directory = DIRECTORIES
-        .iter()
-        .find(|(known, _)| parts.iter().any(|part| part == known));
-    let by_pair = PAIRS.iter().find(|(outer, inner, _)| {
-        let within = parts
-            .windows(2)
-            .any(|two| two[0] == *outer && two[1] == *inner);
-        within || (directories.is_empty() && name == outer)
-    });
-    by_name
-        .map(|(_, concern)| *concern)
-        .or(by_directory.map(|(_, concern)| *concern))
-        .or(by_pair.map(|(_, _, concern)| *concern))
+// === impl Row ===
+
+impl Row {
+    fn matches(&self, parts: &[String], is_directory: bool) -> bool {
+        let mut patterns = self.patterns.iter();
+        patterns.any(|pattern| matches(pattern, parts, is_directory))
+    }
+}
+
+/// Whether a path is one of a pattern's. `is_directory`: it may hold anything.
+fn matches(pattern: &str, parts: &[String], is_directory: bool) -> bool {
+    let names = pattern.strip_prefix('/').unwrap_or(pattern);
+    let is_whole = !names.ends_with('/');
+    let names: Vec<&str> = names.trim_end_matches('/').split('/').collect();
+    let last_start = match pattern.starts_with('/') {
+        true => 0,
+        false => parts.len() - 1,
+    };
+    (0..=last_start).any(|start| {
+        let rest = &parts[start..];
+        let is_like = names
+            .iter()
+            .zip(rest)
+            .all(|(name, part)| is_name(name, part));
+        let is_long = match is_whole {
+            true => rest.len() == names.len(),
+            false => rest.len() >= names.len(),
+        };
+        is_like && (is_long || (is_directory && rest.len() < names.len()))
+    })
+}
+
+/// Whether a name is like a pattern with any number of `*`.
+fn is_name(pattern: &str, name: &str) -> bool {
+    let Some((first, rest)) = pattern.split_once('*') else {
+        return pattern == name;
+    };
+    let Some(mut name) = name.strip_prefix(first) else {
+        return false;
+    };
+    let mut pieces: Vec<&str> = rest.split('*').collect();
+    let last = pieces.pop().unwrap_or_default();
+    for piece in pieces {
+        match name.find(piece) {
+            Some(place) => name = &name[place + piece.len()..],
+            None => return false,
+        }
+    }
+    name.ends_with(last)
 }
 
 /// `.git` as HFS+ (ignored characters), NTFS (trailing dots, short names, streams) and people's
 /// eyes would read it. The part is in lower case already.
 fn looks_like_git(part: &str) -> bool {
-    let visible: String = part.chars().filter(|c| !is_invisible(*c)).collect();
-    let stem = visible.split(':').next().unwrap_or_default();
-    let stem = stem.trim_end_matches(['.', ' ']);
+    let stem = as_folded(part);
     stem == ".git" || stem == "git~1"
+}
+
+/// A name in lower case as such file systems store or find it.
+fn as_folded(part: &str) -> String {
+    let visible = part.chars().filter(|c| !is_invisible(*c));
+    // Lower case already, and yet an `s` to file systems that fold case.
+    let visible: String = visible.map(|c| if c == 'ſ' { 's' } else { c }).collect();
+    let stem = visible.split(':').next().unwrap_or_default();
+    stem.trim_end_matches(['.', ' ']).to_owned()
 }
 
 fn is_invisible(character: char) -> bool {
@@ -145,10 +171,10 @@ fn is_invisible(character: char) -> bool {
 fn link_concern(parts: &[String], target: Option<&[u8]>) -> Option<Concern> {
     // A link whose target is not known may lead anywhere.
     let Some(target) = target else {
-        return Some(Concern::LinkLeavesTree);
+        return Some(LINK_LEAVES_TREE);
     };
     if target.starts_with(b"/") {
-        return Some(Concern::LinkLeavesTree);
+        return Some(LINK_LEAVES_TREE);
     }
     let mut place: Vec<String> = parts[..parts.len().saturating_sub(1)].to_vec();
     for part in target.split(|byte| *byte == b'/') {
@@ -156,30 +182,77 @@ fn link_concern(parts: &[String], target: Option<&[u8]>) -> Option<Concern> {
             b"" | b"." => {}
             b".." => {
                 if place.pop().is_none() {
-                    return Some(Concern::LinkLeavesTree);
+                    return Some(LINK_LEAVES_TREE);
                 }
             }
             part => place.push(String::from_utf8_lossy(part).to_lowercase()),
         }
     }
     let is_git = place.iter().any(|part| looks_like_git(part));
-    is_git.then_some(Concern::LinkIntoGit)
+    is_git.then_some(LINK_INTO_GIT)
+}
+
+// === impl Kind ===
+
+impl Kind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Kind::Git => "git",
+            Kind::Hook => "hook",
+            Kind::Agent => "agent",
+            Kind::Editor => "editor",
+            Kind::Shell => "shell",
+            Kind::Package => "package",
+            Kind::Build => "build",
+            Kind::Container => "container",
+            Kind::Ci => "ci",
+            Kind::Link => "link",
+            Kind::Mode => "mode",
+        }
+    }
 }
 
 impl fmt::Display for Concern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Concern::GitHook => "git hooks run it",
-            Concern::GitAttributes => "tells git which filters to run",
-            Concern::Submodules => "tells git where to fetch submodules from",
-            Concern::EditorTask => "editors run it",
-            Concern::ShellEnvironment => "shells run it",
-            Concern::AgentSettings => "coding agents obey it",
-            Concern::ContinuousIntegration => "continuous integration runs it",
-            Concern::LooksLikeGit => "some file systems take it for `.git`",
-            Concern::LinkLeavesTree => "a link that leaves the tree",
-            Concern::LinkIntoGit => "a link into `.git`",
-            Concern::SpecialMode => "has a mode that is not of an ordinary file",
-        })
+        f.write_str(self.reason)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_like_patterns() {
+        for (pattern, name, expect) in [
+            ("a", "a", true),
+            ("a", "ab", false),
+            ("a.*", "a.b", true),
+            ("a.*", "a", false),
+            ("a*", "a", true),
+            ("*.x", ".x", true),
+            ("*.x", "a.y", false),
+            ("a*b*c", "a-b-c", true),
+            ("a*b*c", "acb", false),
+            ("a.y*ml", "a.yml", true),
+            ("a.y*ml", "a.yaml", true),
+            ("a.y*ml*", "a.yml.dist", true),
+            ("a*a", "a", false),
+        ] {
+            assert_eq!(is_name(pattern, name), expect, "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn the_table_is_written_as_it_is_read() {
+        let mut seen = std::collections::BTreeSet::new();
+        for row in ROWS {
+            assert!(!row.reason.is_empty() && !row.patterns.is_empty());
+            for pattern in row.patterns {
+                assert_eq!(*pattern, pattern.to_lowercase());
+                assert!(!pattern.trim_matches(['/', '*']).is_empty(), "{pattern}");
+                assert!(seen.insert(pattern), "{pattern} is there twice");
+            }
+        }
     }
 }

@@ -22,6 +22,8 @@ pub enum Kind {
     Forbidden,
     /// What was sent is of a type that is not taken.
     Unsupported,
+    /// Another server did not do its part.
+    Upstream,
 }
 
 /// An error as users see it: a stable code, what failed on what, and the next command to type.
@@ -102,7 +104,7 @@ codes! {
     DirtyCheckout, "dirty_checkout", Refused, "your checkout has uncommitted changes that stand in the way";
     DoesNotApply, "does_not_apply", Refused, "the change does not fit your checkout";
     NeedsYes, "needs_yes", Refused, "the change has parts that tools execute by themselves, and nobody said yes";
-    NotTrusted, "not_trusted", Refused, "holm.toml asks for something of the host that nobody approved";
+    NotTrusted, "not_trusted", Refused, "holm.toml, or the repository's own git settings, ask for something of the host that nobody approved";
     Policy, "policy", Refused, "the machine's policy (/etc/holm/policy.toml) does not allow it";
     InvalidPolicy, "invalid_policy", Refused, "the machine's policy cannot be read, so nothing is started";
     SecretsLocked, "secrets_locked", Refused, "the key of the stored secrets is behind a passphrase that nobody gave, or in a keyring that does not give it";
@@ -130,6 +132,7 @@ codes! {
     UnsupportedSystem, "unsupported_system", Refused, "holm runs on Linux and WSL2";
     AnotherDaemon, "another_daemon", Refused, "another daemon owns this data directory";
     GitFailed, "git_failed", Failed, "a git command failed";
+    RemoteFailed, "remote_failed", Upstream, "the remote repository cannot be reached or read";
     GitTooOld, "git_too_old", Failed, "git is missing or older than holm needs";
     DiskLimit, "disk_limit", Refused, "the workspace takes more disk than its limit";
     Overcommitted, "overcommitted", Refused, "the declared limits are more than the machine has";
@@ -151,7 +154,7 @@ codes! {
 impl Kind {
     pub fn exit_code(self) -> u8 {
         match self {
-            Kind::Failed => 1,
+            Kind::Failed | Kind::Upstream => 1,
             Kind::Usage | Kind::Unsupported => 2,
             Kind::NotFound => 3,
             Kind::Refused | Kind::Unauthorized | Kind::Forbidden => 4,
@@ -169,6 +172,7 @@ impl Kind {
             Kind::Unauthorized => 401,
             Kind::Forbidden => 403,
             Kind::Unsupported => 415,
+            Kind::Upstream => 502,
         }
     }
 }

@@ -7,12 +7,14 @@
 pub mod admission;
 pub mod agents;
 pub mod clock;
+pub mod clone_url;
 pub mod concern;
 pub mod config;
 pub mod database;
 pub mod detect;
 pub mod egress;
 pub mod fault;
+pub mod git_settings;
 pub mod id;
 pub mod idle;
 pub mod label;

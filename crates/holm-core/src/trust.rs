@@ -8,6 +8,7 @@ use crate::config::{
     Destination, DriverName, Egress, EgressMode, Limits, Name, Policy, ProjectConfig,
     ProtectedPath, Scope, Secret, SecretSource, display_size,
 };
+use crate::git_settings::Setting;
 use std::collections::BTreeSet;
 use std::fmt::{self, Display};
 
@@ -49,6 +50,23 @@ pub fn asks(config: &ProjectConfig, baseline: &Baseline) -> Vec<Ask> {
     ask_agents(config, baseline, &mut asks);
     asks
 }
+
+/// What settings of the repository's own git configuration make git do on the host.
+pub fn settings_asks(settings: &[Setting]) -> Vec<Ask> {
+    let asked = settings.iter().filter_map(|setting| {
+        let mut words = setting.words()?;
+        if let Some(path) = &setting.submodule {
+            words.push_str(&format!(", in the submodule `{}`", shown(path)));
+        }
+        let submodule = setting.submodule.as_deref().unwrap_or_default();
+        let canonical = [quoted(&setting.value), quoted(submodule)];
+        Some(Ask::new(&format!("git {}", setting.key), words, canonical))
+    });
+    asked.collect()
+}
+
+/// What the digest of an approval of [`settings_asks`] begins with, which no digest of [`asks`] does.
+pub const SETTINGS_DIGEST: &str = "git:";
 
 /// A stable text of all asks, to be hashed. The order in the file does not matter.
 pub fn canonical(asks: &[Ask]) -> String {

@@ -318,7 +318,8 @@ pub trait Store: Send + Sync + 'static {
     /// A person approved exactly this. Durable.
     fn approve(&self, project: &ProjectId, approval: &Approval) -> Result<(), StoreError>;
 
-    /// The newest of those of which it is known what they were about.
+    /// The newest approval of a `holm.toml` whose asks were stored. Approvals of git settings
+    /// (`SETTINGS_DIGEST`) do not count.
     fn last_approval(&self, project: &ProjectId) -> Result<Option<Approval>, StoreError>;
 
     fn is_approved(&self, project: &ProjectId, digest: &str) -> Result<bool, StoreError>;

@@ -74,8 +74,12 @@ const COMMON_CONFIG: &[&str] = &[
 ];
 
 /// What a client command adds: a directory that only looks like a bare repository, such as one that
-/// came back from a workspace, is not taken for one.
-const CLIENT_CONFIG: &[&str] = &["safe.bareRepository=explicit"];
+/// came back from a workspace, is not taken for one, and no program of a repository lists the refs of
+/// its alternates.
+const CLIENT_CONFIG: &[&str] = &[
+    "safe.bareRepository=explicit",
+    "core.alternateRefsCommand=:",
+];
 
 /// What a sealed command adds: no transport, no prompts, no filters of anybody.
 const SEALED_CONFIG: &[&str] = &[

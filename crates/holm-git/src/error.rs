@@ -62,6 +62,8 @@ pub enum GitError {
         branch: String,
         conflicts: Vec<String>,
     },
+    #[error("git cannot read {url}: {detail}")]
+    Remote { url: String, detail: String },
     #[error("the operation was cancelled")]
     Cancelled,
 }
@@ -83,6 +85,18 @@ impl GitError {
         GitError::Unexpected {
             command: command.to_owned(),
             answer: answer.chars().take(200).collect::<String>(),
+        }
+    }
+
+    /// Git's own reason why a remote repository could not be read. Names and passwords in URLs are left
+    /// out: the user's own clone may have stored some.
+    pub(crate) fn remote(url: &str, finished: &Finished) -> GitError {
+        match Self::from_finished(finished) {
+            GitError::Failed { detail, .. } => GitError::Remote {
+                url: url.to_owned(),
+                detail: without_userinfo(&detail),
+            },
+            other => other,
         }
     }
 
@@ -121,6 +135,8 @@ impl GitError {
             GitError::InTheWay { .. } => Code::DirtyCheckout,
             GitError::DoesNotApply { .. } => Code::DoesNotApply,
             GitError::Cancelled => Code::Cancelled,
+            GitError::Remote { detail, .. } if is_for_want_of_room(detail) => Code::DiskFull,
+            GitError::Remote { .. } => Code::RemoteFailed,
             GitError::Failed { detail, .. } if is_for_want_of_room(detail) => Code::DiskFull,
             GitError::Failed { detail, .. } if detail.contains("Read-only file system") => {
                 Code::ReadOnly
@@ -185,6 +201,13 @@ impl GitError {
                 "resolve them and `git commit`, or go back with `git merge --abort`".to_owned()
             }
             GitError::Cancelled => "type the command again to start over".to_owned(),
+            GitError::Remote { url, detail } if detail.contains("error: 30") => format!(
+                "the server leads elsewhere; `git ls-remote {url}` shows where, often the same with `.git`"
+            ),
+            GitError::Remote { url, .. } if self.code() == Code::RemoteFailed => format!(
+                "does `git ls-remote {url}` work? holm asks for no password: a credential helper or an \
+                 ssh agent has to have it"
+            ),
             GitError::InvalidRef { .. } | GitError::InvalidObjectId { .. } => {
                 "send names as `git for-each-ref` prints them".to_owned()
             }
@@ -194,6 +217,21 @@ impl GitError {
             _ => "`git fsck` checks the repository; `holm doctor` checks this machine".to_owned(),
         }
     }
+}
+
+/// A text in which no URL has a user name or a password.
+fn without_userinfo(text: &str) -> String {
+    let mut parts = text.split("://");
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find(['/', '\'', '"', ' ']).unwrap_or(part.len());
+        let (authority, rest) = part.split_at(end);
+        let host = authority.rsplit('@').next().unwrap_or_default();
+        plain.push_str("://");
+        plain.push_str(host);
+        plain.push_str(rest);
+    }
+    plain
 }
 
 /// In the kernel's words, or in git's own.
@@ -212,5 +250,20 @@ impl From<GitError> for Fault {
             cause = source.source();
         }
         Fault::new(error.code(), message, error.hint())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_complaint_tells_a_password() {
+        let check = |text: &str, expect: &str| assert_eq!(without_userinfo(text), expect);
+        check("fatal: no access", "fatal: no access");
+        check(
+            "unable to access 'https://me:se@cret@example.org/x/': 403; ssh://git@example.org/a@b",
+            "unable to access 'https://example.org/x/': 403; ssh://example.org/a@b",
+        );
     }
 }

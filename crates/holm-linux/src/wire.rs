@@ -189,6 +189,8 @@ pub enum Defence {
     Share,
     /// Descriptors that the kernel does not send are taken by the keeper.
     TakenDescriptors,
+    /// A person approves what a repository's own git configuration runs on the host.
+    GitSettings,
 }
 
 /// The keeper's one answer on its stdout.

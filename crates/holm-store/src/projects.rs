@@ -3,7 +3,7 @@
 use crate::database::Trouble;
 use crate::rows;
 use holm_core::ProjectId;
-use holm_core::trust::Ask;
+use holm_core::trust::{Ask, SETTINGS_DIGEST};
 use holm_engine::store::{Approval, ProjectRecord, ProjectRemoval, StoreError};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use serde::{Deserialize, Serialize};
@@ -149,9 +149,10 @@ pub(crate) fn last_approval(
 ) -> Result<Option<Approval>, Trouble> {
     let mut statement = connection.prepare(
         "SELECT digest, approved_at, asks FROM approvals
-         WHERE project_id = ?1 AND asks IS NOT NULL ORDER BY approved_at DESC, rowid DESC LIMIT 1",
+         WHERE project_id = ?1 AND asks IS NOT NULL AND substr(digest, 1, length(?2)) <> ?2
+         ORDER BY approved_at DESC, rowid DESC LIMIT 1",
     )?;
-    let mut found = statement.query_map([id.as_str()], |row| {
+    let mut found = statement.query_map([id.as_str(), SETTINGS_DIGEST], |row| {
         let asks: Vec<StoredAsk> = rows::parsed(row, 2, |text| serde_json::from_str(text))?;
         Ok(Approval {
             digest: row.get(0)?,

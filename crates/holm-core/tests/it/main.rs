@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests panic like tests")]
 
+mod clone_url;
 mod concern;
 mod egress;
 mod moves;

@@ -13,11 +13,14 @@ mod link;
 mod moves;
 mod push;
 pub(crate) mod refs;
+mod settings;
 
 use crate::command::{Finished, Git};
 use crate::remote::{Remote, without_credentials};
 use crate::{GitError, version};
 use holm_core::ProjectId;
+use holm_core::clone_url::CloneUrl;
+use holm_core::git_settings::Setting;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
@@ -47,11 +50,16 @@ pub struct Repository {
     /// Lines of a shallow clone's `shallow` file.
     pub shallow: Vec<String>,
     pub project_id: Option<ProjectId>,
+    /// The identity of the URL by which holm was asked for this repository, if it was.
+    pub url: Option<String>,
     pub user_name: Option<String>,
     pub user_email: Option<String>,
     pub remotes: Vec<Remote>,
     /// A partial clone: objects may be missing here and still be right.
     pub partial: bool,
+    /// Settings of its own configuration that make git do something on the host, without those of
+    /// submodules.
+    pub(crate) settings: Vec<Setting>,
     /// What identifies the common directory on disk.
     pub device: u64,
     pub inode: u64,
@@ -61,11 +69,13 @@ pub struct Repository {
 #[derive(Default)]
 struct Config {
     project_id: Option<ProjectId>,
+    url: Option<String>,
     user_name: Option<String>,
     user_email: Option<String>,
     remotes: Vec<Remote>,
     worktree: Option<PathBuf>,
     partial: bool,
+    settings: Vec<Setting>,
 }
 
 /// What `git rev-parse` said.
@@ -82,13 +92,19 @@ struct Place {
 /// The `holm.projectId` of another git directory, for telling a copy from a move. One process, and
 /// only that one file is read.
 pub fn project_id_of(common_dir: &Path) -> Result<Option<ProjectId>, GitError> {
+    let value = own_value(common_dir, "holm.projectId")?;
+    Ok(value.and_then(|value| ProjectId::parse(&value).ok()))
+}
+
+/// A value of a git directory's own configuration file.
+pub(crate) fn own_value(common_dir: &Path, key: &str) -> Result<Option<String>, GitError> {
     let file = common_dir.join("config");
     if !file.is_file() {
         return Ok(None);
     }
     let finished = Git::sealed("config")?
         .args([OsString::from("--file"), file.into()])
-        .more(["--get", "holm.projectId"])
+        .more(["--get", key])
         .run()?;
     // 1: the key is not there.
     if finished.status.code() == Some(1) {
@@ -96,7 +112,7 @@ pub fn project_id_of(common_dir: &Path) -> Result<Option<ProjectId>, GitError> {
     }
     let answer = finished.success()?;
     let text = String::from_utf8_lossy(&answer);
-    Ok(ProjectId::parse(text.trim_end_matches('\n')).ok())
+    Ok(Some(text.trim_end_matches('\n').to_owned()))
 }
 
 // === impl Repository ===
@@ -116,7 +132,10 @@ impl Repository {
         let place = place.finish();
         let config = config.and_then(|running| running.finish());
         let place = Place::read(directory, place?).map_err(or_too_old)?;
-        let config = Config::read(&config?.success()?);
+        let mut config = Config::read(&config?.success()?);
+        config.settings.retain(|setting| {
+            setting.key != "core.worktree" || leads_away(&place.toplevel, &place.git_dir)
+        });
         let common = std::fs::metadata(&place.common_dir)
             .map_err(GitError::file("look at", &place.common_dir))?;
         let main_root = main_root(&place, config.worktree);
@@ -129,10 +148,12 @@ impl Repository {
                 .and_then(|name| name.strip_prefix("refs/heads/").map(str::to_owned)),
             shallow: shallow_lines(&place.common_dir)?,
             project_id: config.project_id,
+            url: config.url,
             user_name: config.user_name.or_else(|| variable("GIT_AUTHOR_NAME")),
             user_email: config.user_email.or_else(|| variable("GIT_AUTHOR_EMAIL")),
             remotes: config.remotes,
             partial: config.partial,
+            settings: config.settings,
             device: common.dev(),
             inode: common.ino(),
             toplevel: place.toplevel,
@@ -142,22 +163,30 @@ impl Repository {
     }
 
     /// Writes `holm.projectId` where all work trees of the repository see it. One process.
-    ///
+    pub fn set_project_id(&self, id: &ProjectId) -> Result<(), GitError> {
+        self.note("holm.projectId", id.as_str())
+    }
+
+    /// Notes that holm was asked for this repository by its URL. One process.
+    pub fn set_url(&self, url: &CloneUrl) -> Result<(), GitError> {
+        self.note("holm.url", &url.identity())
+    }
+
     /// Git does not wait for its lock. Several clients may note the id of a new project at the same
     /// moment, so this waits, and is content when another has written the same.
-    pub fn set_project_id(&self, id: &ProjectId) -> Result<(), GitError> {
+    fn note(&self, key: &str, value: &str) -> Result<(), GitError> {
         let file = self.common_dir.join("config");
         let deadline = Instant::now() + CONFIG_LOCK;
         loop {
             let finished = Git::sealed("config")?
                 .args([OsString::from("--file"), file.clone().into()])
-                .more(["holm.projectId", id.as_str()])
+                .more([key, value])
                 .run()?;
             let is_locked = String::from_utf8_lossy(&finished.stderr).contains("could not lock");
             if !is_locked || Instant::now() > deadline {
                 return finished.success().map(|_| ());
             }
-            if project_id_of(&self.common_dir)?.as_ref() == Some(id) {
+            if own_value(&self.common_dir, key)?.as_deref() == Some(value) {
                 return Ok(());
             }
             std::thread::sleep(Duration::from_millis(5));
@@ -170,7 +199,7 @@ impl Repository {
     }
 
     /// A command in the work tree, on exactly this repository.
-    fn git(&self, name: &str) -> Result<Git, GitError> {
+    pub(crate) fn git(&self, name: &str) -> Result<Git, GitError> {
         Ok(Git::client(&self.toplevel, name)?
             .env("GIT_DIR", &self.git_dir)
             .env("GIT_WORK_TREE", &self.toplevel))
@@ -240,9 +269,18 @@ impl Config {
 
     fn take(&mut self, scope: &[u8], key: &str, value: &str) {
         let is_local = scope == b"local";
+        if is_local || scope == b"worktree" {
+            let setting = Setting {
+                key: key.to_owned(),
+                value: value.to_owned(),
+                submodule: None,
+            };
+            self.settings.extend(setting.words().map(|_| setting));
+        }
         match key {
             // An id in the user's own configuration would make all repositories one project.
             "holm.projectid" if is_local => self.project_id = ProjectId::parse(value).ok(),
+            "holm.url" if is_local => self.url = Some(value.to_owned()),
             "user.name" => self.user_name = Some(value.to_owned()),
             "user.email" => self.user_email = Some(value.to_owned()),
             "core.worktree" => self.worktree = Some(value.into()),
@@ -283,6 +321,16 @@ impl Config {
             _ => {}
         }
     }
+}
+
+/// Whether a work tree is one that does not name this git directory as its own.
+fn leads_away(toplevel: &Path, git_dir: &Path) -> bool {
+    let own = toplevel.join(".git");
+    let Ok(text) = std::fs::read_to_string(&own) else {
+        return own.canonicalize().ok() != git_dir.canonicalize().ok();
+    };
+    let named = text.strip_prefix("gitdir: ").unwrap_or_default().trim_end();
+    toplevel.join(named).canonicalize().ok() != git_dir.canonicalize().ok()
 }
 
 /// The main work tree: next to the common directory, or where `core.worktree` says, or, when the

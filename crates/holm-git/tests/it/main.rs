@@ -8,6 +8,7 @@ mod sandbox;
 
 mod bare;
 mod base;
+mod clone;
 mod dirty;
 mod discover;
 mod ignored;

@@ -5,7 +5,7 @@ use super::completions::labels;
 use super::output::GOOD;
 use super::user_checkout::Checkout;
 use super::work::{Consent, Flagged, Subject, flagged, recover, remark_left_out, settle, told};
-use super::{Context, Outcome, connect};
+use super::{Context, Outcome, connect, settings};
 use clap::Args;
 use holm_api::Workspace;
 use holm_core::{Code, Fault};
@@ -22,9 +22,10 @@ use std::sync::Arc;
 /// unstaged; new files are untracked, as if you had written them. What you committed meanwhile is
 /// kept by a three-way merge. When the change does not fit, or touches files that you have edited
 /// and not committed, this is refused and nothing is changed. It is done wholly or not at all: one
-/// that was killed on the way is finished or undone by the next command here, which says so. Files that tools execute by themselves
-/// (git hooks, editor tasks, .envrc, agent settings, CI workflows, .gitattributes, .gitmodules) and
-/// links that leave the tree are named first and need a yes.
+/// that was killed on the way is finished or undone by the next command here, which says so. Files that
+/// tools execute by themselves (of git, editors, shells, agents, package managers, build tools and CI)
+/// and links that leave the tree are named first, each with its reason, and need a yes. Programs that
+/// the repository's own git settings run (filters) are asked about first.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  holm apply fix-login\n  holm apply fix-login --yes")]
 pub struct ApplyArgs {
@@ -104,6 +105,7 @@ async fn prepare(context: &Context, typed: &str) -> Result<(Workspace, Checkout,
     let subject = Subject::find(typed).await?;
     let workspace = subject.client.workspace(&subject.id).await?;
     let checkout = subject.checkout_here(&workspace).await?;
+    settings::settle(context, &subject.client, &checkout).await?;
     recover(context, &checkout).await?;
     let (captured, state) = subject.state(context).await?;
     remark_left_out(context, &captured);

@@ -6,7 +6,7 @@ use super::output::{FAINT, GOOD, WARNING, printable};
 use super::send::{self, SharedRefs, Wanted};
 use super::user_checkout::Checkout;
 use super::work::{Subject, remark_left_out};
-use super::{Context, Outcome, connect};
+use super::{Context, Outcome, connect, settings};
 use clap::Args;
 use holm_api::Workspace;
 use holm_api::work::Captured;
@@ -65,6 +65,7 @@ pub fn run(context: &Context, arguments: FetchArgs) -> Outcome {
         let subject = Subject::find(&arguments.workspace).await?;
         let workspace = subject.client.workspace(&subject.id).await?;
         let checkout = subject.repository(&workspace).await?;
+        settings::settle_partial(context, &subject.client, &checkout).await?;
         let captured = subject.head(context, arguments.commit).await?;
         fetch(context, &subject, &workspace, &checkout, &captured).await
     })?;

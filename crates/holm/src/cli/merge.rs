@@ -4,7 +4,7 @@ use super::completions::labels;
 use super::fetch::{Fetched, fetch, text};
 use super::output::{GOOD, printable};
 use super::work::{Consent, Flagged, Subject, flagged, recover, settle};
-use super::{Context, Outcome, connect};
+use super::{Context, Outcome, connect, settings};
 use clap::Args;
 use holm_core::{Code, Fault};
 use serde::Serialize;
@@ -13,9 +13,9 @@ use std::process::ExitCode;
 /// Fetch a workspace's branch and merge it into your checkout
 ///
 /// As `holm fetch` followed by `git merge`, without hooks. Refused when your checkout has
-/// uncommitted changes. Files that tools execute by themselves (git hooks, editor tasks, .envrc,
-/// agent settings, CI workflows, .gitattributes, .gitmodules) and links that leave the tree are named
-/// first and need a yes.
+/// uncommitted changes. Files that tools execute by themselves (of git, editors, shells, agents,
+/// package managers, build tools and CI) and links that leave the tree are named first, each with its
+/// reason, and need a yes. Programs that the repository's own git settings run are asked about first.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  holm merge fix-login\n  holm merge fix-login --yes")]
 pub struct MergeArgs {
@@ -47,6 +47,7 @@ pub fn run(context: &Context, arguments: MergeArgs) -> Outcome {
         let subject = Subject::find(&arguments.workspace).await?;
         let workspace = subject.client.workspace(&subject.id).await?;
         let checkout = subject.checkout_here(&workspace).await?;
+        settings::settle(context, &subject.client, &checkout).await?;
         recover(context, &checkout).await?;
         let edited = checkout.git(|repository| repository.uncommitted()).await?;
         if !edited.is_empty() {

@@ -8,7 +8,7 @@ use super::send::{self, SharedRefs, Wanted};
 use super::several::Patience;
 use super::user_checkout::Checkout;
 use super::work::Subject;
-use super::{Context, Outcome};
+use super::{Context, Outcome, clone, settings};
 use holm_api::Workspace;
 use holm_api::client::Client;
 use holm_api::moves::{Move, Moved};
@@ -74,9 +74,13 @@ impl<'a> Moving<'a> {
         })
     }
 
-    /// Finds a commit in the user's repository, and sends what the daemon does not have of it.
+    /// Finds a commit in the user's repository, and sends what the daemon does not have of it. A repository
+    /// that was named by URL is fetched from first, and a name means a branch of its remote.
     pub async fn bring(&self, name: &str) -> Result<Destination, Fault> {
-        let name = name.to_owned();
+        let (client, checkout, cancel) = (self.client(), &self.checkout, Cancel::default());
+        settings::settle_partial(self.context, client, checkout).await?;
+        clone::refresh(self.context, client, checkout, &cancel).await?;
+        let name = clone::meant(checkout, name).await?;
         let resolved = self
             .checkout
             .git(move |repository| repository.resolve(&name));
@@ -88,7 +92,6 @@ impl<'a> Moving<'a> {
             // Only a project that is not known yet is named by it.
             config: &ProjectConfig::default(),
         };
-        let cancel = Cancel::default();
         send::send(&self.subject.client, &self.checkout, wanted, &cancel).await?;
         Ok(Destination {
             commit: resolved.commit,

@@ -1,13 +1,14 @@
 //! `holm project`: the repositories that holm knows.
 
+use super::clone::{self, Asked, CloneFrom};
 use super::find::{self, FoundRepository};
 use super::output::{GOOD, printable};
 use super::send::{self, SharedRefs, Wanted};
 use super::table::Table;
 use super::user::DaemonUser;
 use super::user_checkout::Checkout;
-use super::{Context, Outcome, connect};
-use clap::{Args, Subcommand};
+use super::{Context, Outcome, connect, settings};
+use clap::{Args, Subcommand, ValueHint};
 use holm_api::project::Project;
 use holm_core::{Code, Fault, ProjectId};
 use holm_git::Cancel;
@@ -36,11 +37,26 @@ enum Action {
 struct LsArgs {}
 
 /// Make a repository known; `holm up` does so by itself
+///
+/// A URL (https or ssh) is cloned below the first source folder, unless a clone of it is there.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  holm project add\n  holm project add ~/src/shop")]
+#[command(after_help = "Examples:\n  \
+    holm project add\n  \
+    holm project add ~/src/shop\n  \
+    holm project add https://example.org/team/shop.git")]
 struct AddArgs {
-    /// A directory of the repository; default: the current one
+    /// A directory of the repository, or its URL; default: the current directory
+    #[arg(value_name = "PATH|URL", value_hint = ValueHint::DirPath)]
     path: Option<PathBuf>,
+    /// The repository's URL, whatever lies here by that name
+    #[arg(long, value_name = "URL", conflicts_with = "path", value_hint = ValueHint::Url)]
+    url: Option<String>,
+    /// What the directory of a clone is called; default: the last part of the URL
+    #[arg(long)]
+    name: Option<String>,
+    /// A program with a token named the URL: this machine is none to clone from
+    #[arg(long, hide = true)]
+    elsewhere: bool,
 }
 
 /// Forget a project that has no workspaces; the repository itself is not touched
@@ -92,17 +108,20 @@ fn ls(context: &Context) -> Outcome {
 }
 
 fn add(context: &Context, arguments: AddArgs) -> Outcome {
-    let path = arguments.path.unwrap_or_else(|| PathBuf::from("."));
-    if !path.exists() {
-        return Err(Fault::new(
-            Code::PathNotFound,
-            format!("there is no `{}`", path.display()),
-            "name a directory of a git repository",
-        ));
-    }
     let project = connect::block_on(async {
-        let (checkout, client) = tokio::join!(Checkout::at(path), connect::started());
-        let (checkout, client) = (checkout?, client?);
+        let (checkout, client) = match url(&arguments)? {
+            Some(asked) => {
+                let client = connect::started().await?;
+                let found = clone::find(context, &asked, &Cancel::default()).await?;
+                (found.checkout, client)
+            }
+            None => {
+                let path = arguments.path.unwrap_or_else(|| PathBuf::from("."));
+                let (checkout, client) = tokio::join!(Checkout::at(path), connect::started());
+                (checkout?, client?)
+            }
+        };
+        settings::settle_partial(context, &client, &checkout).await?;
         let commit = checkout.repository.head.clone();
         let config = checkout.files_at(commit.as_deref()).await?.config()?;
         let wanted = Wanted {
@@ -117,6 +136,38 @@ fn add(context: &Context, arguments: AddArgs) -> Outcome {
         format!("{GOOD}✓{GOOD:#} {name}  {}  {path}", project.id)
     });
     Ok(ExitCode::SUCCESS)
+}
+
+/// The repository that is to be cloned, if no directory was named.
+fn url(arguments: &AddArgs) -> Result<Option<Asked>, Fault> {
+    let typed = arguments.path.as_ref().filter(|path| !path.exists());
+    let typed = typed.map(|path| path.to_string_lossy().into_owned());
+    if let Some(text) = &typed
+        && !text.contains("://")
+        && !text.contains(['@', ':'])
+    {
+        return Err(Fault::new(
+            Code::PathNotFound,
+            format!("there is no `{}`", text.escape_debug()),
+            "name a directory of a git repository, or its URL",
+        ));
+    }
+    let Some(text) = arguments.url.as_ref().or(typed.as_ref()) else {
+        let hint = "for example `holm project add https://example.org/team/shop.git --name shop`";
+        return match arguments.name {
+            Some(_) => Err(Fault::new(
+                Code::Usage,
+                "`--name` names the clone of a URL",
+                hint,
+            )),
+            None => Ok(None),
+        };
+    };
+    Ok(Some(Asked {
+        url: clone::parse(text)?,
+        name: arguments.name.clone(),
+        from: CloneFrom::of(arguments.elsewhere),
+    }))
 }
 
 fn rm(context: &Context, arguments: &RmArgs) -> Outcome {

@@ -9,7 +9,7 @@ use holm_api::moves::Sync;
 
 /// Bring a live workspace to the newest commit of the branch it started from
 ///
-/// The commit comes from your repository. The workspace is moved forward only: with changes that are
+/// The commit comes from your repository; one that was named by its URL is fetched from first. The workspace is moved forward only: with changes that are
 /// not committed, or commits of its own, it stays where it is, and this says why. Setup and services
 /// follow as with `holm assign`.
 #[derive(Debug, Args)]

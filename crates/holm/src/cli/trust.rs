@@ -5,7 +5,7 @@ use super::origin::{Origin, StartArgs};
 use super::output::{self, FAINT, GOOD, STRONG, printable};
 use super::send::{self, SharedRefs, Wanted};
 use super::user_checkout::Checkout;
-use super::{Context, Outcome, connect};
+use super::{Context, Outcome, connect, settings};
 use clap::Args;
 use holm_api::client::Client;
 use holm_api::project::{Ask, AskChange, ChangeKind, TrustApprove, TrustCheck, TrustReport};
@@ -13,12 +13,15 @@ use holm_core::{Code, Fault};
 use holm_engine::try_blocking;
 use std::process::ExitCode;
 
-/// Show and approve what this repository's holm.toml asks of the host
+/// Show and approve what this repository asks of the host
 ///
 /// Some of what holm.toml can say reaches out of the workspace (ignored files, secrets, wider
 /// network access, higher limits). It is honoured only after you approved exactly this content;
 /// when it changes you are asked again. The file of the current commit counts, or the one that
 /// `holm up` would use with --from or --dirty; the patterns of .worktreeinclude count as `include`.
+/// Settings of the repository's own .git/config that make git run a program (filters, merge drivers,
+/// ssh commands) are shown, too: `up --dirty`, `apply`, `merge` and fetching from its remote need them
+/// approved. Your own git configuration is never asked about.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  holm trust\n  holm trust --yes\n  holm trust --from origin/main"
@@ -63,9 +66,17 @@ pub fn run(context: &Context, arguments: TrustArgs) -> Outcome {
             project_id: answer.project.id,
             config: origin.files.holm_toml.clone(),
             worktree_include: checkout.worktree_include()?,
+            settings: Vec::new(),
         };
+        let mut asked = Vec::new();
+        if let Some((check, report)) = settings::check(&client, &checkout).await? {
+            let report = approve(context, &client, (&check, report), &arguments).await?;
+            asked = report.asks;
+        }
         let report = client.check_trust(&check).await?;
-        approve(context, &client, &check, report, &arguments).await
+        let mut report = approve(context, &client, (&check, report), &arguments).await?;
+        report.asks.splice(0..0, asked);
+        Ok(report)
     })?;
     context.output.done(&report, || match report.asks.len() {
         0 => "This repository asks for nothing of the host.".to_owned(),
@@ -77,8 +88,7 @@ pub fn run(context: &Context, arguments: TrustArgs) -> Outcome {
 async fn approve(
     context: &Context,
     client: &Client,
-    check: &TrustCheck,
-    mut report: TrustReport,
+    (check, mut report): (&TrustCheck, TrustReport),
     arguments: &TrustArgs,
 ) -> Result<TrustReport, Fault> {
     if report.asks.is_empty() {
@@ -106,7 +116,7 @@ pub async fn settle(
     context: &Context,
     client: &Client,
     check: &TrustCheck,
-    (unapproved, start): (Unapproved, &StartArgs),
+    (unapproved, hint): (Unapproved, &str),
 ) -> Result<Granted, Fault> {
     if check.config.is_none() && check.worktree_include.is_empty() {
         return Ok(Granted::Everything);
@@ -118,22 +128,28 @@ pub async fn settle(
     if unapproved == Unapproved::LeaveOut {
         return Ok(Granted::Nothing);
     }
-    let hint = format!(
-        "see it and approve it with `holm trust{}`, or go on without it: `--untrusted`",
-        start.typed()
-    );
     if !may_ask(context) {
-        return Err(not_trusted(&report, &hint));
+        return Err(not_trusted(&report, hint));
     }
-    context.output.remark(&asks_text(&report));
-    if !ask().await {
-        return Err(Fault::new(Code::NotTrusted, "this was not approved", hint));
-    }
-    give(client, check, &report).await?;
+    approved_by_person(context, client, (check, &report), hint).await?;
     Ok(Granted::Everything)
 }
 
-fn may_ask(context: &Context) -> bool {
+/// Shows what is asked for and stores the person's yes; their no is the error.
+pub async fn approved_by_person(
+    context: &Context,
+    client: &Client,
+    (check, report): (&TrustCheck, &TrustReport),
+    hint: &str,
+) -> Result<(), Fault> {
+    context.output.remark(&asks_text(report));
+    if !ask().await {
+        return Err(Fault::new(Code::NotTrusted, "this was not approved", hint));
+    }
+    give(client, check, report).await
+}
+
+pub fn may_ask(context: &Context) -> bool {
     !context.output.is_json() && output::can_ask()
 }
 
@@ -150,11 +166,12 @@ async fn give(client: &Client, check: &TrustCheck, report: &TrustReport) -> Resu
         digest: report.digest.clone(),
         config: check.config.clone(),
         worktree_include: check.worktree_include.clone(),
+        settings: check.settings.clone(),
     };
     client.approve_trust(&approval).await.map(|_| ())
 }
 
-fn not_trusted(report: &TrustReport, hint: &str) -> Fault {
+pub fn not_trusted(report: &TrustReport, hint: &str) -> Fault {
     let mut message =
         "this repository asks for something of the host that nobody approved:".to_owned();
     for Ask { key, words } in &report.asks {

@@ -26,6 +26,8 @@ pub struct Subject {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Flagged {
     pub path: String,
+    /// What sort of risk each reason is.
+    pub kinds: Vec<String>,
     pub why: Vec<String>,
 }
 
@@ -208,6 +210,7 @@ pub fn flagged(arrivals: &[Arrival]) -> Vec<Flagged> {
         if !why.is_empty() {
             flagged.push(Flagged {
                 path: String::from_utf8_lossy(&arrival.path).into_owned(),
+                kinds: why.iter().map(|it| it.kind.as_str().to_owned()).collect(),
                 why: why.iter().map(ToString::to_string).collect(),
             });
         }

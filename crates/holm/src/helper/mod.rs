@@ -5,16 +5,16 @@
 //! Called by `/projects` and `/workspaces` of the server and by the tools of MCP, so both take the same
 //! words and refuse the same things.
 
-mod place;
+pub mod place;
 pub mod program;
 mod project;
 mod workspace;
 
+use crate::cli::clone::{self, CloneFrom};
 use crate::cli::user::DaemonUser;
-use holm_api::project::Project;
+use holm_api::project::{MadeProject, Project};
 use holm_core::{Code, Fault};
 use holm_engine::try_blocking;
-use holm_git::Cancel;
 use place::Places;
 use std::path::{Path, PathBuf};
 
@@ -25,14 +25,15 @@ pub type Tell<'a> = &'a (dyn Fn(String) + Send + Sync);
 pub struct Helper<'a> {
     projects: Vec<Project>,
     source_dirs: Vec<PathBuf>,
+    from: CloneFrom,
     tell: Tell<'a>,
 }
 
-/// Whether paths of this machine may be named.
+/// Whether repositories of this machine may be named, and what may be cloned to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Local {
-    /// Whoever asks is the user whose files they are.
-    Allowed,
+    /// Whoever asks has the rights of the user whose files they are.
+    Allowed(CloneFrom),
     Refused,
 }
 
@@ -44,21 +45,12 @@ pub enum Earlier {
     Begun,
 }
 
-/// Raised when the call is given up.
-struct Given(Cancel);
-
-impl Drop for Given {
-    fn drop(&mut self) {
-        self.0.raise();
-    }
-}
-
 // === impl Local ===
 
 impl Local {
-    pub fn allow(self) -> Result<(), Fault> {
+    pub fn allow(self) -> Result<CloneFrom, Fault> {
         match self {
-            Local::Allowed => Ok(()),
+            Local::Allowed(from) => Ok(from),
             Local::Refused => Err(Fault::new(
                 Code::Refused,
                 "repositories of this machine cannot be named here",
@@ -72,11 +64,16 @@ impl Local {
 
 impl<'a> Helper<'a> {
     /// `projects` are those that the daemon knows.
-    pub async fn new(projects: Vec<Project>, tell: Tell<'a>) -> Result<Self, Fault> {
+    pub async fn new(
+        projects: Vec<Project>,
+        from: CloneFrom,
+        tell: Tell<'a>,
+    ) -> Result<Self, Fault> {
         let settings = try_blocking(|| DaemonUser::current()?.settings()).await?;
         Ok(Self {
             projects,
             source_dirs: settings.source_dirs,
+            from,
             tell,
         })
     }
@@ -88,44 +85,29 @@ impl<'a> Helper<'a> {
         try_blocking(move || Places::new(&projects, &source_dirs).permit(&path)).await
     }
 
-    /// A clone of a repository below the first source folder; one that is there already is used.
+    /// Where the clone of a URL is, below the first source folder; one that is there already is used.
     async fn cloned(&self, url: &str, name: Option<&str>) -> Result<PathBuf, Fault> {
-        if !holm_git::is_url(url) {
-            return Err(wrong("`url` is no URL that is cloned (https, ssh, file)"));
+        let url = clone::parse(url)?;
+        if let Some(name) = name {
+            Places::new_place(&self.source_dirs, name)?;
         }
-        let last = url
-            .trim_end_matches('/')
-            .rsplit(['/', ':'])
-            .next()
-            .unwrap_or_default();
-        let name = name.unwrap_or(last.trim_end_matches(".git"));
-        let place = Places::new_place(&self.source_dirs, name)?;
-        let (url, target) = (url.to_owned(), place.clone());
-        (self.tell)(format!("cloning to {}", place.display()));
-        let given = Given(Cancel::default());
-        let cancel = given.0.clone();
-        try_blocking(move || clone(&url, &target, &cancel)).await?;
-        Ok(place)
+        (self.tell)(format!("cloning {url}"));
+        let mut words = vec![
+            "project".to_owned(),
+            "add".to_owned(),
+            format!("--url={url}"),
+        ];
+        words.extend(name.map(|name| format!("--name={name}")));
+        words.extend(self.elsewhere());
+        let words: Vec<_> = words.iter().map(String::as_str).collect();
+        let made: MadeProject = program::holm(Path::new("/"), &words, None).await?;
+        Ok(PathBuf::from(made.project.path))
     }
-}
 
-/// Clones beside the place and moves it there, so that half a clone is never taken for a whole one.
-fn clone(url: &str, place: &Path, cancel: &Cancel) -> Result<(), Fault> {
-    if place.symlink_metadata().is_ok() {
-        return match holm_git::is_clone_of(place, url)? {
-            true => Ok(()),
-            false => Err(taken(place)),
-        };
+    /// The option that says what may be cloned from.
+    fn elsewhere(&self) -> Option<String> {
+        (self.from == CloneFrom::Elsewhere).then(|| "--elsewhere".to_owned())
     }
-    let parent = make_parents(place)?;
-    let beside = tempfile::Builder::new()
-        .prefix(".holm-clone-")
-        .tempdir_in(parent);
-    let beside = beside.map_err(|error| not_made(parent, &error))?;
-    let begun = beside.path().join(place.file_name().unwrap_or_default());
-    holm_git::clone(url, &begun, cancel)?;
-    // Somebody who was quicker keeps what is there.
-    std::fs::rename(&begun, place).map_err(|_| taken(place))
 }
 
 fn make_parents(place: &Path) -> Result<&Path, Fault> {

@@ -2,6 +2,7 @@
 //! its own.
 
 use super::{Helper, program, wrong};
+use crate::cli::clone;
 use holm_api::workspace::{MadeWorkspace, NewWorkspace};
 use holm_core::{Code, Fault};
 use std::path::PathBuf;
@@ -16,10 +17,18 @@ impl Helper<'_> {
         wish: &NewWorkspace,
         errand: Option<&str>,
     ) -> Result<MadeWorkspace, Fault> {
+        let mut words = words(wish);
         let directory = match (&wish.project, &wish.path, &wish.url) {
-            (Some(project), None, None) => self.known(project)?,
+            (Some(project), None, None) => {
+                words.insert(1, "--of-project".to_owned());
+                self.known(project)?
+            }
             (None, Some(path), None) => self.permitted(path).await?,
-            (None, None, Some(url)) => self.cloned(url, None).await?,
+            (None, None, Some(url)) => {
+                words.insert(1, format!("--url={}", clone::parse(url)?));
+                words.splice(1..1, self.elsewhere());
+                PathBuf::from("/")
+            }
             _ => {
                 return Err(wrong(
                     "one of `project`, `path` and `url` names the project",
@@ -27,7 +36,6 @@ impl Helper<'_> {
             }
         };
         (self.tell)("making the workspace".to_owned());
-        let words = words(wish);
         let words: Vec<_> = words.iter().map(String::as_str).collect();
         program::holm(&directory, &words, errand).await
     }

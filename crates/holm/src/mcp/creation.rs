@@ -3,6 +3,7 @@
 
 use super::catalogue::Create;
 use super::{Call, value_of};
+use crate::cli::clone::CloneFrom;
 use crate::helper::{Earlier, Helper, program};
 use holm_api::project::NewProject;
 use holm_api::workspace::NewWorkspace;
@@ -14,10 +15,10 @@ use std::path::Path;
 
 impl Call<'_> {
     pub async fn create(&self, create: Create) -> Result<Value, Fault> {
-        self.holm.local.allow()?;
+        let from = self.holm.local.allow()?;
         match create {
-            Create::Project => self.create_project().await,
-            Create::Workspace => self.create_workspace().await,
+            Create::Project => self.create_project(from).await,
+            Create::Workspace => self.create_workspace(from).await,
             Create::Assign => {
                 let id = self.workspace().await?.to_string();
                 let reference = self.arguments.needed("ref")?;
@@ -37,7 +38,7 @@ impl Call<'_> {
         }
     }
 
-    async fn create_project(&self) -> Result<Value, Fault> {
+    async fn create_project(&self, from: CloneFrom) -> Result<Value, Fault> {
         let wish = NewProject {
             path: self.arguments.owned("path"),
             url: self.arguments.owned("url"),
@@ -46,11 +47,12 @@ impl Call<'_> {
             protected_paths: self.arguments.words("protected_paths"),
         };
         let tell = |words| self.progress.say(words);
-        let helper = Helper::new(self.client.projects().await?.projects, &tell).await?;
+        let projects = self.client.projects().await?.projects;
+        let helper = Helper::new(projects, from, &tell).await?;
         value_of(&helper.project(&wish, Earlier::None).await?)
     }
 
-    async fn create_workspace(&self) -> Result<Value, Fault> {
+    async fn create_workspace(&self, from: CloneFrom) -> Result<Value, Fault> {
         let wish = NewWorkspace {
             project: self.arguments.owned("project"),
             path: self.arguments.owned("path"),
@@ -62,7 +64,8 @@ impl Call<'_> {
             ..NewWorkspace::default()
         };
         let tell = |words| self.progress.say(words);
-        let helper = Helper::new(self.client.projects().await?.projects, &tell).await?;
+        let projects = self.client.projects().await?.projects;
+        let helper = Helper::new(projects, from, &tell).await?;
         value_of(&helper.workspace(&wish, None).await?)
     }
 }

@@ -17,6 +17,7 @@ mod progress;
 mod resources;
 mod stdio;
 
+use crate::cli::clone::CloneFrom;
 use crate::cli::{connect, resolve};
 use crate::helper::Local;
 use arguments::Arguments;
@@ -100,7 +101,8 @@ impl Holm {
             door: Door::Command,
             scope,
             reach,
-            local: Local::Allowed,
+            // The program that started this one could clone by itself.
+            local: Local::Allowed(CloneFrom::Anywhere),
         }
     }
 

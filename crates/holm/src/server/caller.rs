@@ -2,6 +2,7 @@
 
 use super::failure::{Failure, told};
 use super::listen::{Peer, user_name};
+use crate::cli::clone::CloneFrom;
 use crate::helper::Local;
 use crate::paths::Paths;
 use axum::extract::{ConnectInfo, FromRequestParts};
@@ -88,7 +89,8 @@ impl Caller {
     /// asks.
     pub fn local(&self) -> Local {
         match self {
-            Caller::Person { .. } | Caller::Token { .. } => Local::Allowed,
+            Caller::Person { .. } => Local::Allowed(CloneFrom::Anywhere),
+            Caller::Token { .. } => Local::Allowed(CloneFrom::Elsewhere),
             Caller::Workspace(_) | Caller::Anyone => Local::Refused,
         }
     }

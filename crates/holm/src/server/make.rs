@@ -12,6 +12,7 @@ use super::errands::UnderWay;
 use super::failure::{Body, Failure, workspace_id};
 use super::keyed::IdempotencyKey;
 use super::{stopped, view};
+use crate::cli::clone::CloneFrom;
 use crate::helper::{Earlier, Helper};
 use axum::Json;
 use axum::extract::State;
@@ -60,7 +61,7 @@ async fn project(
     key: IdempotencyKey,
     Body(wish): Body<NewProject>,
 ) -> Result<Made<MadeProject>, Failure> {
-    caller.local().allow()?;
+    let from = caller.local().allow()?;
     undisturbed(async move {
         let (turn, earlier) = match app.once(key, (&caller, "projects"), &wish).await? {
             None => (None, Earlier::None),
@@ -68,7 +69,8 @@ async fn project(
             Some(Once::Begun { turn, .. }) => (Some(turn), Earlier::Begun),
             Some(Once::Answered(answer)) => return answered(&answer),
         };
-        let work = make_project(&app, &wish, turn.as_ref(), earlier);
+        let helper = app.helper(from).await?;
+        let work = make_project(&app, &helper, (&wish, earlier), turn.as_ref());
         to_its_end(&app, turn.clone(), work).await
     })
     .await
@@ -96,7 +98,7 @@ async fn workspace(
     Body(wish): Body<NewWorkspace>,
 ) -> Result<Made<MadeWorkspace>, Failure> {
     let asked = Instant::now();
-    caller.local().allow()?;
+    let from = caller.local().allow()?;
     undisturbed(async move {
         let turn = match app.once(key, (&caller, "workspaces"), &wish).await? {
             None => None,
@@ -113,7 +115,8 @@ async fn workspace(
             }
         };
         let errand = app.errands.begin(turn.clone(), caller.owner());
-        let work = make_workspace(&app, &wish, &errand, asked);
+        let helper = app.helper(from).await?;
+        let work = make_workspace(&app, &helper, (&wish, asked), &errand);
         to_its_end(&app, turn, work).await
     })
     .await
@@ -168,11 +171,10 @@ async fn keep<T: Serialize>(app: &App, turn: Turn, made: &T) {
 
 async fn make_project(
     app: &App,
-    wish: &NewProject,
+    helper: &Helper<'_>,
+    (wish, earlier): (&NewProject, Earlier),
     turn: Option<&Turn>,
-    earlier: Earlier,
 ) -> Result<MadeProject, Fault> {
-    let helper = app.helper().await?;
     if let (Some(turn), Some(place)) = (turn, helper.new_place(wish)?)
         && !Path::new(&place).exists()
     {
@@ -183,11 +185,10 @@ async fn make_project(
 
 async fn make_workspace(
     app: &App,
-    wish: &NewWorkspace,
+    helper: &Helper<'_>,
+    (wish, asked): (&NewWorkspace, Instant),
     under_way: &UnderWay,
-    asked: Instant,
 ) -> Result<MadeWorkspace, Fault> {
-    let helper = app.helper().await?;
     let made = helper.workspace(wish, Some(under_way.id.as_str())).await;
     let fault = match made {
         Ok(made) => return Ok(made),
@@ -237,11 +238,11 @@ impl IntoResponse for Made<MadeWorkspace> {
 // === impl App ===
 
 impl App {
-    async fn helper(&self) -> Result<Helper<'static>, Fault> {
+    async fn helper(&self, from: CloneFrom) -> Result<Helper<'static>, Fault> {
         let projects = self.engine.projects().await?.into_iter();
         let projects = projects.map(|(project, live)| view::project(project, live));
         // Events tell how far it is.
-        Helper::new(projects.collect(), &|_| {}).await
+        Helper::new(projects.collect(), from, &|_| {}).await
     }
 
     async fn made(&self, found: View, fault: Option<&Fault>, asked: Instant) -> MadeWorkspace {

@@ -39,7 +39,7 @@ use utoipa_axum::routes;
 struct Unmentioned;
 
 /// How requests fail, by kind: the status and the name of the answer in the document.
-const FAILURES: [(Kind, &str, &str); 7] = [
+const FAILURES: [(Kind, &str, &str); 8] = [
     (
         Kind::Usage,
         "BadRequest",
@@ -67,7 +67,15 @@ const FAILURES: [(Kind, &str, &str); 7] = [
         "The body is not of the type that the route takes.",
     ),
     (Kind::Failed, "Failed", "It was tried and did not work."),
+    (
+        Kind::Upstream,
+        "Upstream",
+        "A remote repository cannot be reached or read.",
+    ),
 ];
+
+/// The operations that speak to another server.
+const REMOTE: [&str; 2] = ["project_create", "workspace_create"];
 
 static TEXT: LazyLock<String> = LazyLock::new(|| {
     // What was made of types serialises.
@@ -126,6 +134,10 @@ fn finish(path: &str, operation: &mut Operation) {
     }
     for (kind, name, _) in FAILURES {
         if kind == Kind::Unsupported && operation.request_body.is_none() {
+            continue;
+        }
+        let id = operation.operation_id.as_deref().unwrap_or_default();
+        if kind == Kind::Upstream && !REMOTE.contains(&id) {
             continue;
         }
         let status = kind.http_status().to_string();

@@ -1,4 +1,4 @@
-//! `/trust`: what a `holm.toml` asks of the host, and whether a person approved exactly that.
+//! `/trust`: what a `holm.toml`, or the repository's own git configuration, asks of the host, and whether a person approved exactly that.
 
 use super::App;
 use super::caller::Caller;
@@ -8,9 +8,12 @@ use crate::config;
 use crate::config::user::UserConfig;
 use axum::Json;
 use axum::extract::State;
-use holm_api::project::{Ask, AskChange, ChangeKind, TrustApprove, TrustCheck, TrustReport};
+use holm_api::project::{
+    Ask, AskChange, ChangeKind, GitSetting, TrustApprove, TrustCheck, TrustReport,
+};
 use holm_core::config::{Name, Pattern, ProjectConfig, ProtectedPath};
-use holm_core::trust::{Baseline, asks, without_untrusted};
+use holm_core::git_settings::Setting;
+use holm_core::trust::{Baseline, SETTINGS_DIGEST, asks, settings_asks, without_untrusted};
 use holm_core::{Code, Fault, ProjectId, trust};
 use holm_engine::WorkspaceSpec;
 use std::sync::Arc;
@@ -46,18 +49,25 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
 async fn check(State(app): State<Arc<App>>, Body(check): Body<TrustCheck>) -> Answer<TrustReport> {
     let id = project_id(&check.project_id)?;
     app.engine.project(&id).await?;
+    if !check.settings.is_empty() {
+        let (asks, digest) = judge_settings(&check.settings);
+        let approved = asks.is_empty() || app.engine.is_approved(&id, digest.clone()).await?;
+        return Ok(Json(TrustReport {
+            asks: asks.into_iter().map(shown).collect(),
+            digest,
+            approved,
+            approved_at: None,
+            changes: Vec::new(),
+        }));
+    }
     let judged = app
         .judge(&id, check.config.as_deref(), &check.worktree_include)
         .await?;
     let last = app.engine.last_approval(&id).await?;
     let before = last.as_ref().map_or(&[][..], |last| &last.asks);
     let changes = trust::changes(before, &judged.asks);
-    let asks = judged.asks.into_iter().map(|ask| Ask {
-        key: ask.key,
-        words: ask.words,
-    });
     Ok(Json(TrustReport {
-        asks: asks.collect(),
+        asks: judged.asks.into_iter().map(shown).collect(),
         digest: judged.digest,
         approved: judged.is_approved,
         approved_at: last.map(|last| time(last.at)),
@@ -81,16 +91,40 @@ async fn approve(
     app.require_approver(&caller)?;
     let id = project_id(&approve.project_id)?;
     app.engine.project(&id).await?;
-    let judged = app
-        .judge(&id, approve.config.as_deref(), &approve.worktree_include)
-        .await?;
+    let (asks, digest) = match approve.settings.is_empty() {
+        true => {
+            let include = &approve.worktree_include;
+            let judged = app.judge(&id, approve.config.as_deref(), include).await?;
+            (judged.asks, judged.digest)
+        }
+        false => judge_settings(&approve.settings),
+    };
     // Also what is asked for depends on settings and on what was in force: they may have changed
     // since it was shown.
-    if judged.digest != approve.digest {
+    if digest != approve.digest {
         return Err(not_what_was_shown().into());
     }
-    app.engine.approve(&id, judged.digest, judged.asks).await?;
+    app.engine.approve(&id, digest, asks).await?;
     Ok(Json(approve))
+}
+
+/// What settings of git ask for, and what stands for exactly that.
+fn judge_settings(settings: &[GitSetting]) -> (Vec<trust::Ask>, String) {
+    let settings = settings.iter().cloned().map(|setting| Setting {
+        key: setting.key,
+        value: setting.value,
+        submodule: setting.submodule,
+    });
+    let asks = settings_asks(&settings.collect::<Vec<_>>());
+    let digest = format!("{SETTINGS_DIGEST}{}", config::trust::digest(&asks));
+    (asks, digest)
+}
+
+fn shown(ask: trust::Ask) -> Ask {
+    Ask {
+        key: ask.key,
+        words: ask.words,
+    }
 }
 
 fn not_what_was_shown() -> Fault {

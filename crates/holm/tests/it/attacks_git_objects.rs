@@ -192,6 +192,65 @@ fn attack_46_files_that_tools_execute_and_links_that_leave_need_a_yes() {
     repository.holm(&["apply", "plain"]).ok();
 }
 
+/// Attack 191, as people see it: every file is named with its reason.
+#[test]
+fn attack_191_apply_says_of_each_file_who_runs_it() {
+    let island = Island::new();
+    let repository = island.repository("shop");
+    repository.up("x");
+    let files = [
+        ("agent", "CLAUDE.md"),
+        ("agent", "AGENTS.md"),
+        ("agent", ".mcp.json"),
+        ("build", ".cargo/config.toml"),
+        ("build", "build.rs"),
+        ("container", ".devcontainer.json"),
+        ("editor", ".exrc"),
+        ("editor", "shop.code-workspace"),
+        ("git", ".lfsconfig"),
+        ("hook", "lefthook.toml"),
+        ("package", ".npmrc"),
+        ("package", ".yarnrc.yml"),
+        ("ci", ".woodpecker.yml"),
+    ];
+    let names: Vec<_> = files.iter().map(|(_, name)| *name).collect();
+    let script = format!(
+        "mkdir .cargo; for name in {}; do echo x > $name; done",
+        names.join(" ")
+    );
+    island
+        .sh(
+            "x",
+            &format!("{script}; echo x > plain.rs; git add -A; git commit -qm x"),
+        )
+        .ok();
+    for verb in ["apply", "merge"] {
+        let error = repository.holm(&[verb, "x", "--json"]).error(4);
+        assert_eq!(error["code"], "needs_yes", "{error}");
+        let message = error["message"].as_str().unwrap();
+        for name in names.iter().copied() {
+            let line = message
+                .lines()
+                .find(|line| line.trim_start().starts_with(&format!("{name}: ")));
+            assert!(
+                line.is_some_and(|line| line.len() > name.len() + 10),
+                "{name} in {message}"
+            );
+        }
+        assert!(!message.contains("plain.rs"), "{message}");
+    }
+    let applied = repository
+        .holm(&["apply", "x", "--yes", "--json"])
+        .ok()
+        .json();
+    let flagged = applied["flagged"].as_array().unwrap();
+    assert_eq!(flagged.len(), files.len(), "{applied}");
+    for (kind, name) in files {
+        let found = flagged.iter().find(|one| one["path"] == name).unwrap();
+        assert_eq!(found["kinds"][0], kind, "{found}");
+    }
+}
+
 #[test]
 fn nothing_that_comes_back_steers_the_terminal() {
     let island = Island::new();

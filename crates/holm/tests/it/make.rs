@@ -99,7 +99,8 @@ fn curl_makes_projects_and_workspaces() {
     // A clone, and a new repository.
     let bare = island.home().join("shop.git");
     shop.git(&["clone", "-q", "--bare", ".", bare.to_str().unwrap()]);
-    let url = format!("file://{}", bare.display());
+    island.remote("unused");
+    let url = format!("ssh://git@git.test{}", bare.display());
     let cloned = curl(PROJECTS, json!({ "url": url, "name": "clone" }));
     let place = island.home().join("src/clone");
     assert_eq!(cloned["path"], place.to_str().unwrap());

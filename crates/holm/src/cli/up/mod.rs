@@ -8,22 +8,25 @@ mod create;
 mod include;
 mod notes;
 mod prepare;
+mod start;
 
 use super::origin::StartArgs;
 use super::output::{FAINT, GOOD, WARNING, printable};
 use super::ready::{self, Readied};
 use super::rename::parse_label;
 use super::{Context, Outcome, connect, exit_code, ports};
-use clap::Args;
+use clap::{Args, ValueHint};
 use create::Wish;
 use holm_api::workspace::{Service, Workspace, WorkspaceList};
 use holm_core::{Fault, Kind, Label};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Make a workspace of this repository and start it
+/// Make a workspace of this repository, or of one by its URL, and start it
 ///
-/// It starts from the current commit, or from --from. Without a label a pleasant one is made up. A
+/// It starts from the current commit, or from --from. With --url the repository is cloned below the
+/// first source folder (`source_dirs` of config.toml, default ~/src), unless it is there; then it is
+/// fetched from, and the workspace starts from the newest commit of the remote's default branch. Without a label a pleasant one is made up. A
 /// live workspace with this label is started if it was stopped, and nothing else changes (with
 /// --from, --dirty or -n that is refused). What git ignores is not brought, unless holm.toml,
 /// .worktreeinclude or --include name it. Ctrl-C undoes everything.
@@ -33,12 +36,22 @@ use std::process::ExitCode;
     holm up fix-login --from origin/main --include .env\n  \
     holm up --dirty\n  \
     holm up --warm\n  \
-    holm up -n 3 try")]
+    holm up -n 3 try\n  \
+    holm up fix-login --url https://example.org/team/shop.git")]
 pub struct UpArgs {
     /// 1 to 40 of a-z, 0-9 and -; made up when left out
     label: Option<String>,
     #[command(flatten)]
     start: StartArgs,
+    /// A repository by its URL (https or ssh), instead of the one here
+    #[arg(long, value_name = "URL", conflicts_with = "dirty", value_hint = ValueHint::Url)]
+    url: Option<String>,
+    /// The URL was named by a program with a token: this machine is none to clone from
+    #[arg(long, hide = true, requires = "url")]
+    elsewhere: bool,
+    /// A program named the project: if that came from a URL, the remote's newest commit is meant
+    #[arg(long, hide = true)]
+    of_project: bool,
     /// Take an ignored file or directory of the checkout along; may be given several times
     #[arg(long, value_name = "PATH")]
     include: Vec<PathBuf>,
@@ -234,6 +247,7 @@ mod tests {
     #[test]
     fn what_cannot_be_together() {
         assert!(parse(&["--dirty", "--from", "main"]).is_err());
+        assert!(parse(&["--dirty", "--url", "https://example.org/x"]).is_err());
         assert!(parse(&["-n", "0"]).is_err());
         assert!(parse(&["--warm"]).unwrap().warm);
         let parts = parse(&["--allow-degraded=a,b", "--allow-degraded", "c"]).unwrap();

@@ -4,15 +4,15 @@ use super::UpArgs;
 use super::bring::Bringing;
 use super::include::Included;
 use super::notes::{LeftBehind, has_notable};
+use super::start::Start;
+use crate::cli::Context;
 use crate::cli::look;
-use crate::cli::origin::Origin;
+use crate::cli::origin::{Origin, StartArgs};
 use crate::cli::secret::read::{self, Found};
-use crate::cli::send::{self, SharedRefs, Wanted};
+use crate::cli::send::{self, Wanted};
 use crate::cli::trust::{self, Granted, Unapproved};
 use crate::cli::user::DaemonUser;
 use crate::cli::user_checkout::{AGENTS_MD, Checkout, HOLM_TOML, path_text};
-use crate::cli::work::recover;
-use crate::cli::{Context, connect};
 use crate::helper::program::ERRAND;
 use holm_api::client::Client;
 use holm_api::project::TrustCheck;
@@ -40,19 +40,13 @@ pub async fn prepare(
     arguments: &UpArgs,
     cancel: &Cancel,
 ) -> Result<Prepared, Fault> {
-    let local = async {
-        let checkout = Checkout::find().await?;
-        if arguments.start.dirty {
-            recover(context, &checkout).await?;
-        }
-        let origin = Origin::find(&checkout, &arguments.start);
-        let (origin, refs) = tokio::try_join!(origin, SharedRefs::of(&checkout))?;
-        Ok::<_, Fault>((checkout, origin, refs))
-    };
-    // What is wrong with the checkout is said first, whatever the daemon does.
-    let (local, client) = tokio::join!(local, connect::started());
-    let (checkout, origin, refs) = local?;
-    let client = client?;
+    let Start {
+        client,
+        checkout,
+        start,
+        origin,
+        refs,
+    } = Start::find(context, arguments, cancel).await?;
     let wanted = Wanted {
         refs,
         commit: origin.commit(),
@@ -64,13 +58,15 @@ pub async fn prepare(
         project_id: project.id,
         config: origin.files.holm_toml.clone(),
         worktree_include: checkout.worktree_include()?,
+        settings: Vec::new(),
     };
     let unapproved = if arguments.untrusted {
         Unapproved::LeaveOut
     } else {
         Unapproved::Ask
     };
-    let granted = trust::settle(context, &client, &check, (unapproved, &arguments.start)).await?;
+    let hint = trust_hint(&checkout, &start, arguments);
+    let granted = trust::settle(context, &client, &check, (unapproved, &hint)).await?;
     let included = included(&checkout, &origin, arguments, &check, granted).await?;
     let left_behind = left_behind.without(&included);
     let bringing = Bringing {
@@ -103,6 +99,18 @@ pub async fn prepare(
         left_behind,
         secrets,
     })
+}
+
+fn trust_hint(checkout: &Checkout, start: &StartArgs, arguments: &UpArgs) -> String {
+    let place = send::quoted(&checkout.repository.toplevel.to_string_lossy());
+    let go = match arguments.url.is_some() || arguments.of_project {
+        true => format!("cd {place} && "),
+        false => String::new(),
+    };
+    format!(
+        "see it and approve it with `{go}holm trust{}`, or go on without it: `--untrusted`",
+        start.typed()
+    )
 }
 
 async fn included(

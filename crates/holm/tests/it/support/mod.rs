@@ -10,6 +10,7 @@ mod place;
 mod port;
 mod probe;
 mod ran;
+mod remote;
 mod repository;
 mod running;
 mod terminal;

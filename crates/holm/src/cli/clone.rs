@@ -1,0 +1,438 @@
+//! Repositories that are named by URL: `up --url`, `project add URL`, and what programs ask for.
+//!
+//! A repository is cloned once, below the first source folder, and is the same one for every spelling of
+//! its URL ([`CloneUrl::identity`]). Requests that come at once wait for the first one's clone. Later
+//! requests fetch first, so that no workspace starts from a state that the remote has left behind.
+
+use super::progress::Progress;
+use super::user::DaemonUser;
+use super::user_checkout::Checkout;
+use super::{Context, settings};
+use crate::helper::place::Places;
+use holm_api::client::Client;
+use holm_core::clone_url::{CloneUrl, UrlRefusal};
+use holm_core::egress::closed;
+use holm_core::{Code, Fault};
+use holm_engine::try_blocking;
+use holm_git::{Cancel, Dial};
+use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
+use sha2::{Digest, Sha256};
+use std::fs;
+use std::io;
+use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Which hosts may be cloned from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CloneFrom {
+    /// A person asked, who can reach every host from here anyway.
+    Anywhere,
+    /// A program with a token asked. Over ssh with the user's key, or https, this machine would show it
+    /// what the rule about paths keeps from it.
+    Elsewhere,
+}
+
+/// A repository that was asked for.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    pub url: CloneUrl,
+    /// What the directory is called if it is made; left out, the last part of the URL.
+    pub name: Option<String>,
+    pub from: CloneFrom,
+}
+
+/// The clone of it.
+pub struct ByUrl {
+    pub checkout: Checkout,
+    pub is_new: bool,
+}
+
+/// Holds everybody else off a URL that is being cloned: a locked directory beside the clones, which also
+/// takes the clone until it is whole. What a killed process left in it the next one removes.
+struct Claim {
+    path: PathBuf,
+    _lock: OwnedFd,
+}
+
+/// How often a waiting request looks whether the clone is there.
+const LOOK: Duration = Duration::from_millis(25);
+
+/// More repositories of one name than this are a mistake.
+const MOST_NUMBERS: u32 = 1000;
+
+/// A longer configuration file is not looked into.
+const LARGEST_CONFIG: u64 = 1 << 20;
+
+pub fn parse(text: &str) -> Result<CloneUrl, Fault> {
+    CloneUrl::parse(text).map_err(|refusal| {
+        let hint = match &refusal {
+            UrlRefusal::Local => {
+                "`--url` and `url` take https and ssh; go to a local repository (`cd`), or name it by `path`"
+            }
+            UrlRefusal::Secret => {
+                "leave it out: git's credential helper or an ssh key has the password (`git help credentials`)"
+            }
+            UrlRefusal::Transport(_) | UrlRefusal::Malformed => {
+                "for example https://example.org/team/shop.git or git@example.org:team/shop.git"
+            }
+        };
+        Fault::new(Code::BadRequest, format!("this URL is not cloned: {refusal}"), hint)
+    })
+}
+
+/// The clone of a URL; made if there is none. One that was there is as it was.
+pub async fn find(context: &Context, asked: &Asked, cancel: &Cancel) -> Result<ByUrl, Fault> {
+    let source_dirs = DaemonUser::current()?.settings()?.source_dirs;
+    let (wish, cancel) = (asked.clone(), cancel.clone());
+    let cloning = try_blocking(move || wish.find_or_clone(&source_dirs, &cancel));
+    let (place, is_new) = telling(context, &format!("cloning {}", asked.url), cloning).await?;
+    let checkout = Checkout::at(place).await?;
+    if checkout.repository.url.is_none() {
+        let url = asked.url.clone();
+        checkout
+            .git(move |repository| repository.set_url(&url))
+            .await?;
+    }
+    Ok(ByUrl { checkout, is_new })
+}
+
+/// Brings a repository that was named by URL up to date. Returns the branch that stands for the remote's
+/// HEAD; `None` for any other repository, which is not touched.
+pub async fn refresh(
+    context: &Context,
+    client: &Client,
+    checkout: &Checkout,
+    cancel: &Cancel,
+) -> Result<Option<String>, Fault> {
+    let repository = &checkout.repository;
+    let (Some(_), Some(url)) = (&repository.url, repository.origin()) else {
+        return Ok(None);
+    };
+    settings::settle(context, client, checkout).await?;
+    let cancel = cancel.clone();
+    let step = format!("fetching from {url}");
+    let fetching =
+        checkout.git(move |repository| repository.fetch_origin(&url, &Dial::Free, &cancel));
+    telling(context, &step, fetching).await
+}
+
+/// The commit-ish that a name means to a caller of a repository that was named by URL: a branch of the
+/// remote, or what the repository itself knows by it.
+pub async fn meant(checkout: &Checkout, name: &str) -> Result<String, Fault> {
+    if checkout.repository.url.is_none() {
+        return Ok(name.to_owned());
+    }
+    let wanted = name.to_owned();
+    let branch = checkout
+        .git(move |repository| repository.remote_branch(&wanted))
+        .await?;
+    Ok(branch.unwrap_or_else(|| name.to_owned()))
+}
+
+async fn telling<T>(
+    context: &Context,
+    step: &str,
+    work: impl Future<Output = Result<T, Fault>>,
+) -> Result<T, Fault> {
+    let mut progress = Progress::new(context);
+    tokio::pin!(work);
+    loop {
+        tokio::select! {
+            done = &mut work => return done,
+            () = tokio::time::sleep(Duration::from_millis(250)) => progress.tell(step, 0, 0),
+        }
+    }
+}
+
+// === impl CloneFrom ===
+
+impl CloneFrom {
+    pub fn of(is_elsewhere: bool) -> Self {
+        if is_elsewhere {
+            CloneFrom::Elsewhere
+        } else {
+            CloneFrom::Anywhere
+        }
+    }
+}
+
+// === impl Asked ===
+
+impl Asked {
+    fn find_or_clone(
+        &self,
+        source_dirs: &[PathBuf],
+        cancel: &Cancel,
+    ) -> Result<(PathBuf, bool), Fault> {
+        let name = self
+            .name
+            .clone()
+            .unwrap_or_else(|| directory_name(self.url.name()));
+        let wanted = Places::new_place(source_dirs, &name)?;
+        if let Some(place) = self.existing(source_dirs) {
+            return Ok((place, false));
+        }
+        let folder = wanted.parent().unwrap_or(&wanted);
+        fs::create_dir_all(folder).map_err(|error| not_made(folder, &error))?;
+        let claim = Claim::take(folder, &self.url, cancel)?;
+        // Another request may have cloned it while this one waited.
+        if let Some(place) = self.existing(source_dirs) {
+            return Ok((place, false));
+        }
+        if self.name.is_some() && wanted.symlink_metadata().is_ok() {
+            return Err(taken(&wanted));
+        }
+        let begun = claim.path.join("clone");
+        holm_git::clone(&self.url, &begun, &self.dial()?, cancel)?;
+        let place = self.put(&begun, &wanted)?;
+        Ok((place, true))
+    }
+
+    /// A directory of the source folders whose `origin` this URL is.
+    fn existing(&self, source_dirs: &[PathBuf]) -> Option<PathBuf> {
+        let identity = self.url.identity();
+        let folders = source_dirs
+            .iter()
+            .filter_map(|folder| fs::read_dir(folder).ok());
+        let mut places: Vec<_> = folders
+            .flatten()
+            .flatten()
+            .map(|entry| entry.path())
+            .collect();
+        places.sort();
+        places.into_iter().find(|place| {
+            let config = place.join(".git/config");
+            let is_likely = fs::metadata(&config).is_ok_and(|found| found.len() < LARGEST_CONFIG)
+                && fs::read_to_string(&config).is_ok_and(|text| text.contains(self.url.name()));
+            // One that cannot be read is not taken for the clone.
+            let origin = || holm_git::origin_of(place).ok().flatten();
+            is_likely && origin().is_some_and(|origin| origin.identity() == identity)
+        })
+    }
+
+    /// Moves a clone that is whole to the first free name: `shop`, `shop-2`, …
+    fn put(&self, begun: &Path, wanted: &Path) -> Result<PathBuf, Fault> {
+        for number in 1..=MOST_NUMBERS {
+            let mut place = wanted.as_os_str().to_owned();
+            if number > 1 {
+                place.push(format!("-{number}"));
+            }
+            let place = PathBuf::from(place);
+            match rustix::fs::renameat_with(CWD, begun, CWD, &place, RenameFlags::NOREPLACE) {
+                Ok(()) => return Ok(place),
+                Err(Errno::EXIST | Errno::NOTEMPTY) if self.name.is_none() => {}
+                Err(Errno::EXIST | Errno::NOTEMPTY) => break,
+                Err(errno) => return Err(not_made(&place, &errno.into())),
+            }
+        }
+        Err(taken(wanted))
+    }
+
+    /// What git may connect to.
+    fn dial(&self) -> Result<Dial, Fault> {
+        if self.from == CloneFrom::Anywhere {
+            return Ok(Dial::Free);
+        }
+        let (host, port) = (self.url.host(), self.url.port());
+        let addresses: Vec<IpAddr> = (host, port)
+            .to_socket_addrs()
+            .map_err(|error| {
+                let message = format!(
+                    "git cannot read {}: no address of {host}: {error}",
+                    self.url
+                );
+                Fault::new(Code::RemoteFailed, message, "is the host spelled right?")
+            })?
+            .map(|address| address.ip())
+            .collect();
+        match addresses.iter().find_map(|address| not_elsewhere(*address)) {
+            None => Ok(Dial::Only(addresses)),
+            Some(what) => Err(Fault::new(
+                Code::Refused,
+                format!(
+                    "{} is not cloned for a program with a token: {host} is {what}",
+                    self.url
+                ),
+                format!("type it yourself once: `holm project add {}`", self.url),
+            )),
+        }
+    }
+}
+
+/// What an address is, if it is this machine or a service of its network. Private networks are where
+/// companies have their servers: open.
+fn not_elsewhere(address: IpAddr) -> Option<&'static str> {
+    let open = ["a private network", "a provider's network"];
+    match closed(address) {
+        Some(what) if !open.contains(&what) => Some(what),
+        // Only an address of this machine can be bound.
+        _ => UdpSocket::bind((address, 0))
+            .is_ok()
+            .then_some("this machine"),
+    }
+}
+
+/// The name of a repository as one of a directory.
+fn directory_name(name: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let name: String = name
+        .chars()
+        .map(|c| if is_plain(c) { c } else { '-' })
+        .collect();
+    let name = name.trim_start_matches(['.', '-']);
+    match name.is_empty() {
+        true => "repository".to_owned(),
+        false => name.chars().take(80).collect(),
+    }
+}
+
+// === impl Claim ===
+
+impl Claim {
+    fn take(folder: &Path, url: &CloneUrl, cancel: &Cancel) -> Result<Self, Fault> {
+        let digest = Sha256::digest(url.identity());
+        let digest: String = digest
+            .iter()
+            .take(8)
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        let path = folder.join(format!(".holm-clone-{digest}"));
+        let failed = |error: io::Error| not_made(folder, &error);
+        loop {
+            match fs::DirBuilder::new().mode(0o700).create(&path) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                    return Err(failed(error));
+                }
+                _ => {}
+            }
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let lock = match rustix::fs::open(&path, flags, Mode::empty()) {
+                // Its holder has just finished.
+                Err(Errno::NOENT) => continue,
+                opened => opened.map_err(|errno| failed(errno.into()))?,
+            };
+            wait_for(&lock, cancel).map_err(failed)?;
+            if cancel.is_raised() {
+                return Err(holm_git::GitError::Cancelled.into());
+            }
+            let is_same = |here: rustix::fs::Stat| {
+                rustix::fs::fstat(&lock)
+                    .is_ok_and(|held| (held.st_dev, held.st_ino) == (here.st_dev, here.st_ino))
+            };
+            if rustix::fs::statat(CWD, &path, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(is_same) {
+                let claim = Self { path, _lock: lock };
+                claim.empty().map_err(failed)?;
+                return Ok(claim);
+            }
+        }
+    }
+
+    /// Removes what a process that was killed left.
+    fn empty(&self) -> io::Result<()> {
+        match fs::remove_dir_all(self.path.join("clone")) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        // What cannot be removed is removed by the next one.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Waits for the lock, or until the person gives up.
+fn wait_for(lock: &OwnedFd, cancel: &Cancel) -> io::Result<()> {
+    loop {
+        match rustix::fs::flock(lock, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) if !cancel.is_raised() => std::thread::sleep(LOOK),
+            Err(Errno::WOULDBLOCK) => return Ok(()),
+            Err(Errno::INTR) => {}
+            done => return done.map_err(io::Error::from),
+        }
+    }
+}
+
+fn not_made(place: &Path, error: &io::Error) -> Fault {
+    let message = format!("cannot make a directory in {}: {error}", place.display());
+    Fault::new(Code::ReadOnly, message, "is the source folder writable?")
+}
+
+fn taken(place: &Path) -> Fault {
+    Fault::new(
+        Code::AlreadyExists,
+        format!("{} is there already, and something else", place.display()),
+        "say another `name`, or its `path` if that is what you mean",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_are_named_after_repositories() {
+        let check = |name: &str, expect: &str| assert_eq!(directory_name(name), expect);
+        check("shop", "shop");
+        check("my.shop_2", "my.shop_2");
+        check("a%20b", "a-20b");
+        check("..x", "x");
+        check("-x", "x");
+        check("ü", "repository");
+    }
+
+    #[test]
+    fn programs_with_tokens_clone_from_other_machines_only() {
+        let check = |address: &str, is_closed: bool| {
+            let found = not_elsewhere(address.parse().unwrap());
+            assert_eq!(found.is_some(), is_closed, "{address}: {found:?}");
+        };
+        for closed in [
+            "127.0.0.1",
+            "127.8.8.8",
+            "::1",
+            "::ffff:127.0.0.1",
+            "0.0.0.0",
+            "::",
+        ] {
+            check(closed, true);
+        }
+        for closed in ["169.254.169.254", "fe80::1", "100.100.100.200", "224.0.0.1"] {
+            check(closed, true);
+        }
+        for open in ["192.0.2.1", "10.11.12.13", "2001:db8::1", "192.168.77.7"] {
+            check(open, false);
+        }
+    }
+
+    #[test]
+    fn a_claim_holds_others_off_until_it_is_given_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let url = CloneUrl::parse("https://example.org/x").unwrap();
+        let free = Cancel::default();
+        let claim = Claim::take(folder.path(), &url, &free).unwrap();
+        let path = claim.path.clone();
+        fs::create_dir(path.join("clone")).unwrap();
+        let given_up = Cancel::default();
+        given_up.raise();
+        assert!(Claim::take(folder.path(), &url, &given_up).is_err());
+        let waiting = std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| Claim::take(folder.path(), &url, &free).unwrap());
+            drop(claim);
+            waiting.join().unwrap()
+        });
+        assert!(waiting.path.exists());
+        drop(waiting);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        // What a killed process left is no reason to wait, and goes.
+        fs::create_dir_all(path.join("clone/half")).unwrap();
+        let claim = Claim::take(folder.path(), &url, &free).unwrap();
+        assert!(!claim.path.join("clone").exists());
+    }
+}

@@ -1,0 +1,88 @@
+//! The question before git on the host runs what a repository's own git configuration says: filters, merge
+//! drivers, programs that reach servers. Asked once for exactly these settings, and stored like every
+//! other approval.
+//!
+//! Called before git reads or writes files of the checkout (`up --dirty`, `up --warm`, `apply`, `merge`),
+//! speaks to its remote, or may fetch by itself (a partial clone), and by `trust`.
+
+use super::Context;
+use super::send::{self, SharedRefs, Wanted};
+use super::trust::{approved_by_person, may_ask, not_trusted};
+use super::user_checkout::Checkout;
+use holm_api::client::Client;
+use holm_api::project::{GitSetting, TrustCheck, TrustReport};
+use holm_core::Fault;
+use holm_core::config::ProjectConfig;
+use holm_linux::wire::{Defence, switched_off};
+
+/// Goes on when nothing would run, or a person approved it.
+pub async fn settle(context: &Context, client: &Client, checkout: &Checkout) -> Result<(), Fault> {
+    if switched_off().contains(&Defence::GitSettings) {
+        return Ok(());
+    }
+    let Some((check, report)) = check(client, checkout).await? else {
+        return Ok(());
+    };
+    if report.approved {
+        return Ok(());
+    }
+    let place = send::quoted(&checkout.repository.toplevel.to_string_lossy());
+    let hint = format!("see it and approve it: `cd {place} && holm trust`");
+    match may_ask(context) {
+        true => approved_by_person(context, client, (&check, &report), &hint).await,
+        false => Err(not_trusted(&report, &hint)),
+    }
+}
+
+/// As [`settle`] where git may fetch objects by itself, whatever it is asked.
+pub async fn settle_partial(
+    context: &Context,
+    client: &Client,
+    checkout: &Checkout,
+) -> Result<(), Fault> {
+    match checkout.repository.partial {
+        true => settle(context, client, checkout).await,
+        false => Ok(()),
+    }
+}
+
+/// What the settings ask for; `None` if there is nothing to ask about.
+pub async fn check(
+    client: &Client,
+    checkout: &Checkout,
+) -> Result<Option<(TrustCheck, TrustReport)>, Fault> {
+    let settings = checkout.git(|repository| repository.settings()).await?;
+    if settings.is_empty() {
+        return Ok(None);
+    }
+    let settings = settings.into_iter().map(|setting| GitSetting {
+        key: setting.key,
+        value: setting.value,
+        submodule: setting.submodule,
+    });
+    let wanted = Wanted {
+        refs: SharedRefs::of(checkout).await?,
+        commit: None,
+        config: &name(checkout).await,
+    };
+    let answer = send::register(client, checkout, &wanted).await?;
+    let check = TrustCheck {
+        project_id: answer.project.id,
+        config: None,
+        worktree_include: Vec::new(),
+        settings: settings.collect(),
+    };
+    let report = client.check_trust(&check).await?;
+    Ok(Some((check, report)))
+}
+
+/// What a project that is not known yet is named by. A partial clone might fetch it, which is what the
+/// question is about; an invalid file is told of by whoever reads it next.
+async fn name(checkout: &Checkout) -> ProjectConfig {
+    let head = checkout.repository.head.as_deref();
+    let head = head.filter(|_| !checkout.repository.partial);
+    let files = checkout.files_at(head).await.ok();
+    files
+        .and_then(|files| files.config().ok())
+        .unwrap_or_default()
+}
