@@ -1,5 +1,9 @@
 //! What the keeper knows: the plan, the link to init, who waits for which program to start or end.
 
+mod start;
+
+pub use start::Started;
+
 use super::inward::Stock;
 use super::kept::Doors;
 use super::limits::Limits;
@@ -9,10 +13,9 @@ use super::runs::Runs;
 use super::secrets::Secrets;
 use super::services::Services;
 use super::sessions::Sessions;
-use crate::launch::descriptors::{self, is_too_many, send};
+use crate::launch::descriptors::send;
 use crate::process::{self, Standstill};
-use crate::stdio;
-use crate::wire::{CodeSeen, Defence, FromInit, LaunchPlan, Spawn, Status, ToInit};
+use crate::wire::{CodeSeen, FromInit, LaunchPlan, Status, ToInit};
 use holm_engine::Isolation;
 use holm_engine::driver::ToldPort;
 use holm_engine::spec::{Egress, Service};
@@ -22,11 +25,8 @@ use std::io::{self, PipeWriter, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{
-    Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockWriteGuard, mpsc,
-};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, mpsc};
 use std::time::Duration;
-use zeroize::Zeroize;
 
 pub struct Registry {
     pub plan: LaunchPlan,
@@ -98,26 +98,6 @@ enum Purpose {
     Command,
     /// A service, or what the keeper needs for one.
     Background,
-}
-
-/// Who made the streams of a program.
-enum Made {
-    Here,
-    /// Init, because it could not be sent any.
-    Inside,
-}
-
-/// How init answered a request to start something.
-pub enum Started {
-    /// With the terminal's master, or the keeper's ends of the streams that are pipes, in order.
-    Running {
-        pid: i32,
-        ends: Vec<OwnedFd>,
-    },
-    Not {
-        code: u8,
-        cause: String,
-    },
 }
 
 /// One thread that talks to a client; the keeper waits for it before it ends.
@@ -304,26 +284,6 @@ impl Registry {
         &self.isolation
     }
 
-    /// Asks init to start a program and waits for its word. `exit` gets the exit code later.
-    pub fn start(&self, spawn: Spawn, exit: PipeWriter) -> io::Result<Started> {
-        self.start_as(Purpose::Command, spawn, exit)
-    }
-
-    /// The same, of what nobody outside waits for.
-    pub fn start_in_background(&self, spawn: Spawn, exit: PipeWriter) -> io::Result<Started> {
-        self.start_as(Purpose::Background, spawn, exit)
-    }
-
-    /// Nothing is started for as long as this is there, but by [`Self::start_while_held`].
-    pub fn hold_starts(&self) -> RwLockWriteGuard<'_, ()> {
-        self.starts.write().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// For who holds the starts.
-    pub fn start_while_held(&self, spawn: Spawn, exit: PipeWriter) -> io::Result<Started> {
-        self.start_now(Purpose::Background, spawn, exit)
-    }
-
     pub fn generation(&self, volume: &str) -> Option<u64> {
         self.state().generations.get(volume).copied()
     }
@@ -332,68 +292,6 @@ impl Registry {
         self.state()
             .generations
             .insert(volume.to_owned(), generation);
-    }
-
-    fn start_as(&self, purpose: Purpose, spawn: Spawn, exit: PipeWriter) -> io::Result<Started> {
-        let _may = self.starts.read().unwrap_or_else(PoisonError::into_inner);
-        self.start_now(purpose, spawn, exit)
-    }
-
-    fn start_now(
-        &self,
-        purpose: Purpose,
-        mut spawn: Spawn,
-        exit: PipeWriter,
-    ) -> io::Result<Started> {
-        spawn.sequence = self.sequence.fetch_add(1, Ordering::Relaxed);
-        let sequence = spawn.sequence;
-        let streams = spawn.streams.take();
-        let made = streams.map(stdio::make).transpose()?;
-        let (theirs, ours) = made
-            .map(|made| (made.theirs, made.ours))
-            .unwrap_or_default();
-        let (reply, answer) = mpsc::channel();
-        let starting = Starting {
-            reply,
-            exit,
-            purpose,
-        };
-        self.state().starting.insert(sequence, starting);
-        let borrowed: Vec<_> = theirs.iter().map(AsFd::as_fd).collect();
-        let mut message = ToInit::Spawn(spawn);
-        let mut sent = self.tell_init(&message, &borrowed).map(|()| Made::Here);
-        let may_take = self.plan.has(Defence::TakenDescriptors);
-        if may_take && sent.as_ref().is_err_and(is_too_many) {
-            if let ToInit::Spawn(spawn) = &mut message {
-                spawn.streams = streams;
-            }
-            sent = self.tell_init(&message, &[]).map(|()| Made::Inside);
-        }
-        if let ToInit::Spawn(spawn) = &mut message {
-            // Secrets may be among them.
-            spawn.env.iter_mut().for_each(|(_, value)| value.zeroize());
-        }
-        let started = sent.and_then(|made| {
-            let limit = Duration::from_secs(30);
-            let answer = answer.recv_timeout(limit);
-            Ok((
-                made,
-                answer.map_err(|_| io::Error::other("init does not answer"))?,
-            ))
-        });
-        self.state().starting.remove(&sequence);
-        match (started?, streams) {
-            ((Made::Here, Started::Running { pid, .. }), Some(_)) => {
-                Ok(Started::Running { pid, ends: ours })
-            }
-            ((Made::Inside, Started::Running { pid, ends }), Some(streams))
-                if !stdio::are_pipes(&ends, streams) =>
-            {
-                self.signal(pid, libc::SIGKILL);
-                Err(io::Error::from_raw_os_error(libc::ETOOMANYREFS))
-            }
-            ((_, started), _) => Ok(started),
-        }
     }
 
     pub fn signal(&self, pid: i32, signal: i32) {
@@ -447,33 +345,6 @@ impl Registry {
                 state.empty = true;
                 self.changed.notify_all();
             }
-        }
-    }
-
-    /// The message with the descriptors that init could not send. A program whose streams or terminal the
-    /// keeper cannot take is ended.
-    fn take_left(&self, numbers: Vec<i32>, message: FromInit) -> (FromInit, Vec<OwnedFd>) {
-        let taken = match self.plan.has(Defence::TakenDescriptors) {
-            true => descriptors::take_left(self.init(), &numbers),
-            false => Err(io::Error::from_raw_os_error(libc::ETOOMANYREFS)),
-        };
-        // A link that is broken ends the workspace anyway.
-        let _ = self.tell_init(&ToInit::Close { numbers }, &[]);
-        match (taken, message) {
-            (Ok(taken), message) => (message, taken),
-            (Err(error), FromInit::Spawned { sequence, pid }) => {
-                complain!("descriptors cannot be taken from init: {error}");
-                self.signal(pid, libc::SIGKILL);
-                let (code, cause) =
-                    Started::cannot(&io::Error::from_raw_os_error(libc::ETOOMANYREFS));
-                let not = FromInit::NotSpawned {
-                    sequence,
-                    code,
-                    cause,
-                };
-                (not, Vec::new())
-            }
-            (Err(_), message) => (message, Vec::new()),
         }
     }
 
@@ -581,21 +452,6 @@ impl Registry {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-// === impl Started ===
-
-impl Started {
-    /// What the keeper itself could not do, told as init tells it.
-    pub fn not(error: &io::Error) -> Self {
-        let (code, cause) = Self::cannot(error);
-        Self::Not { code, cause }
-    }
-
-    fn cannot(error: &io::Error) -> (u8, String) {
-        const CANNOT_EXECUTE: u8 = 126;
-        (CANNOT_EXECUTE, descriptors::explain(error))
     }
 }
 

@@ -37,7 +37,8 @@ pub fn sockets(of: BorrowedFd<'_>, wanted: Wanted, count: usize) -> io::Result<V
         Ok(0)
     };
     let namespaces = libc::CLONE_NEWUSER | libc::CLONE_NEWNET;
-    let done = run_in(of, namespaces, libc::CLONE_FILES as u64, work);
+    let child = begin_in(of, namespaces, libc::CLONE_FILES as u64, work);
+    let done = child.and_then(|child| code_of(&child));
     drop(tell);
     let mut told = Vec::new();
     numbers.read_to_end(&mut told)?;
@@ -66,14 +67,14 @@ fn socket(wanted: Wanted) -> io::Result<i32> {
     Ok(socket as i32)
 }
 
-/// Runs `work` in a process of our own that has joined these namespaces of `of`, and returns what `work`
-/// says or the number of its error. `work` must not allocate: another thread may have held the lock.
-pub(super) fn run_in(
+/// Begins `work` in a process of our own that joins these namespaces of `of`. Its exit code is what `work`
+/// says, or the number of the error. `work` must not allocate: another thread may have held the lock.
+pub(super) fn begin_in(
     of: BorrowedFd<'_>,
     namespaces: libc::c_int,
     flags: u64,
     work: impl FnOnce() -> io::Result<i32>,
-) -> io::Result<i32> {
+) -> io::Result<OwnedFd> {
     match clone_into(flags)? {
         Side::Child => {
             // SAFETY: no pointers; only this process, which has one thread, changes its namespaces.
@@ -83,11 +84,13 @@ pub(super) fn run_in(
             // SAFETY: ends this process at once, without running anything of the parent's copy.
             unsafe { libc::_exit(code) }
         }
-        Side::Parent { pidfd, .. } => {
-            let status = waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED)?;
-            let ended = status.and_then(|status| status.exit_status());
-            ended
-                .ok_or_else(|| io::Error::other("the process that enters the workspace was killed"))
-        }
+        Side::Parent { pidfd, .. } => Ok(pidfd),
     }
+}
+
+/// Waits for the end of such a process.
+pub(super) fn code_of(child: &OwnedFd) -> io::Result<i32> {
+    let status = waitid(WaitId::PidFd(child.as_fd()), WaitIdOptions::EXITED)?;
+    let ended = status.and_then(|status| status.exit_status());
+    ended.ok_or_else(|| io::Error::other("the process that enters the workspace was killed"))
 }

@@ -2,7 +2,7 @@
 //! taking one of each: most counters cannot be read.
 
 use super::check;
-use super::enter::run_in;
+use super::enter::{begin_in, code_of};
 use rustix::event::epoll;
 use rustix::fs::inotify;
 use rustix::io::Errno;
@@ -10,7 +10,7 @@ use rustix::net::{
     AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 
@@ -26,9 +26,6 @@ pub enum Scarce {
     EpollWatches = 32,
 }
 
-/// The set-up failed; nothing is known.
-const UNKNOWN: i32 = 255;
-
 /// Limits of programs inside.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -36,17 +33,23 @@ pub struct Limits {
     pub queue_bytes: u64,
 }
 
-/// Looks from the user and ipc namespaces of the process `of`, in a process that ends at once and leaves
-/// nothing behind.
+/// Looks from the user and ipc namespaces of the process `of`, in a process that leaves nothing behind.
+/// That one is not waited for: the kernel takes some milliseconds to end an inotify instance.
 pub fn look(of: BorrowedFd<'_>, limits: Limits) -> io::Result<i32> {
+    let (mut answer, tell) = io::pipe()?;
     let namespaces = libc::CLONE_NEWUSER | libc::CLONE_NEWIPC;
-    let found = run_in(of, namespaces, 0, || Ok(try_all(limits).unwrap_or(UNKNOWN)))?;
-    match found {
-        UNKNOWN => Err(io::Error::other(
-            "the limits of the workspace cannot be tried",
-        )),
-        found => Ok(found),
-    }
+    let work = || {
+        let found = try_all(limits)?;
+        (&tell).write_all(&found.to_ne_bytes())?;
+        Ok(0)
+    };
+    let child = begin_in(of, namespaces, 0, work)?;
+    drop(tell);
+    let mut found = [0; 4];
+    let heard = answer.read_exact(&mut found);
+    // Only so that it does not stay a zombie.
+    std::thread::spawn(move || code_of(&child));
+    heard.map(|()| i32::from_ne_bytes(found))
 }
 
 fn try_all(limits: Limits) -> io::Result<i32> {
@@ -57,23 +60,24 @@ fn try_all(limits: Limits) -> io::Result<i32> {
     };
     lowered(Resource::Nofile, limits.open_files)?;
     lowered(Resource::Msgqueue, limits.queue_bytes)?;
-    let (ours, theirs) = rustix::net::socketpair(
-        AddressFamily::UNIX,
-        SocketType::STREAM,
-        SocketFlags::CLOEXEC,
-        None,
-    )?;
+    let (pipe, _end) = rustix::pipe::pipe()?;
     let mut found = 0;
     let mut note =
         |is_used_up: bool, what: Scarce| found |= if is_used_up { what as i32 } else { 0 };
     note(
-        sent(&ours) == Err(Errno::TOOMANYREFS),
+        rustix::pipe::fcntl_getpipe_size(&pipe)? < DEFAULT_PIPE,
+        Scarce::PipePages,
+    );
+    note(
+        sent(&pipe) == Err(Errno::TOOMANYREFS),
         Scarce::DescriptorsInFlight,
     );
     match inotify::init(inotify::CreateFlags::CLOEXEC) {
         Ok(watcher) => {
             let watched = inotify::add_watch(&watcher, c"/", inotify::WatchFlags::DELETE_SELF);
             note(watched == Err(Errno::NOSPC), Scarce::InotifyWatches);
+            // Closed with this process, when the answer has been given.
+            std::mem::forget(watcher);
         }
         Err(error) => note(error == Errno::MFILE, Scarce::InotifyInstances),
     }
@@ -81,15 +85,10 @@ fn try_all(limits: Limits) -> io::Result<i32> {
         queue().is_err_and(|error| is_no_room(&error)),
         Scarce::MessageQueues,
     );
-    let (pipe, _end) = rustix::pipe::pipe()?;
-    note(
-        rustix::pipe::fcntl_getpipe_size(&pipe)? < DEFAULT_PIPE,
-        Scarce::PipePages,
-    );
     let poller = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     let added = epoll::add(
         &poller,
-        &theirs,
+        &pipe,
         epoll::EventData::new_u64(0),
         epoll::EventFlags::IN,
     );
@@ -100,13 +99,20 @@ fn try_all(limits: Limits) -> io::Result<i32> {
 /// The kernel makes smaller ones only when the user has no pages left.
 const DEFAULT_PIPE: usize = 65_536;
 
-fn sent(socket: &OwnedFd) -> Result<(), Errno> {
+/// Not a socket: one that holds itself would be left to the kernel's garbage collection.
+fn sent(descriptor: &OwnedFd) -> Result<(), Errno> {
+    let (socket, _end) = rustix::net::socketpair(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    let descriptors = [socket.as_fd()];
+    let descriptors = [descriptor.as_fd()];
     ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
     let pieces = [IoSlice::new(b"x")];
-    rustix::net::sendmsg(socket, &pieces, &mut ancillary, SendFlags::NOSIGNAL)?;
+    rustix::net::sendmsg(&socket, &pieces, &mut ancillary, SendFlags::NOSIGNAL)?;
     Ok(())
 }
 

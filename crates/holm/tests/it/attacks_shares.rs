@@ -5,7 +5,7 @@
 //! resources is taken below limits that are far lower than those of the other tests: what is used up here
 //! is not used up there.
 
-use crate::support::{Island, Running, eventually};
+use crate::support::{Island, Ran, Running, eventually};
 use serde_json::{Value, json};
 
 /// Takes up to as many of each as its argument says, prints how many there were and why there were no
@@ -249,6 +249,8 @@ fn attack_187_one_workspace_leaves_terminals_to_others() {
         shown["reason"] == "limit" && shown["isolation"]["limits_reached"] == json!(["terminals"])
     };
     eventually("it is shown", reached);
+    let shown = island.holm(&["show", "x"]).ok().out();
+    assert!(shown.contains("used up: terminals"), "{shown}");
     island.holm(&["session", "new", "sibling", "--detach"]).ok();
     let shown = island.holm(&["show", "sibling", "--json"]).json();
     assert_eq!(shown["reason"], Value::Null);
@@ -276,6 +278,14 @@ fn attack_187_holm_raises_its_own_limit_of_open_files_and_nobody_elses() {
     let inside = island.sh("x", "echo $(ulimit -Sn) $(ulimit -Hn)");
     assert_eq!(inside.ok().out(), format!("900 {share}"));
     assert!(share <= hard / 2);
+    let processes = "import resource as r; print(r.getrlimit(r.RLIMIT_NPROC)[1])";
+    let number = |ran: Ran| -> i64 { ran.ok().out().parse().unwrap() };
+    let outside = number(island.run(&island.home(), "/usr/bin/python3", &["-c", processes]));
+    let inside = number(island.python("x", processes));
+    assert!(
+        outside < 0 || inside <= outside / 4,
+        "{inside} of {outside}"
+    );
     // Nothing inside gets more.
     island.sh("x", &format!("! ulimit -Hn {hard}")).ok();
     let of = |pid: i32| {
@@ -285,6 +295,14 @@ fn attack_187_holm_raises_its_own_limit_of_open_files_and_nobody_elses() {
             .find(|line| line.starts_with("Max open files"));
         line.unwrap().split_whitespace().nth(3).unwrap().to_owned()
     };
+    // Programs with a limit as low as this shell's cannot be protected, and that is said.
+    let checks = island.holm(&["doctor", "--json"]).json()["checks"].clone();
+    let mut checks = checks.as_array().unwrap().iter();
+    let check = checks.find(|check| check["name"] == "descriptors in flight");
+    let check = check.unwrap();
+    assert_eq!(check["status"], "warning");
+    let detail = check["detail"].as_str().unwrap();
+    assert!(detail.contains("(here 900)"), "{detail}");
     for pid in [island.daemon_pid(), island.keeper_of(&id).unwrap()] {
         assert_eq!(of(pid), hard.to_string());
     }
