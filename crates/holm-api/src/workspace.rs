@@ -307,6 +307,10 @@ pub struct CreateWorkspace {
     pub reuse: bool,
     /// `None`: the repository has no commit yet.
     pub commit: Option<String>,
+    /// The default branch, or the branch of the checkout, contains the commit: what `setup` and seeds make
+    /// of it is for every workspace with the same inputs.
+    #[serde(default)]
+    pub contained: bool,
     /// As the user sees it (`main`).
     #[serde(rename = "ref")]
     pub reference: Option<String>,

@@ -1,6 +1,6 @@
 //! Layers: what `setup` made, or what a checkout had, kept once and shared by workspaces below their
-//! own files. Decided here as data: what a layer is keyed by, and which may go. The server digests
-//! [`canonical`]; the engine and its driver carry the rest out.
+//! own files. Decided here as data: what a layer is keyed by, who may use what a commit makes, and which may
+//! go. The server digests [`canonical`]; the engine and its driver carry the rest out.
 
 use crate::config::{Name, Pattern};
 use crate::trash::{Extent, Shared, unused};
@@ -104,8 +104,8 @@ const CACHE: &str = "cache-";
 const VOLUME: &str = "volume-";
 
 /// Changes when layers are made in another way, so that none of an earlier kind is used.
-const FORMAT: &str = "1";
-const SEED_FORMAT: &str = "seed 1";
+const FORMAT: &str = "2";
+const SEED_FORMAT: &str = "seed 2";
 
 /// Everything that a set-up layer depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -119,6 +119,8 @@ pub struct Ingredients {
     pub warm: Option<String>,
     /// Paths and the ids of their content.
     pub inputs: Vec<(String, String)>,
+    /// The only code that may use it; `None`: whatever has the same inputs.
+    pub only: Option<String>,
 }
 
 /// Everything that the first content of a volume depends on.
@@ -130,6 +132,29 @@ pub struct SeedIngredients {
     pub root: String,
     /// Paths and the ids of their content.
     pub inputs: Vec<(String, String)>,
+    /// The only code that may use it; `None`: whatever has the same inputs.
+    pub only: Option<String>,
+}
+
+/// The code that would make a layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Maker<'a> {
+    pub commit: Option<&'a str>,
+    /// The tree of an uncommitted state on top of it.
+    pub tree: Option<&'a str>,
+    /// The default branch, or the branch of the user's checkout, contains the commit.
+    pub is_contained: bool,
+}
+
+/// Which layer is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Choice {
+    /// That of everybody with the same inputs, which is made if it is not there.
+    Shared,
+    /// That of everybody, which others made; it must not be made by this code.
+    Borrowed,
+    /// One that only the same code uses.
+    Own,
 }
 
 /// One layer on the disk.
@@ -188,6 +213,28 @@ pub fn inputs(
     found
 }
 
+/// The only code that may use what this code makes; `None`: whatever has the same inputs may.
+///
+/// What a set-up runs is in the commit, and not all of it is an input. A person lets others use what a
+/// commit makes by having it in the default branch, or in the branch that is checked out.
+pub fn only(maker: Maker<'_>) -> Option<String> {
+    let commit = maker.commit.unwrap_or("none");
+    match maker.tree {
+        Some(tree) => Some(format!("{commit} {tree}")),
+        None if maker.is_contained || maker.commit.is_none() => None,
+        None => Some(commit.to_owned()),
+    }
+}
+
+/// Which layer a workspace begins with. What others made may be used by any code.
+pub fn choose(only: Option<&str>, is_shared_there: bool) -> Choice {
+    match (only, is_shared_there) {
+        (None, _) => Choice::Shared,
+        (Some(_), true) => Choice::Borrowed,
+        (Some(_), false) => Choice::Own,
+    }
+}
+
 /// One text for each set of ingredients, and another one for every other set: each part is preceded
 /// by its length.
 pub fn canonical(ingredients: &Ingredients) -> Vec<u8> {
@@ -200,6 +247,7 @@ pub fn canonical(ingredients: &Ingredients) -> Vec<u8> {
     part(&ingredients.root);
     part(&ingredients.home);
     part(ingredients.warm.as_deref().unwrap_or(""));
+    part(ingredients.only.as_deref().unwrap_or(""));
     let mut toolchains = ingredients.toolchains.clone();
     toolchains.sort();
     for list in [&ingredients.commands, &toolchains] {
@@ -232,6 +280,7 @@ pub fn canonical_seed(ingredients: &SeedIngredients) -> Vec<u8> {
         path,
         root,
         inputs,
+        only,
     } = ingredients;
     let mut text = Vec::new();
     let mut part = |bytes: &str| {
@@ -241,6 +290,7 @@ pub fn canonical_seed(ingredients: &SeedIngredients) -> Vec<u8> {
     part(SEED_FORMAT);
     part(path);
     part(root);
+    part(only.as_deref().unwrap_or(""));
     part(&commands.len().to_string());
     commands.iter().for_each(|command| part(command));
     for (path, object) in inputs {
@@ -365,14 +415,16 @@ mod tests {
             toolchains: vec!["/t".to_owned()],
             warm: None,
             inputs: vec![("a".to_owned(), "1".to_owned())],
+            only: None,
         };
-        let mut others = vec![plain.clone(); 7];
+        let mut others = vec![plain.clone(); 8];
         others[1].commands = vec!["npm".to_owned(), " ci".to_owned()];
         others[2].root = "/q".to_owned();
         others[3].home = "/q".to_owned();
         others[4].toolchains.clear();
         others[5].warm = Some("w".to_owned());
         others[6].inputs[0].1 = "2".to_owned();
+        others[7].only = Some("c".to_owned());
         let texts: HashSet<_> = others.iter().map(canonical).collect();
         assert_eq!(texts.len(), others.len());
         let mut turned = plain.clone();
@@ -380,6 +432,30 @@ mod tests {
         let mut sorted = plain;
         sorted.toolchains = vec!["/a".to_owned(), "/b".to_owned()];
         assert_eq!(canonical(&turned), canonical(&sorted));
+    }
+
+    #[test]
+    fn who_may_use_what_a_commit_makes() {
+        let check =
+            |commit: Option<&str>, tree: Option<&str>, is_contained, expect: Option<&str>| {
+                let maker = Maker {
+                    commit,
+                    tree,
+                    is_contained,
+                };
+                assert_eq!(only(maker).as_deref(), expect, "{maker:?}");
+            };
+        check(Some("c"), None, true, None);
+        check(Some("c"), None, false, Some("c"));
+        check(None, None, false, None);
+        // An uncommitted state is for itself, whatever it is on top of.
+        check(Some("c"), Some("t"), true, Some("c t"));
+        check(Some("c"), Some("t"), false, Some("c t"));
+        check(None, Some("t"), true, Some("none t"));
+        assert_eq!(choose(None, false), Choice::Shared);
+        assert_eq!(choose(None, true), Choice::Shared);
+        assert_eq!(choose(Some("c"), true), Choice::Borrowed);
+        assert_eq!(choose(Some("c"), false), Choice::Own);
     }
 
     #[test]
@@ -414,9 +490,11 @@ mod tests {
             path: "/data/pg".into(),
             root: "/src".into(),
             inputs: vec![("migrations/1".into(), "a".into())],
+            only: None,
         };
         let same = canonical_seed(&seed);
-        let mut others = vec![seed.clone(); 4];
+        let mut others = vec![seed.clone(); 5];
+        others[4].only = Some("c".into());
         others[0].commands = vec!["initdb./seed.sh".into()];
         others[1].path = "/data/p".into();
         others[2].inputs[0].1 = "b".into();

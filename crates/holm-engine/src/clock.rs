@@ -9,6 +9,7 @@
 
 use crate::driver::Driver;
 use crate::engine::Engine;
+use crate::failpoint::is_without;
 use crate::store::{Store, StoreError};
 use holm_core::Fault;
 use holm_core::clock::{Judgement, Reading, Seen, believe, judge};
@@ -79,7 +80,7 @@ impl Clock {
         let mut state = self.state();
         let (seen, judgement) = judge(state.seen.as_ref(), &reading, self.0.trash_keeps);
         let wall = timestamp(reading.wall);
-        let (latest, judgement) = match is_trusted_blindly() {
+        let (latest, judgement) = match is_without("clock") {
             true => (wall, Judgement::Plausible),
             false => (timestamp(seen.latest), judgement),
         };
@@ -136,7 +137,7 @@ impl Look {
 
     /// Whether what is over stays so when the clock is set back.
     pub fn ends_for_good(self) -> bool {
-        !is_trusted_blindly()
+        !is_without("clock")
     }
 
     /// What is wrong with the clock, in words; `None`: nothing.
@@ -199,16 +200,6 @@ impl OfTest {
             boot: words.next().map(str::to_owned),
         })
     }
-}
-
-/// A test shows what happens without this defence.
-fn is_trusted_blindly() -> bool {
-    static IS: OnceLock<bool> = OnceLock::new();
-    cfg!(debug_assertions)
-        && *IS.get_or_init(|| {
-            let without = std::env::var("HOLM_TEST_WITHOUT").unwrap_or_default();
-            without.split(',').any(|name| name == "clock")
-        })
 }
 
 fn reading() -> Reading {

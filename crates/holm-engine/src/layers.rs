@@ -73,6 +73,9 @@ impl<D: Driver, S: Store> Inner<D, S> {
         if self.has_layer(&layer).await? {
             return Ok(());
         }
+        if needed.is_borrowed() {
+            return Err(borrowed_and_gone(record, &layer));
+        }
         let run = self.setups.run(&layer.project, &layer.key);
         let mut failed = run.wait(progress).await;
         if let Some(fault) = &*failed {
@@ -199,10 +202,29 @@ impl Needed<'_> {
             Needed::Seed(_, seed) => &seed.key,
         }
     }
+
+    /// Whether it must not be made for this workspace.
+    fn is_borrowed(&self) -> bool {
+        match self {
+            Needed::Setup(setup) => setup.borrowed,
+            Needed::Seed(_, seed) => seed.borrowed,
+        }
+    }
+}
+
+fn borrowed_and_gone(record: &WorkspaceRecord, layer: &LayerKey) -> Fault {
+    let (label, key) = (&record.label, &layer.key);
+    Fault::new(
+        Code::Refused,
+        format!("the layer {key} that `{label}` begins with is gone, and another commit made it"),
+        "type the `up` again; for a workspace that exists, `holm up` from the default branch makes \
+         the layer again",
+    )
 }
 
 /// The workspace that a set-up or a seed runs in: as the one that needs it, without what is the
-/// user's own. That of a seed has what was set up, and its volume, empty.
+/// user's own. That of a seed has what was set up, and its volume, empty. A workspace that was moved to
+/// another commit since is made as it began: the key is that of the first commit.
 fn builder(record: &WorkspaceRecord, needed: Needed<'_>) -> Result<WorkspaceRecord, Fault> {
     let id = WorkspaceId::random();
     let word = match needed {
@@ -235,6 +257,8 @@ fn builder(record: &WorkspaceRecord, needed: Needed<'_>) -> Result<WorkspaceReco
         volumes,
         generation: 0,
         origin: None,
+        moving: None,
+        code: as_begun(&asked.code),
         snapshots: Vec::new(),
         layers: crate::spec::Layers {
             setup,
@@ -268,4 +292,12 @@ fn builder(record: &WorkspaceRecord, needed: Needed<'_>) -> Result<WorkspaceReco
         removed_at: None,
         ..record.clone()
     })
+}
+
+fn as_begun(code: &crate::spec::Code) -> crate::spec::Code {
+    crate::spec::Code {
+        commit: code.base_commit().map(str::to_owned),
+        base: None,
+        ..code.clone()
+    }
 }

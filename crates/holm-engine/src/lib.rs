@@ -47,6 +47,7 @@ pub use create::{Created, NewWorkspace, Reuse};
 pub use data::{Reset, WasReset};
 pub use driver::{Driver, Journaled, Progress};
 pub use engine::{Bounds, Engine, MissingObjects, View};
+pub use failpoint::is_without;
 pub use gc::{Collect, Collected, Gone};
 pub use idle::Swept;
 pub use isolation::Isolation;

@@ -164,6 +164,9 @@ pub struct Seed {
     /// Of the layer that it is kept in.
     pub key: String,
     pub commands: Vec<String>,
+    /// Others made it, and what is in this workspace must not.
+    #[serde(default)]
+    pub borrowed: bool,
 }
 
 /// A live workspace is brought to another commit.
@@ -237,6 +240,9 @@ pub struct Setup {
     /// Patterns of the files that it depends on; `None`: known manifests and lock files.
     #[serde(default)]
     pub inputs: Option<Vec<String>>,
+    /// Others made it, and what is in this workspace must not.
+    #[serde(default)]
+    pub borrowed: bool,
 }
 
 /// What a workspace is for.

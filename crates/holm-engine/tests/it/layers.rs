@@ -2,8 +2,9 @@
 
 use crate::crash::{MOMENTS, die_in, next_daemon};
 use crate::world::{Island, When, Wrong, create, new, project};
+use holm_core::Code;
 use holm_core::plan::Action;
-use holm_engine::spec::{Layers, Setup};
+use holm_engine::spec::{BaseCommit, Layers, Setup};
 use holm_engine::store::ProjectRecord;
 use holm_engine::{Collect, NewWorkspace, Progress};
 use std::time::Duration;
@@ -15,6 +16,7 @@ fn with_setup(project: &ProjectRecord, label: Option<&str>, key: &str) -> NewWor
             key: key.to_owned(),
             commands: vec!["make".to_owned()],
             inputs: None,
+            borrowed: false,
         }),
         warm: None,
     };
@@ -102,4 +104,46 @@ fn a_daemon_that_dies_leaves_no_workspace_of_a_set_up() {
             });
         });
     }
+}
+
+/// What others made is used while it is there, and never made by code that only borrows it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_borrowed_is_not_made() {
+    let island = Island::new();
+    let engine = island.engine();
+    let shop = project(&engine).await;
+    let borrowed = |label: &str| {
+        let mut wish = with_setup(&shop, Some(label), "one");
+        if let Some(setup) = &mut wish.spec.layers.setup {
+            setup.borrowed = true;
+        }
+        wish
+    };
+    let fault = create(&engine, borrowed("early")).await.unwrap_err();
+    assert_eq!(fault.code, Code::Refused, "{fault}");
+    assert!(fault.message.contains("another commit made it"), "{fault}");
+    assert_eq!(builds(&island), 0);
+    assert!(engine.list().await.unwrap().is_empty());
+    create(&engine, with_setup(&shop, Some("maker"), "one"))
+        .await
+        .unwrap();
+    create(&engine, borrowed("late")).await.unwrap();
+    assert_eq!(builds(&island), 1);
+}
+
+/// A workspace that was moved has the key of the commit that it began with.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_layer_is_made_by_the_commit_that_the_workspace_began_with() {
+    let island = Island::new();
+    let engine = island.engine();
+    let shop = project(&engine).await;
+    let mut wish = with_setup(&shop, Some("moved"), "one");
+    let first = wish.spec.code.commit.clone();
+    wish.spec.code.base = Some(BaseCommit {
+        commit: first.clone(),
+    });
+    wish.spec.code.commit = Some("f".repeat(40));
+    create(&engine, wish).await.unwrap();
+    let made_of = island.world.with(|state| state.made_of.clone());
+    assert_eq!(made_of, [first]);
 }

@@ -53,6 +53,8 @@ pub enum Wrong {
 pub struct State {
     pub bases: HashSet<(String, Option<String>)>,
     pub layers: HashSet<LayerKey>,
+    /// The commits that layers were made of, in order.
+    pub made_of: Vec<Option<String>>,
     pub snapshots: HashSet<String>,
     /// Which beginning of a workspace its files are of; none: the first.
     pub generations: HashMap<String, u64>,
@@ -218,6 +220,7 @@ impl Driver for FakeDriver {
                         key: key.clone(),
                     };
                     assert!(state.layers.insert(layer), "a layer was made twice");
+                    state.made_of.push(spec.code.commit.clone());
                 }
                 Action::TakeSnapshot => {
                     let snapshot = journaled.spec().snapshots.last();

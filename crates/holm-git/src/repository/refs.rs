@@ -17,6 +17,8 @@ pub struct Resolved {
 /// Longer than any ref that git can store as a file.
 const MAX_NAME: usize = 1024;
 
+const ORIGIN_HEAD: &str = "refs/remotes/origin/HEAD";
+
 /// What is shared with workspaces.
 const SHARED: [&str; 3] = ["refs/heads", "refs/tags", "refs/remotes"];
 
@@ -91,6 +93,35 @@ impl Repository {
             }
         }
         Ok(refs)
+    }
+
+    /// Whether the branch that is checked out, or the default branch, contains a commit. At most two
+    /// processes.
+    ///
+    /// The default branch is the one that `origin` had when it was cloned (`origin/HEAD`) and the local one
+    /// of its name; without that, `main` and `master`.
+    pub fn is_contained(&self, commit: &str) -> Result<bool, GitError> {
+        if self.head.as_deref() == Some(commit) {
+            return Ok(true);
+        }
+        let default = self
+            .git("symbolic-ref")?
+            .args(["--quiet", ORIGIN_HEAD])
+            .run()?;
+        let default = String::from_utf8_lossy(&default.stdout).trim().to_owned();
+        let local = default.strip_prefix("refs/remotes/origin/");
+        let branches = match local {
+            Some(name) => vec![default.clone(), format!("refs/heads/{name}")],
+            None => vec!["refs/heads/main".to_owned(), "refs/heads/master".to_owned()],
+        };
+        let head = self.head.as_ref().map(|_| "HEAD".to_owned());
+        // Says the commit, unless one of the branches leads to it.
+        let missing = self
+            .git("rev-list")?
+            .args(["--max-count=1", "--ignore-missing", commit, "--not"])
+            .more(head.into_iter().chain(branches))
+            .output()?;
+        Ok(missing.trim_ascii().is_empty())
     }
 
     /// The content of `paths` (below the root, `/` between names) at `commit`; `None` where there

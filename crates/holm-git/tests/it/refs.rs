@@ -30,6 +30,46 @@ sealed_test! {
 }
 
 sealed_test! {
+    // Attack 193: whose set-up others may use.
+    fn which_commits_a_person_has_in_a_branch(sandbox: &Sandbox) {
+        let path = sandbox.repository("branches");
+        let first = head(&path);
+        git(&path, ["branch", "feature"]);
+        let newer = commit_all(&path, "newer");
+        git(&path, ["checkout", "-q", "-b", "evil"]);
+        let evil = commit_all(&path, "evil");
+        git(&path, ["checkout", "-q", "feature"]);
+        let own = commit_all(&path, "own");
+        let check = |commit: &str, expect: bool| {
+            let repository = Repository::discover(&path).unwrap();
+            assert_eq!(repository.is_contained(commit).unwrap(), expect, "{commit}");
+        };
+        // The branch that is checked out, and `main`.
+        check(&own, true);
+        check(&first, true);
+        check(&newer, true);
+        check(&evil, false);
+        // The default branch is what `origin` says, and then `main` is any other.
+        git(&path, ["update-ref", "refs/remotes/origin/trunk", &first]);
+        git(&path, ["symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/trunk"]);
+        check(&newer, false);
+        check(&first, true);
+        git(&path, ["branch", "trunk", &newer]);
+        check(&newer, true);
+        git(&path, ["update-ref", "refs/remotes/origin/trunk", &evil]);
+        check(&evil, true);
+        git(&path, ["update-ref", "refs/remotes/origin/trunk", &first]);
+        // A name is nothing, wherever it leads.
+        git(&path, ["update-ref", "refs/remotes/origin/main", &evil]);
+        git(&path, ["update-ref", "refs/heads/holm/fix", &evil]);
+        check(&evil, false);
+        // What is merged is let in.
+        git(&path, ["merge", "-q", "-m", "merge", "evil"]);
+        check(&evil, true);
+    }
+}
+
+sealed_test! {
     // Attack 44: names as arguments.
     fn what_is_no_name_is_not_found(sandbox: &Sandbox) {
         let path = sandbox.repository("names");

@@ -23,6 +23,8 @@ pub struct Origin {
     pub resolved: Option<Resolved>,
     pub files: Files,
     pub config: ProjectConfig,
+    /// The checkout's branch, or the default branch, contains the commit.
+    pub is_contained: bool,
 }
 
 // === impl StartArgs ===
@@ -59,7 +61,17 @@ impl Origin {
             files.holm_toml = checkout.holm_toml()?;
         }
         let config = files.config()?;
+        let is_contained = match (&start.from, commit) {
+            (Some(_), Some(commit)) if makes_layers(&config) => {
+                let commit = commit.to_owned();
+                let question = move |repository: &Repository| repository.is_contained(&commit);
+                checkout.git(question).await?
+            }
+            // The current commit; or nothing is made that others could use.
+            _ => true,
+        };
         Ok(Self {
+            is_contained,
             resolved,
             files,
             config,
@@ -71,6 +83,11 @@ impl Origin {
             .as_ref()
             .map(|resolved| resolved.commit.clone())
     }
+}
+
+fn makes_layers(config: &ProjectConfig) -> bool {
+    let mut volumes = config.volumes.values();
+    !config.project.setup.is_empty() || volumes.any(|volume| !volume.seed.is_empty())
 }
 
 fn head(repository: &Repository) -> Option<Resolved> {

@@ -4,7 +4,8 @@ use super::App;
 use holm_api::workspace::CreateWorkspace;
 use holm_core::Fault;
 use holm_core::config::{Name, Pattern, Policy, Project, ProjectConfig};
-use holm_core::layer::{self, Ingredients, LayerKey, SeedIngredients};
+use holm_core::layer::{self, Choice, Ingredients, LayerKey, Maker, SeedIngredients};
+use holm_engine::is_without;
 use holm_engine::spec::{Cache, Layers, Seed, Setup, Volume};
 use holm_engine::store::ProjectRecord;
 use holm_engine::try_blocking;
@@ -58,23 +59,55 @@ impl App {
         let committed = self.inputs(create, project, patterns).await?;
         let changed = changed(create);
         let text = |path: &Path| path.to_string_lossy().into_owned();
-        let ingredients = Ingredients {
+        let mut ingredients = Ingredients {
             commands: asked.setup.clone(),
             root: text(surroundings.root),
             home: text(surroundings.home),
             toolchains: surroundings.toolchains.iter().map(|p| text(p)).collect(),
             warm: warm.clone(),
             inputs: layer::inputs(committed.iter().cloned(), &changed, patterns),
+            only: None,
         };
+        let key = |only: Option<String>| {
+            ingredients.only = only;
+            LayerKey {
+                project: project.id.to_string(),
+                key: digest(&layer::canonical(&ingredients), KEY_LENGTH),
+            }
+        };
+        let (key, borrowed) = self.chosen(create, key);
         let setup = Setup {
-            key: digest(&layer::canonical(&ingredients), KEY_LENGTH),
+            key,
             commands: asked.setup.clone(),
             inputs: patterns.map(|patterns| patterns.iter().map(ToString::to_string).collect()),
+            borrowed,
         };
         Ok(Layers {
             setup: Some(setup),
             warm,
         })
+    }
+
+    /// The key of the layer that is used, and whether others made it. `key` says that of a layer for the
+    /// only code that may use it, or for all.
+    fn chosen(
+        &self,
+        create: &CreateWorkspace,
+        mut key: impl FnMut(Option<String>) -> LayerKey,
+    ) -> (String, bool) {
+        let only = layer::only(Maker {
+            commit: create.commit.as_deref(),
+            tree: create.dirty.as_ref().map(|dirty| &*dirty.worktree_tree),
+            is_contained: create.contained,
+        });
+        let only = only.filter(|_| !is_without("layer_origin"));
+        let shared = key(None);
+        let is_there = self.engine.driver().has_brought(&shared);
+        match layer::choose(only.as_deref(), is_there) {
+            Choice::Shared => (shared.key, false),
+            Choice::Borrowed => (shared.key, true),
+            Choice::Own => (key(only).key, false),
+        }
     }
 
     /// The project's caches, with what each begins with.
@@ -116,16 +149,22 @@ impl App {
                 let patterns = volume.seed_inputs.as_slice();
                 let committed = self.inputs(create, project, Some(patterns)).await?;
                 let committed = committed.iter().cloned();
-                let ingredients = SeedIngredients {
+                let mut ingredients = SeedIngredients {
                     commands: volume.seed.clone(),
                     path: path.to_string_lossy().into_owned(),
                     root: root.to_string_lossy().into_owned(),
                     inputs: layer::seed_inputs(committed, &changed, patterns),
+                    only: None,
                 };
-                let inputs = digest(&layer::canonical_seed(&ingredients), KEY_LENGTH);
+                let (key, borrowed) = self.chosen(create, |only| {
+                    ingredients.only = only;
+                    let inputs = digest(&layer::canonical_seed(&ingredients), KEY_LENGTH);
+                    LayerKey::volume(project.id.as_str(), name, &inputs)
+                });
                 seed = Some(Seed {
-                    key: LayerKey::volume(project.id.as_str(), name, &inputs).key,
+                    key,
                     commands: volume.seed.clone(),
+                    borrowed,
                 });
             }
             volumes.push(Volume {

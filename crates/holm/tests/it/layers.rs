@@ -314,10 +314,10 @@ fn an_uncommitted_state_has_inputs_of_its_own() {
     // The same state again.
     repository.holm(&["up", "d", "--dirty"]).ok();
     assert_eq!(layers(&island).len(), 2);
-    // A layer of an uncommitted state is good for the commit that has it.
+    // A layer of an uncommitted state is for that state alone.
     repository.commit("three");
     repository.up("e");
-    assert_eq!(layers(&island).len(), 2);
+    assert_eq!(layers(&island).len(), 3);
     assert_eq!(island.sh("e", "git status --porcelain").ok().out(), "");
 }
 
@@ -458,5 +458,71 @@ fn a_real_installer_runs_once() {
     island.run(&repository.path, "npm", &lock).ok();
     repository.commit("another version");
     repository.up("y");
+    assert_eq!(layers(&island).len(), 2);
+}
+
+/// A repository with a set-up and a seed, and a branch `evil` whose scripts leave something of their own in
+/// both; no input of either is another one.
+fn with_evil_branch(island: &Island) -> Repository<'_> {
+    let repository = island.repository("shop");
+    let config = "[project]\nsetup = [\"sh make.sh\"]\nsetup_inputs = [\"deps.lock\"]\n\
+        [volumes.data]\npath = \"/data\"\npolicy = \"fork\"\nseed = [\"sh seed.sh\"]\nseed_inputs = [\"deps.lock\"]\n";
+    repository.write("holm.toml", config);
+    repository.write("deps.lock", "one\n");
+    repository.write(".gitignore", "made\n");
+    repository.write("make.sh", "echo good > made; echo good > ~/made\n");
+    repository.write("seed.sh", "echo good > /data/made\n");
+    repository.commit("good");
+    repository.git(&["checkout", "-q", "-b", "evil"]);
+    repository.write("make.sh", "echo evil > made; echo evil > ~/made\n");
+    repository.write("seed.sh", "echo evil > /data/made\n");
+    repository.commit("evil");
+    repository.git(&["checkout", "-q", "main"]);
+    repository
+}
+
+const MADE: &str = "cat made ~/made /data/made | sort -u";
+
+#[test]
+fn attack_193_what_a_hostile_branch_makes_is_for_itself() {
+    let island = Island::new();
+    let repository = with_evil_branch(&island);
+    repository.holm(&["up", "evil", "--from", "evil"]).ok();
+    assert_eq!(island.sh("evil", MADE).ok().out(), "evil");
+    repository.up("good");
+    assert_eq!(island.sh("good", MADE).ok().out(), "good");
+    // One of each for either.
+    assert_eq!(layers(&island).len(), 4);
+    // An uncommitted state is for itself too.
+    repository.write("make.sh", "echo dirty > made; echo dirty > ~/made\n");
+    repository.write("seed.sh", "echo dirty > /data/made\n");
+    repository.write("deps.lock", "two\n");
+    repository.holm(&["up", "dirty", "--dirty"]).ok();
+    assert_eq!(island.sh("dirty", MADE).ok().out(), "dirty");
+    repository.git(&["checkout", "-q", "--", "make.sh", "seed.sh"]);
+    repository.commit("two");
+    repository.up("two");
+    assert_eq!(island.sh("two", MADE).ok().out(), "good");
+    assert_eq!(layers(&island).len(), 8);
+    // What the default branch made is there for whoever has the same inputs, and nothing is made again.
+    repository.git(&["checkout", "-q", "-b", "other", "evil"]);
+    repository.write("README.md", "other\n");
+    repository.commit("other");
+    repository.git(&["checkout", "-q", "main"]);
+    repository.holm(&["up", "other", "--from", "other"]).ok();
+    assert_eq!(island.sh("other", MADE).ok().out(), "good");
+    // A branch that is checked out is the user's own, and so is what is merged.
+    repository.git(&["checkout", "-q", "evil"]);
+    repository.up("mine");
+    assert_eq!(layers(&island).len(), 8);
+}
+
+#[test]
+fn attack_193_without_the_check_main_begins_with_what_the_branch_made() {
+    let island = Island::without("layer_origin");
+    let repository = with_evil_branch(&island);
+    repository.holm(&["up", "evil", "--from", "evil"]).ok();
+    repository.up("good");
+    assert_eq!(island.sh("good", MADE).ok().out(), "evil");
     assert_eq!(layers(&island).len(), 2);
 }

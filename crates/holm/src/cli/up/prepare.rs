@@ -222,6 +222,7 @@ fn request(
         label: None,
         reuse: false,
         commit: origin.commit(),
+        contained: origin.is_contained,
         reference: resolved.and_then(|resolved| resolved.display.clone()),
         default_root: path_text(&repository.main_root)?,
         home: path_text(&DaemonUser::current()?.home()?)?,
