@@ -1,7 +1,7 @@
 //! Attack 194: URLs that go around the rule about paths, and repositories whose own git settings run
 //! programs on the host.
 
-use crate::support::{Door, Island, Repository};
+use crate::support::{Act, Door, Island, Repository};
 use serde_json::json;
 use std::path::Path;
 
@@ -163,8 +163,20 @@ fn attack_194_settings_of_a_repository_run_only_after_a_yes() {
     ] {
         refused(arguments, &command);
     }
+    let answered = |answer: &str| {
+        let acts = [
+            Act::See("- run `touch"),
+            Act::See("Approve?"),
+            Act::Type(answer),
+        ];
+        island.play(&repository.path, &["up", "d", "--dirty"], &acts)
+    };
+    assert_eq!(answered("n\n").code, 4);
+    assert!(!has_run());
     // A yes is for exactly this.
-    repository.holm(&["trust", "--yes"]).ok();
+    assert_eq!(answered("y\n").code, 0);
+    assert!(has_run());
+    island.holm(&["rm", "d", "--force"]).ok();
     repository.holm(&["up", "d", "--dirty"]).ok();
     assert!(has_run());
     repository.holm(&["apply", "x"]).ok();

@@ -99,7 +99,7 @@ fn curl_makes_projects_and_workspaces() {
     // A clone, and a new repository.
     let bare = island.home().join("shop.git");
     shop.git(&["clone", "-q", "--bare", ".", bare.to_str().unwrap()]);
-    island.remote("unused");
+    island.answer_ssh();
     let url = format!("ssh://git@git.test{}", bare.display());
     let cloned = curl(PROJECTS, json!({ "url": url, "name": "clone" }));
     let place = island.home().join("src/clone");

@@ -43,6 +43,7 @@ fn given(island: &Island, shop: &Repository<'_>) -> Value {
 fn every_tool_over_stdio_and_http() {
     let island = Island::new();
     let shop = shop(&island);
+    island.answer_ssh();
     let given = given(&island, &shop);
     let seen = client(&island, "everything", &given).json();
     assert_eq!(seen["called"], seen["tools"], "every tool was called");

@@ -78,7 +78,8 @@ async def everything(session):
     assert await refused(session, "project_create", path="/etc") == "refused"
     assert await refused(session, "project_create", url="ext::touch /tmp/x") == "bad_request"
     assert await refused(session, "project_create") == "bad_request"
-    clone = await call(session, "project_create", url=f"file://{shop}", name="clone")
+    assert await refused(session, "project_create", url=f"file://{shop}") == "bad_request"
+    clone = await call(session, "project_create", url=f"ssh://git@git.test{shop}", name="clone")
     assert clone["id"] != project["id"] and clone["path"].endswith("/src/clone"), clone
     new = await call(session, "project_create", name="fresh", protected_paths=["AGENTS.md"])
     assert os.path.exists(new["path"] + "/holm.toml"), new
@@ -295,6 +296,8 @@ async def main():
             made = await call(session, "workspace_create", path=GIVEN["shop"], label="by-http")
             ran = await call(session, "exec", workspace="by-http", command=["pwd"])
             assert await refused(session, "project_create", path=GIVEN["secret"]) == "refused"
+            around = "ssh://git@127.0.0.1" + GIVEN["secret"]
+            assert await refused(session, "project_create", url=around) == "refused"
             return {"tools": tools, "count": len(rows), "root": made["root"], "pwd": ran["stdout"].strip()}
     if SCENARIO == "scoped":
         arguments = ["--workspace", GIVEN["workspace"]] if GIVEN["workspace"] else []

@@ -20,10 +20,7 @@ const SSH: &str =
 impl Island {
     /// A repository of a server, which has one commit.
     pub fn remote(&self, path: &str) -> Remote<'_> {
-        let script = self.write("home/ssh", SSH);
-        std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
-        let config = format!("[core]\n\tsshCommand = {}\n", script.display());
-        self.write("home/.gitconfig", config);
+        self.answer_ssh();
         let place = self.make_dir("home/server").join(path);
         if let Some(above) = place.parent() {
             self.make_dir(above);
@@ -33,6 +30,14 @@ impl Island {
             repository: Repository::new(self, place),
             url,
         }
+    }
+
+    /// Every repository of this machine is also one of every server that git reaches by ssh.
+    pub fn answer_ssh(&self) {
+        let script = self.write("home/ssh", SSH);
+        std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
+        let config = format!("[core]\n\tsshCommand = {}\n", script.display());
+        self.write("home/.gitconfig", config);
     }
 
     /// How often a server was asked for anything.
