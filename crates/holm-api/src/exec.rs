@@ -54,6 +54,9 @@ pub struct Start {
     pub terminal: Option<Terminal>,
     #[serde(default)]
     pub timeout_ms: Option<u64>,
+    /// End it, with everything that it started, when it says nothing for so long.
+    #[serde(default)]
+    pub quiet_ms: Option<u64>,
     /// Refuse instead of starting a stopped workspace.
     #[serde(default)]
     pub no_start: bool,

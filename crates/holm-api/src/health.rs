@@ -1,5 +1,6 @@
 //! `GET /health` → [`Health`], with 503 when something is not well. Outside of the prefix, as whatever
-//! watches services expects it, and open to everybody: it says that something is wrong, not what.
+//! watches services expects it, and open to everybody: it says what is wrong in words of its own, without
+//! paths and without what the system said.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -11,11 +12,14 @@ pub struct Health {
     pub status: Condition,
     /// It was read and written just now.
     pub store: Condition,
-    /// A file was written there just now.
+    /// A file was written there just now, and the directories that the daemon needs are there.
     pub data_dir: Condition,
     /// Whether workspaces can be made, by driver.
     pub drivers: BTreeMap<String, Condition>,
     pub timestamp: String,
+    /// What is not well.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -60,6 +60,13 @@ pub struct Captured {
     pub nested: Vec<String>,
     /// What could not be read.
     pub unread: Vec<String>,
+    /// How many stashes there are; with a depth of `tree` it is not asked.
+    #[serde(default)]
+    pub stashes: u64,
+    /// The first few refs whose commits neither `head` nor the user's repository has; with a depth of
+    /// `tree` it is not asked.
+    #[serde(default)]
+    pub aside: Vec<String>,
 }
 
 /// One line of the answer to `POST /workspaces/{id}/capture`.

@@ -38,7 +38,15 @@ pub struct Workspace {
     pub last_used_at: String,
     pub driver: String,
     pub root: String,
-    /// Last known, or null.
+    /// The commit that HEAD inside leads to now; null when that is not known.
+    #[serde(default)]
+    #[schema(required)]
+    pub head: Option<String>,
+    /// The branch that HEAD inside is on now; null when it is on none, or that is not known.
+    #[serde(default)]
+    #[schema(required)]
+    pub branch: Option<String>,
+    /// True when uncommitted changes were seen last; null when it is not known whether there are any.
     #[schema(required)]
     pub dirty: Option<bool>,
     pub ports: Vec<Port>,

@@ -133,6 +133,7 @@ codes! {
     AnotherDaemon, "another_daemon", Refused, "another daemon owns this data directory";
     GitFailed, "git_failed", Failed, "a git command failed";
     RemoteFailed, "remote_failed", Upstream, "the remote repository cannot be reached or read";
+    GitTimedOut, "git_timed_out", Failed, "a git command inside the workspace said nothing for too long and was ended";
     GitTooOld, "git_too_old", Failed, "git is missing or older than holm needs";
     DiskLimit, "disk_limit", Refused, "the workspace takes more disk than its limit";
     Overcommitted, "overcommitted", Refused, "the declared limits are more than the machine has";

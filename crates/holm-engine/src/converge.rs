@@ -1,7 +1,7 @@
 //! Look, plan, write down, apply, look again. The one path of create, start, stop, restart,
 //! remove, and recovery. The caller holds the workspace's lock.
 
-use crate::driver::{Driver, Ended, Journaled, Progress, Sighting};
+use crate::driver::{Driver, Ended, Journaled, Progress, Sighting, Tip};
 use crate::engine::Inner;
 use crate::failpoint::{self, Moment};
 use crate::moves::Processes;
@@ -224,6 +224,7 @@ pub(crate) fn nothing() -> Sighting {
         services: Vec::new(),
         commands: 0,
         carried: None,
+        tip: Tip::default(),
     }
 }
 

@@ -160,6 +160,10 @@ impl<D: Driver, S: Store> Inner<D, S> {
                     record = self.take_snapshot(record, name.clone()).await?;
                     kept = Some(name);
                 }
+                // What was seen in the tree is not what it begins with.
+                let key = record.id.clone();
+                let noted = self.store.call(move |store| store.set_dirty(&key, false));
+                noted.await?;
                 all_anew(&record, snapshot.as_ref())
             }
         };

@@ -54,6 +54,16 @@ pub struct Sighting {
     pub services: Vec<ServiceStatus>,
     /// What left and came through its gateway since it was started, when it runs.
     pub carried: Option<Carried>,
+    pub tip: Tip,
+}
+
+/// Where HEAD inside is, as far as that is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tip {
+    /// The commit.
+    pub head: Option<String>,
+    /// Without `refs/heads/`; there is none while HEAD is detached.
+    pub branch: Option<String>,
 }
 
 /// Bytes through a workspace's gateway.

@@ -8,7 +8,7 @@ use crate::bridge::{Bridge, joined};
 use crate::clock::{self, Clock};
 use crate::converge::Goal;
 use crate::create::Creations;
-use crate::driver::{Carried, Driver, Ended, Progress, Sighting};
+use crate::driver::{Carried, Driver, Ended, Progress, Sighting, Tip};
 use crate::idle::Uses;
 use crate::isolation::Isolation;
 use crate::layers::Setups;
@@ -87,6 +87,7 @@ pub struct View {
     pub services: Vec<ServiceStatus>,
     /// What went through its gateway, when it runs.
     pub carried: Option<Carried>,
+    pub tip: Tip,
     /// What was done or not done because it was idle.
     pub note: Option<String>,
 }
@@ -343,7 +344,9 @@ impl<D: Driver, S: Store> Inner<D, S> {
         sighting: Result<Sighting, Fault>,
     ) -> View {
         let declared = &record.spec.services;
-        let carried = sighting.as_ref().ok().and_then(|sighting| sighting.carried);
+        let seen = sighting.as_ref().ok();
+        let carried = seen.and_then(|sighting| sighting.carried);
+        let tip = seen.map(|sighting| sighting.tip.clone());
         let (state, reason, isolation, services) = match sighting {
             Ok(sighting) => {
                 let last_run = match &sighting.reason {
@@ -382,6 +385,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
             isolation,
             services,
             carried,
+            tip: tip.unwrap_or_default(),
         }
     }
 

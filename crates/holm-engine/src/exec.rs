@@ -14,6 +14,9 @@ pub struct ExecRequest {
     pub cwd: Option<Vec<u8>>,
     pub terminal: Option<Terminal>,
     pub timeout: Option<Duration>,
+    /// Of a program that holm itself runs: how long it may say nothing before it is ended, with
+    /// everything that it started. A client that does not read stops this clock.
+    pub quiet: Option<Duration>,
     /// A secret of the client's, by which it finds the command again when it lost its daemon.
     pub key: Option<String>,
     pub masking: Masking,

@@ -1,13 +1,25 @@
 //! Running a program inside for an answer. What it says is a hostile program's output: its time and
-//! its size are limited here, and callers parse it strictly. Called by [`crate::work`].
+//! its size are limited here, and callers parse it strictly. Called by whatever asks git inside.
 
 use crate::driver::Driver;
 use crate::exec::{ExecInput, ExecOutput, ExecRequest, Masking};
-use holm_core::{Code, Fault, WorkspaceId};
+use holm_core::{Code, Fault, WorkspaceId, cut};
 use std::time::Duration;
 
 /// How long one program may take.
 pub(crate) const LIMIT: Duration = Duration::from_secs(600);
+
+/// How long one program may say nothing. A filter, a hook or a file in `.git` can hold git for ever.
+const QUIET: Duration = Duration::from_secs(60);
+
+/// The same where git works for long without a word: packs, and trees that are laid out.
+const QUIET_TRANSFER: Duration = Duration::from_secs(300);
+
+/// The keeper ends a program that is quiet for too long, which takes a moment.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// The exit code of a program that the keeper ended because of its time.
+pub const TIMED_OUT: u8 = 124;
 
 /// How much of an answer is taken.
 const MOST_OUTPUT: usize = 128 << 20;
@@ -49,7 +61,7 @@ pub(crate) async fn ask_fed<D: Driver>(
     input: Vec<u8>,
     mut heard: impl FnMut(&[u8], &mut Vec<u8>),
 ) -> Result<Answer, Fault> {
-    let what = question.what;
+    let (what, patience) = (question.what, quiet() + GRACE);
     let mut stream = driver.exec(id, question.request()).await?;
     // A program that has ended already does not need its input, nor the end of it.
     if !input.is_empty() {
@@ -57,7 +69,15 @@ pub(crate) async fn ask_fed<D: Driver>(
     }
     let _ = stream.input.send(ExecInput::StdinEof).await;
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-    while let Some(output) = stream.output.recv().await {
+    loop {
+        let Ok(output) = tokio::time::timeout(patience, stream.output.recv()).await else {
+            // Nothing can end it, a process that the kernel holds for example.
+            let _ = stream.input.try_send(ExecInput::Hangup);
+            return Err(timed_out(what));
+        };
+        let Some(output) = output else {
+            return Err(failed(what, "it ended without saying how"));
+        };
         match output {
             ExecOutput::Stdout(bytes) => {
                 heard(&bytes, &mut stdout);
@@ -70,8 +90,7 @@ pub(crate) async fn ask_fed<D: Driver>(
             }
             ExecOutput::Stderr(bytes) => {
                 stderr.extend_from_slice(&bytes);
-                let surplus = stderr.len().saturating_sub(MOST_COMPLAINTS);
-                stderr.drain(..surplus);
+                cut::keep_end(&mut stderr, MOST_COMPLAINTS);
             }
             ExecOutput::Exit(code) => {
                 return Ok(Answer {
@@ -87,7 +106,26 @@ pub(crate) async fn ask_fed<D: Driver>(
             | ExecOutput::StdinTaken(_) => {}
         }
     }
-    Err(failed(what, "it ended without saying how"))
+}
+
+/// How long a program that holm runs inside may say nothing.
+pub fn quiet() -> Duration {
+    shortened(QUIET)
+}
+
+/// The same of one that carries much.
+pub fn quiet_transfer() -> Duration {
+    shortened(QUIET_TRANSFER)
+}
+
+/// Tests do not wait that long (`HOLM_TEST_QUIET_MS=2000`).
+fn shortened(limit: Duration) -> Duration {
+    if !cfg!(debug_assertions) {
+        return limit;
+    }
+    let asked = std::env::var("HOLM_TEST_QUIET_MS").ok();
+    let asked = asked.and_then(|milliseconds| milliseconds.parse().ok());
+    asked.map_or(limit, Duration::from_millis)
 }
 
 // === impl Question ===
@@ -104,6 +142,7 @@ impl Question {
             argv: self.argv,
             env,
             timeout: Some(LIMIT),
+            quiet: Some(quiet()),
             masking: self.masking,
             ..ExecRequest::default()
         }
@@ -117,10 +156,7 @@ impl Answer {
     pub(crate) fn good(self, what: &'static str) -> Result<Vec<u8>, Fault> {
         match self.code {
             0 => Ok(self.stdout),
-            124 => Err(failed(
-                what,
-                &format!("it took longer than {} seconds", LIMIT.as_secs()),
-            )),
+            TIMED_OUT => Err(timed_out(what)),
             code => {
                 let complaint = complaints(&self.stderr).join("; ");
                 Err(failed(what, &format!("exit code {code}: {complaint}")))
@@ -132,16 +168,28 @@ impl Answer {
 /// The last few lines of what a program complained about, harmless for terminals.
 pub(crate) fn complaints(stderr: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(stderr);
-    let lines: Vec<&str> = text
-        .lines()
-        .filter(|line| !line.trim().is_empty())
-        .collect();
+    // What git says of its progress ends with a carriage return.
+    let lines = text.split(['\n', '\r']);
+    let lines: Vec<&str> = lines.filter(|line| !line.trim().is_empty()).collect();
     let first = lines.len().saturating_sub(5);
     lines[first..]
         .iter()
         .map(|line| line.chars().take(300).collect::<String>())
         .map(|line| line.escape_debug().to_string())
         .collect()
+}
+
+/// A git that was ended because it said nothing, or took too long.
+pub fn timed_out(what: &str) -> Fault {
+    let (seconds, most) = (quiet().as_secs(), LIMIT.as_secs());
+    Fault::new(
+        Code::GitTimedOut,
+        format!(
+            "`git {what}` inside the workspace was ended: it said nothing for {seconds} seconds, \
+             or took longer than {most}"
+        ),
+        "a filter, a hook or a file in .git may hold it; look inside: `holm exec WS -- git status`",
+    )
 }
 
 pub(crate) fn failed(what: &str, why: &str) -> Fault {

@@ -15,7 +15,7 @@ mod failpoint;
 pub mod files;
 mod gc;
 mod idle;
-mod inside;
+pub mod inside;
 pub mod isolation;
 mod layers;
 mod locks;

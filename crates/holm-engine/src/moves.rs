@@ -16,7 +16,7 @@ use crate::inside::ask;
 use crate::notice::Notice;
 use crate::spec::{BaseCommit, Manner, Move, Owed, WorkspaceSpec};
 use crate::store::{EntryId, Outcome, Store, WorkspaceRecord};
-use crate::switch::{Protected, Switched, is_torn, question, switched};
+use crate::switch::{Protected, Switched, Time, is_torn, question, switched};
 use holm_core::config::Pattern;
 use holm_core::moves::{Reaction, SetUp, Strategy, reaction, set_up};
 use holm_core::plan::{Action, Desired, Keeper};
@@ -132,7 +132,10 @@ impl<D: Driver, S: Store> Inner<D, S> {
             .await?;
         let entries = self.plan_move(&record).await?;
         progress.tell("switching the tree", 0, 0);
-        let arrived = match self.switch(&record, entries[0], progress).await {
+        let arrived = match self
+            .switch(&record, entries[0], Time::First, progress)
+            .await
+        {
             Ok(Ok(arrived)) => arrived,
             Ok(Err(stays)) => {
                 self.change_spec(&mut record, |spec| spec.moving = earlier)
@@ -231,7 +234,10 @@ impl<D: Driver, S: Store> Inner<D, S> {
         };
         let entries = self.plan_move(record).await?;
         if !moving.is_there {
-            match self.switch(record, entries[0], progress).await? {
+            match self
+                .switch(record, entries[0], Time::Again, progress)
+                .await?
+            {
                 Ok(arrived) => {
                     if arrived.is_restarted {
                         processes = Processes::Fresh;
@@ -282,13 +288,14 @@ impl<D: Driver, S: Store> Inner<D, S> {
         &self,
         record: &WorkspaceRecord,
         entry: EntryId,
+        mut time: Time,
         progress: &Progress,
     ) -> Result<Result<Arrived, Option<Fault>>, Fault> {
         failpoint::pass(Action::Switch.as_str(), Moment::Before)?;
         let mut kept_stash = None;
         let mut is_restarted = false;
         let there = loop {
-            let said = match self.ask_switch(record).await? {
+            let said = match self.ask_switch(record, time).await? {
                 Ok(said) => said,
                 Err(fault) => return Ok(Err(Some(fault))),
             };
@@ -301,6 +308,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
                     // The launch does it, before the paths are in force; then this finds it done.
                     kept_stash = stash.or(kept_stash);
                     is_restarted = true;
+                    time = Time::Again;
                     progress.tell("starting anew, because protected paths change", 0, 0);
                     self.act(record, &[Action::Halt, Action::Launch], progress)
                         .await?;
@@ -326,11 +334,15 @@ impl<D: Driver, S: Store> Inner<D, S> {
     }
 
     /// The inner error is one after which the tree is as it was.
-    async fn ask_switch(&self, record: &WorkspaceRecord) -> Result<Result<Switched, Fault>, Fault> {
+    async fn ask_switch(
+        &self,
+        record: &WorkspaceRecord,
+        time: Time,
+    ) -> Result<Result<Switched, Fault>, Fault> {
         let Some(moving) = &record.spec.moving else {
             return Err(not_switched(record));
         };
-        let question = question(&record.spec, moving, Protected::InForce);
+        let question = question(&record.spec, moving, Protected::InForce, time);
         let keep = |piece: &[u8], kept: &mut Vec<u8>| kept.extend_from_slice(piece);
         let answer = ask(&self.driver, &record.id, question, keep).await?;
         let is_torn = is_torn(answer.code);

@@ -7,7 +7,7 @@
 //! between two commits; what is found then is recorded before it is replaced.
 
 use crate::exec::{ExecRequest, Masking};
-use crate::inside::{Answer, Question, failed};
+use crate::inside::{Answer, Question, TIMED_OUT, failed};
 use crate::spec::{Manner, Move, WorkspaceSpec};
 use crate::unsaved::{Unsaved, status_of};
 use crate::work::{identity, object_id};
@@ -18,6 +18,13 @@ use holm_core::Fault;
 pub enum Protected {
     InForce,
     NotYet,
+}
+
+/// Whether a move was asked for before, so that a tree that has its commit has it by the move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Time {
+    First,
+    Again,
 }
 
 /// What became of a switch.
@@ -53,14 +60,15 @@ pub(crate) enum Refusal {
 }
 
 /// `$1` commit, `$2` branch, `$3` what to call what was before, `$4` a [`Manner`], `$5` words for the
-/// stash, then protected paths. Prints fields that end with a zero byte: a word, then what belongs
+/// stash, `$6` a [`Time`], then protected paths. Prints fields that end with a zero byte: a word, then what belongs
 /// to it.
 ///
+/// git tells the progress of a checkout on stderr, so that a long one is not taken for one that hangs.
 /// The lock is inherited by git, so whoever comes next waits for a git whose shell was killed, too.
 const SWITCH: &str = r#"
 set -eu
-commit=$1 branch=$2 before=refs/holm/before/$3 manner=$4 words=$5
-shift 5
+commit=$1 branch=$2 before=refs/holm/before/$3 manner=$4 words=$5 time=$6
+shift 6
 git() {
     command git --no-pager -c core.hooksPath=/dev/null -c core.fsmonitor=false -c commit.gpgSign=false \
         -c advice.detachedHead=false -c submodule.recurse=false "$@"
@@ -98,11 +106,14 @@ if [ -e "$mark" ]; then
         kept=$(git commit-tree "$found" -p "$head" -m 'what lay there when a move was taken up again')
         git update-ref "$before-found" "$kept"
     fi
-    git checkout -q -f --no-track -B "$branch" "$commit" -- >&2
+    git checkout --progress -f --no-track -B "$branch" "$commit" -- >&2
     rm -f "$mark"
     say_there
 fi
-if [ "$name" = "refs/heads/$branch" ] && [ "$head" = "$commit" ]; then say_there; fi
+is_there=
+if [ "$name" = "refs/heads/$branch" ] && [ "$head" = "$commit" ]; then is_there=yes; fi
+# A move that is only asked for refuses or stashes changes, also where nothing is to be switched.
+if [ -n "$is_there" ] && { [ "$manner" = forward ] || [ "$time" = again ]; }; then say_there; fi
 for file in MERGE_HEAD CHERRY_PICK_HEAD REVERT_HEAD rebase-merge rebase-apply BISECT_LOG; do
     if [ -e "$directory/$file" ]; then printf 'underway\0%s\0' "$file"; exit 0; fi
 done
@@ -121,6 +132,7 @@ if [ -s "$scratch/status" ] && [ "$manner" = stash ]; then
     look
 fi
 if [ -s "$scratch/status" ]; then printf 'dirty\0'; cat "$scratch/status"; exit 0; fi
+if [ -n "$is_there" ]; then say_there; fi
 if [ $# -gt 0 ] && [ -n "$head" ] &&
     [ -n "$(git --literal-pathspecs diff-tree -r --name-only "$head" "$commit" -- "$@" | head -c 1)" ]; then
     printf 'protected\0%s\0' "$stash"
@@ -130,7 +142,7 @@ old=$(at "refs/heads/$branch")
 if [ -n "$old$head" ]; then git update-ref "$before" "${old:-$head}"; fi
 if [ -n "$old" ] && [ -n "$head" ] && [ "$old" != "$head" ]; then git update-ref "$before-head" "$head"; fi
 printf '%s\n' "$commit" > "$mark"
-if git checkout -q --no-track -B "$branch" "$commit" -- >&2; then
+if git checkout --progress --no-track -B "$branch" "$commit" -- >&2; then
     rm -f "$mark"
     say_there
 fi
@@ -148,7 +160,6 @@ exit 1
 
 /// The way back failed, too.
 const TORN: u8 = 3;
-const TIMED_OUT: u8 = 124;
 /// What git ends with when it cannot begin; above it are signals.
 const FATAL: u8 = 128;
 
@@ -157,10 +168,19 @@ const MOST_CHANGED: usize = 1_000_000;
 
 /// The command that brings the tree where it is to be.
 pub fn request(spec: &WorkspaceSpec, moving: &Move, protected: Protected) -> ExecRequest {
-    question(spec, moving, protected).request()
+    question(spec, moving, protected, Time::Again).request()
 }
 
-pub(crate) fn question(spec: &WorkspaceSpec, moving: &Move, protected: Protected) -> Question {
+pub(crate) fn question(
+    spec: &WorkspaceSpec,
+    moving: &Move,
+    protected: Protected,
+    time: Time,
+) -> Question {
+    let time = match time {
+        Time::First => "first",
+        Time::Again => "again",
+    };
     let manner = match moving.manner {
         Manner::Refuse => "refuse",
         Manner::Stash => "stash",
@@ -178,6 +198,7 @@ pub(crate) fn question(spec: &WorkspaceSpec, moving: &Move, protected: Protected
         &moving.at,
         manner,
         &words,
+        time,
     ];
     if protected == Protected::InForce {
         words.extend(spec.protected_paths.iter().map(String::as_str));

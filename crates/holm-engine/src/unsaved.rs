@@ -1,17 +1,18 @@
 //! Is there work in a workspace that the user's repository does not have?
 //!
 //! Asked before a removal. git runs *inside*, where a workspace's own configuration can do no harm,
-//! and what it says is a hostile program's output: its size and time are limited, it is parsed
+//! and what it says is a hostile program's output: its size and time are limited, the engine parses it
 //! strictly, and whatever is not understood counts as unsaved.
 
 use crate::driver::Driver;
 use crate::engine::MissingObjects;
-use crate::exec::{ExecInput, ExecOutput, ExecRequest};
+use crate::exec::Masking;
+use crate::inside::{Answer, Question, ask, failed};
 use crate::work::object_id;
 use crate::{bridge::blocking, store::WorkspaceRecord};
+use holm_core::Fault;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// What was found. Empty means that nothing would be lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,24 +33,38 @@ pub struct Tally {
     pub names: Vec<String>,
 }
 
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Unexamined {
-    #[error("git inside did not answer within {} seconds", LIMIT.as_secs())]
-    TimeOut,
-    #[error("`git {0}` failed inside with exit code {1}")]
-    Git(&'static str, u8),
-    #[error("`git {0}` said more than {limit} MiB inside", limit = MOST_OUTPUT >> 20)]
-    TooMuch(&'static str),
-    #[error("`git {0}` inside answered in an unknown form")]
-    Unknown(&'static str),
-    #[error("{0}")]
-    Failed(#[from] holm_core::Fault),
+const MOST_NAMES: usize = 5;
+const HEAD: &str = "HEAD";
+
+/// Work that is neither in the tree nor in what HEAD leads to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Aside {
+    pub stashes: usize,
+    /// Refs whose commits neither HEAD nor the user's repository has.
+    pub refs: Vec<String>,
 }
 
-/// How long all of it may take.
-const LIMIT: Duration = Duration::from_secs(30);
-const MOST_OUTPUT: usize = 8 << 20;
-const MOST_NAMES: usize = 5;
+/// Looks for work that taking over the tree or HEAD of a running workspace leaves behind.
+pub(crate) async fn aside<D: Driver>(
+    driver: &D,
+    missing_objects: &MissingObjects,
+    record: &WorkspaceRecord,
+) -> Result<Aside, Fault> {
+    let stashes = stashes(driver, record).await?;
+    let missing = missing_tips(driver, missing_objects, record).await?;
+    let mut refs = Vec::new();
+    for (object, name) in missing.iter().filter(|(_, name)| name != HEAD) {
+        // What HEAD has comes along with it. Without a HEAD nothing does.
+        let within = ["merge-base", "--is-ancestor", object.as_str(), HEAD];
+        if git(driver, record, "merge-base", &within).await?.code != 0 {
+            refs.push(name.clone());
+        }
+        if refs.len() == MOST_NAMES {
+            break;
+        }
+    }
+    Ok(Aside { stashes, refs })
+}
 
 /// Examines a running workspace.
 pub(crate) async fn examine<D: Driver>(
@@ -57,27 +72,17 @@ pub(crate) async fn examine<D: Driver>(
     missing_objects: &MissingObjects,
     record: &WorkspaceRecord,
 ) -> Unsaved {
-    let examination = tokio::time::timeout(LIMIT, async {
-        let status = git(driver, record, "status", &STATUS)
-            .await?
-            .good("status")?;
-        let mut unsaved = status_of(&status)?;
-        let stashes = git(driver, record, "stash list", &["stash", "list"]).await?;
-        unsaved.stashes = lines(&stashes.good("stash list")?).count();
-        let tips = tips(driver, record).await?;
-        let (project, missing_objects) = (record.project_id.clone(), Arc::clone(missing_objects));
-        let objects: Vec<_> = tips.iter().map(|(object, _)| object.clone()).collect();
-        let missing = blocking(move || missing_objects(&project, &objects)).await??;
-        for (object, name) in &tips {
-            if missing.contains(object) {
-                unsaved.refs.add(name.as_bytes());
-            }
+    let examination = async {
+        let status = git(driver, record, "status", &STATUS).await?;
+        let mut unsaved = status_of(&status.good("status")?)?;
+        unsaved.stashes = stashes(driver, record).await?;
+        for (_, name) in missing_tips(driver, missing_objects, record).await? {
+            unsaved.refs.add(name.as_bytes());
         }
         Ok(unsaved)
-    });
-    let result = examination.await.unwrap_or(Err(Unexamined::TimeOut));
-    result.unwrap_or_else(|error: Unexamined| Unsaved {
-        unexamined: Some(error.to_string()),
+    };
+    examination.await.unwrap_or_else(|fault: Fault| Unsaved {
+        unexamined: Some(fault.message),
         ..Unsaved::default()
     })
 }
@@ -91,11 +96,30 @@ const STATUS: [&str; 5] = [
     "--ignore-submodules=none",
 ];
 
+async fn stashes<D: Driver>(driver: &D, record: &WorkspaceRecord) -> Result<usize, Fault> {
+    let stashes = git(driver, record, "stash list", &["stash", "list"]).await?;
+    Ok(lines(&stashes.good("stash list")?).count())
+}
+
+/// Refs, and a detached HEAD, whose commits the user's repository does not have.
+async fn missing_tips<D: Driver>(
+    driver: &D,
+    missing_objects: &MissingObjects,
+    record: &WorkspaceRecord,
+) -> Result<Vec<(String, String)>, Fault> {
+    let mut tips = tips(driver, record).await?;
+    let (project, missing_objects) = (record.project_id.clone(), Arc::clone(missing_objects));
+    let objects: Vec<_> = tips.iter().map(|(object, _)| object.clone()).collect();
+    let missing = blocking(move || missing_objects(&project, &objects)).await??;
+    tips.retain(|(object, _)| missing.contains(object));
+    Ok(tips)
+}
+
 /// What every ref, and a detached HEAD, leads to.
 async fn tips<D: Driver>(
     driver: &D,
     record: &WorkspaceRecord,
-) -> Result<Vec<(String, String)>, Unexamined> {
+) -> Result<Vec<(String, String)>, Fault> {
     const FORMAT: &str = "--format=%(objectname) %(*objectname) %(refname)";
     let refs = git(driver, record, "for-each-ref", &["for-each-ref", FORMAT]).await?;
     let mut tips = refs_of(&refs.good("for-each-ref")?)?;
@@ -105,69 +129,35 @@ async fn tips<D: Driver>(
     if head.code != 1 {
         let head = head.good("rev-parse")?;
         let object = lines(&head).next().and_then(object_id);
-        let object = object.ok_or(Unexamined::Unknown("rev-parse"))?;
+        let object = object.ok_or_else(|| unknown("rev-parse"))?;
         // Usually HEAD is a branch, which is listed already.
         if tips.iter().all(|(tip, _)| *tip != object) {
-            tips.push((object, "HEAD".to_owned()));
+            tips.push((object, HEAD.to_owned()));
         }
     }
     Ok(tips)
 }
 
-struct Answer {
-    stdout: Vec<u8>,
-    code: u8,
-}
-
-/// Runs git inside and hears what it says.
 async fn git<D: Driver>(
     driver: &D,
     record: &WorkspaceRecord,
     what: &'static str,
     arguments: &[&str],
-) -> Result<Answer, Unexamined> {
-    let mut argv = vec![b"git".to_vec(), b"--no-optional-locks".to_vec()];
-    argv.push(b"--no-pager".to_vec());
-    argv.extend(arguments.iter().map(|word| word.as_bytes().to_vec()));
-    let request = ExecRequest {
-        argv,
-        env: vec![(b"LC_ALL".to_vec(), b"C".to_vec())],
-        timeout: Some(LIMIT),
-        ..ExecRequest::default()
+) -> Result<Answer, Fault> {
+    let words = ["git", "--no-optional-locks", "--no-pager"];
+    let words = words.iter().chain(arguments);
+    let question = Question {
+        what,
+        argv: words.map(|word| word.as_bytes().to_vec()).collect(),
+        env: Vec::new(),
+        masking: Masking::Never,
     };
-    let mut stream = driver.exec(&record.id, request).await?;
-    // A command that has ended already does not need the end of its input.
-    let _ = stream.input.send(ExecInput::StdinEof).await;
-    let mut stdout = Vec::new();
-    while let Some(output) = stream.output.recv().await {
-        match output {
-            ExecOutput::Stdout(bytes) if stdout.len() + bytes.len() > MOST_OUTPUT => {
-                // It may have ended just now; then there is nobody to hang up on.
-                let _ = stream.input.try_send(ExecInput::Hangup);
-                return Err(Unexamined::TooMuch(what));
-            }
-            ExecOutput::Stdout(bytes) => stdout.extend_from_slice(&bytes),
-            ExecOutput::Exit(code) => return Ok(Answer { stdout, code }),
-            ExecOutput::Failed(fault) => return Err(fault.into()),
-            ExecOutput::Started
-            | ExecOutput::Kept
-            | ExecOutput::Resumed { .. }
-            | ExecOutput::Stderr(_)
-            | ExecOutput::StdinTaken(_) => {}
-        }
-    }
-    Err(Unexamined::Unknown(what))
+    let keep = |piece: &[u8], kept: &mut Vec<u8>| kept.extend_from_slice(piece);
+    ask(driver, &record.id, question, keep).await
 }
 
-// === impl Answer ===
-
-impl Answer {
-    fn good(self, what: &'static str) -> Result<Vec<u8>, Unexamined> {
-        match self.code {
-            0 => Ok(self.stdout),
-            code => Err(Unexamined::Git(what, code)),
-        }
-    }
+fn unknown(what: &str) -> Fault {
+    failed(what, "unknown answer")
 }
 
 // === impl Unsaved ===
@@ -239,8 +229,8 @@ impl Tally {
 }
 
 /// Reads `git status --porcelain=v1 -z`.
-pub(crate) fn status_of(output: &[u8]) -> Result<Unsaved, Unexamined> {
-    let unknown = || Unexamined::Unknown("status");
+pub(crate) fn status_of(output: &[u8]) -> Result<Unsaved, Fault> {
+    let unknown = || unknown("status");
     let mut unsaved = Unsaved::default();
     let Some(output) = output.strip_suffix(b"\0") else {
         return if output.is_empty() {
@@ -266,8 +256,8 @@ pub(crate) fn status_of(output: &[u8]) -> Result<Unsaved, Unexamined> {
 }
 
 /// Reads `objectname *objectname refname` lines: what a ref or the tag in it leads to.
-fn refs_of(output: &[u8]) -> Result<Vec<(String, String)>, Unexamined> {
-    let unknown = || Unexamined::Unknown("for-each-ref");
+fn refs_of(output: &[u8]) -> Result<Vec<(String, String)>, Fault> {
+    let unknown = || unknown("for-each-ref");
     let mut tips = Vec::new();
     for line in lines(output) {
         let mut words = line.splitn(3, |byte| *byte == b' ');

@@ -10,7 +10,9 @@ use crate::engine::Engine;
 use crate::exec::{ExecInput, ExecRequest, ExecStream, Masking};
 use crate::inside::{Question, ask, complaints, failed};
 use crate::spec::WorkspaceSpec;
-use crate::store::Store;
+use crate::store::{Store, WorkspaceRecord};
+use crate::unsaved::{Aside, aside};
+pub use holm_core::head::object_id;
 use holm_core::{Fault, WorkspaceId};
 use std::sync::Arc;
 
@@ -30,6 +32,8 @@ pub struct Captured {
     pub nested: Vec<Vec<u8>>,
     /// What could not be read.
     pub unread: Vec<String>,
+    /// What is in neither `head` nor the tree. Of [`Depth::Tree`] it is not asked.
+    pub aside: Aside,
 }
 
 /// One changed file.
@@ -152,8 +156,15 @@ impl<D: Driver, S: Store> Engine<D, S> {
         how: (Option<String>, Depth),
         progress: Progress,
     ) -> Result<Captured, Fault> {
-        let spec = self.work_of(id).await?;
-        self.capture_running(id, &spec, how, progress).await
+        let record = self.work_of(id).await?;
+        let is_taken_over = how.1 != Depth::Tree;
+        let captured = self.capture_running(id, &record.spec, how, progress);
+        let mut captured = captured.await?;
+        if is_taken_over {
+            let inner = &self.inner;
+            captured.aside = aside(&inner.driver, &inner.missing_objects, &record).await?;
+        }
+        Ok(captured)
     }
 
     /// The same of one that runs.
@@ -214,7 +225,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
 
     /// What differs between the commit that the workspace started from and a captured tree.
     pub async fn changes(&self, id: &WorkspaceId, tree: &str) -> Result<Vec<Change>, Fault> {
-        let spec = self.work_of(id).await?;
+        let spec = self.work_of(id).await?.spec;
         self.changes_between(id, &start_of(&spec), tree).await
     }
 
@@ -240,7 +251,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
 
     /// The same as a patch, as it comes out of git, but for the workspace's secrets.
     pub async fn diff(&self, id: &WorkspaceId, tree: &str) -> Result<ExecStream, Fault> {
-        let spec = self.work_of(id).await?;
+        let spec = self.work_of(id).await?.spec;
         let flags = ["-p", "-M", "-l1000", "--binary", "--full-index"];
         let request: ExecRequest = Question {
             what: "diff-tree",
@@ -256,9 +267,9 @@ impl<D: Driver, S: Store> Engine<D, S> {
     }
 
     /// The record of a workspace that was made to run.
-    async fn work_of(&self, id: &WorkspaceId) -> Result<Arc<WorkspaceSpec>, Fault> {
+    async fn work_of(&self, id: &WorkspaceId) -> Result<WorkspaceRecord, Fault> {
         self.inner.awaken(id, Stopped::Start).await?;
-        Ok(self.inner.live(id).await?.spec)
+        self.inner.live(id).await
     }
 }
 
@@ -397,13 +408,6 @@ fn changes_of(said: &[u8]) -> Option<Vec<Change>> {
         }
     }
     fields.next().is_none().then_some(changes)
-}
-
-/// A whole object id. Nothing else reaches a command line.
-pub fn object_id(word: &[u8]) -> Option<String> {
-    let is_hex = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-    let is_id = matches!(word.len(), 40 | 64) && word.iter().all(is_hex);
-    is_id.then(|| String::from_utf8_lossy(word).into_owned())
 }
 
 #[cfg(test)]

@@ -379,8 +379,7 @@ impl Running {
                 if drain(&mut stderr, &mut err, on_stderr).map_err(failed)? {
                     stderr = None;
                 }
-                let surplus = err.len().saturating_sub(STDERR_KEPT);
-                err.drain(..surplus);
+                holm_core::cut::keep_end(&mut err, STDERR_KEPT);
             }
         }
         Ok((out, err))

@@ -334,6 +334,9 @@ pub struct Exec {
     pub cwd: Option<Vec<u8>>,
     pub terminal: Option<Terminal>,
     pub timeout_ms: Option<u64>,
+    /// Of a program that holm itself runs: see [`ExecRequest::quiet`](holm_engine::exec::ExecRequest::quiet).
+    #[serde(default)]
+    pub quiet_ms: Option<u64>,
     /// A secret of the client's, by which it can come back. What it has of the output it says
     /// ([`ExecControl::Taken`]), after the keeper said that it listens to that ([`Answer::Kept`]).
     #[serde(default)]
@@ -533,6 +536,9 @@ pub enum FromInit {
         sequence: u64,
         code: u8,
         cause: String,
+        /// The error of the system, if it is that the directory cannot be gone to.
+        #[serde(default)]
+        directory: Option<i32>,
     },
     Exited {
         pid: i32,

@@ -4,7 +4,7 @@
 use super::fault;
 use super::wire::{Head, MOST_ARCHIVE};
 use crate::exec::{ExecInput, ExecOutput, ExecStream, STDIN_WINDOW};
-use holm_core::{Fault, TreePath};
+use holm_core::{Fault, TreePath, cut};
 use tokio::sync::mpsc;
 
 /// How much of a head is taken.
@@ -136,8 +136,7 @@ fn answer(
 
 fn keep_end(complaints: &mut Vec<u8>, bytes: &[u8]) {
     complaints.extend_from_slice(bytes);
-    let surplus = complaints.len().saturating_sub(MOST_COMPLAINTS);
-    complaints.drain(..surplus);
+    cut::keep_end(complaints, MOST_COMPLAINTS);
 }
 
 // === impl Content ===

@@ -1,7 +1,7 @@
 //! What users hear when an operation on a file was not done.
 
 use super::wire::Failure;
-use crate::inside::complaints;
+use crate::inside::{TIMED_OUT, complaints};
 use holm_core::{Code, Fault, TreePath};
 
 const RESTART: &str =
@@ -18,6 +18,11 @@ pub fn of(path: &TreePath, failure: &Failure) -> Fault {
         Failure::NotADirectory => (Code::NotADirectory, "list the directory above it"),
         Failure::IsADirectory => (Code::NotAFile, "name a file in it, or list it"),
         Failure::Special => (Code::NotAFile, "`holm exec` reaches it from inside"),
+        Failure::Unreadable(..) => (
+            Code::PermissionDenied,
+            "make them readable inside: `holm exec WS -- chmod -R u+rX .`; or name a directory \
+             without them",
+        ),
         Failure::Denied => (
             Code::PermissionDenied,
             "look at it inside: `holm exec WS -- ls -la`",
@@ -58,7 +63,7 @@ pub fn of(path: &TreePath, failure: &Failure) -> Fault {
 /// The program inside ended without an answer, or in the middle of one.
 pub fn ended(path: &TreePath, code: u8, stderr: &[u8]) -> Fault {
     let why = match code {
-        124 => "it took too long".to_owned(),
+        TIMED_OUT => "it took too long".to_owned(),
         code => format!("exit code {code}: {}", complaints(stderr).join("; ")),
     };
     let message = format!("`{path}`: the program inside did not answer ({why})");

@@ -179,6 +179,9 @@ pub enum Failure {
     Special,
     #[error("the workspace's user may not do it")]
     Denied,
+    /// Below the path, and whether there are more of them.
+    #[error("the workspace's user may not read {}", listed(.0, *.1))]
+    Unreadable(Vec<Vec<u8>>, bool),
     #[error("it is read-only inside")]
     ReadOnly,
     #[error("the directory is not empty")]
@@ -197,4 +200,14 @@ pub enum Failure {
     BadRequest(String),
     #[error("error {0} of the system")]
     System(i32),
+}
+
+/// Names as bytes, in words.
+fn listed(names: &[Vec<u8>], has_more: bool) -> String {
+    let names = names.iter().map(|name| String::from_utf8_lossy(name));
+    let mut listed = names.collect::<Vec<_>>().join(", ");
+    if has_more {
+        listed.push_str(", …");
+    }
+    listed
 }

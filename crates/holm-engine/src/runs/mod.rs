@@ -66,7 +66,7 @@ pub enum Begun {
 }
 
 /// How long a cancelled run is waited for: the grace of its processes and the look at what changed.
-const CANCEL_LIMIT: Duration = Duration::from_secs(60);
+const CANCEL_LIMIT: Duration = Duration::from_secs(120);
 
 // === impl Engine ===
 

@@ -8,7 +8,7 @@ use holm_core::trash::BaseKey;
 use holm_core::{Code, Fault, Label, ProjectId, RunId, WorkspaceId};
 use holm_engine::clock::Clock;
 use holm_engine::driver::{
-    Condemn, Condemned, Driver, Ended, Journaled, Known, Progress, Sighting, Survey, ToldPort,
+    Condemn, Condemned, Driver, Ended, Journaled, Known, Progress, Sighting, Survey, Tip, ToldPort,
 };
 use holm_engine::exec::{ExecOutput, ExecRequest, ExecStream, Resume};
 use holm_engine::run::{RunOrder, RunSeen};
@@ -154,6 +154,7 @@ impl Driver for FakeDriver {
             let base = (spec.project_id.clone(), spec.code.commit.clone());
             Sighting {
                 carried: None,
+                tip: Tip::default(),
                 observed: Observed {
                     base: match state.bases.contains(&base) {
                         true => Base::Present,

@@ -8,7 +8,7 @@ use super::{disk_fault, exec, layer};
 use crate::Layout;
 use crate::layout::WorkspaceDirs;
 use holm_core::layer::LayerKey;
-use holm_core::{Code, Fault};
+use holm_core::{Code, Fault, cut};
 use holm_engine::driver::Progress;
 use holm_engine::exec::{ExecInput, ExecOutput, ExecRequest};
 use std::fmt;
@@ -25,6 +25,10 @@ const TAIL: usize = 64 << 10;
 /// How many of the last lines are told when a command fails.
 const LAST_LINES: usize = 10;
 const LONGEST_LINE: usize = 200;
+/// So much of the end of what a command said is looked through for these.
+const MOST_TOLD: usize = 4096;
+/// A command that said something is told by so much of it.
+const SHORT_COMMAND: usize = 24;
 
 /// Somebody who waits hears this often that it goes on.
 const TICK: Duration = Duration::from_millis(500);
@@ -199,8 +203,8 @@ impl Running<'_> {
     fn tell(&self, log: &Log) {
         let (of, at, count) = (self.all.of, self.position + 1, self.all.list.len());
         let last = log.last_lines(1).pop().unwrap_or_default();
-        let step = format!("{of} {at}/{count}: {}  {last}", self.command);
-        self.progress.tell(step.trim_end(), 0, 0);
+        let step = step(&format!("{of} {at}/{count}"), self.command, &last);
+        self.progress.tell(&step, 0, 0);
     }
 }
 
@@ -243,7 +247,7 @@ impl Log {
         self.left_out += (bytes.len() - taken) as u64;
         self.tail.extend_from_slice(bytes);
         if self.tail.len() > 2 * TAIL {
-            self.tail.drain(..self.tail.len() - TAIL);
+            cut::keep_end(&mut self.tail, TAIL);
         }
         Ok(())
     }
@@ -252,20 +256,63 @@ impl Log {
         if self.left_out == 0 {
             return Ok(());
         }
-        let begin = self.tail.len().saturating_sub(TAIL);
-        let tail = &self.tail[begin..];
+        let tail = cut::end(&self.tail, TAIL);
         let left_out = self.left_out.saturating_sub(tail.len() as u64);
         write!(self.file, "\n… {left_out} bytes are left out …\n")?;
         self.file.write_all(tail)
     }
 
     fn last_lines(&self, count: usize) -> Vec<String> {
-        let begin = self.tail.len().saturating_sub(4096);
-        let text = String::from_utf8_lossy(&self.tail[begin..]);
-        let lines = text.split(['\n', '\r']);
-        let lines: Vec<_> = lines.filter(|line| !line.trim().is_empty()).collect();
-        let last = &lines[lines.len().saturating_sub(count)..];
-        let short = |line: &&str| line.chars().take(LONGEST_LINE).collect();
-        last.iter().map(short).collect()
+        last_lines(&self.tail, count)
+    }
+}
+
+fn last_lines(tail: &[u8], count: usize) -> Vec<String> {
+    let text = String::from_utf8_lossy(cut::end(tail, MOST_TOLD));
+    let lines = text.split(['\n', '\r']);
+    let lines: Vec<_> = lines.filter(|line| !line.trim().is_empty()).collect();
+    let last = &lines[lines.len().saturating_sub(count)..];
+    let short = |line: &&str| line.chars().take(LONGEST_LINE).collect();
+    last.iter().map(short).collect()
+}
+
+/// What is told of a command under way. What it said last is what moves, so a long command leaves room
+/// for that on a terminal of 80 columns.
+fn step(place: &str, command: &str, last: &str) -> String {
+    let is_long = command.chars().count() > SHORT_COMMAND;
+    match (last.is_empty(), is_long) {
+        (true, _) => format!("{place}: {command}"),
+        (false, false) => format!("{place}: {command}  {last}"),
+        (false, true) => {
+            let beginning: String = command.chars().take(SHORT_COMMAND - 1).collect();
+            format!("{place}: {beginning}…  {last}")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_what_was_said_begins_with_a_whole_character() {
+        for shift in 0..3 {
+            let said = format!("{}{}\nlast\n", "x".repeat(shift), "€".repeat(MOST_TOLD));
+            let lines = last_lines(said.as_bytes(), LAST_LINES);
+            assert_eq!(lines.len(), 2);
+            assert!(!lines[0].contains('\u{fffd}'), "{}", lines[0]);
+            assert_eq!(lines[1], "last");
+        }
+    }
+
+    #[test]
+    fn what_a_command_said_last_is_seen_in_80_columns() {
+        let place = "setup 1/2";
+        assert_eq!(step(place, "npm ci", ""), "setup 1/2: npm ci");
+        assert_eq!(step(place, "npm ci", "7 of 9"), "setup 1/2: npm ci  7 of 9");
+        let long = format!("npm ci {}", "--größe ".repeat(20));
+        let told = step(place, &long, "7 of 9");
+        assert!(told.ends_with("…  7 of 9"), "{told}");
+        assert!(told.chars().count() <= 60, "{told}");
     }
 }

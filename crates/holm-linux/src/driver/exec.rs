@@ -28,6 +28,7 @@ pub async fn exec(dirs: &WorkspaceDirs, request: ExecRequest) -> Result<ExecStre
             cols: terminal.cols,
         }),
         timeout_ms: request.timeout.map(|limit| limit.as_millis() as u64),
+        quiet_ms: request.quiet.map(|limit| limit.as_millis() as u64),
         key: request.key,
         masking: request.masking,
     });

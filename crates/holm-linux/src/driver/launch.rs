@@ -16,6 +16,7 @@ use holm_core::config::display_size;
 use holm_core::{Code, Fault, ProjectId};
 use holm_engine::driver::Ended;
 use holm_engine::exec::{ExecInput, ExecOutput, ExecRequest};
+use holm_engine::inside;
 use holm_engine::spec::{Dirty, Move, WorkspaceSpec};
 use holm_engine::switch::{self, Protected};
 use holm_engine::try_blocking;
@@ -409,6 +410,7 @@ async fn git(dirs: &WorkspaceDirs, arguments: &[&str], input: Vec<u8>) -> Result
         dirs,
         ExecRequest {
             argv,
+            quiet: Some(inside::quiet_transfer()),
             ..ExecRequest::default()
         },
     )
@@ -425,6 +427,7 @@ async fn git(dirs: &WorkspaceDirs, arguments: &[&str], input: Vec<u8>) -> Result
     while let Some(message) = stream.output.recv().await {
         match message {
             ExecOutput::Exit(0) => return Ok(()),
+            ExecOutput::Exit(inside::TIMED_OUT) => return Err(inside::timed_out(arguments[0])),
             ExecOutput::Exit(code) => {
                 let said = String::from_utf8_lossy(&said).trim().to_owned();
                 let message = format!("git {} ended with {code}: {said}", arguments[0]);

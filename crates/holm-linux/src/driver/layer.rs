@@ -14,6 +14,7 @@ use holm_core::layer::LayerKey;
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::driver::Progress;
 use holm_engine::exec::{ExecInput, ExecOutput, ExecRequest};
+use holm_engine::inside;
 use holm_engine::spec::{Purpose, Setup, WorkspaceSpec};
 use holm_engine::try_blocking;
 use serde::{Deserialize, Serialize};
@@ -139,6 +140,7 @@ async fn ignored(dirs: &WorkspaceDirs) -> Result<Vec<Vec<u8>>, Fault> {
     ];
     let request = ExecRequest {
         argv: argv.iter().map(|word| word.as_bytes().to_vec()).collect(),
+        quiet: Some(inside::quiet()),
         ..ExecRequest::default()
     };
     let refused = |why: String| {
@@ -156,6 +158,7 @@ async fn ignored(dirs: &WorkspaceDirs) -> Result<Vec<Vec<u8>>, Fault> {
                 let paths = listed.split(|byte| *byte == 0).filter(|p| !p.is_empty());
                 return Ok(paths.map(<[u8]>::to_vec).collect());
             }
+            ExecOutput::Exit(inside::TIMED_OUT) => return Err(inside::timed_out("ls-files")),
             ExecOutput::Exit(code) => {
                 let said = String::from_utf8_lossy(&complaint);
                 return Err(refused(format!("ended with {code}: {}", said.trim())));

@@ -10,6 +10,7 @@ mod exec;
 mod files;
 mod freeze;
 mod halt;
+mod head;
 mod here;
 mod keeper;
 mod launch;

@@ -1,7 +1,7 @@
 //! What there is of a workspace. Looks, and changes nothing but that what nobody keeps any more is
 //! let die.
 
-use super::{base, disk_fault, files, keeper, project_id, services, workspace_id};
+use super::{base, disk_fault, files, head, keeper, project_id, services, workspace_id};
 use crate::Layout;
 use crate::cgroup;
 use crate::keeper::DISK;
@@ -57,6 +57,7 @@ pub async fn observe(layout: &Layout, spec: &WorkspaceSpec) -> Result<Sighting, 
         },
         isolation: status.map(|status| status.isolation),
         reason,
+        tip: head::tip(&dirs.upper()),
     })
 }
 

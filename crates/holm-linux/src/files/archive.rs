@@ -6,7 +6,7 @@ use super::walk::{Go, Seen, walk};
 use crate::driver::unpack::{GitDirectory, unpack_at};
 use holm_core::TreePath;
 use holm_engine::files::wire::{Entry, Failure, Kind, MOST_ARCHIVE};
-use rustix::fs::{FileType, Mode, fstat, openat};
+use rustix::fs::{Access, AtFlags, FileType, Mode, accessat, fstat, openat};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -15,6 +15,9 @@ use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+
+/// How many names are told.
+const MOST_NAMED: usize = 10;
 
 /// How much a header can say of where a link leads.
 const LONGEST_LINK: usize = 100;
@@ -26,6 +29,59 @@ pub fn unpack(root: &Root, path: &TreePath, archive: impl Read) -> Result<(), Fa
         Some(number) => failure(Errno::from_raw_os_error(number)),
         None => Failure::BadArchive(error.to_string()),
     })
+}
+
+/// Refuses what could not be packed whole, before anything of it is sent: what is closed to the
+/// workspace's user, and what is too much.
+pub fn require_readable(root: &Root, path: &TreePath) -> Result<(), Failure> {
+    let (mut closed, mut left, mut failed) = (Vec::new(), MOST_ARCHIVE, None);
+    let walked = walk(root, path, |seen| {
+        let (directory, path, entry) = match seen {
+            Seen::Entry(directory, path, entry) => (directory, path, entry),
+            Seen::Closed(failure) => {
+                failed = Some(failure);
+                return Ok(ControlFlow::Break(()));
+            }
+        };
+        left = left.saturating_sub(packed_size(entry));
+        if is_closed(directory, entry) {
+            closed.push(path.as_bytes().to_vec());
+            return Ok(match closed.len() > MOST_NAMED {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(Go::Past),
+            });
+        }
+        Ok(ControlFlow::Continue(Go::Below))
+    });
+    walked.map_err(|error| Failure::System(error.raw_os_error().unwrap_or(libc::EIO)))?;
+    if !closed.is_empty() {
+        let has_more = closed.len() > MOST_NAMED;
+        closed.truncate(MOST_NAMED);
+        return Err(Failure::Unreadable(closed, has_more));
+    }
+    match (failed, left) {
+        (Some(failure), _) => Err(failure),
+        (None, 0) => Err(Failure::TooLarge(MOST_ARCHIVE)),
+        (None, _) => Ok(()),
+    }
+}
+
+fn packed_size(entry: &Entry) -> u64 {
+    match entry.kind {
+        Kind::File => entry.size,
+        Kind::Directory | Kind::Link | Kind::Other => 0,
+    }
+}
+
+/// Whether a file cannot be read, or a directory not be gone into.
+fn is_closed(directory: &OwnedFd, entry: &Entry) -> bool {
+    let needed = match entry.kind {
+        Kind::File => Access::READ_OK,
+        Kind::Directory => Access::READ_OK | Access::EXEC_OK,
+        Kind::Link | Kind::Other => return false,
+    };
+    let name = entry.name.as_slice();
+    accessat(directory, name, needed, AtFlags::EACCESS) == Err(Errno::ACCESS)
 }
 
 /// Writes files, directories and links as they are; pipes, sockets and devices are left out. An error

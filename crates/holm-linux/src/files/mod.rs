@@ -9,7 +9,7 @@ mod archive;
 mod content;
 mod delete;
 mod list;
-mod root;
+pub(crate) mod root;
 mod search;
 #[cfg(test)]
 mod swap_tests;
@@ -121,6 +121,7 @@ fn operate(
         }
         Operation::Pack => {
             drop(root.directory(&path)?);
+            archive::require_readable(&root, &path)?;
             return Ok(Done::Pack(root, path));
         }
     };

@@ -6,6 +6,8 @@ use crate::open_files;
 use crate::stdio;
 use crate::sys::command::{Terminal, in_own_session, restricted};
 use crate::wire::{FromInit, Spawn};
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, accessat, open};
+use rustix::io::Errno;
 use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use std::ffi::OsString;
@@ -13,12 +15,19 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// As shells say it.
 const CANNOT_EXECUTE: u8 = 126;
 const NOT_FOUND: u8 = 127;
+
+/// Why nothing was started; see [`FromInit::NotSpawned`].
+struct Refusal {
+    code: u8,
+    cause: String,
+    directory: Option<i32>,
+}
 
 pub fn spawn(link: &UnixStream, spawn: Spawn, descriptors: Vec<OwnedFd>) -> io::Result<()> {
     let sequence = spawn.sequence;
@@ -27,33 +36,41 @@ pub fn spawn(link: &UnixStream, spawn: Spawn, descriptors: Vec<OwnedFd>) -> io::
             let spawned = FromInit::Spawned { sequence, pid };
             send_or_leave(link, spawned, ends, Left::InInit)
         }
-        Err((code, cause)) => send(
-            link,
-            &FromInit::NotSpawned {
+        Err(Refusal {
+            code,
+            cause,
+            directory,
+        }) => {
+            let refused = FromInit::NotSpawned {
                 sequence,
                 code,
                 cause,
-            },
-            &[],
-        ),
+                directory,
+            };
+            send(link, &refused, &[])
+        }
     }
 }
 
 /// The process, and what the keeper gets of its streams.
-fn start(spawn: Spawn, descriptors: Vec<OwnedFd>) -> Result<(i32, Vec<OwnedFd>), (u8, String)> {
-    let cannot = |error: io::Error| (CANNOT_EXECUTE, error.to_string());
+fn start(spawn: Spawn, descriptors: Vec<OwnedFd>) -> Result<(i32, Vec<OwnedFd>), Refusal> {
+    let refused = |code, cause| Refusal {
+        code,
+        cause,
+        directory: None,
+    };
+    let cannot = |error: io::Error| refused(CANNOT_EXECUTE, error.to_string());
     let mut argv = spawn.argv.into_iter().map(OsString::from_vec);
     let Some(program) = argv.next() else {
-        return Err((NOT_FOUND, "no command".to_owned()));
+        return Err(refused(NOT_FOUND, "no command".to_owned()));
     };
     let directory = PathBuf::from(OsString::from_vec(spawn.cwd));
-    if let Err(error) = std::fs::read_dir(&directory).map(drop)
-        && error.kind() != io::ErrorKind::PermissionDenied
-    {
-        return Err((
-            CANNOT_EXECUTE,
-            format!("cannot go to {}: {error}", directory.display()),
-        ));
+    if let Err(error) = require_enterable(&directory) {
+        return Err(Refusal {
+            code: CANNOT_EXECUTE,
+            cause: format!("cannot go to {}: {error}", directory.display()),
+            directory: Some(error.raw_os_error()),
+        });
     }
     let shown = program.to_string_lossy().into_owned();
     let mut command = Command::new(program);
@@ -79,7 +96,7 @@ fn start(spawn: Spawn, descriptors: Vec<OwnedFd>) -> Result<(i32, Vec<OwnedFd>),
             };
             let [stdin, stdout, stderr]: [OwnedFd; 3] = theirs
                 .try_into()
-                .map_err(|_| (CANNOT_EXECUTE, "no descriptors".to_owned()))?;
+                .map_err(|_| refused(CANNOT_EXECUTE, "no descriptors".to_owned()))?;
             command.stdin(stdin).stdout(stdout).stderr(stderr);
             in_own_session(&mut command, Terminal::None);
             ends
@@ -93,10 +110,17 @@ fn start(spawn: Spawn, descriptors: Vec<OwnedFd>) -> Result<(i32, Vec<OwnedFd>),
         // Init reaps everything by itself, so nobody waits on this handle.
         Ok(child) => Ok((child.id() as i32, ends)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            Err((NOT_FOUND, format!("{shown}: command not found")))
+            Err(refused(NOT_FOUND, format!("{shown}: command not found")))
         }
-        Err(error) => Err((CANNOT_EXECUTE, format!("{shown}: {error}"))),
+        Err(error) => Err(refused(CANNOT_EXECUTE, format!("{shown}: {error}"))),
     }
+}
+
+/// Whether a program can be started in the directory. It need not be one that can be listed.
+fn require_enterable(directory: &Path) -> Result<(), Errno> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    drop(open(directory, flags, Mode::empty())?);
+    accessat(CWD, directory, Access::EXEC_OK, AtFlags::EACCESS)
 }
 
 /// A terminal of this workspace's own devpts: one of the host would not be a terminal in here.

@@ -5,6 +5,7 @@
 //! `holm __inside end NAME PID GRACE_MS` ends with 0 when nothing is left.
 //! `holm __inside lead COMMAND…` runs a command as the first process of a run, and ends as it does.
 //! `holm __inside end-run RUN PID GRACE_MS` ends a run, the same as a service.
+//! `holm __inside end-exec MARK PID GRACE_MS` ends a program that holm itself runs, the same as a service.
 //! `holm __inside uses NAME PID PATH` ends with 0 when the service has files below the path open.
 //! `holm __inside hold` says `still` when everything else stands still, until stdin ends.
 //! `holm __inside release` lets everything go on that stands still.
@@ -27,6 +28,7 @@ pub const COMMAND: &str = "command";
 pub const END: &str = "end";
 pub const LEAD: &str = "lead";
 pub const END_RUN: &str = "end-run";
+pub const END_EXEC: &str = "end-exec";
 pub const END_ALL: &str = "end-all";
 pub const USES: &str = "uses";
 pub const HOLD: &str = "hold";
@@ -36,6 +38,8 @@ pub const RELEASE: &str = "release";
 pub const MARK: &str = "HOLM_SERVICE";
 /// And those of a run.
 pub const RUN_MARK: &str = "HOLM_RUN";
+/// And those of a program that holm itself runs.
+pub const EXEC_MARK: &str = "HOLM_EXEC";
 
 /// The role.
 pub fn main(arguments: &[OsString]) -> ! {
@@ -51,7 +55,11 @@ pub fn main(arguments: &[OsString]) -> ! {
         Some([COMMAND, text]) => Some(probe::command(text)),
         Some([END, name, pid, grace]) => parsed(pid)
             .zip(parsed(grace))
-            .map(|(pid, grace)| tree::end(&service(name, pid), Duration::from_millis(grace))),
+            .map(|(pid, grace)| tree::end(&marked(MARK, name, pid), Duration::from_millis(grace))),
+        Some([END_EXEC, mark, pid, grace]) => parsed(pid).zip(parsed(grace)).map(|(pid, grace)| {
+            let program = marked(EXEC_MARK, mark, pid);
+            tree::end(&program, Duration::from_millis(grace))
+        }),
         Some([END_RUN, run, pid, grace]) => parsed(pid).zip(parsed(grace)).map(|(pid, grace)| {
             let run = Tree {
                 mark: format!("{RUN_MARK}={run}"),
@@ -64,7 +72,7 @@ pub fn main(arguments: &[OsString]) -> ! {
             parsed(limit).map(|limit| tree::end_all(Duration::from_millis(limit)))
         }
         Some([USES, name, pid, path]) => {
-            parsed(pid).map(|pid| tree::uses(&service(name, pid), Path::new(path)))
+            parsed(pid).map(|pid| tree::uses(&marked(MARK, name, pid), Path::new(path)))
         }
         Some([HOLD]) => Some(still::hold()),
         Some([RELEASE]) => Some(still::release()),
@@ -77,9 +85,9 @@ pub fn main(arguments: &[OsString]) -> ! {
     })
 }
 
-fn service(name: &str, leader: i32) -> Tree {
+fn marked(variable: &str, value: &str, leader: i32) -> Tree {
     Tree {
-        mark: format!("{MARK}={name}"),
+        mark: format!("{variable}={value}"),
         leader,
         leader_is: Leader::Theirs,
     }

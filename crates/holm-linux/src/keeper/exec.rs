@@ -1,8 +1,9 @@
 //! Starting one command inside for a client; [`super::session`] goes on from there.
 
 use super::connection::say;
+use super::quiet::Quiet;
 use super::registry::{Registry, Started};
-use super::session::{Running, Session};
+use super::session::{Limits, Running, Session};
 use crate::stdio::PIPES;
 use crate::wire::{Answer, Exec, Spawn};
 use std::io;
@@ -19,13 +20,16 @@ pub fn run(stream: UnixStream, registry: &Registry, exec: Exec) -> io::Result<()
     let door = exec.key.map(|key| registry.doors.open(key)).transpose()?;
     let (exit, exit_inside) = io::pipe()?;
     let has_terminal = exec.terminal.is_some();
+    let quiet = exec.quiet_ms.map(Duration::from_millis).map(Quiet::new);
+    let mut added = exec.env;
+    added.extend(quiet.as_ref().map(Quiet::mark));
     let spawn = Spawn {
         sequence: 0,
         argv: exec.argv,
         env: environment(
             registry,
             exec.terminal.as_ref().map(|t| t.term.as_str()),
-            exec.env,
+            added,
         ),
         cwd: directory(registry, exec.cwd),
         terminal: exec.terminal.map(|terminal| (terminal.rows, terminal.cols)),
@@ -36,7 +40,9 @@ pub fn run(stream: UnixStream, registry: &Registry, exec: Exec) -> io::Result<()
     let started = started.unwrap_or_else(|error| Started::not(&error));
     let (pid, ends) = match started {
         Started::Running { pid, ends } => (pid, ends),
-        Started::Not { code, cause } => return say(&stream, &Answer::NotStarted { code, cause }),
+        Started::Not { code, cause, .. } => {
+            return say(&stream, &Answer::NotStarted { code, cause });
+        }
     };
     let (terminal, stdin, stdout, stderr) = if has_terminal {
         let master = ends.into_iter().next().filter(is_terminal);
@@ -55,8 +61,11 @@ pub fn run(stream: UnixStream, registry: &Registry, exec: Exec) -> io::Result<()
         stderr,
         exit,
     };
-    let time = exec.timeout_ms.map(Duration::from_millis);
-    Session::new(registry, stream, running, (time, exec.masking), door)?.run()
+    let limits = Limits {
+        time: exec.timeout_ms.map(Duration::from_millis),
+        quiet,
+    };
+    Session::new(registry, stream, running, (limits, exec.masking), door)?.run()
 }
 
 /// Init has not passed the terminal that it was asked for, or the kernel did not let it.

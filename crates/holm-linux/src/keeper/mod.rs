@@ -19,6 +19,7 @@ mod limits;
 mod listening;
 mod moving;
 mod outside;
+mod quiet;
 mod reached;
 pub mod record;
 mod registry;

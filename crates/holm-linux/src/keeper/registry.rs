@@ -327,9 +327,14 @@ impl Registry {
                 sequence,
                 code,
                 cause,
+                directory,
             } => {
                 if let Some(starting) = state.starting.remove(&sequence) {
-                    let _ = starting.reply.send(Started::Not { code, cause });
+                    let _ = starting.reply.send(Started::Not {
+                        code,
+                        cause,
+                        directory,
+                    });
                 }
             }
             FromInit::Exited { pid, code } => {

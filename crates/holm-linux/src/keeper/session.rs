@@ -6,6 +6,7 @@
 
 use super::kept::{Door, Knock, Output, Return};
 use super::limits;
+use super::quiet::Quiet;
 use super::registry::{KILLED, Registry};
 use super::waiting::Waiting;
 use crate::wire::{Answer, ExecControl, channel, control_frame, frame, take_frame};
@@ -45,6 +46,13 @@ pub struct Running {
     pub exit: PipeReader,
 }
 
+/// How long the command may take.
+pub struct Limits {
+    /// In all.
+    pub time: Option<Duration>,
+    pub quiet: Option<Quiet>,
+}
+
 pub struct Session<'a> {
     registry: &'a Registry,
     /// Of stdout and of stderr, if the workspace's secrets are masked in them.
@@ -58,6 +66,8 @@ pub struct Session<'a> {
     stderr: Option<OwnedFd>,
     exit: PipeReader,
     deadline: Option<Instant>,
+    /// Only of a program that holm itself runs.
+    quiet: Option<Quiet>,
     incoming: Vec<u8>,
     outgoing: VecDeque<u8>,
     input: VecDeque<u8>,
@@ -100,7 +110,7 @@ impl<'a> Session<'a> {
         registry: &'a Registry,
         client: UnixStream,
         running: Running,
-        (time, masking): (Option<Duration>, Masking),
+        (limits, masking): (Limits, Masking),
         door: Option<Door<'a>>,
     ) -> io::Result<Self> {
         let outputs = [Some(&running.stdout), running.stderr.as_ref()];
@@ -118,7 +128,8 @@ impl<'a> Session<'a> {
             stdout: Some(running.stdout),
             stderr: running.stderr,
             exit: running.exit,
-            deadline: time.map(|time| Instant::now() + time),
+            deadline: limits.time.map(|time| Instant::now() + time),
+            quiet: limits.quiet,
             incoming: Vec::new(),
             outgoing: VecDeque::new(),
             input: VecDeque::new(),
@@ -201,13 +212,20 @@ impl<'a> Session<'a> {
             waiting.add(stderr, PollFlags::IN, |ready| ready.stderr = true);
         }
         let lost_until = self.kept.as_ref().and_then(|kept| kept.lost_until);
-        waiting.wait([self.deadline, lost_until].into_iter().flatten().min())
+        let moments = [self.deadline, self.quiet_until(), lost_until];
+        waiting.wait(moments.into_iter().flatten().min())
     }
 
     fn has_room(&self) -> bool {
         let held = self.kept.as_ref().map_or(0, |kept| kept.output.held());
         let waits = self.client.is_some() && self.outgoing.len() >= MOST_WAITING;
         held < MOST_KEPT && !waits
+    }
+
+    /// Until when the program has to say something. One whose output nobody takes need not.
+    fn quiet_until(&self) -> Option<Instant> {
+        let counts = self.code.is_none() && !self.timed_out && self.has_room();
+        self.quiet.as_ref().filter(|_| counts).map(Quiet::until)
     }
 
     fn read_client(&mut self) {
@@ -357,6 +375,7 @@ impl<'a> Session<'a> {
         }
         self.taken += taken as u64;
         if taken > 0 {
+            self.heard();
             self.say(&Answer::StdinTaken(taken as u64))
         } else {
             Ok(())
@@ -390,11 +409,18 @@ impl<'a> Session<'a> {
                 0
             }
             Ok(length) => {
+                self.heard();
                 chunk.truncate(length);
                 let masked = self.masked(kind, chunk);
                 self.put_out(kind, masked);
                 length
             }
+        }
+    }
+
+    fn heard(&mut self) {
+        if let Some(quiet) = &mut self.quiet {
+            quiet.begin_anew();
         }
     }
 
@@ -461,6 +487,17 @@ impl<'a> Session<'a> {
         let is_over = |moment: Option<Instant>| moment.is_some_and(|moment| moment <= now);
         if is_over(self.kept.as_ref().and_then(|kept| kept.lost_until)) {
             self.stop_waiting();
+        }
+        if !self.has_room() {
+            self.heard();
+        }
+        if let Some(quiet) = &self.quiet
+            && !self.timed_out
+            && (is_over(self.quiet_until()) || is_over(self.deadline))
+        {
+            quiet.end(self.registry, self.pid);
+            self.deadline = None;
+            self.timed_out = true;
         }
         if is_over(self.deadline) {
             let signal = if self.timed_out {

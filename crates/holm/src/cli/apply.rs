@@ -4,10 +4,13 @@ use super::carry_out::carry_out;
 use super::completions::labels;
 use super::output::GOOD;
 use super::user_checkout::Checkout;
-use super::work::{Consent, Flagged, Subject, flagged, recover, remark_left_out, settle, told};
+use super::work::{
+    Consent, Flagged, Subject, flagged, recover, remark_aside, remark_left_out, settle, told,
+};
 use super::{Context, Outcome, connect, settings};
 use clap::Args;
 use holm_api::Workspace;
+use holm_api::work::Captured;
 use holm_core::{Code, Fault};
 use holm_engine::try_blocking;
 use holm_git::{Cancel, Recovered, Staged, Work};
@@ -44,6 +47,9 @@ struct Applied {
     label: String,
     /// How many paths of the checkout were changed.
     changed: usize,
+    /// How many stashes there are inside, and refs with commits that are not in the tree.
+    stashes: u64,
+    aside: Vec<String>,
     /// What needed a yes.
     flagged: Vec<Flagged>,
 }
@@ -54,7 +60,9 @@ pub fn run(context: &Context, arguments: ApplyArgs) -> Outcome {
         false => Consent::Ask,
     };
     let applied = connect::block_on(apply(context, &arguments, consent))?;
+    let stays = applied.stashes > 0 || !applied.aside.is_empty();
     context.output.done(&applied, || match applied.changed {
+        0 if stays => "There is nothing else to apply.".to_owned(),
         0 => "Your checkout has everything already.".to_owned(),
         1 => format!("{GOOD}✓{GOOD:#} 1 file of your checkout is changed"),
         more => format!("{GOOD}✓{GOOD:#} {more} files of your checkout are changed"),
@@ -68,7 +76,7 @@ async fn apply(
     consent: Consent,
 ) -> Result<Applied, Fault> {
     let cancel = Cancel::default();
-    let (workspace, checkout, work) =
+    let (workspace, checkout, captured, work) =
         or_interrupted(prepare(context, &arguments.workspace)).await?;
     let (repository, flag) = (Arc::clone(&checkout.repository), cancel.clone());
     let stage = try_blocking(move || {
@@ -96,12 +104,17 @@ async fn apply(
         id: workspace.id,
         label: workspace.label,
         changed,
+        stashes: captured.stashes,
+        aside: captured.aside,
         flagged,
     })
 }
 
 /// What is to be applied, and where. Nothing is changed by it.
-async fn prepare(context: &Context, typed: &str) -> Result<(Workspace, Checkout, Work), Fault> {
+async fn prepare(
+    context: &Context,
+    typed: &str,
+) -> Result<(Workspace, Checkout, Captured, Work), Fault> {
     let subject = Subject::find(typed).await?;
     let workspace = subject.client.workspace(&subject.id).await?;
     let checkout = subject.checkout_here(&workspace).await?;
@@ -109,13 +122,14 @@ async fn prepare(context: &Context, typed: &str) -> Result<(Workspace, Checkout,
     recover(context, &checkout).await?;
     let (captured, state) = subject.state(context).await?;
     remark_left_out(context, &captured);
+    remark_aside(context, &workspace.label, &captured);
     let work = Work {
         upload_pack: subject.upload_pack()?,
-        start: captured.start,
-        dirty_start: captured.dirty_start,
+        start: captured.start.clone(),
+        dirty_start: captured.dirty_start.clone(),
         state,
     };
-    Ok((workspace, checkout, work))
+    Ok((workspace, checkout, captured, work))
 }
 
 fn put_in_place(staged: &Staged, checkout: &Path) -> Result<(), Fault> {

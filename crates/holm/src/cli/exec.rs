@@ -82,6 +82,7 @@ fn start(arguments: ExecArgs, attachment: Attachment) -> Result<Start, Fault> {
         cwd: arguments.cwd.map(|directory| directory.into_vec().into()),
         terminal: (attachment == Attachment::Terminal).then(outer_terminal),
         timeout_ms: arguments.timeout.map(|time| time.as_millis() as u64),
+        quiet_ms: None,
         no_start: arguments.no_start,
         // What leaves by a pipe may be anything, and has to arrive as it is.
         mask: false,

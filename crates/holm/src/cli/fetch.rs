@@ -5,7 +5,7 @@ use super::origin::{Origin, StartArgs};
 use super::output::{FAINT, GOOD, WARNING, printable};
 use super::send::{self, SharedRefs, Wanted};
 use super::user_checkout::Checkout;
-use super::work::{Subject, remark_left_out};
+use super::work::{Subject, remark_aside, remark_left_out};
 use super::{Context, Outcome, connect, settings};
 use clap::Args;
 use holm_api::Workspace;
@@ -51,6 +51,9 @@ pub struct Fetched {
     pub avoided: Option<String>,
     /// How many files inside are not committed, and so were not fetched.
     pub uncommitted: u64,
+    /// How many stashes there are inside, and refs with commits that were not fetched.
+    pub stashes: u64,
+    pub aside: Vec<String>,
 }
 
 pub fn run(context: &Context, arguments: FetchArgs) -> Outcome {
@@ -101,6 +104,7 @@ pub async fn fetch(
     note_saved(subject, checkout, &commit).await?;
     remark_left_out(context, captured);
     remark_uncommitted(context, captured);
+    remark_aside(context, &workspace.label, captured);
     Ok(told(workspace, captured, branch, commit))
 }
 
@@ -126,6 +130,8 @@ fn told(workspace: &Workspace, captured: &Captured, branch: Branch, commit: Stri
         moved: branch.is_moved,
         avoided: branch.avoided,
         uncommitted: captured.uncommitted,
+        stashes: captured.stashes,
+        aside: captured.aside.clone(),
         commit,
     }
 }

@@ -32,6 +32,8 @@ pub struct MergeArgs {
 struct Merged {
     #[serde(flatten)]
     fetched: Fetched,
+    /// Whether HEAD of the checkout moved; if not, it had everything.
+    merged: bool,
     /// What HEAD of the checkout is now.
     head: Option<String>,
     /// What needed a yes.
@@ -64,22 +66,25 @@ pub fn run(context: &Context, arguments: MergeArgs) -> Outcome {
         settle(context, &flagged, consent, &verb).await?;
         let branch = fetched.branch.clone();
         let head = checkout.git(move |repository| {
+            let before = repository.resolve("HEAD").map(|head| head.commit).ok();
             repository.merge(&branch)?;
-            repository.resolve("HEAD")
+            Ok((before, repository.resolve("HEAD")?.commit))
         });
-        let head = head.await?;
+        let (before, head) = head.await?;
         Ok(Merged {
             fetched,
-            head: Some(head.commit),
+            merged: before.as_ref() != Some(&head),
+            head: Some(head),
             flagged,
         })
     })?;
     context.output.done(&merged, || {
         let branch = printable(&merged.fetched.branch);
-        format!(
-            "{}\n{GOOD}✓{GOOD:#} {branch} is merged",
-            text(&merged.fetched)
-        )
+        let fetched = text(&merged.fetched);
+        match merged.merged {
+            true => format!("{fetched}\n{GOOD}✓{GOOD:#} {branch} is merged"),
+            false => format!("{fetched}\nThere is nothing to merge: HEAD has all of {branch}."),
+        }
     });
     Ok(ExitCode::SUCCESS)
 }

@@ -107,9 +107,15 @@ fn render(workspace: &Workspace, now: jiff::Timestamp) -> String {
         workspace.id
     ));
     let dirty = match workspace.dirty {
-        Some(true) => "yes",
-        Some(false) => "no",
-        None => "not known",
+        Some(true) => "yes".to_owned(),
+        Some(false) => "no".to_owned(),
+        None => format!("not known; `holm changes {label}` looks"),
+    };
+    let now_at = match (&workspace.branch, &workspace.head) {
+        (Some(branch), Some(head)) => format!("{branch} ({head})"),
+        (Some(branch), None) => branch.clone(),
+        (None, Some(head)) => format!("no branch ({head})"),
+        (None, None) => "not known".to_owned(),
     };
     let from = match &workspace.commit {
         Some(commit) => format!("{} ({commit})", start_of(workspace)),
@@ -120,7 +126,8 @@ fn render(workspace: &Workspace, now: jiff::Timestamp) -> String {
         ("state", state(workspace)),
         ("root", workspace.root.clone()),
         ("started from", from),
-        ("changed", dirty.to_owned()),
+        ("now on", now_at),
+        ("changed", dirty),
         ("created", ago(&workspace.created_at)),
         ("last used", ago(&workspace.last_used_at)),
         ("owner", workspace.owner.clone()),
@@ -287,7 +294,8 @@ fix-login  waaaaaaaaaaaa  (shop)
   state         running
   root          /home/me/src/shop
   started from  main (0123456789abcdef0123456789abcdef01234567)
-  changed       not known
+  now on        not known
+  changed       not known; `holm changes fix-login` looks
   created       2026-11-15T20:00:00Z (3m ago)
   last used     2026-11-15T20:01:00Z (2m ago)
   owner         me

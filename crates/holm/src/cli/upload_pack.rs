@@ -7,6 +7,7 @@ use clap::Args;
 use holm_api::client::Client;
 use holm_api::exec::Start;
 use holm_core::{Code, Fault, WorkspaceId};
+use holm_engine::inside;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -25,13 +26,16 @@ pub struct UploadPackArgs {
 /// How long a transfer may take.
 const LIMIT_MS: u64 = 2 * 60 * 60 * 1000;
 
-/// Any object may be asked for: the state of the working tree is on no ref.
-const COMMAND: [&str; 8] = [
+/// Any object may be asked for: the state of the working tree is on no ref. Without signs of life from
+/// upload-pack a pack that is not made any more is told from one that takes long.
+const COMMAND: [&str; 10] = [
     "git",
     "-c",
     "uploadpack.allowAnySHA1InWant=true",
     "-c",
     "uploadpack.hideRefs=refs/",
+    "-c",
+    "uploadpack.keepAlive=0",
     "upload-pack",
     "--timeout=600",
     ".",
@@ -45,6 +49,7 @@ pub fn run(_: &Context, arguments: UploadPackArgs) -> Outcome {
         argv: COMMAND.iter().map(|word| bytes(word)).collect(),
         env: vec![(bytes("GIT_PROTOCOL"), bytes("version=2"))],
         timeout_ms: Some(LIMIT_MS),
+        quiet_ms: u64::try_from(inside::quiet_transfer().as_millis()).ok(),
         ..Start::default()
     };
     let code = connect::block_on(async {

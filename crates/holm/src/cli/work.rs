@@ -202,6 +202,29 @@ pub fn remark_left_out(context: &Context, captured: &Captured) {
     }
 }
 
+/// Tells what stays inside whatever is taken over, and how to get it.
+pub fn remark_aside(context: &Context, label: &str, captured: &Captured) {
+    let stashes = match captured.stashes {
+        0 => None,
+        1 => Some("1 stash".to_owned()),
+        more => Some(format!("{more} stashes")),
+    };
+    if let Some(stashes) = stashes {
+        context.output.remark(&format!(
+            "{WARNING}warning:{WARNING:#} not brought: {stashes} inside\n  \
+             {FAINT}`holm exec {label} -- git stash pop` puts the newest into the tree; \
+             then repeat this{FAINT:#}"
+        ));
+    }
+    if let Some(first) = captured.aside.first() {
+        let (names, first) = (printable(&captured.aside.join(", ")), printable(first));
+        context.output.remark(&format!(
+            "{WARNING}warning:{WARNING:#} not brought: commits that only {names} has inside\n  \
+             {FAINT}`holm exec {label} -- git switch {first}`, then repeat this{FAINT:#}"
+        ));
+    }
+}
+
 /// Those of the arrivals that a person should see first.
 pub fn flagged(arrivals: &[Arrival]) -> Vec<Flagged> {
     let mut flagged = Vec::new();

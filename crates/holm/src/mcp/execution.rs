@@ -7,7 +7,7 @@ use holm_api::client::{ExecEvent, ExecSocket, RunQuery};
 use holm_api::exec::{Bytes, STDIN_WINDOW, Start};
 use holm_api::run::{ContextFile, CreateRun, RunEvent};
 use holm_api::session::{NewSession, SendInput, Session, Wait};
-use holm_core::{Code, Fault, RunId, SessionId, WorkspaceId};
+use holm_core::{Code, Fault, RunId, SessionId, WorkspaceId, cut};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -34,9 +34,9 @@ impl Tail {
     }
 
     fn cut(&mut self) {
-        let surplus = self.bytes.len().saturating_sub(MOST_OUTPUT);
-        self.bytes.drain(..surplus);
-        self.dropped += surplus;
+        let before = self.bytes.len();
+        cut::keep_end(&mut self.bytes, MOST_OUTPUT);
+        self.dropped += before - self.bytes.len();
     }
 
     /// As text, with how many bytes are missing before it.

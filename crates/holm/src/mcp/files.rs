@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use holm_api::client::{FileRange, FileWrite, Secrets};
-use holm_core::Fault;
+use holm_core::{Fault, cut};
 use serde_json::{Value, json};
 
 /// The most bytes that one call reads.
@@ -57,8 +57,9 @@ impl Call<'_> {
             .read_file(&id, path.as_bytes(), range, take)
             .await?;
         let more = content.len() as u64 > length;
-        content.truncate(length as usize);
-        let length = content.len();
+        // A page of a text is a text, also where its limit is in the middle of a character.
+        let length = cut::beginning(&content, length as usize).len();
+        content.truncate(length);
         let (content, encoding) = match String::from_utf8(content) {
             Ok(text) => (text, "utf-8"),
             Err(error) => (STANDARD.encode(error.as_bytes()), "base64"),

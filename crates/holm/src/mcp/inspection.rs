@@ -7,7 +7,7 @@ use holm_api::client::{ExecEvent, ExecSocket, Follow, LogQuery};
 use holm_api::exec::Start;
 use holm_api::service::LogLine;
 use holm_api::work::Capture;
-use holm_core::{Code, Fault, WorkspaceId};
+use holm_core::{Code, Fault, WorkspaceId, cut};
 use serde_json::{Value, json};
 
 /// The most of a patch, in bytes.
@@ -73,8 +73,7 @@ impl Call<'_> {
         };
         self.client.diff(&id, &tree, take).await?;
         let truncated = patch.len() > LONGEST_DIFF;
-        patch.truncate(LONGEST_DIFF);
-        let diff = String::from_utf8_lossy(&patch);
+        let diff = String::from_utf8_lossy(cut::beginning(&patch, LONGEST_DIFF));
         Ok(json!({ "diff": diff, "truncated": truncated }))
     }
 

@@ -188,6 +188,7 @@ fn request(start: Start) -> Result<ExecRequest, Fault> {
             cols: terminal.cols,
         }),
         timeout: start.timeout_ms.map(Duration::from_millis),
+        quiet: start.quiet_ms.map(Duration::from_millis),
         key: None,
         masking: match start.mask {
             true => Masking::Words,

@@ -1,9 +1,10 @@
 //! `GET /health`: whether the daemon can do its work, found out by doing a little of it.
 //!
 //! What was found is told for a moment, so that asking often costs nothing. Why something fails is in
-//! the log: whoever asks here need not be anybody.
+//! the log: whoever asks here need not be known.
 
 use super::{App, view};
+use crate::paths::Paths;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -11,6 +12,7 @@ use holm_api::health::{Condition, Health};
 use holm_core::Fault;
 use holm_engine::{Driver, try_blocking};
 use jiff::Timestamp;
+use rustix::fs::{Access, AtFlags, CWD, accessat};
 use std::collections::BTreeMap;
 use std::io::{Read, Seek, Write};
 use std::path::Path;
@@ -71,25 +73,53 @@ impl App {
         {
             return health.clone();
         }
-        let directory = self.paths.data_dir.clone();
-        let (store, data_dir, driver) = tokio::join!(
-            judged("the store", self.engine.check_store()),
-            judged(
-                "the data directory",
+        let paths = self.paths.clone();
+        let (store, directory, places, driver) = tokio::join!(
+            judged("the store", self.check_store()),
+            judged("the data directory", {
+                let directory = paths.data_dir.clone();
                 try_blocking(move || write_and_read(&directory))
-            ),
+            }),
+            try_blocking(move || Ok(unusable_places(&paths))),
             self.driver_condition(),
         );
-        let is_well = [store, data_dir, driver] == [Condition::Ok; 3];
+        let places = places.unwrap_or_default();
+        for place in &places {
+            tracing::warn!(place, "not well: it is missing, or cannot be written");
+        }
+        let data_dir = condition(directory == Condition::Ok && places.is_empty());
+        let name = self.engine.driver().name();
+        let parts = [
+            (store, "the store cannot be read and written".to_owned()),
+            (directory, "the data directory cannot be written".to_owned()),
+            (driver, format!("the driver {name} cannot make workspaces")),
+        ];
+        let failing = parts
+            .into_iter()
+            .filter(|(part, _)| *part == Condition::Failing);
+        let missing = places.into_iter();
+        let missing = missing.map(|place| format!("{place} is missing or cannot be written"));
+        let problems: Vec<String> = failing.map(|(_, words)| words).chain(missing).collect();
         let health = Health {
-            status: condition(is_well),
+            status: condition(problems.is_empty()),
             store,
             data_dir,
-            drivers: BTreeMap::from([(self.engine.driver().name().to_owned(), driver)]),
+            drivers: BTreeMap::from([(name.to_owned(), driver)]),
             timestamp: view::time(Timestamp::now()),
+            problems,
         };
         *last = Some((Instant::now(), health.clone()));
         health
+    }
+
+    /// A store whose file was deleted can still be written, and is lost with the daemon.
+    async fn check_store(&self) -> Result<(), Fault> {
+        self.engine.check_store().await?;
+        let file = self.paths.data_dir.join(super::STORE);
+        let found = std::fs::metadata(&file);
+        found
+            .map(drop)
+            .map_err(|error| super::startup::unusable("find", &file, &error))
     }
 
     async fn driver_condition(&self) -> Condition {
@@ -121,6 +151,25 @@ fn condition(is_well: bool) -> Condition {
         true => Condition::Ok,
         false => Condition::Failing,
     }
+}
+
+/// What of the daemon's own places cannot be used, by names that say nothing of this machine.
+fn unusable_places(paths: &Paths) -> Vec<String> {
+    let below = super::DIRECTORIES.map(|name| (paths.data_dir.join(name), name));
+    let mut places = below.to_vec();
+    places.push((paths.run_dir.join("w"), "the directory of sockets"));
+    let is_usable = |place: &Path| {
+        let is_open = accessat(
+            CWD,
+            place,
+            Access::WRITE_OK | Access::EXEC_OK,
+            AtFlags::EACCESS,
+        );
+        place.is_dir() && is_open.is_ok()
+    };
+    places.retain(|(place, _)| !is_usable(place));
+    let names = places.into_iter().map(|(_, name)| name.to_owned());
+    names.collect()
 }
 
 fn write_and_read(directory: &Path) -> Result<(), Fault> {

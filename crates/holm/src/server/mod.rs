@@ -120,6 +120,12 @@ pub struct App {
     stop: watch::Sender<bool>,
 }
 
+/// The file of the store, below the data directory.
+const STORE: &str = "holm.db";
+
+/// What is below the data directory from the start.
+const DIRECTORIES: [&str; 5] = ["incoming", "projects", "workspaces", "trash", "secrets"];
+
 /// How long requests under way may take to end when the daemon is told to.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -129,7 +135,7 @@ pub fn run(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
     startup::private_dir(&paths.data_dir)?;
     startup::private_dir(&paths.run_dir)?;
     let lock = startup::DataLock::acquire(&paths.data_dir.join("lock"))?;
-    for name in ["incoming", "projects", "workspaces", "trash", "secrets"] {
+    for name in DIRECTORIES {
         startup::private_dir(&paths.data_dir.join(name))?;
     }
     log_to(&paths.data_dir.join("daemon.log"))?;
@@ -287,7 +293,7 @@ fn message_bus() -> Option<String> {
 
 impl App {
     fn open(paths: Paths) -> Result<(Self, Unheard), Fault> {
-        let store = SqliteStore::open(&paths.data_dir.join("holm.db"))?;
+        let store = SqliteStore::open(&paths.data_dir.join(STORE))?;
         let layout = layout(&paths);
         let repositories = Repositories::new(layout.clone());
         let keyring = Keyring::at(message_bus());
@@ -340,7 +346,7 @@ impl App {
     async fn workspace(&self, view: View) -> Workspace {
         self.routes.settle().await;
         let specs = vec![Arc::clone(&view.record.spec)];
-        let mut workspace = self.with_ports(view);
+        let mut workspace = self.with_ports(view).await;
         self.measure_volumes(specs, std::slice::from_mut(&mut workspace))
             .await;
         workspace
@@ -361,8 +367,9 @@ impl App {
     }
 
     /// As [`Self::workspace`], with what is known of its ports at this moment.
-    fn with_ports(&self, view: View) -> Workspace {
+    async fn with_ports(&self, view: View) -> Workspace {
         let ports = self.routes.ports(&view.record.id);
+        let ports = self.routes.seen_anew(&view, ports).await;
         let notes = self.routes.notes(&view.record.id);
         let mut workspace = view::workspace(view);
         workspace.notes.extend(notes);

@@ -17,6 +17,7 @@ use holm_core::policy::Typed;
 use holm_core::{Code, Fault, ProjectId, WorkspaceId, trust};
 use holm_engine::Stopped;
 use holm_engine::exec::{ExecOutput, ExecRequest};
+use holm_engine::inside;
 use holm_engine::spec::{Secret, SecretSource, Service, Siblings, WorkspaceSpec};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
@@ -131,6 +132,8 @@ impl App {
         let argv = ["sh", "-c", READ].map(|word| word.as_bytes().to_vec());
         let request = ExecRequest {
             argv: argv.to_vec(),
+            // It may be a pipe that nothing ever writes to.
+            quiet: Some(inside::quiet()),
             ..ExecRequest::default()
         };
         let mut stream = self.engine.exec(id, request, Stopped::Start).await?;
@@ -145,6 +148,11 @@ impl App {
                 ExecOutput::Exit(0) => {
                     let text = String::from_utf8(text);
                     return text.map(Some).map_err(|_| unreadable("it is not UTF-8"));
+                }
+                ExecOutput::Exit(inside::TIMED_OUT) => {
+                    let seconds = inside::quiet().as_secs();
+                    let why = format!("reading it inside took longer than {seconds} seconds");
+                    return Err(unreadable(&why));
                 }
                 ExecOutput::Exit(code) => {
                     return Err(unreadable(&format!("reading it inside ended with {code}")));

@@ -22,6 +22,7 @@ pub fn workspace(view: View) -> Workspace {
         services,
         note,
         carried: _,
+        tip,
     } = view;
     let spec = &record.spec;
     Workspace {
@@ -38,7 +39,10 @@ pub fn workspace(view: View) -> Workspace {
         last_used_at: time(record.last_used_at),
         driver: driver.to_owned(),
         root: spec.root.display().to_string(),
-        dirty: record.dirty,
+        head: tip.head,
+        branch: tip.branch,
+        // Programs inside can write at any moment, so a look that found nothing says nothing of now.
+        dirty: record.dirty.filter(|is_dirty| *is_dirty),
         ports: ports(&spec.network.ports),
         services: services.into_iter().map(service).collect(),
         volumes: spec.volumes.iter().map(volume).collect(),

@@ -8,12 +8,12 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use futures_util::stream;
+use futures_util::{StreamExt, stream};
 use holm_api::work::{Capture, CaptureEvent, Captured, Change, ChangeList, Depth};
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::Progress;
 use holm_engine::exec::{ExecInput, ExecOutput, ExecStream};
-use holm_engine::work;
+use holm_engine::{inside, work};
 use serde::Deserialize;
 use std::convert::Infallible;
 use std::future::Future;
@@ -140,10 +140,16 @@ async fn diff(
     Parameters(of): Parameters<Of>,
 ) -> Result<Response, Failure> {
     let tree = app.tree(&id, of).await?;
-    let patch = app.engine.diff(&id, &tree).await?;
+    let mut patch = app.engine.diff(&id, &tree).await?;
+    // A git that fails before it says anything is an answer of its own.
+    let kind = [(header::CONTENT_TYPE, "text/x-patch")];
+    let Some(first) = next_piece(&mut patch).await? else {
+        return Ok((kind, HttpBody::empty()).into_response());
+    };
+    let state = (patch, first.len() as u64);
     // Whoever reads the patch hears by a broken body that it is not whole.
-    let pieces = stream::try_unfold((patch, 0), |(mut patch, length)| async move {
-        let piece = next_piece(&mut patch).await?;
+    let pieces = stream::try_unfold(state, |(mut patch, length)| async move {
+        let piece = next_piece(&mut patch).await.map_err(io::Error::other)?;
         Ok::<_, io::Error>(match piece {
             Some(piece) if length + piece.len() as u64 > MOST_DIFF => {
                 // It may have ended just now; then there is nobody to hang up on.
@@ -157,19 +163,21 @@ async fn diff(
             None => None,
         })
     });
-    let kind = [(header::CONTENT_TYPE, "text/x-patch")];
-    Ok((kind, HttpBody::from_stream(pieces)).into_response())
+    let first = stream::iter([Ok(first)]);
+    let body = HttpBody::from_stream(first.chain(pieces));
+    Ok((kind, body).into_response())
 }
 
-async fn next_piece(patch: &mut ExecStream) -> io::Result<Option<Bytes>> {
+async fn next_piece(patch: &mut ExecStream) -> Result<Option<Bytes>, Fault> {
     while let Some(output) = patch.output.recv().await {
         match output {
             ExecOutput::Stdout(bytes) => return Ok(Some(Bytes::from(bytes))),
             ExecOutput::Exit(0) => return Ok(None),
+            ExecOutput::Exit(inside::TIMED_OUT) => return Err(inside::timed_out("diff-tree")),
             ExecOutput::Exit(code) => {
-                return Err(io::Error::other(format!("git diff-tree said {code}")));
+                return Err(diff_failed(&format!("ended with exit code {code}")));
             }
-            ExecOutput::Failed(fault) => return Err(io::Error::other(fault.message)),
+            ExecOutput::Failed(fault) => return Err(fault),
             ExecOutput::Started
             | ExecOutput::Kept
             | ExecOutput::Resumed { .. }
@@ -177,7 +185,15 @@ async fn next_piece(patch: &mut ExecStream) -> io::Result<Option<Bytes>> {
             | ExecOutput::StdinTaken(_) => {}
         }
     }
-    Err(io::Error::other("git diff-tree ended without saying how"))
+    Err(diff_failed("ended without saying how"))
+}
+
+fn diff_failed(why: &str) -> Fault {
+    Fault::new(
+        Code::GitFailed,
+        format!("`git diff-tree` inside the workspace {why}"),
+        "look inside: `holm exec WS -- git status`",
+    )
 }
 
 // === impl App ===
@@ -227,6 +243,8 @@ fn captured_on_wire(captured: work::Captured) -> Captured {
             .collect(),
         nested: captured.nested.iter().take(MOST_NAMES).map(text).collect(),
         unread: captured.unread,
+        stashes: captured.aside.stashes as u64,
+        aside: captured.aside.refs,
     }
 }
 

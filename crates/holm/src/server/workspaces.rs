@@ -320,13 +320,14 @@ impl App {
         let mut views = self.engine.list().await?;
         views.retain(|view| caller.sees(&view.record.id));
         self.routes.settle().await;
-        let views = views.into_iter().map(|view| {
+        let mut found = Vec::new();
+        for view in views {
             let spec = Arc::clone(&view.record.spec);
-            (self.with_ports(view), spec)
-        });
-        let mut found: Vec<_> = views
-            .filter(|(workspace, _)| list.wants(workspace))
-            .collect();
+            let workspace = self.with_ports(view).await;
+            if list.wants(&workspace) {
+                found.push((workspace, spec));
+            }
+        }
         let next = page.cut(&mut found, Order::Rising, |(workspace, _)| {
             format!("{}.{}", workspace.created_at, workspace.id)
         });

@@ -312,6 +312,28 @@ fn health_is_found_out_and_numbers_are_told() {
     permit(0o700);
     eventually("all is well", || get(&island, "/health").0 == 200);
 
+    // Every directory that it needs is looked for, and so is the file of the store.
+    for name in [
+        "workspaces",
+        "projects",
+        "trash",
+        "secrets",
+        "incoming",
+        "holm.db",
+    ] {
+        let (place, aside) = (island.data().join(name), island.data().join("aside"));
+        std::fs::rename(&place, &aside).unwrap();
+        let what = format!("{name} is missed");
+        eventually(&what, || get(&island, "/health").0 == 503);
+        let sick = get(&island, "/health").1;
+        std::fs::rename(&aside, &place).unwrap();
+        let problem = sick["problems"][0].as_str().unwrap();
+        let words = if name == "holm.db" { "the store" } else { name };
+        assert!(problem.starts_with(words), "{sick}");
+        assert!(!sick.to_string().contains("holm-it-"), "no paths: {sick}");
+        eventually("all is well", || get(&island, "/health").0 == 200);
+    }
+
     // A store that somebody else holds is not well.
     let hold = "import sqlite3, sys
 store = sqlite3.connect(sys.argv[1])

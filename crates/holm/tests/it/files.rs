@@ -298,6 +298,38 @@ fn directories_come_and_go_as_tar() {
 }
 
 #[test]
+fn an_archive_that_cannot_be_whole_is_refused_before_its_first_byte() {
+    let island = Island::new();
+    let id = &workspace(&island, "x");
+    let script = "mkdir -p some/closed; echo 1 > some/one; echo 2 > some/two; echo 3 > some/closed/in; \
+        chmod 000 some/two some/closed";
+    island.sh("x", script).ok();
+    let route = format!("/api/v1/workspaces/{id}/files/archive?path=some");
+    let (status, body) = island.ask("GET", &route, b"");
+    let said = String::from_utf8_lossy(&body);
+    assert_eq!(status, 409, "{said}");
+    let error: serde_json::Value = serde_json::from_slice(&body).unwrap();
+    assert_eq!(error["error"]["code"], "permission_denied", "{said}");
+    let message = error["error"]["message"].as_str().unwrap();
+    assert!(
+        message.ends_with("may not read some/closed, some/two"),
+        "{said}"
+    );
+    // A reader of tar behind curl hears of it, too.
+    let socket = island.holm_home().join("run/daemon.sock");
+    let script = format!(
+        "curl -sSf --unix-socket {} 'http://localhost{route}' | tar -t",
+        socket.display()
+    );
+    let piped = island.run(&island.home(), "bash", &["-o", "pipefail", "-c", &script]);
+    assert_ne!(piped.code, Some(0), "{piped:?}");
+    assert!(piped.stderr.contains("409"), "{piped:?}");
+    island.sh("x", "chmod -R u+rwX some").ok();
+    let piped = island.run(&island.home(), "bash", &["-o", "pipefail", "-c", &script]);
+    assert_eq!(piped.ok().out(), "closed\nclosed/in\none\ntwo");
+}
+
+#[test]
 fn limits_are_said_and_half_a_request_changes_nothing() {
     let island = Island::new();
     let id = &workspace(&island, "x");

@@ -281,7 +281,15 @@ fn a_new_label_changes_the_label_and_nothing_else() {
     let without = |value: &Value| {
         let mut value = value.clone();
         let fields = value.as_object_mut().unwrap();
-        for changing in ["label", "last_used_at", "created", "ms", "dirty", "notes"] {
+        for changing in [
+            "label",
+            "last_used_at",
+            "created",
+            "ms",
+            "dirty",
+            "head",
+            "notes",
+        ] {
             fields.remove(changing);
         }
         value

@@ -69,7 +69,7 @@ fn workspace() -> Value {
         "id": "string", "label": "string", "project": "string", "project_id": "string",
         "owner": "string", "state": "string", "reason": "string?", "ref": "string?",
         "commit": "string?", "created_at": "time", "last_used_at": "time", "driver": "string",
-        "root": "string", "dirty": "bool?",
+        "root": "string", "head": "string?", "branch": "string?", "dirty": "bool?",
         "ports": [{ "name": "string", "port": "count", "host_port": "count?", "url": "string?",
                     "canonical": "bool", "source": "string" }],
         "services": [{ "name": "string", "state": "string", "pid": "count?", "restarts": "count",
@@ -219,6 +219,62 @@ fn dirty_is_what_was_last_seen() {
     island.holm(&["stop", "x"]).ok();
     island.holm(&["daemon", "stop"]).ok();
     assert_eq!(dirty(), json!(true));
+    // A look that finds nothing says nothing of the moment after it.
+    island.sh("x", "rm new").ok();
+    repository.holm(&["changes", "x"]).ok();
+    assert_eq!(dirty(), Value::Null);
+    island.sh("x", "echo untracked > new").ok();
+    assert_eq!(dirty(), Value::Null);
+    repository.holm(&["changes", "x"]).ok();
+    assert_eq!(dirty(), json!(true));
+    repository.holm(&["assign", "x", "main", "--stash"]).ok();
+    assert_eq!(dirty(), Value::Null);
+    island.sh("x", "echo again > new").ok();
+    repository.holm(&["changes", "x"]).ok();
+    island.holm(&["reset", "x", "--force"]).ok();
+    assert_eq!(dirty(), Value::Null);
+}
+
+#[test]
+fn head_and_branch_are_those_of_now() {
+    let island = Island::new();
+    let repository = island.repository("shop");
+    let made = repository.holm(&["up", "x", "--json"]).json();
+    let start = made["commit"].as_str().unwrap();
+    let now = |id: &str| {
+        let shown = island.holm(&["show", id, "--json"]).json();
+        assert_eq!(shown["commit"], start, "where it started");
+        (shown["head"].clone(), shown["branch"].clone())
+    };
+    let inside = |script: &str| {
+        let script = format!("{script} >&2 && git rev-parse HEAD");
+        json!(island.sh("x", &script).ok().out())
+    };
+    assert_eq!(
+        (&made["head"], &made["branch"]),
+        (&json!(start), &json!("holm/x"))
+    );
+    let one = inside("git commit -q --allow-empty -m one");
+    assert_eq!(now("x"), (one.clone(), json!("holm/x")));
+    let two = inside("git switch -qc topic/two && git commit -q --allow-empty -m two");
+    assert_eq!(now("x"), (two.clone(), json!("topic/two")));
+    let shown = island.holm(&["show", "x"]).ok().out();
+    assert!(shown.contains("topic/two"), "{shown}");
+    inside("git pack-refs --all --prune");
+    assert_eq!(now("x"), (two, json!("topic/two")));
+    inside("git checkout -q --detach holm/x");
+    assert_eq!(now("x"), (one.clone(), Value::Null));
+    let listed = island.holm(&["ls", "--json"]).json();
+    assert_eq!(listed["workspaces"][0]["head"], one);
+    island.holm(&["stop", "x"]).ok();
+    assert_eq!(now("x"), (one, Value::Null));
+    island.sh("x", "git switch -q --orphan none").ok();
+    assert_eq!(now("x"), (Value::Null, json!("none")));
+    // What is not understood is not known, and holds up nothing.
+    island
+        .sh("x", "rm .git/HEAD; ln -s /etc/passwd .git/HEAD")
+        .ok();
+    assert_eq!(now("x"), (Value::Null, Value::Null));
 }
 
 #[test]

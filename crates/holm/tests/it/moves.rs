@@ -208,6 +208,22 @@ fn a_ref_that_is_not_there_and_one_that_is_there_already() {
         .exits(3);
     let ran = repository.holm(&["assign", "x", "main"]).ok();
     assert!(ran.stderr.contains("already"), "{ran:?}");
+    // Where nothing is to be switched changes are refused or stashed, too.
+    island.sh("x", "echo new > new.txt").ok();
+    let refused = repository.holm(&["assign", "x", "main", "--json"]).error(4);
+    assert_eq!(refused["code"], "unsaved_work", "{refused}");
+    assert!(
+        refused["message"].as_str().unwrap().contains("new.txt"),
+        "{refused}"
+    );
+    assert_eq!(island.sh("x", "cat new.txt").ok().out(), "new");
+    let same = repository.holm(&["sync", "x"]).ok();
+    assert!(same.stderr.contains("already"), "{same:?}");
+    let stashed = repository
+        .holm(&["assign", "x", "main", "--stash", "--json"])
+        .json();
+    assert!(stashed["move"]["stash"].is_string(), "{stashed}");
+    assert_eq!(git(&island, &["status", "--porcelain"]), "");
     // By its commit, and of a workspace that is stopped.
     repository.holm(&["stop", "x"]).ok();
     let commit = repository.git(&["rev-parse", "feature"]);

@@ -142,6 +142,40 @@ fn the_list_has_every_port_and_inside_knows_its_own() {
 }
 
 #[test]
+fn what_is_ready_by_its_port_is_listening_in_every_answer() {
+    let island = Island::new();
+    let server = "import os, socket, time\n\
+        listener = socket.create_server(('127.0.0.1', 3000))\n\
+        while not os.path.exists('close'): time.sleep(0.05)\n\
+        listener.close()\n\
+        time.sleep(1000)\n";
+    let config = "[ports]\nweb = 3000\n[services.web]\nrun = \"exec python3 server.py\"\n\
+        ready = { tcp = 3000 }\n";
+    let repository = island.shop(config, server);
+    let is_listening = |answer: &Value| {
+        let mut ports = answer["ports"].as_array().unwrap().iter();
+        ports.all(|port| port["listening"] == true)
+    };
+    // What listens is looked at a few times in a second, so one try could be lucky.
+    for label in ["one", "two", "three"] {
+        repository.holm(&["up", label]).ok();
+        let ports = island.holm(&["ports", label, "--json"]).json();
+        assert!(is_listening(&ports), "{ports}");
+        let shown = island.holm(&["show", label, "--json"]).json();
+        assert!(is_listening(&shown), "{shown}");
+    }
+    let all = island.holm(&["ports", "--json"]).json();
+    assert!(is_listening(&all), "{all}");
+    // A service that is ready and does not listen any more is not said to listen.
+    island.sh("one", "touch close").ok();
+    eventually("it is said", || {
+        let shown = island.holm(&["show", "one", "--json"]).json();
+        assert_eq!(shown["services"][0]["state"], "ready", "{shown}");
+        !is_listening(&shown)
+    });
+}
+
+#[test]
 fn host_ports_stay_until_the_workspace_is_gone_for_good() {
     let island = Island::new();
     let repository = shop(&island);

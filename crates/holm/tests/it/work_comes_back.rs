@@ -392,6 +392,12 @@ fn merge_is_fetch_and_git_merge_and_wants_a_clean_checkout() {
     repository.write("a", "a\n");
     repository.commit("a");
     repository.up("x");
+    let nothing = repository.holm(&["merge", "x"]).ok();
+    assert!(nothing.stderr.contains("nothing to merge"), "{nothing:?}");
+    assert!(!nothing.stderr.contains("is merged"), "{nothing:?}");
+    let nothing = repository.holm(&["merge", "x", "--json"]).json();
+    assert_eq!(nothing["merged"], false);
+    repository.git(&["branch", "-D", "holm/x"]);
     island
         .sh("x", "echo inside > new; git add new; git commit -qm inside")
         .ok();
@@ -404,6 +410,7 @@ fn merge_is_fetch_and_git_merge_and_wants_a_clean_checkout() {
     );
     repository.commit("mine");
     let merged = repository.holm(&["merge", "x", "--json"]).json();
+    assert_eq!(merged["merged"], true);
     assert_eq!(
         merged["head"],
         repository.git(&["rev-parse", "HEAD"]).as_str()

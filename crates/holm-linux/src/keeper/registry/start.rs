@@ -21,6 +21,8 @@ pub enum Started {
     Not {
         code: u8,
         cause: String,
+        /// The kernel's error, when the program cannot enter its working directory.
+        directory: Option<i32>,
     },
 }
 
@@ -140,6 +142,7 @@ impl Registry {
                     sequence,
                     code,
                     cause,
+                    directory: None,
                 };
                 (not, Vec::new())
             }
@@ -154,7 +157,11 @@ impl Started {
     /// What the keeper itself could not do, told as init tells it.
     pub fn not(error: &io::Error) -> Self {
         let (code, cause) = Self::cannot(error);
-        Self::Not { code, cause }
+        Self::Not {
+            code,
+            cause,
+            directory: None,
+        }
     }
 
     fn cannot(error: &io::Error) -> (u8, String) {

@@ -13,7 +13,7 @@ use crate::roles;
 use crate::runs::Stream;
 use crate::runs::write::{ROOM, Writer};
 use crate::stdio::PIPES;
-use crate::wire::{Domain, Spawn};
+use crate::wire::Spawn;
 use holm_engine::run::{How, RunEnd, RunOrder};
 use holm_secrets::mask::Masker;
 use rustix::event::PollFlags;
@@ -28,13 +28,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 const CHUNK: usize = 64 * 1024;
 /// What a pipe can hold at most: all that was printed before the end is in it.
 const MOST_LEFT_BEHIND: usize = 1024 * 1024;
-/// Between SIGTERM and SIGKILL.
-const GRACE: Duration = Duration::from_secs(2);
 const TIMED_OUT: u8 = 124;
 /// As a shell says it of what was interrupted.
 const CANCELLED: u8 = 130;
-/// How often processes are looked for that did not end.
-const TRIES: usize = 5;
 
 /// So much is recorded at once, and then so much in each second: the disk is everybody's.
 const BURST: u64 = 64 << 20;
@@ -87,7 +83,7 @@ pub fn carry_out(registry: &Arc<Registry>, held: &Held, order: RunOrder, cancell
             Err(error) => {
                 complain!("a run cannot be followed: {error}");
                 // Nobody could end it later.
-                end_tree(registry, &work.run, work.pid);
+                services::end_tree(registry, END_RUN, &work.run, work.pid);
                 ended(255, How::Exited, Some(format!("holm lost it: {error}")))
             }
         },
@@ -130,7 +126,7 @@ fn begin<'a>(
     let started = started.unwrap_or_else(|error| Started::not(&error));
     let (pid, ends) = match started {
         Started::Running { pid, ends } => (pid, ends),
-        Started::Not { code, cause } => return Ok(Begun::Not { code, cause }),
+        Started::Not { code, cause, .. } => return Ok(Begun::Not { code, cause }),
     };
     held.leader.store(pid, Ordering::SeqCst);
     registry.secrets.note_given(receiver, given.received, pid);
@@ -258,7 +254,7 @@ impl Work<'_> {
     fn begin_to_end(&mut self, how: How) -> io::Result<()> {
         let (registry, run, pid) = (Arc::clone(self.registry), self.run.clone(), self.pid);
         let thread = std::thread::Builder::new().stack_size(128 * 1024);
-        let ender = thread.spawn(move || end_tree(&registry, &run, pid))?;
+        let ender = thread.spawn(move || services::end_tree(&registry, END_RUN, &run, pid))?;
         self.ending = Some(Ending { how, ender });
         Ok(())
     }
@@ -308,36 +304,6 @@ impl Work<'_> {
         let why = is_short.then(|| "killed: the workspace reached its limit of memory".to_owned());
         Ok(ended(code, How::Exited, why))
     }
-}
-
-/// Whether nothing of it is left. What looks for its processes is a process inside, too, so it may not
-/// come about where there are too many of them.
-fn end_tree(registry: &Registry, run: &str, pid: i32) -> bool {
-    for _ in 0..TRIES {
-        let argv = [
-            END_RUN.to_owned(),
-            run.to_owned(),
-            pid.to_string(),
-            GRACE.as_millis().to_string(),
-        ];
-        let environment = services::plain_environment(registry);
-        match services::helper(registry, argv.to_vec(), environment, Domain::Shared) {
-            Ok((_, exit)) => {
-                let mut code = [1];
-                let read = rustix::io::read(&exit, &mut code);
-                if read == Ok(1) && code[0] == 0 {
-                    return true;
-                }
-            }
-            Err(error) => complain!("a run cannot be ended: {error}"),
-        }
-        if registry.has_ended() {
-            return true;
-        }
-        std::thread::sleep(PAUSE);
-    }
-    registry.signal(pid, libc::SIGKILL);
-    false
 }
 
 fn ended(code: u8, how: How, cause: Option<String>) -> RunEnd {

@@ -10,6 +10,13 @@ use crate::wire::{Domain, Spawn};
 use holm_engine::spec::Service;
 use std::io::{self, PipeReader};
 use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
+
+/// Between SIGTERM and SIGKILL.
+const GRACE: Duration = Duration::from_secs(2);
+/// How often processes are looked for that did not end.
+const TRIES: usize = 5;
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// The workspace's environment, what the service adds, and its name, by which its processes are
 /// known.
@@ -50,4 +57,29 @@ pub fn helper(
         Started::Running { pid, .. } => Ok((pid, exit)),
         Started::Not { cause, .. } => Err(io::Error::other(cause)),
     }
+}
+
+/// Ends all processes of a run, or of a program that holm itself runs; whether nothing of it is left.
+/// What looks for them is a process inside, too, so it may not come about where there are too many.
+pub fn end_tree(registry: &Registry, verb: &str, name: &str, pid: i32) -> bool {
+    for _ in 0..TRIES {
+        let argv = [verb, name, &pid.to_string(), &GRACE.as_millis().to_string()];
+        let argv = argv.map(str::to_owned).to_vec();
+        match helper(registry, argv, plain_environment(registry), Domain::Shared) {
+            Ok((_, exit)) => {
+                let mut code = [1];
+                let read = rustix::io::read(&exit, &mut code);
+                if read == Ok(1) && code[0] == 0 {
+                    return true;
+                }
+            }
+            Err(error) => complain!("{name} cannot be ended: {error}"),
+        }
+        if registry.has_ended() {
+            return true;
+        }
+        std::thread::sleep(PAUSE);
+    }
+    registry.signal(pid, libc::SIGKILL);
+    false
 }

@@ -1,6 +1,8 @@
 //! From pieces of output to whole lines. A line that is too long is cut, however long it gets: no
 //! more than [`LONGEST`] of it is ever kept.
 
+use holm_core::cut;
+
 /// More of a line than this is not kept.
 pub const LONGEST: usize = 64 * 1024;
 
@@ -60,7 +62,7 @@ impl Lines {
             self.partial.extend(piece);
             return;
         }
-        self.partial.extend(&piece[..room]);
+        self.partial.extend(cut::beginning(piece, room));
         self.partial.extend(CUT);
         tell(&self.partial);
         self.partial = Vec::new();

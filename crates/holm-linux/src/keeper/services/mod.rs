@@ -15,7 +15,7 @@ use super::registry::Registry;
 use crate::layout::WorkspaceDirs;
 use crate::wire::{Answer, ServiceWish};
 use helper::environment;
-pub(super) use helper::{helper, plain_environment};
+pub(super) use helper::{end_tree, helper, plain_environment};
 use holm_core::service::graph::{Graph, Verdict};
 use holm_core::service::{Event, Order, Readiness, Rules, Wish};
 use holm_engine::service::{ServiceStatus, Services as Told};

@@ -86,7 +86,7 @@ impl Run {
         };
         let (pid, ends) = match started {
             Started::Running { pid, ends } => (pid, ends),
-            Started::Not { code, cause } => return self.not_started(code, cause),
+            Started::Not { code, cause, .. } => return self.not_started(code, cause),
         };
         let Ok([out, err]) = <[OwnedFd; 2]>::try_from(ends) else {
             return self.not_started(126, "init passed no streams".to_owned());

@@ -191,6 +191,11 @@ impl Sessions {
         let started = registry.start(spawn, exit_inside).map_err(broken)?;
         let (pid, ends) = match started {
             Started::Running { pid, ends } => (pid, ends),
+            Started::Not {
+                cause,
+                directory: Some(errno),
+                ..
+            } => return Err(no_directory(errno, &cause)),
             Started::Not { cause, .. } => return Err(failed(cause)),
         };
         registry.secrets.note_given(receiver, given.received, pid);
@@ -341,6 +346,20 @@ impl Entry {
             Entry::Before(status) => (**status).clone(),
         }
     }
+}
+
+/// The directory that a session was to begin in cannot be gone to.
+fn no_directory(errno: i32, cause: &str) -> Fault {
+    let code = match errno {
+        libc::ENOENT => Code::PathNotFound,
+        libc::EACCES => Code::PermissionDenied,
+        _ => Code::NotADirectory,
+    };
+    Fault::new(
+        code,
+        format!("the session cannot be started: {cause}"),
+        "name a directory that is there inside, absolute or below the project's root",
+    )
 }
 
 /// What was written down by a keeper that is gone, as it has ended with it at the latest.

@@ -23,8 +23,8 @@ use tokio::sync::mpsc;
 /// Show a session on this terminal; ctrl-\ detaches
 ///
 /// Several may look at one session; one of them writes, and its terminal has the size of theirs. Who
-/// comes later only sees it, and is told who writes. The exit code is the program's when it ends, and
-/// 0 after ctrl-\.
+/// comes later only sees it, and is told who writes. The exit code is the program's when it ends, or
+/// when it has ended already, and 0 after ctrl-\.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     holm session attach review\n  \
@@ -125,6 +125,10 @@ pub async fn attach(context: &Context, client: &Client, found: &Found, how: How)
     let signals = Signals::listen(Attachment::Terminal)?;
     // What stands in the way is said on the terminal as it is.
     let mut begun = begin(client, found, &wanted).await?;
+    if let AttachEvent::Control(AttachToClient::Ended { code, reason }) = begun.first {
+        // There is nothing to draw.
+        return said(context, found, Ended::Code(code, reason));
+    }
     wanted.take = false;
     let mut attached = Attached {
         screen: Screen::take()?,
@@ -168,8 +172,12 @@ fn said(context: &Context, found: &Found, ended: Ended) -> Outcome {
             let why = why.unwrap_or_default();
             let document =
                 serde_json::json!({ "session": id.as_str(), "state": "exited", "exit_code": code });
-            let word =
-                || format!("{WARNING}session {id} ended{WARNING:#} with exit code {code}{why}");
+            let word = || {
+                format!(
+                    "{WARNING}session {id} ended{WARNING:#} with exit code {code}{why}; \
+                     `holm session read {id}` shows what it said last"
+                )
+            };
             context.output.done(&document, word);
             Ok(ExitCode::from(code))
         }
@@ -206,19 +214,10 @@ async fn come_back(
     loop {
         let tried = async {
             let client = connect::started_unless_stopped().await?;
-            match begin(&client, found, wanted).await {
-                // It ended while nobody was there.
-                Err(fault) if fault.code == Code::SessionEnded => {
-                    let session = client.session(&found.workspace, &found.id).await?;
-                    let code = session.exit_code.ok_or(fault)?;
-                    Ok(Err(Ended::Code(code, session.reason)))
-                }
-                begun => begun.map(Ok),
-            }
+            begin(&client, found, wanted).await
         };
         match tried.await {
-            Ok(Ok(begun)) => return Ok(begun),
-            Ok(Err(ended)) => return Err(Ok(ended)),
+            Ok(begun) => return Ok(begun),
             Err(fault) => {
                 let is_away = fault.code == Code::DaemonUnreachable;
                 if !is_away || lost_at.elapsed() > COMES_BACK {

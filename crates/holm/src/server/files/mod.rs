@@ -274,7 +274,8 @@ async fn search(
     }
 }
 
-/// A directory as a tar archive.
+/// A directory as a tar archive. What the workspace's user may not read is refused before the first byte;
+/// an archive that breaks off later has no end, by which readers know.
 #[utoipa::path(
     get,
     path = "/workspaces/{id}/files/archive",
@@ -376,7 +377,11 @@ fn passed_on(body: FileBody) -> Body {
     let pieces = stream::try_unfold(body, |mut body| async move {
         match body.next().await {
             Ok(piece) => Ok(piece.map(|bytes| (bytes, body))),
-            Err(fault) => Err(io::Error::other(fault.message)),
+            Err(fault) => {
+                // Headers are out; the reason has no other place.
+                tracing::warn!(%fault, "content from inside broke off");
+                Err(io::Error::other(fault.message))
+            }
         }
     });
     Body::from_stream(pieces)

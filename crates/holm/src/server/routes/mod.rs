@@ -16,9 +16,10 @@ pub use serve::routes;
 use super::LinuxEngine;
 use super::events::Events;
 use holm_api::workspace::Port as WirePort;
-use holm_core::{Code, Fault, WorkspaceId};
+use holm_core::{Code, Fault, WorkspaceId, service};
 use holm_engine::driver::ToldPort;
-use holm_engine::{Driver, Notice};
+use holm_engine::spec::Probe;
+use holm_engine::{Driver, Notice, View};
 use holm_proxy::socks::Outside;
 use holm_proxy::{Inside, Island, Port, Table, Tallies, Traffic, Visit};
 use keep::{Command, Keep};
@@ -27,8 +28,12 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
+
+/// How long a look at what listens may take.
+const LONGEST_LOOK: Duration = Duration::from_secs(2);
 
 /// A handle; clones share everything.
 #[derive(Clone)]
@@ -159,6 +164,33 @@ impl Routes {
         island.map_or_else(Vec::new, |island| self.told(island))
     }
 
+    /// The ports of a workspace of which a service that answers on its port is just shown as ready. What
+    /// listens is looked at now and then, so the last look can be from before.
+    pub async fn seen_anew(&self, view: &View, mut ports: Vec<WirePort>) -> Vec<WirePort> {
+        let ready = ready_ports(view);
+        let is_unseen = |port: &WirePort| !port.listening && ready.contains(&port.port);
+        if !ports.iter().any(is_unseen) {
+            return ports;
+        }
+        let id = &view.record.id;
+        let look = async {
+            self.engine
+                .driver()
+                .watch_ports(id)
+                .await
+                .ok()?
+                .recv()
+                .await
+        };
+        let found = tokio::time::timeout(LONGEST_LOOK, look).await;
+        // A workspace that just ended has none.
+        let found = found.ok().flatten().unwrap_or_default();
+        for port in &mut ports {
+            port.listening |= found.contains(&port.port);
+        }
+        ports
+    }
+
     /// What the user should know of the ports of a workspace.
     pub fn notes(&self, id: &WorkspaceId) -> Vec<String> {
         let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -182,6 +214,22 @@ impl Routes {
             }
         }
     }
+}
+
+/// Where services answered when they became ready.
+fn ready_ports(view: &View) -> Vec<u16> {
+    let services = view.services.iter();
+    let ready = services.filter(|status| status.state == service::State::Ready.as_str());
+    let declared = |name: &str| {
+        let mut services = view.record.spec.services.iter();
+        services.find(|service| service.name == name)
+    };
+    let probes = ready.filter_map(|status| declared(&status.name)?.ready.as_ref());
+    let ports = probes.filter_map(|ready| match ready.probe {
+        Probe::Http { port, .. } | Probe::Tcp { port } => Some(port),
+        Probe::Log { .. } | Probe::Command { .. } => None,
+    });
+    ports.collect()
 }
 
 // === impl FrontDoor ===

@@ -6,6 +6,7 @@ use crate::server::failure::{Answer, Body, WorkspaceKey, workspace_id};
 use axum::Json;
 use axum::extract::State;
 use holm_api::port::{Checkout, CheckoutList, PortList, WorkspacePort};
+use holm_api::workspace::Port;
 use holm_proxy::Island;
 use std::sync::Arc;
 use utoipa_axum::router::OpenApiRouter;
@@ -28,11 +29,18 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
 async fn list(State(app): State<Arc<App>>, caller: Caller) -> Answer<PortList> {
     app.routes.settle().await;
     let islands = app.routes.table().snapshot();
-    let seen = islands.iter().filter(|island| caller.sees(&island.id));
-    let ports = seen.flat_map(|island| ports(&app, island));
-    Ok(Json(PortList {
-        ports: ports.collect(),
-    }))
+    let mut all = Vec::new();
+    for island in islands.iter().filter(|island| caller.sees(&island.id)) {
+        let mut told = app.routes.told(island);
+        if told.iter().any(|port| !port.listening) {
+            // One that was removed just now is as it was.
+            if let Ok(view) = app.engine.show(&island.id).await {
+                told = app.routes.seen_anew(&view, told).await;
+            }
+        }
+        all.extend(ports(island, told));
+    }
+    Ok(Json(PortList { ports: all }))
 }
 
 /// The ports of one workspace: declared and discovered.
@@ -48,24 +56,25 @@ async fn of_workspace(
     WorkspaceKey(id): WorkspaceKey,
 ) -> Answer<PortList> {
     // Says so if there is no such workspace.
-    app.engine.show(&id).await?;
+    let view = app.engine.show(&id).await?;
     app.routes.settle().await;
     let islands = app.routes.table().snapshot();
-    let island = islands.iter().find(|island| island.id == id);
+    let Some(island) = islands.iter().find(|island| island.id == id) else {
+        return Ok(Json(PortList { ports: Vec::new() }));
+    };
+    let told = app.routes.seen_anew(&view, app.routes.told(island)).await;
     Ok(Json(PortList {
-        ports: island.map_or_else(Vec::new, |island| ports(&app, island)),
+        ports: ports(island, told).collect(),
     }))
 }
 
-fn ports(app: &App, island: &Island) -> Vec<WorkspacePort> {
-    let ports = app.routes.told(island).into_iter();
-    let ports = ports.map(|port| WorkspacePort {
+fn ports(island: &Island, told: Vec<Port>) -> impl Iterator<Item = WorkspacePort> {
+    told.into_iter().map(|port| WorkspacePort {
         workspace: island.id.to_string(),
         label: island.label.to_string(),
         project: island.project.to_string(),
         port,
-    });
-    ports.collect()
+    })
 }
 
 /// Who has which canonical port.

@@ -12,7 +12,7 @@ use bytes::BytesMut;
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
 use holm_api::session::{Attach, AttachToClient, AttachToServer, CONTROL, INPUT, OUTPUT};
-use holm_core::{Fault, SessionId, WorkspaceId};
+use holm_core::{Code, Fault, SessionId, WorkspaceId};
 use holm_engine::session::{
     self, AttachControl, AttachInput, AttachOutput, AttachStream, Word, Writing,
 };
@@ -85,10 +85,27 @@ async fn converse(app: Arc<App>, id: WorkspaceId, wanted: session::Attach, socke
         Err(fault) => Err(fault),
     };
     if let Err(fault) = result {
-        say(&mut sink, &AttachToClient::Error(told(&fault).error)).await;
+        let word = match ended(&app, &id, &name, &fault).await {
+            Some(ended) => ended,
+            None => AttachToClient::Error(told(&fault).error),
+        };
+        say(&mut sink, &word).await;
     }
     // A client that went away does not need a farewell.
     let _ = sink.close().await;
+}
+
+/// How a session ended, if that is why nothing can be attached to.
+async fn ended(app: &App, id: &WorkspaceId, name: &str, fault: &Fault) -> Option<AttachToClient> {
+    if !matches!(fault.code, Code::SessionEnded | Code::NotRunning) {
+        return None;
+    }
+    let mut sessions = app.engine.sessions(id).await.ok()?.into_iter();
+    let session = sessions.find(|session| session.id == name)?;
+    Some(AttachToClient::Ended {
+        code: session.exit_code?,
+        reason: session.reason,
+    })
 }
 
 async fn run(
