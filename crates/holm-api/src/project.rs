@@ -1,7 +1,7 @@
 //! Projects, trust, and sending a repository's objects to the daemon.
 //!
 //! - `GET  /projects` → [`ProjectList`]; `POST /projects` ([`NewProject`]) → [`MadeProject`];
-//!   `DELETE /projects/{id}` → [`Project`]
+//!   `PATCH /projects/{id}` ([`ChangeProject`]) → [`Project`]; `DELETE /projects/{id}` → [`Project`]
 //! - `POST /projects/sync` ([`Sync`]) → [`SyncAnswer`], or `project_elsewhere` (409)
 //! - `POST /projects/{id}/refs` ([`Refs`]) → [`Project`]: after the objects were linked
 //! - `GET  /projects/{id}/receive-pack` → WebSocket whose binary messages are the bytes of git's
@@ -30,6 +30,13 @@ pub struct Project {
     pub created_at: String,
     /// Live workspaces.
     pub workspaces: u64,
+    /// Protected in every workspace of the project, besides those that its holm.toml names.
+    #[serde(default)]
+    pub protected_paths: Vec<String>,
+    /// What the project itself was asked to have; null: its holm.toml says.
+    #[serde(default)]
+    #[schema(required)]
+    pub isolation: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -54,12 +61,29 @@ pub struct NewProject {
     /// What the directory is called, if it is made.
     #[serde(default)]
     pub name: Option<String>,
-    /// Written to the repository's holm.toml: `workspace` or `project`.
+    /// Kept with the project: `workspace`, or `project`, which a person has to approve.
     #[serde(default)]
     pub isolation: Option<String>,
-    /// Written to the repository's holm.toml.
+    /// Kept with the project: protected in every workspace that is made from now on, besides those
+    /// that holm.toml names.
     #[serde(default)]
     pub protected_paths: Vec<String>,
+}
+
+/// `PATCH /projects/{id}`: what is asked of all workspaces that are made or reloaded from now on. What is
+/// left out stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ChangeProject {
+    /// Paths that are protected, besides those that holm.toml names.
+    #[serde(default)]
+    pub protect: Vec<String>,
+    /// Paths that no longer are, unless holm.toml names them.
+    #[serde(default)]
+    pub unprotect: Vec<String>,
+    /// `workspace`, or `project`, which a person has to approve.
+    #[serde(default)]
+    pub isolation: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]

@@ -24,6 +24,9 @@ pub struct Reloaded {
     pub changes: Vec<String>,
     /// Keys that take effect at the next start.
     pub at_next_start: Vec<String>,
+    /// Keys that this workspace does not take over: a new one begins with them.
+    #[serde(default)]
+    pub needs_new_workspace: Vec<String>,
     /// What it asks of the host that is not in force and that nobody approved.
     pub asks: Vec<Ask>,
     /// Identifies the file that was read.

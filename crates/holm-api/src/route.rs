@@ -74,6 +74,7 @@ pub const ROUTES: &[Route] = &[
     json("GET", "/projects", Access::User),
     json("POST", "/projects", Access::User),
     json("POST", "/projects/sync", Access::User),
+    json("PATCH", "/projects/{id}", Access::User),
     json("DELETE", "/projects/{id}", Access::User),
     json("POST", "/projects/{id}/refs", Access::User),
     json("POST", "/projects/{id}/workspaces", Access::User),

@@ -52,6 +52,9 @@ pub struct Workspace {
     pub ports: Vec<Port>,
     pub services: Vec<Service>,
     pub volumes: Vec<Volume>,
+    /// Paths below the root that cannot be changed, moved or created inside.
+    #[serde(default)]
+    pub protected_paths: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub snapshots: Vec<Snapshot>,
     pub limits: Limits,

@@ -34,6 +34,8 @@ pub struct Baseline {
     pub agents_with_credentials: BTreeSet<Name>,
     /// Protected paths that were in force for this project before; `None` on first sight.
     pub protected_before: Option<Vec<ProtectedPath>>,
+    /// What the project itself was asked to have, if anything.
+    pub isolation: Option<Scope>,
 }
 
 /// Everything that `config` asks beyond `baseline`, in the order of the file's documentation.
@@ -180,11 +182,17 @@ fn ask_project(config: &ProjectConfig, baseline: &Baseline, asks: &mut Vec<Ask>)
         ));
     }
     if project.isolation == Scope::Project {
-        asks.push(Ask::new(
-            "project.isolation",
-            "let each workspace read the files of the project's other workspaces".to_owned(),
-            [quoted(project.isolation.as_str())],
-        ));
+        let words = "let each workspace read the files of the project's other workspaces";
+        let asked = quoted(project.isolation.as_str());
+        // An approval from before the project was closed does not open it.
+        let (words, asked) = match baseline.isolation {
+            Some(Scope::Workspace) => (
+                format!("{words}, which `holm project` says it must not"),
+                format!("{asked} not \"workspace\""),
+            ),
+            Some(Scope::Project) | None => (words.to_owned(), asked),
+        };
+        asks.push(Ask::new("project.isolation", words, [asked]));
     }
     if project.driver != DriverName::Linux {
         let driver = project.driver.as_str();

@@ -206,6 +206,7 @@ fn forked(record: &WorkspaceRecord, at: Option<&str>) -> Result<WorkspaceSpec, F
         secrets: record.spec.secrets.clone(),
         brought: Brought::default(),
         volumes: volumes.collect(),
+        retired_volumes: Vec::new(),
         generation: 0,
         origin: Some(Origin {
             workspace: record.id.to_string(),
@@ -262,7 +263,11 @@ fn with_volume_anew(
 /// The tree and every volume begin anew; home, limits and what may be reached stay.
 fn all_anew(record: &WorkspaceRecord, snapshot: Option<&Snapshot>) -> WorkspaceSpec {
     let mut spec = WorkspaceSpec::clone(&record.spec);
-    let now = spec.volumes.clone();
+    let now = [
+        spec.volumes.clone(),
+        std::mem::take(&mut spec.retired_volumes),
+    ]
+    .concat();
     // The branch is made anew, under the label of today, or is that of the snapshot.
     spec.label = match snapshot {
         Some(snapshot) => snapshot.spec.label.clone(),
@@ -285,6 +290,9 @@ fn all_anew(record: &WorkspaceRecord, snapshot: Option<&Snapshot>) -> WorkspaceS
         volume.generation = current.max(volume.generation) + 1;
         volume.snapshot = snapshot.map(|snapshot| snapshot.key.clone());
     }
+    // The snapshot does not have them, so nothing of theirs is replaced.
+    let is_gone = |volume: &Volume| !spec.volumes.iter().any(|kept| kept.name == volume.name);
+    spec.retired_volumes = now.into_iter().filter(is_gone).collect();
     spec.generation += 1;
     spec.origin = snapshot.map(|snapshot| Origin {
         workspace: record.id.to_string(),

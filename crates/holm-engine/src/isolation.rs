@@ -24,6 +24,9 @@ pub struct Isolation {
     /// of the user together: `descriptors_in_flight`, `inotify_instances` and the like.
     #[serde(default)]
     pub limits_reached: Vec<String>,
+    /// Paths below the root that are protected; `None`: of a keeper that does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protected: Option<Vec<String>>,
 }
 
 /// By what each limit is kept (`cgroup`, `rlimit`, `measured`), or nothing.

@@ -55,7 +55,7 @@ pub use moves::{Assign, Moved};
 pub use notice::Notice;
 pub use once::{Once, Turn};
 pub use ports::Claiming;
-pub use projects::{EarlierPlace, Repository};
+pub use projects::{EarlierPlace, Repository, RuleChange};
 pub use recover::Recovery;
 pub use remove::Removal;
 pub use restore::Restored;

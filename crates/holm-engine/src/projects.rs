@@ -2,7 +2,9 @@
 
 use crate::driver::Driver;
 use crate::engine::{Engine, detached, now};
-use crate::store::{Approval, ProjectRecord, ProjectRemoval, Store, StoreError, WorkspaceRecord};
+use crate::store::{
+    Approval, ProjectRecord, ProjectRemoval, ProjectRules, Store, StoreError, WorkspaceRecord,
+};
 use holm_core::trust::Ask;
 use holm_core::{Code, Fault, ProjectId, ProjectName};
 use std::sync::Arc;
@@ -21,6 +23,14 @@ pub struct Repository {
     pub inode: u64,
     pub object_format: String,
     pub earlier_place: EarlierPlace,
+}
+
+/// How the rules of a project change. The default changes nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RuleChange {
+    pub protect: Vec<String>,
+    pub unprotect: Vec<String>,
+    pub isolation: Option<String>,
 }
 
 /// What the client knows of the place where the id's repository was last seen.
@@ -111,6 +121,28 @@ impl<D: Driver, S: Store> Engine<D, S> {
         saved.await
     }
 
+    /// Changes what is asked of all workspaces of a project that are made or reloaded from now on.
+    pub async fn change_rules(
+        &self,
+        id: &ProjectId,
+        change: RuleChange,
+    ) -> Result<ProjectRecord, Fault> {
+        let _turn = self.inner.projects.lock().await;
+        let mut project = self.project(id).await?;
+        let rules = &mut project.rules;
+        rules.protected_paths.extend(change.protect);
+        for path in &change.unprotect {
+            rules.protected_paths.remove(path);
+        }
+        if change.isolation.is_some() {
+            rules.isolation = change.isolation;
+        }
+        let row = project.clone();
+        let store = &self.inner.store;
+        store.call(move |store| store.save_project(&row)).await?;
+        Ok(project)
+    }
+
     /// Forgets a project that has no live workspaces.
     pub async fn remove_project(
         &self,
@@ -196,6 +228,7 @@ fn settle(
             inode: repository.inode,
             object_format: repository.object_format,
             refs_digest: None,
+            rules: ProjectRules::default(),
             created_at: at,
         });
     };
@@ -214,6 +247,8 @@ fn settle(
             .cloned()
             .collect();
         project.name = free_name(project.name, &others);
+        // Forgetting a project forgets its rules.
+        project.rules = ProjectRules::default();
     }
     project.path = repository.path;
     project.git_dir = repository.git_dir;

@@ -1,9 +1,9 @@
 //! Taking over a changed `holm.toml`: the spec is stored, and what can change at once does.
 
-use crate::driver::Driver;
+use crate::driver::{Driver, Progress};
 use crate::engine::{Engine, View, detached};
 use crate::spec::WorkspaceSpec;
-use crate::store::Store;
+use crate::store::{Store, WorkspaceRecord};
 use holm_core::plan::State;
 use holm_core::{Code, Fault, WorkspaceId};
 use std::sync::Arc;
@@ -17,7 +17,8 @@ impl<D: Driver, S: Store> Engine<D, S> {
     }
 
     /// Stores what `change` makes of the spec. Egress is in force when this returns, and services
-    /// are on their way; the rest at the next start.
+    /// are on their way; the rest at the next start. What new volumes begin with is made first: a
+    /// seed that fails would otherwise be found by a start, which would fail for good.
     pub async fn reload(
         &self,
         id: &WorkspaceId,
@@ -27,9 +28,18 @@ impl<D: Driver, S: Store> Engine<D, S> {
         detached(async move {
             let _turn = inner.workspaces.lock(&id).await;
             let record = inner.live(&id).await?;
-            let before = record.spec;
+            let before = Arc::clone(&record.spec);
             let mut spec = (*before).clone();
             change(&mut spec);
+            if spec.volumes != before.volumes {
+                let next = WorkspaceRecord {
+                    spec: Arc::new(spec.clone()),
+                    ..record
+                };
+                // No layer of it goes before it is stored.
+                let _making = inner.making.read().await;
+                inner.ensure_layers(&next, &Progress::default()).await?;
+            }
             let (key, stored) = (id.clone(), spec.clone());
             let storing = inner.store.call(move |store| store.set_spec(&key, &stored));
             storing.await?;

@@ -8,6 +8,7 @@ use holm_core::layer::LayerKey;
 use holm_core::moves::Reaction;
 use holm_core::trash::BaseKey;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -51,6 +52,10 @@ pub struct WorkspaceSpec {
     pub caches: Vec<Cache>,
     #[serde(default)]
     pub volumes: Vec<Volume>,
+    /// Volumes that `holm.toml` declares no more. They are not mounted; their data stays, and is
+    /// there again when they are declared again.
+    #[serde(default)]
+    pub retired_volumes: Vec<Volume>,
     /// Counts how often the tree was made anew.
     #[serde(default)]
     pub generation: u64,
@@ -71,6 +76,21 @@ pub struct WorkspaceSpec {
     /// What it may be given; the values are elsewhere, sealed.
     #[serde(default)]
     pub secrets: Vec<Secret>,
+    /// `None`: of a workspace that was made before this was kept.
+    #[serde(default)]
+    pub declared: Option<Declared>,
+}
+
+/// What `holm.toml` said when the workspace was made that only a new workspace takes over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Declared {
+    pub name: Option<String>,
+    pub root: Option<String>,
+    pub driver: String,
+    pub include: Vec<String>,
+    /// By the name of a volume.
+    pub seed_inputs: BTreeMap<String, Vec<String>>,
 }
 
 /// A declared secret, without its value.

@@ -15,6 +15,8 @@ use holm_core::{
     Code, Fault, Label, ProjectId, ProjectName, RequestId, RunId, TokenId, WorkspaceId,
 };
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -34,7 +36,20 @@ pub struct ProjectRecord {
     pub object_format: String,
     /// A digest of the refs that the daemon's bare repository has; `None` before the first.
     pub refs_digest: Option<String>,
+    pub rules: ProjectRules,
     pub created_at: Timestamp,
+}
+
+/// What was asked of a project itself, for all of its workspaces. Its `holm.toml` adds to that.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProjectRules {
+    /// Protected whatever `holm.toml` says; each a [`ProtectedPath`](holm_core::config::ProtectedPath).
+    #[serde(default)]
+    pub protected_paths: BTreeSet<String>,
+    /// A word of [`Scope`](holm_core::config::Scope); `None`: `holm.toml` says.
+    #[serde(default)]
+    pub isolation: Option<String>,
 }
 
 /// A workspace that exists, is being made, or lies in the trash.

@@ -12,6 +12,7 @@ pub fn markdown(here: &Value) -> String {
     services(&mut text, here);
     databases(&mut text, here);
     volumes(&mut text, here);
+    protected(&mut text, here);
     network(&mut text, here);
     limits(&mut text, here);
     siblings(&mut text, here);
@@ -158,6 +159,22 @@ fn volumes(text: &mut String, here: &Value) {
     }
 }
 
+fn protected(text: &mut String, here: &Value) {
+    let paths = items(here, "protected_paths");
+    if paths.is_empty() {
+        return;
+    }
+    line!(text, "\n## Protected paths\n");
+    line!(
+        text,
+        "They cannot be changed, moved, deleted or created here, whether they are there or not; programs \
+         that try see `Read-only file system` or `Device or resource busy`.\n"
+    );
+    for path in paths {
+        line!(text, "- `{}`", plain(path));
+    }
+}
+
 fn network(text: &mut String, here: &Value) {
     line!(text, "\n## Network\n");
     let egress = &here["egress"];
@@ -290,6 +307,7 @@ mod tests {
             "egress": { "mode": "allow", "allow": ["example.org"] },
             "limits": { "memory": 4294967296u64, "cpus": 2.0, "processes": null, "disk": null },
             "siblings": "/workspaces",
+            "protected_paths": ["AGENTS.md", "infra/`prod`"],
             "commands": { "logs": "holm logs . -f" },
         });
         let text = markdown(&here);
@@ -305,6 +323,7 @@ mod tests {
             "- memory: 4GiB\n",
             "- disk: none of its own\n",
             "`/workspaces/<id>`",
+            "\n- `AGENTS.md`\n- `infra/'prod'`\n",
             "- logs: `holm logs . -f`\n",
         ] {
             assert!(text.contains(expected), "{expected}\n---\n{text}");

@@ -16,7 +16,7 @@ pub(crate) fn all(connection: &Connection) -> Result<Vec<(ProjectRecord, u64)>, 
         rows::PROJECT
     ))?;
     let found = statement.query_map([], |row| {
-        let live = row.get::<_, i64>(9)?.cast_unsigned();
+        let live = row.get::<_, i64>(10)?.cast_unsigned();
         Ok((rows::project(row)?, live))
     })?;
     Ok(found.collect::<Result<_, _>>()?)
@@ -45,16 +45,18 @@ pub(crate) fn save(transaction: &Transaction<'_>, project: &ProjectRecord) -> Re
     if holder.is_some() {
         return Err(StoreError::NameTaken(project.name.clone()).into());
     }
+    let rules = serde_json::to_string(&project.rules)
+        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
     transaction
         .prepare(
             "INSERT INTO projects (id, name, path, git_dir, device, inode, object_format,
-                                   refs_digest, created_at, removed_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, NULL)
+                                   refs_digest, created_at, rules, removed_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, NULL)
              ON CONFLICT (id) DO UPDATE SET
                  name = excluded.name, path = excluded.path, git_dir = excluded.git_dir,
                  device = excluded.device, inode = excluded.inode,
                  object_format = excluded.object_format, refs_digest = excluded.refs_digest,
-                 created_at = excluded.created_at, removed_at = NULL",
+                 created_at = excluded.created_at, rules = excluded.rules, removed_at = NULL",
         )?
         .execute(params![
             project.id.as_str(),
@@ -66,6 +68,7 @@ pub(crate) fn save(transaction: &Transaction<'_>, project: &ProjectRecord) -> Re
             project.object_format,
             project.refs_digest,
             rows::text(project.created_at),
+            rules,
         ])?;
     Ok(())
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 pub(crate) const PROJECT: &str = "projects.id, projects.name, projects.path, projects.git_dir, \
      projects.device, projects.inode, projects.object_format, projects.refs_digest, \
-     projects.created_at";
+     projects.created_at, projects.rules";
 
 pub(crate) const WORKSPACE: &str = "id, project_id, label, owner, desired, acknowledged, spec, \
      created_at, last_used_at, dirty, removed_at, labelled_at";
@@ -38,6 +38,7 @@ pub(crate) fn project(row: &Row<'_>) -> Result<ProjectRecord, Error> {
         object_format: parsed(row, 6, object_format)?,
         refs_digest: row.get(7)?,
         created_at: parsed(row, 8, timestamp)?,
+        rules: parsed(row, 9, |text| serde_json::from_str(text))?,
     })
 }
 

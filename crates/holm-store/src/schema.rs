@@ -4,7 +4,7 @@ use crate::database::Trouble;
 use rusqlite::Transaction;
 
 /// `PRAGMA user_version` of files that this program writes.
-pub(crate) const VERSION: i64 = 8;
+pub(crate) const VERSION: i64 = 9;
 
 /// What leads from each version to the next, the first from 1 to 2.
 pub(crate) const MIGRATIONS: &[&str] = &[
@@ -14,6 +14,7 @@ pub(crate) const MIGRATIONS: &[&str] = &[
     RUNS,
     SECRETS_HEAD,
     APPROVED,
+    PROJECT_RULES,
     CLOCK,
 ];
 
@@ -181,7 +182,12 @@ ALTER TABLE audit ADD COLUMN outcome TEXT;
 CREATE INDEX audit_requests ON audit (request);
 ";
 
-/// Version 8: what was last seen of the clocks of the machine, and which tokens are over whatever the clock
+/// Version 8: what was asked of a project itself, as JSON. Earlier projects were asked nothing.
+const PROJECT_RULES: &str = "
+ALTER TABLE projects ADD COLUMN rules TEXT NOT NULL DEFAULT '{}';
+";
+
+/// Version 9: what was last seen of the clocks of the machine, and which tokens are over whatever the clock
 /// says.
 const CLOCK: &str = "
 CREATE TABLE clock (

@@ -11,8 +11,8 @@ use crate::disk::{Collected, Disk, Gc, GcEvent};
 use crate::numbers::{NumbersList, WorkspaceNumbers};
 use crate::port::{Checkout, CheckoutList, PortList};
 use crate::project::{
-    Project, ProjectList, Refs, Sync, SyncAnswer, TreeBrought, TreeName, TreePlace, TrustApprove,
-    TrustCheck, TrustReport,
+    ChangeProject, Project, ProjectList, Refs, Sync, SyncAnswer, TreeBrought, TreeName, TreePlace,
+    TrustApprove, TrustCheck, TrustReport,
 };
 use crate::reload::{Reload, Reloaded};
 use crate::workspace::{
@@ -81,6 +81,15 @@ impl Client {
     pub async fn finish_tree(&self, id: &str, brought: &TreeBrought) -> Result<TreePlace, Fault> {
         let route = format!("/projects/{id}/trees");
         self.transport.json(Method::PUT, &route, brought).await
+    }
+
+    pub async fn change_project(
+        &self,
+        id: &ProjectId,
+        change: &ChangeProject,
+    ) -> Result<Project, Fault> {
+        let route = format!("/projects/{id}");
+        self.transport.json(Method::PATCH, &route, change).await
     }
 
     pub async fn sync_project(&self, sync: &Sync) -> Result<SyncAnswer, Fault> {

@@ -539,6 +539,7 @@ pub fn new(project: &ProjectRecord, label: Option<&str>) -> NewWorkspace {
             purpose: Purpose::Work,
             caches: Vec::new(),
             volumes: Vec::new(),
+            retired_volumes: Vec::new(),
             generation: 0,
             origin: None,
             snapshots: Vec::new(),
@@ -546,6 +547,7 @@ pub fn new(project: &ProjectRecord, label: Option<&str>) -> NewWorkspace {
             agents: Vec::new(),
             moving: None,
             secrets: Vec::new(),
+            declared: None,
         },
     }
 }

@@ -7,6 +7,7 @@ use super::{
 };
 use crate::Layout;
 use crate::copier::Pair;
+use crate::launch::PROTECTED_WITHIN;
 use crate::layout::WorkspaceDirs;
 use holm_core::{Code, Fault};
 use holm_engine::spec::WorkspaceSpec;
@@ -200,8 +201,8 @@ pub async fn exclude_again(layout: &Arc<Layout>, spec: &WorkspaceSpec) -> Result
     .await
 }
 
-/// What was included; and protected paths that are not there, because those are empty directories
-/// inside, which git must not try to remove, as `stash -u` and `clean` do with what they do not know.
+/// What was included; and what may stand for protected paths that are absent, because git must not try
+/// to remove it, as `stash -u` and `clean` do with what they do not know.
 fn excluded(
     layout: &Layout,
     dirs: &WorkspaceDirs,
@@ -210,7 +211,13 @@ fn excluded(
     let base = base::tree(layout, &project_id(spec)?, spec);
     let protected = spec.protected_paths.iter();
     let absent = protected.filter(|path| !is_there(&dirs.upper(), &base, Path::new(path)));
-    let placeholders = absent.map(|path| format!("{path}/"));
+    let placeholders = absent.flat_map(|path| {
+        let parent = Path::new(path)
+            .parent()
+            .filter(|parent| *parent != Path::new(""));
+        let mark = parent.map(|parent| format!("{}/{PROTECTED_WITHIN}/", parent.display()));
+        mark.into_iter().chain([format!("{path}/")])
+    });
     Ok(spec
         .code
         .excluded

@@ -41,6 +41,7 @@ pub fn here(spec: &WorkspaceSpec) -> Value {
         "services": [],
         "volumes": volumes.collect::<Vec<_>>(),
         "shared": shared.collect::<Vec<_>>(),
+        "protected_paths": spec.protected_paths,
         "siblings": (spec.siblings == Siblings::Shown).then_some(SIBLINGS),
         "commands": commands,
     })

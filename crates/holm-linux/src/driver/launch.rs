@@ -69,9 +69,14 @@ impl<'a> Preparation<'a> {
     }
 }
 
-pub async fn launch(driver: &LinuxDriver, spec: &WorkspaceSpec) -> Result<(), Fault> {
+/// Refuses what could not be started: protected paths that would not be kept.
+pub fn check(spec: &WorkspaceSpec) -> Result<(), Fault> {
     refuse_unkept_protection(spec)?;
-    refuse_covered_protection(spec)?;
+    refuse_covered_protection(spec)
+}
+
+pub async fn launch(driver: &LinuxDriver, spec: &WorkspaceSpec) -> Result<(), Fault> {
+    check(spec)?;
     let id = workspace_id(spec)?;
     let dirs = driver.layout.workspace(&id);
     refuse_full(driver, spec, &dirs).await?;

@@ -61,6 +61,7 @@ use tokio::sync::mpsc;
 pub use bring::BroughtTree;
 pub use disk::{DiskUsage, OwnDisk, RepositoryUsage, WorkspaceUsage};
 pub(crate) use files::make_directories;
+pub use launch::check;
 pub use remove::{is_mount, remove_at, remove_tree};
 pub use secrets::Giver;
 pub use siblings::Piece;

@@ -25,6 +25,15 @@ pub fn remove_at(parent: BorrowedFd<'_>, name: &Path) -> io::Result<()> {
     remove(parent, name, None)
 }
 
+/// Removes everything below a directory and keeps the directory itself. Nothing there is fine.
+pub fn empty_tree(path: &Path) -> io::Result<()> {
+    match open(CWD, path) {
+        Ok(top) => empty(top, None),
+        Err(Errno::NOENT) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// As [`remove_tree`], telling of every file the bytes that the disk gets back by its going.
 pub fn remove_counted(path: &Path, tell: &mut dyn FnMut(u64)) -> io::Result<()> {
     remove(CWD, path, Some(tell))
@@ -51,6 +60,11 @@ fn remove(
     if is_mount(&top)? {
         return Err(io::Error::other("it is a mount point"));
     }
+    empty(top, tell)?;
+    gone(unlinkat(parent, name, AtFlags::REMOVEDIR))
+}
+
+fn empty(top: OwnedFd, tell: Option<&mut dyn FnMut(u64)>) -> io::Result<()> {
     let device = fstat(&top)?.st_dev;
     let mut removal = Removal {
         top,
@@ -59,8 +73,7 @@ fn remove(
         tell,
     };
     let entry = rustix::io::dup(&removal.top)?;
-    removal.empty(entry.as_fd(), 0)?;
-    gone(unlinkat(parent, name, AtFlags::REMOVEDIR))
+    removal.empty(entry.as_fd(), 0)
 }
 
 struct Removal<'a> {

@@ -4,8 +4,11 @@
 //!
 //! `workspaces/<id>/volumes/<name>/<generation>/{own,work}`: one that is begun anew gets the next
 //! number, so that nothing of the one before it is in it, and whoever still has files of that one
-//! open does no harm.
+//! open does no harm. While the workspace runs, the new one is mounted on the top directory of the
+//! one before it ([`crate::remount`]). The kernel unmounts what is mounted on a directory that is
+//! deleted, so an earlier `own` is emptied at once and deleted at the next start ([`sweep`]).
 
+use super::remove::empty_tree;
 use super::{LinuxDriver, disk_fault, halt, keeper, launch, layer, remove_tree, snapshot};
 use crate::Layout;
 use crate::copier::{self, Pair};
@@ -17,7 +20,6 @@ use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::spec::{Volume, WorkspaceSpec};
 use holm_engine::try_blocking;
 use rustix::fs::{CWD, Mode, OFlags, fchmod, openat};
-use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -110,7 +112,7 @@ pub async fn renew(driver: &LinuxDriver, spec: &WorkspaceSpec) -> Result<(), Fau
             return launch::launch(driver, spec).await;
         }
     }
-    sweep(&dirs, spec);
+    empty_earlier(&dirs, spec);
     Ok(())
 }
 
@@ -125,23 +127,12 @@ fn users(spec: &WorkspaceSpec, place: &Path) -> Vec<String> {
     named.map(|service| service.name.clone()).collect()
 }
 
-/// Deletes, in the background, what volumes, trees and snapshots of an earlier beginning left. What
-/// cannot be deleted is tried again at the next start.
+/// Deletes, in the background, what volumes, trees and snapshots of an earlier beginning left. The
+/// workspace has no processes, so nothing is mounted there. What cannot be deleted is tried again at
+/// the next start.
 pub fn sweep(dirs: &WorkspaceDirs, spec: &WorkspaceSpec) {
-    let is_current = |name: &OsStr, number: &OsStr| {
-        let mut current = spec.volumes.iter();
-        current.any(|volume| {
-            name == volume.name.as_str() && number == volume.generation.to_string().as_str()
-        })
-    };
     let mut gone = snapshot::leftovers(dirs, spec);
-    for volume in entries(&dirs.volumes()) {
-        let name = volume.file_name().unwrap_or_default().to_owned();
-        let earlier = entries(&volume).into_iter();
-        gone.extend(
-            earlier.filter(|path| !is_current(&name, path.file_name().unwrap_or_default())),
-        );
-    }
+    gone.extend(earlier(dirs, spec));
     for path in gone {
         // It stays where it is, and is found again.
         let _ = set_aside(dirs, &path);
@@ -150,6 +141,32 @@ pub fn sweep(dirs: &WorkspaceDirs, spec: &WorkspaceSpec) {
     if old.exists() {
         tokio::task::spawn_blocking(move || remove_tree(&old));
     }
+}
+
+/// Deletes, in the background, the content of earlier beginnings of volumes of a workspace that runs.
+/// Their top directories stay: the new volumes are mounted on them.
+fn empty_earlier(dirs: &WorkspaceDirs, spec: &WorkspaceSpec) {
+    let earlier = earlier(dirs, spec);
+    tokio::task::spawn_blocking(move || {
+        for generation in earlier {
+            let own = generation.join("own");
+            if let Err(error) = empty_tree(&own) {
+                let own = own.display();
+                tracing::warn!(%own, %error, "an earlier volume is deleted at the next start");
+            }
+        }
+    });
+}
+
+/// The directories of volumes that were begun anew since.
+fn earlier(dirs: &WorkspaceDirs, spec: &WorkspaceSpec) -> Vec<PathBuf> {
+    let is_current = |path: &PathBuf| {
+        let mut kept = spec.volumes.iter().chain(&spec.retired_volumes);
+        kept.any(|volume| generation(dirs, volume) == *path)
+    };
+    let all = entries(&dirs.volumes()).into_iter();
+    let all = all.flat_map(|volume| entries(&volume));
+    all.filter(|path| !is_current(path)).collect()
 }
 
 /// Renames something of the workspace to where it is only waiting to be deleted.

@@ -120,10 +120,19 @@ fn inside(word: &str, streams: [StdStream; 3]) -> Spawn {
 pub fn renew(registry: &Registry, renewals: Vec<Renewal>) -> Answer {
     for renewal in renewals {
         let volume = &renewal.volume;
+        let mut mounted = registry.plan.volumes.iter();
+        let Some(mounted) = mounted.find(|mounted| mounted.name == volume.name) else {
+            // Declared since the start, so the next start mounts it.
+            continue;
+        };
         if registry.generation(&volume.name) == Some(volume.generation) {
             continue;
         }
         let inside = &volume.mount.inside;
+        if mounted.mount.inside != *inside {
+            let (from, to) = (mounted.mount.inside.display(), inside.display());
+            return Answer::Refused(format!("the volume moves from {from} to {to}"));
+        }
         if inside.parent() == Some(Path::new("/")) {
             let text = format!("{} is at the top, which is sealed", inside.display());
             return Answer::Refused(text);

@@ -6,6 +6,7 @@
 use super::registry::Registry;
 use crate::here::markdown;
 use holm_core::database::{self, Recognised};
+use holm_engine::Isolation;
 use holm_engine::spec::Service;
 use serde_json::{Value, json};
 use std::io;
@@ -32,7 +33,12 @@ pub fn here(registry: &Registry) -> Value {
     here["databases"] = Value::Array(databases(registry));
     let egress = registry.egress();
     here["egress"] = json!({ "mode": egress.mode.as_str(), "allow": egress.allow });
-    here["isolation"] = serde_json::to_value(registry.isolation()).unwrap_or_default();
+    // The paths are told by themselves.
+    let isolation = Isolation {
+        protected: None,
+        ..registry.isolation().clone()
+    };
+    here["isolation"] = serde_json::to_value(isolation).unwrap_or_default();
     here
 }
 

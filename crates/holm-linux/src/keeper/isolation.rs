@@ -2,7 +2,7 @@
 
 use super::limits;
 use crate::cgroup::Group;
-use crate::wire::LaunchPlan;
+use crate::wire::{Defence, LaunchPlan};
 use holm_engine::Isolation;
 use holm_engine::isolation::LimitsInForce;
 
@@ -55,6 +55,10 @@ pub fn observe(init: i32, landlock: bool, plan: &LaunchPlan, group: Option<&Grou
         degraded,
         oom_kills: 0,
         limits_reached: Vec::new(),
+        protected: Some(match plan.has(Defence::Protection) {
+            true => plan.protected.clone(),
+            false => Vec::new(),
+        }),
     }
 }
 

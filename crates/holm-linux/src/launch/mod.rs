@@ -4,6 +4,7 @@
 //! which is PID 1 of its namespace from the start and never sees a process of the workspace before
 //! the last wall stands: it becomes init by executing it.
 
+mod absent;
 pub mod descriptors;
 pub use root::{NewRoot, descriptor_path, detached, open_directory};
 mod devices;
@@ -58,6 +59,10 @@ pub const AUTHORITY: &str = "/run/holm/ca";
 
 /// Where the program itself is inside.
 pub const PROGRAM: &str = "/run/holm/bin/holm";
+
+/// An empty directory of this name marks a directory of the tree that is there only because of a
+/// protected path in it that is absent.
+pub const PROTECTED_WITHIN: &str = ".holm-protected";
 
 /// Where the trees of siblings are inside.
 pub const SIBLINGS: &str = "/workspaces";

@@ -320,7 +320,7 @@ pub fn detached(mounted: &Mounted) -> io::Result<OwnedFd> {
 }
 
 /// A file or a directory of the host with everything mounted below it, mounted nowhere yet.
-fn clone_tree(host: &Path) -> io::Result<OwnedFd> {
+pub(super) fn clone_tree(host: &Path) -> io::Result<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_RECURSIVE;

@@ -1,6 +1,7 @@
 //! The project's tree: an overlay at `project.root`, with protected paths held in place.
 
 use super::Stepped;
+use super::absent::{self, Absent, Layers};
 use super::root::{NewRoot, attach, open_directory, overlay};
 use crate::sys::mount::{NO_DEV, NO_SUID, READ_ONLY, Reach, set_attributes};
 use crate::wire::{Defence, LaunchFailure, LaunchPlan, Part};
@@ -10,10 +11,10 @@ use rustix::mount::{OpenTreeFlags, open_tree};
 use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-const OPEN: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-const PLAIN: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS);
+pub(super) const OPEN: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+pub(super) const PLAIN: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS);
 
 pub fn mount(root: &NewRoot, plan: &LaunchPlan) -> Result<(), LaunchFailure> {
     let open =
@@ -26,24 +27,46 @@ pub fn mount(root: &NewRoot, plan: &LaunchPlan) -> Result<(), LaunchFailure> {
     let upper = open(&plan.dir.join("upper"))?;
     let work = open(&plan.dir.join("work"))?;
     let pins = open(&plan.dir.join("pins"))?;
-    if plan.has(Defence::Protection) {
-        make_absent_paths(plan, &upper, &layers, &pins)?;
-    }
+    let protected = match plan.has(Defence::Protection) {
+        true => outermost(&plan.protected),
+        false => Vec::new(),
+    };
+    let absent = match protected.is_empty() {
+        true => Absent::default(),
+        false => {
+            let layers = Layers {
+                upper: &upper,
+                lower: &layers,
+                pins: &pins,
+            };
+            absent::hide(&layers, &protected)?
+        }
+    };
     layers.push(pins);
 
     let tree = overlay(&layers, Some((&upper, &work))).step(Part::Overlay, "mount the tree")?;
     if plan.has(Defence::Pins) {
         pin_way_to_root(root, plan)?;
     }
+    if !absent.hidden.is_empty() {
+        absent::hold(root, plan, &absent.hidden)?;
+    }
     root.attach(&tree, &plan.root).step(
         Part::Mount,
         &format!("mount the tree at {}", plan.root.display()),
     )?;
-    if plan.has(Defence::Protection) {
-        protect(root, plan)
-    } else {
-        Ok(())
-    }
+    protect(root, plan, &protected, &absent)
+}
+
+/// The protected paths without those that lie in another one.
+fn outermost(protected: &[String]) -> Vec<&Path> {
+    let paths = protected.iter().map(Path::new);
+    let is_outermost = |path: &&Path| {
+        let mut others = protected.iter().map(Path::new);
+        !others.any(|other| other != *path && path.starts_with(other))
+    };
+    let outermost: BTreeSet<&Path> = paths.filter(is_outermost).collect();
+    outermost.into_iter().collect()
 }
 
 /// The directories between a place that programs can write and the tree become mount points, so
@@ -63,37 +86,7 @@ fn pin_way_to_root(root: &NewRoot, plan: &LaunchPlan) -> Result<(), LaunchFailur
     Ok(())
 }
 
-/// A protected path that is not there gets an empty directory in the lowest layer: git does not
-/// see it, the upper layer stays empty, and a read-only mount has something to stand on.
-fn make_absent_paths(
-    plan: &LaunchPlan,
-    upper: &OwnedFd,
-    layers: &[OwnedFd],
-    pins: &OwnedFd,
-) -> Result<(), LaunchFailure> {
-    if plan.protected.is_empty() {
-        return Ok(());
-    }
-    let step = "look for the protected paths";
-    let mut all = vec![rustix::io::dup(upper).step(Part::Overlay, step)?];
-    for layer in layers {
-        all.push(rustix::io::dup(layer).step(Part::Overlay, step)?);
-    }
-    let merged = overlay(&all, None).step(Part::Overlay, step)?;
-    for path in &plan.protected {
-        match open_plain(merged.as_fd(), Path::new(path)) {
-            Ok(_) => {}
-            Err(Errno::NOENT) => {
-                make_directories(pins.as_fd(), Path::new(path))
-                    .step(Part::ProtectedPath, &format!("make a place for {path}"))?;
-            }
-            Err(error) => return Err(unprotectable(path, error)),
-        }
-    }
-    Ok(())
-}
-
-fn make_directories(top: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
+pub(super) fn make_directories(top: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
     let mut here = rustix::io::dup(top)?;
     for name in path.iter() {
         match mkdirat(&here, name, Mode::from_raw_mode(0o755)) {
@@ -107,22 +100,30 @@ fn make_directories(top: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
 
 /// Makes the protected paths read-only and every directory on the way to one a mount point: a
 /// read-only mount alone falls to renaming its parent.
-fn protect(root: &NewRoot, plan: &LaunchPlan) -> Result<(), LaunchFailure> {
+fn protect(
+    root: &NewRoot,
+    plan: &LaunchPlan,
+    protected: &[&Path],
+    absent: &Absent,
+) -> Result<(), LaunchFailure> {
     let tree = root
         .directory(&plan.root)
         .step(Part::ProtectedPath, "open the tree")?;
-    let paths = || plan.protected.iter().map(Path::new);
     // In order of their names parents come before what is in them.
-    let ways: BTreeSet<&Path> = paths()
+    let ways: BTreeSet<&Path> = protected
+        .iter()
         .flat_map(|path| path.ancestors().skip(1))
         .filter(|ancestor| !ancestor.as_os_str().is_empty())
         .filter(|_| plan.has(Defence::Pins))
         .collect();
     let writable = ways.into_iter().map(|way| (way, NO_SUID | NO_DEV));
-    let protected = paths().map(|path| (path, READ_ONLY | NO_SUID | NO_DEV));
-    for (path, attributes) in writable.chain(protected) {
-        pin_beneath(&tree, path, attributes)
-            .map_err(|error| unprotectable(&path.display().to_string(), error))?;
+    let is_shown = |path: &&Path| !absent.hidden.iter().any(|hidden| hidden == path);
+    let shown = protected.iter().copied().filter(is_shown);
+    let marks: BTreeSet<&Path> = absent.marks.iter().map(PathBuf::as_path).collect();
+    let sealed = shown.chain(marks);
+    let sealed = sealed.map(|path| (path, READ_ONLY | NO_SUID | NO_DEV));
+    for (path, attributes) in writable.chain(sealed) {
+        pin_beneath(&tree, path, attributes).map_err(|error| unprotectable(path, error))?;
     }
     Ok(())
 }
@@ -142,7 +143,7 @@ fn pin_beneath(tree: &OwnedFd, path: &Path, attributes: u64) -> Result<(), Errno
 
 /// Opens what is at a path, with no link on the way and none at its end: a mount on a link would
 /// keep the link and leave open what it leads to.
-fn open_plain(top: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd, Errno> {
+pub(super) fn open_plain(top: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd, Errno> {
     let place = openat2(top, path, OPEN, Mode::empty(), PLAIN)?;
     match FileType::from_raw_mode(fstat(&place)?.st_mode) {
         FileType::Symlink => Err(Errno::LOOP),
@@ -151,7 +152,7 @@ fn open_plain(top: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd, Errno> {
 }
 
 /// Mounts a place on itself.
-fn pin(place: &OwnedFd, attributes: u64) -> io::Result<()> {
+pub(super) fn pin(place: &OwnedFd, attributes: u64) -> io::Result<()> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_EMPTY_PATH
@@ -161,7 +162,7 @@ fn pin(place: &OwnedFd, attributes: u64) -> io::Result<()> {
     attach(copy.as_fd(), place.as_fd())
 }
 
-fn unprotectable(path: &str, error: Errno) -> LaunchFailure {
+pub(super) fn unprotectable(path: &Path, error: Errno) -> LaunchFailure {
     let cause = match error {
         Errno::LOOP => "it is a symbolic link, or one of its parents is".to_owned(),
         Errno::NOTDIR => "one of its parents is a file".to_owned(),
@@ -169,7 +170,7 @@ fn unprotectable(path: &str, error: Errno) -> LaunchFailure {
     };
     LaunchFailure {
         part: Part::ProtectedPath,
-        step: format!("protect {path}"),
+        step: format!("protect {}", path.display()),
         cause,
         errno: Some(error.raw_os_error()),
     }

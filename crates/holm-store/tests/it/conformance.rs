@@ -8,7 +8,7 @@ use holm_core::{Label, ProjectId, ProjectName, WorkspaceId};
 use holm_engine::spec::{Brought, Code, Environment, Limits, Network, WorkspaceSpec};
 use holm_engine::store::{
     Canonical, Claim, EVENTS_KEPT, Event, Keyed, Outcome, ProjectRecord, ProjectRemoval,
-    RequestKey, Store, StoreError, WorkspaceRecord,
+    ProjectRules, RequestKey, Store, StoreError, WorkspaceRecord,
 };
 use jiff::{Timestamp, ToSpan};
 use std::sync::{Arc, Barrier};
@@ -48,6 +48,10 @@ pub fn project(name: &str) -> ProjectRecord {
         inode: 1 << 63,
         object_format: "sha1".to_owned(),
         refs_digest: None,
+        rules: ProjectRules {
+            protected_paths: ["infra/prod".to_owned()].into(),
+            isolation: Some("workspace".to_owned()),
+        },
         created_at: at(0),
     }
 }
@@ -92,6 +96,7 @@ pub fn workspace(project: &ProjectRecord, label: &str) -> WorkspaceRecord {
         purpose: holm_engine::spec::Purpose::Work,
         caches: Vec::new(),
         volumes: Vec::new(),
+        retired_volumes: Vec::new(),
         generation: 0,
         origin: None,
         snapshots: Vec::new(),
@@ -99,6 +104,7 @@ pub fn workspace(project: &ProjectRecord, label: &str) -> WorkspaceRecord {
         agents: Vec::new(),
         moving: None,
         secrets: Vec::new(),
+        declared: None,
     };
     WorkspaceRecord {
         id,

@@ -3,7 +3,7 @@
 use crate::conformance::{self, project, workspace};
 use crate::schema_1;
 use holm_core::{Code, Fault};
-use holm_engine::store::{ProjectRecord, Store, StoreError, WorkspaceRecord};
+use holm_engine::store::{ProjectRecord, ProjectRules, Store, StoreError, WorkspaceRecord};
 use holm_store::SqliteStore;
 use std::path::{Path, PathBuf};
 
@@ -119,7 +119,9 @@ fn a_file_of_the_first_version_is_brought_up_to_date_and_nothing_is_lost() {
         assert_eq!(found.spec, one.spec, "{time}");
         assert_eq!(found.dirty, Some(true));
         assert_eq!(found.labelled_at, found.created_at);
-        assert_eq!(store.projects().unwrap().len(), 1);
+        let projects = store.projects().unwrap();
+        assert_eq!(projects.len(), 1);
+        assert_eq!(projects[0].0.rules, ProjectRules::default());
         assert_eq!(store.unfinished().unwrap(), [found]);
         assert!(store.is_approved(&shop.id, "digest").unwrap());
         // It was not written down then what it was about.

@@ -91,6 +91,8 @@ mod tests {
             path: root.join("shop").to_string_lossy().into_owned(),
             created_at: String::new(),
             workspaces: 0,
+            protected_paths: Vec::new(),
+            isolation: None,
         }];
         let found = repositories(
             &[root.clone(), root.join("shop"), root.join("none")],

@@ -9,7 +9,7 @@ use super::user::DaemonUser;
 use super::user_checkout::Checkout;
 use super::{Context, Outcome, connect, settings};
 use clap::{Args, Subcommand, ValueHint};
-use holm_api::project::Project;
+use holm_api::project::{ChangeProject, Project};
 use holm_core::{Code, Fault, ProjectId};
 use holm_git::Cancel;
 use serde::Serialize;
@@ -36,13 +36,16 @@ enum Action {
 #[command(after_help = "Examples:\n  holm project ls")]
 struct LsArgs {}
 
-/// Make a repository known; `holm up` does so by itself
+/// Make a repository known, and say what holds for all of its workspaces
 ///
-/// A URL (https or ssh) is cloned below the first source folder, unless a clone of it is there.
+/// `holm up` makes a repository known by itself. A URL (https or ssh) is cloned below the first source
+/// folder, unless a clone of it is there. holm keeps what the options say with the project and enforces it
+/// in every workspace that is made or reloaded from then on. holm.toml may add protected paths but
+/// cannot take these away. `holm project rm` forgets them.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     holm project add\n  \
-    holm project add ~/src/shop\n  \
+    holm project add ~/src/shop --protect infra/prod\n  \
     holm project add https://example.org/team/shop.git")]
 struct AddArgs {
     /// A directory of the repository, or its URL; default: the current directory
@@ -57,6 +60,15 @@ struct AddArgs {
     /// A program with a token named the URL: this machine is none to clone from
     #[arg(long, hide = true)]
     elsewhere: bool,
+    /// Protect a path below the root in every workspace; can be repeated
+    #[arg(long, value_name = "PATH")]
+    protect: Vec<String>,
+    /// No longer protect a path, unless holm.toml does; can be repeated
+    #[arg(long, value_name = "PATH")]
+    unprotect: Vec<String>,
+    /// Whether workspaces see each other's trees, read-only (`project`), or not (`workspace`)
+    #[arg(long, value_name = "WHAT")]
+    isolation: Option<String>,
 }
 
 /// Forget a project that has no workspaces; the repository itself is not touched
@@ -108,6 +120,11 @@ fn ls(context: &Context) -> Outcome {
 }
 
 fn add(context: &Context, arguments: AddArgs) -> Outcome {
+    let change = ChangeProject {
+        protect: arguments.protect.clone(),
+        unprotect: arguments.unprotect.clone(),
+        isolation: arguments.isolation.clone(),
+    };
     let project = connect::block_on(async {
         let (checkout, client) = match url(&arguments)? {
             Some(asked) => {
@@ -129,11 +146,24 @@ fn add(context: &Context, arguments: AddArgs) -> Outcome {
             commit,
             config: &config,
         };
-        send::send(&client, &checkout, wanted, &Cancel::default()).await
+        let project = send::send(&client, &checkout, wanted, &Cancel::default()).await?;
+        if change == ChangeProject::default() {
+            return Ok(project);
+        }
+        let id = send::project_id(&project)?;
+        client.change_project(&id, &change).await
     })?;
     context.output.done(&project, || {
         let (name, path) = (printable(&project.name), printable(&project.path));
-        format!("{GOOD}✓{GOOD:#} {name}  {}  {path}", project.id)
+        let mut text = format!("{GOOD}✓{GOOD:#} {name}  {}  {path}", project.id);
+        if !project.protected_paths.is_empty() {
+            let paths = printable(&project.protected_paths.join(", "));
+            text.push_str(&format!("\n  protected  {paths}"));
+        }
+        if let Some(isolation) = &project.isolation {
+            text.push_str(&format!("\n  isolation  {}", printable(isolation)));
+        }
+        text
     });
     Ok(ExitCode::SUCCESS)
 }
@@ -239,6 +269,8 @@ mod tests {
             path: "/src/shop".to_owned(),
             created_at: "2026-11-15T20:00:00Z".to_owned(),
             workspaces: 0,
+            protected_paths: Vec::new(),
+            isolation: None,
         };
         let all = [project];
         assert_eq!(meant("shop", &all).unwrap().as_str(), "p000000000001");

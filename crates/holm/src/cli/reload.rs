@@ -15,8 +15,10 @@ use holm_engine::try_blocking;
 /// The file as it is in the workspace's tree now. Until then edits of it do nothing. Where it may
 /// connect to changes at once, and what is no longer allowed is cut. Services that are new are
 /// started, those that are gone are stopped, and those whose `run`, `env` or `ready` changed are
-/// restarted; returns when all are ready. The rest takes effect at the next start. What reaches
-/// further than what is in force has to be approved, as with `holm trust`.
+/// restarted; returns when all are ready. The rest takes effect at the next start, or only with a
+/// new workspace, and is named. A volume that is there keeps its data, its policy and its seed, also
+/// when it is no longer declared. What reaches further than what is in force has to be approved, as
+/// with `holm trust`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  holm reload fix-login\n  holm reload fix-login --yes")]
 pub struct ReloadArgs {
@@ -69,17 +71,26 @@ pub fn run(context: &Context, arguments: ReloadArgs) -> Outcome {
         if reloaded.changes.is_empty() {
             return "Nothing has changed.".to_owned();
         }
-        let later = match reloaded.at_next_start.as_slice() {
-            [] => String::new(),
-            keys => format!(
-                "; {} at the next start (`holm restart {}`)",
-                keys.join(", "),
-                printable(&arguments.workspace)
-            ),
-        };
-        format!("{GOOD}✓{GOOD:#} taken over{later}")
+        taken_over(&reloaded, &arguments.workspace)
     });
     ready::outcome(context, trouble.as_ref())
+}
+
+/// What is in force, and what takes more.
+fn taken_over(reloaded: &Reloaded, typed: &str) -> String {
+    let mut text = format!("{GOOD}✓{GOOD:#} taken over");
+    let keys = |keys: &[String]| printable(&keys.join(", "));
+    if !reloaded.at_next_start.is_empty() {
+        let (keys, typed) = (keys(&reloaded.at_next_start), printable(typed));
+        text.push_str(&format!(
+            "; {keys} at the next start (`holm restart {typed}`)"
+        ));
+    }
+    if !reloaded.needs_new_workspace.is_empty() {
+        let keys = keys(&reloaded.needs_new_workspace);
+        text.push_str(&format!("; {keys} only with a new workspace (`holm up`)"));
+    }
+    text
 }
 
 async fn approve(context: &Context, typed: &str, shown: &Reloaded) -> Result<(), Fault> {

@@ -135,6 +135,13 @@ fn render(workspace: &Workspace, now: jiff::Timestamp) -> String {
     ] {
         line(&mut text, name, &value);
     }
+    if !workspace.protected_paths.is_empty() {
+        line(
+            &mut text,
+            "protected",
+            &workspace.protected_paths.join(", "),
+        );
+    }
     if let Some(removed_at) = &workspace.removed_at {
         line(&mut text, "removed", &ago(removed_at));
     }
@@ -286,7 +293,9 @@ mod tests {
     #[test]
     fn sections_with_fixed_data() {
         let now = "2026-11-15T20:03:00Z".parse().unwrap();
-        let text = render(&workspace("fix-login"), now);
+        let mut workspace = workspace("fix-login");
+        workspace.protected_paths = ["AGENTS.md", "infra/prod"].map(str::to_owned).to_vec();
+        let text = render(&workspace, now);
         let text = anstream::adapter::strip_str(&text).to_string();
         let expect = "\
 fix-login  waaaaaaaaaaaa  (shop)
@@ -300,6 +309,7 @@ fix-login  waaaaaaaaaaaa  (shop)
   last used     2026-11-15T20:01:00Z (2m ago)
   owner         me
   driver        linux
+  protected     AGENTS.md, infra/prod
 
 Limits
   memory        4GiB

@@ -30,6 +30,7 @@ pub fn baseline(user: &UserConfig, protected_before: Option<Vec<ProtectedPath>>)
         limits: user.limits.clone(),
         agents_with_credentials: with_credentials.map(|(name, _)| name.clone()).collect(),
         protected_before,
+        isolation: None,
     }
 }
 

@@ -139,6 +139,8 @@ mod tests {
             path: at("elsewhere/known").to_str().unwrap().to_owned(),
             created_at: String::new(),
             workspaces: 0,
+            protected_paths: Vec::new(),
+            isolation: None,
         };
         let places = Places::new(&[known], &[at("src"), at("missing")]);
         let permit = |path: &str| places.permit(at(path).to_str().unwrap());

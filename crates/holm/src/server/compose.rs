@@ -2,7 +2,7 @@
 //! was uploaded, resolved once. What is wrong with the wish is said here, before anything is made.
 
 use super::failure::{Failure, bad_request};
-use super::layers::Surroundings;
+use super::layers::{Start, Surroundings};
 use super::trust::{Judged, Untrusted};
 use super::uploads::Received;
 use super::{App, declared};
@@ -16,8 +16,8 @@ use holm_core::toolchain::{Client, Look, Visible, visible};
 use holm_core::{Code, Fault};
 use holm_engine::WorkspaceSpec;
 use holm_engine::spec::{
-    Brought, Cache, Code as CodeSpec, DeclaredPort, Dirty, Egress, Environment, Limits, Network,
-    Purpose, Remote, Shared, Siblings, Volume,
+    Brought, Cache, Code as CodeSpec, Declared, DeclaredPort, Dirty, Egress, Environment, Limits,
+    Network, Purpose, Remote, Shared, Siblings, Volume,
 };
 use holm_engine::store::ProjectRecord;
 use holm_engine::try_blocking;
@@ -73,9 +73,8 @@ impl App {
         let layers = self.layers(create, project, asked, surroundings).await?;
         let caches = self.caches(&judged.config, project, (&root, &home));
         notes.extend(shared_caches(&caches));
-        let volumes = self
-            .volumes(create, project, &judged.config, (&root, &home))
-            .await?;
+        let start = Start::of(create, &root, &home);
+        let volumes = self.volumes(&start, project, &judged.config).await?;
         refuse_covering(&volumes, &root, &home)?;
         notes.extend(said_of_volumes(&volumes, &judged.config));
         let (brought, received) = self.brought(create)?;
@@ -101,6 +100,7 @@ impl App {
             purpose: Purpose::Work,
             caches,
             volumes,
+            retired_volumes: Vec::new(),
             generation: 0,
             origin: None,
             snapshots: Vec::new(),
@@ -108,6 +108,7 @@ impl App {
             agents: declared::agents(&judged),
             moving: None,
             secrets: declared::secrets(&judged.config),
+            declared: Some(declared_at_start(create, &judged.config)),
         };
         let (spec, narrowed) = self.within_policy(spec)?;
         notes.extend(narrowed);
@@ -165,6 +166,14 @@ impl App {
     }
 }
 
+/// As `holm.toml` has it: what `.worktreeinclude` lists is of another file.
+fn declared_at_start(create: &CreateWorkspace, config: &ProjectConfig) -> Declared {
+    let mut declared = declared::declared(config);
+    let listed = &create.worktree_include;
+    declared.include.retain(|pattern| !listed.contains(pattern));
+    declared
+}
+
 fn typed(create: &CreateWorkspace) -> Typed<'_> {
     Typed {
         included: &create.excluded,
@@ -209,7 +218,7 @@ pub fn siblings(isolation: Scope) -> Siblings {
 }
 
 /// Siblings would be mounted over the code.
-fn refuse_in_place_of_siblings(isolation: Scope, root: &Path) -> Result<(), Fault> {
+pub fn refuse_in_place_of_siblings(isolation: Scope, root: &Path) -> Result<(), Fault> {
     if isolation == Scope::Workspace || !root.starts_with(SIBLINGS) {
         return Ok(());
     }
@@ -221,7 +230,7 @@ fn refuse_in_place_of_siblings(isolation: Scope, root: &Path) -> Result<(), Faul
 }
 
 /// A volume in place of the code, of home or of a directory that holds them would hide them.
-fn refuse_covering(volumes: &[Volume], root: &Path, home: &Path) -> Result<(), Fault> {
+pub fn refuse_covering(volumes: &[Volume], root: &Path, home: &Path) -> Result<(), Fault> {
     let mut covering = volumes.iter().filter_map(|volume| {
         let covered = [root, home, Path::new("/tmp")].into_iter();
         let mut covered = covered.filter(|place| place.starts_with(&volume.path));

@@ -3,7 +3,23 @@
 
 use super::trust::Judged;
 use holm_core::config::{self, Name, ProjectConfig, Receiver};
-use holm_engine::spec::{Agent, Probe, Ready, Secret, SecretSource, Service};
+use holm_engine::spec::{Agent, Declared, Probe, Ready, Secret, SecretSource, Service};
+
+/// What only a new workspace takes over.
+pub fn declared(config: &ProjectConfig) -> Declared {
+    let project = &config.project;
+    let seeds = config.volumes.iter().map(|(name, volume)| {
+        let inputs = volume.seed_inputs.iter().map(ToString::to_string);
+        (name.to_string(), inputs.collect())
+    });
+    Declared {
+        seed_inputs: seeds.collect(),
+        name: project.name.as_ref().map(ToString::to_string),
+        root: project.root.as_ref().map(ToString::to_string),
+        driver: project.driver.as_str().to_owned(),
+        include: project.include.iter().map(ToString::to_string).collect(),
+    }
+}
 
 pub fn services(config: &ProjectConfig) -> Vec<Service> {
     let services = config.services.iter().map(|(name, service)| Service {

@@ -33,6 +33,18 @@ pub struct Surroundings<'a> {
     pub toolchains: &'a [PathBuf],
 }
 
+/// What a workspace begins with, and where its code and its home are inside.
+pub struct Start<'a> {
+    pub maker: Maker<'a>,
+    /// What an uncommitted state changes.
+    pub changed: Changed,
+    pub root: &'a Path,
+    pub home: &'a Path,
+}
+
+/// Paths and the ids of their content; `None`: deleted.
+pub type Changed = Vec<(String, Option<String>)>;
+
 /// How many answers are remembered.
 const MOST_KNOWN: usize = 64;
 
@@ -56,7 +68,8 @@ impl App {
             return Ok(Layers { setup: None, warm });
         }
         let patterns = asked.setup_inputs.as_deref();
-        let committed = self.inputs(create, project, patterns).await?;
+        let commit = create.commit.as_deref();
+        let committed = self.inputs(commit, project, patterns).await?;
         let changed = changed(create);
         let text = |path: &Path| path.to_string_lossy().into_owned();
         let mut ingredients = Ingredients {
@@ -75,7 +88,7 @@ impl App {
                 key: digest(&layer::canonical(&ingredients), KEY_LENGTH),
             }
         };
-        let (key, borrowed) = self.chosen(create, key);
+        let (key, borrowed) = self.chosen(maker(create), key);
         let setup = Setup {
             key,
             commands: asked.setup.clone(),
@@ -92,14 +105,10 @@ impl App {
     /// only code that may use it, or for all.
     fn chosen(
         &self,
-        create: &CreateWorkspace,
+        maker: Maker<'_>,
         mut key: impl FnMut(Option<String>) -> LayerKey,
     ) -> (String, bool) {
-        let only = layer::only(Maker {
-            commit: create.commit.as_deref(),
-            tree: create.dirty.as_ref().map(|dirty| &*dirty.worktree_tree),
-            is_contained: create.contained,
-        });
+        let only = layer::only(maker);
         let only = only.filter(|_| !is_without("layer_origin"));
         let shared = key(None);
         let is_there = self.engine.driver().has_brought(&shared);
@@ -135,28 +144,29 @@ impl App {
     /// The project's volumes, each with what it begins with.
     pub async fn volumes(
         &self,
-        create: &CreateWorkspace,
+        start: &Start<'_>,
         project: &ProjectRecord,
         config: &ProjectConfig,
-        (root, home): (&Path, &Path),
     ) -> Result<Vec<Volume>, Fault> {
-        let changed = changed(create);
+        let Start { root, home, .. } = start;
         let mut volumes = Vec::new();
         for (name, volume) in &config.volumes {
             let path = volume.path.resolve(root, home);
             let mut seed = None;
             if volume.policy == Policy::Fork && !volume.seed.is_empty() {
                 let patterns = volume.seed_inputs.as_slice();
-                let committed = self.inputs(create, project, Some(patterns)).await?;
+                let committed = self
+                    .inputs(start.maker.commit, project, Some(patterns))
+                    .await?;
                 let committed = committed.iter().cloned();
                 let mut ingredients = SeedIngredients {
                     commands: volume.seed.clone(),
                     path: path.to_string_lossy().into_owned(),
                     root: root.to_string_lossy().into_owned(),
-                    inputs: layer::seed_inputs(committed, &changed, patterns),
+                    inputs: layer::seed_inputs(committed, &start.changed, patterns),
                     only: None,
                 };
-                let (key, borrowed) = self.chosen(create, |only| {
+                let (key, borrowed) = self.chosen(start.maker, |only| {
                     ingredients.only = only;
                     let inputs = digest(&layer::canonical_seed(&ingredients), KEY_LENGTH);
                     LayerKey::volume(project.id.as_str(), name, &inputs)
@@ -184,11 +194,11 @@ impl App {
 
     async fn inputs(
         &self,
-        create: &CreateWorkspace,
+        commit: Option<&str>,
         project: &ProjectRecord,
         patterns: Option<&[Pattern]>,
     ) -> Result<Listed, Fault> {
-        let Some(commit) = create.commit.clone() else {
+        let Some(commit) = commit.map(str::to_owned) else {
             return Ok(Listed::default());
         };
         let texts = patterns.map(|patterns| patterns.iter().map(ToString::to_string).collect());
@@ -211,6 +221,19 @@ impl App {
     }
 }
 
+// === impl Start ===
+
+impl<'a> Start<'a> {
+    pub fn of(create: &'a CreateWorkspace, root: &'a Path, home: &'a Path) -> Self {
+        Self {
+            maker: maker(create),
+            changed: changed(create),
+            root,
+            home,
+        }
+    }
+}
+
 // === impl KnownInputs ===
 
 impl KnownInputs {
@@ -228,8 +251,17 @@ impl KnownInputs {
     }
 }
 
+/// The code that a new workspace begins with.
+fn maker(create: &CreateWorkspace) -> Maker<'_> {
+    Maker {
+        commit: create.commit.as_deref(),
+        tree: create.dirty.as_ref().map(|dirty| &*dirty.worktree_tree),
+        is_contained: create.contained,
+    }
+}
+
 /// What an uncommitted state changes, by paths and the ids of their content.
-fn changed(create: &CreateWorkspace) -> Vec<(String, Option<String>)> {
+fn changed(create: &CreateWorkspace) -> Changed {
     let changed = create.dirty.iter().flat_map(|dirty| &dirty.changed);
     changed
         .map(|changed| (changed.path.clone(), changed.object.clone()))

@@ -52,6 +52,7 @@ mod services;
 mod sessions;
 mod siblings;
 mod startup;
+mod takeover;
 mod tokens;
 mod trees;
 mod trust;

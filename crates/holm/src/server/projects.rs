@@ -6,10 +6,11 @@ use super::page::{Order, Page};
 use super::{App, view};
 use axum::Json;
 use axum::extract::State;
-use holm_api::project::{Project, ProjectList, Refs, Sync, SyncAnswer};
+use holm_api::project::{ChangeProject, Project, ProjectList, Refs, Sync, SyncAnswer};
+use holm_core::config::{ProtectedPath, Scope, Word};
 use holm_engine::store::ProjectRemoval;
 use holm_engine::try_blocking;
-use holm_engine::{EarlierPlace, Repository};
+use holm_engine::{EarlierPlace, Repository, RuleChange};
 use serde::Deserialize;
 use std::sync::Arc;
 use utoipa::IntoParams;
@@ -33,7 +34,7 @@ pub struct List {
 pub fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::new()
         .routes(routes!(list))
-        .routes(routes!(remove))
+        .routes(routes!(change, remove))
         .routes(routes!(sync))
         .routes(routes!(set_refs))
 }
@@ -63,6 +64,55 @@ async fn list(
         format!("{}.{}", project.created_at, project.id)
     });
     Ok(Json(ProjectList { projects, next }))
+}
+
+/// Changes what is asked of all workspaces of a project that are made or reloaded from now on.
+#[utoipa::path(
+    patch,
+    path = "/projects/{id}",
+    operation_id = "project_change",
+    params(ProjectKey),
+    request_body = ChangeProject,
+    responses((status = 200, body = Project))
+)]
+async fn change(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    ProjectKey(id): ProjectKey,
+    Body(change): Body<ChangeProject>,
+) -> Answer<Project> {
+    if !change.unprotect.is_empty() {
+        app.require_approver(&caller)?;
+    }
+    let path = |path: String| match ProtectedPath::parse(&path) {
+        Ok(path) => Ok(path.to_string()),
+        Err(error) => {
+            let path = path.escape_debug();
+            let message = format!("`{path}` cannot be a protected path: {error}");
+            Err(bad_request(&message))
+        }
+    };
+    if let Some(word) = &change.isolation
+        && Scope::parse_word(word).is_none()
+    {
+        return Err(bad_request("`isolation` is \"workspace\" or \"project\""));
+    }
+    let change = RuleChange {
+        protect: change
+            .protect
+            .into_iter()
+            .map(path)
+            .collect::<Result<_, _>>()?,
+        unprotect: change
+            .unprotect
+            .into_iter()
+            .map(path)
+            .collect::<Result<_, _>>()?,
+        isolation: change.isolation,
+    };
+    let project = app.engine.change_rules(&id, change).await?;
+    let live = app.engine.live_workspaces(&id).await?;
+    Ok(Json(view::project(project, live)))
 }
 
 /// Forgets a project that has no workspaces.

@@ -6,21 +6,23 @@
 
 use super::caller::Caller;
 use super::failure::{Answer, Body, WorkspaceKey};
-use super::{App, compose, declared};
+use super::layers::Start;
+use super::trust::Judged;
+use super::{App, compose, declared, takeover};
 use crate::config;
 use axum::Json;
 use axum::extract::State;
 use holm_api::project::Ask;
 use holm_api::reload::{Reload, Reloaded};
-use holm_core::config::{EgressMode, ProjectConfig, Word, display_size};
+use holm_core::config::{EgressMode, ProjectConfig, Scope, Word, display_size};
+use holm_core::layer::Maker;
 use holm_core::policy::Typed;
 use holm_core::{Code, Fault, ProjectId, WorkspaceId, trust};
 use holm_engine::Stopped;
 use holm_engine::exec::{ExecOutput, ExecRequest};
 use holm_engine::inside;
-use holm_engine::spec::{Secret, SecretSource, Service, Siblings, WorkspaceSpec};
+use holm_engine::spec::{Cache, Siblings, Volume, WorkspaceSpec};
 use sha2::{Digest, Sha256};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -63,19 +65,15 @@ async fn reload(
         Fault::new(Code::CorruptState, message, "holm doctor")
     })?;
     let judged = app.judge_after(&project, config, Some(&spec)).await?;
-    let mut next = WorkspaceSpec::clone(&spec);
-    next.network = compose::network(&judged.config, &judged.user.egress);
-    next.limits = compose::limits(&judged.config.limits, &judged.user.limits);
-    next.nested = judged.config.project.nested;
-    next.siblings = compose::siblings(judged.config.project.isolation);
-    next.services = declared::services(&judged.config);
-    next.secrets = declared::secrets(&judged.config);
-    next.agents = declared::agents(&judged);
-    let protected = judged.config.project.protected_paths.iter();
-    next.protected_paths = protected.map(ToString::to_string).collect();
+    let (volumes, caches) = app.declared_data(&project, &spec, &judged).await?;
+    let mut next = asked(&spec, &judged);
+    let data = takeover::data(&spec, &volumes, &caches);
+    (next.volumes, next.retired_volumes) = (data.volumes, data.retired_volumes);
+    next.caches = data.caches;
     app.refuse_beyond_policy(&judged.config, Typed::default())?;
     let (next, _) = app.within_policy(next)?;
-    let (changes, at_next_start) = differences(&spec, &next);
+    refuse_unstartable(&next, judged.config.project.isolation)?;
+    let untaken = [takeover::untaken(&spec, &judged.config), data.untaken].concat();
     let asks: Vec<_> = match judged.is_approved {
         true => Vec::new(),
         false => judged
@@ -85,11 +83,9 @@ async fn reload(
             .collect(),
     };
     let mut reloaded = Reloaded {
-        changes,
-        at_next_start,
         asks: asks.iter().map(|ask| on_wire(ask)).collect(),
         content,
-        applied: false,
+        ..takeover::differences(&spec, &next, untaken)
     };
     if reload.dry_run {
         return Ok(Json(reloaded));
@@ -117,6 +113,10 @@ async fn reload(
         spec.secrets = next.secrets;
         spec.agents = next.agents;
         spec.protected_paths = next.protected_paths;
+        // Of what is there by now: a volume may have been reset meanwhile.
+        let data = takeover::data(spec, &volumes, &caches);
+        (spec.volumes, spec.retired_volumes) = (data.volumes, data.retired_volumes);
+        spec.caches = data.caches;
     };
     app.engine.reload(&id, change).await?;
     reloaded.asks.clear();
@@ -127,6 +127,31 @@ async fn reload(
 // === impl App ===
 
 impl App {
+    /// Volumes and caches as a new workspace would have them.
+    async fn declared_data(
+        &self,
+        project: &ProjectId,
+        spec: &WorkspaceSpec,
+        judged: &Judged,
+    ) -> Result<(Vec<Volume>, Vec<Cache>), Fault> {
+        let project = self.engine.project(project).await?;
+        let (root, home) = (spec.root.as_path(), spec.home.as_path());
+        let start = Start {
+            // Whether a branch of the user contains the commit is known only when a workspace is created.
+            maker: Maker {
+                commit: spec.code.commit.as_deref(),
+                tree: None,
+                is_contained: false,
+            },
+            changed: Vec::new(),
+            root,
+            home,
+        };
+        let volumes = self.volumes(&start, &project, &judged.config).await?;
+        let caches = self.caches(&judged.config, &project, (root, home));
+        Ok((volumes, caches))
+    }
+
     /// The file as it is inside now; starts a stopped workspace.
     async fn read_config(&self, id: &WorkspaceId) -> Result<Option<String>, Fault> {
         let argv = ["sh", "-c", READ].map(|word| word.as_bytes().to_vec());
@@ -163,6 +188,30 @@ impl App {
         }
         Err(unreadable("the keeper went away"))
     }
+}
+
+/// The spec with everything of the file but volumes and caches, which hold data.
+fn asked(spec: &WorkspaceSpec, judged: &Judged) -> WorkspaceSpec {
+    let config = &judged.config;
+    let protected = config.project.protected_paths.iter();
+    WorkspaceSpec {
+        network: compose::network(config, &judged.user.egress),
+        limits: compose::limits(&config.limits, &judged.user.limits),
+        nested: config.project.nested,
+        siblings: compose::siblings(config.project.isolation),
+        services: declared::services(config),
+        secrets: declared::secrets(config),
+        agents: declared::agents(judged),
+        protected_paths: protected.map(ToString::to_string).collect(),
+        ..spec.clone()
+    }
+}
+
+/// What would keep the next start from succeeding is refused now.
+fn refuse_unstartable(next: &WorkspaceSpec, isolation: Scope) -> Result<(), Fault> {
+    compose::refuse_in_place_of_siblings(isolation, &next.root)?;
+    compose::refuse_covering(&next.volumes, &next.root, &next.home)?;
+    holm_linux::driver::check(next)
 }
 
 fn on_wire(ask: &trust::Ask) -> Ask {
@@ -205,6 +254,13 @@ fn is_wider(ask: &trust::Ask, spec: &WorkspaceSpec, next: &WorkspaceSpec) -> boo
             };
             named(spec) != named(next)
         }
+        ("caches", name) => {
+            let named = |spec: &WorkspaceSpec| {
+                let mut caches = spec.caches.iter();
+                caches.find(|cache| cache.name == name).cloned()
+            };
+            named(spec) != named(next)
+        }
         ("agents", name) => !spec.agents.iter().any(|agent| {
             let has = format!("agents.{name} = {:?}", agent.command);
             agent.name == name && agent.approved && ask.canonical == has
@@ -215,7 +271,7 @@ fn is_wider(ask: &trust::Ask, spec: &WorkspaceSpec, next: &WorkspaceSpec) -> boo
         ("limits", key) => {
             !limit_of(spec, key).is_some_and(|has| ask.canonical.ends_with(&format!("= {has}")))
         }
-        ("project", "include" | "driver") | ("caches", _) => false,
+        ("project", "include" | "driver") => false,
         _ => true,
     }
 }
@@ -230,166 +286,6 @@ fn limit_of(spec: &WorkspaceSpec, key: &str) -> Option<String> {
         "processes" => limits.processes.map(|processes| processes.to_string()),
         _ => None,
     }
-}
-
-/// What is different, and which keys of it take effect at the next start.
-fn differences(before: &WorkspaceSpec, after: &WorkspaceSpec) -> (Vec<String>, Vec<String>) {
-    let (mut changes, mut later) = (Vec::new(), Vec::new());
-    let (old, new) = (&before.network, &after.network);
-    if old.egress.mode != new.egress.mode {
-        changes.push(format!(
-            "egress.mode: {} → {}",
-            old.egress.mode.as_str(),
-            new.egress.mode.as_str()
-        ));
-    }
-    compare(
-        "egress.allow",
-        &old.egress.allow,
-        &new.egress.allow,
-        &mut changes,
-    );
-    let mut at_start = |key: &str, old: Vec<String>, new: Vec<String>| {
-        let known = changes.len();
-        compare(key, &old, &new, &mut changes);
-        if changes.len() > known {
-            later.push(key.to_owned());
-        }
-    };
-    let ports = |spec: &WorkspaceSpec| {
-        let ports = spec.network.ports.iter();
-        ports
-            .map(|port| format!("{} = {}", port.name, port.port))
-            .collect()
-    };
-    at_start("ports", ports(before), ports(after));
-    let shared = |spec: &WorkspaceSpec| {
-        let shared = spec.network.shared.iter();
-        shared
-            .map(|shared| format!("{} = {} at {}", shared.name, shared.address, shared.port))
-            .collect()
-    };
-    at_start("shared", shared(before), shared(after));
-    let protected = |spec: &WorkspaceSpec| spec.protected_paths.clone();
-    at_start(
-        "project.protected_paths",
-        protected(before),
-        protected(after),
-    );
-    let secrets = |spec: &WorkspaceSpec| spec.secrets.iter().map(in_words).collect();
-    at_start("secrets", secrets(before), secrets(after));
-    let nested = |spec: &WorkspaceSpec| vec![spec.nested.to_string()];
-    at_start("project.nested", nested(before), nested(after));
-    let isolation = |spec: &WorkspaceSpec| {
-        let word = match spec.siblings {
-            Siblings::Hidden => "workspace",
-            Siblings::Shown => "project",
-        };
-        vec![word.to_owned()]
-    };
-    at_start("project.isolation", isolation(before), isolation(after));
-    at_start("limits", limits(before), limits(after));
-    changes.extend(changed_services(&before.services, &after.services));
-    let agents = |spec: &WorkspaceSpec| -> Vec<String> {
-        let agents = spec.agents.iter();
-        agents
-            .map(|agent| format!("{} = {:?}", agent.name, agent.command))
-            .collect()
-    };
-    compare("agents", &agents(before), &agents(after), &mut changes);
-    if new.names.iter().any(|name| !old.names.contains(name)) {
-        later.push("the names of new services".to_owned());
-    }
-    (changes, later)
-}
-
-fn limits(spec: &WorkspaceSpec) -> Vec<String> {
-    let limits = &spec.limits;
-    let whole = [
-        ("memory", limits.memory_bytes),
-        ("processes", limits.processes),
-        ("disk", limits.disk_bytes),
-    ];
-    let mut written: Vec<String> = whole
-        .iter()
-        .filter_map(|(name, value)| Some(format!("{name} = {}", (*value)?)))
-        .collect();
-    written.extend(limits.cpus.map(|cpus| format!("cpus = {cpus}")));
-    written
-}
-
-fn in_words(secret: &Secret) -> String {
-    let source = match &secret.source {
-        SecretSource::Env(name) => format!("the variable {name}"),
-        SecretSource::File(path) => format!("the file {path}"),
-        SecretSource::Command(argv) => format!("the command {}", argv.join(" ")),
-        SecretSource::Stored => "stored".to_owned(),
-    };
-    let (name, inject, to) = (&secret.name, secret.inject.as_str(), secret.to.join(", "));
-    let ttl = secret
-        .ttl_ms
-        .map_or(String::new(), |ttl| format!(" for {ttl} ms"));
-    let at = match secret.hosts.as_slice() {
-        [] => String::new(),
-        hosts => format!(" at {}", hosts.join(", ")),
-    };
-    format!("{name} ({source}) as {inject} to {to}{at}{ttl}")
-}
-
-/// What becomes of each service that is another one now.
-fn changed_services(before: &[Service], after: &[Service]) -> Vec<String> {
-    let named = |services: &[Service], name: &str| {
-        let found = services.iter().find(|service| service.name == name);
-        found.cloned()
-    };
-    let mut changes = Vec::new();
-    for old in before {
-        let name = &old.name;
-        let Some(new) = named(after, name) else {
-            changes.push(format!("services.{name}: − (it is stopped)"));
-            continue;
-        };
-        let live = [
-            ("run", old.run != new.run),
-            ("env", old.env != new.env),
-            ("ready", old.ready != new.ready),
-        ];
-        let quiet = [
-            ("depends_on", old.depends_on != new.depends_on),
-            ("restart", old.restart != new.restart),
-            ("on_assign", old.on_assign != new.on_assign),
-            ("build", old.build != new.build),
-            ("rebuild_when", old.rebuild_when != new.rebuild_when),
-        ];
-        let differing = live.iter().chain(&quiet).filter(|(_, differs)| *differs);
-        let keys: Vec<&str> = differing.map(|(key, _)| *key).collect();
-        if keys.is_empty() {
-            continue;
-        }
-        let what = match live.iter().any(|(_, differs)| *differs) {
-            true => " (it is restarted)",
-            false => "",
-        };
-        changes.push(format!("services.{name}: {}{what}", keys.join(", ")));
-    }
-    let is_new = |service: &&Service| named(before, &service.name).is_none();
-    let added = after.iter().filter(is_new);
-    changes.extend(added.map(|service| format!("services.{}: + (it is started)", service.name)));
-    changes
-}
-
-fn compare(key: &str, old: &[String], new: &[String], changes: &mut Vec<String>) {
-    let (before, after): (BTreeSet<_>, BTreeSet<_>) = (old.iter().collect(), new.iter().collect());
-    changes.extend(
-        before
-            .difference(&after)
-            .map(|entry| format!("{key}: − {entry}")),
-    );
-    changes.extend(
-        after
-            .difference(&before)
-            .map(|entry| format!("{key}: + {entry}")),
-    );
 }
 
 fn unreadable(why: &str) -> Fault {

@@ -11,11 +11,12 @@ use axum::extract::State;
 use holm_api::project::{
     Ask, AskChange, ChangeKind, GitSetting, TrustApprove, TrustCheck, TrustReport,
 };
-use holm_core::config::{Name, Pattern, ProjectConfig, ProtectedPath};
+use holm_core::config::{Name, Pattern, ProjectConfig, ProtectedPath, Scope, Word};
 use holm_core::git_settings::Setting;
 use holm_core::trust::{Baseline, SETTINGS_DIGEST, asks, settings_asks, without_untrusted};
 use holm_core::{Code, Fault, ProjectId, trust};
 use holm_engine::WorkspaceSpec;
+use holm_engine::store::ProjectRecord;
 use std::sync::Arc;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -185,9 +186,11 @@ impl App {
     pub async fn judge_after(
         &self,
         id: &ProjectId,
-        config: ProjectConfig,
+        mut config: ProjectConfig,
         before: Option<&WorkspaceSpec>,
     ) -> Result<Judged, Fault> {
+        let rules = Rules::of(&self.engine.project(id).await?)?;
+        rules.add_to(&mut config);
         let user = config::user::load(&self.paths.config_file, &self.home())?;
         // What the machine's policy protects stays protected, whatever the project says.
         let policy = self.policy.load()?.unwrap_or_default();
@@ -198,7 +201,10 @@ impl App {
             Ok(paths)
         });
         let protected_before = protected_before.transpose()?;
-        let baseline = config::trust::baseline(&user, protected_before);
+        let baseline = Baseline {
+            isolation: rules.isolation,
+            ..config::trust::baseline(&user, protected_before)
+        };
         let asks = asks(&config, &baseline);
         let digest = config::trust::digest(&asks);
         let is_approved = asks.is_empty() || self.engine.is_approved(id, digest.clone()).await?;
@@ -216,6 +222,44 @@ impl App {
             is_approved,
             since: since.unwrap_or_default(),
         })
+    }
+}
+
+/// What a project itself was asked to have, as configuration.
+struct Rules {
+    protected_paths: Vec<ProtectedPath>,
+    isolation: Option<Scope>,
+}
+
+// === impl Rules ===
+
+impl Rules {
+    fn of(project: &ProjectRecord) -> Result<Self, Fault> {
+        let damaged = |value: &str| {
+            let message = format!("project {} has an unknown rule: `{value}`", project.id);
+            Fault::new(Code::CorruptState, message, "holm doctor")
+        };
+        let paths = project.rules.protected_paths.iter();
+        let paths = paths.map(|path| ProtectedPath::parse(path).map_err(|_| damaged(path)));
+        let isolation = project.rules.isolation.as_deref();
+        let isolation = isolation.map(|word| Scope::parse_word(word).ok_or_else(|| damaged(word)));
+        Ok(Self {
+            protected_paths: paths.collect::<Result<_, _>>()?,
+            isolation: isolation.transpose()?,
+        })
+    }
+
+    /// The file of the repository adds to them and takes nothing away.
+    fn add_to(&self, config: &mut ProjectConfig) {
+        for path in &self.protected_paths {
+            let protected = &mut config.project.protected_paths;
+            if !protected.contains(path) {
+                protected.push(path.clone());
+            }
+        }
+        if self.isolation == Some(Scope::Project) {
+            config.project.isolation = Scope::Project;
+        }
     }
 }
 

@@ -46,6 +46,7 @@ pub fn workspace(view: View) -> Workspace {
         ports: ports(&spec.network.ports),
         services: services.into_iter().map(service).collect(),
         volumes: spec.volumes.iter().map(volume).collect(),
+        protected_paths: protected_paths(spec, isolation.as_ref()),
         snapshots: snapshots(spec),
         limits: Limits {
             memory: spec.limits.memory_bytes,
@@ -64,6 +65,15 @@ pub fn workspace(view: View) -> Workspace {
         policy: None,
         numbers: None,
     }
+}
+
+/// Those that are in force, or will be at the next start.
+fn protected_paths(
+    spec: &holm_engine::WorkspaceSpec,
+    isolation: Option<&holm_engine::Isolation>,
+) -> Vec<String> {
+    let in_force = isolation.and_then(|isolation| isolation.protected.clone());
+    in_force.unwrap_or_else(|| spec.protected_paths.clone())
 }
 
 /// Without its size, which takes a look at the disk.
@@ -119,6 +129,8 @@ pub fn project(record: ProjectRecord, live: u64) -> Project {
         path: record.path,
         created_at: time(record.created_at),
         workspaces: live,
+        protected_paths: record.rules.protected_paths.into_iter().collect(),
+        isolation: record.rules.isolation,
     }
 }
 

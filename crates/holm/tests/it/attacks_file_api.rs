@@ -291,14 +291,14 @@ fn protected_paths_stay_protected() {
     let repository = island.repository("shop");
     repository.write(
         "holm.toml",
-        "[project]\nprotected_paths = [\"AGENTS.md\", \"infra\"]\n",
+        "[project]\nprotected_paths = [\"AGENTS.md\", \"infra\", \"absent.md\"]\n",
     );
     repository.write("AGENTS.md", "original\n");
     repository.write("infra/key", "original\n");
     repository.commit("protected");
     let id = &holm_core::WorkspaceId::parse(&repository.up("x")).unwrap();
     island.api(async |client| {
-        for path in [&b"AGENTS.md"[..], b"infra/key", b"infra/new"] {
+        for path in [&b"AGENTS.md"[..], b"infra/key", b"infra/new", b"absent.md"] {
             let refused = write(client, id, path, b"changed").await;
             assert_eq!(
                 code(refused),

@@ -9,6 +9,7 @@
 )]
 
 mod api;
+mod attacks_absent;
 mod attacks_api;
 mod attacks_claims;
 mod attacks_clock;
@@ -91,6 +92,7 @@ mod policy;
 mod ports;
 mod previews;
 mod previews_programs;
+mod project_rules;
 mod renames;
 mod root;
 mod runs;
@@ -120,6 +122,7 @@ mod trash;
 mod trust;
 mod truth;
 mod urls;
+mod volume_resets;
 mod volume_seeds;
 mod volumes;
 mod warm;

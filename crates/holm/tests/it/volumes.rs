@@ -214,3 +214,111 @@ fn nothing_is_mounted_over_a_protected_path() {
         .sh("a", "mkdir infra/prod && echo x > infra/prod/key")
         .ok();
 }
+
+/// Writes the file inside, as an agent would, and takes it over.
+#[track_caller]
+fn reload(island: &Island, toml: &str) -> Value {
+    let write = format!("cat > holm.toml <<'END'\n{toml}\nEND");
+    island.sh("w", &write).ok();
+    island.holm(&["reload", "w", "--no-wait", "--json"]).json()
+}
+
+#[test]
+fn a_reload_takes_volumes_over_at_the_next_start_and_gives_no_data_up() {
+    let island = Island::new();
+    let repository = configured(&island, ISOLATED);
+    repository.up("w");
+    island
+        .sh(
+            "w",
+            "echo one > /data/own/x && echo two > ~/.local/share/shop/y",
+        )
+        .ok();
+    let new = "[volumes.new]\npath = \"/data/new\"\n[volumes.seeded]\npath = \"/data/seeded\"\n\
+        policy = \"fork\"\nseed = [\"echo seed > /data/seeded/x\"]\n\
+        [caches]\nc = { path = \"cached\", policy = \"isolated\" }\n";
+    let told = reload(&island, &format!("{ISOLATED}{new}"));
+    assert_eq!(
+        told["at_next_start"],
+        serde_json::json!(["volumes", "caches"]),
+        "{told}"
+    );
+    let changes = told["changes"].to_string();
+    assert!(
+        changes.contains("+ new = isolated at /data/new"),
+        "{changes}"
+    );
+    // Until then a volume that is there can be reset, and the new ones wait.
+    island.holm(&["reset", "w", "--volume", "data"]).ok();
+    island
+        .sh("w", "test ! -e /data/new && echo one > /data/own/x")
+        .ok();
+    island.holm(&["restart", "w"]).ok();
+    let look = "cat /data/own/x ~/.local/share/shop/y /data/seeded/x && echo new > /data/new/z && \
+        findmnt -n -o TARGET \"$HOLM_ROOT/cached\" | wc -l";
+    assert_eq!(island.sh("w", look).ok().out(), "one\ntwo\nseed\n1");
+
+    // One that is declared no more is not mounted; declared again, it has what it had.
+    let told = reload(&island, "[volumes.data]\npath = \"/data/moved\"\n");
+    assert_eq!(
+        told["at_next_start"],
+        serde_json::json!(["volumes", "caches"]),
+        "{told}"
+    );
+    island.holm(&["restart", "w"]).ok();
+    assert_eq!(
+        island
+            .sh("w", "cat /data/moved/x; ls -A /data ~/.local/share")
+            .ok()
+            .out()
+            .lines()
+            .next(),
+        Some("one")
+    );
+    island
+        .sh(
+            "w",
+            "test ! -e /data/new/z && test ! -e ~/.local/share/shop/y",
+        )
+        .ok();
+    let told = reload(
+        &island,
+        &format!("{ISOLATED}{}", new.replace("fork", "isolated")),
+    );
+    let kept = serde_json::json!(["volumes.seeded.policy"]);
+    assert_eq!(told["needs_new_workspace"], kept, "{told}");
+    island.holm(&["restart", "w"]).ok();
+    let look = "cat /data/own/x ~/.local/share/shop/y /data/seeded/x /data/new/z";
+    assert_eq!(island.sh("w", look).ok().out(), "one\ntwo\nseed\nnew");
+
+    // What could not be started is refused, and everything stays as it is.
+    let broken = "[volumes.b]\npath = \"/data/b\"\npolicy = \"fork\"\nseed = [\"exit 3\"]\n";
+    let root = repository.path.display();
+    let covered =
+        format!("[project]\nprotected_paths = [\"infra\"]\n[volumes.c]\npath = \"{root}/infra\"\n");
+    for (toml, code) in [
+        (broken, "seed_failed"),
+        (covered.as_str(), "protected_path"),
+    ] {
+        let write = format!("cat > holm.toml <<'END'\n{toml}\nEND");
+        island.sh("w", &write).ok();
+        let ran = island.holm(&["reload", "w", "--json"]);
+        assert!(ran.stderr.contains(code), "{ran:?}");
+        island.holm(&["restart", "w"]).ok();
+        assert_eq!(island.sh("w", look).ok().out(), "one\ntwo\nseed\nnew");
+    }
+    // And what only a new workspace has is said.
+    let told = reload(
+        &island,
+        &format!("[project]\nsetup = [\"true\"]\n{ISOLATED}"),
+    );
+    assert_eq!(
+        told["needs_new_workspace"],
+        serde_json::json!(["project.setup"])
+    );
+    let said = island.holm(&["reload", "w"]).ok().stderr;
+    assert!(
+        said.contains("project.setup only with a new workspace"),
+        "{said}"
+    );
+}

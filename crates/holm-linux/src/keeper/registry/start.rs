@@ -14,10 +14,7 @@ use zeroize::Zeroize;
 /// How init answered a request to start something.
 pub enum Started {
     /// With the terminal's master, or the keeper's ends of the streams that are pipes, in order.
-    Running {
-        pid: i32,
-        ends: Vec<OwnedFd>,
-    },
+    Running { pid: i32, ends: Vec<OwnedFd> },
     Not {
         code: u8,
         cause: String,

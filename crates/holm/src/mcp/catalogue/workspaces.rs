@@ -23,7 +23,8 @@ pub static TOOLS: [Tool; 17] = [
         title: "Make a project known",
         description: "Makes a git repository a project of holm. With `path` one that is on this machine, with \
             `url` a clone of it, and with only a `name` a new, empty repository. `isolation` and \
-            `protected_paths` are written to its holm.toml. Returns the project.",
+            `protected_paths` are kept with the project and hold for every workspace that is made from then \
+            on; its holm.toml can add protected paths, and not take these away. Returns the project.",
         arguments: &[
             PROJECT_PATH,
             PROJECT_URL,
@@ -41,7 +42,7 @@ pub static TOOLS: [Tool; 17] = [
             optional(
                 "protected_paths",
                 Form::Words,
-                "paths below the root that are read-only in every workspace",
+                "paths below the root that cannot be changed, moved or created in any workspace",
             ),
         ],
         nature: Nature::Changes,

@@ -82,7 +82,12 @@ async def everything(session):
     clone = await call(session, "project_create", url=f"ssh://git@git.test{shop}", name="clone")
     assert clone["id"] != project["id"] and clone["path"].endswith("/src/clone"), clone
     new = await call(session, "project_create", name="fresh", protected_paths=["AGENTS.md"])
-    assert os.path.exists(new["path"] + "/holm.toml"), new
+    assert new["protected_paths"] == ["AGENTS.md"] and os.listdir(new["path"]) == [".git"], new
+    guarded = await call(session, "workspace_create", project="fresh", label="guarded")
+    assert guarded["protected_paths"] == ["AGENTS.md"], guarded
+    tried = await call(session, "exec", workspace=guarded["id"], command=["sh", "-c", "echo x > AGENTS.md"])
+    assert tried["exit_code"] != 0, tried
+    await call(session, "workspace_remove", workspace=guarded["id"])
     assert await refused(session, "project_create", name="fresh") == "already_exists"
     assert await refused(session, "project_create", name="../x") == "bad_request"
     assert await refused(session, "project_create", name="y", isolation="none") == "bad_request"

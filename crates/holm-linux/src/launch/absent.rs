@@ -1,0 +1,211 @@
+//! Protected paths at which nothing is when a workspace starts. Called by [`super::tree`]. Nothing is
+//! shown there, and nothing can be made there.
+//!
+//! [`hide`] gives each such path a whiteout in the writable layer, which overlayfs shows as nothing.
+//! [`hold`] binds that layer below the tree, where no path leads, and mounts each whiteout there on
+//! itself. To make anything at the path overlayfs has to replace the whiteout, and the kernel
+//! replaces no mount point of the caller's namespace (EBUSY), whichever call asks for it.
+//!
+//! A placeholder would be seen: a file by git and by programs that read it, a directory by `ls`.
+
+use super::root::{NewRoot, clone_tree, overlay};
+use super::tree::{OPEN, PLAIN, make_directories, open_plain, pin, unprotectable};
+use super::{PROTECTED_WITHIN, Stepped};
+use crate::sys::mount::{NO_DEV, NO_SUID, READ_ONLY};
+use crate::wire::{LaunchFailure, LaunchPlan, Part};
+use rustix::fs::{
+    AtFlags, Dir, FileType, Mode, OFlags, fremovexattr, fstat, mkdirat, mknodat, openat2, statat,
+    unlinkat,
+};
+use rustix::io::Errno;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+/// How overlayfs marks a directory that hides the one below it.
+const OPAQUE: &str = "user.overlay.opaque";
+
+/// What the tree is made of, before it is mounted.
+pub struct Layers<'a> {
+    pub upper: &'a OwnedFd,
+    /// Top first.
+    pub lower: &'a [OwnedFd],
+    /// The lowest one: directories on the way to protected paths.
+    pub pins: &'a OwnedFd,
+}
+
+/// What becomes of protected paths that are absent.
+#[derive(Default)]
+pub struct Absent {
+    /// Paths with a whiteout, to be held.
+    pub hidden: Vec<PathBuf>,
+    /// Empty directories that mark a directory which is there only for what may not be made in it:
+    /// without one, `git clean` and `git stash -u` would try to remove that directory, and fail.
+    pub marks: Vec<PathBuf>,
+}
+
+/// Puts a whiteout at each path that is absent. Where overlayfs would not hide one, because nothing
+/// below is merged into its directory, an empty directory takes its place.
+pub fn hide(layers: &Layers<'_>, protected: &[&Path]) -> Result<Absent, LaunchFailure> {
+    let step = "look for the protected paths";
+    let merged = layers.merged(&[]).step(Part::Overlay, step)?;
+    let mut absent = Absent::default();
+    for path in protected {
+        match open_plain(merged.as_fd(), path) {
+            Ok(_) => continue,
+            Err(Errno::NOENT) => {}
+            Err(error) => return Err(unprotectable(path, error)),
+        }
+        if layers
+            .make_whiteout(&merged, path)
+            .map_err(|error| unprotectable(path, error))?
+        {
+            absent.hidden.push((*path).to_owned());
+            absent.marks.extend(layers.mark(path)?);
+        } else {
+            layers.make_placeholder(path)?;
+        }
+    }
+    drop(merged);
+    // At the top there is always something below.
+    let is_nested = |path: &PathBuf| path.parent() != Some(Path::new(""));
+    let (nested, top): (Vec<_>, _) = absent.hidden.into_iter().partition(is_nested);
+    absent.hidden = top;
+    if nested.is_empty() {
+        return Ok(absent);
+    }
+    let merged = layers.merged(&[layers.pins]).step(Part::Overlay, step)?;
+    for path in nested {
+        if is_listed(&merged, &path).map_err(|error| unprotectable(&path, error))? {
+            layers.unhide(&path)?;
+        } else {
+            absent.hidden.push(path);
+        }
+    }
+    Ok(absent)
+}
+
+/// Keeps the whiteouts from being replaced. The tree is mounted on top afterwards.
+pub fn hold(root: &NewRoot, plan: &LaunchPlan, hidden: &[PathBuf]) -> Result<(), LaunchFailure> {
+    let step = "hold the protected paths that are absent";
+    let upper = clone_tree(&plan.dir.join("upper")).step(Part::ProtectedPath, step)?;
+    root.attach(&upper, &plan.root)
+        .step(Part::ProtectedPath, step)?;
+    for path in hidden {
+        let place = open_plain(upper.as_fd(), path).map_err(|error| unprotectable(path, error))?;
+        let stat = fstat(&place).step(Part::ProtectedPath, step)?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::CharacterDevice {
+            return Err(unprotectable(path, Errno::EXIST));
+        }
+        pin(&place, READ_ONLY | NO_SUID | NO_DEV).step(Part::ProtectedPath, step)?;
+    }
+    Ok(())
+}
+
+// === impl Layers ===
+
+impl Layers<'_> {
+    /// What all of them show, read-only.
+    fn merged(&self, lowest: &[&OwnedFd]) -> io::Result<OwnedFd> {
+        let all = std::iter::once(self.upper).chain(self.lower);
+        let all = all.chain(lowest.iter().copied());
+        let all = all.map(rustix::io::dup).collect::<Result<Vec<_>, _>>()?;
+        overlay(&all, None)
+    }
+
+    fn is_below(&self, path: &Path) -> bool {
+        let mut lower = self.lower.iter();
+        lower.any(|layer| open_plain(layer.as_fd(), path).is_ok())
+    }
+
+    /// `false`: the writable layer hides a directory on the way, and what is made in its place would
+    /// be merged with nothing.
+    fn make_whiteout(&self, merged: &OwnedFd, path: &Path) -> Result<bool, Errno> {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(Errno::INVAL);
+        };
+        let mut here = rustix::io::dup(self.upper)?;
+        let mut way = PathBuf::new();
+        for name in parent {
+            way.push(name);
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let open = || openat2(&here, name, flags, Mode::empty(), PLAIN);
+            let found = match open() {
+                Err(Errno::NOENT) => {
+                    // As overlayfs would copy it up.
+                    let mode = match open_plain(merged.as_fd(), &way) {
+                        Ok(shown) => fstat(&shown)?.st_mode & 0o7777,
+                        Err(_) => 0o755,
+                    };
+                    mkdirat(&here, name, Mode::RWXU)?;
+                    rustix::fs::chmodat(&here, name, Mode::from_raw_mode(mode), AtFlags::empty())?;
+                    open()?
+                }
+                Err(Errno::NOTDIR | Errno::LOOP) => return Ok(false),
+                found => found?,
+            };
+            if !self.is_below(&way) {
+                match fremovexattr(&found, OPAQUE) {
+                    Ok(()) | Err(Errno::NODATA) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            here = found;
+        }
+        self.make_below(parent)?;
+        match mknodat(&here, name, FileType::CharacterDevice, Mode::empty(), 0) {
+            Ok(()) | Err(Errno::EXIST) => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn mark(&self, path: &Path) -> Result<Option<PathBuf>, LaunchFailure> {
+        let parent = path.parent().unwrap_or(Path::new(""));
+        if parent.as_os_str().is_empty() || self.is_below(parent) {
+            return Ok(None);
+        }
+        let mark = parent.join(PROTECTED_WITHIN);
+        self.make_placeholder(&mark)?;
+        Ok(Some(mark))
+    }
+
+    fn make_placeholder(&self, path: &Path) -> Result<(), LaunchFailure> {
+        self.make_below(path)
+            .map_err(|error| unprotectable(path, error))
+    }
+
+    /// A directory in the lowest layer.
+    fn make_below(&self, path: &Path) -> Result<(), Errno> {
+        make_directories(self.pins.as_fd(), path)
+            .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+    }
+
+    fn unhide(&self, path: &Path) -> Result<(), LaunchFailure> {
+        let parent = path.parent().unwrap_or(Path::new(""));
+        let removed = openat2(self.upper, parent, OPEN, Mode::empty(), PLAIN).and_then(|parent| {
+            let name = path.file_name().unwrap_or_default();
+            let kind = statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW)?.st_mode;
+            match FileType::from_raw_mode(kind) {
+                FileType::CharacterDevice => unlinkat(&parent, name, AtFlags::empty()),
+                _ => Ok(()),
+            }
+        });
+        removed.map_err(|error| unprotectable(path, error))?;
+        self.make_placeholder(path)
+    }
+}
+
+/// Whether a directory lists the name although there is nothing.
+fn is_listed(merged: &OwnedFd, path: &Path) -> Result<bool, Errno> {
+    let parent = path.parent().unwrap_or(Path::new(""));
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let parent = openat2(merged, parent, flags, Mode::empty(), PLAIN)?;
+    for entry in Dir::read_from(&parent)? {
+        if Some(entry?.file_name().to_bytes())
+            == path.file_name().map(|name| name.as_encoded_bytes())
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
