@@ -151,7 +151,7 @@ impl Repository {
     }
 }
 
-/// Reads `ref: refs/heads/main	HEAD`.
+/// Reads `ref: refs/heads/main`, a tab and `HEAD`.
 fn default_branch(said: &[u8]) -> Option<String> {
     let said = String::from_utf8_lossy(said);
     let mut lines = said.lines();

@@ -129,7 +129,7 @@ sealed_test! {
         let mut number = 0;
         let mut try_it = |url: &CloneUrl, dial: &Dial| {
             number += 1;
-            let place = sandbox.path(&format!("clone-{number}"));
+            let place = sandbox.path(format!("clone-{number}"));
             holm_git::clone(url, &place, dial, &Cancel::default()).map_err(|error| error.to_string())
         };
         // The name has no address but the one that was checked, at which something listens or not.

@@ -228,7 +228,7 @@ fn attack_191_apply_says_of_each_file_who_runs_it() {
         let error = repository.holm(&[verb, "x", "--json"]).error(4);
         assert_eq!(error["code"], "needs_yes", "{error}");
         let message = error["message"].as_str().unwrap();
-        for name in names.iter().copied() {
+        for name in &names {
             let line = message
                 .lines()
                 .find(|line| line.trim_start().starts_with(&format!("{name}: ")));
