@@ -4,13 +4,14 @@
 use crate::netlink::diagnosis;
 use crate::process;
 use holm_proxy::gateway::Process;
+use rustix::time::{ClockId, clock_gettime};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// A look is worth so much and no more.
+/// The most processor time that one look takes. Time on the wall would lose names on a busy machine.
 const PATIENCE: Duration = Duration::from_millis(4);
 
 pub struct Culprits {
@@ -44,25 +45,24 @@ impl Culprits {
     /// One look at a time; who comes meanwhile is not looked for.
     pub fn find(&self, client: SocketAddr, asked: SocketAddr) -> Option<Process> {
         let mut state = self.state.try_lock().ok()?;
-        let begun = Instant::now();
         if let Some((ended, took)) = state.last
-            && begun.duration_since(ended) < took * (SHARE - 1)
+            && ended.elapsed() < took * (SHARE - 1)
         {
             return None;
         }
+        let begun = processor_time();
         let found = diagnosis::inode(&state.diagnosis, client, asked);
         let found = found.ok().flatten();
         let found = found.and_then(|inode| self.holder(inode, begun + PATIENCE));
-        let now = Instant::now();
-        state.last = Some((now, now - begun));
+        state.last = Some((Instant::now(), processor_time().saturating_sub(begun)));
         found
     }
 
-    fn holder(&self, inode: u32, deadline: Instant) -> Option<Process> {
+    fn holder(&self, inode: u32, deadline: Duration) -> Option<Process> {
         let wanted = PathBuf::from(format!("socket:[{inode}]"));
         let mut waiting = children(self.init);
         while let Some(pid) = waiting.pop() {
-            if Instant::now() > deadline {
+            if processor_time() > deadline {
                 return None;
             }
             let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd"));
@@ -89,6 +89,12 @@ fn children(pid: i32) -> Vec<i32> {
                 .collect::<Vec<i32>>()
         })
         .collect()
+}
+
+/// What this thread has had of a processor.
+fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or_default()
 }
 
 /// The process as the workspace knows it. Its name is its own choice.
