@@ -11,6 +11,7 @@ use crate::inside::{Answer, Question, ask, failed};
 use crate::work::object_id;
 use crate::{bridge::blocking, store::WorkspaceRecord};
 use holm_core::Fault;
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -35,6 +36,9 @@ pub struct Tally {
 
 const MOST_NAMES: usize = 5;
 const HEAD: &str = "HEAD";
+const TIPS: &str = "--format=%(objectname) %(*objectname) %(refname)";
+/// What git ends with when it cannot begin.
+const FATAL: u8 = 128;
 
 /// Work that is neither in the tree nor in what HEAD leads to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,18 +55,19 @@ pub(crate) async fn aside<D: Driver>(
     record: &WorkspaceRecord,
 ) -> Result<Aside, Fault> {
     let stashes = stashes(driver, record).await?;
-    let missing = missing_tips(driver, missing_objects, record).await?;
-    let mut refs = Vec::new();
-    for (object, name) in missing.iter().filter(|(_, name)| name != HEAD) {
-        // What HEAD has comes along with it. Without a HEAD nothing does.
-        let within = ["merge-base", "--is-ancestor", object.as_str(), HEAD];
-        if git(driver, record, "merge-base", &within).await?.code != 0 {
-            refs.push(name.clone());
-        }
-        if refs.len() == MOST_NAMES {
-            break;
+    let mut missing = missing_tips(driver, missing_objects, record).await?;
+    missing.retain(|(_, name)| name != HEAD);
+    if !missing.is_empty() {
+        // What HEAD has comes along with it. Without a HEAD git fails, and nothing comes along.
+        let arguments = ["for-each-ref", "--no-merged=HEAD", TIPS];
+        let apart = git(driver, record, "for-each-ref", &arguments).await?;
+        if apart.code != FATAL {
+            let apart: HashSet<_> = refs_of(&apart.good("for-each-ref")?)?.into_iter().collect();
+            missing.retain(|tip| apart.contains(tip));
         }
     }
+    let refs = missing.into_iter().map(|(_, name)| name);
+    let refs = refs.take(MOST_NAMES).collect();
     Ok(Aside { stashes, refs })
 }
 
@@ -120,8 +125,7 @@ async fn tips<D: Driver>(
     driver: &D,
     record: &WorkspaceRecord,
 ) -> Result<Vec<(String, String)>, Fault> {
-    const FORMAT: &str = "--format=%(objectname) %(*objectname) %(refname)";
-    let refs = git(driver, record, "for-each-ref", &["for-each-ref", FORMAT]).await?;
+    let refs = git(driver, record, "for-each-ref", &["for-each-ref", TIPS]).await?;
     let mut tips = refs_of(&refs.good("for-each-ref")?)?;
     let arguments = ["rev-parse", "--verify", "--quiet", "HEAD"];
     let head = git(driver, record, "rev-parse", &arguments).await?;

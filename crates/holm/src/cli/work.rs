@@ -217,11 +217,23 @@ pub fn remark_aside(context: &Context, label: &str, captured: &Captured) {
         ));
     }
     if let Some(first) = captured.aside.first() {
-        let (names, first) = (printable(&captured.aside.join(", ")), printable(first));
+        let names = printable(&captured.aside.join(", "));
+        let switch = switch_to(first);
         context.output.remark(&format!(
             "{WARNING}warning:{WARNING:#} not brought: commits that only {names} has inside\n  \
-             {FAINT}`holm exec {label} -- git switch {first}`, then repeat this{FAINT:#}"
+             {FAINT}`holm exec {label} -- {switch}`, then repeat this{FAINT:#}"
         ));
+    }
+}
+
+/// A command for people to type. A program inside chose the name, which may be a command of its own for
+/// the user's shell.
+fn switch_to(name: &str) -> String {
+    let is_plain = |one: char| one.is_ascii_alphanumeric() || "._/-".contains(one);
+    match name {
+        _ if !name.chars().all(is_plain) || name.starts_with('-') => "git switch BRANCH".to_owned(),
+        _ if name.starts_with("refs/") => format!("git switch --detach {name}"),
+        _ => format!("git switch {name}"),
     }
 }
 
@@ -281,4 +293,23 @@ fn listed(flagged: &[Flagged]) -> String {
         lines.push(format!("  and {} more", flagged.len() - MOST));
     }
     lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_branch_of_the_workspace_is_no_command_of_the_users_shell() {
+        for (name, command) in [
+            ("side", "git switch side"),
+            ("refs/tags/v1.2", "git switch --detach refs/tags/v1.2"),
+            ("$(touch${IFS}x)", "git switch BRANCH"),
+            ("a;reboot", "git switch BRANCH"),
+            ("`x`", "git switch BRANCH"),
+            ("-f", "git switch BRANCH"),
+        ] {
+            assert_eq!(switch_to(name), command);
+        }
+    }
 }
