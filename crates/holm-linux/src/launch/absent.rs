@@ -56,15 +56,25 @@ pub fn hide(layers: &Layers<'_>, protected: &[&Path]) -> Result<Absent, LaunchFa
             Err(Errno::NOENT) => {}
             Err(error) => return Err(unprotectable(path, error)),
         }
-        if layers
-            .make_whiteout(&merged, path)
-            .map_err(|error| unprotectable(path, error))?
-        {
-            absent.hidden.push((*path).to_owned());
-            absent.marks.extend(layers.mark(path)?);
-        } else {
+        let way = layers.make_way(&merged, path);
+        let Some(directory) = way.map_err(|error| unprotectable(path, error))? else {
             layers.make_placeholder(path)?;
+            continue;
+        };
+        let name = path.file_name().unwrap_or_default();
+        match mknodat(
+            &directory,
+            name,
+            FileType::CharacterDevice,
+            Mode::empty(),
+            0,
+        ) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            // What cannot have a whiteout cannot be a writable layer.
+            made => made.step(Part::Overlay, "make a whiteout in the writable layer")?,
         }
+        absent.hidden.push((*path).to_owned());
+        absent.marks.extend(layers.mark(path)?);
     }
     drop(merged);
     // At the top there is always something below.
@@ -118,12 +128,10 @@ impl Layers<'_> {
         lower.any(|layer| open_plain(layer.as_fd(), path).is_ok())
     }
 
-    /// `false`: the writable layer hides a directory on the way, and what is made in its place would
-    /// be merged with nothing.
-    fn make_whiteout(&self, merged: &OwnedFd, path: &Path) -> Result<bool, Errno> {
-        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-            return Err(Errno::INVAL);
-        };
+    /// The directory of the writable layer that a path is in, with something below to merge it with.
+    /// `None`: that layer hides a directory on the way, so what is made in its place is merged with nothing.
+    fn make_way(&self, merged: &OwnedFd, path: &Path) -> Result<Option<OwnedFd>, Errno> {
+        let parent = path.parent().unwrap_or(Path::new(""));
         let mut here = rustix::io::dup(self.upper)?;
         let mut way = PathBuf::new();
         for name in parent {
@@ -141,7 +149,7 @@ impl Layers<'_> {
                     rustix::fs::chmodat(&here, name, Mode::from_raw_mode(mode), AtFlags::empty())?;
                     open()?
                 }
-                Err(Errno::NOTDIR | Errno::LOOP) => return Ok(false),
+                Err(Errno::NOTDIR | Errno::LOOP) => return Ok(None),
                 found => found?,
             };
             if !self.is_below(&way) {
@@ -153,10 +161,7 @@ impl Layers<'_> {
             here = found;
         }
         self.make_below(parent)?;
-        match mknodat(&here, name, FileType::CharacterDevice, Mode::empty(), 0) {
-            Ok(()) | Err(Errno::EXIST) => Ok(true),
-            Err(error) => Err(error),
-        }
+        Ok(Some(here))
     }
 
     fn mark(&self, path: &Path) -> Result<Option<PathBuf>, LaunchFailure> {
