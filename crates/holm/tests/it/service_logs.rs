@@ -52,13 +52,15 @@ fn lines_of_several_services_by_time_with_their_streams() {
     let island = Island::new();
     let repository = with_services(
         &island,
-        "[services.one]\nrun = \"printf 'a\\\\nhalf'; printf 'e\\\\n' >&2; until test -e ~/go; do sleep 0.01; done; printf ' whole\\\\nno end'; touch ~/said; sleep 1000\"\n\
+        "[services.one]\nrun = \"printf 'a\\\\nhalf'; printf 'e\\\\n' >&2; until test -e ~/go; do sleep 0.01; done; printf ' whole\\\\nno end'; sleep 1000\"\n\
          [services.two]\nrun = \"until test -e ~/said; do sleep 0.01; done; printf '\\\\033[31m\\\\377\\\\n'; sleep 1000\"\n",
     );
     let made = repository.holm(&["up", "x", "--json"]).json();
     // Between two streams there is no order but that of reading them.
     eventually("it is half said", || lines(&island, &[]).len() == 2);
     island.sh("x", "touch ~/go").ok();
+    eventually("the line is whole", || lines(&island, &[]).len() == 3);
+    island.sh("x", "touch ~/said").ok();
     eventually("all is said", || lines(&island, &[]).len() == 4);
     let found = lines(&island, &[]);
     let one: Vec<_> = found
