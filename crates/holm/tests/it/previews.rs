@@ -174,7 +174,7 @@ fn what_does_not_listen_or_run_or_exist_says_so() {
     served(&island, &url);
     island.holm(&["stop", "one"]).ok();
     eventually("the page says that it is stopped", || {
-        get("*/*").contains("holm start shop/one")
+        get("*/*").contains("holm start one")
     });
     // Removed, it is no more; a new workspace of the same label is another one.
     repository.holm(&["rm", "one", "--force"]).ok();
