@@ -234,6 +234,7 @@ fn a_reload_takes_volumes_over_at_the_next_start_and_gives_no_data_up() {
             "echo one > /data/own/x && echo two > ~/.local/share/shop/y",
         )
         .ok();
+    island.holm(&["snapshot", "w", "early"]).ok();
     let new = "[volumes.new]\npath = \"/data/new\"\n[volumes.seeded]\npath = \"/data/seeded\"\n\
         policy = \"fork\"\nseed = [\"echo seed > /data/seeded/x\"]\n\
         [caches]\nc = { path = \"cached\", policy = \"isolated\" }\n";
@@ -289,6 +290,15 @@ fn a_reload_takes_volumes_over_at_the_next_start_and_gives_no_data_up() {
     assert_eq!(told["needs_new_workspace"], kept, "{told}");
     island.holm(&["restart", "w"]).ok();
     let look = "cat /data/own/x ~/.local/share/shop/y /data/seeded/x /data/new/z";
+    assert_eq!(island.sh("w", look).ok().out(), "one\ntwo\nseed\nnew");
+
+    // A snapshot that is older than a volume has nothing to put in its place.
+    island
+        .holm(&["reset", "w", "--at", "early", "--force"])
+        .ok();
+    island.sh("w", "test ! -e /data/new").ok();
+    reload(&island, &format!("{ISOLATED}{new}"));
+    island.holm(&["restart", "w"]).ok();
     assert_eq!(island.sh("w", look).ok().out(), "one\ntwo\nseed\nnew");
 
     // What could not be started is refused, and everything stays as it is.
