@@ -1,7 +1,7 @@
 //! The CLI reference (`docs/cli.md`), generated from the definitions of the verbs. A test fails
 //! when the committed file and the definitions differ.
 //!
-//! `HOLM_UPDATE_DOCS=1 cargo nextest run -p holm cli_reference` writes it anew.
+//! `UPDATE_DOCS=1 cargo nextest run -p holm cli_reference` writes it anew.
 
 use super::Cli;
 use clap::{Arg, Command, CommandFactory};
@@ -111,13 +111,13 @@ fn codes(text: &mut String) {
 fn cli_reference_is_fresh() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/cli.md");
     let generated = markdown();
-    if std::env::var_os("HOLM_UPDATE_DOCS").is_some() {
+    if std::env::var_os("UPDATE_DOCS").is_some() {
         std::fs::write(path, &generated).unwrap();
     }
     let committed = std::fs::read_to_string(path).unwrap_or_default();
     assert!(
         committed == generated,
-        "docs/cli.md is not fresh: HOLM_UPDATE_DOCS=1 cargo nextest run -p holm cli_reference"
+        "docs/cli.md is not fresh: UPDATE_DOCS=1 cargo nextest run -p holm cli_reference"
     );
 }
 
