@@ -73,7 +73,7 @@ fn every_tool_over_stdio_and_http() {
     assert_eq!(inside["id"], own["id"]);
     assert!(inside["tools"].as_array().unwrap().len() >= 15, "{inside}");
     http_is_guarded(&island, &door);
-    garbage(&island);
+    attack_184_nonsense_is_answered_as_json_rpc_says(&island);
 }
 
 /// Speaks MCP by hand to `holm mcp` inside a workspace; the package is not there.
@@ -200,7 +200,7 @@ fn http_is_guarded(island: &Island, door: &Door) {
 }
 
 /// Attack 184: what is not MCP is answered as JSON-RPC says, and ends nothing.
-fn garbage(island: &Island) {
+fn attack_184_nonsense_is_answered_as_json_rpc_says(island: &Island) {
     let mut command = island.holm_command(&island.home(), &["mcp"]);
     let mut mcp = Running::new(command.stdin(Stdio::piped()));
     let mut say = |text: &str| mcp.write(&format!("{text}\n"));

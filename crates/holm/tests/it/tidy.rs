@@ -2,6 +2,7 @@
 
 use holm_core::Code;
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -321,6 +322,54 @@ fn tests_wait_for_conditions_not_for_time() {
         })
         .map(|(name, _)| name);
     none("sleeping tests", sleepers.collect());
+}
+
+#[test]
+fn the_list_of_attacks_has_every_test_and_every_test_a_row() {
+    let list = fs::read_to_string(top().join("docs/attacks.md")).unwrap();
+    let mut rows = BTreeSet::new();
+    for line in list.lines().filter_map(|line| line.strip_prefix("| ")) {
+        let first = line.split('|').next().unwrap_or_default();
+        rows.extend(
+            first
+                .split(',')
+                .filter_map(|n| n.trim().parse::<u32>().ok()),
+        );
+    }
+    let mut tested = BTreeSet::new();
+    for (name, text) in sources() {
+        if is_test(&name) {
+            tested.extend(text.lines().flat_map(attack_numbers));
+        }
+    }
+    let list = |numbers: Vec<&u32>| numbers.iter().map(ToString::to_string).collect();
+    none(
+        "tests of attacks that docs/attacks.md does not list",
+        list(tested.difference(&rows).collect()),
+    );
+    none(
+        "attacks of docs/attacks.md without a test",
+        list(rows.difference(&tested).collect()),
+    );
+}
+
+/// The numbers in the name of a test: 13 and 14 of `fn attacks_13_and_14_…`.
+fn attack_numbers(line: &str) -> Vec<u32> {
+    let Some((_, name)) = line.split_once("fn ") else {
+        return Vec::new();
+    };
+    let Some((_, numbers)) = name.split_once("attack") else {
+        return Vec::new();
+    };
+    numbers
+        .split(['_', '('])
+        .skip(1)
+        .map_while(|word| match word {
+            "and" | "to" => Some(None),
+            _ => word.parse().ok().map(Some),
+        })
+        .flatten()
+        .collect()
 }
 
 #[test]
