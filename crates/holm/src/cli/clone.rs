@@ -359,12 +359,12 @@ fn wait_for(lock: &OwnedFd, cancel: &Cancel) -> io::Result<()> {
     }
 }
 
-fn not_made(place: &Path, error: &io::Error) -> Fault {
+pub fn not_made(place: &Path, error: &io::Error) -> Fault {
     let message = format!("cannot make a directory in {}: {error}", place.display());
     Fault::new(Code::ReadOnly, message, "is the source folder writable?")
 }
 
-fn taken(place: &Path) -> Fault {
+pub fn taken(place: &Path) -> Fault {
     Fault::new(
         Code::AlreadyExists,
         format!("{} is there already, and something else", place.display()),

@@ -10,7 +10,7 @@ pub mod program;
 mod project;
 mod workspace;
 
-use crate::cli::clone::{self, CloneFrom};
+use crate::cli::clone::{self, CloneFrom, not_made, taken};
 use crate::cli::user::DaemonUser;
 use holm_api::project::{MadeProject, Project};
 use holm_core::{Code, Fault};
@@ -114,19 +114,6 @@ fn make_parents(place: &Path) -> Result<&Path, Fault> {
     let parent = place.parent().unwrap_or(place);
     std::fs::create_dir_all(parent).map_err(|error| not_made(parent, &error))?;
     Ok(parent)
-}
-
-fn not_made(parent: &Path, error: &std::io::Error) -> Fault {
-    let message = format!("cannot make a directory in {}: {error}", parent.display());
-    Fault::new(Code::ReadOnly, message, "is the source folder writable?")
-}
-
-fn taken(place: &Path) -> Fault {
-    Fault::new(
-        Code::AlreadyExists,
-        format!("{} is there already, and something else", place.display()),
-        "say another `name`, or its `path` if that is what you mean",
-    )
 }
 
 /// A request that cannot be meant.
