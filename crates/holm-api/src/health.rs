@@ -17,7 +17,7 @@ pub struct Health {
     /// Whether workspaces can be made, by driver.
     pub drivers: BTreeMap<String, Condition>,
     pub timestamp: String,
-    /// What is not well.
+    /// The checks that failed, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
 }

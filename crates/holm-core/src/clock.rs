@@ -2,7 +2,7 @@
 //! the trash, and a step back must not bring back what has expired.
 //!
 //! Two things are kept of earlier looks: what the clock was believed to say, which is compared with the time
-//! that passed since the boot (the kernel counts it, suspended or not, and nobody sets it), and the latest
+//! that passed since the boot (the kernel counts it, suspended or not, and no program can set it), and the latest
 //! time there was, which only goes forward. Called by `holm_engine::clock`, which reads the clocks and
 //! stores what was seen.
 
@@ -56,7 +56,7 @@ const SLACK: Duration = Duration::from_secs(3600);
 /// Judges a look by what was seen before, and says what is to be remembered.
 ///
 /// Implausible is a wall clock that advanced an hour more than the time since the boot, or one that is more
-/// than `trash_keeps` past the latest time at a new boot: nobody knows how long the machine was off. It is
+/// than `trash_keeps` past the latest time at a new boot, because holm cannot know how long the machine was off. It is
 /// believed again when it is back, or when as much time has passed as it was ahead.
 pub fn judge(seen: Option<&Seen>, reading: &Reading, trash_keeps: Duration) -> (Seen, Judgement) {
     let Some(seen) = seen else {

@@ -1,5 +1,5 @@
 //! Where HEAD of a workspace's repository is, from the text of its files. Programs inside write these
-//! files, so every text is hostile input: what is not exactly of git's form means nothing.
+//! files, so every text is hostile input: the parser ignores a text that does not have git's exact format.
 
 use std::str;
 

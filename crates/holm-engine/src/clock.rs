@@ -1,5 +1,5 @@
-//! The clocks of the machine, and what is remembered of them. Whoever deletes something because of its age
-//! asks [`Clock::look`] first; `holm_core::clock` decides.
+//! Reads the machine's clocks and remembers earlier readings. Code that deletes something because of its age
+//! calls [`Clock::look`] first; `holm_core::clock` decides whether the wall clock is plausible.
 //!
 //! What was seen is stored by [`Engine::keep_clock`], which the daemon calls every second: a look itself
 //! is in memory only, because every request with a token takes one.
@@ -41,7 +41,7 @@ struct State {
 pub struct Look {
     /// What the wall clock says.
     pub wall: Timestamp,
-    /// The latest time there was, without what nobody believes.
+    /// The latest plausible time that the wall clock has shown.
     latest: Timestamp,
     judgement: Judgement,
 }

@@ -1,6 +1,6 @@
 //! Files that run, or steer what runs, although the person who takes them over names none of them.
 //!
-//! **What belongs here.** A file whose content a program executes or obeys by itself when somebody opens the
+//! **What belongs here.** A file whose content a program executes or obeys by itself when a person opens the
 //! folder, enters it with a shell, uses git, starts an agent or a console in it, asks a package manager or a
 //! compiler for something else, or pushes (continuous integration).
 //!
