@@ -1,13 +1,14 @@
 //! `/projects`: which repository is which, and what of it the daemon has.
 
 use super::caller::Caller;
-use super::failure::{Answer, Body, Parameters, ProjectKey, bad_request, project_id};
+use super::failure::{Answer, Body, Failure, Parameters, ProjectKey, bad_request, project_id};
 use super::page::{Order, Page};
 use super::{App, view};
 use axum::Json;
 use axum::extract::State;
 use holm_api::project::{ChangeProject, Project, ProjectList, Refs, Sync, SyncAnswer};
 use holm_core::config::{ProtectedPath, Scope, Word};
+use holm_core::{Code, Fault};
 use holm_engine::store::ProjectRemoval;
 use holm_engine::try_blocking;
 use holm_engine::{EarlierPlace, Repository, RuleChange};
@@ -89,13 +90,16 @@ async fn change(
         Err(error) => {
             let path = path.escape_debug();
             let message = format!("`{path}` cannot be a protected path: {error}");
-            Err(bad_request(&message))
+            let hint = "name a path below the repository's root, for example `infra/prod`";
+            Err(Failure::from(Fault::new(Code::InvalidPath, message, hint)))
         }
     };
     if let Some(word) = &change.isolation
         && Scope::parse_word(word).is_none()
     {
-        return Err(bad_request("`isolation` is \"workspace\" or \"project\""));
+        let message = "the isolation of a project is neither \"workspace\" nor \"project\"";
+        let hint = "`workspace` hides the trees of siblings, `project` shows them read-only";
+        return Err(Fault::new(Code::BadRequest, message, hint).into());
     }
     let change = RuleChange {
         protect: change
