@@ -4,6 +4,7 @@ use super::connection::say;
 use super::quiet::Quiet;
 use super::registry::{Registry, Started};
 use super::session::{Limits, Running, Session};
+use crate::launch::descriptors::is_too_many;
 use crate::stdio::PIPES;
 use crate::wire::{Answer, Exec, Spawn};
 use std::io;
@@ -36,8 +37,12 @@ pub fn run(stream: UnixStream, registry: &Registry, exec: Exec) -> io::Result<()
         domain: registry.secrets.domain(None),
         streams: (!has_terminal).then_some(PIPES),
     };
-    let started = registry.start(spawn, exit_inside);
-    let started = started.unwrap_or_else(|error| Started::not(&error));
+    let started = match registry.start(spawn, exit_inside) {
+        // Any other error means that init is gone: the client gets an error of holm, not the exit code of a
+        // command that never ran.
+        Err(error) if is_too_many(&error) => Started::not(&error),
+        started => started?,
+    };
     let (pid, ends) = match started {
         Started::Running { pid, ends } => (pid, ends),
         Started::Not { code, cause, .. } => {
