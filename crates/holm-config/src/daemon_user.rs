@@ -3,8 +3,8 @@
 //! Called before anything touches the daemon. holm never runs as root: started by root, the daemon
 //! is the user `holm`'s, and root's commands talk to that one.
 
-use crate::config::user::UserConfig;
-use crate::paths::{Paths, Surroundings, is_directory_of, process_variables};
+use holm_config::user::UserConfig;
+use holm_config::paths::{Paths, Surroundings, is_directory_of, process_variables};
 use holm_core::{Code, Fault};
 use holm_linux::cgroup::Stay;
 use rustix::fs::{Mode, OFlags};
@@ -90,7 +90,7 @@ impl DaemonUser {
 
     /// The settings of that user.
     pub fn settings(&self) -> Result<UserConfig, Fault> {
-        crate::config::user::load(&self.paths()?.config_file, &self.home()?)
+        holm_config::user::load(&self.paths()?.config_file, &self.home()?)
     }
 
     /// What only root can do for the daemon's limits. What is returned has to live until the daemon
