@@ -1,48 +1,51 @@
-//! What was found out about this machine, in the shape of the wire. Used by `holm doctor`, which
-//! looks itself where no daemon runs, and by the daemon's route.
+//! What was found out about a machine, in the shape of the wire. Used by `holm doctor`, which looks itself where no
+//! daemon runs, and by the daemon's route.
 
-use holm_api::daemon::{Check, Doctor};
-use holm_linux::probe;
+use crate::daemon::{Check, Doctor};
+use holm_core::fitness;
 
-/// `daemon` is the process of the daemon that looked, if one did.
-pub fn document(found: Vec<probe::Check>, daemon: Option<u32>) -> Doctor {
-    judged(found.into_iter().map(check).collect(), daemon)
-}
+// === impl Doctor ===
 
-/// What a daemon found, and what its client needs too: where that is worse here, it counts.
-pub fn with_own(document: Doctor, own: Vec<probe::Check>) -> Doctor {
-    let mut checks = document.checks;
-    for own in own.into_iter().map(check).filter(|own| own.status != "ok") {
-        match checks.iter_mut().find(|check| check.name == own.name) {
-            Some(check) => *check = own,
-            None => checks.push(own),
+impl Doctor {
+    /// `daemon` is the process of the daemon that looked, if one did.
+    pub fn new(found: Vec<fitness::Check>, daemon: Option<u32>) -> Self {
+        Self::judged(found.into_iter().map(Check::from).collect(), daemon)
+    }
+
+    /// What a daemon found, and what its client needs too: where that is worse here, it counts.
+    pub fn with_own(self, own: Vec<fitness::Check>) -> Self {
+        let mut checks = self.checks;
+        for own in own
+            .into_iter()
+            .map(Check::from)
+            .filter(|own| own.status != "ok")
+        {
+            match checks.iter_mut().find(|check| check.name == own.name) {
+                Some(check) => *check = own,
+                None => checks.push(own),
+            }
+        }
+        Self::judged(checks, self.daemon)
+    }
+
+    fn judged(checks: Vec<Check>, daemon: Option<u32>) -> Self {
+        Self {
+            ok: checks.iter().all(is_good_enough),
+            daemon,
+            checks,
         }
     }
-    judged(checks, document.daemon)
 }
 
-/// A document with one more thing that was looked at.
-pub fn also(document: Doctor, more: Check) -> Doctor {
-    let mut checks = document.checks;
-    checks.push(more);
-    judged(checks, document.daemon)
-}
-
-fn judged(checks: Vec<Check>, daemon: Option<u32>) -> Doctor {
-    Doctor {
-        ok: checks.iter().all(is_good_enough),
-        daemon,
-        checks,
-    }
-}
-
-fn check(found: probe::Check) -> Check {
-    Check {
-        name: found.name.to_owned(),
-        status: found.status.as_str().to_owned(),
-        detail: found.detail,
-        fix: found.fix,
-        required: found.required,
+impl From<fitness::Check> for Check {
+    fn from(found: fitness::Check) -> Self {
+        Self {
+            name: found.name.to_owned(),
+            status: found.status.as_str().to_owned(),
+            detail: found.detail,
+            fix: found.fix,
+            required: found.required,
+        }
     }
 }
 
@@ -53,10 +56,10 @@ fn is_good_enough(check: &Check) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use holm_linux::probe::Status;
+    use holm_core::fitness::Status;
 
-    fn found(name: &'static str, status: Status, required: bool) -> probe::Check {
-        probe::Check {
+    fn found(name: &'static str, status: Status, required: bool) -> fitness::Check {
+        fitness::Check {
             name,
             status,
             detail: "probed".to_owned(),
@@ -67,7 +70,7 @@ mod tests {
 
     #[test]
     fn only_a_missing_required_part_makes_a_machine_unfit() {
-        let is_fit = |status, required| document(vec![found("x", status, required)], None).ok;
+        let is_fit = |status, required| Doctor::new(vec![found("x", status, required)], None).ok;
         assert!(is_fit(Status::Ok, true));
         assert!(is_fit(Status::Missing, false));
         assert!(is_fit(Status::Warning, true));
@@ -78,11 +81,11 @@ mod tests {
     fn what_the_client_lacks_counts_although_the_daemon_has_it() {
         let of_daemon = || {
             let checks = ["git", "overlayfs"].map(|name| found(name, Status::Ok, true));
-            document(checks.into(), Some(7))
+            Doctor::new(checks.into(), Some(7))
         };
-        let fit = with_own(of_daemon(), vec![found("git", Status::Ok, true)]);
+        let fit = of_daemon().with_own(vec![found("git", Status::Ok, true)]);
         assert_eq!(fit, of_daemon());
-        let unfit = with_own(of_daemon(), vec![found("git", Status::Missing, true)]);
+        let unfit = of_daemon().with_own(vec![found("git", Status::Missing, true)]);
         assert!(!unfit.ok);
         assert_eq!((unfit.checks.len(), unfit.daemon), (2, Some(7)));
     }

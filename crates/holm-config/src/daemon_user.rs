@@ -3,10 +3,9 @@
 //! Called before anything touches the daemon. holm never runs as root: started by root, the daemon
 //! is the user `holm`'s, and root's commands talk to that one.
 
-use holm_config::user::UserConfig;
-use holm_config::paths::{Paths, Surroundings, is_directory_of, process_variables};
+use crate::paths::{Paths, Surroundings, is_directory_of, process_variables};
+use crate::user::{self, UserConfig};
 use holm_core::{Code, Fault};
-use holm_linux::cgroup::Stay;
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Gid, Uid};
 use std::collections::BTreeMap;
@@ -90,19 +89,7 @@ impl DaemonUser {
 
     /// The settings of that user.
     pub fn settings(&self) -> Result<UserConfig, Fault> {
-        holm_config::user::load(&self.paths()?.config_file, &self.home()?)
-    }
-
-    /// What only root can do for the daemon's limits. What is returned has to live until the daemon
-    /// was started.
-    pub fn prepare_groups(&self) -> Option<Stay> {
-        let DaemonUser::Service(account) = self else {
-            return None;
-        };
-        // A machine that has none is told by `doctor`, and where a limit is refused.
-        holm_linux::cgroup::prepare(account.uid, account.gid)
-            .ok()
-            .flatten()
+        user::load(&self.paths()?.config_file, &self.home()?)
     }
 
     /// Makes a fresh `HOLM_HOME` the service user's own, so that its daemon can use it.

@@ -10,8 +10,8 @@ use super::node::{Node, read};
 use super::policy_shape::POLICY_TOML;
 use super::project::limits;
 use super::shape;
-use holm_api::daemon::Check;
 use holm_core::config::{Destination, DriverName, Name, ProtectedPath, Scope, Word};
+use holm_core::fitness::{Check, Status};
 use holm_core::policy::{Breach, MachinePolicy, Permission, SourceKind};
 use holm_core::{Code, Fault};
 use rustix::fs::{CWD, FileType, Mode, OFlags, Stat, fstat, openat, stat};
@@ -89,13 +89,13 @@ impl PolicyFile {
     pub fn check(&self) -> Check {
         let path = self.path.display();
         let (status, detail, fix) = match self.load() {
-            Ok(None) => ("ok", format!("there is none ({path})"), None),
-            Ok(Some(_)) => ("ok", format!("{path} is in force"), None),
-            Err(fault) => ("missing", fault.message, Some(fault.hint)),
+            Ok(None) => (Status::Ok, format!("there is none ({path})"), None),
+            Ok(Some(_)) => (Status::Ok, format!("{path} is in force"), None),
+            Err(fault) => (Status::Missing, fault.message, Some(fault.hint)),
         };
         Check {
-            name: "policy".to_owned(),
-            status: status.to_owned(),
+            name: "policy",
+            status,
             detail,
             fix,
             required: true,

@@ -98,7 +98,7 @@ fn unusable(file: &PolicyFile, why: &str) {
     assert!(fault.message.contains(why), "{fault}");
     let path = file.path.display().to_string();
     assert!(fault.message.contains(&path), "{fault}");
-    assert_eq!(file.check().status, "missing");
+    assert_eq!(file.check().status, Status::Missing);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use holm_core::config::{DriverName, EgressMode, OnAssign, Restart, Scope};
 use proptest::prelude::*;
 
 /// The example of the documentation, which must always be readable.
-pub const EXAMPLE: &str = include_str!("../../assets/example.toml");
+pub const EXAMPLE: &str = include_str!("../assets/example.toml");
 
 #[track_caller]
 fn good(text: &str) -> ProjectConfig {

@@ -55,7 +55,7 @@ fn the_documentation_lists_every_key() {
 fn the_documentation_shows_the_defaults() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/config.md");
     let text = std::fs::read_to_string(&path).expect("docs/config.md is there");
-    let defaults = include_str!("../../assets/defaults.toml");
+    let defaults = include_str!("../assets/defaults.toml");
     let (_, settings) = defaults
         .split_once("\n\n")
         .expect("a remark, then settings");

@@ -1,9 +1,9 @@
 //! The schema and the parser agree about every key, and about documents.
 
 use super::*;
-use crate::config::project;
+use crate::project;
 
-const EXAMPLE: &str = include_str!("../../assets/example.toml");
+const EXAMPLE: &str = include_str!("../assets/example.toml");
 
 /// A small validator of what the schema uses, without patterns: those are hints for editors.
 fn accepts(schema: &Value, value: &Value) -> bool {

@@ -1,7 +1,7 @@
 //! Each thing that needs trust: its ask, its digest, and what is left without it.
 
 use super::*;
-use crate::config::{project, user};
+use crate::{project, user};
 use holm_core::config::{ProjectConfig, ProtectedPath};
 use holm_core::trust::{Change, asks, changes, without_untrusted};
 use std::path::Path;
@@ -262,7 +262,7 @@ fn egress_that_is_wider_than_the_users() {
     }
 }
 
-const EXAMPLE: &str = include_str!("../../assets/example.toml");
+const EXAMPLE: &str = include_str!("../assets/example.toml");
 
 #[test]
 fn other_edits_do_not_change_the_digest() {

@@ -16,7 +16,7 @@ use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-const DEFAULTS: &str = include_str!("../../assets/defaults.toml");
+const DEFAULTS: &str = include_str!("../assets/defaults.toml");
 
 /// All settings, with `~` replaced.
 #[derive(Clone, Debug, Default, PartialEq)]

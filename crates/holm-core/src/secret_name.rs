@@ -1,8 +1,8 @@
 //! What a secret may be called, and what is said of a text that is no such name. Asked by the command, before it
 //! reads a value, and by the daemon, which believes no command.
 
-use holm_core::config::Variable;
-use holm_core::{Code, Fault};
+use crate::config::Variable;
+use crate::{Code, Fault};
 
 /// So much of a text that is no name is told.
 const MOST_SHOWN: usize = 60;

@@ -6,23 +6,25 @@
 #[cfg(target_os = "linux")]
 mod cli;
 #[cfg(target_os = "linux")]
-mod config;
-#[cfg(target_os = "linux")]
-mod fitness;
+mod connect;
 #[cfg(target_os = "linux")]
 mod headless;
 #[cfg(target_os = "linux")]
 mod helper;
 #[cfg(target_os = "linux")]
+mod launch;
+#[cfg(target_os = "linux")]
 mod mcp;
 #[cfg(target_os = "linux")]
-mod paths;
+mod resolve;
 #[cfg(target_os = "linux")]
 mod runtime;
 #[cfg(target_os = "linux")]
-mod secret_name;
-#[cfg(target_os = "linux")]
 mod server;
+#[cfg(target_os = "linux")]
+mod since;
+#[cfg(target_os = "linux")]
+mod wiring;
 
 #[cfg(target_os = "linux")]
 fn main() -> std::process::ExitCode {

@@ -7,15 +7,15 @@
 use super::browser::{self, BrowserUser, Family, Found, Mode, Visit};
 use super::completions::labels;
 use super::output::GOOD;
-use super::user::DaemonUser;
 use super::{Context, Outcome, connect, resolve};
 use crate::headless;
-use crate::paths::{Paths, Surroundings, is_directory_of, process_variables};
+use crate::wiring::as_inherited;
 use clap::Args;
 use holm_api::Workspace;
 use holm_api::client::Client;
+use holm_config::daemon_user::DaemonUser;
+use holm_config::paths::{Paths, Surroundings, is_directory_of, process_variables};
 use holm_core::{Code, Fault, WorkspaceId};
-use holm_linux::open_files::as_inherited;
 use serde::Serialize;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};

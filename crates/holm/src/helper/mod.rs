@@ -10,12 +10,12 @@ pub mod program;
 mod project;
 mod workspace;
 
-use crate::cli::clone::{self, CloneFrom, not_made, taken};
-use crate::cli::user::DaemonUser;
 use holm_api::project::{MadeProject, Project};
+use holm_config::daemon_user::DaemonUser;
+use holm_core::clone_url::{CloneFrom, CloneUrl};
 use holm_core::{Code, Fault};
 use holm_engine::try_blocking;
-use place::Places;
+use place::{Places, not_made};
 use std::path::{Path, PathBuf};
 
 /// Where a caller is told how far it is.
@@ -87,7 +87,7 @@ impl<'a> Helper<'a> {
 
     /// Where the clone of a URL is, below the first source folder; one that is there already is used.
     async fn cloned(&self, url: &str, name: Option<&str>) -> Result<PathBuf, Fault> {
-        let url = clone::parse(url)?;
+        let url = CloneUrl::parse(url)?;
         if let Some(name) = name {
             Places::new_place(&self.source_dirs, name)?;
         }

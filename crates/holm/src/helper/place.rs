@@ -5,7 +5,7 @@
 
 use holm_api::project::Project;
 use holm_core::{Code, Fault};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Component, Path, PathBuf};
 
 /// What may be named.
@@ -111,6 +111,19 @@ impl Places {
         };
         Ok(first.join(name))
     }
+}
+
+pub fn not_made(place: &Path, error: &io::Error) -> Fault {
+    let message = format!("cannot make a directory in {}: {error}", place.display());
+    Fault::new(Code::ReadOnly, message, "is the source folder writable?")
+}
+
+pub fn taken(place: &Path) -> Fault {
+    Fault::new(
+        Code::AlreadyExists,
+        format!("{} is there already, and something else", place.display()),
+        "say another `name`, or its `path` if that is what you mean",
+    )
 }
 
 #[cfg(test)]

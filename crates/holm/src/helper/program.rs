@@ -4,7 +4,7 @@
 //! Nothing of a caller is a word of its own on the command line but behind an option or `--`.
 
 use super::wrong;
-use holm_api::ErrorBody;
+use holm_api::{ERRAND, ErrorBody};
 use holm_core::{Code, Fault};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::de::DeserializeOwned;
@@ -13,9 +13,6 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, Command};
-
-/// The variable that tells the program for which request of the daemon it works.
-pub const ERRAND: &str = "HOLM_ERRAND";
 
 /// What one answer may have.
 const LONGEST: u64 = 64 << 20;

@@ -1,7 +1,7 @@
 //! Projects that a caller makes known: a repository of this machine, a clone, or a new, empty one.
 
-use super::place::Places;
-use super::{Earlier, Helper, make_parents, program, taken, wrong};
+use super::place::{Places, taken};
+use super::{Earlier, Helper, make_parents, program, wrong};
 use holm_api::project::{MadeProject, NewProject};
 use holm_core::Fault;
 use holm_core::config::{ProtectedPath, Scope, Word};

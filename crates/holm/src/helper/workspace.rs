@@ -2,8 +2,8 @@
 //! its own.
 
 use super::{Helper, program, wrong};
-use crate::cli::clone;
 use holm_api::workspace::{MadeWorkspace, NewWorkspace};
+use holm_core::clone_url::CloneUrl;
 use holm_core::{Code, Fault};
 use std::path::PathBuf;
 
@@ -25,7 +25,7 @@ impl Helper<'_> {
             }
             (None, Some(path), None) => self.permitted(path).await?,
             (None, None, Some(url)) => {
-                words.insert(1, format!("--url={}", clone::parse(url)?));
+                words.insert(1, format!("--url={}", CloneUrl::parse(url)?));
                 words.splice(1..1, self.elsewhere());
                 PathBuf::from("/")
             }

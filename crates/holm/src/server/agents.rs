@@ -2,7 +2,6 @@
 //! sessions.
 
 use super::App;
-use crate::config;
 use holm_core::agents::{Agents, Called};
 use holm_core::config::{Agent, Name};
 use holm_core::{Code, Fault};
@@ -42,7 +41,7 @@ impl App {
     /// The agent of this name in a workspace, or the default one.
     pub async fn agent(&self, spec: &WorkspaceSpec, asked: Option<&str>) -> Result<Called, Fault> {
         let (file, home) = (self.paths.config_file.clone(), self.home());
-        let user = try_blocking(move || config::user::load(&file, &home)).await?;
+        let user = try_blocking(move || holm_config::user::load(&file, &home)).await?;
         let (mut project, mut approved) = (BTreeMap::new(), Vec::new());
         for agent in &spec.agents {
             let name = Name::parse(&agent.name).map_err(|error| {

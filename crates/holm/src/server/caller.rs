@@ -2,13 +2,13 @@
 
 use super::failure::{Failure, told};
 use super::listen::{Peer, user_name};
-use crate::cli::clone::CloneFrom;
 use crate::helper::Local;
-use crate::paths::Paths;
 use axum::extract::{ConnectInfo, FromRequestParts};
 use axum::http::Extensions;
 use axum::http::request::Parts;
 use holm_api::ErrorBody;
+use holm_config::paths::Paths;
+use holm_core::clone_url::CloneFrom;
 use holm_core::{Code, Fault, TokenId, WorkspaceId};
 use holm_engine::run::Asker;
 use holm_linux::guests::Speaker;

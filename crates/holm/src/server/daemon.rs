@@ -3,11 +3,11 @@
 use super::failure::{Answer, Body};
 use super::listen::user_name;
 use super::{App, socket, view};
-use crate::fitness;
 use axum::Json;
 use axum::extract::State;
-use holm_api::daemon::{Check, Doctor, Status, Stop};
+use holm_api::daemon::{Doctor, Status, Stop};
 use holm_core::Fault;
+use holm_core::fitness::{self, Check};
 use holm_core::plan::State as Condition;
 use std::sync::Arc;
 use tokio::task::JoinSet;
@@ -71,12 +71,11 @@ async fn stop(State(app): State<Arc<App>>, Body(stop): Body<Stop>) -> Answer<Sta
     responses((status = 200, body = Doctor))
 )]
 async fn doctor(State(app): State<Arc<App>>) -> Answer<Doctor> {
-    let checks = app.engine.driver().doctor().await?;
-    let own = std::process::id();
-    let mut document = fitness::document(checks, Some(own));
-    document.checks.push(app.check_of_key().await);
-    let document = fitness::also(document, app.policy.check());
-    Ok(Json(fitness::also(document, app.check_of_clock())))
+    let mut checks = app.engine.driver().doctor().await?;
+    checks.push(app.check_of_key().await);
+    checks.push(app.policy.check());
+    checks.push(app.check_of_clock());
+    Ok(Json(Doctor::new(checks, Some(std::process::id()))))
 }
 
 // === impl App ===
@@ -103,8 +102,11 @@ impl App {
     fn check_of_clock(&self) -> Check {
         let doubt = self.engine.clock().look().doubt();
         Check {
-            name: "clock".to_owned(),
-            status: if doubt.is_some() { "warning" } else { "ok" }.to_owned(),
+            name: "clock",
+            status: match doubt {
+                Some(_) => fitness::Status::Warning,
+                None => fitness::Status::Ok,
+            },
             fix: doubt
                 .as_ref()
                 .map(|_| "set the clock right; if it is right, type `holm gc`".to_owned()),

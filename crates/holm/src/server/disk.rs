@@ -2,14 +2,13 @@
 
 use super::failure::Answer;
 use super::{App, view};
-use crate::config;
-use crate::paths::Paths;
 use axum::Json;
 use axum::extract::State;
 use holm_api::disk::{
     BaseSize, Disk, LayerSize, RepositorySize, TrashSize, VolumeSize, WorkspaceSize,
 };
 use holm_api::workspace::Workspace;
+use holm_config::paths::Paths;
 use holm_core::config::rough_size;
 use holm_core::layer::LayerKey;
 use holm_core::trash::{BaseKey, is_short};
@@ -46,9 +45,9 @@ async fn disk(State(app): State<Arc<App>>) -> Answer<Disk> {
 /// the default counts.
 pub fn trash_keeps(paths: &Paths) -> Duration {
     let home = super::home();
-    let settings = config::user::load(&paths.config_file, &home);
+    let settings = holm_config::user::load(&paths.config_file, &home);
     DAY * settings
-        .unwrap_or_else(|_| config::user::defaults(&home))
+        .unwrap_or_else(|_| holm_config::user::defaults(&home))
         .trash_days
 }
 
@@ -58,7 +57,7 @@ impl App {
     /// How long the trash keeps what was removed, as the settings say now.
     pub async fn keep_for(&self) -> Result<Duration, Fault> {
         let (file, home) = (self.paths.config_file.clone(), self.home());
-        let settings = try_blocking(move || config::user::load(&file, &home)).await?;
+        let settings = try_blocking(move || holm_config::user::load(&file, &home)).await?;
         Ok(DAY * settings.trash_days)
     }
 

@@ -10,9 +10,8 @@ use super::caller::Way;
 use super::guests;
 use super::routes::holder;
 use super::startup::unusable;
-use crate::config;
-use crate::paths::Paths;
 use axum::Router;
+use holm_config::paths::Paths;
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_proxy::forward::{Bound, bind};
 use holm_proxy::front::{BodyError, Daemon, Front, Generation, Hooks, Limits};
@@ -132,7 +131,7 @@ fn asked_for(paths: &Paths, home: &Path) -> Option<u16> {
     if let Some(port) = paths.port {
         return Some(port.get());
     }
-    match config::user::load(&paths.config_file, home) {
+    match holm_config::user::load(&paths.config_file, home) {
         Ok(settings) => settings.port.map(|port| port.get()),
         Err(fault) => {
             // Every command that needs a setting says it to the user.

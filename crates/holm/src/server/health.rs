@@ -4,11 +4,12 @@
 //! the log: whoever asks here need not be known.
 
 use super::{App, view};
-use crate::paths::Paths;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use holm_api::daemon::Doctor;
 use holm_api::health::{Condition, Health};
+use holm_config::paths::Paths;
 use holm_core::Fault;
 use holm_engine::{Driver, try_blocking};
 use jiff::Timestamp;
@@ -128,7 +129,7 @@ impl App {
             Some((at, found)) if at.elapsed() < DRIVER_FRESH => *found,
             _ => {
                 let checks = self.engine.driver().doctor().await;
-                let is_fit = checks.is_ok_and(|checks| crate::fitness::document(checks, None).ok);
+                let is_fit = checks.is_ok_and(|checks| Doctor::new(checks, None).ok);
                 *last = Some((Instant::now(), condition(is_fit)));
                 condition(is_fit)
             }

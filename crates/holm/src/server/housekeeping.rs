@@ -6,7 +6,6 @@
 //! do nothing: the log says so, and so does every command that needs them.
 
 use super::App;
-use crate::config;
 use holm_core::Fault;
 use holm_core::idle::IdleLimits;
 use holm_engine::clock;
@@ -124,7 +123,7 @@ impl App {
 
     async fn idle_limits(&self) -> Result<IdleLimits, Fault> {
         let (file, home) = (self.paths.config_file.clone(), self.home());
-        let settings = try_blocking(move || config::user::load(&file, &home)).await?;
+        let settings = try_blocking(move || holm_config::user::load(&file, &home)).await?;
         Ok(IdleLimits {
             stop_after: settings.stop_after,
             remove_after: settings.remove_after,

@@ -61,9 +61,6 @@ mod view;
 mod work;
 mod workspaces;
 
-use crate::config::policy::PolicyFile;
-use crate::mcp::http::Servers;
-use crate::paths::Paths;
 use crate::runtime;
 use audit::Audit;
 use axum::Router;
@@ -73,6 +70,8 @@ use errands::Errands;
 use events::Events;
 use health::LastHealth;
 use holm_api::workspace::Workspace;
+use holm_config::paths::Paths;
+use holm_config::policy::PolicyFile;
 use holm_core::Fault;
 use holm_engine::clock::Clock;
 use holm_engine::{Engine, MissingObjects, View, WorkspaceSpec};
@@ -81,6 +80,7 @@ use holm_secrets::keyring::Keyring;
 use holm_store::SqliteStore;
 use jiff::Timestamp;
 use listen::{Peer, PeerListener};
+pub use mcp::Mcp;
 use metrics::Metrics;
 use repositories::Repositories;
 use routes::{Routes, Unheard};
@@ -110,7 +110,7 @@ pub struct App {
     errands: Errands,
     known_inputs: layers::KnownInputs,
     gauge: numbers::Gauge,
-    mcp: Servers,
+    mcp: Mcp,
     metrics: Arc<Metrics>,
     health: LastHealth,
     tokens: Tokens,
@@ -132,7 +132,7 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// Serves until a signal or a client says to stop. `ready` is called once, when clients can
 /// connect.
-pub fn run(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
+pub fn run(paths: Paths, mcp: Mcp, ready: impl FnOnce()) -> Result<(), Fault> {
     startup::private_dir(&paths.data_dir)?;
     startup::private_dir(&paths.run_dir)?;
     let lock = startup::DataLock::acquire(&paths.data_dir.join("lock"))?;
@@ -140,10 +140,8 @@ pub fn run(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
         startup::private_dir(&paths.data_dir.join(name))?;
     }
     log_to(&paths.data_dir.join("daemon.log"))?;
-    holm_linux::keeper::keep_from_dumps();
-    holm_linux::open_files::raise();
     let runtime = runtime::build(&mut Builder::new_multi_thread())?;
-    let served = runtime.block_on(serve(paths, ready));
+    let served = runtime.block_on(serve(paths, mcp, ready));
     if let Err(fault) = &served {
         tracing::error!(code = %fault.code, "{fault}");
     }
@@ -153,9 +151,9 @@ pub fn run(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
     served
 }
 
-async fn serve(paths: Paths, ready: impl FnOnce()) -> Result<(), Fault> {
+async fn serve(paths: Paths, mcp: Mcp, ready: impl FnOnce()) -> Result<(), Fault> {
     let socket = socket(&paths);
-    let (app, unheard) = App::open(paths)?;
+    let (app, unheard) = App::open(paths, mcp)?;
     let app = Arc::new(app);
     let door = Door::open(&app.paths, &app.home())?;
     app.routes.front_door().set(door.port());
@@ -293,7 +291,7 @@ fn message_bus() -> Option<String> {
 // === impl App ===
 
 impl App {
-    fn open(paths: Paths) -> Result<(Self, Unheard), Fault> {
+    fn open(paths: Paths, mcp: Mcp) -> Result<(Self, Unheard), Fault> {
         let store = SqliteStore::open(&paths.data_dir.join(STORE))?;
         let layout = layout(&paths);
         let repositories = Repositories::new(layout.clone());
@@ -321,7 +319,7 @@ impl App {
             errands: Errands::default(),
             known_inputs: layers::KnownInputs::default(),
             gauge: numbers::Gauge::default(),
-            mcp: Servers::new(socket(&paths)),
+            mcp,
             metrics: Arc::default(),
             health: LastHealth::default(),
             tokens: Tokens::new(&engine, &paths.data_dir),

@@ -5,7 +5,7 @@
 
 use super::App;
 use super::caller::Caller;
-use crate::config::policy::PolicyFile;
+use holm_config::policy::PolicyFile;
 use holm_core::config::{Destination, Limits as ConfigLimits, Name, ProjectConfig, ProtectedPath};
 use holm_core::plan::State;
 use holm_core::policy::{Breach, Island, MachinePolicy, SourceKind, Typed};

@@ -9,7 +9,6 @@ use super::failure::{Answer, Body, WorkspaceKey};
 use super::layers::Start;
 use super::trust::Judged;
 use super::{App, compose, declared, takeover};
-use crate::config;
 use axum::Json;
 use axum::extract::State;
 use holm_api::project::Ask;
@@ -57,7 +56,7 @@ async fn reload(
     let spec = app.engine.spec(&id).await?;
     let content = digest(text.as_deref());
     let config = match &text {
-        Some(text) => config::project::parse(text, "holm.toml").map_err(Fault::from)?,
+        Some(text) => holm_config::project::parse(text, "holm.toml").map_err(Fault::from)?,
         None => ProjectConfig::default(),
     };
     let project = ProjectId::parse(&spec.project_id).map_err(|error| {

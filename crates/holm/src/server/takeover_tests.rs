@@ -123,7 +123,7 @@ fn a_seed_is_not_run_on_a_tree_that_it_is_not_named_after() {
 
 #[test]
 fn every_key_that_only_a_new_workspace_has_is_named() {
-    let parse = |text: &str| crate::config::project::parse(text, "holm.toml").unwrap();
+    let parse = |text: &str| holm_config::project::parse(text, "holm.toml").unwrap();
     let mut before = workspace();
     let start = "[volumes.pg]\npath = \"/data/pg\"\npolicy = \"fork\"\nseed = [\"x\"]\nseed_inputs = [\"a\"]\n";
     before.declared = Some(declared::declared(&parse(start)));

@@ -4,13 +4,12 @@ use super::App;
 use super::caller::Caller;
 use super::failure::{Answer, Body, project_id};
 use super::view::time;
-use crate::config;
-use crate::config::user::UserConfig;
 use axum::Json;
 use axum::extract::State;
 use holm_api::project::{
     Ask, AskChange, ChangeKind, GitSetting, TrustApprove, TrustCheck, TrustReport,
 };
+use holm_config::user::UserConfig;
 use holm_core::config::{Name, Pattern, ProjectConfig, ProtectedPath, Scope, Word};
 use holm_core::git_settings::Setting;
 use holm_core::trust::{Baseline, SETTINGS_DIGEST, asks, settings_asks, without_untrusted};
@@ -117,7 +116,7 @@ fn judge_settings(settings: &[GitSetting]) -> (Vec<trust::Ask>, String) {
         submodule: setting.submodule,
     });
     let asks = settings_asks(&settings.collect::<Vec<_>>());
-    let digest = format!("{SETTINGS_DIGEST}{}", config::trust::digest(&asks));
+    let digest = format!("{SETTINGS_DIGEST}{}", holm_config::trust::digest(&asks));
     (asks, digest)
 }
 
@@ -161,7 +160,7 @@ impl App {
         worktree_include: &[String],
     ) -> Result<Judged, Fault> {
         let mut config = match config {
-            Some(text) => config::project::parse(text, "holm.toml")?,
+            Some(text) => holm_config::project::parse(text, "holm.toml")?,
             None => ProjectConfig::default(),
         };
         for pattern in worktree_include {
@@ -191,7 +190,7 @@ impl App {
     ) -> Result<Judged, Fault> {
         let rules = Rules::of(&self.engine.project(id).await?)?;
         rules.add_to(&mut config);
-        let user = config::user::load(&self.paths.config_file, &self.home())?;
+        let user = holm_config::user::load(&self.paths.config_file, &self.home())?;
         // What the machine's policy protects stays protected, whatever the project says.
         let policy = self.policy.load()?.unwrap_or_default();
         let stays = |path: &ProtectedPath| policy.protected_paths.iter().any(|it| it.covers(path));
@@ -203,10 +202,10 @@ impl App {
         let protected_before = protected_before.transpose()?;
         let baseline = Baseline {
             isolation: rules.isolation,
-            ..config::trust::baseline(&user, protected_before)
+            ..holm_config::trust::baseline(&user, protected_before)
         };
         let asks = asks(&config, &baseline);
-        let digest = config::trust::digest(&asks);
+        let digest = holm_config::trust::digest(&asks);
         let is_approved = asks.is_empty() || self.engine.is_approved(id, digest.clone()).await?;
         let last = match is_approved {
             true => None,

@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Which crates of ours each may use.
-const EDGES: [(&str, &[&str]); 9] = [
+const EDGES: [(&str, &[&str]); 10] = [
     ("holm-core", &[]),
+    ("holm-config", &["holm-core"]),
     ("holm-api", &["holm-core", "holm-secrets"]),
     ("holm-engine", &["holm-core", "holm-git"]),
     ("holm-git", &["holm-core"]),
@@ -30,6 +31,7 @@ const EDGES: [(&str, &[&str]); 9] = [
         "holm",
         &[
             "holm-core",
+            "holm-config",
             "holm-api",
             "holm-engine",
             "holm-git",

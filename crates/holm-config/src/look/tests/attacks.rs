@@ -1,9 +1,9 @@
 //! Checkouts that mean harm: links out of the repository, files that never end, documents that
 //! grow when they are read, texts that want to become lines of the file. (attacks.md 185)
 
-use crate::cli::look::format::parse;
-use crate::cli::look::{LARGEST_FILE, look, read};
-use crate::config::project;
+use crate::look::format::parse;
+use crate::look::{LARGEST_FILE, look, read};
+use crate::project;
 use holm_core::detect::{self, Content, Form};
 use std::os::unix::fs::symlink;
 use tempfile::TempDir;

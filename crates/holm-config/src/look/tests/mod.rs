@@ -8,7 +8,7 @@ mod compose;
 mod frameworks;
 
 use super::look;
-use crate::config::project;
+use crate::project;
 use holm_core::config::{Probe, ProjectConfig};
 use holm_core::detect::{self, Proposal};
 use std::path::Path;

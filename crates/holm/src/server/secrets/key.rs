@@ -5,16 +5,15 @@ use super::super::caller::Caller;
 use super::super::failure::{Answer, Parameters, bad_request};
 use super::keeping::{about, happening};
 use super::{Change, Quiet, told};
-use crate::secret_name;
 use axum::Json;
 use axum::extract::State;
-use holm_api::daemon::Check;
 use holm_api::secret::{
     Audit, Export, Exported, Import, Imported, KeepIn, KeyState, RotateKey, Unlock,
 };
+use holm_core::fitness::{Check, Status};
+use holm_core::secret_name;
 use holm_core::{Code, Fault};
 use holm_engine::try_blocking;
-use holm_linux::probe::Status;
 use holm_secrets::parcel::{self, Packed};
 use holm_secrets::vault::{Entry, Scope, Vault};
 use holm_secrets::{KeyError, Place, Protection};
@@ -278,8 +277,8 @@ impl App {
             Err(fault) => (Status::Warning, fault.message, Some(fault.hint)),
         };
         Check {
-            name: "stored secrets".to_owned(),
-            status: status.as_str().to_owned(),
+            name: "stored secrets",
+            status,
             detail,
             fix,
             required: false,

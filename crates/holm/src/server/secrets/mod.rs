@@ -11,7 +11,6 @@ use super::App;
 use super::caller::Caller;
 use super::failure::{Answer, Failure, WorkspaceKey, project_id, workspace_id};
 use super::objects;
-use crate::secret_name;
 use axum::extract::{FromRequest, Request, State};
 use axum::{Json, body::Bytes};
 use holm_api::secret::{
@@ -19,6 +18,7 @@ use holm_api::secret::{
     Source,
 };
 use holm_core::plan::State as WorkspaceState;
+use holm_core::secret_name;
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::spec::SecretSource;
 use holm_engine::{WorkspaceSpec, try_blocking};

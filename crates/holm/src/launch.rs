@@ -4,11 +4,10 @@
 //! A daemon in the background says on its stdout either `ready` or an error body, one line, and is
 //! a session of its own by then.
 
-use super::user::{DaemonUser, is_for_everybody};
-use crate::config;
+use crate::wiring::{as_inherited, keep_from_children, prepare_groups};
 use holm_api::ErrorBody;
+use holm_config::daemon_user::{DaemonUser, is_for_everybody};
 use holm_core::{Code, Fault};
-use holm_linux::open_files::as_inherited;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -44,9 +43,9 @@ const KEPT_BEGINNINGS: [&str; 4] = ["HOLM_", "LC_", "LLVM_", "XDG_"];
 /// Starts a daemon and returns when it is ready.
 pub async fn background(user: &DaemonUser, limit: Duration) -> Result<(), Fault> {
     user.prepare_home()?;
-    let groups = user.prepare_groups();
+    let groups = prepare_groups(user);
     // A pipe that this command was given would not end for as long as the daemon lives.
-    holm_linux::sys::process::keep_from_children(3)
+    keep_from_children(3)
         .map_err(|error| not_started(&format!("descriptors cannot be kept from it: {error}")))?;
     let mut command = daemon_command(user);
     command
@@ -80,7 +79,7 @@ pub fn replace(user: &DaemonUser, arguments: &[&str]) -> Fault {
     if let Err(fault) = user.prepare_home() {
         return fault;
     }
-    let _groups = user.prepare_groups();
+    let _groups = prepare_groups(user);
     let error = daemon_command(user).args(arguments).exec();
     not_started(&format!("it cannot be run: {error}"))
 }
@@ -123,7 +122,7 @@ fn kept_variables(user: &DaemonUser) -> impl Iterator<Item = (OsString, OsString
 fn agent_variables(user: &DaemonUser) -> Option<Vec<String>> {
     let (paths, home) = (user.paths().ok()?, user.home().ok()?);
     // What is wrong with the settings is said by whoever needs them.
-    let settings = config::user::load(&paths.config_file, &home).ok()?;
+    let settings = holm_config::user::load(&paths.config_file, &home).ok()?;
     let agents = settings.agents.values();
     let names = agents.flat_map(|agent| agent.env.iter().map(ToString::to_string));
     Some(names.collect())

@@ -1,6 +1,6 @@
 //! From what was typed to ids, once, at the edge. Below this nothing sees a label as a name.
 
-use super::here;
+use crate::wiring::guest;
 use holm_api::client::Client;
 use holm_api::workspace::Name;
 use holm_core::reference::{Candidate, Here};
@@ -10,7 +10,7 @@ use std::collections::HashMap;
 /// The id that is meant. A whole id needs no question to the daemon, and inside a workspace there is
 /// only that one.
 pub async fn one(client: &Client, typed: &str) -> Result<WorkspaceId, Fault> {
-    if here::is_inside() {
+    if guest::is_inside() {
         return own(typed);
     }
     match WorkspaceId::parse(typed) {
@@ -37,17 +37,17 @@ pub fn own(typed: &str) -> Result<WorkspaceId, Fault> {
             "`.` is the one that this runs in; leave it for others",
         )
     };
-    let id = holm_linux::guest::workspace().ok_or_else(unknown)?;
+    let id = guest::workspace().ok_or_else(unknown)?;
     if typed == "." || typed == id.as_str() {
         return Ok(id);
     }
-    let is_label = holm_linux::guest::here()?["label"] == typed;
+    let is_label = guest::here()?["label"] == typed;
     is_label.then_some(id).ok_or_else(unknown)
 }
 
 /// The ids that are meant, each once, in the order they were typed.
 pub async fn all(client: &Client, typed: &[String]) -> Result<Vec<WorkspaceId>, Fault> {
-    if here::is_inside() {
+    if guest::is_inside() {
         let mut ids = Vec::new();
         for typed in typed {
             let id = own(typed)?;

@@ -1,10 +1,10 @@
 //! Reaching the daemon: with [`started`] one is started when there is none, with [`running`] not, and
 //! with [`started_unless_stopped`] only if the last one was not told to stop.
 
-use super::user::DaemonUser;
-use super::{here, launch};
-use crate::runtime;
+use crate::wiring::guest;
+use crate::{launch, runtime};
 use holm_api::client::Client;
+use holm_config::daemon_user::DaemonUser;
 use holm_core::{Code, Fault};
 use std::future::Future;
 use std::path::PathBuf;
@@ -41,7 +41,7 @@ pub async fn started() -> Result<Client, Fault> {
 
 /// The socket by which the daemon is reached from inside a workspace.
 pub fn inside() -> Result<PathBuf, Fault> {
-    let socket = PathBuf::from(holm_linux::guest::API);
+    let socket = PathBuf::from(guest::API);
     match socket.exists() {
         true => Ok(socket),
         false => Err(Fault::new(
@@ -68,7 +68,7 @@ async fn from_inside() -> Result<Client, Fault> {
 
 /// A connection to the daemon that runs already.
 pub async fn running() -> Result<Client, Fault> {
-    if here::is_inside() {
+    if guest::is_inside() {
         return from_inside().await;
     }
     let socket = DaemonUser::current()?.socket()?;
@@ -99,7 +99,7 @@ pub fn is_stopped() -> Result<bool, Fault> {
 
 /// Like [`started`], and says whether it had to be started.
 pub async fn found_or_started() -> Result<(Client, Origin), Fault> {
-    if here::is_inside() {
+    if guest::is_inside() {
         return Ok((from_inside().await?, Origin::Found));
     }
     let user = DaemonUser::current()?;
