@@ -2,7 +2,7 @@
 //!
 //! Here is added what is true of every route: how it fails, to which group it belongs, who may call.
 //! A copy is committed as `docs/openapi.json`, and a test fails when it is not fresh:
-//! `UPDATE_DOCS=1 cargo nextest run -p holm openapi` writes it anew.
+//! `UPDATE_DOCS=1 cargo nextest run -p holm-server openapi` writes it anew.
 
 use super::{App, api};
 use axum::http::header;
@@ -208,7 +208,7 @@ mod tests {
         }
         assert!(
             std::fs::read_to_string(&file).unwrap_or_default() == *TEXT,
-            "docs/openapi.json is stale: UPDATE_DOCS=1 cargo nextest run -p holm openapi"
+            "docs/openapi.json is stale: UPDATE_DOCS=1 cargo nextest run -p holm-server openapi"
         );
     }
 

@@ -1,11 +1,12 @@
 //! Reaching the daemon: with [`started`] one is started when there is none, with [`running`] not, and
 //! with [`started_unless_stopped`] only if the last one was not told to stop.
 
+use crate::launch;
 use crate::wiring::guest;
-use crate::{launch, runtime};
 use holm_api::client::Client;
 use holm_config::daemon_user::DaemonUser;
 use holm_core::{Code, Fault};
+use holm_server::runtime;
 use std::future::Future;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

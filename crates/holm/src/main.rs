@@ -8,19 +8,11 @@ mod cli;
 #[cfg(target_os = "linux")]
 mod connect;
 #[cfg(target_os = "linux")]
-mod headless;
-#[cfg(target_os = "linux")]
-mod helper;
-#[cfg(target_os = "linux")]
 mod launch;
 #[cfg(target_os = "linux")]
 mod mcp;
 #[cfg(target_os = "linux")]
 mod resolve;
-#[cfg(target_os = "linux")]
-mod runtime;
-#[cfg(target_os = "linux")]
-mod server;
 #[cfg(target_os = "linux")]
 mod since;
 #[cfg(target_os = "linux")]

@@ -1,7 +1,7 @@
 //! The query of the file routes. Its values are bytes, which the ordinary reading would change where
 //! they are not UTF-8; otherwise it is as strict: every parameter is known and comes once.
 
-use crate::server::failure::{Failure, bad_request};
+use crate::failure::{Failure, bad_request};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use holm_core::{Code, Fault, TreePath};

@@ -4,8 +4,8 @@
 use super::canonical::{Canonicals, CheckedOut};
 use super::island::{Hosted, Kept, Watch, islands};
 use super::{FrontDoor, Inward, Notes, Routes, hosting};
-use crate::server::LinuxEngine;
-use crate::server::events::Events;
+use crate::LinuxEngine;
+use crate::events::Events;
 use holm_core::plan::State;
 use holm_core::state::Birth;
 use holm_core::{Fault, WorkspaceId};

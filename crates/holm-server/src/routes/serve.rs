@@ -1,8 +1,8 @@
 //! `/ports`, `/workspaces/{id}/ports` and `/checkout`.
 
-use crate::server::App;
-use crate::server::caller::Caller;
-use crate::server::failure::{Answer, Body, WorkspaceKey, workspace_id};
+use crate::App;
+use crate::caller::Caller;
+use crate::failure::{Answer, Body, WorkspaceKey, workspace_id};
 use axum::Json;
 use axum::extract::State;
 use holm_api::port::{Checkout, CheckoutList, PortList, WorkspacePort};

@@ -4,10 +4,10 @@
 //! up nobody, and hears how much it missed. A client that comes back goes on behind its cursor.
 
 use super::{RunKey, whole};
-use crate::server::App;
-use crate::server::caller::Caller;
-use crate::server::failure::{Failure, Parameters, bad_request};
-use crate::server::view::time;
+use crate::App;
+use crate::caller::Caller;
+use crate::failure::{Failure, Parameters, bad_request};
+use crate::view::time;
 use axum::extract::State;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};

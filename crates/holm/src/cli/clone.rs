@@ -7,7 +7,6 @@
 use super::progress::Progress;
 use super::user_checkout::Checkout;
 use super::{Context, settings};
-use crate::helper::place::{Places, not_made, taken};
 use holm_api::client::Client;
 use holm_config::daemon_user::DaemonUser;
 use holm_core::clone_url::{CloneFrom, CloneUrl};
@@ -15,6 +14,7 @@ use holm_core::egress::closed;
 use holm_core::{Code, Fault};
 use holm_engine::try_blocking;
 use holm_git::{Cancel, Dial};
+use holm_server::helper::place::{Places, not_made, taken};
 use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};

@@ -2,11 +2,11 @@
 //! so a session's id is worth nothing to anybody else. Who a caller is was found out before.
 
 use super::{Holm, stdio};
-use crate::helper::Local;
-use crate::server::Mcp;
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, Response, StatusCode};
 use bytes::Bytes;
+use holm_server::Mcp;
+use holm_server::helper::Local;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full};
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;

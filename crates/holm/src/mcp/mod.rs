@@ -17,7 +17,6 @@ mod progress;
 mod resources;
 mod stdio;
 
-use crate::helper::Local;
 use crate::{connect, resolve};
 use arguments::Arguments;
 use catalogue::{Action, Reach, Tool};
@@ -25,6 +24,7 @@ use holm_api::ErrorBody;
 use holm_api::client::Client;
 use holm_core::clone_url::CloneFrom;
 use holm_core::{Code, Fault, WorkspaceId};
+use holm_server::helper::Local;
 use progress::Progress;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest,

@@ -3,7 +3,6 @@
 
 pub mod guest;
 
-use crate::server::{self, Mcp};
 use holm_config::daemon_user::DaemonUser;
 use holm_config::paths::Paths;
 use holm_core::fitness::Check;
@@ -11,6 +10,7 @@ use holm_core::{Code, Fault};
 use holm_linux::cgroup::{self, Stay};
 use holm_linux::probe::{self, Means};
 use holm_linux::wire::{Defence, switched_off};
+use holm_server::Mcp;
 use std::path::Path;
 
 pub use holm_linux::driver::remove_tree;
@@ -41,7 +41,7 @@ pub fn prepare_groups(user: &DaemonUser) -> Option<Stay> {
 /// Serves as the daemon until a signal or a client says to stop. `ready` is called once, when clients can connect.
 pub fn serve(paths: Paths, mcp: Mcp, ready: impl FnOnce()) -> Result<(), Fault> {
     holm_linux::keeper::keep_from_dumps();
-    server::run(paths, mcp, ready)
+    holm_server::run(paths, mcp, ready)
 }
 
 /// Whether a person is asked before git runs what a repository configures. Only tests switch it off.
