@@ -13,6 +13,7 @@ pub mod error;
 pub mod event;
 pub mod exec;
 pub mod files;
+mod fitness;
 pub mod health;
 pub mod id;
 pub mod moves;
@@ -35,6 +36,9 @@ pub use workspace::Workspace;
 
 /// The header by which the daemon says on its own socket for whom it asks.
 pub const ON_BEHALF_OF: &str = "x-holm-on-behalf-of";
+
+/// The variable that tells a client of the daemon's own for which request of the daemon it works.
+pub const ERRAND: &str = "HOLM_ERRAND";
 
 /// The prefix of every route.
 pub const PREFIX: &str = "/api/v1";

@@ -5,6 +5,7 @@
 //! named by `path`, which has a rule of its own; `file://`, a bare path, `ext::` and anything that ssh
 //! or git could read as an option are refused here, before any program sees them.
 
+use crate::{Code, Fault};
 use std::fmt;
 
 /// A URL that holm hands to git.
@@ -37,6 +38,16 @@ pub enum UrlRefusal {
     Secret,
     /// It cannot be read as a URL.
     Malformed,
+}
+
+/// Which hosts may be cloned from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CloneFrom {
+    /// A person asked, who can reach every host from here anyway.
+    Anywhere,
+    /// A program with a token asked. Over ssh with the user's key, or https, this machine would show it
+    /// what the rule about paths keeps from it.
+    Elsewhere,
 }
 
 /// Longer than any server accepts.
@@ -233,6 +244,20 @@ impl Transport {
     }
 }
 
+// === impl CloneFrom ===
+
+impl CloneFrom {
+    pub fn of(is_elsewhere: bool) -> Self {
+        if is_elsewhere {
+            CloneFrom::Elsewhere
+        } else {
+            CloneFrom::Anywhere
+        }
+    }
+}
+
+// === impl UrlRefusal ===
+
 impl fmt::Display for UrlRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -245,5 +270,26 @@ impl fmt::Display for UrlRefusal {
             }
             UrlRefusal::Malformed => f.write_str("it is not a URL that can be cloned"),
         }
+    }
+}
+
+impl From<UrlRefusal> for Fault {
+    fn from(refusal: UrlRefusal) -> Fault {
+        let hint = match &refusal {
+            UrlRefusal::Local => {
+                "`--url` and `url` take https and ssh; go to a local repository (`cd`), or name it by `path`"
+            }
+            UrlRefusal::Secret => {
+                "leave it out: git's credential helper or an ssh key has the password (`git help credentials`)"
+            }
+            UrlRefusal::Transport(_) | UrlRefusal::Malformed => {
+                "for example https://example.org/team/shop.git or git@example.org:team/shop.git"
+            }
+        };
+        Fault::new(
+            Code::BadRequest,
+            format!("this URL is not cloned: {refusal}"),
+            hint,
+        )
     }
 }

@@ -6,23 +6,17 @@
 #[cfg(target_os = "linux")]
 mod cli;
 #[cfg(target_os = "linux")]
-mod config;
+mod connect;
 #[cfg(target_os = "linux")]
-mod fitness;
-#[cfg(target_os = "linux")]
-mod headless;
-#[cfg(target_os = "linux")]
-mod helper;
+mod launch;
 #[cfg(target_os = "linux")]
 mod mcp;
 #[cfg(target_os = "linux")]
-mod paths;
+mod resolve;
 #[cfg(target_os = "linux")]
-mod runtime;
+mod since;
 #[cfg(target_os = "linux")]
-mod secret_name;
-#[cfg(target_os = "linux")]
-mod server;
+mod wiring;
 
 #[cfg(target_os = "linux")]
 fn main() -> std::process::ExitCode {

@@ -113,7 +113,7 @@ impl LinuxDriver {
     }
 
     /// Whether the machine is fit, tried with the means that workspaces are made with.
-    pub async fn doctor(&self) -> Result<Vec<probe::Check>, Fault> {
+    pub async fn doctor(&self) -> Result<Vec<holm_core::fitness::Check>, Fault> {
         let layout = Arc::clone(&self.layout);
         let means = probe::Means {
             program: self.program.clone(),

@@ -1,9 +1,9 @@
 //! `holm audit`: who changed what.
 
 use super::completions::labels;
-use super::logs::since;
 use super::output::{BAD, FAINT, GOOD, printable};
 use super::{Context, Outcome, connect, resolve};
+use crate::since::since;
 use clap::Args;
 use holm_api::audit::{AuditEntry, AuditList, AuditQuery};
 use holm_api::client::Client;

@@ -5,16 +5,16 @@
 //! requests fetch first, so that no workspace starts from a state that the remote has left behind.
 
 use super::progress::Progress;
-use super::user::DaemonUser;
 use super::user_checkout::Checkout;
 use super::{Context, settings};
-use crate::helper::place::Places;
 use holm_api::client::Client;
-use holm_core::clone_url::{CloneUrl, UrlRefusal};
+use holm_config::daemon_user::DaemonUser;
+use holm_core::clone_url::{CloneFrom, CloneUrl};
 use holm_core::egress::closed;
 use holm_core::{Code, Fault};
 use holm_engine::try_blocking;
 use holm_git::{Cancel, Dial};
+use holm_server::helper::place::{Places, not_made, taken};
 use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
@@ -25,16 +25,6 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-
-/// Which hosts may be cloned from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CloneFrom {
-    /// A person asked, who can reach every host from here anyway.
-    Anywhere,
-    /// A program with a token asked. Over ssh with the user's key, or https, this machine would show it
-    /// what the rule about paths keeps from it.
-    Elsewhere,
-}
 
 /// A repository that was asked for.
 #[derive(Clone, Debug)]
@@ -66,23 +56,6 @@ const MOST_NUMBERS: u32 = 1000;
 
 /// A longer configuration file is not looked into.
 const LARGEST_CONFIG: u64 = 1 << 20;
-
-pub fn parse(text: &str) -> Result<CloneUrl, Fault> {
-    CloneUrl::parse(text).map_err(|refusal| {
-        let hint = match &refusal {
-            UrlRefusal::Local => {
-                "`--url` and `url` take https and ssh; go to a local repository (`cd`), or name it by `path`"
-            }
-            UrlRefusal::Secret => {
-                "leave it out: git's credential helper or an ssh key has the password (`git help credentials`)"
-            }
-            UrlRefusal::Transport(_) | UrlRefusal::Malformed => {
-                "for example https://example.org/team/shop.git or git@example.org:team/shop.git"
-            }
-        };
-        Fault::new(Code::BadRequest, format!("this URL is not cloned: {refusal}"), hint)
-    })
-}
 
 /// The clone of a URL; made if there is none. One that was there is as it was.
 pub async fn find(context: &Context, asked: &Asked, cancel: &Cancel) -> Result<ByUrl, Fault> {
@@ -144,18 +117,6 @@ async fn telling<T>(
         tokio::select! {
             done = &mut work => return done,
             () = tokio::time::sleep(Duration::from_millis(250)) => progress.tell(step, 0, 0),
-        }
-    }
-}
-
-// === impl CloneFrom ===
-
-impl CloneFrom {
-    pub fn of(is_elsewhere: bool) -> Self {
-        if is_elsewhere {
-            CloneFrom::Elsewhere
-        } else {
-            CloneFrom::Anywhere
         }
     }
 }
@@ -357,19 +318,6 @@ fn wait_for(lock: &OwnedFd, cancel: &Cancel) -> io::Result<()> {
             done => return done.map_err(io::Error::from),
         }
     }
-}
-
-pub fn not_made(place: &Path, error: &io::Error) -> Fault {
-    let message = format!("cannot make a directory in {}: {error}", place.display());
-    Fault::new(Code::ReadOnly, message, "is the source folder writable?")
-}
-
-pub fn taken(place: &Path) -> Fault {
-    Fault::new(
-        Code::AlreadyExists,
-        format!("{} is there already, and something else", place.display()),
-        "say another `name`, or its `path` if that is what you mean",
-    )
 }
 
 #[cfg(test)]

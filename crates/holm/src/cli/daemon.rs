@@ -3,13 +3,14 @@
 use super::connect::{self, Origin};
 use super::launch::{self, READY};
 use super::output::{GOOD, printable};
-use super::user::DaemonUser;
-use super::{Context, Outcome, daemon_unit, open};
-use crate::headless;
+use super::{Context, Outcome, daemon_unit, open, wiring};
+use crate::mcp;
 use clap::{Args, Subcommand};
 use holm_api::ErrorBody;
 use holm_api::daemon::{Status, Stop};
+use holm_config::daemon_user::DaemonUser;
 use holm_core::{Code, Fault};
+use holm_server::headless;
 use std::io::Write;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -103,7 +104,9 @@ fn serve_here(arguments: &[&str]) -> Result<(), Fault> {
     if matches!(user, DaemonUser::Service(_)) {
         return Err(launch::replace(&user, arguments));
     }
-    crate::server::run(user.paths()?, || say(READY))
+    let paths = user.paths()?;
+    let mcp = mcp::http::answers(paths.socket());
+    wiring::serve(paths, mcp, || say(READY))
 }
 
 /// Says one line on stdout. The one who started the daemon may have gone away since.

@@ -1,9 +1,9 @@
 //! `holm daemon install`: a systemd user unit, so that the daemon runs from login on.
 
 use super::output::{FAINT, GOOD, printable_lines};
-use super::user::DaemonUser;
 use super::{Context, Outcome};
 use clap::Args;
+use holm_config::daemon_user::DaemonUser;
 use holm_core::{Code, Fault};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

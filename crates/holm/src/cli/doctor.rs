@@ -3,14 +3,12 @@
 //! none runs, or it does not answer, this program looks itself and starts none.
 
 use super::output::{BAD, GOOD, HINT, WARNING, printable};
-use super::user::DaemonUser;
-use super::{Context, Outcome, connect, launch};
-use crate::config::policy::PolicyFile;
-use crate::fitness;
+use super::{Context, Outcome, connect, launch, wiring};
 use clap::Args;
 use holm_api::daemon::Doctor;
-use holm_core::{Code, Fault};
-use holm_linux::probe::{self, Means};
+use holm_config::daemon_user::DaemonUser;
+use holm_config::policy::PolicyFile;
+use holm_core::Fault;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -40,16 +38,11 @@ pub fn run(context: &Context, _: DoctorArgs) -> Outcome {
         return Err(launch::replace(&user, json));
     }
     let doctor = match connect::block_on(asked())? {
-        Some(doctor) => fitness::with_own(doctor, probe::basics()),
+        Some(doctor) => doctor.with_own(wiring::basics()),
         None => {
-            let means = Means::own().map_err(|error| {
-                let message = format!("holm cannot find its own program: {error}");
-                Fault::new(Code::Internal, message, "install it again")
-            })?;
-            let data_dir = user.paths()?.data_dir;
-            let document = fitness::document(probe::doctor(&data_dir, &means), None);
-            let policy = PolicyFile::of_machine();
-            fitness::also(document, policy.check())
+            let mut checks = wiring::probe(&user.paths()?.data_dir)?;
+            checks.push(PolicyFile::of_machine().check());
+            Doctor::new(checks, None)
         }
     };
     context.output.result(&doctor, || render(&doctor));

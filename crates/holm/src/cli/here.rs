@@ -2,6 +2,7 @@
 
 use super::output::{STRONG, printable};
 use super::{Context, Outcome};
+use crate::wiring::guest;
 use clap::Args;
 use holm_core::config::display_size;
 use holm_core::{Code, Fault};
@@ -20,25 +21,17 @@ pub struct HereArgs {
     markdown: bool,
 }
 
-/// The file that only workspaces have.
-const ID_FILE: &str = "/run/holm/id";
-
-/// Whether this process runs in a workspace.
-pub fn is_inside() -> bool {
-    std::path::Path::new(ID_FILE).exists()
-}
-
 pub fn run(context: &Context, arguments: HereArgs) -> Outcome {
-    if !is_inside() {
+    if !guest::is_inside() {
         return Err(Fault::new(
             Code::Refused,
             "this is not inside a workspace",
             "`holm enter WS` goes inside; `holm ls` lists the workspaces",
         ));
     }
-    let here = holm_linux::guest::here()?;
+    let here = guest::here()?;
     let render = match arguments.markdown {
-        true => holm_linux::here::markdown,
+        true => guest::markdown,
         false => render,
     };
     context.output.result(&here, || render(&here));

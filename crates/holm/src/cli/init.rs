@@ -3,12 +3,11 @@
 //! Only files are read; nothing of the repository is run, and no daemon is needed. What is written
 //! has been read back by our own parser, and an existing file is never replaced unasked.
 
-use super::look;
 use super::output::{self, FAINT, GOOD, STRONG, printable_lines};
 use super::user_checkout::{Checkout, HOLM_TOML};
 use super::{Context, Outcome, connect};
-use crate::config;
 use clap::Args;
+use holm_config::look;
 use holm_core::detect::Proposal;
 use holm_core::{Code, Fault};
 use holm_engine::try_blocking;
@@ -84,7 +83,7 @@ async fn init(context: &Context, arguments: &InitArgs) -> Outcome {
     let proposal = propose(&checkout).await?;
     let text = proposal.to_toml();
     // A file that we could not read ourselves is a defect of ours, and is not left to anybody.
-    config::project::parse(&text, HOLM_TOML).map_err(|errors| {
+    holm_config::project::parse(&text, HOLM_TOML).map_err(|errors| {
         let message = format!("what was found does not make a valid holm.toml:\n{errors}");
         Fault::new(Code::Internal, message, "this is a bug; please report it")
     })?;

@@ -3,13 +3,12 @@
 use super::completions::labels;
 use super::output::{FAINT, printable};
 use super::{Context, Outcome, connect, resolve};
+use crate::since::since;
 use clap::Args;
 use clap::builder::styling::{AnsiColor, Style};
 use holm_api::client::{Client, Follow, LogQuery};
 use holm_api::service::LogLine;
-use holm_core::config::parse_duration;
 use holm_core::{Code, Fault, WorkspaceId};
-use jiff::{SignedDuration, Timestamp};
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
@@ -155,24 +154,6 @@ fn safe(text: &str) -> String {
     parts.join("\t")
 }
 
-/// A time, or a time ago, as the API has it.
-/// A time, or how long ago.
-pub fn since(text: &str) -> Result<String, Fault> {
-    if let Ok(time) = text.parse::<Timestamp>() {
-        return Ok(time.to_string());
-    }
-    let ago = parse_duration(text).ok();
-    let ago = ago.and_then(|ago| SignedDuration::try_from(ago).ok());
-    let time = ago.and_then(|ago| Timestamp::now().checked_sub(ago).ok());
-    time.map(|time| time.to_string()).ok_or_else(|| {
-        Fault::new(
-            Code::Usage,
-            format!("`{}` is not a time", text.escape_debug()),
-            "write `--since 10m`, or `--since 2026-11-15T20:00:00Z`",
-        )
-    })
-}
-
 // === impl Names ===
 
 impl Names {
@@ -219,18 +200,6 @@ mod tests {
         check("stdout", "2026-11-15T20:00:00.123Z web   | ");
         check("stderr", "2026-11-15T20:00:00.123Z web   ! ");
         check("holm", "2026-11-15T20:00:00.123Z web   # ");
-    }
-
-    #[test]
-    fn times_and_times_ago() {
-        assert_eq!(
-            since("2026-11-15T20:00:00Z").unwrap(),
-            "2026-11-15T20:00:00Z"
-        );
-        assert!(since("10m").unwrap().ends_with('Z'));
-        for wrong in ["", "yesterday", "-5m", "10"] {
-            assert_eq!(since(wrong).unwrap_err().code, Code::Usage, "{wrong}");
-        }
     }
 
     #[test]

@@ -11,9 +11,8 @@ mod browser;
 mod carry_out;
 mod changes;
 mod checkout;
-pub mod clone;
+mod clone;
 mod completions;
-pub mod connect;
 mod daemon;
 mod daemon_unit;
 mod df;
@@ -29,10 +28,8 @@ mod fork;
 mod gc;
 mod here;
 mod init;
-mod launch;
 mod lines;
-pub mod logs;
-mod look;
+mod logs;
 mod ls;
 mod mcp;
 mod merge;
@@ -51,7 +48,6 @@ mod reference;
 mod reload;
 mod rename;
 mod reset;
-pub mod resolve;
 mod restart;
 mod restore;
 mod rm;
@@ -78,10 +74,10 @@ mod top;
 mod trust;
 mod up;
 mod upload_pack;
-pub mod user;
 mod user_checkout;
 mod work;
 
+use crate::{connect, launch, resolve, wiring};
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use holm_core::{Code, Fault, Kind};
@@ -184,7 +180,7 @@ pub type Outcome = Result<ExitCode, Fault>;
 /// Runs the command line of this process.
 pub fn main(started: Instant) -> ExitCode {
     completions::answer_shell();
-    holm_linux::open_files::raise();
+    wiring::raise_limits();
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let cli = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
@@ -279,7 +275,7 @@ fn allowed_here(verb: &Verb) -> Result<(), Fault> {
             | Verb::Egress(_)
             | Verb::Snapshot(_)
     );
-    if needs_nobody || !here::is_inside() {
+    if needs_nobody || !wiring::guest::is_inside() {
         return Ok(());
     }
     match is_about_this {

@@ -1,15 +1,16 @@
 //! `holm project`: the repositories that holm knows.
 
-use super::clone::{self, Asked, CloneFrom};
+use super::clone::{self, Asked};
 use super::find::{self, FoundRepository};
 use super::output::{GOOD, printable};
 use super::send::{self, SharedRefs, Wanted};
 use super::table::Table;
-use super::user::DaemonUser;
 use super::user_checkout::Checkout;
 use super::{Context, Outcome, connect, settings};
 use clap::{Args, Subcommand, ValueHint};
 use holm_api::project::{ChangeProject, Project};
+use holm_config::daemon_user::DaemonUser;
+use holm_core::clone_url::{CloneFrom, CloneUrl};
 use holm_core::{Code, Fault, ProjectId};
 use holm_git::Cancel;
 use serde::Serialize;
@@ -194,7 +195,7 @@ fn url(arguments: &AddArgs) -> Result<Option<Asked>, Fault> {
         };
     };
     Ok(Some(Asked {
-        url: clone::parse(text)?,
+        url: CloneUrl::parse(text)?,
         name: arguments.name.clone(),
         from: CloneFrom::of(arguments.elsewhere),
     }))

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 pub struct SchemaArgs {}
 
 pub fn run(context: &Context, _: SchemaArgs) -> Outcome {
-    let schema = crate::config::schema::holm_toml();
+    let schema = holm_config::schema::holm_toml();
     context.output.result(&schema, || format!("{schema:#}"));
     Ok(ExitCode::SUCCESS)
 }

@@ -9,15 +9,15 @@ use super::Context;
 use super::send::{self, SharedRefs, Wanted};
 use super::trust::{approved_by_person, may_ask, not_trusted};
 use super::user_checkout::Checkout;
+use crate::wiring::asks_about_git_settings;
 use holm_api::client::Client;
 use holm_api::project::{GitSetting, TrustCheck, TrustReport};
 use holm_core::Fault;
 use holm_core::config::ProjectConfig;
-use holm_linux::wire::{Defence, switched_off};
 
 /// Goes on when nothing would run, or a person approved it.
 pub async fn settle(context: &Context, client: &Client, checkout: &Checkout) -> Result<(), Fault> {
-    if switched_off().contains(&Defence::GitSettings) {
+    if !asks_about_git_settings() {
         return Ok(());
     }
     let Some((check, report)) = check(client, checkout).await? else {

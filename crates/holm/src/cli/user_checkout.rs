@@ -5,7 +5,6 @@
 //! daemon's answers. Links in the place of holm's own files are not followed: a repository must not
 //! choose what is read.
 
-use crate::config;
 use holm_core::config::ProjectConfig;
 use holm_core::{Code, Fault};
 use holm_engine::try_blocking;
@@ -131,7 +130,7 @@ impl Files {
     /// holm.toml as checked values; the defaults when there is none.
     pub fn config(&self) -> Result<ProjectConfig, Fault> {
         match &self.holm_toml {
-            Some(text) => Ok(config::project::parse(text, HOLM_TOML)?),
+            Some(text) => Ok(holm_config::project::parse(text, HOLM_TOML)?),
             None => Ok(ProjectConfig::default()),
         }
     }

@@ -3,11 +3,11 @@
 
 use super::catalogue::Create;
 use super::{Call, value_of};
-use crate::cli::clone::CloneFrom;
-use crate::helper::{Earlier, Helper, program};
 use holm_api::project::NewProject;
 use holm_api::workspace::NewWorkspace;
 use holm_core::Fault;
+use holm_core::clone_url::CloneFrom;
+use holm_server::helper::{Earlier, Helper, program};
 use serde_json::Value;
 use std::path::Path;
 

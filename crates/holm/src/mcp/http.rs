@@ -2,10 +2,11 @@
 //! so a session's id is worth nothing to anybody else. Who a caller is was found out before.
 
 use super::{Holm, stdio};
-use crate::helper::Local;
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, Response, StatusCode};
 use bytes::Bytes;
+use holm_server::Mcp;
+use holm_server::helper::Local;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full};
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
@@ -24,24 +25,27 @@ const MOST_CALLERS: usize = 64;
 const LARGEST: usize = 16 << 20;
 
 /// The servers, by whom they are for.
-pub struct Servers {
+struct Servers {
     socket: PathBuf,
     servers: Mutex<HashMap<String, Service>>,
+}
+
+/// What the daemon answers `/mcp` with. `socket` is that of the daemon itself.
+pub fn answers(socket: PathBuf) -> Mcp {
+    let servers = Arc::new(Servers {
+        socket,
+        servers: Mutex::new(HashMap::new()),
+    });
+    Box::new(move |caller, local, request| {
+        let servers = Arc::clone(&servers);
+        Box::pin(async move { servers.answer(caller, local, request).await.map(Body::new) })
+    })
 }
 
 // === impl Servers ===
 
 impl Servers {
-    /// `socket` is that of the daemon itself.
-    pub fn new(socket: PathBuf) -> Self {
-        Self {
-            socket,
-            servers: Mutex::new(HashMap::new()),
-        }
-    }
-
-    /// Answers a request of a caller, whose name here is theirs alone and never used again.
-    pub async fn answer(&self, caller: String, local: Local, request: Request<Body>) -> Answer {
+    async fn answer(&self, caller: String, local: Local, request: Request<Body>) -> Answer {
         match named(request).await {
             Ok(request) => self.of(caller, local).handle(request).await,
             Err(refusal) => refusal,

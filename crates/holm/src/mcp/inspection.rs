@@ -2,7 +2,8 @@
 
 use super::catalogue::{Inspect, Reach};
 use super::{Call, Door, value_of};
-use crate::cli::logs;
+use crate::since::since;
+use crate::wiring::guest;
 use holm_api::client::{ExecEvent, ExecSocket, Follow, LogQuery};
 use holm_api::exec::Start;
 use holm_api::service::LogLine;
@@ -78,7 +79,7 @@ impl Call<'_> {
     }
 
     pub async fn logs(&self, id: &WorkspaceId) -> Result<Vec<LogLine>, Fault> {
-        let since = self.arguments.text("since").map(logs::since).transpose()?;
+        let since = self.arguments.text("since").map(since).transpose()?;
         let last = self.arguments.number("last").unwrap_or(LAST_LINES);
         let query = LogQuery {
             services: self.arguments.owned("service").into_iter().collect(),
@@ -97,7 +98,7 @@ impl Call<'_> {
     /// As the workspace's keeper tells it: asked directly from inside, and by a command from outside.
     pub async fn here(&self, id: &WorkspaceId) -> Result<Value, Fault> {
         if self.holm.reach == Reach::Inside && matches!(self.holm.door, Door::Command) {
-            return holm_engine::try_blocking(holm_linux::guest::here).await;
+            return holm_engine::try_blocking(guest::here).await;
         }
         let start = Start {
             argv: ["holm", "here", "--json"]

@@ -2,7 +2,7 @@
 
 use super::catalogue::Lifecycle;
 use super::{Call, value_of};
-use crate::cli::resolve;
+use crate::resolve;
 use holm_api::Workspace;
 use holm_api::client::Removal;
 use holm_api::port::Checkout;

@@ -17,14 +17,14 @@ mod progress;
 mod resources;
 mod stdio;
 
-use crate::cli::clone::CloneFrom;
-use crate::cli::{connect, resolve};
-use crate::helper::Local;
+use crate::{connect, resolve};
 use arguments::Arguments;
 use catalogue::{Action, Reach, Tool};
 use holm_api::ErrorBody;
 use holm_api::client::Client;
+use holm_core::clone_url::CloneFrom;
 use holm_core::{Code, Fault, WorkspaceId};
+use holm_server::helper::Local;
 use progress::Progress;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest,

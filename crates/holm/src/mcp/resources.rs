@@ -4,6 +4,7 @@
 use super::arguments::Arguments;
 use super::progress::Progress;
 use super::{Call, Holm};
+use crate::wiring::guest;
 use holm_api::service::LogLine;
 use holm_core::{Code, Fault, WorkspaceId};
 use rmcp::model::{ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
@@ -88,7 +89,7 @@ impl Holm {
         let (text, kind) = match meant {
             Meant::Here => {
                 let here = call.here(&id).await?;
-                (holm_linux::here::markdown(&here), MARKDOWN)
+                (guest::markdown(&here), MARKDOWN)
             }
             Meant::Logs(_) => {
                 let lines = call.logs(&id).await?;

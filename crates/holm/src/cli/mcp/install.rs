@@ -6,9 +6,9 @@
 use super::outside_only;
 use crate::cli::completions::labels;
 use crate::cli::output::{self, FAINT, GOOD, STRONG, printable, printable_lines};
-use crate::cli::user::DaemonUser;
 use crate::cli::{Context, Outcome, connect};
 use clap::{Args, ValueEnum};
+use holm_config::daemon_user::DaemonUser;
 use holm_core::{Code, Fault};
 use holm_engine::try_blocking;
 use jsonc_parser::ParseOptions;

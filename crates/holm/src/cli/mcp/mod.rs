@@ -3,8 +3,9 @@
 mod install;
 
 use super::completions::labels;
-use super::{Context, Outcome, connect, here, resolve};
+use super::{Context, Outcome, connect, resolve};
 use crate::mcp::Holm;
+use crate::wiring::guest;
 use clap::{Args, Subcommand};
 use holm_core::{Code, Fault};
 use std::process::ExitCode;
@@ -44,7 +45,7 @@ pub fn run(context: &Context, arguments: McpArgs) -> Outcome {
 
 fn serve(typed: Option<&str>) -> Outcome {
     connect::block_on(async {
-        let holm = match (here::is_inside(), typed) {
+        let holm = match (guest::is_inside(), typed) {
             (true, typed) => {
                 let typed = typed.unwrap_or(".");
                 let id = resolve::own(typed)?;
@@ -63,7 +64,7 @@ fn serve(typed: Option<&str>) -> Outcome {
 
 /// Inside there is nothing to install.
 pub fn outside_only() -> Result<(), Fault> {
-    match here::is_inside() {
+    match guest::is_inside() {
         false => Ok(()),
         true => Err(Fault::new(
             Code::InsideWorkspace,

@@ -10,12 +10,12 @@ use super::output::{FAINT, GOOD, printable};
 use super::send::{self, SharedRefs, Wanted};
 use super::user_checkout::Checkout;
 use super::{Context, Outcome, connect, resolve};
-use crate::secret_name;
 use clap::{Args, Subcommand};
 use holm_api::client::{Client, Verify};
 use holm_api::secret::{
     DeclaredList, Export, Import, KeepIn, RemoveSecret, RotateKey, Scope, SetSecret, Unlock,
 };
+use holm_core::secret_name;
 use holm_core::{Code, Fault, WorkspaceId};
 use serde::Serialize;
 use std::os::unix::fs::OpenOptionsExt;

@@ -2,15 +2,15 @@
 //! `restart` and `secret refresh`, always after a person approved the sources: the daemon tells only
 //! those of workspaces that were made with approval, and `up` reads only what it was granted.
 
-use crate::cli::user::DaemonUser;
-use crate::config::policy::PolicyFile;
+use crate::wiring::as_inherited;
 use holm_api::client::Client;
 use holm_api::secret::{Declared, DeclaredList, Give, Named, Source};
+use holm_config::daemon_user::DaemonUser;
+use holm_config::policy::PolicyFile;
 use holm_core::config::{Place, ProjectConfig, SecretSource};
 use holm_core::policy::SourceKind;
 use holm_core::{Fault, WorkspaceId};
 use holm_engine::try_blocking;
-use holm_linux::open_files::as_inherited;
 use holm_secrets::{LONGEST_VALUE, Value};
 use std::fs::File;
 use std::io::Read;

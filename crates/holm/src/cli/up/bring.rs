@@ -6,18 +6,17 @@ use super::UpArgs;
 use super::include::{self, Included};
 use crate::cli::progress::Progress;
 use crate::cli::trust::Granted;
-use crate::cli::user::DaemonUser;
 use crate::cli::user_checkout::Checkout;
 use crate::cli::{Context, origin::Origin};
+use crate::wiring::{Source, copy_entry, disk_usage, remove_tree};
 use holm_api::client::Client;
 use holm_api::project::{FileDate, TreeBrought, TreeName, TreePlace};
+use holm_config::daemon_user::DaemonUser;
 use holm_core::config::{Cache, Policy, rough_size};
 use holm_core::layer::is_build_output;
 use holm_core::{Code, Fault};
 use holm_engine::try_blocking;
 use holm_git::Cancel;
-use holm_linux::driver::remove_tree;
-use holm_linux::mover::{Source, copy_entry};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
 use std::fs;
@@ -239,7 +238,7 @@ impl Bringing<'_> {
                 }
             });
             copied.map_err(|error| refused(&picked.top, &error))?;
-            Ok(holm_linux::measure::disk_usage(&directory).ok())
+            Ok(disk_usage(&directory).ok())
         });
         tokio::pin!(copying);
         let mut progress = Progress::new(self.context);

@@ -2,7 +2,7 @@
 //! that its remote has now.
 
 use super::UpArgs;
-use crate::cli::clone::{self, Asked, ByUrl, CloneFrom};
+use crate::cli::clone::{self, Asked, ByUrl};
 use crate::cli::origin::{Origin, StartArgs};
 use crate::cli::send::SharedRefs;
 use crate::cli::user_checkout::Checkout;
@@ -10,6 +10,7 @@ use crate::cli::work::recover;
 use crate::cli::{Context, connect, settings};
 use holm_api::client::Client;
 use holm_core::Fault;
+use holm_core::clone_url::{CloneFrom, CloneUrl};
 use holm_git::Cancel;
 
 /// What every one of the workspaces starts from.
@@ -36,7 +37,7 @@ impl Start {
                 (checkout?, client?)
             }
             Some(url) => {
-                let url = clone::parse(url)?;
+                let url = CloneUrl::parse(url)?;
                 let client = connect::started().await?;
                 let asked = Asked {
                     url,

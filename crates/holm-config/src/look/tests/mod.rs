@@ -1,0 +1,108 @@
+//! What `holm init` proposes for projects as they are in the world: files in, a summary out.
+//!
+//! Every row is written to a real directory, read as the command reads it, and its text is read back
+//! by our own parser; the summary is made from what that parser understood.
+
+mod attacks;
+mod compose;
+mod frameworks;
+
+use super::look;
+use crate::project;
+use holm_core::config::{Probe, ProjectConfig};
+use holm_core::detect::{self, Proposal};
+use std::path::Path;
+use tempfile::TempDir;
+
+/// A checkout with these files; a name that ends with `/` is a directory.
+fn checkout(files: &[(&str, &str)]) -> TempDir {
+    let directory = TempDir::new().unwrap();
+    for (path, text) in files {
+        let path = directory.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    directory
+}
+
+fn proposed(at: &Path) -> (Proposal, ProjectConfig) {
+    let mut found = look(at).unwrap();
+    // In place of git, which is asked by the command.
+    found.ignored = vec![".env".to_owned()];
+    found.ignored.retain(|name| found.listing.contains(name));
+    let proposal = detect::propose(&found);
+    let text = proposal.to_toml();
+    let config = project::parse(&text, "holm.toml")
+        .unwrap_or_else(|errors| panic!("{errors}\n--- in\n{text}"));
+    (proposal, config)
+}
+
+/// One line for each thing that is in force, then what is only suggested or said.
+fn summary(at: &Path) -> Vec<String> {
+    let (proposal, config) = proposed(at);
+    let mut lines = Vec::new();
+    for sign in &proposal.looks_like {
+        lines.push(format!("looks like {}: {}", sign.kind, sign.file));
+    }
+    lines.extend(config.project.setup.iter().map(|it| format!("setup {it}")));
+    if let Some(inputs) = &config.project.setup_inputs {
+        let inputs: Vec<String> = inputs.iter().map(ToString::to_string).collect();
+        lines.push(format!("inputs {}", inputs.join(" ")));
+    }
+    // In the order of the file.
+    for service in &proposal.services {
+        let name = holm_core::config::Name::parse(&service.name).unwrap();
+        let parsed = &config.services[&name];
+        let mut line = format!("service {name}");
+        if let Some(port) = config.ports.get(&name) {
+            line += &format!(":{port}");
+        }
+        line += &match parsed.run.lines().count() {
+            1 => format!(" = {}", parsed.run),
+            _ => format!(
+                " = … {}",
+                parsed.run.trim_end().lines().last().unwrap().trim()
+            ),
+        };
+        for (variable, value) in &parsed.env {
+            line += &format!(" {variable}={value}");
+        }
+        if !parsed.depends_on.is_empty() {
+            let others: Vec<&str> = parsed.depends_on.iter().map(|it| it.as_str()).collect();
+            line += &format!(" after {}", others.join(" "));
+        }
+        if let Some(Probe::Log { .. }) = parsed.ready.as_ref().map(|ready| &ready.probe) {
+            line += " ready by its log";
+        }
+        lines.push(line);
+    }
+    assert_eq!(config.services.len(), proposal.services.len());
+    lines.extend(config.volumes.keys().map(|name| format!("volume {name}")));
+    for it in &proposal.suggestions {
+        let run = it.run.as_deref().unwrap_or("?");
+        let last = run.trim_end().lines().last().unwrap_or_default().trim();
+        let port = it.port.map(|port| format!(":{port}")).unwrap_or_default();
+        lines.push(format!("maybe {}{port} = {last}", it.name));
+        lines.extend(it.secrets.iter().map(|name| format!("  secret {name}")));
+    }
+    lines.extend(
+        proposal
+            .include
+            .iter()
+            .map(|path| format!("maybe include {path}")),
+    );
+    lines.extend(
+        proposal
+            .remarks
+            .iter()
+            .map(|remark| format!("note {remark}")),
+    );
+    lines
+}
+
+#[track_caller]
+fn check(files: &[(&str, &str)], expect: &[&str]) {
+    let directory = checkout(files);
+    let found = summary(directory.path());
+    assert_eq!(found, expect, "{}", found.join("\n"));
+}

@@ -1,0 +1,201 @@
+//! The user's own settings: `config.toml` over the defaults of `assets/defaults.toml`.
+//!
+//! Called once at the start of the daemon and of commands that need a setting. A missing file is
+//! the defaults; a file that is there and cannot be read is an error, never the defaults.
+
+use super::errors::{ConfigErrors, Findings};
+use super::node::{Node, read};
+use super::project::{egress, entries, limits};
+use super::shape;
+use super::user_shape::CONFIG_TOML;
+use holm_core::agents::UserAgent;
+use holm_core::config::{Egress, Limits, Name, Place, Variable, parse_duration};
+use holm_core::{Code, Fault};
+use std::collections::BTreeMap;
+use std::num::NonZeroU16;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const DEFAULTS: &str = include_str!("../assets/defaults.toml");
+
+/// All settings, with `~` replaced.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct UserConfig {
+    /// `None`: 7070, or the next free one.
+    pub port: Option<NonZeroU16>,
+    pub trash_days: u32,
+    /// `None`: never.
+    pub stop_after: Option<Duration>,
+    /// `None`: never.
+    pub remove_after: Option<Duration>,
+    pub source_dirs: Vec<PathBuf>,
+    pub limits: Limits,
+    pub egress: Egress,
+    pub home_copies: Vec<PathBuf>,
+    pub toolchain_paths: Vec<PathBuf>,
+    pub agents: BTreeMap<Name, UserAgent>,
+    pub default_agent: Option<Name>,
+}
+
+/// Reads the settings of the file at `path`.
+pub fn load(path: &Path, home: &Path) -> Result<UserConfig, Fault> {
+    let bytes = match std::fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(defaults(home)),
+        Err(error) => {
+            let message = format!("cannot read the settings in {}: {error}", path.display());
+            let hint = format!(
+                "make the file readable, or move it away: `ls -ld {}`",
+                path.display()
+            );
+            return Err(Fault::new(Code::InvalidConfig, message, hint));
+        }
+    };
+    let text = String::from_utf8(bytes).map_err(|_| {
+        let message = format!("the settings in {} are not UTF-8 text", path.display());
+        Fault::new(
+            Code::InvalidConfig,
+            message,
+            "save the file as UTF-8 and try again",
+        )
+    })?;
+    parse(&text, &path.display().to_string(), home).map_err(Fault::from)
+}
+
+/// Reads `text`, which `origin` names in errors.
+pub fn parse(text: &str, origin: &str, home: &Path) -> Result<UserConfig, ConfigErrors> {
+    let mut config = defaults(home);
+    read(text, origin, |root, findings: &mut Findings| {
+        shape::check(&CONFIG_TOML, root, "", findings);
+        check_twice(root, findings);
+        config.take(root, home);
+    })?;
+    Ok(config)
+}
+
+/// What holds without a file.
+pub fn defaults(home: &Path) -> UserConfig {
+    let built = read(DEFAULTS, "assets/defaults.toml", |root, findings| {
+        shape::check(&CONFIG_TOML, root, "", findings);
+        let mut config = UserConfig::default();
+        config.take(root, home);
+        config
+    });
+    built.expect("a test reads assets/defaults.toml")
+}
+
+/// Some keys may stand in two places; saying it twice would leave open which one holds.
+fn check_twice(root: &Node<'_>, findings: &mut Findings) {
+    let pairs = [
+        ("trash_days", "daemon"),
+        ("stop_after", "daemon"),
+        ("remove_after", "daemon"),
+        ("default_agent", "agents"),
+    ];
+    for (key, table) in pairs {
+        let inner = root.get(table).and_then(|table| table.get(key));
+        if let (Some(_), Some(inner)) = (root.get(key), inner) {
+            let what = format!("`{key}` is there twice: at the top, and in `{table}`");
+            findings.add(inner.key_span, what);
+        }
+    }
+}
+
+// === impl UserConfig ===
+
+impl UserConfig {
+    /// Lays what `root` says over what is there.
+    fn take(&mut self, root: &Node<'_>, home: &Path) {
+        let daemon = root.get("daemon");
+        for node in [Some(root), daemon.as_ref()].into_iter().flatten() {
+            self.take_times(node);
+        }
+        let port = daemon
+            .and_then(|daemon| daemon.get("port"))
+            .and_then(|port| port.integer());
+        if let Some(port) = port {
+            self.port = u16::try_from(port).ok().and_then(NonZeroU16::new);
+        }
+        let lists = [
+            ("projects", "source_dirs", &mut self.source_dirs),
+            ("home", "copy", &mut self.home_copies),
+            ("toolchains", "paths", &mut self.toolchain_paths),
+        ];
+        for (table, key, target) in lists {
+            if let Some(paths) = root
+                .get(table)
+                .and_then(|node| host_paths(&node, key, home))
+            {
+                *target = paths;
+            }
+        }
+        if let Some(node) = root.get("limits") {
+            self.take_limits(limits(&node));
+        }
+        if let Some(node) = root.get("egress") {
+            let written = egress(&node);
+            self.egress.mode = written.mode.or(self.egress.mode);
+            self.egress.allow = written.allow;
+        }
+        let agents = entries(root, "agents", Name::parse, |name, node| {
+            (name != "default_agent").then(|| agent(node, home))
+        });
+        self.agents.extend(agents);
+        for node in [Some(root.clone()), root.get("agents")]
+            .into_iter()
+            .flatten()
+        {
+            if let Some(name) = node.parsed("default_agent", Name::parse) {
+                self.default_agent = Some(name);
+            }
+        }
+    }
+
+    fn take_times(&mut self, node: &Node<'_>) {
+        if let Some(days) = node.get("trash_days").and_then(|node| node.integer()) {
+            self.trash_days = u32::try_from(days).unwrap_or(self.trash_days);
+        }
+        let times = [
+            ("stop_after", &mut self.stop_after),
+            ("remove_after", &mut self.remove_after),
+        ];
+        for (key, target) in times {
+            if let Some(text) = node.get(key).and_then(|node| node.text()) {
+                // `off` is not a duration, and means none.
+                *target = parse_duration(text).ok();
+            }
+        }
+    }
+
+    fn take_limits(&mut self, written: Limits) {
+        self.limits = Limits {
+            memory: written.memory.or(self.limits.memory),
+            cpus: written.cpus.or(self.limits.cpus),
+            processes: written.processes.or(self.limits.processes),
+            disk: written.disk.or(self.limits.disk),
+        };
+    }
+}
+
+fn agent(node: &Node<'_>, home: &Path) -> UserAgent {
+    UserAgent {
+        command: node.texts("command"),
+        timeout: node.parsed("timeout", parse_duration),
+        env: node.list("env", Variable::parse).unwrap_or_default(),
+        files: host_paths(node, "files", home).unwrap_or_default(),
+    }
+}
+
+fn host_paths(node: &Node<'_>, key: &str, home: &Path) -> Option<Vec<PathBuf>> {
+    let places = node.list(key, Place::parse)?;
+    Some(
+        places
+            .iter()
+            .map(|place| place.resolve(home, home))
+            .collect(),
+    )
+}
+
+#[cfg(test)]
+#[path = "user_tests.rs"]
+mod tests;

@@ -1,0 +1,241 @@
+//! Who asks. Every route can have a [`Caller`]; the gate puts it there, and nobody else does.
+
+use super::failure::{Failure, told};
+use super::listen::{Peer, user_name};
+use crate::helper::Local;
+use axum::extract::{ConnectInfo, FromRequestParts};
+use axum::http::Extensions;
+use axum::http::request::Parts;
+use holm_api::ErrorBody;
+use holm_config::paths::Paths;
+use holm_core::clone_url::CloneFrom;
+use holm_core::{Code, Fault, TokenId, WorkspaceId};
+use holm_engine::run::Asker;
+use holm_linux::guests::Speaker;
+use holm_proxy::sever::Sever;
+
+/// Whoever asks, and what for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Caller {
+    /// Somebody at the Unix socket: this user or root.
+    Person { uid: u32 },
+    /// A program with a token of the user, at the front door.
+    Token { id: TokenId, name: String },
+    /// A program inside a workspace, or one with a token of that workspace.
+    Workspace(WorkspaceId),
+    /// Nobody knows. Only for what everybody may ask.
+    Anyone,
+}
+
+/// By which way a request came. Whoever takes a connection says so.
+#[derive(Clone)]
+pub enum Way {
+    Socket(Peer),
+    /// The front door.
+    Door(Sever),
+    /// The socket for guests, from this workspace, and of which session or run of it.
+    Guests(WorkspaceId, Option<Speaker>),
+}
+
+// === impl Way ===
+
+impl Way {
+    pub fn of(extensions: &Extensions) -> Option<Self> {
+        let peer = extensions.get::<ConnectInfo<Peer>>();
+        let peer = peer.map(|ConnectInfo(peer)| Way::Socket(peer.clone()));
+        peer.or_else(|| extensions.get::<Way>().cloned())
+    }
+}
+
+// === impl Caller ===
+
+impl Caller {
+    /// Whether what it is told may be about this workspace.
+    pub fn sees(&self, id: &WorkspaceId) -> bool {
+        match self {
+            Caller::Person { .. } | Caller::Token { .. } => true,
+            Caller::Workspace(own) => own == id,
+            Caller::Anyone => false,
+        }
+    }
+
+    pub fn is_guest(&self) -> bool {
+        matches!(self, Caller::Workspace(_))
+    }
+
+    /// For what it has begun inside.
+    pub fn asker(&self) -> Asker {
+        match self {
+            Caller::Person { .. } | Caller::Token { .. } => Asker::User,
+            Caller::Workspace(_) | Caller::Anyone => Asker::Guest,
+        }
+    }
+
+    /// The name of the user whose the workspaces are that it makes.
+    pub fn owner(&self) -> String {
+        match self {
+            Caller::Person { uid } => user_name(*uid),
+            _ => user_name(rustix::process::geteuid().as_raw()),
+        }
+    }
+
+    /// Whether its files can be the daemon's own. Of a program with a token nobody knows whose it is.
+    pub fn is_daemon_user(&self) -> bool {
+        let own = rustix::process::geteuid().as_raw();
+        matches!(self, Caller::Person { uid } if *uid == own)
+    }
+
+    /// Whether it may name repositories of this machine. They are read by the daemon's own user, whoever
+    /// asks.
+    pub fn local(&self) -> Local {
+        match self {
+            Caller::Person { .. } => Local::Allowed(CloneFrom::Anywhere),
+            Caller::Token { .. } => Local::Allowed(CloneFrom::Elsewhere),
+            Caller::Workspace(_) | Caller::Anyone => Local::Refused,
+        }
+    }
+
+    /// The longest message on a WebSocket. Guests have many connections, and all are the daemon's memory.
+    pub fn largest_message(&self) -> usize {
+        match self.is_guest() {
+            true => 1 << 20,
+            false => 16 << 20,
+        }
+    }
+
+    /// As the audit record has it.
+    pub fn actor(&self) -> String {
+        match self {
+            Caller::Person { uid } => format!("user {}", user_name(*uid)),
+            Caller::Token { id, name } => format!("token {id} ({})", name.escape_debug()),
+            Caller::Workspace(id) => format!("workspace {id}"),
+            Caller::Anyone => "nobody".to_owned(),
+        }
+    }
+
+    /// A fault as this caller may know it.
+    pub fn told(&self, paths: &Paths, fault: &Fault) -> ErrorBody {
+        match self {
+            Caller::Workspace(own) => {
+                // The log has all of it.
+                told(fault);
+                ErrorBody::from(&discreet(paths, own, fault))
+            }
+            _ => told(fault),
+        }
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Caller {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failure> {
+        let caller = parts.extensions.get::<Caller>().cloned();
+        caller.ok_or_else(|| {
+            let message = "nobody looked at who asks";
+            Failure(Fault::new(Code::Internal, message, "see the daemon's log"))
+        })
+    }
+}
+
+/// A fault without what a workspace must not learn: where things are on the host, what others there
+/// are, and what is wrong with the daemon itself.
+pub fn discreet(paths: &Paths, own: &WorkspaceId, fault: &Fault) -> Fault {
+    let inner = matches!(
+        fault.code,
+        Code::Internal
+            | Code::CorruptState
+            | Code::NewerState
+            | Code::ReadOnly
+            | Code::DiskFull
+            | Code::Overcommitted
+    );
+    let config = paths.config_file.parent();
+    let places = [Some(paths.data_dir.as_path()), Some(&paths.run_dir), config];
+    let mut places = places.into_iter().flatten();
+    let names_a_place = places.any(|place| {
+        let place = place.display().to_string();
+        fault.message.contains(&place) || fault.hint.contains(&place)
+    });
+    if inner || names_a_place {
+        let message = "it did not work, for a reason that is outside of this workspace";
+        return Fault::new(fault.code, message, "outside, the daemon's log says why");
+    }
+    Fault::new(
+        fault.code,
+        without_others(&fault.message, own),
+        without_others(&fault.hint, own),
+    )
+}
+
+/// A text in which every workspace but one is nameless.
+fn without_others(text: &str, own: &WorkspaceId) -> String {
+    let mut told = String::with_capacity(text.len());
+    let mut rest = text;
+    while !rest.is_empty() {
+        let is_letter = |character: char| character.is_ascii_alphanumeric();
+        let word = rest.find(|character| !is_letter(character));
+        let (word, after) = rest.split_at(word.unwrap_or(rest.len()));
+        match WorkspaceId::parse(word) {
+            Ok(id) if id != *own => told.push_str("w…"),
+            _ => told.push_str(word),
+        }
+        let between = after.find(is_letter).unwrap_or(after.len());
+        told.push_str(&after[..between]);
+        rest = &after[between..];
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn paths() -> Paths {
+        Paths {
+            config_file: "/c/holm/config.toml".into(),
+            data_dir: "/d/holm".into(),
+            run_dir: "/r/holm".into(),
+            port: None,
+        }
+    }
+
+    #[test]
+    fn a_workspace_hears_of_no_place_and_no_other() {
+        let [own, other] = [WorkspaceId::random(), WorkspaceId::random()];
+        let check = |code: Code, message: &str, expect: &str| {
+            let fault = Fault::new(code, message, format!("see {other}"));
+            let told = discreet(&paths(), &own, &fault);
+            assert_eq!(told.code, code);
+            assert!(told.message.contains(expect), "{told:?}");
+            let all = format!("{}{}", told.message, told.hint);
+            for secret in [other.as_str(), "/d/holm", "/r/holm", "/c/holm"] {
+                assert!(!all.contains(secret), "{told:?}");
+            }
+        };
+        check(Code::NotRunning, &format!("{own} is stopped"), own.as_str());
+        check(
+            Code::VolumeTaken,
+            &format!("({other}) has it, é"),
+            "(w…) has it, é",
+        );
+        check(Code::StartFailed, "cannot read /d/holm/x", "outside");
+        check(Code::StartFailed, "cannot read /r/holm", "outside");
+        check(Code::InvalidConfig, "/c/holm/config.toml:1", "outside");
+        check(Code::Internal, "whatever it is", "outside");
+        check(
+            Code::ExecFailed,
+            "/usr/bin/nothing: not found",
+            "/usr/bin/nothing",
+        );
+    }
+
+    #[test]
+    fn actors_cannot_forge_a_line() {
+        let caller = Caller::Token {
+            id: TokenId::random(),
+            name: "a\n\u{1b}b".to_owned(),
+        };
+        assert!(!caller.actor().contains(char::is_control));
+    }
+}

@@ -1,0 +1,136 @@
+//! `/daemon` and `/doctor`: the daemon about itself and its machine.
+
+use super::failure::{Answer, Body};
+use super::listen::user_name;
+use super::{App, socket, view};
+use axum::Json;
+use axum::extract::State;
+use holm_api::daemon::{Doctor, Status, Stop};
+use holm_core::Fault;
+use holm_core::fitness::{self, Check};
+use holm_core::plan::State as Condition;
+use std::sync::Arc;
+use tokio::task::JoinSet;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+pub fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(ping))
+        .routes(routes!(status))
+        .routes(routes!(stop))
+        .routes(routes!(doctor))
+}
+
+/// That somebody is there.
+#[utoipa::path(
+    get,
+    path = "/ping",
+    operation_id = "ping",
+    responses((status = 200, body = serde_json::Value))
+)]
+async fn ping() -> Json<serde_json::Value> {
+    Json(serde_json::json!({}))
+}
+
+/// The daemon about itself.
+#[utoipa::path(
+    get,
+    path = "/daemon",
+    operation_id = "daemon_status",
+    responses((status = 200, body = Status))
+)]
+async fn status(State(app): State<Arc<App>>) -> Answer<Status> {
+    Ok(Json(app.status().await?))
+}
+
+/// Ends the daemon; workspaces go on, unless `all` says otherwise.
+#[utoipa::path(
+    post,
+    path = "/daemon/stop",
+    operation_id = "daemon_stop",
+    request_body = Stop,
+    responses((status = 200, body = Status))
+)]
+async fn stop(State(app): State<Arc<App>>, Body(stop): Body<Stop>) -> Answer<Status> {
+    if stop.all {
+        app.stop_workspaces().await?;
+        app.end_browsers(|_| true).await;
+    }
+    let status = app.status().await;
+    // Whatever is wrong with the state, a daemon that is told to end ends.
+    app.stop.send_replace(true);
+    Ok(Json(status?))
+}
+
+/// Whether this machine is fit.
+#[utoipa::path(
+    get,
+    path = "/doctor",
+    operation_id = "doctor",
+    responses((status = 200, body = Doctor))
+)]
+async fn doctor(State(app): State<Arc<App>>) -> Answer<Doctor> {
+    let mut checks = app.engine.driver().doctor().await?;
+    checks.push(app.check_of_key().await);
+    checks.push(app.policy.check());
+    checks.push(app.check_of_clock());
+    Ok(Json(Doctor::new(checks, Some(std::process::id()))))
+}
+
+// === impl App ===
+
+impl App {
+    async fn status(&self) -> Result<Status, Fault> {
+        let views = self.engine.list().await?;
+        let running = views.iter().filter(|view| view.state == Condition::Running);
+        let uid = rustix::process::geteuid().as_raw();
+        Ok(Status {
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            user: user_name(uid),
+            uid,
+            data_dir: self.paths.data_dir.display().to_string(),
+            socket: socket(&self.paths).display().to_string(),
+            port: self.routes.front_door().port(),
+            started_at: view::time(self.started_at),
+            workspaces: views.len() as u64,
+            running: running.count() as u64,
+        })
+    }
+
+    fn check_of_clock(&self) -> Check {
+        let doubt = self.engine.clock().look().doubt();
+        Check {
+            name: "clock",
+            status: match doubt {
+                Some(_) => fitness::Status::Warning,
+                None => fitness::Status::Ok,
+            },
+            fix: doubt
+                .as_ref()
+                .map(|_| "set the clock right; if it is right, type `holm gc`".to_owned()),
+            detail: doubt.unwrap_or_else(|| "it agrees with the time since the boot".to_owned()),
+            required: false,
+        }
+    }
+
+    /// Stops every workspace that runs, all at once, and ends what is left of those that failed. Fails
+    /// if one does not stop.
+    async fn stop_workspaces(&self) -> Result<(), Fault> {
+        let mut stops = JoinSet::new();
+        for view in self.engine.list().await? {
+            if matches!(view.state, Condition::Running | Condition::Failed) {
+                let engine = self.engine.clone();
+                stops.spawn(async move { engine.stop(&view.record.id).await });
+            }
+        }
+        let mut result = Ok(());
+        while let Some(stopped) = stops.join_next().await {
+            if let Ok(Err(fault)) = stopped {
+                result = Err(fault);
+            }
+        }
+        result
+    }
+}

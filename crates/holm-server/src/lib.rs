@@ -1,0 +1,393 @@
+//! The daemon: the engine behind HTTP on a Unix socket.
+//!
+//! `holm daemon run` calls [`run`]. The daemon owns no workspace's life: when it ends, by whatever
+//! means, workspaces go on, and the next one finds them. One file per group of routes; every route
+//! is documented in `holm-api`.
+
+mod agents;
+mod api;
+mod audit;
+mod bounds;
+mod browsers;
+mod caller;
+mod compose;
+mod create;
+mod cuts;
+mod daemon;
+mod data;
+mod declared;
+mod disk;
+mod door;
+mod egress;
+mod errands;
+mod events;
+mod exec;
+mod failure;
+mod files;
+mod gate;
+mod gc;
+mod guests;
+pub mod headless;
+mod health;
+pub mod helper;
+mod housekeeping;
+mod keyed;
+mod layers;
+mod listen;
+mod make;
+mod mcp;
+mod metrics;
+mod moves;
+mod numbers;
+mod objects;
+mod openapi;
+mod page;
+mod policy;
+mod projects;
+mod receive_pack;
+mod reload;
+mod repositories;
+mod routes;
+mod runs;
+pub mod runtime;
+mod secrets;
+mod services;
+mod sessions;
+mod siblings;
+mod startup;
+mod takeover;
+mod tokens;
+mod trees;
+mod trust;
+mod uploads;
+mod view;
+mod work;
+mod workspaces;
+
+use audit::Audit;
+use axum::Router;
+use browsers::Browsers;
+use door::Door;
+use errands::Errands;
+use events::Events;
+use health::LastHealth;
+use holm_api::workspace::Workspace;
+use holm_config::paths::Paths;
+use holm_config::policy::PolicyFile;
+use holm_core::Fault;
+use holm_engine::clock::Clock;
+use holm_engine::{Engine, MissingObjects, View, WorkspaceSpec};
+use holm_linux::{Layout, LinuxDriver};
+use holm_secrets::keyring::Keyring;
+use holm_store::SqliteStore;
+use jiff::Timestamp;
+use listen::{Peer, PeerListener};
+pub use mcp::Mcp;
+use metrics::Metrics;
+use repositories::Repositories;
+use routes::{Routes, Unheard};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokens::Tokens;
+use tokio::runtime::Builder;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tracing_subscriber::EnvFilter;
+use uploads::Uploads;
+
+/// The engine of this daemon.
+pub type LinuxEngine = Engine<LinuxDriver, SqliteStore>;
+
+/// What every route has at hand.
+pub struct App {
+    engine: LinuxEngine,
+    routes: Routes,
+    browsers: Browsers,
+    watchers: sessions::Watchers,
+    events: Events,
+    repositories: Repositories,
+    secrets: Arc<secrets::Keeping>,
+    uploads: Uploads,
+    errands: Errands,
+    known_inputs: layers::KnownInputs,
+    gauge: numbers::Gauge,
+    mcp: Mcp,
+    metrics: Arc<Metrics>,
+    health: LastHealth,
+    tokens: Tokens,
+    audit: Audit,
+    policy: PolicyFile,
+    paths: Paths,
+    started_at: Timestamp,
+    stop: watch::Sender<bool>,
+}
+
+/// The file of the store, below the data directory.
+const STORE: &str = "holm.db";
+
+/// What is below the data directory from the start.
+const DIRECTORIES: [&str; 5] = ["incoming", "projects", "workspaces", "trash", "secrets"];
+
+/// How long requests under way may take to end when the daemon is told to.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Serves until a signal or a client says to stop. `ready` is called once, when clients can
+/// connect.
+pub fn run(paths: Paths, mcp: Mcp, ready: impl FnOnce()) -> Result<(), Fault> {
+    startup::private_dir(&paths.data_dir)?;
+    startup::private_dir(&paths.run_dir)?;
+    let lock = startup::DataLock::acquire(&paths.data_dir.join("lock"))?;
+    for name in DIRECTORIES {
+        startup::private_dir(&paths.data_dir.join(name))?;
+    }
+    log_to(&paths.data_dir.join("daemon.log"))?;
+    let runtime = runtime::build(&mut Builder::new_multi_thread())?;
+    let served = runtime.block_on(serve(paths, mcp, ready));
+    if let Err(fault) = &served {
+        tracing::error!(code = %fault.code, "{fault}");
+    }
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    // Only now may another daemon take over.
+    drop(lock);
+    served
+}
+
+async fn serve(paths: Paths, mcp: Mcp, ready: impl FnOnce()) -> Result<(), Fault> {
+    let socket = socket(&paths);
+    let (app, unheard) = App::open(paths, mcp)?;
+    let app = Arc::new(app);
+    let door = Door::open(&app.paths, &app.home())?;
+    app.routes.front_door().set(door.port());
+    app.repositories.sweep();
+    let recovery = app.engine.recover().await?;
+    tracing::info!(
+        ?recovery,
+        version = env!("CARGO_PKG_VERSION"),
+        "the daemon starts"
+    );
+    app.routes.begin(unheard, app.events.clone()).await?;
+    app.take_up_again().await?;
+    app.resume_sessions().await?;
+    app.tokens.load().await?;
+    let router = open_doors(&app, door)?;
+    let listener = PeerListener::bind(&socket)?;
+    match std::fs::remove_file(app.paths.stopped()) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            tracing::warn!(%error, "clients take this daemon for a stopped one");
+        }
+        _ => {}
+    }
+    let mut stops = [SignalKind::terminate(), SignalKind::interrupt()]
+        .map(signal)
+        .into_iter();
+    while let Some(Ok(mut stop)) = stops.next() {
+        let app = Arc::clone(&app);
+        tokio::spawn(async move {
+            stop.recv().await;
+            app.stop.send_replace(true);
+        });
+    }
+    let service = router.into_make_service_with_connect_info::<Peer>();
+    let serving = axum::serve(listener, service).with_graceful_shutdown(stopped(app.clone()));
+    ready();
+    housekeeping::begin(&app);
+    siblings::begin(&app);
+    tokio::spawn(until_stopped(
+        Arc::clone(&app),
+        numbers::keep(Arc::clone(&app)),
+    ));
+    tokio::spawn(until_stopped(
+        Arc::clone(&app),
+        metrics::begin(Arc::clone(&app)),
+    ));
+    let out_of_patience = async {
+        stopped(Arc::clone(&app)).await;
+        tokio::time::sleep(GRACE).await;
+    };
+    tokio::select! {
+        result = serving => if let Err(error) = result {
+            tracing::error!(%error, "the socket failed");
+        },
+        () = out_of_patience => tracing::warn!("requests under way are left behind"),
+    }
+    if *app.stop.borrow() {
+        // Before the connections of commands under way are cut: whoever waits for one of them does
+        // not start another daemon because of it.
+        if let Err(error) = std::fs::write(app.paths.stopped(), "") {
+            tracing::warn!(%error, "clients cannot tell that this daemon was stopped");
+        }
+    }
+    // Clients find nobody rather than somebody who does not answer.
+    if let Err(error) = std::fs::remove_file(&socket) {
+        tracing::warn!(%error, "the socket stays behind");
+    }
+    tracing::info!("the daemon ends");
+    Ok(())
+}
+
+/// Serves programs, browsers and guests from now on, until the daemon stops. The user's socket comes last.
+fn open_doors(app: &Arc<App>, door: Door) -> Result<Router, Fault> {
+    let router = api::router(Arc::clone(app));
+    let guests = guests::bind(&app.layout())?;
+    let guests = guests::serve(Arc::clone(app), guests, router.clone());
+    tokio::spawn(until_stopped(Arc::clone(app), door.serve(app, &router)));
+    tokio::spawn(until_stopped(Arc::clone(app), guests));
+    tokio::spawn(until_stopped(Arc::clone(app), app.tokens.clone().watch()));
+    tokio::spawn(until_stopped(Arc::clone(app), app.audit.clone().watch()));
+    Ok(router)
+}
+
+fn layout(paths: &Paths) -> Layout {
+    Layout {
+        data_dir: paths.data_dir.clone(),
+        run_dir: paths.run_dir.clone(),
+    }
+}
+
+/// Where clients find the daemon.
+fn socket(paths: &Paths) -> PathBuf {
+    paths.run_dir.join("daemon.sock")
+}
+
+/// The daemon's user's own.
+fn home() -> PathBuf {
+    let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
+    home.map_or_else(|| PathBuf::from("/"), PathBuf::from)
+}
+
+async fn stopped(app: Arc<App>) {
+    let mut stop = app.stop.subscribe();
+    // The sender is part of `app`, so it is there while this waits.
+    let _ = stop.wait_for(|is_stopping| *is_stopping).await;
+}
+
+/// Does something for as long as the daemon serves.
+async fn until_stopped(app: Arc<App>, work: impl Future<Output = ()>) {
+    tokio::select! {
+        () = work => {}
+        () = stopped(app) => {}
+    }
+}
+
+fn log_to(path: &std::path::Path) -> Result<(), Fault> {
+    let file = startup::open_log(path)?;
+    let filter = EnvFilter::try_from_env("HOLM_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(false)
+        .with_writer(Mutex::new(file))
+        .init();
+    Ok(())
+}
+
+/// The user's message bus, on which a keyring may be. A daemon of a user of its own has none.
+fn message_bus() -> Option<String> {
+    let named = std::env::var("DBUS_SESSION_BUS_ADDRESS").ok();
+    named.or_else(|| {
+        let place = std::env::var("XDG_RUNTIME_DIR").ok()?;
+        Some(format!("unix:path={place}/bus"))
+    })
+}
+
+// === impl App ===
+
+impl App {
+    fn open(paths: Paths, mcp: Mcp) -> Result<(Self, Unheard), Fault> {
+        let store = SqliteStore::open(&paths.data_dir.join(STORE))?;
+        let layout = layout(&paths);
+        let repositories = Repositories::new(layout.clone());
+        let keyring = Keyring::at(message_bus());
+        let clock = Clock::open(&store, disk::trash_keeps(&paths))?;
+        let secrets =
+            secrets::Keeping::new(layout.secrets(), keyring, store.clone(), clock.clone());
+        let secrets = Arc::new(secrets);
+        let giving = Arc::clone(&secrets);
+        let driver = LinuxDriver::new(layout, Arc::new(move |spec| giving.grants(spec)))?;
+        let asked = repositories.clone();
+        let missing: MissingObjects =
+            Arc::new(move |project, objects| asked.missing(project, objects));
+        let engine = Engine::new(driver, store, missing, clock);
+        let policy = PolicyFile::of_machine();
+        engine.keep_within(policy::bounds(policy.clone()));
+        let (routes, unheard) = Routes::new(&engine);
+        let app = Self {
+            events: Events::new(engine.clone()),
+            routes,
+            browsers: Browsers::new(&paths.data_dir),
+            watchers: sessions::Watchers::default(),
+            repositories,
+            secrets,
+            errands: Errands::default(),
+            known_inputs: layers::KnownInputs::default(),
+            gauge: numbers::Gauge::default(),
+            mcp,
+            metrics: Arc::default(),
+            health: LastHealth::default(),
+            tokens: Tokens::new(&engine, &paths.data_dir),
+            audit: Audit::new(&engine),
+            policy,
+            uploads: Uploads::open(paths.data_dir.join("incoming"))?,
+            engine,
+            paths,
+            started_at: Timestamp::now(),
+            stop: watch::channel(false).0,
+        };
+        Ok((app, unheard))
+    }
+
+    /// What daemons before this one began and nobody ended.
+    async fn take_up_again(&self) -> Result<(), Fault> {
+        let runs = self.engine.resume_runs().await?;
+        tracing::info!(runs, "what is under way is taken up again");
+        self.resume_browsers().await
+    }
+
+    /// What the engine says about a workspace, with its ports as they are now.
+    async fn workspace(&self, view: View) -> Workspace {
+        self.routes.settle().await;
+        let specs = vec![Arc::clone(&view.record.spec)];
+        let mut workspace = self.with_ports(view).await;
+        self.measure_volumes(specs, std::slice::from_mut(&mut workspace))
+            .await;
+        workspace
+    }
+
+    /// Says how much the volumes take. Everything else can be said, whether or not this can.
+    async fn measure_volumes(&self, specs: Vec<Arc<WorkspaceSpec>>, workspaces: &mut [Workspace]) {
+        if specs.iter().all(|spec| spec.volumes.is_empty()) {
+            return;
+        }
+        let measured = self.engine.driver().volume_usage(specs).await;
+        let measured = measured.unwrap_or_default().into_iter();
+        for (workspace, sizes) in workspaces.iter_mut().zip(measured) {
+            for (volume, bytes) in workspace.volumes.iter_mut().zip(sizes) {
+                volume.bytes = Some(bytes);
+            }
+        }
+    }
+
+    /// As [`Self::workspace`], with what is known of its ports at this moment.
+    async fn with_ports(&self, view: View) -> Workspace {
+        let ports = self.routes.ports(&view.record.id);
+        let ports = self.routes.seen_anew(&view, ports).await;
+        let notes = self.routes.notes(&view.record.id);
+        let mut workspace = view::workspace(view);
+        workspace.notes.extend(notes);
+        // One that cannot be read is in force too: nothing is started.
+        let is_in_force = !matches!(self.policy.load(), Ok(None));
+        workspace.policy = is_in_force.then(|| self.policy.path.display().to_string());
+        if !ports.is_empty() {
+            workspace.ports = ports;
+        }
+        workspace
+    }
+
+    fn layout(&self) -> Layout {
+        layout(&self.paths)
+    }
+
+    fn home(&self) -> PathBuf {
+        home()
+    }
+}

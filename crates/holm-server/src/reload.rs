@@ -1,0 +1,319 @@
+//! `POST /workspaces/{id}/reload`: the `holm.toml` of the tree, read inside, compared, judged by the
+//! rules of trust, stored and put in force.
+//!
+//! Whoever works inside writes that file. So what it asks of the host beyond what is in force needs
+//! a person, who approves the content that was shown and no other.
+
+use super::caller::Caller;
+use super::failure::{Answer, Body, WorkspaceKey};
+use super::layers::Start;
+use super::trust::Judged;
+use super::{App, compose, declared, takeover};
+use axum::Json;
+use axum::extract::State;
+use holm_api::project::Ask;
+use holm_api::reload::{Reload, Reloaded};
+use holm_core::config::{EgressMode, ProjectConfig, Scope, Word, display_size};
+use holm_core::layer::Maker;
+use holm_core::policy::Typed;
+use holm_core::{Code, Fault, ProjectId, WorkspaceId, trust};
+use holm_engine::Stopped;
+use holm_engine::exec::{ExecOutput, ExecRequest};
+use holm_engine::inside;
+use holm_engine::spec::{Cache, Siblings, Volume, WorkspaceSpec};
+use sha2::{Digest, Sha256};
+use std::sync::Arc;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+/// No `holm.toml` is longer.
+const LONGEST: usize = 1 << 20;
+
+/// Nothing there is told by its own code.
+const ABSENT: u8 = 44;
+const READ: &str = "[ -e holm.toml ] || exit 44; exec head -c 1048577 holm.toml";
+
+pub fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new().routes(routes!(reload))
+}
+
+/// Takes over the `holm.toml` of the workspace's tree.
+#[utoipa::path(
+    post,
+    path = "/workspaces/{id}/reload",
+    operation_id = "workspace_reload",
+    params(WorkspaceKey),
+    request_body = Reload,
+    responses((status = 200, body = Reloaded))
+)]
+async fn reload(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    WorkspaceKey(id): WorkspaceKey,
+    Body(reload): Body<Reload>,
+) -> Answer<Reloaded> {
+    let text = app.read_config(&id).await?;
+    let spec = app.engine.spec(&id).await?;
+    let content = digest(text.as_deref());
+    let config = match &text {
+        Some(text) => holm_config::project::parse(text, "holm.toml").map_err(Fault::from)?,
+        None => ProjectConfig::default(),
+    };
+    let project = ProjectId::parse(&spec.project_id).map_err(|error| {
+        let message = format!("a stored workspace is damaged: {error}");
+        Fault::new(Code::CorruptState, message, "holm doctor")
+    })?;
+    let judged = app.judge_after(&project, config, Some(&spec)).await?;
+    let (volumes, caches) = app.declared_data(&project, &spec, &judged).await?;
+    let mut next = asked(&spec, &judged);
+    let data = takeover::data(&spec, &volumes, &caches);
+    (next.volumes, next.retired_volumes) = (data.volumes, data.retired_volumes);
+    next.caches = data.caches;
+    app.refuse_beyond_policy(&judged.config, Typed::default())?;
+    let (next, _) = app.within_policy(next)?;
+    refuse_unstartable(&next, judged.config.project.isolation)?;
+    let untaken = [takeover::untaken(&spec, &judged.config), data.untaken].concat();
+    let asks: Vec<_> = match judged.is_approved {
+        true => Vec::new(),
+        false => judged
+            .asks
+            .iter()
+            .filter(|ask| is_wider(ask, &spec, &next))
+            .collect(),
+    };
+    let mut reloaded = Reloaded {
+        asks: asks.iter().map(|ask| on_wire(ask)).collect(),
+        content,
+        ..takeover::differences(&spec, &next, untaken)
+    };
+    if reload.dry_run {
+        return Ok(Json(reloaded));
+    }
+    if reload
+        .content
+        .is_some_and(|shown| shown != reloaded.content)
+    {
+        return Err(changed().into());
+    }
+    if !asks.is_empty() {
+        app.require_approver(&caller)?;
+        if !reload.approve {
+            return Err(not_trusted(&id, &reloaded.asks).into());
+        }
+        let (digest, asks) = (judged.digest.clone(), judged.asks.clone());
+        app.engine.approve(&project, digest, asks).await?;
+    }
+    let change = move |spec: &mut WorkspaceSpec| {
+        spec.network = next.network;
+        spec.limits = next.limits;
+        spec.nested = next.nested;
+        spec.siblings = next.siblings;
+        spec.services = next.services;
+        spec.secrets = next.secrets;
+        spec.agents = next.agents;
+        spec.protected_paths = next.protected_paths;
+        // Of what is there by now: a volume may have been reset meanwhile.
+        let data = takeover::data(spec, &volumes, &caches);
+        (spec.volumes, spec.retired_volumes) = (data.volumes, data.retired_volumes);
+        spec.caches = data.caches;
+    };
+    app.engine.reload(&id, change).await?;
+    reloaded.asks.clear();
+    reloaded.applied = true;
+    Ok(Json(reloaded))
+}
+
+// === impl App ===
+
+impl App {
+    /// Volumes and caches as a new workspace would have them.
+    async fn declared_data(
+        &self,
+        project: &ProjectId,
+        spec: &WorkspaceSpec,
+        judged: &Judged,
+    ) -> Result<(Vec<Volume>, Vec<Cache>), Fault> {
+        let project = self.engine.project(project).await?;
+        let (root, home) = (spec.root.as_path(), spec.home.as_path());
+        let start = Start {
+            // Whether a branch of the user contains the commit is known only when a workspace is created.
+            maker: Maker {
+                commit: spec.code.commit.as_deref(),
+                tree: None,
+                is_contained: false,
+            },
+            changed: Vec::new(),
+            root,
+            home,
+        };
+        let volumes = self.volumes(&start, &project, &judged.config).await?;
+        let caches = self.caches(&judged.config, &project, (root, home));
+        Ok((volumes, caches))
+    }
+
+    /// The file as it is inside now; starts a stopped workspace.
+    async fn read_config(&self, id: &WorkspaceId) -> Result<Option<String>, Fault> {
+        let argv = ["sh", "-c", READ].map(|word| word.as_bytes().to_vec());
+        let request = ExecRequest {
+            argv: argv.to_vec(),
+            // It may be a pipe that nothing ever writes to.
+            quiet: Some(inside::quiet()),
+            ..ExecRequest::default()
+        };
+        let mut stream = self.engine.exec(id, request, Stopped::Start).await?;
+        let mut text = Vec::new();
+        while let Some(output) = stream.output.recv().await {
+            match output {
+                ExecOutput::Stdout(bytes) if text.len() <= LONGEST => text.extend(bytes),
+                ExecOutput::Exit(ABSENT) => return Ok(None),
+                ExecOutput::Exit(0) if text.len() > LONGEST => {
+                    return Err(unreadable("it is longer than 1 MiB"));
+                }
+                ExecOutput::Exit(0) => {
+                    let text = String::from_utf8(text);
+                    return text.map(Some).map_err(|_| unreadable("it is not UTF-8"));
+                }
+                ExecOutput::Exit(inside::TIMED_OUT) => {
+                    let seconds = inside::quiet().as_secs();
+                    let why = format!("reading it inside took longer than {seconds} seconds");
+                    return Err(unreadable(&why));
+                }
+                ExecOutput::Exit(code) => {
+                    return Err(unreadable(&format!("reading it inside ended with {code}")));
+                }
+                ExecOutput::Failed(fault) => return Err(fault),
+                _ => {}
+            }
+        }
+        Err(unreadable("the keeper went away"))
+    }
+}
+
+/// The spec with everything of the file but volumes and caches, which hold data.
+fn asked(spec: &WorkspaceSpec, judged: &Judged) -> WorkspaceSpec {
+    let config = &judged.config;
+    let protected = config.project.protected_paths.iter();
+    WorkspaceSpec {
+        network: compose::network(config, &judged.user.egress),
+        limits: compose::limits(&config.limits, &judged.user.limits),
+        nested: config.project.nested,
+        siblings: compose::siblings(config.project.isolation),
+        services: declared::services(config),
+        secrets: declared::secrets(config),
+        agents: declared::agents(judged),
+        protected_paths: protected.map(ToString::to_string).collect(),
+        ..spec.clone()
+    }
+}
+
+/// What would keep the next start from succeeding is refused now.
+fn refuse_unstartable(next: &WorkspaceSpec, isolation: Scope) -> Result<(), Fault> {
+    compose::refuse_in_place_of_siblings(isolation, &next.root)?;
+    compose::refuse_covering(&next.volumes, &next.root, &next.home)?;
+    holm_linux::driver::check(next)
+}
+
+fn on_wire(ask: &trust::Ask) -> Ask {
+    Ask {
+        key: ask.key.clone(),
+        words: ask.words.clone(),
+    }
+}
+
+fn digest(text: Option<&str>) -> String {
+    let hash = Sha256::digest(text.unwrap_or_default());
+    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Whether an ask is for more than what this workspace has already. What takes no effect by a
+/// reload (files that are taken along) is asked for when it does.
+fn is_wider(ask: &trust::Ask, spec: &WorkspaceSpec, next: &WorkspaceSpec) -> bool {
+    let (section, key) = ask.key.split_once('.').unwrap_or((&ask.key, ""));
+    let network = &spec.network;
+    let mode = network.egress.mode;
+    match (section, key) {
+        ("egress", "mode") => {
+            let is_asked =
+                |(word, _): &&(&str, EgressMode)| ask.canonical.ends_with(&format!("{word:?}"));
+            let asked = EgressMode::ALL.iter().find(is_asked);
+            asked.is_none_or(|(_, asked)| *asked > mode)
+        }
+        ("egress", _) => {
+            let has = |entry: &String| ask.canonical.ends_with(&format!("= {entry:?}"));
+            mode == EgressMode::None || !network.egress.allow.iter().any(has)
+        }
+        ("shared", name) => !network.shared.iter().any(|shared| {
+            let same = format!("shared.{name} = {:?} {}", shared.address, shared.port);
+            shared.name == name && ask.canonical == same
+        }),
+        ("secrets", name) => {
+            let named = |spec: &WorkspaceSpec| {
+                let mut secrets = spec.secrets.iter();
+                secrets.find(|secret| secret.name == name).cloned()
+            };
+            named(spec) != named(next)
+        }
+        ("caches", name) => {
+            let named = |spec: &WorkspaceSpec| {
+                let mut caches = spec.caches.iter();
+                caches.find(|cache| cache.name == name).cloned()
+            };
+            named(spec) != named(next)
+        }
+        ("agents", name) => !spec.agents.iter().any(|agent| {
+            let has = format!("agents.{name} = {:?}", agent.command);
+            agent.name == name && agent.approved && ask.canonical == has
+        }),
+        ("project", "nested") => !spec.nested,
+        ("project", "isolation") => spec.siblings == Siblings::Hidden,
+        ("project", "protected_paths") => true,
+        ("limits", key) => {
+            !limit_of(spec, key).is_some_and(|has| ask.canonical.ends_with(&format!("= {has}")))
+        }
+        ("project", "include" | "driver") => false,
+        _ => true,
+    }
+}
+
+/// A limit that is in force, as an ask writes it.
+fn limit_of(spec: &WorkspaceSpec, key: &str) -> Option<String> {
+    let limits = &spec.limits;
+    match key {
+        "memory" => limits.memory_bytes.map(display_size),
+        "disk" => limits.disk_bytes.map(display_size),
+        "cpus" => limits.cpus.map(|cpus| cpus.to_string()),
+        "processes" => limits.processes.map(|processes| processes.to_string()),
+        _ => None,
+    }
+}
+
+fn unreadable(why: &str) -> Fault {
+    Fault::new(
+        Code::InvalidConfig,
+        format!("holm.toml of the workspace cannot be read: {why}"),
+        "look at it with `holm exec WS -- cat holm.toml`",
+    )
+}
+
+fn changed() -> Fault {
+    Fault::new(
+        Code::Refused,
+        "holm.toml was changed inside after it was shown; nothing was taken over",
+        "type the command again",
+    )
+}
+
+fn not_trusted(id: &WorkspaceId, asks: &[Ask]) -> Fault {
+    let asks: Vec<_> = asks
+        .iter()
+        .map(|ask| format!("{} ({})", ask.words, ask.key))
+        .collect();
+    Fault::new(
+        Code::NotTrusted,
+        format!(
+            "holm.toml asks for what nobody approved: {}",
+            asks.join("; ")
+        ),
+        format!("`holm reload {id} --yes` approves exactly this"),
+    )
+}

@@ -1,0 +1,497 @@
+//! The task that owns what leads into workspaces. It hears what the engine did and what keepers see,
+//! one after the other, holds the ports, tells events and fills the table.
+
+use super::canonical::{Canonicals, CheckedOut};
+use super::island::{Hosted, Kept, Watch, islands};
+use super::{FrontDoor, Inward, Notes, Routes, hosting};
+use crate::LinuxEngine;
+use crate::events::Events;
+use holm_core::plan::State;
+use holm_core::state::Birth;
+use holm_core::{Fault, WorkspaceId};
+use holm_engine::driver::ToldPort;
+use holm_engine::store::Claim;
+use holm_engine::{Driver, Notice};
+use holm_proxy::{Table, Traffic};
+use serde_json::{Value, json};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::PoisonError;
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+
+/// What the task is told.
+pub enum Command {
+    Notice(WorkspaceId, Notice),
+    /// A keeper says what listens.
+    Listening {
+        id: WorkspaceId,
+        generation: u64,
+        ports: Vec<u16>,
+    },
+    /// A watch ended, and this is what was seen of the workspace then.
+    Ended {
+        id: WorkspaceId,
+        generation: u64,
+        state: State,
+        reason: Option<String>,
+    },
+    Settle(oneshot::Sender<()>),
+    CheckOut {
+        id: WorkspaceId,
+        names: Option<Vec<String>>,
+        answer: oneshot::Sender<Result<Vec<CheckedOut>, Fault>>,
+    },
+    Release(oneshot::Sender<Result<Vec<CheckedOut>, Fault>>),
+    CheckedOut(oneshot::Sender<Vec<CheckedOut>>),
+}
+
+pub struct Keep {
+    pub(super) engine: LinuxEngine,
+    pub(super) inward: Inward,
+    pub(super) traffic: Traffic,
+    pub(super) events: Events,
+    pub(super) front_door: FrontDoor,
+    notes: Notes,
+    table: Table,
+    commands: mpsc::WeakUnboundedSender<Command>,
+    pub(super) kept: HashMap<WorkspaceId, Kept>,
+    /// Every host port that is claimed, also by workspaces in the trash.
+    pub(super) claims: HashMap<u16, Claim>,
+    pub(super) canonical: Canonicals,
+    generation: u64,
+}
+
+/// Until a watch that ended although the workspace runs is begun again. Twice as long each time
+/// that nothing came: the keeper may be of an earlier holm.
+const PAUSE: Duration = Duration::from_secs(1);
+const MOST_FAILURES: u32 = 7;
+
+/// How often a port that somebody else holds is tried again.
+const RETRY: Duration = Duration::from_secs(5);
+
+// === impl Keep ===
+
+impl Keep {
+    pub fn new(routes: &Routes, events: Events) -> Self {
+        Self {
+            engine: routes.engine.clone(),
+            inward: routes.inward.clone(),
+            traffic: routes.traffic.clone(),
+            events,
+            front_door: routes.front_door.clone(),
+            notes: routes.notes.clone(),
+            table: routes.table.clone(),
+            commands: routes.commands.downgrade(),
+            kept: HashMap::new(),
+            claims: HashMap::new(),
+            canonical: Canonicals::default(),
+            generation: 0,
+        }
+    }
+
+    /// Takes up everything that there is.
+    pub async fn load(&mut self) -> Result<(), Fault> {
+        let claims = self.engine.claims().await?;
+        self.claims = claims
+            .into_iter()
+            .map(|claim| (claim.host_port, claim))
+            .collect();
+        for view in self.engine.list().await? {
+            if view.record.birth != Birth::Acknowledged {
+                continue;
+            }
+            let id = view.record.id.clone();
+            let mut kept = Kept::new(view.record, view.project);
+            kept.is_running = view.state == State::Running;
+            self.kept.insert(id.clone(), kept);
+            self.host_claimed(&id).await;
+            if view.state == State::Running {
+                self.watch(&id, Duration::ZERO);
+            }
+        }
+        self.load_canonical().await?;
+        self.publish();
+        for telling in self.tellings() {
+            tokio::spawn(telling);
+        }
+        Ok(())
+    }
+
+    /// Until the daemon ends.
+    pub async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
+        let mut retry = tokio::time::interval(RETRY);
+        loop {
+            tokio::select! {
+                command = commands.recv() => match command {
+                    Some(command) => self.hear(command).await,
+                    None => return,
+                },
+                _ = retry.tick() => {
+                    if !self.retry_canonical().await {
+                        continue;
+                    }
+                }
+            }
+            self.publish();
+            for telling in self.tellings() {
+                tokio::spawn(telling);
+            }
+        }
+    }
+
+    async fn hear(&mut self, command: Command) {
+        match command {
+            Command::Notice(id, notice) => self.hear_notice(&id, notice).await,
+            Command::Listening {
+                id,
+                generation,
+                ports,
+            } => self.hear_listening(&id, generation, ports).await,
+            Command::Ended {
+                id,
+                generation,
+                state,
+                reason,
+            } => self.hear_ended(&id, generation, state, reason).await,
+            Command::Settle(done) => {
+                self.publish();
+                let _ = done.send(());
+            }
+            Command::CheckOut { id, names, answer } => {
+                let result = self.check_out(&id, names).await;
+                self.publish();
+                let _ = answer.send(result);
+            }
+            Command::Release(answer) => {
+                let result = self.release().await;
+                self.publish();
+                let _ = answer.send(result);
+            }
+            Command::CheckedOut(answer) => {
+                let _ = answer.send(self.checked_out());
+            }
+        }
+    }
+
+    async fn hear_notice(&mut self, id: &WorkspaceId, notice: Notice) {
+        match notice {
+            Notice::Created => {
+                self.take_up(id).await;
+                self.tell(id, "workspace.created", json!({})).await;
+                self.started(id).await;
+            }
+            Notice::Started => {
+                self.tell(id, "workspace.started", json!({})).await;
+                self.started(id).await;
+            }
+            Notice::Stopped => {
+                self.stopped(id).await;
+                self.tell(id, "workspace.stopped", json!({})).await;
+            }
+            Notice::Restored => {
+                self.take_up(id).await;
+                self.tell(id, "workspace.restored", json!({})).await;
+            }
+            Notice::Renamed { earlier } => {
+                match self.engine.named(id).await {
+                    Ok(Some((record, _))) => {
+                        if let Some(kept) = self.kept.get_mut(id) {
+                            kept.record = record;
+                        }
+                    }
+                    Ok(None) => {}
+                    Err(fault) => tracing::warn!(%id, %fault, "a new label is not known to routes"),
+                }
+                let detail = json!({ "earlier": earlier.as_str() });
+                self.tell(id, "workspace.renamed", detail).await;
+            }
+            Notice::Moved { to } => {
+                self.tell(id, "workspace.moved", json!({ "to": to })).await;
+            }
+            Notice::RunStarted { run } => {
+                let detail = json!({ "run": run.as_str() });
+                self.tell(id, "run.started", detail).await;
+            }
+            Notice::RunEnded {
+                run,
+                state,
+                exit_code,
+            } => {
+                let (run, state) = (run.as_str(), state.as_str());
+                let detail = json!({ "run": run, "state": state, "exit_code": exit_code });
+                self.tell(id, "run.ended", detail).await;
+            }
+            Notice::Removed => {
+                self.stopped(id).await;
+                self.give_up_canonical(id).await;
+                self.tell(id, "workspace.removed", json!({})).await;
+                // Its host ports stay claimed: it may come back.
+                if let Some(kept) = self.kept.remove(id) {
+                    for hosted in kept.hosted.into_values() {
+                        hosted.forward.close().await;
+                    }
+                }
+            }
+            Notice::Forgotten => self.claims.retain(|_, claim| claim.workspace != *id),
+        }
+    }
+
+    async fn take_up(&mut self, id: &WorkspaceId) {
+        match self.engine.named(id).await {
+            Ok(Some((record, project))) => {
+                self.kept.insert(id.clone(), Kept::new(record, project));
+                self.host_claimed(id).await;
+            }
+            // Removed since; that notice comes.
+            Ok(None) => {}
+            Err(fault) => tracing::error!(%id, %fault, "nothing leads to a workspace"),
+        }
+    }
+
+    async fn started(&mut self, id: &WorkspaceId) {
+        let Some(kept) = self.kept.get_mut(id) else {
+            return;
+        };
+        kept.is_running = true;
+        kept.told.clear();
+        self.watch(id, Duration::ZERO);
+        // The first command inside finds its URLs, so this is waited for.
+        self.publish();
+        for telling in self.tellings() {
+            telling.await;
+        }
+    }
+
+    /// What running workspaces have to be told of their ports.
+    fn tellings(&mut self) -> Vec<impl Future<Output = ()> + Send + 'static> {
+        let mut tellings = Vec::new();
+        for island in self
+            .table
+            .snapshot()
+            .iter()
+            .filter(|island| island.is_running)
+        {
+            let ports = self.front_door.told_inside(island);
+            let Some(kept) = self.kept.get_mut(&island.id) else {
+                continue;
+            };
+            if kept.told != ports {
+                kept.told = ports.clone();
+                tellings.push(tell_keeper(self.engine.clone(), island.id.clone(), ports));
+            }
+        }
+        tellings
+    }
+
+    /// Nothing runs inside, so nothing listens. The host ports are held all the same.
+    async fn stopped(&mut self, id: &WorkspaceId) {
+        let Some(kept) = self.kept.get_mut(id) else {
+            return;
+        };
+        kept.is_running = false;
+        kept.watch = None;
+        let closed = std::mem::take(&mut kept.listening);
+        for port in closed {
+            let detail = self.described(id, port);
+            self.tell(id, "port.closed", detail).await;
+        }
+    }
+
+    /// Holds what the workspace has claimed and what it declares.
+    async fn host_claimed(&mut self, id: &WorkspaceId) {
+        let Some(kept) = self.kept.get(id) else {
+            return;
+        };
+        let declared = kept.declared().iter().map(|declared| declared.port);
+        let mut ports: BTreeSet<u16> = declared.collect();
+        let claims = self.claims.values().filter(|claim| claim.workspace == *id);
+        ports.extend(claims.map(|claim| claim.port));
+        for port in ports {
+            self.host(id, port).await;
+        }
+    }
+
+    /// Sees to it that a host port leads to this port, and tells if it is another one than before.
+    async fn host(&mut self, id: &WorkspaceId, port: u16) {
+        let hosted = match hosting::host(self, id, port).await {
+            Ok(Some(hosted)) => hosted,
+            Ok(None) => return,
+            Err(fault) => {
+                tracing::warn!(%id, port, %fault, "a port has no host port");
+                return;
+            }
+        };
+        let hosting::Held {
+            host_port,
+            forward,
+            earlier,
+        } = hosted;
+        if let Some(kept) = self.kept.get_mut(id) {
+            kept.hosted.insert(port, Hosted { host_port, forward });
+        }
+        if let Some(earlier) = earlier {
+            tracing::warn!(%id, port, earlier, host_port, "another program holds the host port");
+            if let Some(kept) = self.kept.get_mut(id) {
+                let note = format!(
+                    "port {port} is at 127.0.0.1:{host_port} now, because another program holds {earlier}"
+                );
+                kept.notes.insert(port, note);
+            }
+            let mut detail = self.described(id, port);
+            detail["earlier_host_port"] = json!(earlier);
+            self.tell(id, "port.moved", detail).await;
+        }
+    }
+
+    async fn hear_listening(&mut self, id: &WorkspaceId, generation: u64, ports: Vec<u16>) {
+        let Some(kept) = self.kept.get_mut(id) else {
+            return;
+        };
+        if kept.watch.as_ref().map(|watch| watch.generation) != Some(generation) {
+            return;
+        }
+        kept.failures = 0;
+        let found: BTreeSet<u16> = ports.into_iter().collect();
+        let before = std::mem::replace(&mut kept.listening, found.clone());
+        for port in before.difference(&found) {
+            let detail = self.described(id, *port);
+            self.tell(id, "port.closed", detail).await;
+        }
+        for port in found.difference(&before) {
+            self.host(id, *port).await;
+            let detail = self.described(id, *port);
+            self.tell(id, "port.opened", detail).await;
+        }
+    }
+
+    async fn hear_ended(
+        &mut self,
+        id: &WorkspaceId,
+        generation: u64,
+        state: State,
+        reason: Option<String>,
+    ) {
+        let current = self.kept.get(id).and_then(|kept| kept.watch.as_ref());
+        if current.map(|watch| watch.generation) != Some(generation) {
+            return;
+        }
+        match state {
+            State::Running => {
+                let failures = self.kept.get_mut(id).map_or(0, |kept| {
+                    kept.failures = (kept.failures + 1).min(MOST_FAILURES);
+                    kept.failures
+                });
+                self.watch(id, PAUSE * 2u32.pow(failures.saturating_sub(1)));
+            }
+            State::Failed => {
+                self.stopped(id).await;
+                let detail = json!({ "reason": reason });
+                self.tell(id, "workspace.failed", detail).await;
+            }
+            State::Creating | State::Stopped | State::Removed => self.stopped(id).await,
+        }
+    }
+
+    /// Follows what listens inside; what an earlier watch says no longer counts.
+    fn watch(&mut self, id: &WorkspaceId, pause: Duration) {
+        self.generation += 1;
+        let generation = self.generation;
+        let watching = follow(
+            self.engine.clone(),
+            self.commands.clone(),
+            id.clone(),
+            generation,
+            pause,
+        );
+        let task = tokio::spawn(watching).abort_handle();
+        if let Some(kept) = self.kept.get_mut(id) {
+            kept.watch = Some(Watch { generation, task });
+        }
+    }
+
+    /// A port as events tell it.
+    pub(super) fn described(&self, id: &WorkspaceId, port: u16) -> Value {
+        let name = self.kept.get(id).map(|kept| kept.name(port));
+        let name = name.unwrap_or_else(|| port.to_string());
+        let host_port = self.kept.get(id).and_then(|kept| kept.hosted.get(&port));
+        let islands = self.table.snapshot();
+        let site = islands.iter().find(|island| island.id == *id);
+        let url = site.and_then(|island| self.front_door.url(&island.site, &name));
+        json!({
+            "port": port,
+            "name": name,
+            "host_port": host_port.map(|hosted| hosted.host_port),
+            "url": url,
+        })
+    }
+
+    /// Every event says what the workspace is called.
+    pub(super) async fn tell(&self, id: &WorkspaceId, kind: &str, mut detail: Value) {
+        if let Some(kept) = self.kept.get(id) {
+            detail["label"] = json!(kept.record.label.as_str());
+            detail["project"] = json!(kept.project.as_str());
+        }
+        self.events.tell(id, kind, detail).await;
+    }
+
+    /// What `show` says of a workspace's ports.
+    fn notes(&self) -> HashMap<WorkspaceId, Vec<String>> {
+        let mut notes = self.canonical.notes();
+        for (id, kept) in &self.kept {
+            if !kept.notes.is_empty() {
+                let noted = kept.notes.values().cloned();
+                notes.entry(id.clone()).or_default().extend(noted);
+            }
+        }
+        notes
+    }
+
+    pub(super) fn publish(&self) {
+        *self.notes.lock().unwrap_or_else(PoisonError::into_inner) = self.notes();
+        self.table
+            .replace(islands(&self.kept, &self.canonical.holders()));
+    }
+}
+
+async fn tell_keeper(engine: LinuxEngine, id: WorkspaceId, ports: Vec<ToldPort>) {
+    if let Err(fault) = engine.driver().tell_ports(&id, ports).await {
+        // It may just have ended, or be of an earlier holm.
+        tracing::debug!(%id, %fault, "a workspace was not told its ports");
+    }
+}
+
+/// Passes on what a keeper says, until it ends; then looks how the workspace is.
+async fn follow(
+    engine: LinuxEngine,
+    commands: mpsc::WeakUnboundedSender<Command>,
+    id: WorkspaceId,
+    generation: u64,
+    pause: Duration,
+) {
+    tokio::time::sleep(pause).await;
+    if let Ok(mut listening) = engine.driver().watch_ports(&id).await {
+        while let Some(ports) = listening.recv().await {
+            let Some(commands) = commands.upgrade() else {
+                return;
+            };
+            let id = id.clone();
+            let _ = commands.send(Command::Listening {
+                id,
+                generation,
+                ports,
+            });
+        }
+    }
+    let (state, reason) = match engine.show_in_turn(&id).await {
+        Ok(view) => (view.state, view.reason),
+        Err(_) => (State::Removed, None),
+    };
+    if let Some(commands) = commands.upgrade() {
+        let _ = commands.send(Command::Ended {
+            id,
+            generation,
+            state,
+            reason,
+        });
+    }
+}

@@ -1,0 +1,204 @@
+//! `GET /workspaces/{id}/runs/{run}/output`: a WebSocket that tells what a run says, from a cursor on.
+//!
+//! It is read from the record that the keeper writes, at the client's own pace: one that is slow holds
+//! up nobody, and hears how much it missed. A client that comes back goes on behind its cursor.
+
+use super::{RunKey, whole};
+use crate::App;
+use crate::caller::Caller;
+use crate::failure::{Failure, Parameters, bad_request};
+use crate::view::time;
+use axum::extract::State;
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
+use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
+use axum::response::Response;
+use futures_util::stream::SplitStream;
+use futures_util::{SinkExt, StreamExt};
+use holm_api::run::{RunEvent, RunPiece};
+use holm_core::{Code, Fault, RunId, WorkspaceId};
+use holm_engine::{RunProgress, try_blocking};
+use holm_linux::runs::Stream;
+use holm_linux::runs::read::{Piece, Reader};
+use jiff::Timestamp;
+use serde::Deserialize;
+use std::sync::Arc;
+use tokio::sync::watch;
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+/// Pieces that are read at a time.
+const BATCH: usize = 16;
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct From {
+    /// The cursor behind which to go on; otherwise from the beginning.
+    after: Option<u64>,
+}
+
+pub fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new().routes(routes!(output))
+}
+
+/// What a run says: a WebSocket of text messages, each a `RunEvent`; the last is `ended` or `error`.
+#[utoipa::path(
+    get,
+    path = "/workspaces/{id}/runs/{run}/output",
+    operation_id = "run_output",
+    params(RunKey, From),
+    responses((status = 101, description = "a WebSocket"))
+)]
+async fn output(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    RunKey(id, run): RunKey,
+    Parameters(from): Parameters<From>,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+) -> Result<Response, Failure> {
+    let upgrade = upgrade.map_err(|error| bad_request(&error.body_text()))?;
+    app.engine.run(&id, &run).await?;
+    Ok(upgrade
+        .on_upgrade(move |socket| serve(app, caller, (id, run), from.after.unwrap_or(0), socket)))
+}
+
+async fn serve(
+    app: Arc<App>,
+    caller: Caller,
+    (id, run): (WorkspaceId, RunId),
+    after: u64,
+    socket: WebSocket,
+) {
+    let (mut sink, mut stream) = socket.split();
+    let mut telling = Telling {
+        progress: app.engine.run_progress(&run),
+        reader: Reader::new(app.engine.driver().run_record(&id, &run), after),
+        app,
+        id,
+        run,
+        is_over: false,
+    };
+    loop {
+        let events = tokio::select! {
+            events = telling.next() => events,
+            () = gone(&mut stream) => return,
+        };
+        let events = events.unwrap_or_else(|fault| {
+            telling.is_over = true;
+            vec![RunEvent::Error(
+                caller.told(&telling.app.paths, &fault).error,
+            )]
+        });
+        for event in events {
+            let json = serde_json::to_string(&event).unwrap_or_default();
+            // Here a slow client waits, and nobody with it.
+            if sink.send(Message::Text(json.into())).await.is_err() {
+                return;
+            }
+        }
+        if telling.is_over {
+            // A client that went away does not need a farewell.
+            let _ = sink.close().await;
+            return;
+        }
+    }
+}
+
+/// What a client says means nothing; that it went away does.
+async fn gone(stream: &mut SplitStream<WebSocket>) {
+    while let Some(Ok(message)) = stream.next().await {
+        if matches!(message, Message::Close(_)) {
+            return;
+        }
+    }
+}
+
+/// One client's place in a run's output.
+struct Telling {
+    app: Arc<App>,
+    id: WorkspaceId,
+    run: RunId,
+    /// `None`: it has ended.
+    progress: Option<watch::Receiver<RunProgress>>,
+    reader: Reader,
+    is_over: bool,
+}
+
+// === impl Telling ===
+
+impl Telling {
+    /// What comes next, at least one event.
+    async fn next(&mut self) -> Result<Vec<RunEvent>, Fault> {
+        loop {
+            // Before the record is read: what was said before the end is then in it.
+            let has_ended = match &mut self.progress {
+                Some(progress) => progress.borrow_and_update().is_over,
+                None => true,
+            };
+            let pieces = self.read().await?;
+            if !pieces.is_empty() {
+                return Ok(pieces.into_iter().map(event).collect());
+            }
+            if has_ended {
+                self.is_over = true;
+                let record = self.app.engine.run(&self.id, &self.run).await?;
+                return Ok(vec![RunEvent::Ended(Box::new(whole(record)))]);
+            }
+            if let Some(progress) = &mut self.progress
+                && progress.changed().await.is_err()
+            {
+                self.progress = None;
+            }
+        }
+    }
+
+    /// Dropped in the middle it is not called again.
+    async fn read(&mut self) -> Result<Vec<Piece>, Fault> {
+        let nothing = Reader::new(std::path::PathBuf::new(), 0);
+        let mut reader = std::mem::replace(&mut self.reader, nothing);
+        let (reader, pieces) = try_blocking(move || {
+            let mut pieces = Vec::new();
+            while pieces.len() < BATCH {
+                match reader.piece() {
+                    Ok(Some(piece)) => pieces.push(piece),
+                    Ok(None) => break,
+                    Err(error) => return Err(unreadable(&error)),
+                }
+            }
+            Ok((reader, pieces))
+        })
+        .await?;
+        self.reader = reader;
+        Ok(pieces)
+    }
+}
+
+fn event(piece: Piece) -> RunEvent {
+    match piece {
+        Piece::Missed { bytes, cursor } => RunEvent::Truncated { bytes, cursor },
+        Piece::Output {
+            cursor,
+            time_ms,
+            stream,
+            bytes,
+        } => RunEvent::Output(RunPiece {
+            cursor,
+            time: time(Timestamp::from_millisecond(time_ms).unwrap_or_default()),
+            stream: match stream {
+                Stream::Stdout => "stdout".to_owned(),
+                Stream::Stderr => "stderr".to_owned(),
+            },
+            data: bytes.into(),
+        }),
+    }
+}
+
+fn unreadable(error: &std::io::Error) -> Fault {
+    let message = format!("the record of the run cannot be read: {error}");
+    Fault::new(
+        Code::Internal,
+        message,
+        "`holm runs show` says how it ended",
+    )
+}

@@ -1,0 +1,294 @@
+//! The key, the record, and secrets on their way to another machine.
+
+use super::super::App;
+use super::super::caller::Caller;
+use super::super::failure::{Answer, Parameters, bad_request};
+use super::keeping::{about, happening};
+use super::{Change, Quiet, told};
+use axum::Json;
+use axum::extract::State;
+use holm_api::secret::{
+    Audit, Export, Exported, Import, Imported, KeepIn, KeyState, RotateKey, Unlock,
+};
+use holm_core::fitness::{Check, Status};
+use holm_core::secret_name;
+use holm_core::{Code, Fault};
+use holm_engine::try_blocking;
+use holm_secrets::parcel::{self, Packed};
+use holm_secrets::vault::{Entry, Scope, Vault};
+use holm_secrets::{KeyError, Place, Protection};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+pub fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(rotate))
+        .routes(routes!(unlock))
+        .routes(routes!(audit))
+        .routes(routes!(export))
+        .routes(routes!(import))
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct Which {
+    #[serde(default)]
+    verify: bool,
+}
+
+/// Seals everything with a new key.
+#[utoipa::path(
+    post,
+    path = "/secrets/rotate-key",
+    operation_id = "secret_rotate_key",
+    request_body = RotateKey,
+    responses((status = 200, body = KeyState))
+)]
+async fn rotate(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Quiet(rotate): Quiet<RotateKey>,
+) -> Answer<KeyState> {
+    let secrets = Arc::clone(&app.secrets);
+    let state = try_blocking(move || {
+        let place = secrets.with(|vault| Ok(vault.place()))?;
+        let protection = match (rotate.passphrase, rotate.keep_in, place) {
+            (Some(passphrase), None, _) => Some(Protection::Passphrase(passphrase)),
+            (Some(_), Some(_), _) => {
+                return Err(bad_request("`passphrase` and `keep_in` exclude each other").0);
+            }
+            (None, Some(KeepIn::Keyring), _) => Some(Protection::Keyring),
+            (None, Some(KeepIn::File), _) => Some(Protection::File),
+            // Never weakened without a word.
+            (None, None, Some(Place::Passphrase)) if !rotate.without_passphrase => {
+                return Err(Fault::new(
+                    Code::Refused,
+                    "the key is behind a passphrase, and the new one would not be",
+                    "`holm secret rotate-key --passphrase` asks for one; \
+                     `--without-passphrase` goes without",
+                ));
+            }
+            (None, None, Some(Place::Keyring)) => Some(Protection::Keyring),
+            (None, None, Some(Place::File)) => Some(Protection::File),
+            (None, None, Some(Place::Passphrase) | None) => None,
+        };
+        secrets.rotate(protection.as_ref(), &caller.actor())?;
+        secrets.with(|vault| Ok(key_state(vault)))
+    });
+    Ok(Json(state.await?))
+}
+
+fn key_state(vault: &Vault) -> KeyState {
+    KeyState {
+        sealed: vault.entries().count(),
+        passphrase: vault.place() == Some(Place::Passphrase),
+        key: vault.place().map(|place| place.as_str().to_owned()),
+    }
+}
+
+/// Takes the passphrase that the key is behind, or has the desktop ask for the keyring's.
+#[utoipa::path(
+    post,
+    path = "/secrets/unlock",
+    operation_id = "secret_unlock",
+    request_body = Unlock,
+    responses((status = 200, body = KeyState))
+)]
+async fn unlock(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Quiet(unlock): Quiet<Unlock>,
+) -> Answer<KeyState> {
+    let secrets = Arc::clone(&app.secrets);
+    let state = try_blocking(move || {
+        secrets.unlock(unlock.passphrase.as_ref(), &caller.actor())?;
+        secrets.with(|vault| Ok(key_state(vault)))
+    });
+    Ok(Json(state.await?))
+}
+
+/// What happened to secrets.
+#[utoipa::path(
+    get,
+    path = "/secrets/audit",
+    operation_id = "secret_audit",
+    params(Which),
+    responses((status = 200, body = Audit))
+)]
+async fn audit(State(app): State<Arc<App>>, Parameters(which): Parameters<Which>) -> Answer<Audit> {
+    let secrets = Arc::clone(&app.secrets);
+    let audit = try_blocking(move || {
+        let verified = match which.verify {
+            true => Some(secrets.verify()?),
+            false => None,
+        };
+        Ok(Audit {
+            audit: secrets.audit()?,
+            intact: verified.as_ref().map(Result::is_ok),
+            broken: verified.and_then(Result::err).map(|why| why.to_string()),
+        })
+    });
+    Ok(Json(audit.await?))
+}
+
+/// Stored values, behind a passphrase.
+#[utoipa::path(
+    post,
+    path = "/secrets/export",
+    operation_id = "secret_export",
+    request_body = Export,
+    responses((status = 200, body = Exported))
+)]
+async fn export(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Quiet(export): Quiet<Export>,
+) -> Answer<Exported> {
+    let projects = app.project_names().await?;
+    let secrets = Arc::clone(&app.secrets);
+    let exported = try_blocking(move || {
+        let packed = secrets.with(|vault| {
+            let mut packed = Vec::new();
+            let entries: Vec<Entry> = vault.entries().cloned().collect();
+            for entry in entries {
+                let project = match &entry.scope {
+                    Scope::User => None,
+                    Scope::Project(id) => projects.get(id).cloned(),
+                    // They mean nothing anywhere else.
+                    Scope::Workspace(_) | Scope::Given(_) | Scope::Installation => continue,
+                };
+                if let Some((_, value)) = vault.get(&entry.scope, &entry.name)? {
+                    let name = entry.name;
+                    packed.push(Packed {
+                        name,
+                        project,
+                        value,
+                    });
+                }
+            }
+            Ok(packed)
+        })?;
+        let parcel = parcel::pack(&export.passphrase, &packed).map_err(|error| fault(&error))?;
+        secrets.note(vec![happening("exported", &caller.actor())]);
+        Ok(Exported {
+            parcel,
+            secrets: packed.len(),
+        })
+    });
+    Ok(Json(exported.await?))
+}
+
+/// Stores what was exported elsewhere.
+#[utoipa::path(
+    post,
+    path = "/secrets/import",
+    operation_id = "secret_import",
+    request_body = Import,
+    responses((status = 200, body = Imported))
+)]
+async fn import(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Quiet(import): Quiet<Import>,
+) -> Answer<Imported> {
+    let projects = app.project_names().await?;
+    let (secrets, who) = (Arc::clone(&app.secrets), caller.actor());
+    let imported = try_blocking(move || {
+        let packed = parcel::unpack(&import.passphrase, &import.parcel);
+        let packed = packed.map_err(|error| fault(&error))?;
+        let (mut entries, mut left_out) = (Vec::new(), Vec::new());
+        for Packed {
+            name,
+            project,
+            value,
+        } in packed
+        {
+            let mut known = projects.iter();
+            let scope = match &project {
+                None => Some(Scope::User),
+                Some(project) => known
+                    .find(|(_, name)| *name == project)
+                    .map(|(id, _)| Scope::Project(id.clone())),
+            };
+            match scope {
+                Some(scope) => {
+                    let entry = secrets.set(scope, &secret_name::parse(&name)?, value, &who)?;
+                    secrets.note(vec![about(&entry, "imported", &who)]);
+                    entries.push(entry);
+                }
+                None => left_out.push(format!("{}/{name}", project.unwrap_or_default())),
+            }
+        }
+        Ok((entries, left_out))
+    });
+    let (entries, left_out) = imported.await?;
+    let mut notes = Vec::new();
+    for entry in &entries {
+        let stored = (&entry.scope, entry.name.as_str());
+        notes.extend(app.renew_stored(stored, Change::Set, &caller).await?);
+    }
+    Ok(Json(Imported {
+        secrets: entries.iter().filter_map(told).collect(),
+        left_out,
+        notes,
+    }))
+}
+
+fn fault(error: &KeyError) -> Fault {
+    match error {
+        KeyError::WrongPassphrase => Fault::new(
+            Code::WrongPassphrase,
+            error.to_string(),
+            "type the passphrase that it was exported with",
+        ),
+        _ => Fault::new(
+            Code::InvalidSecret,
+            "this is no file of exported secrets",
+            "`holm secret export FILE` makes one",
+        ),
+    }
+}
+
+// === impl App ===
+
+impl App {
+    /// Where the key of the secrets is, and whether it can be had.
+    pub async fn check_of_key(&self) -> Check {
+        let secrets = Arc::clone(&self.secrets);
+        let found = try_blocking(move || {
+            let place = secrets.with(|vault| {
+                vault.check()?;
+                Ok(vault.place())
+            })?;
+            Ok(match place {
+                Some(Place::Keyring) => "the key is in the keyring of your desktop".to_owned(),
+                Some(Place::Passphrase) => "the key is behind a passphrase".to_owned(),
+                Some(Place::File) => "the key is in a file that only you may read".to_owned(),
+                None => format!("the first one makes a key, {}", secrets.first_place()),
+            })
+        });
+        let (status, detail, fix) = match found.await {
+            Ok(detail) => (Status::Ok, detail, None),
+            Err(fault) => (Status::Warning, fault.message, Some(fault.hint)),
+        };
+        Check {
+            name: "stored secrets",
+            status,
+            detail,
+            fix,
+            required: false,
+        }
+    }
+
+    /// By their ids.
+    async fn project_names(&self) -> Result<BTreeMap<String, String>, Fault> {
+        let projects = self.engine.projects().await?.into_iter();
+        let names = projects.map(|(project, _)| (project.id.to_string(), project.name.to_string()));
+        Ok(names.collect())
+    }
+}

@@ -1,0 +1,185 @@
+//! From what was typed to ids, once, at the edge. Below this nothing sees a label as a name.
+
+use crate::wiring::guest;
+use holm_api::client::Client;
+use holm_api::workspace::Name;
+use holm_core::reference::{Candidate, Here};
+use holm_core::{Code, Fault, ProjectId, WorkspaceId, WorkspaceRef};
+use std::collections::HashMap;
+
+/// The id that is meant. A whole id needs no question to the daemon, and inside a workspace there is
+/// only that one.
+pub async fn one(client: &Client, typed: &str) -> Result<WorkspaceId, Fault> {
+    if guest::is_inside() {
+        return own(typed);
+    }
+    match WorkspaceId::parse(typed) {
+        Ok(id) => Ok(id),
+        Err(_) => Ok(named(client, typed).await?.id),
+    }
+}
+
+/// What live workspaces are called, by their ids: for people to read.
+pub async fn labels(client: &Client) -> Result<HashMap<String, String>, Fault> {
+    let names = client.names().await?.names.into_iter();
+    Ok(names.map(|name| (name.id, name.label)).collect())
+}
+
+/// The workspace that this program runs in, by `.`, its id or its label.
+pub fn own(typed: &str) -> Result<WorkspaceId, Fault> {
+    let unknown = || {
+        Fault::new(
+            Code::WorkspaceNotFound,
+            format!(
+                "no workspace `{}` can be seen from here",
+                typed.escape_debug()
+            ),
+            "`.` is the one that this runs in; leave it for others",
+        )
+    };
+    let id = guest::workspace().ok_or_else(unknown)?;
+    if typed == "." || typed == id.as_str() {
+        return Ok(id);
+    }
+    let is_label = guest::here()?["label"] == typed;
+    is_label.then_some(id).ok_or_else(unknown)
+}
+
+/// The ids that are meant, each once, in the order they were typed.
+pub async fn all(client: &Client, typed: &[String]) -> Result<Vec<WorkspaceId>, Fault> {
+    if guest::is_inside() {
+        let mut ids = Vec::new();
+        for typed in typed {
+            let id = own(typed)?;
+            if !ids.contains(&id) {
+                ids.push(id);
+            }
+        }
+        return Ok(ids);
+    }
+    let candidates = candidates(client).await?;
+    let mut ids = Vec::new();
+    for typed in typed {
+        let id = live(client, typed, &candidates).await?;
+        if !ids.contains(&id) {
+            ids.push(id);
+        }
+    }
+    Ok(ids)
+}
+
+/// As [`all`], of what is in the trash.
+pub async fn all_trashed(client: &Client, typed: &[String]) -> Result<Vec<WorkspaceId>, Fault> {
+    let candidates = trashed(client).await?;
+    let mut ids = Vec::new();
+    for typed in typed {
+        let id = meant(typed, &candidates).map_err(|fault| in_trash(fault, typed))?;
+        if !ids.contains(&id) {
+            ids.push(id);
+        }
+    }
+    Ok(ids)
+}
+
+fn in_trash(fault: Fault, typed: &str) -> Fault {
+    match fault.code {
+        Code::WorkspaceNotFound => Fault::new(
+            fault.code,
+            format!("no workspace `{}` in the trash", typed.escape_debug()),
+            "`holm ls --trash` lists what can be restored",
+        ),
+        _ => Fault {
+            hint: "type more of the id; `holm ls --trash` says when each was removed".to_owned(),
+            ..fault
+        },
+    }
+}
+
+/// The workspace that is meant, with its names.
+pub async fn named(client: &Client, typed: &str) -> Result<Candidate, Fault> {
+    let mut candidates = candidates(client).await?;
+    let id = live(client, typed, &candidates).await?;
+    candidates.retain(|candidate| candidate.id == id);
+    candidates.pop().ok_or_else(|| {
+        let message = format!("no workspace `{id}`");
+        Fault::new(Code::WorkspaceNotFound, message, "`holm ls` lists them")
+    })
+}
+
+/// The one of the live ones that is meant. What is in the trash instead can be had back.
+async fn live(
+    client: &Client,
+    typed: &str,
+    candidates: &[Candidate],
+) -> Result<WorkspaceId, Fault> {
+    let missing = match meant(typed, candidates) {
+        Err(fault) if fault.code == Code::WorkspaceNotFound => fault,
+        resolved => return resolved,
+    };
+    let (where_it_is, hint) = match meant(typed, &trashed(client).await?) {
+        Ok(id) => (
+            "it is in the trash",
+            format!("`holm restore {id}` brings it back"),
+        ),
+        Err(fault) if fault.code == Code::Ambiguous => (
+            "several in the trash had this name",
+            "`holm ls --trash` lists them, `holm restore ID` brings one back".to_owned(),
+        ),
+        Err(_) => return Err(missing),
+    };
+    let message = format!("{}; {where_it_is}", missing.message);
+    Err(Fault::new(missing.code, message, hint))
+}
+
+fn meant(typed: &str, candidates: &[Candidate]) -> Result<WorkspaceId, Fault> {
+    let reference = WorkspaceRef::new(typed);
+    match reference.resolve(&Here::default(), candidates) {
+        // Only now does it matter where the person stands, and asking git takes time.
+        Err(fault) if fault.code == Code::Ambiguous => {
+            let here = Here {
+                project: project_here(),
+                workspace: None,
+            };
+            reference.resolve(&here, candidates)
+        }
+        resolved => resolved,
+    }
+}
+
+/// The project of the current directory, if it is one.
+fn project_here() -> Option<ProjectId> {
+    let directory = std::env::current_dir().ok()?;
+    holm_git::Repository::discover(&directory).ok()?.project_id
+}
+
+async fn trashed(client: &Client) -> Result<Vec<Candidate>, Fault> {
+    let trash = client.trash().await?.workspaces;
+    let names = trash.into_iter().map(|workspace| Name {
+        id: workspace.id,
+        label: workspace.label,
+        project: workspace.project,
+        project_id: workspace.project_id,
+    });
+    names.map(|name| candidate(&name)).collect()
+}
+
+async fn candidates(client: &Client) -> Result<Vec<Candidate>, Fault> {
+    let names = client.names().await?.names;
+    names.iter().map(candidate).collect()
+}
+
+fn candidate(name: &Name) -> Result<Candidate, Fault> {
+    let not_understood = |error: holm_core::id::NotAnId| {
+        Fault::new(
+            Code::Internal,
+            format!("the daemon sent something that is not understood: {error}"),
+            "is the daemon of another version? `holm daemon stop`, then try again",
+        )
+    };
+    Ok(Candidate {
+        id: WorkspaceId::parse(&name.id).map_err(not_understood)?,
+        label: name.label.clone(),
+        project_id: ProjectId::parse(&name.project_id).map_err(not_understood)?,
+        project: name.project.clone(),
+    })
+}
