@@ -4,17 +4,33 @@ CARGO ?= cargo
 # Tests wait for other processes much of the time.
 THREADS ?= $(shell echo $$(( $$(nproc) * 3 / 2 )))
 
-.PHONY: help demo build test check lint unit soak bench vm
+.PHONY: help demo build static static-test test check lint unit soak bench vm
 
 help: ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
-demo: build ## two agents' workspaces of examples/shop: four services each, the same ports, two databases
+demo: ## two agents' workspaces of examples/shop: four services each, the same ports, two databases
 	@scripts/set-up demo
+	$(CARGO) build --profile demo --locked -p holm
 	@scripts/demo
 
 build: ## holm itself, optimised
 	$(CARGO) build --release --locked -p holm
+
+# The target is named, so that build scripts and macros stay dynamic.
+HOST = $(shell rustc -vV | sed -n 's/^host: //p')
+STATIC = RUSTFLAGS="-C target-feature=+crt-static" $(CARGO)
+
+static: ## holm without shared libraries: runs in an empty directory and as the first process of any image
+	$(STATIC) build --release --locked -p holm --target $(HOST)
+	@scripts/check-static target/$(HOST)/release/holm
+
+static-test: ## every test with a static program; takes as long as `make test`
+	@scripts/set-up test
+	$(STATIC) build --locked -p holm --target $(HOST)
+	@scripts/check-static target/$(HOST)/debug/holm
+	$(STATIC) nextest run --workspace --locked --target $(HOST) --no-run
+	@RUSTFLAGS="-C target-feature=+crt-static" scripts/in-own-network $(CARGO) nextest run --workspace --locked --offline --target $(HOST) --test-threads $(THREADS)
 
 test: ## install what tests need, then everything that CI runs
 	@scripts/set-up test

@@ -24,6 +24,7 @@ pub const REMOUNT: &str = "__remount";
 /// Plays the part that the command line asks for and does not return, or returns at once when it
 /// is the ordinary program.
 pub fn dispatch() {
+    crate::sys::lookup::use_built_in_sources();
     let mut arguments = std::env::args_os();
     let name = arguments.next().unwrap_or_default();
     let first = arguments.next().unwrap_or_default();

@@ -11,6 +11,26 @@ pub enum Looked {
     Failed,
 }
 
+#[cfg(all(target_feature = "crt-static", target_env = "gnu"))]
+unsafe extern "C" {
+    fn __nss_configure_lookup(
+        database: *const libc::c_char,
+        sources: *const libc::c_char,
+    ) -> libc::c_int;
+}
+
+/// Makes a static program look names up in `/etc/hosts` and DNS only. Other sources of `nsswitch.conf` are shared
+/// libraries of the host's C library, which a static program cannot load safely.
+#[cfg(all(target_feature = "crt-static", target_env = "gnu"))]
+pub fn use_built_in_sources() {
+    // SAFETY: both strings are static and end with a zero byte. `main` calls this before it starts a thread.
+    unsafe { __nss_configure_lookup(c"hosts".as_ptr(), c"files dns".as_ptr()) };
+}
+
+/// A program that is linked dynamically uses every source of `nsswitch.conf`.
+#[cfg(not(all(target_feature = "crt-static", target_env = "gnu")))]
+pub fn use_built_in_sources() {}
+
 /// Blocks for as long as the host's resolver does.
 pub fn look_up(name: &str) -> io::Result<Looked> {
     let name = CString::new(name)?;

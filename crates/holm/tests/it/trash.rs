@@ -265,6 +265,9 @@ fn leftovers_go_and_what_nobody_knows_is_named_and_stays() {
     let island = Island::new();
     let repository = island.repository("shop");
     repository.up("live");
+    // `df` promises nothing that `gc` does not delete.
+    let leftovers = || island.holm(&["df", "--json"]).json()["leftovers"].clone();
+    assert_eq!(leftovers(), 0);
     let base = bases(&island).remove(0);
     let building = base.with_file_name(".building-0123");
     for made in [
@@ -287,6 +290,7 @@ fn leftovers_go_and_what_nobody_knows_is_named_and_stays() {
         let old = old.to_str().unwrap();
         island.run(&home, "touch", &["-d", "3 days ago", old]).ok();
     }
+    assert_ne!(leftovers(), 0);
     let gone = island.holm(&["gc", "--json"]).json();
     let removed = gone["removed"].as_array().unwrap();
     assert_eq!(removed.len(), 4, "{gone}");
