@@ -52,6 +52,9 @@ pub struct Project {
     pub nested: bool,
 }
 
+/// Where a workspace that sees its siblings finds their trees.
+pub const SIBLINGS: &str = "/workspaces";
+
 /// What of the project a workspace sees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Scope {

@@ -4,9 +4,7 @@
 //! that it leads to is judged again, because whoever owns the name decides where it leads: only an
 //! address entry of `allow` opens what is closed.
 
-pub mod range;
-
-pub use range::{CLOSED, Range, canonical, closed};
+pub use crate::range::{CLOSED, Range, canonical, closed};
 
 use crate::config::network::parse_host_name;
 use crate::config::{Destination, EgressMode, HostPattern, InvalidDestination};

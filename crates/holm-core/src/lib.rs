@@ -27,6 +27,7 @@ pub mod numbers;
 pub mod placeholder;
 pub mod plan;
 pub mod policy;
+pub mod range;
 pub mod reference;
 pub mod route;
 pub mod secret_name;

@@ -3,17 +3,26 @@
 
 use super::{
     App, audit, browsers, create, daemon, data, disk, egress, events, exec, failure, files, gate,
-    gc, health, make, mcp, metrics, moves, numbers, openapi, projects, receive_pack, reload,
-    routes, runs, secrets, services, sessions, tokens, trees, trust, uploads, work, workspaces,
+    gc, health, make, mcp, metrics, moves, numbers, openapi, projects, receive_pack, reload, runs,
+    secrets, services, sessions, tokens, trees, trust, uploads, work, workspaces,
 };
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
+use axum::http::header;
 use axum::middleware::from_fn_with_state;
-use std::sync::Arc;
+use axum::response::{IntoResponse, Response};
+use std::sync::{Arc, LazyLock};
+use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 /// JSON of a repository with very many refs is large; nothing legitimate is larger than this.
 const LARGEST_BODY: usize = 256 << 20;
+
+pub static TEXT: LazyLock<String> = LazyLock::new(|| {
+    // What was made of types serialises.
+    document().to_pretty_json().unwrap_or_default() + "\n"
+});
 
 /// What answers on the daemon's socket.
 pub fn router(app: Arc<App>) -> Router {
@@ -45,11 +54,11 @@ pub fn described() -> OpenApiRouter<Arc<App>> {
         make::routes(),
         moves::routes(),
         numbers::routes(),
-        openapi::routes(),
+        OpenApiRouter::new().routes(routes!(openapi_document)),
         projects::routes(),
         receive_pack::routes(),
         reload::routes(),
-        routes::routes(),
+        super::routes::routes(),
         runs::routes(),
         secrets::routes(),
         services::routes(),
@@ -68,4 +77,20 @@ pub fn described() -> OpenApiRouter<Arc<App>> {
         .nest(holm_api::PREFIX, api)
         .merge(health::routes())
         .merge(metrics::routes())
+}
+
+/// This document.
+#[utoipa::path(
+    get,
+    path = "/openapi.json",
+    operation_id = "openapi",
+    responses((status = 200, body = serde_json::Value))
+)]
+async fn openapi_document() -> Response {
+    let kind = [(header::CONTENT_TYPE, "application/json")];
+    (kind, TEXT.as_str()).into_response()
+}
+
+pub fn document() -> OpenApi {
+    openapi::complete(described().split_for_parts().1)
 }

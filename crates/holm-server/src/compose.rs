@@ -9,7 +9,7 @@ use super::{App, declared};
 use holm_api::workspace::CreateWorkspace;
 use holm_core::config::{
     DriverName, Egress as ConfigEgress, EgressMode, Limits as ConfigLimits, Name, Policy, Project,
-    ProjectConfig, Root, Scope,
+    ProjectConfig, Root, SIBLINGS, Scope,
 };
 use holm_core::policy::Typed;
 use holm_core::toolchain::{Client, Look, Visible, visible};
@@ -21,7 +21,6 @@ use holm_engine::spec::{
 };
 use holm_engine::store::ProjectRecord;
 use holm_engine::try_blocking;
-use holm_linux::launch::SIBLINGS;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

@@ -262,7 +262,7 @@ fn handed_over(app: &App, create: &CreateWorkspace) -> Result<Option<Values>, Fa
 }
 
 pub fn machine(app: &App) -> Result<Machine, Fault> {
-    holm_linux::machine::look(&app.paths.data_dir).map_err(|error| {
+    crate::machine::look(&app.paths.data_dir).map_err(|error| {
         Fault::new(
             Code::Internal,
             format!("cannot tell what the machine has: {error}"),

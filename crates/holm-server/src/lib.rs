@@ -34,6 +34,7 @@ mod housekeeping;
 mod keyed;
 mod layers;
 mod listen;
+mod machine;
 mod make;
 mod mcp;
 mod metrics;
@@ -296,11 +297,15 @@ impl App {
     fn open(paths: Paths, mcp: Mcp) -> Result<(Self, Unheard), Fault> {
         let store = SqliteStore::open(&paths.data_dir.join(STORE))?;
         let layout = layout(&paths);
-        let repositories = Repositories::new(layout.clone());
+        let repositories = Repositories::new(&paths.data_dir);
         let keyring = Keyring::at(message_bus());
         let clock = Clock::open(&store, disk::trash_keeps(&paths))?;
-        let secrets =
-            secrets::Keeping::new(layout.secrets(), keyring, store.clone(), clock.clone());
+        let secrets = secrets::Keeping::new(
+            paths.data_dir.join("secrets"),
+            keyring,
+            store.clone(),
+            clock.clone(),
+        );
         let secrets = Arc::new(secrets);
         let giving = Arc::clone(&secrets);
         let driver = LinuxDriver::new(layout, Arc::new(move |spec| giving.grants(spec)))?;

@@ -1,26 +1,20 @@
-//! `GET /openapi.json`: the API as a document, made of the descriptions that stand with the routes.
+//! The API as a document, made of the descriptions that stand with the routes.
 //!
 //! Here is added what is true of every route: how it fails, to which group it belongs, who may call.
 //! A copy is committed as `docs/openapi.json`, and a test fails when it is not fresh:
 //! `UPDATE_DOCS=1 cargo nextest run -p holm-server openapi` writes it anew.
 
-use super::{App, api};
-use axum::http::header;
-use axum::response::{IntoResponse, Response};
 use holm_api::ErrorBody;
 use holm_api::event::{Event, Missed};
 use holm_api::exec::{ToClient, ToServer};
 use holm_api::id::{ProjectId, RunId, TokenId, WorkspaceId};
 use holm_api::run::RunEvent;
 use holm_core::Kind;
-use std::sync::{Arc, LazyLock};
 use utoipa::OpenApi as _;
 use utoipa::openapi::path::{Operation, PathItem};
 use utoipa::openapi::response::{Response as Described, ResponseBuilder};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{Content, Info, OpenApi, Ref, RefOr};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 /// What no route mentions by itself: messages of WebSockets, forms of ids.
 #[derive(utoipa::OpenApi)]
@@ -77,29 +71,8 @@ const FAILURES: [(Kind, &str, &str); 8] = [
 /// The operations that speak to another server.
 const REMOTE: [&str; 2] = ["project_create", "workspace_create"];
 
-static TEXT: LazyLock<String> = LazyLock::new(|| {
-    // What was made of types serialises.
-    document().to_pretty_json().unwrap_or_default() + "\n"
-});
-
-pub fn routes() -> OpenApiRouter<Arc<App>> {
-    OpenApiRouter::new().routes(routes!(openapi))
-}
-
-/// This document.
-#[utoipa::path(
-    get,
-    path = "/openapi.json",
-    operation_id = "openapi",
-    responses((status = 200, body = serde_json::Value))
-)]
-async fn openapi() -> Response {
-    let kind = [(header::CONTENT_TYPE, "application/json")];
-    (kind, TEXT.as_str()).into_response()
-}
-
-fn document() -> OpenApi {
-    let (_, mut document) = api::described().split_for_parts();
+/// The whole document, from what stands with the routes.
+pub fn complete(mut document: OpenApi) -> OpenApi {
     document.info = Info::new("holm", env!("CARGO_PKG_VERSION"));
     document.info.description = Some(
         "An island for every agent. On the daemon's Unix socket no token is needed; on the front \
@@ -196,6 +169,7 @@ fn operations(item: &mut PathItem) -> impl Iterator<Item = (&'static str, &mut O
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::{TEXT, document};
     use holm_api::route::{OUTSIDE, ROUTES};
     use std::collections::BTreeSet;
     use std::path::Path;

@@ -4,13 +4,14 @@ use super::startup::{private_dir, unusable};
 use holm_core::{Fault, ProjectId, WorkspaceId};
 use holm_engine::store::ProjectRecord;
 use holm_git::Bare;
-use holm_linux::Layout;
 use holm_linux::driver::remove_tree;
 use std::io;
+use std::path::{Path, PathBuf};
 
 #[derive(Clone)]
 pub struct Repositories {
-    layout: Layout,
+    /// One directory for each.
+    projects: PathBuf,
 }
 
 /// The beginning of the name of a project's files that are being deleted.
@@ -19,26 +20,36 @@ const GONE: &str = ".gone-";
 // === impl Repositories ===
 
 impl Repositories {
-    pub fn new(layout: Layout) -> Self {
-        Self { layout }
+    pub fn new(data_dir: &Path) -> Self {
+        Self {
+            projects: data_dir.join("projects"),
+        }
+    }
+
+    fn project(&self, id: &ProjectId) -> PathBuf {
+        self.projects.join(id.as_str())
+    }
+
+    fn repository(&self, id: &ProjectId) -> PathBuf {
+        self.project(id).join("repo.git")
     }
 
     /// The repository of a project, made if there is none yet.
     pub fn open(&self, project: &ProjectRecord) -> Result<Bare, Fault> {
-        private_dir(&self.layout.project(&project.id))?;
-        let path = self.layout.repository(&project.id);
+        private_dir(&self.project(&project.id))?;
+        let path = self.repository(&project.id);
         Ok(Bare::open_or_init(&path, &project.object_format)?)
     }
 
     /// Which of these objects the project's repository does not have.
     pub fn missing(&self, id: &ProjectId, objects: &[String]) -> Result<Vec<String>, Fault> {
-        let path = self.layout.repository(id);
+        let path = self.repository(id);
         Ok(holm_git::missing_objects(&path, objects)?)
     }
 
     /// Deletes the files of a project that nothing refers to any more.
     pub fn delete(&self, id: &ProjectId) -> Result<(), Fault> {
-        let path = self.layout.project(id);
+        let path = self.project(id);
         // Renamed first, so that nobody finds half of it, and what a crash leaves is swept.
         let gone = path.with_file_name(format!("{GONE}{}", WorkspaceId::random()));
         match std::fs::rename(&path, &gone) {
@@ -51,8 +62,7 @@ impl Repositories {
 
     /// Finishes deletions that an earlier daemon began.
     pub fn sweep(&self) {
-        let projects = self.layout.data_dir.join("projects");
-        let Ok(entries) = std::fs::read_dir(&projects) else {
+        let Ok(entries) = std::fs::read_dir(&self.projects) else {
             return;
         };
         for entry in entries.flatten() {

@@ -1,6 +1,6 @@
 //! Tokens, the audit record and the head of the record of secrets, in SQL. A cursor is never used twice.
 
-use crate::database::Trouble;
+use crate::error::Trouble;
 use crate::rows;
 use holm_core::{RequestId, TokenId, WorkspaceId};
 use holm_engine::store::{

@@ -1,6 +1,6 @@
 //! What was last seen of the clocks of the machine, in SQL: one row.
 
-use crate::database::Trouble;
+use crate::error::Trouble;
 use holm_core::clock::{Ahead, Seen};
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use std::time::Duration;

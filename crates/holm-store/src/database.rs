@@ -2,7 +2,7 @@
 //!
 //! Readers never wait for a write that is on its way to the disk.
 
-use crate::error::translate;
+use crate::error::{Trouble, translate};
 use crate::schema::{MIGRATIONS, TABLES, VERSION};
 use holm_engine::store::StoreError;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
@@ -29,12 +29,6 @@ pub(crate) enum Durability {
     Light,
     /// It survives a loss of power.
     Durable,
-}
-
-/// A failure inside of a transaction: the database's, or one that the store found.
-pub(crate) enum Trouble {
-    Sqlite(rusqlite::Error),
-    Store(StoreError),
 }
 
 const WAIT: Duration = Duration::from_secs(5);
@@ -127,20 +121,6 @@ impl Writer {
         self.connection.pragma_update(None, "synchronous", level)?;
         self.durability = durability;
         Ok(())
-    }
-}
-
-// === impl Trouble ===
-
-impl From<rusqlite::Error> for Trouble {
-    fn from(error: rusqlite::Error) -> Self {
-        Trouble::Sqlite(error)
-    }
-}
-
-impl From<StoreError> for Trouble {
-    fn from(error: StoreError) -> Self {
-        Trouble::Store(error)
     }
 }
 

@@ -6,6 +6,12 @@ use rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
 use std::error::Error;
 use std::path::Path;
 
+/// A failure inside of a transaction: the database's, or one that the store found.
+pub(crate) enum Trouble {
+    Sqlite(rusqlite::Error),
+    Store(StoreError),
+}
+
 /// Says what a failure on the file at `path` means.
 pub(crate) fn translate(path: &Path, error: rusqlite::Error) -> StoreError {
     use rusqlite::Error as Sqlite;
@@ -61,5 +67,19 @@ fn cause(error: rusqlite::Error) -> Box<dyn Error + Send + Sync> {
     match error {
         rusqlite::Error::SqliteFailure(_, Some(words)) => words.into(),
         other => Box::new(other),
+    }
+}
+
+// === impl Trouble ===
+
+impl From<rusqlite::Error> for Trouble {
+    fn from(error: rusqlite::Error) -> Self {
+        Trouble::Sqlite(error)
+    }
+}
+
+impl From<StoreError> for Trouble {
+    fn from(error: StoreError) -> Self {
+        Trouble::Store(error)
     }
 }

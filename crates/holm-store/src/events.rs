@@ -1,6 +1,6 @@
 //! What happened, in SQL. A cursor is never used twice.
 
-use crate::database::Trouble;
+use crate::error::Trouble;
 use crate::rows;
 use holm_core::WorkspaceId;
 use holm_engine::store::{EVENTS_KEPT, Event, EventRecord};

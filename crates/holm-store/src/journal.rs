@@ -1,9 +1,9 @@
 //! The journal of actions, in SQL. An entry without an outcome is open.
 
-use crate::database::Trouble;
+use crate::error::Trouble;
 use holm_core::WorkspaceId;
 use holm_core::plan::Action;
-use holm_engine::store::{EntryId, Outcome, StoreError};
+use holm_engine::store::{EntryId, Outcome};
 use jiff::Timestamp;
 use rusqlite::{Transaction, params};
 
@@ -15,9 +15,6 @@ pub(crate) fn plan(
     id: &WorkspaceId,
     actions: &[Action],
 ) -> Result<Vec<EntryId>, Trouble> {
-    if crate::workspaces::one(transaction, id)?.is_none() {
-        return Err(StoreError::NoSuchWorkspace(id.clone()).into());
-    }
     let at = now();
     let mut statement = transaction
         .prepare("INSERT INTO journal (workspace_id, action, planned_at) VALUES (?1, ?2, ?3)")?;

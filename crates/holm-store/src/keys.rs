@@ -1,6 +1,6 @@
 //! Keys of requests, in SQL.
 
-use crate::database::Trouble;
+use crate::error::Trouble;
 use crate::rows;
 use holm_engine::store::{Keyed, RequestKey};
 use jiff::Timestamp;

@@ -1,6 +1,6 @@
 //! Host ports and canonical ports, in SQL.
 
-use crate::database::Trouble;
+use crate::error::Trouble;
 use crate::{rows, workspaces};
 use holm_core::WorkspaceId;
 use holm_engine::store::{Canonical, Claim, StoreError};

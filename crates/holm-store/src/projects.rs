@@ -1,6 +1,6 @@
 //! Projects and approvals, in SQL.
 
-use crate::database::Trouble;
+use crate::error::Trouble;
 use crate::rows;
 use holm_core::ProjectId;
 use holm_core::trust::{Ask, SETTINGS_DIGEST};

@@ -1,6 +1,6 @@
 //! Runs, in SQL. A key of a workspace's runs is used once.
 
-use crate::database::Trouble;
+use crate::error::Trouble;
 use crate::rows;
 use holm_core::{RunId, WorkspaceId};
 use holm_engine::run::{RunFilter, RunRecord, RunState};

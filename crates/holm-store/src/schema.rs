@@ -1,6 +1,6 @@
 //! The tables, and the number by which a file says which tables it has.
 
-use crate::database::Trouble;
+use crate::error::Trouble;
 use rusqlite::Transaction;
 
 /// `PRAGMA user_version` of files that this program writes.

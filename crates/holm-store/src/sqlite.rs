@@ -175,7 +175,7 @@ impl Store for SqliteStore {
     fn journal(&self, id: &WorkspaceId, actions: &[Action]) -> Result<Vec<EntryId>, StoreError> {
         let database = &self.database;
         database.write(Durable, |transaction| {
-            journal::plan(transaction, id, actions)
+            workspaces::plan(transaction, id, actions)
         })
     }
 

@@ -1,12 +1,12 @@
 //! Workspaces, in SQL.
 
-use crate::database::Trouble;
+use crate::error::Trouble;
 use crate::rows;
 use holm_core::plan::{Action, Desired};
 use holm_core::state::Birth;
 use holm_core::{Label, ProjectId, WorkspaceId};
 use holm_engine::WorkspaceSpec;
-use holm_engine::store::{StoreError, WorkspaceRecord};
+use holm_engine::store::{EntryId, StoreError, WorkspaceRecord};
 use jiff::Timestamp;
 use rusqlite::{Connection, Params, Transaction, params};
 
@@ -142,6 +142,18 @@ pub(crate) fn set_desired(
 pub(crate) fn acknowledge(transaction: &Transaction<'_>, id: &WorkspaceId) -> Result<(), Trouble> {
     let change = "UPDATE workspaces SET acknowledged = 1 WHERE id = ?1 AND removed_at IS NULL";
     update(transaction, id, change, [id.as_str()])
+}
+
+/// Writes planned actions to the journal of a workspace that is known.
+pub(crate) fn plan(
+    transaction: &Transaction<'_>,
+    id: &WorkspaceId,
+    actions: &[Action],
+) -> Result<Vec<EntryId>, Trouble> {
+    if one(transaction, id)?.is_none() {
+        return Err(StoreError::NoSuchWorkspace(id.clone()).into());
+    }
+    crate::journal::plan(transaction, id, actions)
 }
 
 /// The open entry makes it unfinished from the moment that it is live.

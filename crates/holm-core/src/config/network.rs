@@ -1,7 +1,7 @@
 //! Places on a network as `holm.toml` writes them: where the gateway may go, and services of the
 //! host. Only the text is read here; what a name means is the gateway's.
 
-use crate::egress::range::{Range, canonical};
+use crate::range::{Range, canonical};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroU16;

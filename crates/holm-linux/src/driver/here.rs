@@ -1,6 +1,6 @@
 //! What `holm here` tells that is known before a start; the keeper adds what changes.
 
-use crate::launch::SIBLINGS;
+use holm_core::config::SIBLINGS;
 use holm_engine::spec::{Siblings, WorkspaceSpec};
 use serde_json::{Value, json};
 

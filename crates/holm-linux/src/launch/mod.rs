@@ -64,9 +64,6 @@ pub const PROGRAM: &str = "/run/holm/bin/holm";
 /// protected path in it that is absent.
 pub const PROTECTED_WITHIN: &str = ".holm-protected";
 
-/// Where the trees of siblings are inside.
-pub const SIBLINGS: &str = "/workspaces";
-
 /// Makes the workspace and starts its init. The caller must have one thread only.
 pub fn start(plan: &LaunchPlan, group: Option<&Group>) -> Result<Launched, LaunchFailure> {
     let (link, link_inside) = UnixStream::pair().step(Part::Other, "make the link to init")?;

@@ -3,10 +3,11 @@
 //! Every place is found by walking down from the root's own descriptor without following links,
 //! because home and tree hold what programs of the workspace wrote in an earlier run.
 
-use super::{SIBLINGS, Stepped, etc};
+use super::{Stepped, etc};
 use crate::mounts;
 use crate::sys::mount::{NO_DEV, NO_SUID, READ_ONLY, Reach, set_attributes};
 use crate::wire::{Defence, LaunchFailure, LaunchPlan, Mounted, Part};
+use holm_core::config::SIBLINGS;
 use rustix::fs::{CWD, FileType, Mode, OFlags, mkdirat, openat, symlinkat};
 use rustix::io::Errno;
 use rustix::mount::{

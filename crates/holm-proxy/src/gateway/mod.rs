@@ -11,12 +11,12 @@ mod lookup;
 mod names;
 mod placeholders;
 mod relay;
+mod resolver;
 
 pub use entry::{Carried, Entry, EntryKind, Process};
 pub use lookup::LookupFailure;
 pub use placeholders::{InvalidLeaf, Placeholder, Placeholders, certificates};
 
-use crate::dns;
 use connection::Open;
 use holm_core::egress::{Policy, Ports, Reason, parse_query};
 use lookup::Lookups;
@@ -162,10 +162,10 @@ impl<S: Surroundings> Gateway<S> {
             tokio::spawn(self.clone().take_connections(listener));
         }
         for socket in sockets.questions {
-            tokio::spawn(dns::serve_datagrams(self.clone(), socket));
+            tokio::spawn(resolver::serve_datagrams(self.clone(), socket));
         }
         for listener in sockets.long_questions {
-            tokio::spawn(dns::serve_streams(self.clone(), listener));
+            tokio::spawn(resolver::serve_streams(self.clone(), listener));
         }
         for (service, listener) in sockets.services {
             tokio::spawn(self.clone().take_for_service(Arc::new(service), listener));

@@ -1,7 +1,8 @@
-//! Answers questions, by UDP and by TCP.
+//! The resolver of a workspace, by UDP and by TCP: it looks up only addresses, only of allowed names, and what it
+//! answers stands for the name.
 
-use super::message::{Code, Kind, Question, Read, read};
-use crate::gateway::{Gateway, LookupFailure, Surroundings};
+use super::{Gateway, LookupFailure, Surroundings};
+use crate::dns::{Code, Kind, Question, Read, read};
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
