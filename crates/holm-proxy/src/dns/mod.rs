@@ -1,5 +1,5 @@
-//! The resolver of a workspace: only addresses are asked for, only allowed names are looked up, and
-//! what is answered stands for the name ([`crate::gateway`] knows which).
+//! The DNS resolver of a workspace. It answers address questions for allowed names only, with
+//! substitute addresses that [`crate::gateway`] maps back to the name.
 
 pub mod message;
 mod server;
