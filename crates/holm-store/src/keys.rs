@@ -1,4 +1,4 @@
-//! Keys of requests, in SQL.
+//! SQL for idempotency keys.
 
 use crate::database::Trouble;
 use crate::rows;

@@ -1,4 +1,4 @@
-//! Workspaces, in SQL.
+//! SQL for workspaces.
 
 use crate::database::Trouble;
 use crate::rows;
@@ -144,7 +144,7 @@ pub(crate) fn acknowledge(transaction: &Transaction<'_>, id: &WorkspaceId) -> Re
     update(transaction, id, change, [id.as_str()])
 }
 
-/// The open entry makes it unfinished from the moment that it is live.
+/// The open journal entry marks it as unfinished from the moment it is live.
 pub(crate) fn take_back(
     transaction: &Transaction<'_>,
     id: &WorkspaceId,
@@ -182,7 +182,7 @@ pub(crate) fn return_to_trash(
     update(transaction, &earlier.id, change, values)
 }
 
-/// Forgets a workspace together with its journal, unless it is live.
+/// Deletes a workspace and its journal, unless it is live.
 pub(crate) fn forget_trashed(
     transaction: &Transaction<'_>,
     id: &WorkspaceId,
@@ -191,7 +191,7 @@ pub(crate) fn forget_trashed(
     update(transaction, id, statement, [id.as_str()])
 }
 
-/// Forgets a workspace together with its journal, unless it is the user's.
+/// Deletes a workspace and its journal, unless it was acknowledged.
 pub(crate) fn forget_unborn(
     transaction: &Transaction<'_>,
     id: &WorkspaceId,
@@ -206,7 +206,7 @@ pub(crate) fn forget_unborn(
     }
 }
 
-/// Changes one row, which has to be there.
+/// Updates one row, which must exist.
 pub(crate) fn update(
     transaction: &Transaction<'_>,
     id: &WorkspaceId,
