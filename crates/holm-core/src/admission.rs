@@ -1,35 +1,35 @@
-//! Whether the machine has room for one more workspace, by what `holm.toml` files declared. The
-//! engine asks before it makes one; the user may overrule it.
+//! Decides whether the machine has room for one more workspace, by the limits that `holm.toml`
+//! files declare. The engine asks before it creates one; the user may override the answer.
 
-/// What one workspace's `holm.toml` declared that it may take, in bytes. What it did not declare
-/// does not count: a default is no promise.
+/// The limits that one workspace's `holm.toml` declares, in bytes. Undeclared limits do not count:
+/// a default is no promise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Declared {
     pub memory: Option<u64>,
     pub disk: Option<u64>,
 }
 
-/// What the machine has, in bytes.
+/// The machine's resources, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Machine {
     pub memory: u64,
-    /// Of the file system that workspaces are on.
+    /// The file system that holds the workspaces.
     pub disk: u64,
     pub free_disk: u64,
 }
 
-/// Why there is no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overcommitted {
-    /// All that run and the new one may take this much of memory together.
+    /// The declared memory of all running workspaces and the new one.
     Memory { declared: u64, there_is: u64 },
-    /// All that run and the new one may take this much of disk together.
+    /// The declared disk use of all running workspaces and the new one.
     Disk { declared: u64, there_is: u64 },
-    /// The new one alone may take more than is free.
+    /// The new workspace alone may use more than is free.
     FreeDisk { declared: u64, free: u64 },
 }
 
-/// Decides about `new` beside those that `run`. One that declares nothing is always let in.
+/// Decides about `new` beside the `running` ones. A workspace that declares nothing is always
+/// admitted.
 pub fn admit(machine: Machine, running: &[Declared], new: Declared) -> Result<(), Overcommitted> {
     let sum = |of: fn(&Declared) -> Option<u64>| {
         running
@@ -92,10 +92,9 @@ mod tests {
         };
         let nothing = Declared::default();
         let rows = [
-            // Nothing declared, nothing counted.
             (vec![], nothing, Ok(())),
             (vec![declared(200, 2000)], nothing, Ok(())),
-            // Exactly all of it is allowed.
+            // Exactly the whole machine is allowed.
             (vec![], declared(100, None), Ok(())),
             (
                 vec![declared(60, None), nothing],
@@ -109,7 +108,7 @@ mod tests {
                 declared(u64::MAX, None),
                 memory(u64::MAX),
             ),
-            // Those who declare only the other thing do not count.
+            // Workspaces that declare only the other resource do not count.
             (vec![declared(100, 700)], declared(None, 300), Ok(())),
             (
                 vec![],

@@ -1,7 +1,7 @@
-//! Which agents there are, and how one is called: the user's settings over the project's `[agents]`
-//! over those that are known here. Adding one is configuration. Called for runs and sessions.
+//! Resolves agents by name: the user's settings override the project's `[agents]`, which override
+//! the built-in ones. Called for runs and sessions.
 //!
-//! Nothing of the user's is given to an agent unless the user's own settings name it.
+//! An agent gets the user's variables and files only if the user's own settings name them.
 
 use crate::config::{Agent, Name, Variable};
 use crate::{Code, Fault};
@@ -9,31 +9,32 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long a run may take when nobody says otherwise.
+/// The default time limit of a run.
 pub const TIMEOUT: Duration = Duration::from_secs(5 * 60);
 
-/// One agent of the user's settings, and what of the user's its runs and sessions get.
+/// An agent in the user's settings, and which of the user's variables and files its runs and
+/// sessions get.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UserAgent {
-    /// `None`: as the project says.
+    /// `None`: the project's command.
     pub command: Option<Vec<String>>,
     pub timeout: Option<Duration>,
     pub env: Vec<Variable>,
     pub files: Vec<PathBuf>,
 }
 
-/// All that can be called in a workspace.
+/// All agents that a workspace can call.
 #[derive(Clone, Debug, Default)]
 pub struct Agents {
-    /// Of the `holm.toml` in force.
+    /// From the `holm.toml` in force.
     pub project: BTreeMap<Name, Agent>,
-    /// Those of them whose commands a person approved to get what the user gives to the name.
+    /// Project agents whose command the user has approved to receive the credentials for that name.
     pub approved: BTreeSet<Name>,
     pub user: BTreeMap<Name, UserAgent>,
     pub default: Option<Name>,
 }
 
-/// An agent as it is called.
+/// A resolved agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Called {
     pub name: String,
@@ -42,28 +43,29 @@ pub struct Called {
     /// For a session: it has a terminal.
     pub in_terminal: Vec<String>,
     pub timeout: Duration,
-    /// Names of variables whose values it gets.
+    /// Names of the variables that it gets.
     pub env: Vec<Variable>,
     /// The user's files that it gets.
     pub files: Vec<PathBuf>,
-    /// It would be given something, if a person had approved the project's command.
+    /// It would get credentials, if the user had approved the project's command.
     is_withheld: bool,
     known: Option<&'static ReadyMade>,
 }
 
-/// An agent that needs no configuration.
+/// A built-in agent.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ReadyMade {
     pub name: &'static str,
     pub command: &'static [&'static str],
     pub in_terminal: &'static [&'static str],
-    /// What installs it; empty: it is there.
+    /// The command that installs it; empty if it is always there.
     pub install: &'static str,
     /// Variables and files that the agent's own documentation names for credentials.
     pub credentials: &'static [&'static str],
 }
 
-/// holm is the boundary, so each is told not to ask and not to build another one.
+/// holm is the boundary, so each agent is told not to ask for permission and not to build its own
+/// sandbox.
 pub const READY_MADE: &[ReadyMade] = &[
     ReadyMade {
         name: "claude",
@@ -130,8 +132,8 @@ impl Agents {
         let written = own.or(project.map(|agent| &agent.command));
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
         let (command, in_terminal) = match (written, known) {
-            // A program that is known has its own way to be in a terminal; of others a command that
-            // somebody wrote is for both.
+            // A built-in agent has its own command for terminals. For others, the configured
+            // command serves both.
             (Some(command), Some(known))
                 if command.first().is_some_and(|it| it == known.command[0]) =>
             {
@@ -159,7 +161,7 @@ impl Agents {
         })
     }
 
-    /// The user's default; of a project with a single agent that one.
+    /// The user's default, or the only agent of the project.
     fn default_name(&self) -> Option<&str> {
         let only = match self.project.len() {
             1 => self.project.keys().next(),
@@ -168,7 +170,7 @@ impl Agents {
         self.default.as_ref().or(only).map(Name::as_str)
     }
 
-    /// All that have a command, in the order of their names.
+    /// All agents that have a command, sorted.
     fn names(&self) -> BTreeSet<&str> {
         let user = self.user.iter();
         let user = user.filter(|(_, agent)| agent.command.is_some());
@@ -209,7 +211,7 @@ fn find<'a, T>(agents: &'a BTreeMap<Name, T>, name: &str) -> Option<&'a T> {
 // === impl Called ===
 
 impl Called {
-    /// What to say when its program is not found inside.
+    /// The hint when its program is not found inside.
     pub fn how_to_add(&self) -> String {
         let (name, program) = (&self.name, self.command.first());
         let program = program.map_or("", String::as_str).escape_debug();
@@ -226,7 +228,7 @@ impl Called {
         )
     }
 
-    /// What to say of an agent that is given nothing and usually needs something.
+    /// The note for an agent that usually needs credentials and gets none.
     pub fn without_credentials(&self) -> Option<String> {
         if self.is_withheld {
             let name = &self.name;
@@ -297,7 +299,7 @@ mod tests {
             (both.command, both.env.len()),
             (vec!["theirs".to_owned()], 1)
         );
-        // A command for runs is none for a terminal, where we know better.
+        // A command for runs does not fit a terminal, so the built-in one is used there.
         let command = ["claude", "-p", "--model", "x"].map(str::to_owned).to_vec();
         let mine = UserAgent {
             command: Some(command),
@@ -333,7 +335,7 @@ mod tests {
     fn what_is_not_there_is_said_with_what_adds_it() {
         let agents = Agents {
             project: project(&[("own", &["x"])]),
-            // Credentials alone are no agent.
+            // Credentials without a command are no agent.
             user: [(name("bare"), UserAgent::default())].into(),
             ..Agents::default()
         };

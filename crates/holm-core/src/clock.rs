@@ -1,17 +1,17 @@
-//! Whether the wall clock can be believed. A clock that is ten years ahead for two seconds must not empty
-//! the trash, and a step back must not bring back what has expired.
+//! Decides whether the wall clock is plausible. A clock that is ten years ahead for two seconds
+//! must not empty the trash, and a step back must not revive expired values.
 //!
-//! Two things are kept of earlier looks: what the clock was believed to say, which is compared with the time
-//! that passed since the boot (the kernel counts it, suspended or not, and no program can set it), and the latest
-//! time there was, which only goes forward. Called by `holm_engine::clock`, which reads the clocks and
-//! stores what was seen.
+//! Two facts of earlier observations are kept: the time that was believed, which is compared with
+//! the time since boot (which the kernel counts, suspended or not, and no program can set), and the
+//! latest time, which only goes forward. Called by `holm_engine::clock`, which reads the clocks and
+//! stores the observations.
 
 use std::time::Duration;
 
-/// One look at the clocks of the machine.
+/// One reading of the machine's clocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {
-    /// Since the epoch, as the wall clock says.
+    /// The wall clock, since the epoch.
     pub wall: Duration,
     /// Since the boot (`CLOCK_BOOTTIME`).
     pub boottime: Duration,
@@ -19,59 +19,62 @@ pub struct Reading {
     pub boot: String,
 }
 
-/// What is remembered of earlier looks, also by the next daemon.
+/// What is stored of earlier readings, also for the next daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// Of the last look.
+    /// Of the last reading.
     pub boot: String,
     pub boottime: Duration,
-    /// What the time was then, as far as it is believed; since the epoch.
+    /// The believed time of that reading, since the epoch.
     pub wall: Duration,
-    /// The latest time there was. It goes on while the wall clock is set back, and never goes back.
+    /// The latest time. It advances even while the wall clock is set back, and never decreases.
     pub latest: Duration,
-    /// The wall clock is not believed.
+    /// Set while the wall clock is not believed.
     pub ahead: Option<Ahead>,
 }
 
-/// How far an implausible clock was ahead when it was noticed.
+/// How far an implausible clock was ahead when that was noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ahead {
     pub by: Duration,
-    /// The time that was believed then; since the epoch.
+    /// The time that was believed then, since the epoch.
     pub since: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judgement {
     Plausible,
-    /// The wall clock is so far ahead of the time that passed. Nothing is deleted because of its age.
+    /// The wall clock is this far ahead of the time that passed. Nothing is deleted because of its
+    /// age.
     Implausible {
         by: Duration,
     },
 }
 
-/// The wall clock may run ahead of the time since the boot by this much.
+/// How far the wall clock may run ahead of the time since boot.
 const SLACK: Duration = Duration::from_secs(3600);
 
-/// Judges a look by what was seen before, and says what is to be remembered.
+/// Judges a reading by the earlier one, and returns what to store.
 ///
-/// Implausible is a wall clock that advanced an hour more than the time since the boot, or one that is more
-/// than `trash_keeps` past the latest time at a new boot, because holm cannot know how long the machine was off. It is
-/// believed again when it is back, or when as much time has passed as it was ahead.
+/// A wall clock is implausible if it advanced an hour more than the time since boot, or if at a new
+/// boot it is more than `trash_keeps` past the latest time, because holm cannot know how long the
+/// machine was off. It is believed again when it is back, or when as much time has passed as it was
+/// ahead.
 pub fn judge(seen: Option<&Seen>, reading: &Reading, trash_keeps: Duration) -> (Seen, Judgement) {
     let Some(seen) = seen else {
         return (believe(None, reading), Judgement::Plausible);
     };
     let elapsed = seen.elapsed(reading);
-    let (believed, slack) = match seen.boot == reading.boot {
-        true => (seen.wall + elapsed, SLACK),
-        false => (seen.wall.max(seen.latest), trash_keeps.max(SLACK)),
+    let (believed, slack) = if seen.boot == reading.boot {
+        (seen.wall + elapsed, SLACK)
+    } else {
+        (seen.wall.max(seen.latest), trash_keeps.max(SLACK))
     };
     let by = reading.wall.saturating_sub(believed);
     if by <= slack {
         return (believe(Some(seen), reading), Judgement::Plausible);
     }
-    // One that jumped again is as new.
+    // A clock that jumped again counts as newly ahead.
     let ahead = match seen.ahead {
         Some(ahead) if by <= ahead.by + SLACK => ahead,
         _ => Ahead {
@@ -92,7 +95,7 @@ pub fn judge(seen: Option<&Seen>, reading: &Reading, trash_keeps: Duration) -> (
     (next, Judgement::Implausible { by })
 }
 
-/// What is remembered when the wall clock is right, whatever was seen before: a person said so.
+/// What to store when a person confirmed that the wall clock is right.
 pub fn believe(seen: Option<&Seen>, reading: &Reading) -> Seen {
     let latest = seen.map_or(Duration::ZERO, |seen| seen.latest + seen.elapsed(reading));
     Seen {
@@ -107,11 +110,12 @@ pub fn believe(seen: Option<&Seen>, reading: &Reading) -> Seen {
 // === impl Seen ===
 
 impl Seen {
-    /// The time since the last look, as far as it is known.
+    /// The time since the last reading, as far as it is known.
     fn elapsed(&self, reading: &Reading) -> Duration {
-        match self.boot == reading.boot {
-            true => reading.boottime.saturating_sub(self.boottime),
-            false => Duration::ZERO,
+        if self.boot == reading.boot {
+            reading.boottime.saturating_sub(self.boottime)
+        } else {
+            Duration::ZERO
         }
     }
 }
@@ -126,7 +130,8 @@ mod tests {
     const WEEK: Duration = Duration::from_secs(7 * DAY);
     const START: u64 = 50 * YEAR;
 
-    /// Looks, each of a boot at a number of seconds after it and a wall clock that is so far from `START`.
+    /// A sequence of readings, each with a boot, the seconds since it, and the wall clock's
+    /// distance from `START`.
     struct Looks(Option<Seen>);
 
     impl Looks {
@@ -170,7 +175,7 @@ mod tests {
         looks.check("a", 112, 12 + ten, Some(10 * YEAR));
         let seen = looks.check("a", 113, 13, None);
         assert_eq!((latest(&seen), seen.ahead), (13, None));
-        // Also when it is found so at a new boot, and while it stays so.
+        // Also when the jump is found at a new boot, and while it lasts.
         looks.check("b", 5, 60 + ten, Some(10 * YEAR + 60 - 13));
         looks.check("b", 5 + DAY, 60 + ten + 86_400, Some(10 * YEAR + 60 - 13));
         looks.check("c", 5, 60 + ten + 90_000, Some(10 * YEAR + 3647));
@@ -187,7 +192,7 @@ mod tests {
         looks.check("a", 0, 0, None);
         looks.check("b", 0, week, None);
         looks.check("c", 0, 2 * week + 1, Some(7 * DAY + 1));
-        // A machine that sleeps counts the time.
+        // The time since boot includes suspension.
         let mut looks = Looks(None);
         looks.check("a", 0, 0, None);
         looks.check("a", 30 * DAY, (30 * DAY).cast_signed(), None);
@@ -223,7 +228,7 @@ mod tests {
         assert_eq!(latest(&seen), 100);
         let seen = looks.check("a", 300, -4800, None);
         assert_eq!(latest(&seen), 300);
-        // A jump is one from where the clock was, not from the latest time.
+        // A jump is measured from the clock's last value, not from the latest time.
         looks.check("a", 301, 2 * HOUR.cast_signed(), Some(2 * HOUR + 4799));
         let seen = looks.check("b", 0, -4000, None);
         assert_eq!(latest(&seen), 301);

@@ -1,23 +1,23 @@
-//! Which URLs holm clones from, and which two of them name the same repository.
+//! Which URLs holm clones from, and when two of them name the same repository.
 //!
 //! Called by `up --url`, `project add URL` and `project_create`. A URL may come from a program that
-//! holds a token, so only transports that reach a server are taken: https and ssh. A local path is
-//! named by `path`, which has a rule of its own; `file://`, a bare path, `ext::` and anything that ssh
-//! or git could read as an option are refused here, before any program sees them.
+//! holds a token, so only transports that reach a server are accepted: https and ssh. A local path
+//! is named by `path`, which has a rule of its own; `file://`, a bare path, `ext::` and anything
+//! that ssh or git could read as an option are refused here, before any program sees them.
 
 use crate::{Code, Fault};
 use std::fmt;
 
-/// A URL that holm hands to git.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CloneUrl {
     transport: Transport,
-    /// Of ssh, where it is part of the address. A user name of https is dropped: it is often a token.
+    /// For ssh, where it is part of the address. The user name of an https URL is dropped: it is
+    /// often a token.
     user: Option<String>,
     /// In lower case; an IPv6 address without brackets.
     host: String,
     port: Option<u16>,
-    /// As it was written, with its leading `/` or `~`.
+    /// As written, with its leading `/` or `~`.
     path: String,
 }
 
@@ -27,7 +27,7 @@ pub enum Transport {
     Ssh,
 }
 
-/// Why a text is not cloned.
+/// Why a URL is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UrlRefusal {
     /// A local path, or the `file` transport.
@@ -36,7 +36,7 @@ pub enum UrlRefusal {
     Transport(String),
     /// A password, or a query or fragment, which can hold one.
     Secret,
-    /// It cannot be read as a URL.
+    /// It does not parse as a URL.
     Malformed,
 }
 
@@ -56,7 +56,7 @@ const LONGEST: usize = 2048;
 // === impl CloneUrl ===
 
 impl CloneUrl {
-    /// Reads `https://…`, `ssh://…`, `git+ssh://…`, `ssh+git://…` and `user@host:path`.
+    /// Parses `https://…`, `ssh://…`, `git+ssh://…`, `ssh+git://…` and `user@host:path`.
     pub fn parse(text: &str) -> Result<Self, UrlRefusal> {
         let is_text = |c: char| !c.is_control() && !c.is_whitespace();
         if text.is_empty() || text.len() > LONGEST || !text.chars().all(is_text) {
@@ -106,7 +106,7 @@ impl CloneUrl {
         url.checked()
     }
 
-    /// `user@host:path`, which git takes for ssh. A relative path begins at the user's home there.
+    /// `user@host:path`, the short form of ssh. A relative path starts at the user's home there.
     fn short(text: &str) -> Result<Self, UrlRefusal> {
         let (user, rest) = text.split_once('@').ok_or(UrlRefusal::Malformed)?;
         let (host, path) = match rest.strip_prefix('[') {
@@ -147,9 +147,10 @@ impl CloneUrl {
             && self.host.chars().all(is_letter);
         let is_path = self.path.trim_matches('/').chars().any(|c| c != '.');
         let is_good = is_host && is_path && self.user.as_deref().is_none_or(is_user);
-        match is_good && !self.name().is_empty() {
-            true => Ok(self),
-            false => Err(UrlRefusal::Malformed),
+        if is_good && !self.name().is_empty() {
+            Ok(self)
+        } else {
+            Err(UrlRefusal::Malformed)
         }
     }
 
@@ -161,19 +162,18 @@ impl CloneUrl {
         &self.host
     }
 
-    /// The port that is dialled.
     pub fn port(&self) -> u16 {
         self.port.unwrap_or(self.transport.default_port())
     }
 
-    /// The last part of the path without `.git`: what the clone's directory is called.
+    /// The last part of the path without `.git`, used as the clone's directory name.
     pub fn name(&self) -> &str {
         let path = self.trimmed_path();
         path.rsplit('/').next().unwrap_or_default()
     }
 
-    /// Equal for two spellings of one repository. https and ssh stay apart, because nothing says that
-    /// a server shows the same repository by both.
+    /// Equal for two spellings of one repository. https and ssh differ, because a server need not
+    /// show the same repository by both.
     pub fn identity(&self) -> String {
         self.written(self.trimmed_path())
     }
@@ -189,9 +189,10 @@ impl CloneUrl {
             Transport::Ssh => "ssh",
         };
         let user = self.user.as_ref().map(|user| format!("{user}@"));
-        let host = match self.host.contains(':') {
-            true => format!("[{}]", self.host),
-            false => self.host.clone(),
+        let host = if self.host.contains(':') {
+            format!("[{}]", self.host)
+        } else {
+            self.host.clone()
         };
         let port = self.port.map(|port| format!(":{port}"));
         let (user, port) = (user.unwrap_or_default(), port.unwrap_or_default());
@@ -199,7 +200,7 @@ impl CloneUrl {
     }
 }
 
-/// As git is given it, and as people see it. It never holds a secret.
+/// The form that git gets and people see. It never contains a secret.
 impl fmt::Display for CloneUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.written(&self.path))

@@ -1,33 +1,34 @@
-//! What in a change from a workspace a person should look at before it reaches a checkout: files
-//! that tools execute by themselves ([`files`]), links that leave the tree, bits that give rights.
+//! Finds what a person should review in a change from a workspace before it reaches a checkout:
+//! files that tools execute by themselves ([`files`]), symlinks that leave the tree, and dangerous
+//! modes.
 //!
-//! `apply` and `merge` ask before they go on. The names and link targets come from inside, so they
-//! are bytes, and nothing about them is believed but what is checked here.
+//! `apply` and `merge` ask before they continue. Names and symlink targets come from inside, so
+//! they are hostile bytes.
 
 mod files;
 
 use files::{ROWS, Row};
 use std::fmt;
 
-/// One entry of a tree that a change would make or alter. What is only deleted executes nothing.
+/// An entry that a change would add or modify. Deletions cannot execute anything.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arrival {
     pub path: Vec<u8>,
-    /// As git's trees say it: `0o100644`, `0o120000` and so on.
+    /// The mode in git's trees: `0o100644`, `0o120000` and so on.
     pub mode: u32,
-    /// Where it leads, of a symbolic link.
+    /// The target of a symlink.
     pub target: Option<Vec<u8>>,
 }
 
-/// Why an arrival needs a yes.
+/// Why an entry needs the user's consent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Concern {
     pub kind: Kind,
-    /// Who runs it, or what it does.
+    /// Which program runs it, or what it does.
     pub reason: &'static str,
 }
 
-/// What sort of risk it is. The word of each is part of `--json`.
+/// The kind of risk. Its word is part of `--json`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     Git,
@@ -43,7 +44,7 @@ pub enum Kind {
     Mode,
 }
 
-/// Not one of the names that git itself refuses, and yet `.git` to some file systems.
+/// Names that git accepts but that some file systems treat as `.git`.
 pub const LOOKS_LIKE_GIT: Concern = Concern {
     kind: Kind::Git,
     reason: "some file systems take it for `.git`",
@@ -61,25 +62,25 @@ pub const SPECIAL_MODE: Concern = Concern {
     reason: "has a mode that is not of an ordinary file",
 };
 
-/// The git types of a tree's entry, without permissions.
+/// The file types of git's tree entries, without permissions.
 const TYPE: u32 = 0o170_000;
 const LINK: u32 = 0o120_000;
 const SUBMODULE: u32 = 0o160_000;
 const MODES: [u32; 5] = [0o100_644, 0o100_664, 0o100_755, LINK, SUBMODULE];
 
-/// What a person should look at in one arrival.
+/// Everything a person should review about one entry.
 pub fn concerns(arrival: &Arrival) -> Vec<Concern> {
     let mut found = Vec::new();
     let parts: Vec<String> = arrival
         .path
         .split(|byte| *byte == b'/')
-        // File systems that fold case would fold these names, too.
+        // Case-folding file systems would fold these names too.
         .map(|part| String::from_utf8_lossy(part).to_lowercase())
         .collect();
     if parts.iter().any(|part| looks_like_git(part)) {
         found.push(LOOKS_LIKE_GIT);
     }
-    // What is below a link or a submodule arrives with it, whatever it is.
+    // A symlink or a submodule brings everything below it.
     let is_directory = matches!(arrival.mode & TYPE, LINK | SUBMODULE);
     let read: Vec<String> = parts.iter().map(|part| as_folded(part)).collect();
     let mut rows = ROWS.iter();
@@ -106,14 +107,15 @@ impl Row {
     }
 }
 
-/// Whether a path is one of a pattern's. `is_directory`: it may hold anything.
+/// Whether a pattern matches a path. `is_directory`: it may contain any file.
 fn matches(pattern: &str, parts: &[String], is_directory: bool) -> bool {
     let names = pattern.strip_prefix('/').unwrap_or(pattern);
     let is_whole = !names.ends_with('/');
     let names: Vec<&str> = names.trim_end_matches('/').split('/').collect();
-    let last_start = match pattern.starts_with('/') {
-        true => 0,
-        false => parts.len() - 1,
+    let last_start = if pattern.starts_with('/') {
+        0
+    } else {
+        parts.len() - 1
     };
     (0..=last_start).any(|start| {
         let rest = &parts[start..];
@@ -121,15 +123,16 @@ fn matches(pattern: &str, parts: &[String], is_directory: bool) -> bool {
             .iter()
             .zip(rest)
             .all(|(name, part)| is_name(name, part));
-        let is_long = match is_whole {
-            true => rest.len() == names.len(),
-            false => rest.len() >= names.len(),
+        let is_long = if is_whole {
+            rest.len() == names.len()
+        } else {
+            rest.len() >= names.len()
         };
         is_like && (is_long || (is_directory && rest.len() < names.len()))
     })
 }
 
-/// Whether a name is like a pattern with any number of `*`.
+/// Matches a name against a pattern with any number of `*`.
 fn is_name(pattern: &str, name: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else {
         return pattern == name;
@@ -148,17 +151,17 @@ fn is_name(pattern: &str, name: &str) -> bool {
     name.ends_with(last)
 }
 
-/// `.git` as HFS+ (ignored characters), NTFS (trailing dots, short names, streams) and people's
-/// eyes would read it. The part is in lower case already.
+/// Whether HFS+ (ignored characters), NTFS (trailing dots, short names, streams) or a reader would
+/// take the name for `.git`. The part must be in lower case.
 fn looks_like_git(part: &str) -> bool {
     let stem = as_folded(part);
     stem == ".git" || stem == "git~1"
 }
 
-/// A name in lower case as such file systems store or find it.
+/// A lower-case name as such file systems store or find it.
 fn as_folded(part: &str) -> String {
     let visible = part.chars().filter(|c| !is_invisible(*c));
-    // Lower case already, and yet an `s` to file systems that fold case.
+    // Already lower case, but case-folding file systems treat it as an `s`.
     let visible: String = visible.map(|c| if c == 'ſ' { 's' } else { c }).collect();
     let stem = visible.split(':').next().unwrap_or_default();
     stem.trim_end_matches(['.', ' ']).to_owned()
@@ -169,7 +172,7 @@ fn is_invisible(character: char) -> bool {
 }
 
 fn link_concern(parts: &[String], target: Option<&[u8]>) -> Option<Concern> {
-    // A link whose target is not known may lead anywhere.
+    // A symlink with an unknown target may point anywhere.
     let Some(target) = target else {
         return Some(LINK_LEAVES_TREE);
     };

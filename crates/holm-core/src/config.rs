@@ -1,8 +1,7 @@
-//! What a project's `holm.toml` says, as values that cannot be wrong.
+//! The typed content of a project's `holm.toml`. Every value is valid.
 //!
-//! Built by the parser in the `holm` crate; used by trust, the engine and later by services,
-//! secrets and the gateway. There is no text to interpret here: names are checked, words are
-//! enums, durations and sizes are numbers, and references between parts are known to exist.
+//! The parser builds it; trust and the engine use it. Names are checked, words are enums, durations
+//! and sizes are numbers, and references between parts exist.
 
 mod matching;
 pub mod network;
@@ -21,7 +20,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU16;
 use std::time::Duration;
 
-/// The whole file. The default is what a project without a file has.
+/// The whole file. The default is a project without a file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProjectConfig {
     pub project: Project,
@@ -41,7 +40,7 @@ pub struct Project {
     pub name: Option<ProjectName>,
     /// `None`: the repository's own path.
     pub root: Option<Root>,
-    /// Shell commands, run inside.
+    /// Shell commands that run inside.
     pub setup: Vec<String>,
     /// `None`: known manifests and lock files.
     pub setup_inputs: Option<Vec<Pattern>>,
@@ -55,13 +54,13 @@ pub struct Project {
 /// Where a workspace that sees its siblings finds their trees.
 pub const SIBLINGS: &str = "/workspaces";
 
-/// What of the project a workspace sees.
+/// Which workspaces of the project a workspace can read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// Only itself.
     #[default]
     Workspace,
-    /// Its siblings' trees too, read-only.
+    /// Also the trees of its siblings, read-only.
     Project,
 }
 
@@ -97,13 +96,13 @@ pub struct Ready {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Probe {
-    /// A GET of `path` is answered with success.
+    /// A GET of `path` succeeds.
     Http { path: String, port: NonZeroU16 },
-    /// The port takes connections.
+    /// The port accepts connections.
     Tcp { port: NonZeroU16 },
     /// The text appears in the service's log.
     Log { text: String },
-    /// The shell command ends with success.
+    /// The shell command exits with 0.
     Command { command: String },
 }
 
@@ -115,7 +114,7 @@ pub enum Restart {
     Always,
 }
 
-/// What a service does when its workspace moves to another ref.
+/// What a service does when its workspace moves to another commit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OnAssign {
     None,
@@ -131,21 +130,21 @@ pub struct Volume {
     pub policy: Policy,
     pub seed: Vec<String>,
     pub seed_inputs: Vec<Pattern>,
-    /// Of a shared one: only one workspace at a time may run with it.
+    /// For a shared volume: only one workspace at a time may run with it.
     pub single: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Policy {
-    /// Begins empty, seen by one workspace.
+    /// Starts empty, for one workspace.
     Isolated,
-    /// Begins as a copy-on-write copy.
+    /// Starts as a copy-on-write copy of its seed.
     Fork,
-    /// One for all workspaces.
+    /// One volume for all workspaces of the project.
     Shared,
 }
 
-/// A service of the host that the project may reach.
+/// A service of the host that workspaces may reach.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shared {
     pub address: Address,
@@ -173,7 +172,7 @@ pub enum SecretSource {
     Env(Variable),
     File(Place),
     Command(Vec<String>),
-    /// Kept by holm (`holm secret set`).
+    /// In holm's vault (`holm secret set`).
     Stored,
 }
 
@@ -194,7 +193,7 @@ pub enum Receiver {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Egress {
-    /// `None`: as the user's settings say.
+    /// `None`: the user's setting.
     pub mode: Option<EgressMode>,
     pub allow: Vec<Destination>,
 }
@@ -207,7 +206,7 @@ pub enum EgressMode {
     Open,
 }
 
-/// Each `None`: as the user's settings say.
+/// `None`: the user's setting.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Limits {
     pub memory: Option<u64>,
@@ -222,11 +221,10 @@ pub struct Agent {
     pub timeout: Option<Duration>,
 }
 
-/// The words of an enum as they are written in the file, in the order of the documentation.
+/// The words of an enum as in the file, in the order of the documentation.
 pub trait Word: Copy + Sized + 'static {
     const ALL: &'static [(&'static str, Self)];
 
-    /// The word of this value.
     fn word(self) -> &'static str;
 
     fn parse_word(text: &str) -> Option<Self> {
@@ -278,9 +276,9 @@ impl Receiver {
 // === impl Cache ===
 
 impl Cache {
-    /// Whether its data may be what is the user's and not the project's. An absolute path counts as
-    /// outside also below `project.root`: that is a place inside, which the repository chooses, and
-    /// the data is taken from the same path of the host. The user's `.git` has credentials in it.
+    /// Whether the data may belong to the user rather than to the project. An absolute path counts
+    /// as outside even below `project.root`: the repository chooses that path inside, while the
+    /// data comes from the same path on the host. The user's `.git` contains credentials.
     pub fn is_outside(&self) -> bool {
         match &self.path {
             Place::Project(path) => path.split('/').any(|part| part == ".git"),

@@ -1,10 +1,9 @@
-//! Cutting output, which comes as bytes, down to a limit and never inside a character of UTF-8. Used
-//! wherever only the beginning or the end of what a program said is kept.
+//! Truncates output to a number of bytes without splitting a UTF-8 character.
 
-/// The most bytes of a character that come after its first one.
+/// The most continuation bytes of a character.
 const MOST_FOLLOWING: usize = 3;
 
-/// The first bytes: `most`, or as many fewer as the last character needs.
+/// At most the first `most` bytes.
 pub fn beginning(bytes: &[u8], most: usize) -> &[u8] {
     if bytes.len() <= most {
         return bytes;
@@ -13,7 +12,7 @@ pub fn beginning(bytes: &[u8], most: usize) -> &[u8] {
     &bytes[..most - following.unwrap_or_default()]
 }
 
-/// The last bytes: `most`, or as many fewer as the first character needs.
+/// At most the last `most` bytes.
 pub fn end(bytes: &[u8], most: usize) -> &[u8] {
     let last = &bytes[bytes.len().saturating_sub(most)..];
     if last.len() == bytes.len() {
@@ -22,7 +21,7 @@ pub fn end(bytes: &[u8], most: usize) -> &[u8] {
     let following = last.iter().take_while(|byte| follows(**byte)).count();
     match following {
         0..=MOST_FOLLOWING => &last[following..],
-        // That is no UTF-8 at all.
+        // Not UTF-8 at all.
         _ => last,
     }
 }
@@ -33,7 +32,7 @@ pub fn keep_end(bytes: &mut Vec<u8>, most: usize) {
     bytes.drain(..surplus);
 }
 
-/// Whether the byte is not the first one of its character.
+/// Whether the byte continues a character.
 fn follows(byte: u8) -> bool {
     byte & 0b1100_0000 == 0b1000_0000
 }

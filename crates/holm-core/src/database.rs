@@ -1,8 +1,8 @@
-//! Which services of a workspace are databases, told by the programs they run and the ports they have.
-//! Called by the keeper for `holm here`.
+//! Guesses which services of a workspace are databases, from their programs and ports. Called by
+//! the keeper for `holm here`.
 //!
-//! A guess, and said to be one: the command is the project's own text, and nothing is asked of the
-//! server. Users, passwords and names of databases are not in it.
+//! The result is marked as a guess: the command is the project's text, and the server is not asked.
+//! Users, passwords and database names are not included.
 
 /// A kind of database server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,16 +13,15 @@ pub enum Kind {
     MongoDb,
 }
 
-/// Why something is taken for a database.
+/// Why a service is taken for a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Because {
     /// Its command runs this program.
     Program(&'static str),
-    /// It has the port that is usual for this kind.
+    /// It has the usual port of this kind.
     Port,
 }
 
-/// What something was recognised as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recognised {
     pub kind: Kind,
@@ -30,7 +29,7 @@ pub struct Recognised {
     pub because: Because,
 }
 
-/// Programs that are servers, not clients.
+/// Server programs (not clients).
 const PROGRAMS: [(&str, Kind); 11] = [
     ("postgres", Kind::Postgres),
     ("postmaster", Kind::Postgres),
@@ -47,7 +46,7 @@ const PROGRAMS: [(&str, Kind); 11] = [
 
 const KINDS: [Kind; 4] = [Kind::Postgres, Kind::MySql, Kind::Redis, Kind::MongoDb];
 
-/// What a service is, by its shell command and the port that the configuration gives it.
+/// Recognises a service by its shell command and its configured port.
 pub fn of_service(run: &str, port: Option<u16>) -> Option<Recognised> {
     let program = words(run).find_map(|word| {
         let name = word.rsplit('/').next().unwrap_or(word);
@@ -63,7 +62,7 @@ pub fn of_service(run: &str, port: Option<u16>) -> Option<Recognised> {
     }
 }
 
-/// What is usually at a port.
+/// Recognises a port number.
 pub fn of_port(port: u16) -> Option<Recognised> {
     let kind = KINDS.into_iter().find(|kind| kind.usual_port() == port)?;
     Some(Recognised {
@@ -73,7 +72,7 @@ pub fn of_port(port: u16) -> Option<Recognised> {
     })
 }
 
-/// The words of a shell command, roughly: quotes do not hold them together.
+/// The words of a shell command, ignoring quotes.
 fn words(run: &str) -> impl Iterator<Item = &str> {
     let splits = |letter: char| letter.is_whitespace() || "\"'`;|&()<>$={}".contains(letter);
     run.split(splits).filter(|word| !word.is_empty())
@@ -111,7 +110,7 @@ impl Kind {
 // === impl Recognised ===
 
 impl Recognised {
-    /// Where programs inside reach it.
+    /// The URL for programs inside.
     pub fn url(&self) -> String {
         format!("{}://127.0.0.1:{}", self.kind.scheme(), self.port)
     }
@@ -150,7 +149,7 @@ mod tests {
             Some(3306),
             Some("mysql://127.0.0.1:3306 port 3306 is usual for mysql"),
         );
-        // A client, a word in a name, and a web server are none.
+        // Not databases: a client, a word in a name, a web server.
         check("psql -c 'select 1'", None, None);
         check("npm run postgres-docs", Some(3000), None);
         check("", None, None);

@@ -1,9 +1,9 @@
-//! What a repository shows about how it is run: from the names and contents of a few known files to
-//! a proposed `holm.toml`. Called by `holm init`, and by `holm up` for its notes.
+//! Proposes a `holm.toml` from the names and contents of a few known files of a repository. Called
+//! by `holm init`, and by `holm up` for its notes.
 //!
-//! Nothing is invented: every line of a proposal says which file it comes from, and what is not
-//! certain becomes a commented block with the reason. Nothing of the repository is run, and no
-//! value that looks like a secret is repeated.
+//! Every line of a proposal names the file it comes from, and uncertain parts become commented
+//! blocks with the reason. Nothing of the repository is executed, and values that look like secrets
+//! are not repeated.
 
 mod command;
 mod compose;
@@ -29,27 +29,26 @@ use directory::Directory;
 use proposal::{Part, Program};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What was seen of a checkout.
+/// What was read of a checkout.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
-    /// Paths from the root, with `/` between parts; those of directories end with `/`.
+    /// Paths relative to the root with `/`; directories end with `/`.
     pub listing: BTreeSet<String>,
-    /// Of the files that [`wanted`] named.
+    /// The contents of the files that [`wanted`] named.
     pub contents: BTreeMap<String, Content>,
-    /// Files of the root that git ignores, so that workspaces do not have them.
+    /// Files at the root that git ignores, so workspaces do not have them.
     pub ignored: Vec<String>,
 }
 
-/// What a file holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
     Text(String),
     Document(Document),
-    /// Why it is not used: too large, not of its format, a link.
+    /// Why it is not used: too large, not of its format, a symlink.
     Unusable(String),
 }
 
-/// How a file is to be read.
+/// The format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     Text,
@@ -58,7 +57,7 @@ pub enum Form {
     Yaml,
 }
 
-/// Compose files, in the order in which Compose looks for them.
+/// Compose files, in Compose's order of preference.
 const COMPOSE: [&str; 4] = [
     "compose.yaml",
     "compose.yml",
@@ -66,7 +65,7 @@ const COMPOSE: [&str; 4] = [
     "docker-compose.yml",
 ];
 
-/// Files that Compose reads besides, and that are only named.
+/// Further files that Compose reads; the proposal only mentions them.
 const COMPOSE_OVERRIDES: [&str; 4] = [
     "compose.override.yaml",
     "compose.override.yml",
@@ -74,10 +73,10 @@ const COMPOSE_OVERRIDES: [&str; 4] = [
     "docker-compose.override.yml",
 ];
 
-/// What runs in development, and what runs in general.
+/// The development file first, then the general one.
 const PROCFILES: [&str; 2] = ["Procfile.dev", "Procfile"];
 
-/// Files whose content is looked at, by their last part.
+/// Files whose content is read, by their last part.
 const KNOWN: [(&str, Form); 12] = [
     ("package.json", Form::Json),
     ("pnpm-workspace.yaml", Form::Yaml),
@@ -97,7 +96,7 @@ const KNOWN: [(&str, Form); 12] = [
 const SOURCES: [&str; 5] = ["server", "index", "app", "main", "vite.config"];
 const SOURCE_ENDINGS: [&str; 5] = ["js", "mjs", "cjs", "ts", "mts"];
 
-/// Directories that hold neither the product nor anything that was written by hand.
+/// Directories without hand-written code of the product.
 const PASSED_OVER: [&str; 16] = [
     "node_modules",
     "target",
@@ -117,16 +116,16 @@ const PASSED_OVER: [&str; 16] = [
     "fixtures",
 ];
 
-/// A repository with more projects than this is not understood by looking at all of them.
+/// Repositories with more projects than this are not searched completely.
 const MOST_FILES: usize = 200;
 const MOST_DIRECTORIES: usize = 20;
 
-/// Whether a directory may hold a part of the product.
+/// Whether a directory may contain a part of the product.
 pub fn is_looked_into(name: &str) -> bool {
     !name.starts_with('.') && !PASSED_OVER.contains(&name)
 }
 
-/// Which files of a listing are to be read, those near the root first.
+/// The files of a listing to read, those near the root first.
 pub fn wanted(listing: &BTreeSet<String>) -> Vec<(String, Form)> {
     let mut wanted: Vec<(String, Form)> = listing
         .iter()
@@ -151,7 +150,7 @@ fn form(path: &str) -> Option<Form> {
     known.map(|(_, form)| *form).or_else(source)
 }
 
-/// What `holm.toml` could say about this checkout.
+/// The proposed `holm.toml` for this checkout.
 pub fn propose(found: &Found) -> Proposal {
     let root = Directory::root(found);
     let mut proposal = Proposal::default();
@@ -190,7 +189,8 @@ pub fn propose(found: &Found) -> Proposal {
         }
         None => {
             for mut part in parts {
-                // The first is the project's own; what runs beside it is called what it is.
+                // The first program is the project's own; the others are named after their
+                // framework.
                 let is_beside = !programs.is_empty();
                 let beside = part
                     .programs
@@ -208,13 +208,13 @@ pub fn propose(found: &Found) -> Proposal {
     proposal
 }
 
-/// Every framework that a directory shows.
+/// Every framework found in a directory.
 fn parts_of(directory: Directory<'_>) -> Vec<Part> {
     let look = [ruby::look, python::look, node::look, go::look, rust::look];
     look.iter().filter_map(|look| look(directory)).collect()
 }
 
-/// A directory with a project of its own, next to one in the root.
+/// A remark about a directory with its own project next to one in the root.
 fn named(directory: Directory<'_>) -> Option<String> {
     let kinds: Vec<&str> = parts_of(directory)
         .iter()
@@ -229,7 +229,7 @@ fn named(directory: Directory<'_>) -> Option<String> {
     (!kinds.is_empty() && !is_member).then_some(text)
 }
 
-/// Programs become services; databases of a compose file come first, because others wait for them.
+/// Adds the services; databases of a compose file come first, because others wait for them.
 fn take_over(proposal: &mut Proposal, programs: Vec<Program>, composed: Composed) {
     let Composed {
         sign,
@@ -244,7 +244,7 @@ fn take_over(proposal: &mut Proposal, programs: Vec<Program>, composed: Composed
     for database in databases {
         proposal.add_database(database);
     }
-    // Only when there is no doubt which of our services the built one is.
+    // Only when it is certain which of our services the built one is.
     let depends_on = match (programs.as_slice(), built_depends_on.as_slice()) {
         ([_], [only]) => only.clone(),
         _ => Vec::new(),
@@ -262,7 +262,7 @@ fn take_over(proposal: &mut Proposal, programs: Vec<Program>, composed: Composed
     proposal.settle();
 }
 
-/// Files that could not be used, or are not read, are named: what they say is missing here.
+/// Names files that could not be used or are not read.
 fn unusable(found: &Found, proposal: &mut Proposal) {
     for name in COMPOSE_OVERRIDES {
         if found.listing.contains(name) {

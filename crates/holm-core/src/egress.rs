@@ -1,8 +1,8 @@
-//! Where a workspace may go: the one decision that resolver, gateway, kernel rules and record share.
+//! The egress policy: the one decision that resolver, gateway, kernel rules and record share.
 //!
-//! A name and an address are judged apart. A name says that somebody may be asked for; the address
-//! that it leads to is judged again, because whoever owns the name decides where it leads: only an
-//! address entry of `allow` opens what is closed.
+//! Names and addresses are checked separately. An allowed name may be resolved; each of its
+//! addresses is checked again, because the owner of the name decides where it leads. Only an
+//! address entry of `allow` opens a closed range.
 
 pub use crate::range::{CLOSED, Range, canonical, closed};
 
@@ -11,16 +11,15 @@ use crate::config::{Destination, EgressMode, HostPattern, InvalidDestination};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-/// What may be reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     mode: EgressMode,
     allow: Vec<Destination>,
-    /// Addresses of the machine itself. Its services are not the internet, whatever the address.
+    /// The machine's own addresses. They are closed, whatever range they are in.
     machine: BTreeSet<IpAddr>,
 }
 
-/// Why something is refused.
+/// Why a destination is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// `egress.mode` is `none`.
@@ -29,26 +28,26 @@ pub enum Reason {
     NotListed,
     /// It is on the list, with other ports.
     OtherPort,
-    /// The address is not public.
+    /// The address is in a closed range.
     Closed(&'static str),
-    /// It is no name that could be asked for.
+    /// Not a valid host name.
     NotAName,
     /// Only TCP leaves.
     NotTcp,
-    /// It stood for a name that is no longer known.
+    /// A substitute address whose name was evicted.
     Forgotten,
-    /// Too much at once.
+    /// The connection limit is reached.
     TooMuch,
 }
 
-/// Which ports of a name or an address may be connected to.
+/// The ports at which a name or an address may be reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ports {
     All,
     These(BTreeSet<u16>),
 }
 
-/// Why a stored policy cannot be used. Nothing is allowed then.
+/// Why a stored policy is not valid. Nothing is allowed then.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidPolicy {
     #[error("`{}` in egress.allow: {cause}", .entry.escape_debug())]
@@ -71,7 +70,7 @@ impl Policy {
         }
     }
 
-    /// From the words it is stored in. One that is not understood is an error, never a part of it.
+    /// Parses the stored form. An invalid entry is an error, never skipped.
     pub fn parse(mode: EgressMode, allow: &[String]) -> Result<Self, InvalidPolicy> {
         let entries = allow.iter().map(|entry| {
             Destination::parse(entry).map_err(|cause| InvalidPolicy::Entry {
@@ -82,12 +81,12 @@ impl Policy {
         Ok(Self::new(mode, entries.collect::<Result<_, _>>()?))
     }
 
-    /// Nothing leaves.
+    /// A policy that allows nothing.
     pub fn nothing() -> Self {
         Self::new(EgressMode::None, Vec::new())
     }
 
-    /// With the addresses of the machine closed.
+    /// Adds the machine's own addresses, which are closed.
     pub fn with_machine(mut self, addresses: impl IntoIterator<Item = IpAddr>) -> Self {
         self.machine = addresses.into_iter().map(canonical).collect();
         self
@@ -101,7 +100,7 @@ impl Policy {
         &self.machine
     }
 
-    /// The entries that open addresses, as ranges.
+    /// The address entries of `allow`, as ranges.
     pub fn opened(&self) -> impl Iterator<Item = (Range, Option<u16>)> {
         let entries = match self.mode {
             EgressMode::None => [].iter(),
@@ -113,8 +112,8 @@ impl Policy {
         })
     }
 
-    /// The ports at which a name may be connected to; it is resolved only if there are any. The
-    /// name is in lower case and has no dot at its end ([`parse_query`]).
+    /// The ports at which a name may be reached; a name without any is not resolved. The name must
+    /// be in lower case without a trailing dot ([`parse_query`]).
     pub fn ports_of(&self, name: &str) -> Result<Ports, Reason> {
         match self.mode {
             EgressMode::None => return Err(Reason::Nothing),
@@ -131,13 +130,14 @@ impl Policy {
                 None => return Ok(Ports::All),
             };
         }
-        match ports.is_empty() {
-            true => Err(Reason::NotListed),
-            false => Ok(Ports::These(ports)),
+        if ports.is_empty() {
+            Err(Reason::NotListed)
+        } else {
+            Ok(Ports::These(ports))
         }
     }
 
-    /// Whether a connection to this name and port may be made, wherever it leads.
+    /// Whether a connection to this name and port is allowed, before its addresses are checked.
     pub fn name(&self, name: &str, port: u16) -> Result<(), Reason> {
         match self.ports_of(name)? {
             Ports::These(ports) if !ports.contains(&port) => Err(Reason::OtherPort),
@@ -145,7 +145,7 @@ impl Policy {
         }
     }
 
-    /// Whether an address that an allowed name leads to may be dialled.
+    /// Whether an address that an allowed name resolved to may be dialled.
     pub fn led_to(&self, address: IpAddr, port: u16) -> Result<(), Reason> {
         if self.mode == EgressMode::None {
             return Err(Reason::Nothing);
@@ -156,7 +156,7 @@ impl Policy {
         }
     }
 
-    /// Whether an address that was named itself may be dialled.
+    /// Whether an address that the program named itself may be dialled.
     pub fn address(&self, address: IpAddr, port: u16) -> Result<(), Reason> {
         match self.mode {
             EgressMode::None => Err(Reason::Nothing),
@@ -169,7 +169,7 @@ impl Policy {
         }
     }
 
-    /// What an address is, if it is not public.
+    /// The name of the closed range that contains the address.
     fn closed(&self, address: IpAddr) -> Option<&'static str> {
         let address = canonical(address);
         if self.machine.contains(&address) {
@@ -192,8 +192,8 @@ impl Policy {
     }
 }
 
-/// The name of a query or of a request, in the one spelling that is compared: lower case, without
-/// the dot at its end. Spellings of addresses (`127.1`, `0x7f.1`) are no names.
+/// Normalises the name of a query or a request: lower case, without a trailing dot. Spellings of
+/// addresses (`127.1`, `0x7f.1`) are not names.
 pub fn parse_query(text: &str) -> Result<String, Reason> {
     let text = text.strip_suffix('.').unwrap_or(text);
     parse_host_name(text).map_err(|_| Reason::NotAName)

@@ -1,28 +1,28 @@
-//! Every error that a user can see: its stable code, its kind, and what the kind means for exit
-//! codes and HTTP. One table; the CLI, HTTP and MCP all read it.
+//! Every error that a user can see: its stable code, its kind, and the kind's exit code and HTTP
+//! status. CLI, HTTP and MCP all use this table.
 
 use std::fmt;
 
-/// What sort of failure it is. Decides the exit code and the HTTP status.
+/// The kind of failure, which decides the exit code and the HTTP status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It was tried and did not work.
+    /// The operation failed.
     Failed,
-    /// It was asked for in a wrong way.
+    /// The request was wrong.
     Usage,
-    /// What was named does not exist.
+    /// The named thing does not exist.
     NotFound,
-    /// It could be done, and policy or safety says no.
+    /// Policy or safety forbids the operation.
     Refused,
     /// The daemon does not answer.
     Unreachable,
-    /// Nobody knows who asks.
+    /// The caller is not identified.
     Unauthorized,
-    /// Whoever asks is known, and may not.
+    /// The caller is known and has no right to do this.
     Forbidden,
-    /// What was sent is of a type that is not taken.
+    /// The content type is not accepted.
     Unsupported,
-    /// Another server did not do its part.
+    /// Another server failed.
     Upstream,
 }
 
@@ -181,7 +181,6 @@ impl Kind {
 // === impl Code ===
 
 impl Code {
-    /// Reads a code as it was sent.
     pub fn parse(text: &str) -> Option<Code> {
         Code::ALL.iter().copied().find(|code| code.as_str() == text)
     }

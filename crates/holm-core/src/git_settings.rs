@@ -1,22 +1,23 @@
-//! Settings of a repository's own git configuration that make git on the host run a program.
+//! Finds settings in a repository's own git configuration that make git on the host run a program.
 //!
-//! A directory that came from elsewhere (an archive, a shared disk) brings its `.git/config` along. Before
-//! holm lets git read or write files there (`up --dirty`, `apply`, `merge`) or speak to its remote, a
-//! person approves what these settings would run. The user's own configuration is not asked about.
+//! A directory from elsewhere (an archive, a shared disk) brings its `.git/config` along. Before
+//! holm lets git read or write files there (`up --dirty`, `apply`, `merge`) or talk to its remote,
+//! the user approves what these settings would run. The user's own configuration needs no approval.
 //!
-//! [`RUNS`] lists what the commands that holm uses can run. Absent, because holm switches it off or never
-//! runs what reads it: hooks, fsmonitor, pagers, editors, aliases, external diffs and text conversions.
+//! [`RUNS`] lists what the commands that holm uses can run. Not listed, because holm switches it
+//! off or never runs what reads it: hooks, fsmonitor, pagers, editors, aliases, external diffs and
+//! text conversions.
 
-/// One setting, as `git config --list` names it: section and variable in lower case.
+/// One setting as in `git config --list`: section and variable in lower case.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Setting {
     pub key: String,
     pub value: String,
-    /// The submodule whose setting it is, relative to the root.
+    /// The submodule's path relative to the root, if it is a submodule's setting.
     pub submodule: Option<String>,
 }
 
-/// Patterns of keys, and when git runs the value. `*` stands for a subsection.
+/// Patterns of keys, and when git runs the value. `*` matches a subsection.
 const RUNS: &[(&str, &str)] = &[
     ("filter.*.clean", "when git reads files"),
     ("filter.*.smudge", "when git writes files"),
@@ -38,7 +39,7 @@ const RUNS: &[(&str, &str)] = &[
     ("remote.*.vcs", "when git fetches"),
 ];
 
-/// Values that installers of well-known tools write. Each runs a program of the user's own PATH.
+/// Values that installers of well-known tools write. Each runs a program on the user's own PATH.
 const HARMLESS: &[(&str, &[&str])] = &[
     (
         "filter.lfs.clean",
@@ -98,7 +99,7 @@ impl Setting {
     /// What it makes git do, in words; `None` for a setting that needs no approval.
     pub fn words(&self) -> Option<String> {
         let value = self.value.escape_debug();
-        // holm-git names it only where it leads away from the repository.
+        // holm-git reports it only if it points outside the repository.
         if self.key == "core.worktree" {
             return Some(format!(
                 "take `{value}`, where the repository is not, for its checkout"
@@ -165,7 +166,7 @@ fn is_like(key: &str, pattern: &str) -> bool {
     let (section, subsection, variable) = parts(key);
     let (own_section, own_subsection, own_variable) = parts(pattern);
     let is_subsection = match own_subsection {
-        // `lfs.extension.*.clean`: the subsection begins with a word of its own.
+        // `lfs.extension.*.clean`: the subsection starts with a fixed word.
         Some(own) => subsection.is_some_and(|it| match own.strip_suffix('*') {
             Some(beginning) => it.starts_with(beginning),
             None => it == own,
@@ -175,13 +176,14 @@ fn is_like(key: &str, pattern: &str) -> bool {
     section == own_section && variable == own_variable && is_subsection
 }
 
-/// `cache`, `manager-core`: git runs `git-credential-<word>`, which only the user's PATH has.
+/// `cache`, `manager-core`: git runs `git-credential-<word>`, which only the user's PATH can
+/// provide.
 fn is_word(text: &str) -> bool {
     let is_letter = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     text.starts_with(|c: char| c.is_ascii_lowercase()) && text.chars().all(is_letter)
 }
 
-/// `ssh -i ~/.ssh/work -o IdentitiesOnly=yes`: another key, and no program.
+/// `ssh -i ~/.ssh/work -o IdentitiesOnly=yes`: another key, but no other program.
 fn is_plain_ssh(command: &str) -> bool {
     let is_letter = |c: char| c.is_ascii_alphanumeric() || "~/._-+@=:, ".contains(c);
     let mut words = command.split_ascii_whitespace();

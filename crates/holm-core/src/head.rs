@@ -3,15 +3,15 @@
 
 use std::str;
 
-/// What `.git/HEAD` says.
+/// The parsed `.git/HEAD`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Head {
-    /// The full name of a ref, which can be gone along below `.git` as a path.
+    /// The full name of a ref, which is safe to use as a path below `.git`.
     Ref(String),
     Detached(String),
 }
 
-/// The longest name of a ref, or text of a loose one, that is read.
+/// The length limit of a ref name and of a loose ref's content.
 pub const LONGEST: usize = 1024;
 
 const BRANCHES: &str = "refs/heads/";
@@ -36,12 +36,12 @@ impl Head {
     }
 }
 
-/// What a loose ref says. One that names another ref says nothing here.
+/// The object id in a loose ref. A symbolic ref gives `None`.
 pub fn loose(text: &[u8]) -> Option<String> {
     object_id(text.strip_suffix(b"\n").unwrap_or(text))
 }
 
-/// What `packed-refs` says of a ref.
+/// The object id of a ref in `packed-refs`.
 pub fn packed(text: &[u8], name: &str) -> Option<String> {
     let mut lines = text.split(|byte| *byte == b'\n');
     lines.find_map(|line| {
@@ -50,14 +50,14 @@ pub fn packed(text: &[u8], name: &str) -> Option<String> {
     })
 }
 
-/// A whole object id. Nothing else reaches a command line.
+/// A complete object id. Nothing else reaches a command line.
 pub fn object_id(word: &[u8]) -> Option<String> {
     let is_hex = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     let is_id = matches!(word.len(), 40 | 64) && word.iter().all(is_hex);
     is_id.then(|| String::from_utf8_lossy(word).into_owned())
 }
 
-/// As `git check-ref-format` has it, and nothing that steers a terminal.
+/// Checks the rules of `git check-ref-format`, and refuses control characters.
 fn is_ref_name(name: &str) -> bool {
     let is_part = |part: &str| {
         !part.is_empty()

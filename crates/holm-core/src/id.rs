@@ -1,4 +1,4 @@
-//! Ids: the only keys of holm. Random, opaque, immutable, never re-used.
+//! Ids: the only keys of holm. Random, opaque, immutable, never reused.
 //!
 //! A [`WorkspaceId`] and a [`Label`](crate::Label) do not convert into each other:
 //!
@@ -16,13 +16,12 @@
 
 use std::fmt;
 
-/// Base32 without look-alikes (no `i l o u`), in the order of its values.
+/// Base32 without look-alikes (no `i l o u`), in order of value.
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
-/// How many random characters follow the prefix of an id: 60 bits.
+/// The random characters after an id's prefix: 60 bits.
 const RANDOM_LEN: usize = 12;
 
-/// Why a text is not an id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not {what}: `{prefix}` and 12 of 0-9a-z without i, l, o, u")]
 pub struct NotAnId {
@@ -43,7 +42,7 @@ macro_rules! id {
                 Self(random_text($prefix))
             }
 
-            /// Reads an id as it was printed. Nothing is trimmed or folded.
+            /// Parses an id as printed, without trimming or case folding.
             pub fn parse(text: &str) -> Result<Self, NotAnId> {
                 if has_id_shape(text, $prefix) {
                     Ok(Self(text.to_owned()))
@@ -72,39 +71,39 @@ macro_rules! id {
 }
 
 id!(
-    /// The identity of one workspace, for ever.
+    /// The identity of a workspace.
     WorkspaceId,
     'w',
     "a workspace id"
 );
 id!(
-    /// The identity of one project, kept in the repository as `holm.projectId`.
+    /// The identity of a project, stored in the repository as `holm.projectId`.
     ProjectId,
     'p',
     "a project id"
 );
 id!(
-    /// The identity of one run of an agent or command.
+    /// The identity of a run.
     RunId,
     'r',
     "a run id"
 );
 
 id!(
-    /// The identity of one session.
+    /// The identity of a session.
     SessionId,
     's',
     "a session id"
 );
 
 id!(
-    /// The identity of one API token. Not secret: it is what lists show.
+    /// The identity of an access token. Not secret: lists show it.
     TokenId,
     't',
     "a token id"
 );
 id!(
-    /// The identity of one request, as its answer and the audit record have it.
+    /// The identity of a request, in its response and in the audit record.
     RequestId,
     'q',
     "a request id"
@@ -131,17 +130,17 @@ fn random_text(prefix: char) -> String {
     text
 }
 
-/// So many random characters of the alphabet, five bits each.
+/// Random characters of the alphabet, five bits each.
 pub(crate) fn random<const LENGTH: usize>() -> String {
     let mut bytes = [0u8; LENGTH];
-    // The system's random source does not fail on the kernels that holm runs on; without it there
-    // is no identity, and going on would be worse than stopping.
+    // The random source does not fail on supported kernels. Without it no id can be made, so
+    // stopping is better than continuing.
     getrandom::fill(&mut bytes).expect("the system's random source");
     let letters = bytes.iter().map(|byte| ALPHABET[usize::from(byte & 31)]);
     letters.map(char::from).collect()
 }
 
-/// Whether `text` is so many characters of the alphabet.
+/// Whether `text` is `length` characters of the alphabet.
 pub(crate) fn is_random(text: &str, length: usize) -> bool {
     text.len() == length && text.bytes().all(|byte| ALPHABET.contains(&byte))
 }

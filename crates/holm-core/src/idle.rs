@@ -1,21 +1,21 @@
-//! What becomes of a workspace that nobody uses. A pure function of times and counts; the daemon
-//! asks it for every workspace, again and again, and tests ask it with any clock they like.
+//! Decides what happens to an idle workspace, as a pure function of times and counts. The daemon
+//! calls it periodically for every workspace.
 
 use std::time::Duration;
 
-/// When idle workspaces are stopped and removed, as the user's settings say; `None` is never.
+/// When idle workspaces are stopped and removed, from the user's settings; `None`: never.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IdleLimits {
     pub stop_after: Option<Duration>,
     pub remove_after: Option<Duration>,
 }
 
-/// What is known of one workspace's use.
+/// The use of one workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usage {
     /// Since the epoch.
     pub last_used: Duration,
-    /// Commands, runs and sessions that are under way inside.
+    /// Running commands, runs and sessions.
     pub running: usize,
     pub is_running: bool,
 }
@@ -23,17 +23,17 @@ pub struct Usage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IdleAction {
     Leave,
-    /// It is in use at this moment, which is to be noted as its last use.
+    /// It is in use now: store that as its last use.
     NoteUse,
     Stop,
-    /// To the trash, if nothing unsaved is in it.
+    /// Move it to the trash, if it has no unsaved work.
     Remove,
 }
 
-/// What is to be done with a workspace now (since the epoch).
+/// What to do with a workspace at `now` (since the epoch).
 ///
-/// A clock that went back makes nothing idle. Where both limits are reached, removal goes first:
-/// it stops, too.
+/// A clock that went back makes no workspace idle. If both limits are reached, removal wins,
+/// because it stops the workspace too.
 pub fn idle(now: Duration, usage: Usage, limits: IdleLimits) -> IdleAction {
     if usage.running > 0 {
         return IdleAction::NoteUse;
@@ -52,12 +52,11 @@ pub fn idle(now: Duration, usage: Usage, limits: IdleLimits) -> IdleAction {
 // === impl IdleLimits ===
 
 impl IdleLimits {
-    /// Whether there is anything to look for.
     pub fn is_off(&self) -> bool {
         self.stop_after.is_none() && self.remove_after.is_none()
     }
 
-    /// How long to wait between two looks: a fraction of the shorter limit, within reason.
+    /// The time between two checks: a fraction of the shorter limit, within bounds.
     pub fn pause(&self) -> Duration {
         let limits = [self.stop_after, self.remove_after];
         match limits.into_iter().flatten().min() {

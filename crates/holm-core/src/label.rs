@@ -1,9 +1,9 @@
-//! Labels and project names: what people read and type. Never a key.
+//! Labels and project names, which people read and type. Never a key.
 
 use crate::id::has_id_shape;
 use std::fmt;
 
-/// A workspace's display name. Unique among a project's live workspaces, free to change.
+/// A workspace's display name. Unique among a project's live workspaces; it may change.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Label(String);
 
@@ -11,7 +11,6 @@ pub struct Label(String);
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProjectName(String);
 
-/// Why a text is not a label or a project name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidLabel {
     #[error("it is empty")]
@@ -44,12 +43,12 @@ impl Label {
         &self.0
     }
 
-    /// This label with a number behind it (`fix-login-2`), shortened where needed.
+    /// This label with a number appended (`fix-login-2`), shortened if necessary.
     pub fn numbered(&self, number: usize) -> Self {
         Self(numbered(&self.0, number, MAX_LABEL))
     }
 
-    /// A pleasant made-up label, chosen by `seed`.
+    /// A generated label, chosen by `seed`.
     pub fn made_up(seed: u64) -> Self {
         const FIRST: [&str; 32] = [
             "amber", "brisk", "calm", "clear", "coral", "dusky", "early", "fair", "fleet", "fresh",
@@ -82,7 +81,7 @@ impl ProjectName {
         check(text, MAX_PROJECT_NAME).map(|()| Self(text.to_owned()))
     }
 
-    /// The nearest valid name for a directory or whatever a user called it.
+    /// The nearest valid name for a directory or a user's text.
     pub fn from_wish(wish: &str) -> Self {
         let mut name = String::new();
         for character in wish.chars().flat_map(char::to_lowercase) {
@@ -99,7 +98,7 @@ impl ProjectName {
         Self::parse(name).unwrap_or_else(|_| Self("project".to_owned()))
     }
 
-    /// This name with a number behind it (`shop-2`), shortened where needed.
+    /// This name with a number appended (`shop-2`), shortened if necessary.
     pub fn numbered(&self, number: usize) -> Self {
         Self(numbered(&self.0, number, MAX_PROJECT_NAME))
     }

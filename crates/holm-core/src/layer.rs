@@ -1,13 +1,14 @@
-//! Layers: what `setup` made, or what a checkout had, kept once and shared by workspaces below their
-//! own files. Decided here as data: what a layer is keyed by, who may use what a commit makes, and which may
-//! go. The server digests [`canonical`]; the engine and its driver carry the rest out.
+//! Layers: the output of `setup`, or build output of a checkout, stored once and shared by
+//! workspaces below their own files. This module decides a layer's key, which code may use it, and
+//! which layers may be deleted. The server hashes [`canonical`]; the engine and its driver do the
+//! rest.
 
 use crate::config::{Name, Pattern};
 use crate::trash::{Extent, Shared, unused};
 use std::collections::HashSet;
 use std::time::Duration;
 
-/// Files that decide what a set-up makes, by their names, wherever they are in the tree.
+/// Files that determine the result of `setup`, by name, anywhere in the tree.
 pub const INPUT_NAMES: [&str; 46] = [
     ".node-version",
     ".npmrc",
@@ -57,10 +58,11 @@ pub const INPUT_NAMES: [&str; 46] = [
     "yarn.lock",
 ];
 
-/// Always an input: a layer holds what git ignores, so it is good only where the same is ignored.
+/// Always an input: a layer contains ignored files, so it is valid only where the same files are
+/// ignored.
 const IGNORE_FILE: &str = ".gitignore";
 
-/// Directories that builds and installers make, by their names.
+/// Directories that builds and installers create, by name.
 const BUILD_OUTPUT: [&str; 34] = [
     ".build",
     ".bundle",
@@ -98,16 +100,16 @@ const BUILD_OUTPUT: [&str; 34] = [
     "zig-cache",
 ];
 
-/// What the keys of layers begin with that are not of a set-up.
+/// Prefixes of the keys of layers that do not come from `setup`.
 const WARM: &str = "warm-";
 const CACHE: &str = "cache-";
 const VOLUME: &str = "volume-";
 
-/// Changes when layers are made in another way, so that none of an earlier kind is used.
+/// Changed when layers are built in another way, so that older ones are not used.
 const FORMAT: &str = "2";
 const SEED_FORMAT: &str = "seed 2";
 
-/// Everything that a set-up layer depends on.
+/// Everything that a setup layer depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ingredients {
     pub commands: Vec<String>,
@@ -115,49 +117,48 @@ pub struct Ingredients {
     pub home: String,
     /// Toolchains of the host that are visible inside.
     pub toolchains: Vec<String>,
-    /// The layer that it was made on top of.
+    /// The layer below it.
     pub warm: Option<String>,
-    /// Paths and the ids of their content.
+    /// Paths with the ids of their content.
     pub inputs: Vec<(String, String)>,
-    /// The only code that may use it; `None`: whatever has the same inputs.
+    /// The only code that may use it; `None`: any code with the same inputs.
     pub only: Option<String>,
 }
 
-/// Everything that the first content of a volume depends on.
+/// Everything that a seed depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SeedIngredients {
     pub commands: Vec<String>,
-    /// Where the volume is inside.
+    /// The volume's mount point inside.
     pub path: String,
     pub root: String,
-    /// Paths and the ids of their content.
+    /// Paths with the ids of their content.
     pub inputs: Vec<(String, String)>,
-    /// The only code that may use it; `None`: whatever has the same inputs.
+    /// The only code that may use it; `None`: any code with the same inputs.
     pub only: Option<String>,
 }
 
-/// The code that would make a layer.
+/// The code that would build a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Maker<'a> {
     pub commit: Option<&'a str>,
-    /// The tree of an uncommitted state on top of it.
+    /// The tree of an uncommitted state on top of the commit.
     pub tree: Option<&'a str>,
     /// The default branch, or the branch of the user's checkout, contains the commit.
     pub is_contained: bool,
 }
 
-/// Which layer is used.
+/// Which layer to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Choice {
-    /// That of everybody with the same inputs, which is made if it is not there.
+    /// The shared layer for these inputs, which is built if missing.
     Shared,
-    /// That of everybody, which others made; it must not be made by this code.
+    /// The shared layer, which other code built; this code must not build it.
     Borrowed,
-    /// One that only the same code uses.
+    /// A layer that only the same code uses.
     Own,
 }
 
-/// One layer on the disk.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LayerKey {
     pub project: String,
@@ -169,7 +170,7 @@ pub fn is_input(path: &str, patterns: Option<&[Pattern]>) -> bool {
     is_named_input(path, patterns) || name_of(path) == IGNORE_FILE
 }
 
-/// Whether it is one because of what it says, and not only because of what it makes git ignore.
+/// Whether it is an input because of its content, and not only because it changes what git ignores.
 pub fn is_named_input(path: &str, patterns: Option<&[Pattern]>) -> bool {
     match patterns {
         None => INPUT_NAMES.binary_search(&name_of(path)).is_ok(),
@@ -181,19 +182,19 @@ fn name_of(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// Whether an ignored directory is one that can be made again by a build, and so is worth being taken
-/// of a checkout. Anything else that is ignored may be a secret, and is not taken.
+/// Whether an ignored directory can be rebuilt, and so may be copied from a checkout. Other ignored
+/// files may be secrets and are not copied.
 pub fn is_build_output(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     BUILD_OUTPUT.binary_search(&name).is_ok()
 }
 
-/// Whether a key is that of a checkout's build output.
+/// Whether a key belongs to a checkout's build output.
 pub fn is_warm(key: &str) -> bool {
     key.starts_with(WARM)
 }
 
-/// The inputs at the commit with what an uncommitted state changes of them; `None` is deleted.
+/// The inputs at the commit, updated by an uncommitted state (`None`: deleted).
 pub fn inputs(
     committed: impl IntoIterator<Item = (String, String)>,
     changed: &[(String, Option<String>)],
@@ -213,10 +214,10 @@ pub fn inputs(
     found
 }
 
-/// The only code that may use what this code makes; `None`: whatever has the same inputs may.
+/// The only code that may use what this code builds; `None`: any code with the same inputs.
 ///
-/// What a set-up runs is in the commit, and not all of it is an input. A person lets others use what a
-/// commit makes by having it in the default branch, or in the branch that is checked out.
+/// The commands that `setup` runs are in the commit, and not all of them are inputs. A person
+/// permits sharing by having the commit in the default branch or in the checked-out branch.
 pub fn only(maker: Maker<'_>) -> Option<String> {
     let commit = maker.commit.unwrap_or("none");
     match maker.tree {
@@ -226,7 +227,7 @@ pub fn only(maker: Maker<'_>) -> Option<String> {
     }
 }
 
-/// Which layer a workspace begins with. What others made may be used by any code.
+/// The layer for a workspace. Any code may use a shared layer that exists.
 pub fn choose(only: Option<&str>, is_shared_there: bool) -> Choice {
     match (only, is_shared_there) {
         (None, _) => Choice::Shared,
@@ -235,8 +236,7 @@ pub fn choose(only: Option<&str>, is_shared_there: bool) -> Choice {
     }
 }
 
-/// One text for each set of ingredients, and another one for every other set: each part is preceded
-/// by its length.
+/// An unambiguous serialisation of the ingredients: each part is preceded by its length.
 pub fn canonical(ingredients: &Ingredients) -> Vec<u8> {
     let mut text = Vec::new();
     let mut part = |bytes: &str| {
@@ -261,7 +261,7 @@ pub fn canonical(ingredients: &Ingredients) -> Vec<u8> {
     text
 }
 
-/// The inputs of a seed, as [`inputs`] of a set-up; only what the patterns name is one.
+/// The inputs of a seed: only files that the patterns name.
 pub fn seed_inputs(
     committed: impl IntoIterator<Item = (String, String)>,
     changed: &[(String, Option<String>)],
@@ -273,7 +273,7 @@ pub fn seed_inputs(
     found
 }
 
-/// As [`canonical`], of a seed.
+/// As [`canonical`], for a seed.
 pub fn canonical_seed(ingredients: &SeedIngredients) -> Vec<u8> {
     let SeedIngredients {
         commands,
@@ -300,8 +300,8 @@ pub fn canonical_seed(ingredients: &SeedIngredients) -> Vec<u8> {
     text
 }
 
-/// The layers that may go: those that no workspace uses, live or in the trash. Of each project the
-/// newest stays, and so does what was taken of a checkout, unless all are to go.
+/// The layers that may be deleted: those that no workspace uses, live or in the trash. The newest
+/// of each project and the checkout's build output stay, unless `extent` is `All`.
 pub fn unused_layers(
     built: &[(LayerKey, Duration)],
     used: &HashSet<LayerKey>,
@@ -313,7 +313,7 @@ pub fn unused_layers(
 // === impl LayerKey ===
 
 impl LayerKey {
-    /// The layer of a project's checkout; each project has one.
+    /// The build output of a project's checkout; each project has one.
     pub fn warm(project: &str) -> Self {
         Self {
             project: project.to_owned(),
@@ -321,7 +321,7 @@ impl LayerKey {
         }
     }
 
-    /// A snapshot of a directory that is a cache of the user's; `path` is a digest of where it is.
+    /// A snapshot of a cache directory of the user; `path` is a digest of its location.
     pub fn cache(project: &str, name: &Name, path: &str) -> Self {
         Self {
             project: project.to_owned(),
@@ -329,7 +329,7 @@ impl LayerKey {
         }
     }
 
-    /// What a volume begins with; `inputs` is a digest of everything that decides it.
+    /// The initial content of a volume; `inputs` is a digest of everything that determines it.
     pub fn volume(project: &str, name: &Name, inputs: &str) -> Self {
         Self {
             project: project.to_owned(),
@@ -337,15 +337,17 @@ impl LayerKey {
         }
     }
 
-    /// What it is a layer of: the set-up, the checkout, one cache, or one volume.
+    /// The source of the layer: setup, checkout, a cache, or a volume.
     fn kind(&self) -> &str {
         let is_named = [CACHE, VOLUME]
             .iter()
             .any(|kind| self.key.starts_with(kind));
-        match self.key.starts_with(WARM) {
-            true => WARM,
-            false if is_named => self.key.rsplit_once('-').map_or(CACHE, |(name, _)| name),
-            false => "",
+        if self.key.starts_with(WARM) {
+            WARM
+        } else if is_named {
+            self.key.rsplit_once('-').map_or(CACHE, |(name, _)| name)
+        } else {
+            ""
         }
     }
 }
@@ -448,7 +450,7 @@ mod tests {
         check(Some("c"), None, true, None);
         check(Some("c"), None, false, Some("c"));
         check(None, None, false, None);
-        // An uncommitted state is for itself, whatever it is on top of.
+        // An uncommitted state is never shared, whatever its commit is.
         check(Some("c"), Some("t"), true, Some("c t"));
         check(Some("c"), Some("t"), false, Some("c t"));
         check(None, Some("t"), true, Some("none t"));

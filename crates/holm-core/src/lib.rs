@@ -1,8 +1,8 @@
-//! Words and decisions of holm. Values in, values out.
+//! The words and decisions of holm. Values in, values out.
 //!
-//! What is absent here: files, processes, sockets, clocks, async and serde. Everything that has to
-//! be decided (may this label be used, which workspace was meant, what has to happen next) is
-//! decided in this crate, so that it can be tested as data.
+//! Absent here: files, processes, sockets, clocks and async. Decisions (is this label free, which
+//! workspace was meant, what has to happen next) are made in this crate, so that they can be tested
+//! as data.
 
 pub mod admission;
 pub mod agents;

@@ -1,22 +1,23 @@
-//! A live workspace moves to another commit: what each service does about it, and whether `setup` has
-//! to run again. Decided from the paths that differ; the engine finds these and carries it out.
+//! Decides how services react when a live workspace moves to another commit, and whether `setup`
+//! runs again. The input is the list of changed paths; the engine computes it and carries the
+//! decision out.
 
 use crate::config::{OnAssign, Pattern, Word};
 use crate::layer;
 
-/// What a service does when the files under it changed, the mildest first.
+/// How a service reacts to changed files, mildest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Reaction {
-    /// Nothing, by its strategy or because nothing changed.
+    /// It keeps running, by its strategy or because nothing changed.
     None,
-    /// Nothing either: it sees the changed files by itself.
+    /// It keeps running and sees the changed files by itself.
     Hot,
     Restart,
-    /// Runs its build command first; only if that succeeds it is restarted.
+    /// It is built, and restarted if the build succeeds.
     Rebuild,
 }
 
-/// What `holm.toml` says of one service.
+/// The settings of one service in `holm.toml`.
 #[derive(Clone, Copy, Debug)]
 pub struct Strategy<'a> {
     pub on_assign: OnAssign,
@@ -25,14 +26,14 @@ pub struct Strategy<'a> {
     pub rebuild_when: &'a [Pattern],
 }
 
-/// Whether `setup` runs in place because of the move.
+/// Whether the move runs `setup` in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SetUp {
     Again,
     NotNeeded,
 }
 
-/// What a service with this strategy does when these paths of the tree changed.
+/// The reaction of a service with this strategy to these changed paths.
 pub fn reaction(strategy: Strategy<'_>, changed: &[String], set_up: SetUp) -> Reaction {
     let has_changed = !changed.is_empty() || set_up == SetUp::Again;
     match strategy.on_assign {
@@ -52,15 +53,16 @@ pub fn reaction(strategy: Strategy<'_>, changed: &[String], set_up: SetUp) -> Re
     }
 }
 
-/// Whether one of the changed paths is an input of `setup`. What git ignores is not asked here: that
-/// decides which layers can be shared, and here the set-up runs in the workspace's own files.
+/// Whether a changed path is an input of `setup`. `.gitignore` files do not count here: they decide
+/// which layers can be shared, while this setup runs in the workspace's own files.
 pub fn set_up(changed: &[String], inputs: Option<&[Pattern]>) -> SetUp {
-    match changed
+    if changed
         .iter()
         .any(|path| layer::is_named_input(path, inputs))
     {
-        true => SetUp::Again,
-        false => SetUp::NotNeeded,
+        SetUp::Again
+    } else {
+        SetUp::NotNeeded
     }
 }
 

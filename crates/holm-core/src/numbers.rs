@@ -1,16 +1,16 @@
-//! What a workspace takes, as numbers over time: rates from totals, a short history, and how it is
-//! drawn. Called by the daemon, which samples, and by `top` and `show`.
+//! Resource use over time: rates from totals, a short history, and sparklines. Called by the
+//! daemon, which samples, and by `top` and `show`.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// How many past values are kept.
+/// The length of a history.
 pub const KEPT: usize = 60;
 
-/// The eighths of a line's height.
+/// Bars in eighths of a line's height.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// The last values of one thing, the oldest first.
+/// The last values, oldest first.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct History(VecDeque<f64>);
 
@@ -29,25 +29,27 @@ impl History {
     }
 }
 
-/// How many processors were busy between two looks. A total that shrank is of something that ended
-/// meanwhile; of that nothing is known.
+/// The number of busy processors between two samples. A total that shrank belongs to processes that
+/// ended; then the rate is unknown.
 pub fn processors(before: Duration, after: Duration, elapsed: Duration) -> f64 {
     let seconds = elapsed.as_secs_f64();
-    match seconds > 0.0 {
-        true => after.saturating_sub(before).as_secs_f64() / seconds,
-        false => 0.0,
+    if seconds > 0.0 {
+        after.saturating_sub(before).as_secs_f64() / seconds
+    } else {
+        0.0
     }
 }
 
-/// The newest `width` values as bars; full height is the largest of them, and at least `least`, so
-/// that next to nothing does not look like much. Shorter where less is known.
+/// The newest `width` values as bars. Full height is the largest value, and at least `least`, so
+/// that small values look small. Shorter when fewer values exist.
 pub fn sparkline(values: &[f64], width: usize, least: f64) -> String {
     let shown = &values[values.len().saturating_sub(width)..];
     let largest = shown.iter().copied().fold(least, f64::max);
     let bar = |value: &f64| {
-        let height = match largest > 0.0 && value.is_finite() {
-            true => (value / largest).clamp(0.0, 1.0) * (BARS.len() - 1) as f64,
-            false => 0.0,
+        let height = if largest > 0.0 && value.is_finite() {
+            (value / largest).clamp(0.0, 1.0) * (BARS.len() - 1) as f64
+        } else {
+            0.0
         };
         // Between 0 and 7 by the clamp.
         BARS[height.round() as usize]

@@ -1,15 +1,15 @@
-//! The token that stands inside a workspace for a secret's value (`inject = "placeholder"`): of the
-//! same length, with the same kind of character at every place, and nothing of the value in it but
-//! what everybody knows of its kind (`sk_live_`) and its punctuation.
+//! The token that stands inside a workspace for a secret's value (`inject = "placeholder"`). It has
+//! the same length and the same class of character at every position, and nothing of the value
+//! except the well-known prefix of its kind (`sk_live_`) and its punctuation.
 //!
-//! Because punctuation stays where it is, putting the value in place of the token (or the other way
-//! round) changes neither the length nor the structure of what it stands in, in any encoding that
-//! goes by kinds of characters: a value cannot end a header, a parameter or a string.
+//! Punctuation stays in place, so replacing the token by the value (or the reverse) changes neither
+//! the length nor the structure of the surrounding text, in any encoding that works by character
+//! class: a value cannot end a header, a parameter or a string.
 
-/// So many characters at least are chosen by chance; with fewer it could be met by accident.
+/// The least number of random characters; with fewer, a token could occur by accident.
 pub const FEWEST: usize = 8;
 
-/// What a kind of key begins with, by which programs and people know it.
+/// Well-known prefixes of keys, which programs and people recognise.
 const PREFIXES: [&str; 33] = [
     "AIza",
     "AKIA",
@@ -46,7 +46,7 @@ const PREFIXES: [&str; 33] = [
     "xoxb-",
 ];
 
-/// Why a value cannot have a placeholder. The value is never part of it.
+/// Why a value cannot have a placeholder. The error never contains the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unfit {
     #[error("it has too few letters and digits: at least {FEWEST} have to differ from the value")]
@@ -57,8 +57,8 @@ pub enum Unfit {
     Spaces,
 }
 
-/// The token for a value. `noise` gives bytes that nobody can guess; the same ones give the same
-/// token for every value of this shape, so that a new value needs no new token.
+/// The token for a value. `noise` provides unguessable bytes; the same bytes give the same token
+/// for every value of this shape, so a new value needs no new token.
 pub fn token(value: &str, mut noise: impl FnMut() -> u8) -> Result<String, Unfit> {
     if !value.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
         return Err(Unfit::NotPrintable);
@@ -94,16 +94,17 @@ fn prefix(value: &str) -> &'static str {
         .unwrap_or("")
 }
 
-/// How many letters of the alphabet are used: hexadecimal numbers stay some.
+/// The number of letters to choose from; hexadecimal text stays hexadecimal.
 fn letters(rest: &str) -> u8 {
     let is_hexadecimal = |byte: u8| !byte.is_ascii_alphabetic() || byte.is_ascii_hexdigit();
-    match rest.bytes().all(is_hexadecimal) {
-        true => 6,
-        false => 26,
+    if rest.bytes().all(is_hexadecimal) {
+        6
+    } else {
+        26
     }
 }
 
-/// One of so many characters, all equally likely.
+/// One of `count` characters, all equally likely.
 fn choose(first: u8, count: u8, noise: &mut impl FnMut() -> u8) -> char {
     let fair = 256 / u16::from(count) * u16::from(count);
     loop {

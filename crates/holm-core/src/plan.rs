@@ -1,7 +1,7 @@
-//! What has to happen next. Create, start, repair, recovery after a crash or a reboot, removal and
-//! bringing back from the trash are one path: look, [`plan`], apply.
+//! The planner. Create, start, repair, recovery after a crash or a reboot, removal and restoring
+//! are one path: observe, [`plan`], apply.
 
-/// What the user wants of a workspace. Stored; changes only when the user says so.
+/// What the user wants of a workspace. Stored; only the user changes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Desired {
     Running,
@@ -9,7 +9,7 @@ pub enum Desired {
     Removed,
 }
 
-/// What there is of a workspace, as the driver sees it.
+/// The state of a workspace, as the driver observes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Observed {
     pub base: Base,
@@ -17,7 +17,7 @@ pub struct Observed {
     pub keeper: Keeper,
 }
 
-/// Whether the base of the workspace's starting commit is there, whole.
+/// Whether the complete base of the workspace's commit exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Base {
     Absent,
@@ -28,13 +28,13 @@ pub enum Base {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Files {
     Absent,
-    /// Making them was interrupted. Nothing ran on them yet, so nothing of a user is in them.
+    /// Creation was interrupted. No program ran on them yet, so they contain no user data.
     Partial,
     Complete,
-    /// Whole, and of an earlier beginning than the one that is wanted (`reset`). What was in them was
-    /// given up or is in a snapshot.
+    /// Complete, but of an earlier generation than the wanted one (`reset`). The user gave up their
+    /// content or has it in a snapshot.
     Outdated,
-    /// They lie in the trash, as they were, and nothing is in their place.
+    /// They are in the trash, unchanged.
     SetAside,
 }
 
@@ -43,49 +43,49 @@ pub enum Files {
 pub enum Keeper {
     Absent,
     Running,
-    /// They run with volumes of an earlier beginning than the one that is wanted.
+    /// They run with volumes of an earlier generation than the wanted one.
     Outdated,
-    /// Something of it is there, and it does not answer as it should.
+    /// Parts of it exist, but it does not answer correctly.
     Broken,
 }
 
-/// One step. Each may be repeated: doing it when it is done already changes nothing.
+/// One step. Each may be repeated: if it is done already, it changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// Check the starting commit out into a shared, immutable tree.
+    /// Check the commit out into a shared, immutable tree.
     BuildBase,
-    /// Make the workspace's own directories; throws away a partial attempt.
+    /// Create the workspace's own directories; discards a partial attempt.
     MakeFiles,
-    /// Start the keeper, and by it everything else.
+    /// Start the keeper, which starts everything else.
     Launch,
     /// End every process of the workspace.
     Halt,
-    /// Run the set-up in a workspace made for it, end it, and keep what it made as a layer.
+    /// Run `setup` in a workspace made for it, end it, and keep the result as a layer.
     BuildLayer,
-    /// Make the tree anew, as the workspace began or as a snapshot has it.
+    /// Recreate the tree as at the workspace's start or as in a snapshot.
     RemakeFiles,
-    /// Mount volumes that were begun anew, and start what uses them again.
+    /// Mount volumes of a new generation, and restart the services that use them.
     RenewVolumes,
-    /// Copy what the workspace wrote, as of one instant.
+    /// Copy the workspace's files as of one instant.
     TakeSnapshot,
     /// Rename the workspace's files into the trash.
     SetAside,
     /// Rename the workspace's files out of the trash.
     TakeBack,
-    /// Bring the tree of a workspace to the commit that it moves to.
+    /// Switch the tree to the commit that the workspace moves to.
     Switch,
-    /// Run the set-up in the workspace itself, after its inputs changed.
+    /// Run `setup` in the workspace itself, after its inputs changed.
     SetUp,
-    /// Have the services do what a move asks of them.
+    /// Make the services react to a move.
     React,
 }
 
-/// The steps that lead from what there is to what is wanted, in order.
+/// The steps from the observed to the desired state, in order.
 pub fn plan(desired: Desired, observed: Observed) -> Vec<Action> {
     let mut actions = Vec::new();
     let must_halt = match (desired, observed.keeper) {
         (_, Keeper::Absent) => false,
-        // A keeper of files that are not whole keeps something else than this workspace.
+        // A keeper on incomplete files belongs to something else than this workspace.
         (Desired::Running, Keeper::Running | Keeper::Outdated) => observed.files != Files::Complete,
         (_, Keeper::Broken)
         | (Desired::Stopped | Desired::Removed, Keeper::Running | Keeper::Outdated) => true,
@@ -127,7 +127,7 @@ pub fn plan(desired: Desired, observed: Observed) -> Vec<Action> {
     actions
 }
 
-/// The word that users see.
+/// The state that users see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
     Creating,

@@ -1,9 +1,9 @@
-//! The machine's policy: bounds that whoever administers a machine sets, and that no project, no
-//! user's settings and no command line widens.
+//! The machine's policy: bounds that the administrator sets, and that no project, user setting or
+//! command line can exceed.
 //!
-//! Called by the daemon: [`MachinePolicy::breaches`] when something is wished for, so that the wish
-//! is refused, and [`MachinePolicy::narrow`] before every start, so that a policy that came later
-//! holds for what was made before. Narrowing takes away and adds protection; it never gives.
+//! The daemon calls [`MachinePolicy::breaches`] to refuse requests beyond the policy, and
+//! [`MachinePolicy::narrow`] before every start, so that a newer policy also applies to existing
+//! workspaces. Narrowing removes rights or adds protection; it never grants anything.
 
 use crate::config::{
     Destination, DriverName, EgressMode, Limits, Name, ProjectConfig, ProtectedPath, Scope,
@@ -11,14 +11,14 @@ use crate::config::{
 };
 use std::fmt::{self, Display, Formatter};
 
-/// `/etc/holm/policy.toml`. The default bounds nothing.
+/// `/etc/holm/policy.toml`. The default sets no bounds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MachinePolicy {
-    /// The widest mode.
+    /// The widest allowed mode.
     pub egress_mode: Option<EgressMode>,
-    /// Everything that an `allow` list may have in it.
+    /// The entries that an `allow` list may contain.
     pub egress_allow: Option<Vec<Destination>>,
-    /// The most of each.
+    /// The maximum of each.
     pub limits: Limits,
     pub nested: Permission,
     /// `isolation = "project"`.
@@ -26,7 +26,7 @@ pub struct MachinePolicy {
     pub drivers: Option<Vec<DriverName>>,
     /// What `--allow-degraded` may name.
     pub degraded: Option<Vec<String>>,
-    /// Protected in every workspace, besides what its project says.
+    /// Protected in every workspace, besides the project's own paths.
     pub protected_paths: Vec<ProtectedPath>,
     pub include: Permission,
     pub shared: Permission,
@@ -45,7 +45,7 @@ pub enum Permission {
     Forbidden,
 }
 
-/// Where a secret comes from, without saying which.
+/// The kind of a secret's source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SourceKind {
     Env,
@@ -54,27 +54,27 @@ pub enum SourceKind {
     Stored,
 }
 
-/// What a command line asks for besides what `holm.toml` says.
+/// What a command line requests besides `holm.toml`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Typed<'a> {
-    /// Paths of `--include`, and whatever else is taken along of a checkout.
+    /// Paths of `--include`, and other files copied from a checkout.
     pub included: &'a [String],
-    /// Of `--allow-degraded`.
+    /// From `--allow-degraded`.
     pub degraded: &'a [String],
 }
 
-/// One thing beyond the policy.
+/// One request beyond the policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Breach {
-    /// The policy's key that is in the way (`limits.memory`).
+    /// The policy's key that forbids it (`limits.memory`).
     pub key: &'static str,
     /// In plain words.
     pub words: String,
 }
 
-/// What a workspace has, as far as a policy bounds it.
+/// The rights of a workspace, as far as a policy bounds them.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Island {
+pub struct Rights {
     pub mode: EgressMode,
     pub allow: Vec<Destination>,
     pub limits: Limits,
@@ -91,7 +91,7 @@ pub struct Island {
 // === impl MachinePolicy ===
 
 impl MachinePolicy {
-    /// Everything of a project and of a command line that is beyond this policy.
+    /// Everything in a project and a command line that exceeds this policy.
     pub fn breaches(&self, config: &ProjectConfig, typed: Typed<'_>) -> Vec<Breach> {
         let mut found = Vec::new();
         self.judge_egress(config, &mut found);
@@ -105,9 +105,12 @@ impl MachinePolicy {
                 ));
             }
         };
-        let when = |is_asked: bool, text: &str| match is_asked {
-            true => vec![text.to_owned()],
-            false => Vec::new(),
+        let when = |is_asked: bool, text: &str| {
+            if is_asked {
+                vec![text.to_owned()]
+            } else {
+                Vec::new()
+            }
         };
         forbid(
             self.nested,
@@ -151,9 +154,9 @@ impl MachinePolicy {
         found
     }
 
-    /// The same workspace within this policy, and what that took away.
-    pub fn narrow(&self, island: &Island) -> (Island, Vec<Breach>) {
-        let mut narrow = island.clone();
+    /// The workspace's rights within this policy, and what was removed.
+    pub fn narrow(&self, rights: &Rights) -> (Rights, Vec<Breach>) {
+        let mut narrow = rights.clone();
         let mut lost = Vec::new();
         self.narrow_egress(&mut narrow, &mut lost);
         self.narrow_limits(&mut narrow.limits, &mut lost);
@@ -175,7 +178,7 @@ impl MachinePolicy {
             lost.push(Breach::new("host.shared", words));
             narrow.shared.clear();
         }
-        for part in self.forbidden_degraded(&island.degraded) {
+        for part in self.forbidden_degraded(&rights.degraded) {
             let words = format!("`{}` may not be missing", part.escape_debug());
             lost.push(Breach::new("island.allow_degraded", words));
             narrow.degraded.retain(|kept| kept != part);
@@ -198,7 +201,7 @@ impl MachinePolicy {
         (narrow, lost)
     }
 
-    /// Whether secrets may come from there.
+    /// Whether secrets may come from this kind of source.
     pub fn may_read(&self, kind: SourceKind) -> bool {
         let allowed = self.secret_sources.as_ref();
         allowed.is_none_or(|allowed| allowed.contains(&kind))
@@ -295,7 +298,7 @@ impl MachinePolicy {
         allowed.iter().any(|allowed| allowed.covers(entry))
     }
 
-    fn narrow_egress(&self, narrow: &mut Island, lost: &mut Vec<Breach>) {
+    fn narrow_egress(&self, narrow: &mut Rights, lost: &mut Vec<Breach>) {
         let before = narrow.allow.clone();
         narrow.allow.retain(|entry| self.covers(entry));
         for entry in before.iter().filter(|entry| !narrow.allow.contains(entry)) {
@@ -306,7 +309,8 @@ impl MachinePolicy {
             return;
         };
         if narrow.mode == EgressMode::Open && most == EgressMode::Allow {
-            // What was reachable and still may be. Addresses would open private networks.
+            // Destinations that were reachable and are still allowed. Addresses would open private
+            // networks, so they are left out.
             let listed = self.egress_allow.iter().flatten();
             for entry in listed.filter(|entry| !entry.is_address()) {
                 if !narrow.allow.contains(entry) {
@@ -355,7 +359,7 @@ impl MachinePolicy {
     }
 }
 
-/// Who may make user namespaces gets around a read-only mount.
+/// A program that can create user namespaces can bypass a read-only mount.
 const NOT_NESTED: &str = "`nested` is off, because it would undo the protection of paths";
 
 fn shown(section: &str, name: impl Display) -> String {

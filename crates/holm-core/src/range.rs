@@ -1,7 +1,7 @@
-//! Ranges of addresses, and those that are not the public internet.
+//! Address ranges, and the list of those that are not the public internet.
 //!
-//! The kernel's rules are made of the same list that the gateway asks, so that both walls stand at
-//! the same place. Ranges that are kept for documentation are nobody's private network: open.
+//! Kernel rules and gateway use the same list. Documentation ranges are not private networks, so
+//! they are open.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -27,11 +27,11 @@ const fn v6(first: [u16; 4], bits: u8) -> Range {
     }
 }
 
-/// What is closed unless an address entry of `allow` opens it, and what it is.
+/// Ranges that are closed unless an address entry of `allow` opens them, with their names.
 pub const CLOSED: &[(Range, &str)] = &[
     (v4(0, 0, 0, 0, 8), "this network"),
     (v4(10, 0, 0, 0, 8), "a private network"),
-    // Metadata of a cloud, inside the range that follows.
+    // A cloud's metadata service, inside the range that follows.
     (v4(100, 100, 100, 200, 32), "a metadata service"),
     (v4(100, 64, 0, 0, 10), "a provider's network"),
     (v4(127, 0, 0, 0, 8), "the host's loopback"),
@@ -45,9 +45,10 @@ pub const CLOSED: &[(Range, &str)] = &[
     (v4(198, 18, 0, 0, 15), "reserved"),
     (v4(224, 0, 0, 0, 4), "multicast"),
     (v4(240, 0, 0, 0, 4), "reserved"),
-    // Unspecified, loopback, and IPv4 addresses in the old spelling.
+    // Unspecified, loopback, and IPv4-compatible addresses.
     (v6([0, 0, 0, 0], 96), "the host's loopback"),
-    // Programs that use this spelling are judged by the IPv4 address; on the wire it means nothing.
+    // Programs that use this spelling are checked by the IPv4 address; on the wire it means
+    // nothing.
     (
         Range {
             address: IpAddr::V6(Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0, 0)),
@@ -57,7 +58,7 @@ pub const CLOSED: &[(Range, &str)] = &[
     ),
     (v6([0x64, 0xff9b, 1, 0], 48), "a private network"),
     (v6([0x100, 0, 0, 0], 64), "reserved"),
-    // Teredo and other protocols of their own, which lead to IPv4 addresses inside.
+    // Teredo and other protocols that embed IPv4 addresses.
     (v6([0x2001, 0, 0, 0], 23), "reserved"),
     (v6([0x2002, 0, 0, 0], 16), "reserved"),
     (v6([0x5f00, 0, 0, 0], 16), "reserved"),
@@ -68,10 +69,10 @@ pub const CLOSED: &[(Range, &str)] = &[
     (v6([0xff00, 0, 0, 0], 8), "multicast"),
 ];
 
-/// How NAT64 writes an IPv4 address: in the last 32 bits of this.
+/// The NAT64 prefix: the last 32 bits are an IPv4 address.
 pub const NAT64: Ipv6Addr = Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0);
 
-/// An address in the one spelling that is judged: IPv4 in IPv6's clothes is IPv4.
+/// The form of an address that is checked: an IPv4-mapped address becomes IPv4.
 pub fn canonical(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,
@@ -82,7 +83,8 @@ pub fn canonical(address: IpAddr) -> IpAddr {
     }
 }
 
-/// What an address is, if it is not public. An address of NAT64 is what it leads to.
+/// The name of the closed range that contains the address. A NAT64 address counts as its IPv4
+/// address.
 pub fn closed(address: IpAddr) -> Option<&'static str> {
     let address = canonical(address);
     if let IpAddr::V6(wide) = address
@@ -98,7 +100,7 @@ pub fn closed(address: IpAddr) -> Option<&'static str> {
 // === impl Range ===
 
 impl Range {
-    /// Bits behind the first `bits` do not matter.
+    /// Bits after the first `bits` are ignored.
     pub fn new(address: IpAddr, bits: u8) -> Self {
         match (address, canonical(address)) {
             (IpAddr::V6(_), IpAddr::V4(narrow)) if bits >= 96 => Self {
@@ -131,7 +133,7 @@ impl Range {
         }
     }
 
-    /// The same range as NAT64 writes it.
+    /// The same range within the NAT64 prefix.
     pub fn through_nat64(&self) -> Option<Range> {
         match self.address {
             IpAddr::V4(narrow) => {

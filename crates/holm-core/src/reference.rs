@@ -1,5 +1,4 @@
-//! What a person typed for a workspace, and which one was meant. One function resolves it; nothing
-//! below the edge sees a [`WorkspaceRef`].
+//! Resolves what a person typed for a workspace. Nothing below the edge sees a [`WorkspaceRef`].
 
 use crate::id::{ProjectId, WorkspaceId, is_id_prefix};
 use crate::{Code, Fault};
@@ -17,12 +16,12 @@ pub struct Candidate {
     pub project: String,
 }
 
-/// Where the person stands.
+/// The context of the command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Here {
-    /// The project of the current directory: its labels come first.
+    /// The project of the current directory: its labels win.
     pub project: Option<ProjectId>,
-    /// The workspace this program runs in.
+    /// The workspace that this program runs in.
     pub workspace: Option<WorkspaceId>,
 }
 
@@ -33,7 +32,7 @@ impl WorkspaceRef {
         Self(typed.to_owned())
     }
 
-    /// The one workspace that is meant, or why there is none.
+    /// The workspace that is meant, or why there is none.
     pub fn resolve(&self, here: &Here, candidates: &[Candidate]) -> Result<WorkspaceId, Fault> {
         if self.0 == "." {
             return here.workspace.clone().ok_or_else(|| {
@@ -116,7 +115,7 @@ impl WorkspaceRef {
     }
 }
 
-/// Edits between two words (Levenshtein): how far a typed word is from a known one.
+/// The Levenshtein distance of two words.
 pub fn distance(left: &str, right: &str) -> usize {
     let right: Vec<char> = right.chars().take(64).collect();
     let mut row: Vec<usize> = (0..=right.len()).collect();

@@ -1,18 +1,17 @@
-//! What leads from the host to a workspace: which host ports are tried for it, and what it is called
-//! below `localhost`.
+//! Chooses host ports and preview site names for workspaces.
 
 use crate::id::{ProjectId, WorkspaceId};
 use crate::label::{Label, ProjectName};
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
-/// Where host ports are taken from: above what programs are usually configured to, below what the
-/// kernel gives to outgoing connections.
+/// The range of host ports: above the ports that programs are usually configured with, below the
+/// ephemeral range.
 pub const HOST_PORTS: RangeInclusive<u16> = 20_000..=29_999;
 
-/// The host ports to try for a port of a workspace, best first. The same every time, and spread, so
-/// that a claim that was lost is most likely found again. What `ephemeral` covers comes last: any
-/// outgoing connection may hold one of those.
+/// The host ports to try for a port of a workspace, best first. The order is deterministic and
+/// spread, so a lost claim most likely gets the same port again. Ports in `ephemeral` come last,
+/// because any outgoing connection may hold one.
 pub fn candidates(
     id: &WorkspaceId,
     port: u16,
@@ -34,21 +33,22 @@ fn hash(id: &str, port: u16) -> u64 {
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
-    // The low bits of neighbours are close to each other.
+    // The low bits of neighbouring ports are close to each other.
     hash ^ (hash >> 32)
 }
 
-/// The name below `localhost` of each live workspace, in the order given: the one that has had its
-/// label longest first. It is the label; when another project's workspace has it already, it is
+/// The site name of each live workspace, in the given order: the workspace that has had its label
+/// longest first. It is the label; if another project's workspace has it already, it is
 /// `<label>--<project>`, which no label can be.
 pub fn sites<'a>(
     workspaces: impl IntoIterator<Item = (&'a Label, &'a ProjectId, &'a ProjectName)>,
 ) -> Vec<String> {
     let mut holders: HashMap<&Label, &ProjectId> = HashMap::new();
     let named = workspaces.into_iter().map(|(label, id, project)| {
-        match *holders.entry(label).or_insert(id) == id {
-            true => label.to_string(),
-            false => format!("{label}--{project}"),
+        if *holders.entry(label).or_insert(id) == id {
+            label.to_string()
+        } else {
+            format!("{label}--{project}")
         }
     });
     named.collect()

@@ -1,8 +1,8 @@
-//! The life of one service, as values: what it was told, what was heard of it, what is to be done.
-//! The keeper's supervisor acts on it by way of [`graph`]; nothing here knows the time, it is told.
+//! The state machine of one service: wishes and events in, orders out. The keeper's supervisor
+//! drives it through [`graph`]. Time is an argument.
 //!
-//! A service is started only when nothing of it runs, and never again by itself once it is in a
-//! crash loop.
+//! A service is started only when none of its processes runs, and never by itself after a crash
+//! loop.
 
 mod build;
 pub mod graph;
@@ -15,20 +15,19 @@ use std::time::Duration;
 pub use words::exit_in_words;
 use words::in_words;
 
-/// What users see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
     Starting,
     Ready,
     Stopped,
-    /// It ended, and its policy does not start it again.
+    /// It ended, and its policy does not restart it.
     Exited,
-    /// It ended and will be started again.
+    /// It ended and will be restarted.
     Backoff,
     Failed,
 }
 
-/// What holds for one service at all times.
+/// The settings of one service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rules {
     pub restart: Restart,
@@ -40,24 +39,23 @@ pub struct Rules {
 /// When a running service counts as ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readiness {
-    /// When it has not ended at once.
+    /// When it has not exited at once.
     Running,
-    /// When a probe says so, which should be within this time.
+    /// When a probe succeeds, which should happen within this time.
     Probed { within: Duration },
 }
 
-/// What somebody asked for.
+/// A user's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
     Start,
     Stop,
     Restart,
-    /// Build, while what there is goes on; then restart, if that succeeded. What was stopped on
-    /// purpose stays so, and is built before it is started the next time.
+    /// Build while the old version runs; restart if that succeeds. A service that was stopped on
+    /// purpose stays stopped and is built before its next start.
     Rebuild,
 }
 
-/// What was heard of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     Started {
@@ -81,35 +79,34 @@ pub enum Event {
     },
 }
 
-/// Whether what a service depends on is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dependencies {
     Ready,
     Missing,
 }
 
-/// What is to be done.
+/// What the supervisor has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Runs the build command, beside what runs.
+    /// Run the build command while the old version runs.
     Build,
-    /// Ends what an earlier run left behind, then starts it.
+    /// End leftovers of an earlier run, then start.
     Start,
-    /// SIGTERM to all of its processes.
+    /// SIGTERM to all its processes.
     Terminate,
-    /// SIGKILL to all of its processes.
+    /// SIGKILL to all its processes.
     Kill,
 }
 
-/// What ends sooner never ran: a command that is not there, a wrong option.
+/// A service that exits sooner never really ran: a missing command, a wrong option.
 const SETTLED_AFTER: Duration = Duration::from_millis(200);
-/// A run of this length forgives what was before.
+/// After a run of this length, earlier failures are forgotten.
 const STABLE_AFTER: Duration = Duration::from_secs(60);
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// So many ends within [`STABLE_AFTER`] are a crash loop.
+/// This many exits within [`STABLE_AFTER`] are a crash loop.
 const LOOP: usize = 5;
-/// After SIGKILL; what is still there then hangs in the kernel.
+/// After SIGKILL; a process that is still there hangs in the kernel.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Debug)]
@@ -117,14 +114,13 @@ pub struct Life {
     rules: Rules,
     phase: Phase,
     pid: Option<u32>,
-    /// How often it was started.
     starts: u32,
-    /// How the last run ended.
+    /// The exit code of the last run.
     exit: Option<u8>,
     was_ready: bool,
     /// When the last runs ended.
     ends: VecDeque<Duration>,
-    /// Ends in a row, for the pause.
+    /// Consecutive exits, for the back-off.
     streak: u32,
     reason: Option<String>,
     build: Build,
@@ -133,9 +129,9 @@ pub struct Life {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Phase {
     Down,
-    /// Wants to start.
+    /// Waits to be started.
     Waiting,
-    /// The order was given.
+    /// The start was ordered.
     Launching {
         then: Then,
     },
@@ -159,7 +155,7 @@ enum Progress {
     Probing {
         until: Duration,
     },
-    /// The time is up; it may still become ready.
+    /// The time limit has passed; it may still become ready.
     Late,
     Ready,
 }
@@ -167,7 +163,7 @@ enum Progress {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Ending {
     asked: Asked,
-    /// What is left: the program that was started, and others that it started.
+    /// Which processes are left: the program that was started, and others.
     program_runs: bool,
     others_run: bool,
     then: Then,
@@ -189,7 +185,7 @@ enum Then {
 // === impl Life ===
 
 impl Life {
-    /// Of a service that is to be started.
+    /// A service that is to be started.
     pub fn new(rules: Rules) -> Self {
         Self {
             rules,
@@ -240,7 +236,7 @@ impl Life {
         }
     }
 
-    /// The program that runs, by its number inside.
+    /// The pid inside of the running program.
     pub fn pid(&self) -> Option<u32> {
         self.pid
     }
@@ -249,12 +245,12 @@ impl Life {
         self.starts.saturating_sub(1)
     }
 
-    /// How the last run ended.
+    /// The exit code of the last run.
     pub fn exit(&self) -> Option<u8> {
         self.exit
     }
 
-    /// Whether what depends on it may start: it is ready, or it has done its work.
+    /// Whether dependent services may start: it is ready, or it has exited with 0.
     pub fn is_satisfied(&self) -> bool {
         if self.is_build_due() {
             return false;
@@ -266,12 +262,12 @@ impl Life {
         }
     }
 
-    /// Other rules; a run that is under way keeps the times that it was given.
+    /// Replaces the settings; the current run keeps its deadlines.
     pub fn set_rules(&mut self, rules: Rules) {
         self.rules = rules;
     }
 
-    /// Whether the order to start was given and nothing was heard yet.
+    /// Whether the start was ordered and has not been confirmed yet.
     pub fn is_launching(&self) -> bool {
         matches!(self.phase, Phase::Launching { .. })
     }
@@ -285,7 +281,7 @@ impl Life {
         self.phase == Phase::Down
     }
 
-    /// Whether it changes without anybody doing anything.
+    /// Whether its state will change without a user's action.
     pub fn is_moving(&self) -> bool {
         let is_building = matches!(self.build, Build::Due | Build::Underway { .. });
         match &self.phase {
@@ -309,7 +305,7 @@ impl Life {
         if wish != Wish::Stop {
             match &self.build {
                 Build::Failed(_) => self.build = Build::Due,
-                // What it is restarted with would be out of date; it is restarted afterwards.
+                // A restart now would use an outdated build; the build restarts it afterwards.
                 Build::Due | Build::Underway { .. } if self.phase != Phase::Down => return,
                 Build::NotNeeded | Build::Due | Build::Underway { .. } => {}
             }
@@ -322,14 +318,14 @@ impl Life {
             (Wish::Start, Phase::Running { .. }) => {}
             (Wish::Start, Phase::Launching { then }) => *then = Then::Run,
             (Wish::Stop, Phase::Launching { then }) => *then = Then::Stay,
-            // It is just being started anew.
+            // It is being started already.
             (Wish::Restart, Phase::Launching { .. }) => {}
             (Wish::Start | Wish::Restart, Phase::Ending(ending)) => ending.then = Then::Run,
             (Wish::Stop, Phase::Ending(ending)) => ending.then = Then::Stay,
             (Wish::Stop, Phase::Running { .. }) => self.end(Then::Stay),
             (Wish::Restart, Phase::Running { .. }) => self.end(Then::Run),
             (Wish::Stop, Phase::Down) => {}
-            // An earlier run may have left something.
+            // An earlier run may have left processes.
             (Wish::Stop, _) if self.starts > 0 => self.end(Then::Stay),
             (Wish::Stop, _) => self.phase = Phase::Down,
             (Wish::Start | Wish::Restart, _) => {
@@ -339,7 +335,7 @@ impl Life {
         }
     }
 
-    /// Takes in what happened. What does not fit any more is dropped.
+    /// Applies an event. Events that do not fit the state any more are ignored.
     pub fn hear(&mut self, event: Event, now: Duration) {
         match event {
             Event::Started { pid } => self.started(pid, now),
@@ -366,7 +362,7 @@ impl Life {
         }
     }
 
-    /// What is to be done now; ask again until there is nothing.
+    /// The next order; call it until it returns `None`.
     pub fn due(&mut self, now: Duration, dependencies: Dependencies) -> Option<Order> {
         let may_build = !matches!(
             self.phase,
@@ -432,7 +428,7 @@ impl Life {
         }
     }
 
-    /// When time alone changes something.
+    /// When to call [`Self::due`] even without an event.
     pub fn wake_at(&self) -> Option<Duration> {
         match &self.phase {
             Phase::Backoff { until } => Some(*until),
@@ -488,7 +484,7 @@ impl Life {
         }
     }
 
-    /// A run ended by itself.
+    /// The run ended by itself.
     fn ended(
         &mut self,
         code: u8,
@@ -523,9 +519,10 @@ impl Life {
         if !again {
             self.phase = Phase::Exited;
             let is_early = !self.was_ready && self.rules.readiness != Readiness::Running;
-            self.reason = Some(match is_early && code == 0 {
-                true => format!("{how} before it was ready; does it run in the background?"),
-                false => how,
+            self.reason = Some(if is_early && code == 0 {
+                format!("{how} before it was ready; does it run in the background?")
+            } else {
+                how
             });
             return;
         }

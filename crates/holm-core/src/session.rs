@@ -1,5 +1,5 @@
-//! Sessions: what they may be called, which one somebody meant, what keys are, and what a user's
-//! terminal may be told. Called by the CLI, the server and the keeper.
+//! Sessions: valid names, resolving what a user typed, named keys, and the filter for a user's
+//! terminal. Called by the CLI, the server and the keeper.
 
 pub mod drawing;
 pub mod keys;
@@ -8,24 +8,22 @@ use crate::label::{InvalidLabel, Label};
 use crate::{Code, Fault, SessionId};
 use std::fmt;
 
-/// What a session is called within its workspace: the rules of a label, and not of the shape of an
-/// id. Of one live session at a time.
+/// A session's name within its workspace: the rules of a label, and not the shape of an id. Unique
+/// among live sessions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SessionName(String);
 
-/// Most sessions of a workspace that live at the same time, and most that have ended and are still
-/// known.
+/// The most live sessions of a workspace, and the most ended ones that are still listed.
 pub const MOST_LIVE: usize = 256;
 pub const MOST_ENDED: usize = 64;
 
-/// The size of a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
     pub rows: u16,
     pub cols: u16,
 }
 
-/// A session as far as it matters for finding it.
+/// A session that could be meant.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate<'a> {
     pub id: &'a str,
@@ -71,14 +69,14 @@ impl fmt::Display for SessionName {
 
 impl Size {
     pub const DEFAULT: Size = Size { rows: 24, cols: 80 };
-    /// A screen is kept in memory, so it has bounds.
+    /// A screen is held in memory, so its size has bounds.
     const LEAST: Size = Size { rows: 2, cols: 4 };
     const MOST: Size = Size {
         rows: 300,
         cols: 500,
     };
 
-    /// The nearest size that a session may have.
+    /// The nearest allowed size.
     pub fn bounded(self) -> Self {
         Self {
             rows: self.rows.clamp(Self::LEAST.rows, Self::MOST.rows),
@@ -86,7 +84,7 @@ impl Size {
         }
     }
 
-    /// Reads `80x24`: columns and rows.
+    /// Parses `80x24`: columns and rows.
     pub fn parse(text: &str) -> Result<Self, String> {
         let read = text.split_once(['x', 'X']).and_then(|(cols, rows)| {
             let (rows, cols) = (rows.parse().ok()?, cols.parse().ok()?);
@@ -100,8 +98,8 @@ impl Size {
     }
 }
 
-/// Which session was meant: an id, a name, or the beginning of an id. Live ones come first; among the
-/// ended ones of a name the newest, which comes last.
+/// Resolves an id, a name, or the beginning of an id. Live sessions win; among ended ones with the
+/// same name, the newest, which comes last.
 pub fn resolve<'a>(
     typed: &str,
     candidates: &'a [Candidate<'a>],

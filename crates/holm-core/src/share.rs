@@ -1,29 +1,31 @@
-//! How much one workspace may take of what the kernel counts for a user as a whole.
+//! The share of one workspace in resources that the kernel counts per user.
 //!
-//! Workspaces run as the user, so inotify instances, pending signals and the like are counted together
-//! for all workspaces, for holm and for the user's own programs. The launcher and `holm doctor` call this.
+//! Workspaces run as the user, so the kernel counts inotify instances, pending signals and the like
+//! together for all workspaces, for holm and for the user's own programs. The launcher and `holm
+//! doctor` call this.
 
-/// Programs that ask for as many open files as they can get (databases, search engines) do with these.
+/// Enough for programs that take as many open files as they can get (databases, search engines).
 const MOST_OPEN_FILES: u64 = 65_536;
 
-/// The share of one workspace in `most`; never nothing.
+/// The share of one workspace; never zero.
 pub fn of_one(most: u64) -> u64 {
     (most / 4).max(1)
 }
 
-/// The share of all workspaces together in `most`, where the kernel can keep such a limit.
+/// The share of all workspaces together, where the kernel can enforce such a limit.
 pub fn of_all(most: u64) -> u64 {
     most / 2
 }
 
-/// The hard limit of open files inside, where the host's is `hard`. The kernel lets a program send a
-/// descriptor unless the user has more in flight than the sender's own limit of open files, so this
-/// bounds what all workspaces together can have in flight, and is well below holm's own limit.
+/// The hard limit of open files inside, given the host's. The kernel lets a program send a
+/// descriptor unless the user has more in flight than the sender's own limit of open files. So this
+/// bounds what all workspaces together can have in flight, and stays well below holm's own limit.
 pub fn open_files(hard: u64) -> u64 {
     of_all(hard).min(MOST_OPEN_FILES)
 }
 
-/// The terminals of one workspace. The kernel keeps `reserved` of the machine's for the host itself.
+/// The terminals of one workspace. The kernel keeps `reserved` of the machine's for the host
+/// itself.
 pub fn terminals(most: u64, reserved: u64) -> u64 {
     of_one(most.saturating_sub(reserved))
 }

@@ -1,12 +1,13 @@
-//! Which side of the wall a value belongs to. A path that is right outside is wrong inside.
+//! Marks whether a value belongs to the host or to a workspace. A path that is right outside is
+//! wrong inside.
 
 use std::fmt;
 
-/// A value that is meant on the host: a path, a port, a uid.
+/// A value that is valid on the host: a path, a port, a uid.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Host<T>(pub T);
 
-/// A value that is meant inside a workspace.
+/// A value that is valid inside a workspace.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Guest<T>(pub T);
 

@@ -1,29 +1,29 @@
-//! The word that users see for a workspace, and why. A pure function of what was wanted and what
-//! was seen; the engine calls it for every workspace that it shows.
+//! The state of a workspace that users see, and its reason. A pure function of the desired and the
+//! observed state.
 
 use crate::plan::{Desired, Files, Keeper, Observed, State};
 
-/// Whether anybody was told that the workspace exists.
+/// Whether the client was told that the workspace exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Birth {
-    /// It is being made. If that is interrupted, everything of it is undone.
+    /// It is being created. An interrupted creation is undone completely.
     Pending,
-    /// It is the user's. Nothing of it is deleted but through the trash.
+    /// It belongs to the user. It is deleted only through the trash.
     Acknowledged,
 }
 
-/// How the last run of a workspace's processes ended, where that is known.
+/// How the workspace's processes ended last, if known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LastRun<'a> {
     Unknown,
-    /// The machine was started anew since.
+    /// The machine was rebooted since.
     Reboot,
-    /// It was stopped, because it took more disk than it may.
+    /// It was stopped because it exceeded its disk limit.
     DiskLimit,
     Died(&'a str),
 }
 
-/// The state of a workspace, and the reason where the state alone does not say it.
+/// The state of a workspace, and the reason if the state alone does not say it.
 pub fn state(
     desired: Desired,
     birth: Birth,

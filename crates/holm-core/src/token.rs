@@ -1,6 +1,6 @@
-//! A token as programs carry it: `holm_<id>_<secret>`. The id finds its record, the secret proves it.
+//! An access token: `holm_<id>_<secret>`. The id finds its record, the secret proves it.
 //!
-//! What must stay true: the secret is printed by [`Bearer::text`] and by nothing else.
+//! Invariant: only [`Bearer::text`] prints the secret.
 
 use crate::TokenId;
 use crate::id::{is_random, random};
@@ -13,15 +13,14 @@ pub struct Bearer {
     secret: String,
 }
 
-/// What a token may be called.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a token's name is 1 to {LONGEST_NAME} characters without control characters")]
 pub struct InvalidName;
 
-/// 260 random bits: nobody guesses it, so its digest needs no slow function.
+/// 260 random bits cannot be guessed, so a fast hash is enough.
 const SECRET: usize = 52;
 
-/// Longer ones are not read at all.
+/// Longer texts are refused unread.
 const LONGEST_TEXT: usize = 128;
 
 const LONGEST_NAME: usize = 40;
@@ -36,7 +35,7 @@ impl Bearer {
         }
     }
 
-    /// Reads a token as it was printed; `None` for everything else.
+    /// Parses a token as printed; `None` for everything else.
     pub fn parse(text: &str) -> Option<Self> {
         if text.len() > LONGEST_TEXT {
             return None;
@@ -49,7 +48,7 @@ impl Bearer {
         })
     }
 
-    /// The whole token, as it is shown once.
+    /// The whole token, shown once.
     pub fn text(&self) -> String {
         format!("holm_{}_{}", self.id, self.secret)
     }
@@ -61,22 +60,23 @@ impl fmt::Debug for Bearer {
     }
 }
 
-/// Another secret of the same strength, for whoever needs no id beside it.
+/// A secret of the same strength without an id.
 pub fn random_secret() -> String {
     random::<SECRET>()
 }
 
-/// Checks what somebody called a token.
+/// Checks a token's name.
 pub fn check_name(name: &str) -> Result<(), InvalidName> {
     let length = name.chars().count();
     let is_plain = !name.chars().any(char::is_control);
-    match (1..=LONGEST_NAME).contains(&length) && is_plain {
-        true => Ok(()),
-        false => Err(InvalidName),
+    if (1..=LONGEST_NAME).contains(&length) && is_plain {
+        Ok(())
+    } else {
+        Err(InvalidName)
     }
 }
 
-/// Whether two digests are the same, in a time that does not tell where they differ.
+/// Compares digests in constant time.
 pub fn is_same(left: &[u8; 32], right: &[u8; 32]) -> bool {
     let pairs = left.iter().zip(right);
     let difference = pairs.fold(0, |found, (left, right)| found | (left ^ right));

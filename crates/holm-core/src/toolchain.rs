@@ -1,9 +1,9 @@
-//! Which of the user's programs a workspace sees, and the PATH inside.
+//! Decides which of the user's programs a workspace sees, and its PATH.
 //!
-//! Called by the daemon when a workspace is created, with the client's PATH and a way to look at
+//! Called by the daemon when a workspace is created, with the client's PATH and functions that read
 //! the disk. PATH entries below home are shown read-only together with the toolchain they need
-//! ([`table`]); nothing that is shown contains a place where credentials are kept ([`denied`]),
-//! and home itself is never shown.
+//! ([`table`]). No shown directory contains a place for credentials ([`denied`]), and home itself
+//! is never shown.
 
 pub mod denied;
 pub mod table;
@@ -11,37 +11,37 @@ pub mod table;
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
-/// What the client said.
+/// The client's environment.
 pub struct Client<'a> {
     /// `$PATH`.
     pub path: &'a str,
     pub home: &'a Path,
     /// Variables that move a toolchain (`RUSTUP_HOME`, `NVM_DIR`, …), as far as known.
     pub variables: &'a BTreeMap<String, String>,
-    /// Where the code is inside: what lies below is the workspace's own.
+    /// The code's path inside; everything below belongs to the workspace.
     pub root: &'a Path,
-    /// More directories to show (`[toolchains] paths`).
+    /// Further directories to show (`[toolchains] paths`).
     pub extra: &'a [PathBuf],
 }
 
-/// How to look at the disk, as data.
+/// Functions that read the disk.
 pub struct Look<'a> {
-    /// The target of a symbolic link, as written.
+    /// The target of a symlink, as written.
     pub read_link: &'a dyn Fn(&Path) -> Option<PathBuf>,
-    /// Whether there is something at the path, links followed.
+    /// Whether the path exists, following symlinks.
     pub exists: &'a dyn Fn(&Path) -> bool,
-    /// The entries of a directory, as whole paths.
+    /// The entries of a directory, as full paths.
     pub list: &'a dyn Fn(&Path) -> Vec<PathBuf>,
 }
 
-/// What a workspace gets.
+/// The decision.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Visible {
-    /// Host paths to show read-only at the same place; none lies below another.
+    /// Host paths to show read-only at the same path; none is below another.
     pub shown: Vec<PathBuf>,
     /// `$PATH` inside.
     pub path: String,
-    /// PATH entries and wishes that are not visible inside, and why.
+    /// PATH entries and configured directories that are not visible inside, and why.
     pub left_out: Vec<LeftOut>,
 }
 
@@ -53,36 +53,35 @@ pub struct LeftOut {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Why {
-    /// Relative, or empty: it would depend on where a program runs.
+    /// Relative or empty: it would depend on the current directory.
     Relative,
-    /// Nothing is there.
+    /// It does not exist.
     Absent,
-    /// It holds, or lies in, a place of credentials.
+    /// It contains, or is in, a place for credentials.
     Credentials,
-    /// It belongs to the running system, to other users, or to everybody.
+    /// It belongs to the running system, to other users, or is writable by everyone.
     Denied,
-    /// It is home, or a directory around the code.
+    /// It is home, or a parent of the code.
     TooWide,
 }
 
-/// Where holm itself is inside.
+/// The directory of holm itself inside.
 const HOLM_BIN: &str = "/run/holm/bin";
 
-/// Directories of the system that every workspace sees.
+/// System directories that every workspace sees.
 const SYSTEM: [&str; 7] = [
     "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32",
 ];
 
-/// Places of the running system. Not even a wish of the user shows these.
+/// Places of the running system. Not even the user's settings can show these.
 const RUNNING_SYSTEM: [&str; 7] = ["/proc", "/sys", "/dev", "/run", "/var/run", "/boot", "/etc"];
 
-/// Places of everybody or of other users.
+/// Places that are writable by everyone or belong to other users.
 const OTHERS: [&str; 5] = ["/tmp", "/var/tmp", "/root", "/home", "/snap"];
 
-/// Software that is installed for everybody below a place that is denied otherwise.
+/// Software for all users below an otherwise denied place.
 const SYSTEM_PREFIXES: [&str; 1] = ["/home/linuxbrew/.linuxbrew"];
 
-/// Decides what is shown and what PATH is.
 pub fn visible(client: &Client<'_>, look: &Look<'_>) -> Visible {
     let mut builder = Builder {
         client,
@@ -114,11 +113,11 @@ struct Builder<'a> {
     left_out: Vec<LeftOut>,
 }
 
-/// What becomes of one PATH entry.
+/// What happens to one PATH entry.
 enum Fate {
-    /// It is there anyway.
+    /// It is visible anyway.
     Kept,
-    /// It is there once these are shown.
+    /// It is visible once these are shown.
     Needs(Vec<PathBuf>),
     LeftOut(Why),
 }
@@ -135,7 +134,7 @@ impl Builder<'_> {
         };
         self.show_all(needs);
         self.follow_links(&entry);
-        // PATH is text; an entry that is not can neither be printed nor passed on.
+        // An entry that is not UTF-8 can be neither printed nor passed on.
         if let Some(text) = entry.to_str()
             && !self.path.iter().any(|known| known == text)
         {
@@ -165,13 +164,13 @@ impl Builder<'_> {
         let fate = match self.refusal(&entry) {
             Some(why) => Fate::LeftOut(why),
             None if self.is_of_others(&entry) => Fate::LeftOut(Why::Denied),
-            // Whatever a row says, an entry of PATH inside is visible.
+            // Whatever a row says, the entry itself must be visible.
             None => Fate::Needs(with_entry(needs, &entry)),
         };
         (entry, fate)
     }
 
-    /// Whether a PATH entry leads to other users, to where everybody may write, or to a Windows
+    /// Whether a PATH entry belongs to other users, is writable by everyone, or is on a Windows
     /// drive of WSL2, whose programs need a socket of the host.
     fn is_of_others(&self, entry: &Path) -> bool {
         let windows = entry
@@ -220,7 +219,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Links in a directory of programs below home lead to where installers keep them.
+    /// Symlinks in a program directory below home point to where installers keep the programs.
     fn follow_links(&mut self, entry: &Path) {
         let home = self.client.home;
         if !entry.starts_with(home) || entry.starts_with(self.client.root) {
@@ -241,7 +240,7 @@ impl Builder<'_> {
         }
     }
 
-    /// A resolved path as it is called inside, where home is not a link.
+    /// A resolved path with its name inside, where home is not a symlink.
     fn at_home(&self, path: &Path) -> PathBuf {
         match path.strip_prefix(&self.real_home) {
             Ok(below) => self.client.home.join(below),
@@ -267,8 +266,8 @@ fn with_entry(mut needs: Vec<PathBuf>, entry: &Path) -> Vec<PathBuf> {
     needs
 }
 
-/// What a directory outside of home needs: software below `/opt` and the like is installed as a
-/// whole, anything else is just itself.
+/// What a directory outside home needs: software below `/opt` and the like is installed as a whole,
+/// anything else needs only itself.
 fn needs_outside(entry: &Path) -> Vec<PathBuf> {
     for prefix in SYSTEM_PREFIXES {
         if entry.starts_with(prefix) {
@@ -290,7 +289,7 @@ fn is_below_any(path: &Path, trees: &[&str]) -> bool {
     trees.iter().any(|tree| path.starts_with(tree))
 }
 
-/// The path without `.`, `..` and double slashes, as text.
+/// The path without `.`, `..` and double slashes.
 fn lexical(path: &Path) -> PathBuf {
     let mut clean = PathBuf::from("/");
     for component in path.components() {
@@ -305,7 +304,7 @@ fn lexical(path: &Path) -> PathBuf {
     clean
 }
 
-/// The path with its links followed. A circle of links ends where it was entered too often.
+/// Resolves symlinks. A loop ends after a fixed number of steps.
 fn resolve(path: &Path, look: &Look<'_>) -> PathBuf {
     let mut links_left = 40;
     let mut done = PathBuf::from("/");
@@ -342,7 +341,7 @@ fn parts_of(path: &Path) -> Vec<PathBuf> {
     parts
 }
 
-/// Without duplicates and without what lies below another, in order.
+/// Sorted, without duplicates and without paths below others.
 fn outermost(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
     paths.sort();
     paths.dedup();

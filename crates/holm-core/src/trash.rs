@@ -1,20 +1,19 @@
-//! What may go to make room, and when room is short. Decided here as data; the engine and its driver
-//! carry it out.
+//! Decides what may be deleted to free disk space, and when space is short. The engine and its
+//! driver carry it out.
 
 use std::collections::HashSet;
 use std::hash::Hash;
 use std::time::Duration;
 
-/// How much is deleted.
+/// How much to delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Extent {
-    /// What was in the trash for long enough, and what nothing needs.
+    /// Expired trash and unused data.
     Expired,
-    /// Everything in the trash, and every base that nothing uses.
+    /// All trash, and every unused base.
     All,
 }
 
-/// One base on the disk.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct BaseKey {
     pub project: String,
@@ -22,8 +21,8 @@ pub struct BaseKey {
     pub commit: Option<String>,
 }
 
-/// Whether an entry of the trash may go. Times are since the epoch; a clock that went back lets
-/// nothing go early.
+/// Whether an entry of the trash may be deleted. Times are since the epoch; a clock that went back
+/// deletes nothing early.
 pub fn may_go(now: Duration, removed_at: Duration, keep_for: Duration, extent: Extent) -> bool {
     match extent {
         Extent::All => true,
@@ -31,17 +30,17 @@ pub fn may_go(now: Duration, removed_at: Duration, keep_for: Duration, extent: E
     }
 }
 
-/// What is made once and shared by workspaces.
+/// Data that is built once and shared by workspaces.
 pub trait Shared: Clone + Eq + Hash {
-    /// Whether only the later one of both is kept for its own sake.
+    /// Whether only the newer of the two is kept when both are unused.
     fn is_rival(&self, other: &Self) -> bool;
 
-    /// Decides between two of the same age.
+    /// Breaks a tie in age.
     fn name(&self) -> &str;
 }
 
-/// The bases that may go: those that no workspace uses, live or in the trash. Of each project the
-/// one that was built last stays, so that the next `up` is quick, unless all are to go.
+/// The bases that may be deleted: those that no workspace uses, live or in the trash. The newest
+/// one of each project stays, so that the next `up` is quick, unless `extent` is `All`.
 pub fn unused_bases(
     built: &[(BaseKey, Duration)],
     used: &HashSet<BaseKey>,
@@ -50,7 +49,7 @@ pub fn unused_bases(
     unused(built, used, extent)
 }
 
-/// What nothing uses, without the latest among rivals, unless all are to go.
+/// Unused data, except the newest among rivals unless `extent` is `All`.
 pub fn unused<K: Shared>(built: &[(K, Duration)], used: &HashSet<K>, extent: Extent) -> Vec<K> {
     let is_latest = |(key, at): &(K, Duration)| {
         let mut others = built.iter().filter(|(other, _)| other.is_rival(key));
@@ -76,7 +75,7 @@ impl Shared for BaseKey {
     }
 }
 
-/// Whether so little is free on a file system that it should be said.
+/// Whether a file system has so little free space that users should be warned.
 pub fn is_short(free: u64, total: u64) -> bool {
     free < (total / 20).max(LEAST_FREE)
 }

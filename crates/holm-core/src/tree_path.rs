@@ -1,6 +1,6 @@
-//! Paths of the file API: below a workspace's `project.root`, as bytes, because names inside need not
-//! be UTF-8. Checked as text by the server and once more by the program inside; that no link leads
-//! away is the opener's work.
+//! Paths of the file API: below a workspace's `project.root`, as bytes, because names inside need
+//! not be UTF-8. The server and the program inside both check them as text; the program that opens
+//! them refuses symlinks.
 
 use std::fmt;
 
@@ -8,7 +8,6 @@ use std::fmt;
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TreePath(Vec<u8>);
 
-/// Why bytes are not such a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotATreePath {
     #[error("it is empty; the root is `.`")]
@@ -23,13 +22,12 @@ pub enum NotATreePath {
     TooLong,
 }
 
-/// More than three times what one system call takes, and it still fits a request.
+/// More than three times the limit of a system call, and it still fits a request.
 pub const LONGEST: usize = 16 << 10;
 
 // === impl TreePath ===
 
 impl TreePath {
-    /// The root itself.
     pub fn root() -> Self {
         Self::default()
     }
@@ -77,7 +75,7 @@ impl TreePath {
         Self(bytes)
     }
 
-    /// The directory and the name in it; `None` of the root.
+    /// The directory and the name in it; `None` for the root.
     pub fn split(&self) -> Option<(TreePath, &[u8])> {
         let end = self.0.iter().rposition(|byte| *byte == b'/');
         match end {
@@ -88,7 +86,7 @@ impl TreePath {
     }
 }
 
-/// Harmless on a terminal and in a log.
+/// Escaped, so that it is harmless on a terminal and in a log.
 impl fmt::Display for TreePath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_root() {

@@ -1,8 +1,9 @@
-//! What a `holm.toml` asks of the host, and what is left of it when nobody approved.
+//! Computes what a `holm.toml` requests from the host, and what remains of it without approval.
 //!
-//! Called by `up` and `trust` (to show and to ask) and by the daemon (to refuse). Whatever reaches
-//! the host or weakens the island is an [`Ask`]; a person approves exactly these asks, known by
-//! the digest of [`canonical`]. Commands of the repository run inside and are no ask.
+//! Called by `up` and `trust` to show and to ask, and by the daemon to refuse. Everything that
+//! reaches the host or weakens the isolation is an [`Ask`]; a person approves exactly these,
+//! identified by the digest of [`canonical`]. Commands of the repository run inside and need no
+//! approval.
 
 use crate::config::{
     Destination, DriverName, Egress, EgressMode, Limits, Name, Policy, ProjectConfig,
@@ -12,33 +13,33 @@ use crate::git_settings::Setting;
 use std::collections::BTreeSet;
 use std::fmt::{self, Display};
 
-/// One thing that needs a person's approval.
+/// One request that needs a person's approval.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
     /// The key in holm.toml (`project.include`).
     pub key: String,
     /// In plain words.
     pub words: String,
-    /// Everything about it that matters, unambiguously: another byte is another ask.
+    /// Everything about it that matters, unambiguously: a changed byte makes another request.
     pub canonical: String,
 }
 
-/// What a project gets without asking.
+/// What a project gets without approval.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Baseline {
-    /// The user's own settings. A mode that is not set counts as open.
+    /// The user's own settings. An unset mode counts as open.
     pub egress: Egress,
-    /// The user's own settings. A limit that is not set is no limit.
+    /// The user's own settings. An unset limit is no limit.
     pub limits: Limits,
     /// Agents to which the user's settings give variables or files.
     pub agents_with_credentials: BTreeSet<Name>,
-    /// Protected paths that were in force for this project before; `None` on first sight.
+    /// Protected paths that were in force for this project before; `None` for a new project.
     pub protected_before: Option<Vec<ProtectedPath>>,
-    /// What the project itself was asked to have, if anything.
+    /// The isolation that the project's own settings request.
     pub isolation: Option<Scope>,
 }
 
-/// Everything that `config` asks beyond `baseline`, in the order of the file's documentation.
+/// Everything that `config` requests beyond `baseline`, in the order of the documentation.
 pub fn asks(config: &ProjectConfig, baseline: &Baseline) -> Vec<Ask> {
     let mut asks = Vec::new();
     ask_project(config, baseline, &mut asks);
@@ -67,10 +68,10 @@ pub fn settings_asks(settings: &[Setting]) -> Vec<Ask> {
     asked.collect()
 }
 
-/// What the digest of an approval of [`settings_asks`] begins with, which no digest of [`asks`] does.
+/// The prefix of digests of [`settings_asks`], which no digest of [`asks`] has.
 pub const SETTINGS_DIGEST: &str = "git:";
 
-/// A stable text of all asks, to be hashed. The order in the file does not matter.
+/// A stable text of all requests, to be hashed. The order in the file does not matter.
 pub fn canonical(asks: &[Ask]) -> String {
     let lines: BTreeSet<&str> = asks.iter().map(|ask| ask.canonical.as_str()).collect();
     let mut text = String::from("holm trust 1\n");
@@ -81,27 +82,27 @@ pub fn canonical(asks: &[Ask]) -> String {
     text
 }
 
-/// How what is asked for now differs from what a person approved last.
+/// How a request differs from the last approval.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     Added(Ask),
-    /// Was approved, and is not asked for any more.
+    /// It was approved and is no longer requested.
     Removed(Ask),
-    /// The same key, with another content.
+    /// The same key with another content.
     Changed {
         before: Ask,
         now: Ask,
     },
 }
 
-/// What is different, in the order of `now`; what is gone comes last.
+/// The differences, in the order of `now`; removed ones come last.
 pub fn changes(before: &[Ask], now: &[Ask]) -> Vec<Change> {
     let is_in = |asks: &[Ask], ask: &Ask| asks.iter().any(|it| it.canonical == ask.canonical);
     let mut gone: Vec<&Ask> = before.iter().filter(|ask| !is_in(now, ask)).collect();
     let mut changes = Vec::new();
     for ask in now.iter().filter(|ask| !is_in(before, ask)) {
         let earlier = gone.iter().position(|gone| gone.key == ask.key);
-        // Entries of a list have one key and are no versions of each other.
+        // Entries of a list share one key and are not versions of each other.
         changes.push(
             match earlier.filter(|_| !LISTS.contains(&ask.key.as_str())) {
                 Some(place) => Change::Changed {
@@ -116,10 +117,10 @@ pub fn changes(before: &[Ask], now: &[Ask]) -> Vec<Change> {
     changes
 }
 
-/// Keys that are asked for once per entry.
+/// Keys with one request per entry.
 const LISTS: [&str; 3] = ["project.include", "project.protected_paths", "egress.allow"];
 
-/// The same configuration without everything that [`asks`] lists.
+/// The configuration without everything that [`asks`] lists.
 pub fn without_untrusted(config: &ProjectConfig, baseline: &Baseline) -> ProjectConfig {
     let mut config = config.clone();
     let project = &mut config.project;
@@ -184,7 +185,7 @@ fn ask_project(config: &ProjectConfig, baseline: &Baseline, asks: &mut Vec<Ask>)
     if project.isolation == Scope::Project {
         let words = "let each workspace read the files of the project's other workspaces";
         let asked = quoted(project.isolation.as_str());
-        // An approval from before the project was closed does not open it.
+        // An approval from before the project was closed does not open it again.
         let (words, asked) = match baseline.isolation {
             Some(Scope::Workspace) => (
                 format!("{words}, which `holm project` says it must not"),
@@ -333,8 +334,8 @@ fn ask_limits(config: &ProjectConfig, baseline: &Baseline, asks: &mut Vec<Ask>) 
     }
 }
 
-/// The user's settings hand credentials to an agent by its name. A repository that says what
-/// runs under that name would receive them.
+/// The user's settings give credentials to an agent by its name. A repository that defines the
+/// command of that name would receive them.
 fn ask_agents(config: &ProjectConfig, baseline: &Baseline, asks: &mut Vec<Ask>) {
     for (name, agent) in &config.agents {
         if baseline.agents_with_credentials.contains(name) {
@@ -348,7 +349,7 @@ fn ask_agents(config: &ProjectConfig, baseline: &Baseline, asks: &mut Vec<Ask>) 
     }
 }
 
-// What counts as more than the baseline.
+// What exceeds the baseline.
 
 fn lost_protection(now: &[ProtectedPath], baseline: &Baseline) -> Vec<ProtectedPath> {
     let before = baseline.protected_before.iter().flatten();
@@ -365,8 +366,8 @@ fn is_wider(asked: &Egress, given: &Egress) -> bool {
     asked.mode.is_some_and(|mode| mode > given_mode(given))
 }
 
-/// Whether one entry of `allow` opens what the user's settings keep closed: a name when those
-/// keep to a list (or to nothing), an address always, because it may lie in a private network.
+/// Whether an entry of `allow` opens what the user's settings keep closed: a name if those use a
+/// list (or nothing), an address always, because it may be in a private network.
 fn is_wider_entry(entry: &Destination, asked: &Egress, given: &Egress) -> bool {
     if given.allow.contains(entry) && given_mode(given) != EgressMode::None {
         return false;
@@ -379,14 +380,14 @@ fn exceeds<T: PartialOrd>(asked: Option<T>, most: Option<T>) -> bool {
     matches!((asked, most), (Some(asked), Some(most)) if asked > most)
 }
 
-// How an ask is written.
+// How a request is written.
 
-/// Quoted and escaped, so that no content can look like the end of itself.
+/// Quoted and escaped, so that no content can end the quotation.
 fn quoted(value: impl Display) -> String {
     format!("{:?}", value.to_string())
 }
 
-/// For people: nothing in it can act on a terminal.
+/// For people: it cannot control a terminal.
 fn shown(value: &impl Display) -> String {
     value.to_string().escape_debug().to_string()
 }

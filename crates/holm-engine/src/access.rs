@@ -1,4 +1,4 @@
-//! Tokens and the audit record: what the server's gate keeps in the store.
+//! Tokens and the audit record in the store, for the server's gate.
 
 use crate::driver::Driver;
 use crate::engine::Engine;
@@ -18,7 +18,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
         store.call(move |store| store.add_token(&token)).await
     }
 
-    /// The token is over for good.
+    /// Marks the token as expired for good.
     pub async fn expire_token(&self, id: TokenId, at: Timestamp) -> Result<(), Fault> {
         let store = &self.inner.store;
         store.call(move |store| store.expire_token(&id, at)).await

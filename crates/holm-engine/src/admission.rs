@@ -1,4 +1,4 @@
-//! Whether there is room for one more: the decision of `holm_core::admission` on what is stored.
+//! Applies `holm_core::admission` to the stored workspaces.
 
 use crate::create::NewWorkspace;
 use crate::driver::Driver;
@@ -10,19 +10,19 @@ use holm_core::config::display_size;
 use holm_core::plan::Desired;
 use holm_core::{Code, Fault};
 
-/// Whether a new workspace is checked against what the machine has.
+/// Whether a new workspace is checked against the machine's resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
     Check(Machine),
-    /// The user takes it on.
+    /// The user overrides the check.
     Force,
 }
 
 // === impl Inner ===
 
 impl<D: Driver, S: Store> Inner<D, S> {
-    /// Refuses a workspace that was just written down beside all others. The caller sees to it that
-    /// no other one comes in between.
+    /// Refuses a workspace that was just inserted, if it exceeds the machine beside all others. The
+    /// caller makes sure that no other workspace is inserted meanwhile.
     pub(crate) async fn admit(
         &self,
         new: &NewWorkspace,

@@ -1,13 +1,12 @@
-//! The one place where the asynchronous engine meets the blocking store.
+//! The only place where the asynchronous engine calls the blocking store.
 //!
-//! A call runs on tokio's pool for blocking work. It is carried out to its end even when nobody
-//! waits for it any more, so a transaction is never torn by a client that went away.
+//! A call runs on tokio's blocking pool. It runs to its end even when the caller is dropped, so a
+//! disconnected client never interrupts a transaction.
 
 use crate::store::{Store, StoreError};
 use holm_core::{Code, Fault};
 use std::sync::Arc;
 
-/// The store, as the engine uses it.
 pub(crate) struct Bridge<S>(Arc<S>);
 
 // === impl Bridge ===
@@ -25,7 +24,7 @@ impl<S: Store> Bridge<S> {
         self.ask(operation).await?.map_err(Fault::from)
     }
 
-    /// As [`call`](Self::call), for those who decide by the store's own error.
+    /// As [`call`](Self::call), for callers that handle the store's own error.
     pub(crate) async fn ask<T, F>(&self, operation: F) -> Result<Result<T, StoreError>, Fault>
     where
         T: Send + 'static,
@@ -36,7 +35,7 @@ impl<S: Store> Bridge<S> {
     }
 }
 
-/// As [`blocking`], for work that can fail by itself; also for what calls the engine.
+/// As [`blocking`], for fallible work; also for callers of the engine.
 pub async fn try_blocking<T, F>(work: F) -> Result<T, Fault>
 where
     T: Send + 'static,
@@ -45,7 +44,7 @@ where
     blocking(work).await?
 }
 
-/// Runs blocking work. A panic in it becomes an error of this one operation.
+/// Runs blocking work. A panic becomes an error of this operation.
 pub(crate) async fn blocking<T, F>(work: F) -> Result<T, Fault>
 where
     T: Send + 'static,
@@ -54,7 +53,6 @@ where
     joined(tokio::task::spawn_blocking(work).await)
 }
 
-/// Takes the result out of a finished task.
 pub(crate) fn joined<T>(result: Result<T, tokio::task::JoinError>) -> Result<T, Fault> {
     result.map_err(|error| {
         Fault::new(

@@ -1,11 +1,12 @@
-//! Reads the machine's clocks and remembers earlier readings. Code that deletes something because of its age
-//! calls [`Clock::look`] first; `holm_core::clock` decides whether the wall clock is plausible.
+//! Reads the machine's clocks and remembers earlier readings. Code that deletes something because
+//! of its age calls [`Clock::look`] first; `holm_core::clock` decides whether the wall clock is
+//! plausible.
 //!
-//! What was seen is stored by [`Engine::keep_clock`], which the daemon calls every second: a look itself
-//! is in memory only, because every request with a token takes one.
+//! [`Engine::keep_clock`], which the daemon calls every second, stores the readings: a reading
+//! itself stays in memory, because every request with a token takes one.
 //!
-//! Debug builds read `HOLM_TEST_CLOCK`, a file with seconds that are added to the wall clock, seconds that
-//! are added to the time since the boot, and a boot of its own; each may be left out.
+//! Debug builds read `HOLM_TEST_CLOCK`, a file with seconds that are added to the wall clock,
+//! seconds that are added to the time since the boot, and a boot id; each is optional.
 
 use crate::driver::Driver;
 use crate::engine::Engine;
@@ -18,13 +19,13 @@ use rustix::time::{ClockId, clock_gettime};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-/// A handle; clones share what was seen.
+/// A handle; clones share the readings.
 #[derive(Clone, Default)]
 pub struct Clock(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
-    /// How long the trash keeps something.
+    /// How long entries stay in the trash.
     trash_keeps: Duration,
     state: Mutex<State>,
 }
@@ -32,24 +33,24 @@ struct Shared {
 #[derive(Default)]
 struct State {
     seen: Option<Seen>,
-    /// What the store has.
+    /// The stored reading.
     stored: Option<Seen>,
 }
 
-/// One look.
+/// One reading, judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// What the wall clock says.
+    /// The wall clock.
     pub wall: Timestamp,
     /// The latest plausible time that the wall clock has shown.
     latest: Timestamp,
     judgement: Judgement,
 }
 
-/// What was seen is stored when it is older than this. After a loss of power so much may be forgotten.
+/// A reading older than this is stored. After a power failure at most this much is lost.
 const STORED_EVERY: Duration = Duration::from_secs(60);
 
-/// The time of the wall clock. All times of the engine are from here.
+/// The wall clock. All times of the engine come from here.
 pub fn wall() -> Timestamp {
     let test = OfTest::read();
     let offset = SignedDuration::from_secs(test.map_or(0, |test| test.wall));
@@ -61,8 +62,8 @@ pub fn wall() -> Timestamp {
 // === impl Clock ===
 
 impl Clock {
-    /// With what earlier daemons saw. `trash_keeps` is how far the clock may have advanced while the
-    /// machine was off.
+    /// Continues the readings of earlier daemons. `trash_keeps` is how far the clock may have
+    /// advanced while the machine was off.
     pub fn open(store: &impl Store, trash_keeps: Duration) -> Result<Self, StoreError> {
         let seen = store.clock()?;
         let state = State {
@@ -80,9 +81,10 @@ impl Clock {
         let mut state = self.state();
         let (seen, judgement) = judge(state.seen.as_ref(), &reading, self.0.trash_keeps);
         let wall = timestamp(reading.wall);
-        let (latest, judgement) = match is_without("clock") {
-            true => (wall, Judgement::Plausible),
-            false => (timestamp(seen.latest), judgement),
+        let (latest, judgement) = if is_without("clock") {
+            (wall, Judgement::Plausible)
+        } else {
+            (timestamp(seen.latest), judgement)
         };
         state.seen = Some(seen);
         Look {
@@ -92,7 +94,8 @@ impl Clock {
         }
     }
 
-    /// A person says that the wall clock is right. Says what was wrong with it, if anything was.
+    /// Accepts the wall clock because a person says that it is right. Returns what was wrong with
+    /// it, if anything.
     pub fn believe(&self) -> Option<String> {
         let why = self.look().doubt();
         let mut state = self.state();
@@ -100,7 +103,7 @@ impl Clock {
         why
     }
 
-    /// What the store does not have yet and should.
+    /// The reading that should be stored now.
     fn unstored(&self) -> Option<Seen> {
         self.look();
         let state = self.state();
@@ -124,23 +127,24 @@ impl Clock {
 // === impl Look ===
 
 impl Look {
-    /// Whether something may be deleted because of its age.
+    /// Whether data may be deleted because of its age.
     pub fn is_plausible(self) -> bool {
         self.judgement == Judgement::Plausible
     }
 
-    /// The time by which something expires, and from which a time to live counts. It does not go back
-    /// with the wall clock; where that is not believed, what it says is over is withheld.
+    /// The time for expiry and for the start of a time to live. It does not go back with the wall
+    /// clock. While the clock is not believed, a value that has expired by it is withheld but not
+    /// deleted.
     pub fn for_expiry(self) -> Timestamp {
         self.wall.max(self.latest)
     }
 
-    /// Whether what is over stays so when the clock is set back.
+    /// Whether an expiry stays valid when the clock is set back.
     pub fn ends_for_good(self) -> bool {
         !is_without("clock")
     }
 
-    /// What is wrong with the clock, in words; `None`: nothing.
+    /// What is wrong with the clock, in words.
     pub fn doubt(self) -> Option<String> {
         let Judgement::Implausible { by } = self.judgement else {
             return None;
@@ -165,7 +169,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
         &self.inner.clock
     }
 
-    /// Stores what was seen, if that is worth it.
+    /// Stores the reading, if it is old enough.
     pub async fn keep_clock(&self) -> Result<(), Fault> {
         let Some(seen) = self.inner.clock.unstored() else {
             return Ok(());
@@ -178,7 +182,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
     }
 }
 
-/// What a test has the clocks say.
+/// Offsets that a test adds to the clocks.
 struct OfTest {
     wall: i64,
     boottime: u64,
@@ -217,8 +221,8 @@ fn reading() -> Reading {
     }
 }
 
-/// The kernel's id of this boot. Where it cannot be read every daemon is in the same one, and then the
-/// time since the boot, which began anew, is not later than what was seen: the stricter rule counts.
+/// The kernel's boot id. If it cannot be read, all daemons share one; then the time since boot
+/// restarts below the stored one, and the stricter rule applies.
 fn boot() -> &'static str {
     static BOOT: OnceLock<String> = OnceLock::new();
     BOOT.get_or_init(|| {

@@ -1,4 +1,4 @@
-//! Running a command inside a workspace, started first where that is allowed.
+//! Runs a command inside a workspace, and starts the workspace first where that is allowed.
 
 use crate::converge::Goal;
 use crate::driver::Driver;
@@ -9,7 +9,6 @@ use holm_core::plan::{Desired, Keeper};
 use holm_core::{Code, Fault, WorkspaceId};
 use std::sync::Arc;
 
-/// What to do with a workspace that does not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stopped {
     Start,
@@ -27,10 +26,10 @@ impl<D: Driver, S: Store> Engine<D, S> {
         stopped: Stopped,
     ) -> Result<ExecStream, Fault> {
         let (inner, key, at) = (Arc::clone(&self.inner), id.clone(), now());
-        // Known at once, so that nobody stops it as idle before the command runs.
+        // In memory at once, so that the workspace is not stopped as idle before the command runs.
         inner.note_use(id, at);
         inner.awaken(id, stopped).await?;
-        // The command does not wait for the note of when it was run.
+        // Storing the time must not delay the command.
         tokio::spawn(async move {
             if let Err(error) = inner.store.call(move |store| store.touch(&key, at)).await {
                 tracing::warn!(%error, "the time of use was not noted");
@@ -39,7 +38,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
         self.inner.driver.exec(id, request).await
     }
 
-    /// Goes on with a command that a daemon before this one began. Starts nothing.
+    /// Reconnects to a command that an earlier daemon started. Starts nothing.
     pub async fn resume(&self, id: &WorkspaceId, resume: Resume) -> Result<ExecStream, Fault> {
         self.inner.note_use(id, now());
         self.inner.awaken(id, Stopped::Refuse).await?;

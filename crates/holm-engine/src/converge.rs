@@ -1,5 +1,5 @@
-//! Look, plan, write down, apply, look again. The one path of create, start, stop, restart,
-//! remove, and recovery. The caller holds the workspace's lock.
+//! Observe, plan, journal, apply, observe again: the one path of create, start, stop, restart,
+//! remove and recovery. The caller holds the workspace's lock.
 
 use crate::driver::{Driver, Ended, Journaled, Progress, Sighting, Tip};
 use crate::engine::Inner;
@@ -13,18 +13,18 @@ use holm_core::state::Birth;
 use holm_core::{Code, Fault};
 use std::sync::Arc;
 
-/// Where to.
+/// The goal of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Goal {
     Reach(Desired),
-    /// Running, with processes that were started after this was asked for.
+    /// Running, with processes that were started after this request.
     Renew,
 }
 
 // === impl Inner ===
 
 impl<D: Driver, S: Store> Inner<D, S> {
-    /// Leads a workspace to the goal and says what is there then.
+    /// Brings a workspace to the goal and returns what was observed then.
     pub(crate) async fn converge(
         &self,
         record: &WorkspaceRecord,
@@ -34,7 +34,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
         if goal != Goal::Reach(Desired::Stopped) && goal != Goal::Reach(Desired::Removed) {
             self.ensure_layers(record, progress).await?;
         }
-        // No base goes while something is made or started of it.
+        // No base is collected while a workspace is created or started from it.
         let _making = self.making.read().await;
         let sighting = self.driver.observe(&record.spec).await?;
         let actions = steps(record, goal, sighting.observed)?;
@@ -50,7 +50,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
         }
         let mut sighting = self.driver.observe(&record.spec).await?;
         if actions.contains(&Action::TakeBack) {
-            // What came out of the trash may be of an earlier beginning.
+            // Files from the trash may be of an earlier generation.
             let actions = steps(record, goal, sighting.observed)?;
             self.act(record, &actions, progress).await?;
             sighting = self.driver.observe(&record.spec).await?;
@@ -65,7 +65,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
         }
     }
 
-    /// Writes the actions down, then does them in order, up to the first that fails.
+    /// Journals the actions, then applies them in order until one fails.
     pub(crate) async fn act(
         &self,
         record: &WorkspaceRecord,
@@ -74,7 +74,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
     ) -> Result<(), Fault> {
         let mut spec = under_its_label(record);
         if actions.contains(&Action::Launch) {
-            // Before anything is ended for it: what may not start goes on as it is.
+            // Before any process is ended: a workspace that may not start keeps running.
             let narrowed = self.within_bounds(record, &spec).await?;
             spec = narrowed.unwrap_or(spec);
         }
@@ -108,8 +108,8 @@ impl<D: Driver, S: Store> Inner<D, S> {
         Ok(())
     }
 
-    /// What is started, if the bounds of today make it another one. It is stored first, so that what is
-    /// stored is what runs.
+    /// The spec to start, narrowed by the current policy. It is stored first, so that the store
+    /// always shows what runs.
     async fn within_bounds(
         &self,
         record: &WorkspaceRecord,
@@ -132,7 +132,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
         Ok(Some(Arc::new(narrowed)))
     }
 
-    /// Nobody hears of a workspace before it is whole.
+    /// Listeners learn of a workspace only when it is complete.
     fn tell_of(&self, record: &WorkspaceRecord, action: Action) {
         let notice = match (record.birth, action) {
             (Birth::Acknowledged, Action::Launch) => Notice::Started,
@@ -157,7 +157,8 @@ impl<D: Driver, S: Store> Inner<D, S> {
         if journaled.action() != Action::BuildBase {
             return self.driver.apply(journaled, progress.clone()).await;
         }
-        // Workspaces of one commit share its base: the first builds it, the others find it built.
+        // Workspaces of one commit share its base: the first builds it, the others wait and find
+        // it.
         let spec = journaled.spec();
         let commit = spec.code.base_commit().map(str::to_owned);
         let key = (spec.project_id.clone(), commit);
@@ -170,7 +171,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
     }
 }
 
-/// The spec under the label of today: it was stored under the one of the beginning.
+/// The spec with the current label: it was stored with the label at creation.
 fn under_its_label(record: &WorkspaceRecord) -> Arc<WorkspaceSpec> {
     let spec = &record.spec;
     if spec.label == record.label.as_str() {
@@ -184,8 +185,8 @@ fn under_its_label(record: &WorkspaceRecord) -> Arc<WorkspaceSpec> {
 
 /// The actions that lead to the goal.
 ///
-/// Files of a workspace that somebody was told of are never made anew: if they are gone, saying so
-/// is better than an empty workspace in their place.
+/// Files of an acknowledged workspace are never recreated: if they are gone, an error is better
+/// than an empty workspace in their place.
 fn steps(record: &WorkspaceRecord, goal: Goal, observed: Observed) -> Result<Vec<Action>, Fault> {
     let mut actions = match goal {
         Goal::Reach(desired) => plan(desired, observed),
@@ -211,7 +212,7 @@ fn renewal(observed: Observed) -> Vec<Action> {
     actions
 }
 
-/// What is seen of a workspace of which there is nothing to be seen.
+/// The observation of a workspace that does not exist.
 pub(crate) fn nothing() -> Sighting {
     Sighting {
         observed: Observed {

@@ -1,7 +1,7 @@
-//! Making a workspace, whole or not at all.
+//! Creates a workspace, completely or not at all.
 //!
-//! The record is there before the first file, as `Pending`. It becomes the user's only when
-//! everything runs. Until then any failure, and the client's going away, undoes all of it.
+//! The record exists before the first file, as `Pending`. It is acknowledged when everything runs.
+//! Until then any failure, and a client that disconnects, undoes the creation.
 
 use crate::admission::Admission;
 use crate::bridge::joined;
@@ -22,22 +22,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{OwnedMutexGuard, watch};
 
-/// What is to be made.
 #[derive(Clone, Debug)]
 pub struct NewWorkspace {
     pub project_id: ProjectId,
-    /// `None`: make one up.
+    /// `None`: generate one.
     pub label: Option<Label>,
     pub reuse: Reuse,
     pub owner: String,
     pub admission: Admission,
-    /// Complete but for `id` and `label`, which the engine fills in.
+    /// Complete except for `id` and `label`, which the engine sets.
     pub spec: WorkspaceSpec,
-    /// Of a request with a key, which learns the id before the workspace is the user's.
+    /// For a request with an idempotency key, which stores the id before the workspace is
+    /// acknowledged.
     pub turn: Option<Turn>,
 }
 
-/// What to do when the label is that of a live workspace.
+/// What to do when a live workspace has the label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reuse {
     /// Start it if it is stopped, and return it.
@@ -51,21 +51,21 @@ pub enum Created {
     Existing(View),
 }
 
-/// What is under way and may be cancelled, by id: creations, or moves.
+/// Operations under way that can be cancelled, by id: creations, or moves.
 #[derive(Default)]
 pub(crate) struct Creations(Mutex<HashMap<WorkspaceId, Cancel>>);
 
-/// Cancels when told to, or when dropped by a client that no longer waits.
+/// Cancels on request, or when its client drops it.
 #[derive(Clone)]
 pub(crate) struct Cancel(Arc<watch::Sender<bool>>);
 
 pub(crate) struct CancelOnDrop(pub(crate) Cancel);
 
-/// How often a taken label is tried again: made-up words first, then numbers behind the last.
+/// How often to retry a taken label: generated ones first, then with numbers appended.
 const MADE_UP_TRIES: usize = 16;
 const MOST_TRIES: usize = 4096;
 
-/// After each try to undo a creation.
+/// The pauses between attempts to undo a creation.
 const UNDO_PAUSES: [Duration; 4] = [
     Duration::from_millis(20),
     Duration::from_millis(100),
@@ -76,8 +76,8 @@ const UNDO_PAUSES: [Duration; 4] = [
 // === impl Engine ===
 
 impl<D: Driver, S: Store> Engine<D, S> {
-    /// Makes a workspace. Dropping the future cancels, and what was made is undone. `begun` hears
-    /// the id as soon as something exists that could be cancelled by [`cancel`](Self::cancel).
+    /// Creates a workspace. Dropping the future cancels and undoes the creation. `begun` gets the
+    /// id as soon as the creation can be cancelled by [`cancel`](Self::cancel).
     pub async fn create(
         &self,
         new: NewWorkspace,
@@ -91,8 +91,8 @@ impl<D: Driver, S: Store> Engine<D, S> {
         joined(tokio::spawn(making).await)?
     }
 
-    /// The live workspace with this label, started if it is stopped. One that is just being made
-    /// is awaited.
+    /// The live workspace with this label, started if it is stopped. Waits for one that is being
+    /// created.
     pub async fn adopt(&self, project: &ProjectId, label: &Label) -> Result<Option<View>, Fault> {
         let (inner, project, label) = (Arc::clone(&self.inner), project.clone(), label.clone());
         detached(async move {
@@ -107,7 +107,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
         .await
     }
 
-    /// Ends a creation, and returns when it is undone.
+    /// Cancels a creation, and returns when it is undone.
     pub async fn cancel(&self, id: &WorkspaceId) -> Result<(), Fault> {
         self.inner.creations.cancel(id);
         let _turn = self.inner.workspaces.lock(id).await;
@@ -141,7 +141,8 @@ impl<D: Driver, S: Store> Inner<D, S> {
         for attempt in 1..=MOST_TRIES {
             let label = new.label.clone().unwrap_or_else(|| made_up.clone());
             let id = WorkspaceId::random();
-            // Whoever finds the record waits for this turn, and so for the end of the creation.
+            // An operation that finds the record waits for this lock, and so for the end of the
+            // creation.
             let turn = self.workspaces.lock(&id).await;
             let record = pending(&new, id, label);
             let row = record.clone();
@@ -169,7 +170,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
                         if let Some(view) = self.adopt(&holder).await? {
                             return Ok(Created::Existing(view));
                         }
-                        // It was being made and was undone, or has just been removed.
+                        // It was being created and was undone, or has just been removed.
                     }
                 },
                 Err(error) => return Err(error.into()),
@@ -182,7 +183,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
         ))
     }
 
-    /// Whether it may be made; then its key, if it has one, knows it.
+    /// Checks admission, then stores the id with the idempotency key, if there is one.
     async fn admit_keyed(&self, new: &NewWorkspace, record: &WorkspaceRecord) -> Result<(), Fault> {
         self.admit(new, record).await?;
         match &new.turn {
@@ -229,13 +230,13 @@ impl<D: Driver, S: Store> Inner<D, S> {
         let id = record.id.clone();
         let kept = self.store.call(move |store| store.acknowledge(&id));
         kept.await?;
-        // It is the user's from here on: nothing that fails now undoes it.
+        // It is acknowledged from here on: no later failure undoes it.
         let _ = failpoint::pass("acknowledge", Moment::After);
         Ok(())
     }
 
-    /// What failed a creation, as too many open files, may fail its undoing too, and pass. The
-    /// record stays if it does not, and the next daemon undoes it.
+    /// What made a creation fail, such as too many open files, may also make undoing fail, and
+    /// pass. If undoing keeps failing, the record stays and the next daemon undoes it.
     pub(crate) async fn undo_or_try_again(&self, record: &WorkspaceRecord) {
         for pause in UNDO_PAUSES {
             let Err(error) = self.undo(record).await else {
@@ -246,7 +247,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
         }
     }
 
-    /// Leaves nothing of a workspace that nobody was told of. The caller has its turn.
+    /// Removes everything of a workspace that was not acknowledged. The caller holds its lock.
     pub(crate) async fn undo(&self, record: &WorkspaceRecord) -> Result<(), Fault> {
         self.undo_builder(&record.id).await;
         self.driver.discard(&record.spec).await?;
@@ -262,7 +263,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
             return Ok(None);
         };
         if record.birth == Birth::Pending {
-            // Its creation ended without being undone; that is made up for now.
+            // Its creation ended without being undone; undo it now.
             self.undo(&record).await?;
             return Ok(None);
         }
@@ -314,7 +315,7 @@ impl Cancel {
 
     pub(crate) async fn requested(&self) {
         let mut receiver = self.0.subscribe();
-        // The sender is `self`, so the channel is not closed while this waits.
+        // The sender is in `self`, so the channel stays open while this waits.
         let _ = receiver.wait_for(|is_requested| *is_requested).await;
     }
 }
@@ -347,7 +348,7 @@ fn pending(new: &NewWorkspace, id: WorkspaceId, label: Label) -> WorkspaceRecord
 }
 
 fn random_label() -> Label {
-    // Hashers of a new state begin with keys of the system's random source.
+    // A new `RandomState` has random keys from the system.
     Label::made_up(RandomState::new().build_hasher().finish())
 }
 

@@ -1,8 +1,7 @@
-//! Freeze, branch, go back: snapshots of a workspace, workspaces that begin as another one is, and
-//! trees and volumes that begin anew. Called by the server.
+//! Snapshots, forks and resets. Called by the server.
 //!
-//! What is wanted is stored first: a generation that grows, and what it begins with. Then the one path
-//! makes it so, also after the daemon died in between. A snapshot is stored when it is whole.
+//! The wanted state is stored first: an increased generation, and its origin. Then the common path
+//! applies it, also after a crash of the daemon. A snapshot is stored when it is complete.
 
 use crate::admission::Admission;
 use crate::converge::Goal;
@@ -19,30 +18,29 @@ use holm_core::plan::{Action, Desired, Keeper};
 use holm_core::{Code, Fault, Label, WorkspaceId};
 use std::sync::Arc;
 
-/// What a reset kept of what it replaced.
+/// The result of a reset.
 #[derive(Clone, Debug)]
 pub struct WasReset {
     pub view: View,
-    /// The snapshot that was taken before.
+    /// The snapshot of the replaced work, if one was taken.
     pub kept: Option<String>,
 }
 
-/// How far back.
 #[derive(Clone, Debug, Default)]
 pub struct Reset {
-    /// Only this volume.
+    /// Reset only this volume.
     pub volume: Option<String>,
-    /// To this snapshot; `None`: to the beginning.
+    /// The snapshot; `None`: the initial state.
     pub at: Option<String>,
 }
 
-/// What the snapshot is called that is taken before work is given up.
+/// The name of the snapshot taken before work is discarded.
 const BEFORE_RESET: &str = "before-reset";
 
 // === impl Engine ===
 
 impl<D: Driver, S: Store> Engine<D, S> {
-    /// Keeps code and volumes of a workspace as they are at this instant.
+    /// Takes a snapshot of a workspace's code and volumes.
     pub async fn snapshot(&self, id: &WorkspaceId, name: &Label) -> Result<View, Fault> {
         let (inner, id, name) = (Arc::clone(&self.inner), id.clone(), name.to_string());
         detached(async move {
@@ -62,7 +60,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
         .await
     }
 
-    /// Makes a workspace that begins as another one is, or as a snapshot of it.
+    /// Creates a workspace as a copy of another one or of its snapshot.
     pub async fn fork(
         &self,
         id: &WorkspaceId,
@@ -70,7 +68,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
         at: Option<&str>,
         admission: Admission,
     ) -> Result<View, Fault> {
-        // Nothing is done to the one while it is copied.
+        // Locks the original while it is copied.
         let _turn = self.inner.workspaces.lock(id).await;
         let record = self.inner.live(id).await?;
         let new = NewWorkspace {
@@ -87,7 +85,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
         }
     }
 
-    /// Leads code and volumes, or one volume, back.
+    /// Resets code and volumes, or one volume.
     pub async fn reset(
         &self,
         id: &WorkspaceId,
@@ -127,7 +125,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
             spec: Arc::new(spec),
             ..record
         };
-        // No base of it goes meanwhile.
+        // Its bases are not collected meanwhile.
         let _making = self.making.read().await;
         self.act(&next, &[Action::TakeSnapshot], &Progress::default())
             .await?;
@@ -147,7 +145,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
             .map(|at| found(&record, at))
             .transpose()?;
         let snapshot = snapshot.cloned();
-        // One that does not run is started for the examination only.
+        // A stopped workspace is started for the examination only.
         let before = self.driver.observe(&record.spec).await?.observed.keeper;
         let mut kept = None;
         let spec = match &reset.volume {
@@ -160,7 +158,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
                     record = self.take_snapshot(record, name.clone()).await?;
                     kept = Some(name);
                 }
-                // What was seen in the tree is not what it begins with.
+                // The stored dirty flag describes the tree before the reset.
                 let key = record.id.clone();
                 let noted = self.store.call(move |store| store.set_dirty(&key, false));
                 noted.await?;
@@ -185,7 +183,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
     }
 }
 
-/// What a workspace is asked to be that begins as `record`, or as a snapshot of it.
+/// The spec of a workspace that starts as a copy of `record` or of its snapshot.
 fn forked(record: &WorkspaceRecord, at: Option<&str>) -> Result<WorkspaceSpec, Fault> {
     let snapshot = at.map(|at| found(record, at)).transpose()?;
     let earlier = snapshot.map_or(&*record.spec, |snapshot| &*snapshot.spec);
@@ -197,7 +195,7 @@ fn forked(record: &WorkspaceRecord, at: Option<&str>) -> Result<WorkspaceSpec, F
     Ok(WorkspaceSpec {
         id: String::new(),
         label: String::new(),
-        // Limits and what may be reached are those of today.
+        // Limits and egress are the current ones.
         limits: record.spec.limits.clone(),
         network: record.spec.network.clone(),
         nested: record.spec.nested,
@@ -221,11 +219,12 @@ fn forked(record: &WorkspaceRecord, at: Option<&str>) -> Result<WorkspaceSpec, F
     })
 }
 
-/// The label that the branch inside is called after: the one of the beginning.
+/// The label in the branch name: the one at creation.
 fn branch_of(record: &WorkspaceRecord, earlier: &WorkspaceSpec) -> String {
-    match earlier.label.is_empty() {
-        true => record.label.to_string(),
-        false => earlier.label.clone(),
+    if earlier.label.is_empty() {
+        record.label.to_string()
+    } else {
+        earlier.label.clone()
     }
 }
 
@@ -260,7 +259,7 @@ fn with_volume_anew(
     Ok(spec)
 }
 
-/// The tree and every volume begin anew; home, limits and what may be reached stay.
+/// The spec with a new generation of the tree and of every volume; home, limits and egress stay.
 fn all_anew(record: &WorkspaceRecord, snapshot: Option<&Snapshot>) -> WorkspaceSpec {
     let mut spec = WorkspaceSpec::clone(&record.spec);
     let now = [
@@ -268,7 +267,7 @@ fn all_anew(record: &WorkspaceRecord, snapshot: Option<&Snapshot>) -> WorkspaceS
         std::mem::take(&mut spec.retired_volumes),
     ]
     .concat();
-    // The branch is made anew, under the label of today, or is that of the snapshot.
+    // The branch is recreated under the current label, or is the snapshot's.
     spec.label = match snapshot {
         Some(snapshot) => snapshot.spec.label.clone(),
         None => record.label.to_string(),
@@ -290,7 +289,7 @@ fn all_anew(record: &WorkspaceRecord, snapshot: Option<&Snapshot>) -> WorkspaceS
         volume.generation = current.max(volume.generation) + 1;
         volume.snapshot = snapshot.map(|snapshot| snapshot.key.clone());
     }
-    // The snapshot does not have them, so nothing of theirs is replaced.
+    // The snapshot does not have these volumes, so they stay.
     let is_gone = |volume: &Volume| !spec.volumes.iter().any(|kept| kept.name == volume.name);
     spec.retired_volumes = now.into_iter().filter(is_gone).collect();
     spec.generation += 1;
@@ -303,8 +302,8 @@ fn all_anew(record: &WorkspaceRecord, snapshot: Option<&Snapshot>) -> WorkspaceS
     spec
 }
 
-/// A workspace that was moved begins anew with the commit that it was moved to. Its set-up was made for
-/// the one before, so it runs in place, as it did after the move.
+/// A workspace that was moved restarts with the commit it was moved to. Its setup layer belongs to
+/// the earlier commit, so `setup` runs in place, as it did after the move.
 fn set_up_again(code: &mut WorkspaceCode, has_setup: bool) -> Option<Move> {
     code.base.take()?;
     let commit = code.commit.clone().filter(|_| has_setup)?;
@@ -340,7 +339,7 @@ fn found<'a>(record: &'a WorkspaceRecord, name: &str) -> Result<&'a Snapshot, Fa
     })
 }
 
-/// `before-reset`, or the next free number behind it.
+/// `before-reset`, with the next free number if necessary.
 fn free_name(record: &WorkspaceRecord) -> String {
     let is_free = |name: &String| {
         let mut snapshots = record.spec.snapshots.iter();

@@ -1,4 +1,4 @@
-//! How a workspace is made real. The engine decides and writes down; a driver acts.
+//! The trait that makes workspaces real. The engine decides and journals; a driver acts.
 
 use crate::exec::{ExecRequest, ExecStream, Resume};
 use crate::isolation::Isolation;
@@ -21,48 +21,48 @@ use std::time::Duration;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::mpsc;
 
-/// One action that was written to the journal. Only the engine makes these.
+/// An action that was written to the journal. Only the engine can construct it.
 #[derive(Clone, Debug)]
 pub struct Journaled {
     pub(crate) action: Action,
     pub(crate) spec: Arc<WorkspaceSpec>,
 }
 
-/// Where long work tells how far it is. Nobody listening is fine.
+/// Reports the progress of long work. Without a listener the reports are dropped.
 #[derive(Clone, Default)]
 pub struct Progress(Option<mpsc::UnboundedSender<ProgressEvent>>);
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProgressEvent {
-    /// What is being done, in a few words (`checking out`).
+    /// The current step in a few words (`checking out`).
     pub step: String,
     pub done: u64,
     pub total: u64,
 }
 
-/// What a driver saw of a workspace.
+/// A driver's observation of a workspace.
 #[derive(Clone, Debug)]
 pub struct Sighting {
     pub observed: Observed,
-    /// What is in force, when it runs.
+    /// The isolation in force, when it runs.
     pub isolation: Option<Isolation>,
-    /// Why it is not running although it once was (`init was killed`, `reboot`), when known.
+    /// Why it does not run although it did (`init was killed`, `reboot`), if known.
     pub reason: Option<Ended>,
-    /// Commands that are under way inside.
+    /// The number of running commands.
     pub commands: usize,
-    /// The services; of one that does not run, how they were when it ended.
+    /// The services; if it does not run, their state when it ended.
     pub services: Vec<ServiceStatus>,
-    /// What left and came through its gateway since it was started, when it runs.
+    /// Bytes through its gateway since it was started, when it runs.
     pub carried: Option<Carried>,
     pub tip: Tip,
 }
 
-/// Where HEAD inside is, as far as that is known.
+/// HEAD inside, as far as known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tip {
     /// The commit.
     pub head: Option<String>,
-    /// Without `refs/heads/`; there is none while HEAD is detached.
+    /// Without `refs/heads/`; `None` while HEAD is detached.
     pub branch: Option<String>,
 }
 
@@ -73,24 +73,24 @@ pub struct Carried {
     pub bytes_out: u64,
 }
 
-/// What is to be renamed away, so that nobody finds it any more, and then deleted.
+/// What to rename away, and then delete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condemn {
     /// A workspace's files in the trash.
     Workspace(WorkspaceId),
     Base(BaseKey),
     Layer(LayerKey),
-    /// All that there is of a project on this side.
+    /// All files of a project.
     Project(ProjectId),
-    /// One that a [`Survey`] named.
+    /// A leftover that a [`Survey`] found.
     Leftover(PathBuf),
 }
 
-/// What was renamed away, by the name it has now; of a workspace that is its id.
+/// The new name of something that was renamed away; for a workspace, its id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condemned(String);
 
-/// What the records know.
+/// What the store knows.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
     pub projects: HashSet<ProjectId>,
@@ -98,15 +98,15 @@ pub struct Known {
     pub trashed: HashSet<WorkspaceId>,
 }
 
-/// What lies on the disk.
+/// What is on disk.
 #[derive(Clone, Debug, Default)]
 pub struct Survey {
-    /// With the time at which each was built, since the epoch.
+    /// With the build time of each, since the epoch.
     pub bases: Vec<(BaseKey, Duration)>,
     pub layers: Vec<(LayerKey, Duration)>,
-    /// Of interrupted work and earlier programs; nothing of a user is in them.
+    /// Files of interrupted work and earlier programs; they contain no user data.
     pub leftovers: Vec<PathBuf>,
-    /// What is where workspaces are and belongs to no record.
+    /// Files among the workspaces that belong to no record.
     pub unknown: Vec<PathBuf>,
 }
 
@@ -117,20 +117,20 @@ pub struct ToldPort {
     pub port: u16,
     pub host_port: Option<u16>,
     pub url: Option<String>,
-    /// Whether `localhost:<port>` of the host leads here.
+    /// Whether `localhost:<port>` of the host is forwarded here.
     pub canonical: bool,
     /// declared discovered
     pub source: String,
 }
 
-/// How the last run of a workspace's processes ended.
+/// How the workspace's processes ended last.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ended {
-    /// The machine was started anew since.
+    /// The machine was rebooted since.
     Reboot,
-    /// Its keeper stopped it, because it took more disk than it may.
+    /// Its keeper stopped it because it exceeded its disk limit.
     DiskLimit,
-    /// It ended by itself or by force; says how.
+    /// It crashed or was killed; the text says how.
     Died(String),
 }
 
@@ -138,18 +138,17 @@ pub trait Driver: Send + Sync + 'static {
     /// The name users see (`linux`).
     fn name(&self) -> &'static str;
 
-    /// Looks, changes nothing.
+    /// Observes a workspace without changing it.
     fn observe(&self, spec: &WorkspaceSpec)
     -> impl Future<Output = Result<Sighting, Fault>> + Send;
 
-    /// Does one journaled action. Dropping the future cancels it; what it left is `Partial`.
+    /// Applies one journaled action. Dropping the future cancels it; what it left is `Partial`.
     fn apply(
         &self,
         journaled: Journaled,
         progress: Progress,
     ) -> impl Future<Output = Result<(), Fault>> + Send;
 
-    /// Whether a layer is there.
     fn has_layer(&self, layer: &LayerKey) -> impl Future<Output = Result<bool, Fault>> + Send;
 
     /// Runs a command inside a running workspace.
@@ -159,21 +158,21 @@ pub trait Driver: Send + Sync + 'static {
         request: ExecRequest,
     ) -> impl Future<Output = Result<ExecStream, Fault>> + Send;
 
-    /// Goes on with a command whose client lost its daemon.
+    /// Reconnects to a command whose client lost its daemon.
     fn resume(
         &self,
         id: &WorkspaceId,
         resume: Resume,
     ) -> impl Future<Output = Result<ExecStream, Fault>> + Send;
 
-    /// Asks something of the sessions of a running workspace.
+    /// Sends a request about the sessions of a running workspace.
     fn session(
         &self,
         id: &WorkspaceId,
         ask: Ask,
     ) -> impl Future<Output = Result<Told, Fault>> + Send;
 
-    /// The sessions that a workspace had when it last ran, all of them ended.
+    /// The sessions that a workspace had when it last ran, all ended.
     fn ended_sessions(
         &self,
         id: &WorkspaceId,
@@ -185,78 +184,79 @@ pub trait Driver: Send + Sync + 'static {
         attach: Attach,
     ) -> impl Future<Output = Result<AttachStream, Fault>> + Send;
 
-    /// Tells what happens to sessions, what was not written down yet first. The stream ends with the
+    /// Streams session notices, starting with those that were not acknowledged. Ends with the
     /// workspace's processes.
     fn watch_sessions(
         &self,
         id: &WorkspaceId,
     ) -> impl Future<Output = Result<SessionNotices, Fault>> + Send;
 
-    /// Begins a run in a running workspace, and tells how it is: at once, and whenever that changes. The
-    /// stream ends with the run or the workspace. The run goes on without it, and is not begun again.
+    /// Starts a run in a running workspace and streams its state, at once and at every change. The
+    /// stream ends with the run or the workspace. Dropping it does not affect the run; a run with
+    /// the same id is not started again.
     fn begin_run(
         &self,
         id: &WorkspaceId,
         order: RunOrder,
     ) -> impl Future<Output = Result<mpsc::Receiver<RunSeen>, Fault>> + Send;
 
-    /// The same, of one that was begun before. `None`: nothing of the workspace runs.
+    /// The same for a run that was started before. `None`: the workspace does not run.
     fn watch_run(
         &self,
         id: &WorkspaceId,
         run: &RunId,
     ) -> impl Future<Output = Result<Option<mpsc::Receiver<RunSeen>>, Fault>> + Send;
 
-    /// Ends every process of a run; does not wait for it.
+    /// Ends every process of a run; does not wait for that.
     fn cancel_run(
         &self,
         id: &WorkspaceId,
         run: &RunId,
     ) -> impl Future<Output = Result<(), Fault>> + Send;
 
-    /// How a run was when that was last written down; `None`: it never began.
+    /// The last stored state of a run; `None`: it never started.
     fn recorded_run(
         &self,
         id: &WorkspaceId,
         run: &RunId,
     ) -> impl Future<Output = Result<Option<RunSeen>, Fault>> + Send;
 
-    /// Deletes what there is of a run that has ended.
+    /// Deletes the record of a run that has ended.
     fn forget_run(
         &self,
         id: &WorkspaceId,
         run: &RunId,
     ) -> impl Future<Output = Result<(), Fault>> + Send;
 
-    /// Connects to a port of a running workspace's own loopback.
+    /// Connects to a port on a running workspace's loopback.
     fn dial(
         &self,
         id: &WorkspaceId,
         port: u16,
     ) -> impl Future<Output = io::Result<TcpStream>> + Send;
 
-    /// Tells what listens inside: at once, and whenever it changes. The stream ends with the
-    /// workspace's processes.
+    /// Streams the listening ports, at once and at every change. Ends with the workspace's
+    /// processes.
     fn watch_ports(
         &self,
         id: &WorkspaceId,
     ) -> impl Future<Output = Result<mpsc::Receiver<Vec<u16>>, Fault>> + Send;
 
-    /// Tells a running workspace how its ports are reached, for whoever asks inside.
+    /// Tells a running workspace the addresses of its ports, for `holm here`.
     fn tell_ports(
         &self,
         id: &WorkspaceId,
         ports: Vec<ToldPort>,
     ) -> impl Future<Output = Result<(), Fault>> + Send;
 
-    /// Changes where a running workspace's gateway may go; what is no longer allowed is cut.
+    /// Changes a running workspace's egress policy; connections that are no longer allowed are cut.
     fn set_egress(
         &self,
         id: &WorkspaceId,
         egress: &Egress,
     ) -> impl Future<Output = Result<(), Fault>> + Send;
 
-    /// Connects outward as the workspace may, through its gateway.
+    /// Connects outward through the workspace's gateway and policy.
     fn dial_out(
         &self,
         id: &WorkspaceId,
@@ -264,8 +264,8 @@ pub trait Driver: Send + Sync + 'static {
         port: u16,
     ) -> impl Future<Output = io::Result<UnixStream>> + Send;
 
-    /// Tells how the services are: at once, and whenever it changes. The stream ends with the
-    /// workspace's processes.
+    /// Streams the state of the services, at once and at every change. Ends with the workspace's
+    /// processes.
     fn watch_services(
         &self,
         id: &WorkspaceId,
@@ -279,8 +279,8 @@ pub trait Driver: Send + Sync + 'static {
         wish: Wish,
     ) -> impl Future<Output = Result<(), Fault>> + Send;
 
-    /// These are the services of a running workspace from now on: new ones are started, others ended,
-    /// changed ones started anew. Does not wait for them.
+    /// Replaces the services of a running workspace: new ones are started, missing ones ended,
+    /// changed ones restarted. Does not wait for them.
     fn set_services(
         &self,
         id: &WorkspaceId,
@@ -294,22 +294,22 @@ pub trait Driver: Send + Sync + 'static {
         label: &str,
     ) -> impl Future<Output = Result<(), Fault>> + Send;
 
-    /// Throws away a workspace that was never acknowledged to anybody.
+    /// Deletes a workspace that was never acknowledged.
     fn discard(&self, spec: &WorkspaceSpec) -> impl Future<Output = Result<(), Fault>> + Send;
 
-    /// Looks for what could go. Nothing is being made or started meanwhile.
+    /// Lists what could be deleted. No workspace is created or started meanwhile.
     fn survey(&self, known: Known) -> impl Future<Output = Result<Survey, Fault>> + Send;
 
-    /// Renames something away, in one step; `None` when it is not there.
+    /// Renames something away atomically; `None` when it does not exist.
     fn condemn(
         &self,
         what: Condemn,
     ) -> impl Future<Output = Result<Option<Condemned>, Fault>> + Send;
 
-    /// Everything that was condemned and not deleted yet.
+    /// Everything that was renamed away and not deleted yet.
     fn condemned(&self) -> impl Future<Output = Result<Vec<Condemned>, Fault>> + Send;
 
-    /// Deletes what was condemned; says how many bytes the disk got back.
+    /// Deletes what was renamed away; returns the bytes freed.
     fn reap(
         &self,
         condemned: Condemned,
@@ -350,7 +350,7 @@ impl Progress {
 
     pub fn tell(&self, step: &str, done: u64, total: u64) {
         if let Some(sender) = &self.0 {
-            // A listener that went away is not a reason to stop.
+            // A listener that has gone does not stop the work.
             let _ = sender.send(ProgressEvent {
                 step: step.to_owned(),
                 done,

@@ -1,8 +1,7 @@
 //! The engine: every operation on workspaces that the server offers.
 //!
-//! Operations on one workspace queue behind its lock. Whatever changes something runs in a task of
-//! its own, to its end, also when the client that asked for it goes away; only a creation is undone
-//! then.
+//! Operations on one workspace queue behind its lock. Every change runs in its own task, to its
+//! end, even when the client that requested it disconnects; only a creation is undone then.
 
 use crate::bridge::{Bridge, joined};
 use crate::clock::{self, Clock};
@@ -29,14 +28,14 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// Which of these objects the project's own repository does not have. Blocks.
+/// Which of these objects the project's repository lacks. Blocks.
 pub type MissingObjects =
     Arc<dyn Fn(&ProjectId, &[String]) -> Result<Vec<String>, Fault> + Send + Sync>;
 
-/// What a spec becomes before its processes are started; `None`: what it is. Blocks shortly.
+/// What a spec becomes before its processes are started; `None`: unchanged. Blocks briefly.
 pub type Bounds = Box<dyn Fn(&WorkspaceSpec) -> Result<Option<WorkspaceSpec>, Fault> + Send + Sync>;
 
-/// Whoever asks how a workspace is waits no longer for what is being done to it.
+/// The longest time that `show` waits for an operation under way.
 const LONGEST_TURN: Duration = Duration::from_secs(2);
 
 /// A handle; clones share everything.
@@ -55,25 +54,25 @@ pub(crate) struct Inner<D, S> {
     pub(crate) bases: Locks<(String, Option<String>)>,
     pub(crate) projects: tokio::sync::Mutex<()>,
     pub(crate) creations: Creations,
-    /// Cancelled by whoever wants the workspace stopped.
+    /// Cancelled by a request to stop the workspace.
     pub(crate) moves: Creations,
     pub(crate) setups: Setups,
-    /// One at a time is written down and counted.
+    /// Serialises inserting and counting.
     pub(crate) admissions: tokio::sync::Mutex<()>,
-    /// Read by whoever makes or starts something of a base, written by whoever removes one.
+    /// Shared by creations and starts, exclusive for the removal of bases.
     pub(crate) making: tokio::sync::RwLock<()>,
     /// One collection at a time.
     pub(crate) collecting: tokio::sync::Mutex<()>,
     pub(crate) uses: Uses,
-    /// Requests with a key.
+    /// Requests with an idempotency key.
     pub(crate) keys: Locks<RequestKey>,
     pub(crate) notices: Notices,
     pub(crate) runs: LiveRuns,
-    /// One at a time brings files for an agent or takes them away.
+    /// Serialises copying files for an agent and removing them.
     pub(crate) credentials: Locks<WorkspaceId>,
 }
 
-/// A workspace as it is: what is stored, and what was just seen of it.
+/// A workspace: its record and its latest observation.
 #[derive(Clone, Debug)]
 pub struct View {
     pub record: WorkspaceRecord,
@@ -81,11 +80,11 @@ pub struct View {
     pub driver: &'static str,
     pub state: State,
     pub reason: Option<String>,
-    /// What is in force; `None` when nothing runs.
+    /// The isolation in force; `None` when it does not run.
     pub isolation: Option<Isolation>,
-    /// All that are declared.
+    /// All declared services.
     pub services: Vec<ServiceStatus>,
-    /// What went through its gateway, when it runs.
+    /// Bytes through its gateway, when it runs.
     pub carried: Option<Carried>,
     pub tip: Tip,
     /// What was done or not done because it was idle.
@@ -129,9 +128,9 @@ impl<D: Driver, S: Store> Engine<D, S> {
         }
     }
 
-    /// From now on nothing is started but within these bounds. Said once, before anything starts.
+    /// Sets the bounds within which everything starts. Called once, before anything starts.
     pub fn keep_within(&self, bounds: Bounds) {
-        // A second one would be a mistake of whoever builds the program; the first stays.
+        // A second call would be a bug of the caller; the first bounds stay.
         let _ = self.inner.bounds.set(bounds);
     }
 
@@ -139,7 +138,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
         &self.inner.driver
     }
 
-    /// Every live workspace, oldest first. All of them are looked at, at the same time.
+    /// Every live workspace, oldest first, all observed concurrently.
     pub async fn list(&self) -> Result<Vec<View>, Fault> {
         let inner = &self.inner;
         let records = inner.shown_workspaces().await?;
@@ -165,8 +164,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
         Ok(views.into_iter().map(|(_, view)| view).collect())
     }
 
-    /// What every live workspace is called, oldest first. None of them is looked at, so it costs
-    /// little however many there are.
+    /// The names of every live workspace, oldest first. No workspace is observed, so this is cheap.
     pub async fn names(&self) -> Result<Vec<(WorkspaceRecord, ProjectName)>, Fault> {
         let inner = &self.inner;
         let records = inner.shown_workspaces().await?;
@@ -189,7 +187,8 @@ impl<D: Driver, S: Store> Engine<D, S> {
         if view.state != State::Failed {
             return Ok(view);
         }
-        // What is just being restarted or stopped is not failed: it is looked at again after that.
+        // A workspace that is being restarted or stopped is not failed: observe it again
+        // afterwards.
         let turn = self.inner.workspaces.lock(id);
         let Ok(_turn) = tokio::time::timeout(LONGEST_TURN, turn).await else {
             return Ok(view);
@@ -198,14 +197,14 @@ impl<D: Driver, S: Store> Engine<D, S> {
         self.inner.view(record).await
     }
 
-    /// As [`show`](Self::show), after what is just being done to the workspace.
+    /// As [`show`](Self::show), after the operations under way have ended.
     pub async fn show_in_turn(&self, id: &WorkspaceId) -> Result<View, Fault> {
         let _turn = self.inner.workspaces.lock(id).await;
         let record = self.inner.record(id).await?;
         self.inner.view(record).await
     }
 
-    /// Changes what the workspace is called, and nothing else.
+    /// Changes a workspace's label and nothing else.
     pub async fn rename(&self, id: &WorkspaceId, label: Label) -> Result<View, Fault> {
         let (inner, id) = (Arc::clone(&self.inner), id.clone());
         detached(async move {
@@ -224,7 +223,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
             if view.state == State::Running
                 && let Err(fault) = inner.driver.relabel(&id, label.as_str()).await
             {
-                // The label is display only; the workspace hears of it at its next start.
+                // The label is display only; the workspace gets it at its next start.
                 tracing::warn!(%id, %fault, "a running workspace was not told its new label");
             }
             Ok(view)
@@ -242,7 +241,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
             .await
     }
 
-    /// Ends the processes and starts them anew.
+    /// Ends the processes and starts them again.
     pub async fn restart(&self, id: &WorkspaceId) -> Result<View, Fault> {
         self.lead_to(id, Desired::Running, Goal::Renew).await
     }
@@ -250,14 +249,14 @@ impl<D: Driver, S: Store> Engine<D, S> {
     async fn lead_to(&self, id: &WorkspaceId, desired: Desired, goal: Goal) -> Result<View, Fault> {
         let (inner, id) = (Arc::clone(&self.inner), id.clone());
         if goal != Goal::Reach(Desired::Running) {
-            // What moves is not waited for, however long it takes; the next start goes on with it.
+            // A move under way is not waited for; the next start continues it.
             inner.moves.cancel(&id);
         }
         detached(async move {
             let _turn = inner.workspaces.lock(&id).await;
             let record = inner.live(&id).await?;
             if desired == Desired::Running {
-                // Being started is use: what was idle for long is not stopped at once again.
+                // A start counts as use, so that an idle workspace is not stopped again at once.
                 let (key, at) = (id.clone(), now());
                 inner.note_use(&id, at);
                 inner.store.call(move |store| store.touch(&key, at)).await?;
@@ -271,7 +270,8 @@ impl<D: Driver, S: Store> Engine<D, S> {
 // === impl Inner ===
 
 impl<D: Driver, S: Store> Inner<D, S> {
-    /// Stores what is wanted of an acknowledged workspace and makes it so. The caller has its turn.
+    /// Stores the desired state of an acknowledged workspace and reaches it. The caller holds its
+    /// lock.
     pub(crate) async fn lead(
         &self,
         mut record: WorkspaceRecord,
@@ -290,7 +290,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
         self.seen(record, sighting).await
     }
 
-    /// Live workspaces without those that are made for a moment by holm itself.
+    /// Live workspaces, without the temporary ones that holm creates itself.
     async fn shown_workspaces(&self) -> Result<Vec<WorkspaceRecord>, Fault> {
         let mut records = self.store.call(|store| store.live_workspaces()).await?;
         records.retain(|record| record.spec.purpose == Purpose::Work);
@@ -303,7 +303,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
         found.ok_or_else(|| no_workspace(id))
     }
 
-    /// The record of a workspace that somebody was told of and that is not in the trash.
+    /// The record of an acknowledged workspace that is not in the trash.
     pub(crate) async fn live(&self, id: &WorkspaceId) -> Result<WorkspaceRecord, Fault> {
         let record = self.record(id).await?;
         match (record.birth, record.removed_at) {
@@ -318,7 +318,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
         Ok(self.look(record, name).await)
     }
 
-    /// The view of a workspace that was just looked at.
+    /// The view of a workspace that was just observed.
     pub(crate) async fn seen(
         &self,
         record: WorkspaceRecord,
@@ -330,9 +330,10 @@ impl<D: Driver, S: Store> Inner<D, S> {
 
     async fn look(&self, record: WorkspaceRecord, project: ProjectName) -> View {
         let is_settled = record.birth == Birth::Pending || record.removed_at.is_some();
-        let sighting = match is_settled {
-            true => Ok(crate::converge::nothing()),
-            false => self.driver.observe(&record.spec).await,
+        let sighting = if is_settled {
+            Ok(crate::converge::nothing())
+        } else {
+            self.driver.observe(&record.spec).await
         };
         self.judge(record, project, sighting)
     }
@@ -359,7 +360,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
                 let (word, reason) = state(record.desired, record.birth, seen, last_run);
                 let runs = seen.keeper == Keeper::Running;
                 let isolation = sighting.isolation.filter(|_| runs);
-                // It runs, but not everything in it does.
+                // It runs, but a part of it does not.
                 let of_kernel = isolation.as_ref().and_then(Isolation::limit_reached);
                 let services = service::all(declared, sighting.services, word);
                 let reason = reason
@@ -367,7 +368,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
                     .or_else(|| service::trouble(&services).filter(|_| word == State::Running));
                 (word, reason, isolation, services)
             }
-            // What cannot be seen is not called well.
+            // A workspace that cannot be observed counts as failed.
             Err(fault) => {
                 let services = service::all(declared, Vec::new(), State::Failed);
                 (State::Failed, Some(fault.message), None, services)
@@ -405,14 +406,14 @@ impl<D: Driver, S: Store> Inner<D, S> {
     }
 }
 
-/// Runs an operation to its end, whatever becomes of the caller.
+/// Runs an operation to its end, even when the caller is dropped.
 pub(crate) async fn detached<T: Send + 'static>(
     operation: impl Future<Output = Result<T, Fault>> + Send + 'static,
 ) -> Result<T, Fault> {
     joined(tokio::spawn(operation).await)?
 }
 
-/// The time, to the millisecond: what is stored is what is shown.
+/// The time in milliseconds, so that stored and shown times are equal.
 pub(crate) fn now() -> Timestamp {
     let now = clock::wall();
     now.round(Unit::Millisecond).unwrap_or(now)
@@ -426,7 +427,7 @@ pub(crate) fn no_workspace(id: &WorkspaceId) -> Fault {
     )
 }
 
-/// As [`no_workspace`], of one that can be had back.
+/// As [`no_workspace`], for one that can be restored.
 pub(crate) fn in_the_trash(record: &WorkspaceRecord) -> Fault {
     let (id, label) = (&record.id, &record.label);
     Fault::new(

@@ -1,4 +1,4 @@
-//! Running a command inside, as values on channels. The driver's side moves the bytes.
+//! Commands inside a workspace, as values on channels. The driver copies the bytes.
 
 use holm_core::Fault;
 use serde::{Deserialize, Serialize};
@@ -14,28 +14,28 @@ pub struct ExecRequest {
     pub cwd: Option<Vec<u8>>,
     pub terminal: Option<Terminal>,
     pub timeout: Option<Duration>,
-    /// Of a program that holm itself runs: how long it may say nothing before it is ended, with
-    /// everything that it started. A client that does not read stops this clock.
+    /// For a program that holm itself runs: how long it may be silent before it is ended with
+    /// everything it started. The clock stops while the client does not read.
     pub quiet: Option<Duration>,
-    /// A secret of the client's, by which it finds the command again when it lost its daemon.
+    /// The client's secret for reconnecting to the command.
     pub key: Option<String>,
     pub masking: Masking,
 }
 
-/// What becomes of the workspace's secrets in the output of a command.
+/// How the workspace's secrets appear in a command's output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Masking {
-    /// They come as they are.
+    /// Unmasked.
     #[default]
     Never,
     /// A word in place of each.
     Words,
-    /// A star in place of each byte: whoever reads it counts.
+    /// A star in place of each byte, because the reader counts bytes.
     Bytes,
 }
 
-/// A client that lost its daemon: its command's key, and how much of the output it has.
+/// A client that reconnects: its command's key, and how much output it has.
 #[derive(Clone, Debug)]
 pub struct Resume {
     pub key: String,
@@ -50,7 +50,7 @@ pub struct Terminal {
     pub cols: u16,
 }
 
-/// What the client says to the command.
+/// Messages from the client to the command.
 #[derive(Debug)]
 pub enum ExecInput {
     Stdin(Vec<u8>),
@@ -61,37 +61,38 @@ pub enum ExecInput {
     },
     /// A signal number, to the command's process group.
     Signal(i32),
-    /// How many bytes of the output the client has; said only after [`ExecOutput::Kept`].
+    /// How many bytes of output the client has; only after [`ExecOutput::Kept`].
     Taken {
         stdout: u64,
         stderr: u64,
     },
-    /// The client went away on purpose: SIGHUP to the command's process group.
+    /// The client disconnected on purpose: SIGHUP to the command's process group.
     Hangup,
 }
 
-/// What the command says to the client. `Exit` or `Failed` is the last.
+/// Messages from the command to the client. `Exit` or `Failed` is the last.
 #[derive(Debug)]
 pub enum ExecOutput {
     Started,
-    /// The command can be come back to by its key.
+    /// The client can reconnect with its key.
     Kept,
-    /// The first answer to who came back: so many bytes of stdin have arrived, and so many of them
-    /// were taken.
+    /// The first message after a reconnect: how many bytes of stdin have arrived, and how many of
+    /// them the command has read.
     Resumed {
         received: u64,
         taken: u64,
     },
     Stdout(Vec<u8>),
     Stderr(Vec<u8>),
-    /// So many more bytes of stdin were taken; the sender keeps at most [`STDIN_WINDOW`] in flight.
+    /// The command read this many more bytes of stdin; the sender keeps at most [`STDIN_WINDOW`] in
+    /// flight.
     StdinTaken(u64),
-    /// 0–255 as a shell would say it: 124 time-out, 126/127, 128+n.
+    /// 0–255 as in a shell: 124 time-out, 126/127, 128+n.
     Exit(u8),
     Failed(Fault),
 }
 
-/// How much of stdin may be under way before it is acknowledged.
+/// How many bytes of stdin may be unacknowledged.
 pub const STDIN_WINDOW: u64 = 256 * 1024;
 
 #[derive(Debug)]

@@ -1,8 +1,8 @@
-//! Moments at which tests make the daemon fail, die or stand still, and defences that they switch off. Called
-//! around every durable step; in a release build there are none.
+//! Points at which tests make the daemon fail, die or stop, and defences that tests switch off.
+//! Called around every durable step; a release build has none.
 //!
-//! `HOLM_TEST_AT="launch:before:kill"`: the step, `before` or `after`, and what happens then: `fail`
-//! (the step does), `kill` (SIGKILL to the daemon), or `stop` (SIGSTOP, until somebody continues it).
+//! `HOLM_TEST_AT="launch:before:kill"`: the step, `before` or `after`, and the effect: `fail` (the
+//! step fails), `kill` (SIGKILL to the daemon), or `stop` (SIGSTOP, until the test continues it).
 
 use holm_core::{Code, Fault};
 use rustix::process::{Signal, getpid, kill_process};
@@ -11,17 +11,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 const VARIABLE: &str = "HOLM_TEST_AT";
 
-/// Where in a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Moment {
-    /// It is written down, and nothing is done.
+    /// It is journaled and not done.
     Before,
-    /// It is done, and nobody was told.
+    /// It is done and not reported.
     After,
 }
 
-/// Whether a test shows what happens without a defence of the daemon (`HOLM_TEST_WITHOUT=clock`). Those of
-/// a workspace are `holm_linux::wire::Defence`.
+/// Whether a test switches off a defence of the daemon (`HOLM_TEST_WITHOUT=clock`). For those of a
+/// workspace see `holm_linux::wire::Defence`.
 pub fn is_without(defence: &str) -> bool {
     static WITHOUT: OnceLock<String> = OnceLock::new();
     if !cfg!(debug_assertions) {
@@ -31,7 +30,7 @@ pub fn is_without(defence: &str) -> bool {
     without.split(',').any(|name| name == defence)
 }
 
-/// Passes a moment; only the first time in the life of a daemon is something done there.
+/// Passes a point; the effect happens only the first time in a daemon's life.
 pub(crate) fn pass(step: &str, moment: Moment) -> Result<(), Fault> {
     static USED: AtomicBool = AtomicBool::new(false);
     if !cfg!(debug_assertions) {
@@ -59,7 +58,7 @@ pub(crate) fn pass(step: &str, moment: Moment) -> Result<(), Fault> {
             return Err(Fault::new(Code::Internal, message, "try again"));
         }
     };
-    // A signal to oneself that cannot be sent is seen by the test, which waits for its effect.
+    // If the signal cannot be sent, the test notices, because it waits for the effect.
     let _ = kill_process(getpid(), signal);
     Ok(())
 }

@@ -1,7 +1,7 @@
-//! Making room: entries of the trash whose time is over, bases and layers that nothing uses, leftovers.
+//! Garbage collection: expired trash, unused bases and layers, leftovers.
 //!
-//! Each thing is renamed away first and deleted then, so that what a crash leaves is found by the
-//! next collection and by nobody else. What the records do not know is named and left alone.
+//! Each item is renamed away first and deleted then, so that the next collection finds what a crash
+//! left and nothing else does. Files that no record knows are reported and left alone.
 
 use crate::driver::{Condemn, Condemned, Driver, Known, Progress, Survey};
 use crate::engine::{Engine, Inner, detached, now};
@@ -16,26 +16,25 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How much is looked at.
+/// How much to collect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Collect {
-    /// What the daemon does by itself: entries of the trash whose time is over. Nothing while the clock
-    /// is not believed.
+    /// The daemon's own collection: expired trash. Nothing while the clock is not believed.
     ExpiredTrash,
-    /// Also bases and leftovers. A person asked for it and believes the clock.
+    /// Also bases and leftovers. A person requested it and trusts the clock.
     Unused(Extent),
 }
 
-/// What was deleted, what was found and left, and what could not be done.
+/// What was deleted, what was found and left, and what failed.
 #[derive(Debug, Default)]
 pub struct Collected {
     pub gone: Vec<Gone>,
-    /// Files that no record knows. They stay.
+    /// Files that no record knows. They are not deleted.
     pub unknown: Vec<PathBuf>,
     pub faults: Vec<Fault>,
 }
 
-/// One thing that was deleted.
+/// One deleted item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gone {
     /// `workspace`, `base`, `layer`, `project` or `leftover`.
@@ -43,7 +42,7 @@ pub struct Gone {
     /// An id, a commit or a path.
     pub name: String,
     pub label: Option<String>,
-    /// Bytes that the disk got back.
+    /// Bytes freed.
     pub bytes: u64,
 }
 
@@ -53,14 +52,14 @@ struct Used {
     layers: HashSet<LayerKey>,
 }
 
-/// How long a collection waits for workspaces that are just being made or started.
+/// How long a collection waits for creations and starts under way.
 const PATIENCE: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 // === impl Engine ===
 
 impl<D: Driver, S: Store> Engine<D, S> {
-    /// Deletes what may go. One thing that cannot be deleted does not keep the others.
+    /// Deletes what may be deleted. A failure for one item does not stop the others.
     pub async fn collect(
         &self,
         keep_for: Duration,
@@ -95,7 +94,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
 // === impl Inner ===
 
 impl<D: Driver, S: Store> Inner<D, S> {
-    /// What an earlier collection renamed away and did not delete.
+    /// Deletes what an earlier collection renamed away.
     async fn finish_earlier(
         &self,
         collected: &mut Collected,
@@ -153,7 +152,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
                 }
             };
             let gone = of_workspace(&record);
-            // On a full disk nothing can be noted before something was deleted.
+            // On a full disk the store can be written only after something was deleted.
             let forgotten = self.forget(&record).await;
             drop(turn);
             match condemned {
@@ -184,7 +183,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
         Ok(())
     }
 
-    /// Projects that were removed, and that the trash needed until now.
+    /// Deletes removed projects that the trash no longer needs.
     async fn drop_projects(
         &self,
         collected: &mut Collected,
@@ -193,8 +192,8 @@ impl<D: Driver, S: Store> Inner<D, S> {
         let turn = self.projects.lock().await;
         let mut condemned = Vec::new();
         for id in self.store.call(|store| store.abandoned_projects()).await? {
-            // The files first: a record without files is forgotten next time, files without a
-            // record would be nobody's.
+            // The files first: a record without files is deleted next time, but files without a
+            // record would never be.
             if let Some(files) = self.driver.condemn(Condemn::Project(id.clone())).await? {
                 condemned.push((files, Gone::new("project", id.as_str())));
             }
@@ -209,7 +208,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
         Ok(())
     }
 
-    /// Bases and leftovers, at a moment when nothing is being made or started.
+    /// Deletes bases and leftovers while no workspace is created or started.
     async fn drop_unused(
         &self,
         extent: Extent,
@@ -254,7 +253,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
         Ok(())
     }
 
-    /// Waits without standing in anybody's way.
+    /// Polls for the exclusive lock without blocking creations.
     async fn quiet(&self) -> Result<tokio::sync::RwLockWriteGuard<'_, ()>, Fault> {
         let begun = Instant::now();
         loop {
@@ -304,7 +303,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
                 gone.bytes = bytes;
                 collected.gone.push(gone);
             }
-            // It stays where it is, and the next collection tries again.
+            // It stays, and the next collection tries again.
             Err(fault) => collected.faults.push(fault),
         }
     }
@@ -330,7 +329,7 @@ fn of_workspace(record: &WorkspaceRecord) -> Gone {
     }
 }
 
-/// A time as the decisions of `holm-core` take it.
+/// A time as the decisions of `holm-core` use it.
 pub(crate) fn since_epoch(at: Timestamp) -> Duration {
     Duration::from_millis(u64::try_from(at.as_millisecond()).unwrap_or(0))
 }

@@ -1,8 +1,8 @@
-//! Workspaces that nobody uses are stopped and removed, if the user's settings say so.
+//! Stops and removes idle workspaces, if the user's settings say so.
 //!
-//! What counts as use is decided in `holm_core::idle`. Work is never at risk: a removal by time is
-//! refused by the same examination as `rm` without force, and what stands in its way is kept here
-//! for `show`.
+//! `holm_core::idle` decides what counts as use. Work is never at risk: a removal of an idle
+//! workspace is refused by the same examination as `rm` without force, and the obstacle is kept
+//! here for `show`.
 
 use crate::converge::Goal;
 use crate::driver::{Driver, Sighting};
@@ -19,7 +19,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// What this daemon knows of the use of workspaces. The store has the times too, a moment later.
+/// This daemon's knowledge of workspace use. The store gets the times a moment later.
 #[derive(Default)]
 pub(crate) struct Uses(Mutex<HashMap<WorkspaceId, Known>>);
 
@@ -36,10 +36,11 @@ enum Note {
     Kept { at: Timestamp, why: String },
 }
 
-/// A workspace whose work stood in the way is examined again after this: it may have been fetched.
+/// A workspace with unsaved work is examined again after this, because the work may have been
+/// fetched.
 const ANOTHER_LOOK: Duration = Duration::from_secs(3600);
 
-/// What was done to one, because nobody used it.
+/// What was done to an idle workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Swept {
     pub id: WorkspaceId,
@@ -49,8 +50,8 @@ pub struct Swept {
 // === impl Engine ===
 
 impl<D: Driver, S: Store> Engine<D, S> {
-    /// Looks at every workspace once and does what the limits say at this time. Nothing while the clock is
-    /// not believed.
+    /// Checks every workspace once and applies the limits. Does nothing while the clock is not
+    /// believed.
     pub async fn sweep_idle(&self, at: Timestamp, limits: IdleLimits) -> Result<Vec<Swept>, Fault> {
         let mut swept = Vec::new();
         if limits.is_off() || !self.inner.clock.look().is_plausible() {
@@ -62,7 +63,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
             if record.birth == Birth::Pending || record.desired == Desired::Removed {
                 continue;
             }
-            // What was just used is not even looked at.
+            // A workspace that was just used is not observed.
             let usage = inner.usage(&record, None);
             if idle(since_epoch(at), usage, limits) == IdleAction::Leave {
                 continue;
@@ -81,7 +82,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
 // === impl Inner ===
 
 impl<D: Driver, S: Store> Inner<D, S> {
-    /// Notes, before anything else happens, that somebody uses the workspace.
+    /// Records a use before the operation starts.
     pub(crate) fn note_use(&self, id: &WorkspaceId, at: Timestamp) {
         let known = Known {
             last_used: Some(at),
@@ -102,7 +103,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
         })
     }
 
-    /// How a workspace is used, as far as it was looked at.
+    /// The use of a workspace, as far as it was observed.
     fn usage(&self, record: &WorkspaceRecord, sighting: Option<&Sighting>) -> Usage {
         let noted = self
             .uses
@@ -131,7 +132,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
         let (now, usage) = (since_epoch(at), self.usage(&record, Some(&sighting)));
         let mut action = idle(now, usage, limits);
         if action == IdleAction::Remove && self.was_examined(id, at) {
-            // Its work stands in the way of its removal, not of its being stopped.
+            // Its work prevents its removal, but not its being stopped.
             let stop_only = IdleLimits {
                 remove_after: None,
                 ..limits
@@ -160,7 +161,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
         {
             let mut uses = self.uses.locked();
             let note = &mut uses.entry(id.clone()).or_default().note;
-            // What keeps it from being removed is the more important thing to say.
+            // The obstacle to removal is the more important note.
             note.get_or_insert(Note::Stopped);
         }
         self.lead(record, Desired::Stopped, goal).await?;
@@ -168,7 +169,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
         Ok(())
     }
 
-    /// What was done; nothing, where its work stands in the way.
+    /// Removes an idle workspace, unless unsaved work prevents it.
     async fn remove_idle(&self, record: WorkspaceRecord, at: Timestamp) -> Option<&'static str> {
         let id = record.id.clone();
         let removed = match self.refuse_unsaved(&record, Losing::Removal).await {

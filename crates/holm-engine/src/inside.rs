@@ -1,33 +1,32 @@
-//! Running a program inside for an answer. What it says is a hostile program's output: its time and
-//! its size are limited here, and callers parse it strictly. Called by whatever asks git inside.
+//! Runs a program inside and returns its answer. The output comes from a hostile program: its time
+//! and size are limited here, and callers parse it strictly. Called wherever git runs inside.
 
 use crate::driver::Driver;
 use crate::exec::{ExecInput, ExecOutput, ExecRequest, Masking};
 use holm_core::{Code, Fault, WorkspaceId, cut};
 use std::time::Duration;
 
-/// How long one program may take.
+/// The time limit of one program.
 pub(crate) const LIMIT: Duration = Duration::from_secs(600);
 
-/// How long one program may say nothing. A filter, a hook or a file in `.git` can hold git for ever.
+/// How long a program may be silent. A filter, a hook or a file in `.git` can block git forever.
 const QUIET: Duration = Duration::from_secs(60);
 
-/// The same where git works for long without a word: packs, and trees that are laid out.
+/// The same where git works silently for long: packs and checkouts.
 const QUIET_TRANSFER: Duration = Duration::from_secs(300);
 
-/// The keeper ends a program that is quiet for too long, which takes a moment.
+/// The keeper needs a moment to end a silent program.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// The exit code of a program that the keeper ended because of its time.
+/// The exit code of a program that the keeper ended because of its time limit.
 pub const TIMED_OUT: u8 = 124;
 
-/// How much of an answer is taken.
+/// The size limit of an answer.
 const MOST_OUTPUT: usize = 128 << 20;
 
-/// How much of complaints is kept: their end.
+/// How much of the end of stderr is kept.
 const MOST_COMPLAINTS: usize = 16 << 10;
 
-/// A program that ended.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub stdout: Vec<u8>,
@@ -35,7 +34,7 @@ pub(crate) struct Answer {
     pub code: u8,
 }
 
-/// A program to run and what to call it in errors.
+/// A program to run and its name for errors.
 pub(crate) struct Question {
     pub what: &'static str,
     pub argv: Vec<Vec<u8>>,
@@ -53,7 +52,8 @@ pub(crate) async fn ask<D: Driver>(
     ask_fed(driver, id, question, Vec::new(), heard).await
 }
 
-/// Runs it to its end, with input that fits the window of `exec`. `heard` sees stdout as it comes and keeps what it wants of it.
+/// Runs it to its end, with input that fits the window of `exec`. `heard` receives stdout as it
+/// comes.
 pub(crate) async fn ask_fed<D: Driver>(
     driver: &D,
     id: &WorkspaceId,
@@ -63,7 +63,7 @@ pub(crate) async fn ask_fed<D: Driver>(
 ) -> Result<Answer, Fault> {
     let (what, patience) = (question.what, quiet() + GRACE);
     let mut stream = driver.exec(id, question.request()).await?;
-    // A program that has ended already does not need its input, nor the end of it.
+    // A program that has ended already does not read its input.
     if !input.is_empty() {
         let _ = stream.input.send(ExecInput::Stdin(input)).await;
     }
@@ -71,7 +71,7 @@ pub(crate) async fn ask_fed<D: Driver>(
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     loop {
         let Ok(output) = tokio::time::timeout(patience, stream.output.recv()).await else {
-            // Nothing can end it, a process that the kernel holds for example.
+            // Nothing can end it; for example, the kernel blocks the process.
             let _ = stream.input.try_send(ExecInput::Hangup);
             return Err(timed_out(what));
         };
@@ -82,7 +82,7 @@ pub(crate) async fn ask_fed<D: Driver>(
             ExecOutput::Stdout(bytes) => {
                 heard(&bytes, &mut stdout);
                 if stdout.len() > MOST_OUTPUT {
-                    // It may have ended just now; then there is nobody to hang up on.
+                    // The program may have ended just now.
                     let _ = stream.input.try_send(ExecInput::Hangup);
                     let limit = MOST_OUTPUT >> 20;
                     return Err(failed(what, &format!("it said more than {limit} MiB")));
@@ -108,17 +108,17 @@ pub(crate) async fn ask_fed<D: Driver>(
     }
 }
 
-/// How long a program that holm runs inside may say nothing.
+/// How long a program that holm runs inside may be silent.
 pub fn quiet() -> Duration {
     shortened(QUIET)
 }
 
-/// The same of one that carries much.
+/// The same for a program that transfers much data.
 pub fn quiet_transfer() -> Duration {
     shortened(QUIET_TRANSFER)
 }
 
-/// Tests do not wait that long (`HOLM_TEST_QUIET_MS=2000`).
+/// Tests use a shorter limit (`HOLM_TEST_QUIET_MS=2000`).
 fn shortened(limit: Duration) -> Duration {
     if !cfg!(debug_assertions) {
         return limit;
@@ -152,7 +152,7 @@ impl Question {
 // === impl Answer ===
 
 impl Answer {
-    /// What it said, if it went well.
+    /// Its stdout, if it succeeded.
     pub(crate) fn good(self, what: &'static str) -> Result<Vec<u8>, Fault> {
         match self.code {
             0 => Ok(self.stdout),
@@ -165,10 +165,10 @@ impl Answer {
     }
 }
 
-/// The last few lines of what a program complained about, harmless for terminals.
+/// The last few lines of stderr, without control characters.
 pub(crate) fn complaints(stderr: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(stderr);
-    // What git says of its progress ends with a carriage return.
+    // git's progress lines end with a carriage return.
     let lines = text.split(['\n', '\r']);
     let lines: Vec<&str> = lines.filter(|line| !line.trim().is_empty()).collect();
     let first = lines.len().saturating_sub(5);
@@ -179,7 +179,7 @@ pub(crate) fn complaints(stderr: &[u8]) -> Vec<String> {
         .collect()
 }
 
-/// A git that was ended because it said nothing, or took too long.
+/// The fault for a git that was ended because it was silent or took too long.
 pub fn timed_out(what: &str) -> Fault {
     let (seconds, most) = (quiet().as_secs(), LIMIT.as_secs());
     Fault::new(

@@ -1,4 +1,4 @@
-//! What isolation is in force. Filled from what was observed, never from what was asked for.
+//! The isolation in force. Filled from observations, never from the spec.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,19 +17,19 @@ pub struct Isolation {
     pub limits: LimitsInForce,
     /// Names of the parts that are missing or weaker than the default.
     pub degraded: Vec<String>,
-    /// Processes that the kernel killed since the start because the limit of memory was reached.
+    /// Processes that the kernel killed since the start because the memory limit was reached.
     #[serde(default)]
     pub oom_kills: u64,
-    /// What programs inside cannot get any more of right now, of what the kernel counts for all programs
-    /// of the user together: `descriptors_in_flight`, `inotify_instances` and the like.
+    /// Resources that the kernel counts per user and that are exhausted right now:
+    /// `descriptors_in_flight`, `inotify_instances` and the like.
     #[serde(default)]
     pub limits_reached: Vec<String>,
-    /// Paths below the root that are protected; `None`: of a keeper that does not say.
+    /// Protected paths below the root; `None`: the keeper does not report them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protected: Option<Vec<String>>,
 }
 
-/// By what each limit is kept (`cgroup`, `rlimit`, `measured`), or nothing.
+/// The mechanism that enforces each limit (`cgroup`, `rlimit`, `measured`), if any.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LimitsInForce {
     pub memory: Option<String>,
@@ -41,7 +41,7 @@ pub struct LimitsInForce {
 // === impl Isolation ===
 
 impl Isolation {
-    /// Why not everything in a workspace that runs does, as `reason` says it.
+    /// The `reason` when a limit is reached in a running workspace.
     pub fn limit_reached(&self) -> Option<&'static str> {
         if self.oom_kills > 0 {
             Some("memory_limit")

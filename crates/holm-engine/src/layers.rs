@@ -1,10 +1,10 @@
-//! Layers: `setup`, and the `seed` of each volume, run once for each set of their inputs, in a workspace
-//! that is made for it and thrown away. Called by [`converge`](crate::converge) before anything is made
-//! or started on top of one.
+//! Builds layers: `setup`, and the `seed` of each volume, run once per set of inputs, in a
+//! temporary workspace. Called by [`converge`](crate::converge) before a workspace is created or
+//! started.
 //!
-//! The workspace of a set-up or a seed is a record like any other, never acknowledged: a daemon that dies
-//! leaves something that the next one undoes. Nobody is shown it. Whoever needs the same layer at
-//! the same time waits, hears how far it is, and hears why it failed.
+//! The temporary workspace has a normal record that is never acknowledged, so after a crash the
+//! next daemon undoes it. It is never shown. Concurrent requests for the same layer wait for one
+//! build and get its progress and its failure.
 
 use crate::converge::Goal;
 use crate::driver::{Driver, Progress, ProgressEvent};
@@ -20,24 +20,24 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use tokio::sync::{mpsc, watch};
 
-/// Set-ups under way.
+/// Builds under way.
 #[derive(Default)]
 pub(crate) struct Setups {
     runs: Mutex<HashMap<(String, String), Weak<Run>>>,
-    /// The workspaces of set-ups, by the workspace that each was begun for.
+    /// The temporary workspaces, by the workspace that each was created for.
     builders: Mutex<HashMap<WorkspaceId, WorkspaceRecord>>,
 }
 
-/// A layer that can be made.
+/// A layer that can be built.
 #[derive(Clone, Copy)]
 enum Needed<'a> {
     Setup(&'a Setup),
     Seed(&'a Volume, &'a Seed),
 }
 
-/// One layer that is being made, shared by all who need it.
+/// One build, shared by all requests for the layer.
 struct Run {
-    /// Holds why the last try failed; those who waited for it need not try themselves.
+    /// Holds why the last attempt failed; the requests that waited for it fail too.
     turn: tokio::sync::Mutex<Option<Fault>>,
     told: watch::Sender<Option<ProgressEvent>>,
 }
@@ -45,8 +45,8 @@ struct Run {
 // === impl Inner ===
 
 impl<D: Driver, S: Store> Inner<D, S> {
-    /// Makes the layers of the workspace's set-up and volumes that are not there. The set-up comes
-    /// first: what it installs may be needed to fill a volume.
+    /// Builds the missing layers of the workspace's setup and volumes. The setup comes first: a
+    /// seed may need what it installs.
     pub(crate) async fn ensure_layers(
         &self,
         record: &WorkspaceRecord,
@@ -102,7 +102,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
         built
     }
 
-    /// Looks at a moment when no collection is under way: after it the record keeps the layer.
+    /// Checks while no collection runs: afterwards the record keeps the layer.
     async fn has_layer(&self, layer: &LayerKey) -> Result<bool, Fault> {
         let _making = self.making.read().await;
         self.driver.has_layer(layer).await
@@ -130,7 +130,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
         built
     }
 
-    /// Throws away the workspace of a set-up that was begun for this one, finished or not.
+    /// Undoes the temporary workspace that was created for this one, finished or not.
     pub(crate) async fn undo_builder(&self, id: &WorkspaceId) {
         if let Some(builder) = self.setups.end(id) {
             Box::pin(self.undo_or_try_again(&builder)).await;
@@ -172,7 +172,7 @@ impl Setups {
 // === impl Run ===
 
 impl Run {
-    /// Waits for its turn, telling meanwhile what the one before it tells.
+    /// Waits for the lock and reports the progress of the build under way.
     async fn wait(&self, progress: &Progress) -> tokio::sync::MutexGuard<'_, Option<Fault>> {
         let mut told = self.told.subscribe();
         let turn = self.turn.lock();
@@ -181,7 +181,7 @@ impl Run {
             tokio::select! {
                 biased;
                 turn = &mut turn => return turn,
-                // The sender is `self`, so this ends only with something new.
+                // The sender is in `self`, so this ends only with a new value.
                 _ = told.changed() => {
                     let event = told.borrow_and_update().clone();
                     if let Some(event) = event {
@@ -203,7 +203,7 @@ impl Needed<'_> {
         }
     }
 
-    /// Whether it must not be made for this workspace.
+    /// Whether this workspace must not build it.
     fn is_borrowed(&self) -> bool {
         match self {
             Needed::Setup(setup) => setup.borrowed,
@@ -222,9 +222,9 @@ fn borrowed_and_gone(record: &WorkspaceRecord, layer: &LayerKey) -> Fault {
     )
 }
 
-/// The workspace that a set-up or a seed runs in: as the one that needs it, without what is the
-/// user's own. That of a seed has what was set up, and its volume, empty. A workspace that was moved to
-/// another commit since is made as it began: the key is that of the first commit.
+/// The spec of the temporary workspace: like the one that needs the layer, without the user's own
+/// files. A seed's workspace has the setup layer and its volume, empty. For a workspace that was
+/// moved, it has the first commit, because the key belongs to that one.
 fn builder(record: &WorkspaceRecord, needed: Needed<'_>) -> Result<WorkspaceRecord, Fault> {
     let id = WorkspaceId::random();
     let word = match needed {
@@ -264,7 +264,7 @@ fn builder(record: &WorkspaceRecord, needed: Needed<'_>) -> Result<WorkspaceReco
             setup,
             warm: asked.layers.warm.clone(),
         },
-        // What it installs may change files that agents must not; what it may not change is checked.
+        // `setup` may have to change files that agents must not; the result is checked afterwards.
         protected_paths: Vec::new(),
         home_copies: Vec::new(),
         services: Vec::new(),

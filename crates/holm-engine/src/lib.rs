@@ -1,4 +1,4 @@
-//! Load, look, decide, journal, apply, tell. Owns the traits [`Driver`] and [`Store`].
+//! Load, observe, decide, journal, apply, notify. Owns the traits [`Driver`] and [`Store`].
 
 mod access;
 mod admission;

@@ -1,11 +1,11 @@
-//! One asynchronous lock per key: operations on one workspace queue, and one base is built once.
+//! One asynchronous lock per key: operations on one workspace queue, and a base is built once.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tokio::sync::OwnedMutexGuard;
 
-/// Locks that exist while somebody holds or awaits them.
+/// Locks exist while a task holds or awaits them.
 pub(crate) struct Locks<K>(Mutex<HashMap<K, Weak<tokio::sync::Mutex<()>>>>);
 
 // === impl Locks ===
@@ -15,7 +15,7 @@ impl<K: Clone + Eq + Hash> Locks<K> {
         Self(Mutex::new(HashMap::new()))
     }
 
-    /// Waits for its turn. Those who came earlier go first.
+    /// Waits for the lock, in order of arrival.
     pub(crate) async fn lock(&self, key: &K) -> OwnedMutexGuard<()> {
         let lock = {
             let mut locks = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,9 +1,9 @@
-//! Moving a live workspace to another commit: the tree first, then `setup` if its inputs changed, then
-//! each service by its strategy. Called by the server, and by [`converge`](crate::converge) for a move
-//! that was cut off.
+//! Moves a live workspace to another commit: the tree first, then `setup` if its inputs changed,
+//! then each service by its strategy. Called by the server, and by [`converge`](crate::converge)
+//! for an interrupted move.
 //!
-//! The move is stored with the workspace before anything is done, and until everything is: whoever
-//! dies, the next daemon or the next start goes on with it. Each step may be repeated.
+//! The move is stored with the workspace from before its first step until after its last, so the
+//! next daemon or the next start continues it. Each step may be repeated.
 
 mod told;
 
@@ -25,34 +25,34 @@ use std::sync::Arc;
 pub(crate) use told::unfinished_note;
 use told::{not_switched, refused, set_up_cancelled, to_be_repeated};
 
-/// Where to, and how.
+/// The target of a move.
 #[derive(Clone, Debug)]
 pub struct Assign {
     pub commit: String,
-    /// As the user sees it, or `None` for a bare commit.
+    /// The name as the user typed it; `None` for a commit id.
     pub ref_name: Option<String>,
     pub manner: Manner,
     /// Lines of a shallow clone's `shallow` file.
     pub shallow: Vec<String>,
 }
 
-/// What was done.
+/// The result of a move.
 #[derive(Clone, Debug)]
 pub struct Moved {
     pub view: View,
-    /// The commit before, if it is another one.
+    /// The commit before, if it was another one.
     pub from: Option<String>,
-    /// The paths that are different.
+    /// The changed paths.
     pub changed: Vec<String>,
-    /// The stash that was made of its changes.
+    /// The stash with its changes.
     pub stash: Option<String>,
     pub set_up: SetUp,
     pub reactions: Vec<(String, Reaction)>,
-    /// Its processes were started anew, because protected paths changed.
+    /// Its processes were restarted, because protected paths changed.
     pub is_restarted: bool,
 }
 
-/// What the switch of a tree came to.
+/// The result of switching the tree.
 struct Arrived {
     stash: Option<String>,
     from: Option<String>,
@@ -70,8 +70,8 @@ pub(crate) enum Processes {
 // === impl Engine ===
 
 impl<D: Driver, S: Store> Engine<D, S> {
-    /// Moves a workspace, started first if it is stopped. It is carried out to its end, also when the
-    /// client goes away; only a set-up under way is ended then.
+    /// Moves a workspace, and starts it first if it is stopped. The move runs to its end even when
+    /// the client disconnects; only a `setup` under way is cancelled then.
     pub async fn assign(
         &self,
         id: &WorkspaceId,
@@ -158,9 +158,10 @@ impl<D: Driver, S: Store> Inner<D, S> {
             .as_ref()
             .map(|moving| moving.owed.clone());
         let owed = owed.unwrap_or_default();
-        let processes = match arrived.is_restarted {
-            true => Processes::Fresh,
-            false => Processes::Older,
+        let processes = if arrived.is_restarted {
+            Processes::Fresh
+        } else {
+            Processes::Older
         };
         tokio::select! {
             biased;
@@ -177,15 +178,16 @@ impl<D: Driver, S: Store> Inner<D, S> {
             from: arrived.from,
             changed: arrived.changed,
             stash: arrived.stash,
-            set_up: match owed.set_up {
-                true => SetUp::Again,
-                false => SetUp::NotNeeded,
+            set_up: if owed.set_up {
+                SetUp::Again
+            } else {
+                SetUp::NotNeeded
             },
             is_restarted: arrived.is_restarted,
         })
     }
 
-    /// Somebody wants the workspace stopped. What git does inside ends with its processes.
+    /// Handles a request to stop the workspace. git inside ends with its processes.
     async fn stopped_moving(&self, id: &WorkspaceId) -> Result<Fault, Fault> {
         let record = self.live(id).await?;
         self.drop_entries(&record).await;
@@ -197,8 +199,8 @@ impl<D: Driver, S: Store> Inner<D, S> {
         ))
     }
 
-    /// Goes on with a move that was cut off. What fails is said by the log and by `show`: that the
-    /// workspace runs matters more to who started it.
+    /// Continues an interrupted move. A failure is logged and shown by `show`, because a start must
+    /// still succeed.
     pub(crate) async fn go_on_moving(
         &self,
         record: &WorkspaceRecord,
@@ -246,15 +248,16 @@ impl<D: Driver, S: Store> Inner<D, S> {
                 }
                 Err(stays) => {
                     let is_owing = moving.owed != Owed::default();
-                    self.change_spec(record, |spec| match is_owing {
-                        // Of the move before, whose commit the tree has.
-                        true => {
+                    self.change_spec(record, |spec| {
+                        if is_owing {
+                            // From the move before, whose commit the tree has.
                             spec.moving = Some(Move {
                                 is_there: true,
                                 ..moving
                             })
+                        } else {
+                            spec.moving = None
                         }
-                        false => spec.moving = None,
                     })
                     .await?;
                     self.drop_entries(record).await;
@@ -266,7 +269,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
             .await
     }
 
-    /// Writes down all that a move may need, so that it is known as unfinished until its end.
+    /// Journals all steps of the move, so that it counts as unfinished until its end.
     async fn plan_move(&self, record: &WorkspaceRecord) -> Result<Vec<EntryId>, Fault> {
         let id = record.id.clone();
         let actions = [Action::Switch, Action::SetUp, Action::React];
@@ -282,8 +285,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
         }
     }
 
-    /// Brings the tree to the commit. The inner error is a refusal, after which everything is as it
-    /// was; without a fault there was nothing to do.
+    /// Switches the tree. The inner error is a refusal, after which nothing has changed.
     async fn switch(
         &self,
         record: &WorkspaceRecord,
@@ -305,7 +307,8 @@ impl<D: Driver, S: Store> Inner<D, S> {
                 }
                 Switched::Ahead => return Ok(Err(None)),
                 Switched::Protected { stash } if !is_restarted => {
-                    // The launch does it, before the paths are in force; then this finds it done.
+                    // The launch switches the tree, before the paths are protected; then this finds
+                    // it done.
                     kept_stash = stash.or(kept_stash);
                     is_restarted = true;
                     time = Time::Again;
@@ -333,7 +336,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
         Ok(Ok(there))
     }
 
-    /// The inner error is one after which the tree is as it was.
+    /// The inner error means that the tree is unchanged.
     async fn ask_switch(
         &self,
         record: &WorkspaceRecord,
@@ -352,7 +355,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
         }
     }
 
-    /// Stores that the tree has the commit, and what has to follow.
+    /// Stores that the tree has the commit, and which steps follow.
     async fn arrive(&self, record: &mut WorkspaceRecord, arrived: &Arrived) -> Result<(), Fault> {
         let owed = owed(&record.spec, &arrived.changed)?;
         let mut to = String::new();
@@ -380,7 +383,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
         Ok(())
     }
 
-    /// Runs the set-up if it is due, has the services react, and forgets the move.
+    /// Runs `setup` if it is due, lets the services react, and ends the move.
     async fn settle(
         &self,
         record: &mut WorkspaceRecord,
@@ -411,7 +414,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
             self.end(set_up, Outcome::Dropped).await?;
         }
         if processes == Processes::Fresh {
-            // What was just started has the new files; only what has to be built is behind.
+            // Services that were just started have the new files; only builds are due.
             self.change_spec(record, |spec| {
                 if let Some(moving) = &mut spec.moving {
                     let owed = &mut moving.owed;
@@ -442,7 +445,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
         self.apply_between_moments(journaled, progress).await
     }
 
-    /// There was nothing to do.
+    /// The result when nothing had to be done.
     async fn unmoved(&self, record: WorkspaceRecord) -> Result<Moved, Fault> {
         Ok(Moved {
             view: self.view(record).await?,
@@ -486,7 +489,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
     }
 }
 
-/// What has to follow when these paths changed.
+/// The steps that follow when these paths changed.
 fn owed(spec: &WorkspaceSpec, changed: &[String]) -> Result<Owed, Fault> {
     let again = match &spec.layers.setup {
         None => SetUp::NotNeeded,
@@ -511,7 +514,7 @@ fn owed(spec: &WorkspaceSpec, changed: &[String]) -> Result<Owed, Fault> {
     })
 }
 
-/// Stored patterns. One that is left out could leave a service on an old build.
+/// Parses stored patterns. An ignored one could leave a service on an old build.
 fn patterns(spec: &WorkspaceSpec, texts: &[String]) -> Result<Vec<Pattern>, Fault> {
     let patterns = texts.iter().map(|text| {
         Pattern::parse(text).map_err(|error| {
@@ -526,7 +529,7 @@ fn patterns(spec: &WorkspaceSpec, texts: &[String]) -> Result<Vec<Pattern>, Faul
     patterns.collect()
 }
 
-/// What an earlier move left undone is done with this one.
+/// Adds the unfinished steps of an earlier move.
 fn with_earlier(earlier: &Owed, mut owed: Owed) -> Owed {
     owed.set_up |= earlier.set_up;
     for (name, reaction) in &mut owed.reactions {

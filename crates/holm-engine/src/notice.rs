@@ -1,5 +1,5 @@
-//! What the engine tells of its doings, at once, to those who asked to hear it (the server's routes
-//! and tokens): whatever leads to a workspace follows what becomes of it.
+//! Notifications about what the engine did, sent at once to listeners (the server's ports and
+//! tokens).
 
 use crate::driver::Driver;
 use crate::engine::Engine;
@@ -8,10 +8,9 @@ use crate::store::Store;
 use holm_core::{Label, RunId, WorkspaceId};
 use std::sync::{PoisonError, RwLock};
 
-/// What became of a workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// It is there and runs.
+    /// It exists and runs.
     Created,
     Started,
     Stopped,
@@ -20,10 +19,10 @@ pub enum Notice {
     },
     /// Its tree has another commit.
     Moved {
-        /// As the user sees it, or the commit.
+        /// The name as the user typed it, or the commit.
         to: String,
     },
-    /// A run in it began.
+    /// A run in it started.
     RunStarted {
         run: RunId,
     },
@@ -32,24 +31,24 @@ pub enum Notice {
         state: RunState,
         exit_code: Option<u8>,
     },
-    /// It lies in the trash.
+    /// It is in the trash.
     Removed,
-    /// It is back from the trash.
+    /// It was restored from the trash.
     Restored,
-    /// It is gone for good.
+    /// It was deleted.
     Forgotten,
 }
 
 type Listener = Box<dyn Fn(&WorkspaceId, Notice) + Send + Sync>;
 
-/// Whoever listens; nobody is fine.
+/// The listeners; may be empty.
 #[derive(Default)]
 pub(crate) struct Notices(RwLock<Vec<Listener>>);
 
 // === impl Engine ===
 
 impl<D: Driver, S: Store> Engine<D, S> {
-    /// Calls `listener` from now on, before the operation in question returns. It must not block.
+    /// Calls `listener` from now on, before the operation returns. It must not block.
     pub fn tell_changes_to(&self, listener: impl Fn(&WorkspaceId, Notice) + Send + Sync + 'static) {
         let listeners = &self.inner.notices.0;
         let mut listeners = listeners.write().unwrap_or_else(PoisonError::into_inner);

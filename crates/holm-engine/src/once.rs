@@ -1,12 +1,12 @@
-//! Requests that carry a key are carried out once, however often they are sent.
+//! Idempotency: a request with a key is carried out once, however often it is sent.
 //!
-//! Requests with one key queue. The first does what it asks; what it made is written down before it is
-//! the user's, so that also the next daemon knows it, and its answer is kept for those that follow. A
-//! key stands for one request: another one with the same key is refused. After a day it is forgotten.
+//! Requests with the same key queue. The first one is carried out. The id of what it creates is
+//! stored before it is acknowledged, so that the next daemon knows it too, and its response is kept
+//! for repetitions. A different request with the same key is refused. Keys expire after a day.
 //!
-//! Whoever carries out such a request calls [`Engine::once`], [`Engine::begun`] as soon as what it
-//! makes has an id, and [`Engine::answered`] at the end, or [`Engine::unanswered`] when nothing came
-//! of it.
+//! The code that carries out such a request calls [`Engine::once`], then [`Engine::begun`] as soon
+//! as there is an id, and [`Engine::answered`] at the end, or [`Engine::unanswered`] when it
+//! failed.
 
 use crate::driver::Driver;
 use crate::engine::{Engine, View, now};
@@ -19,21 +19,21 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
 
-/// How long a key stands for its request.
+/// How long a key is valid.
 pub const KEPT: Duration = Duration::from_secs(24 * 3600);
 
-/// What there is to do for a request with a key.
+/// What remains to be done for a request with a key.
 #[derive(Debug)]
 pub enum Once {
-    /// Nothing: this was its answer.
+    /// Nothing: this was its response.
     Answered(String),
-    /// An earlier try made this, or began to, and did not come to an answer.
+    /// An earlier attempt created this, or began to, and did not get to a response.
     Begun { subject: String, turn: Turn },
     /// Everything.
     New(Turn),
 }
 
-/// The right to carry out the request of one key. Others with the key wait until it and all its
+/// The right to carry out the request of one key. Other requests with the key wait until it and its
 /// clones are dropped.
 #[derive(Clone)]
 pub struct Turn {
@@ -44,9 +44,9 @@ pub struct Turn {
 // === impl Engine ===
 
 impl<D: Driver, S: Store> Engine<D, S> {
-    /// Waits for the end of an earlier request with this key, and says what is left to do.
+    /// Waits for an earlier request with this key, and returns what remains to be done.
     pub async fn once(&self, key: RequestKey, digest: String) -> Result<Once, Fault> {
-        // Another request is refused at once, also while the first is under way.
+        // A different request is refused at once, even while the first is under way.
         self.keyed(&key, &digest).await?;
         let guard = self.inner.keys.lock(&key).await;
         let found = self.keyed(&key, &digest).await?;
@@ -72,12 +72,12 @@ impl<D: Driver, S: Store> Engine<D, S> {
         }
     }
 
-    /// What the request makes has this id. To be called before it is the user's.
+    /// Stores the id of what the request creates. Must be called before that is acknowledged.
     pub async fn begun(&self, turn: &Turn, subject: &str) -> Result<(), Fault> {
         self.inner.begun(turn, subject).await
     }
 
-    /// The request is carried out, and this is its answer.
+    /// Stores the response.
     pub async fn answered(&self, turn: Turn, answer: String) -> Result<(), Fault> {
         let key = turn.key.clone();
         let store = &self.inner.store;
@@ -85,22 +85,22 @@ impl<D: Driver, S: Store> Engine<D, S> {
         kept.await
     }
 
-    /// Nothing came of the request, so the key stands for nothing.
+    /// The request failed, so the key is free again.
     pub async fn unanswered(&self, turn: Turn) -> Result<(), Fault> {
         let key = turn.key.clone();
         let store = &self.inner.store;
         store.call(move |store| store.forget_key(&key)).await
     }
 
-    /// Forgets keys whose time is over.
+    /// Deletes expired keys.
     pub async fn forget_old_keys(&self) -> Result<(), Fault> {
         let before = self.oldest();
         let store = &self.inner.store;
         store.call(move |store| store.forget_keys(before)).await
     }
 
-    /// A workspace that an earlier request may have made, if it is the user's, live or in the trash.
-    /// One that is just being made is awaited.
+    /// A workspace that an earlier request may have created, if it was acknowledged, live or in the
+    /// trash. Waits for one that is being created.
     pub async fn born(&self, id: &WorkspaceId) -> Result<Option<View>, Fault> {
         let _turn = self.inner.workspaces.lock(id).await;
         let key = id.clone();
@@ -113,8 +113,8 @@ impl<D: Driver, S: Store> Engine<D, S> {
         }
     }
 
-    /// Keys that were noted until then stand for nothing any more. While the clock is not believed all of
-    /// them stand: a request that is sent again must not be carried out again.
+    /// The age limit of keys. While the clock is not believed no key expires: a repeated request
+    /// must not be carried out again.
     fn oldest(&self) -> Timestamp {
         let look = self.inner.clock.look();
         let oldest = look.wall.checked_sub(KEPT).ok();
@@ -123,7 +123,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
             .unwrap_or(Timestamp::MIN)
     }
 
-    /// What is known of the key, if it stands for this request.
+    /// The key's row, if it belongs to this request.
     async fn keyed(&self, key: &RequestKey, digest: &str) -> Result<Option<Keyed>, Fault> {
         let sought = key.clone();
         let found = self.inner.store.call(move |store| store.key(&sought));

@@ -1,11 +1,10 @@
-//! Host ports, canonical ports and events: what the server's routes keep in the store.
+//! Host ports, canonical ports and events in the store, for the server.
 
 use crate::driver::Driver;
 use crate::engine::{Engine, now};
 use crate::store::{Canonical, Claim, Event, EventRecord, Store, StoreError, WorkspaceRecord};
 use holm_core::{Code, Fault, ProjectName, WorkspaceId};
 
-/// How a claim of a host port ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claiming {
     Claimed,
@@ -16,7 +15,7 @@ pub enum Claiming {
 // === impl Engine ===
 
 impl<D: Driver, S: Store> Engine<D, S> {
-    /// A workspace that somebody was told of and that is not in the trash, as it is stored.
+    /// The record of an acknowledged workspace that is not in the trash.
     pub async fn named(
         &self,
         id: &WorkspaceId,
@@ -47,8 +46,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
         }
     }
 
-    /// Makes the half of the host ports that have been nobody's for longest free again. Called when
-    /// no other is left.
+    /// Frees the oldest half of the host ports without an owner. Called when no other port is left.
     pub async fn free_abandoned_ports(&self) -> Result<(), Fault> {
         let store = &self.inner.store;
         let abandoned = store.call(|store| store.abandoned_ports()).await?;
@@ -71,7 +69,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
             .await
     }
 
-    /// Writes down that something happened; returns its cursor.
+    /// Stores an event; returns its cursor.
     pub async fn add_event(
         &self,
         workspace: &WorkspaceId,
@@ -106,7 +104,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
         self.inner.store.call(|store| store.check()).await
     }
 
-    /// Something went through a route of the workspace, which counts as use.
+    /// Traffic through a port or preview counts as use of the workspace.
     pub async fn note_traffic(&self, id: &WorkspaceId) -> Result<(), Fault> {
         let (key, at) = (id.clone(), now());
         self.inner.note_use(id, at);

@@ -1,4 +1,4 @@
-//! Projects: which repository is which, what they are called, and what of them was approved.
+//! Projects: identifying repositories, their names, and their approvals.
 
 use crate::driver::Driver;
 use crate::engine::{Engine, detached, now};
@@ -13,9 +13,9 @@ use std::time::Duration;
 /// A repository as a client sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repository {
-    /// The id that the repository carries.
+    /// The id stored in the repository.
     pub id: Option<ProjectId>,
-    /// What the project should be called.
+    /// The preferred name of the project.
     pub wish: String,
     pub path: String,
     pub git_dir: String,
@@ -25,7 +25,7 @@ pub struct Repository {
     pub earlier_place: EarlierPlace,
 }
 
-/// How the rules of a project change. The default changes nothing.
+/// Changes of a project's settings. The default changes nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuleChange {
     pub protect: Vec<String>,
@@ -33,15 +33,15 @@ pub struct RuleChange {
     pub isolation: Option<String>,
 }
 
-/// What the client knows of the place where the id's repository was last seen.
+/// What the client knows about the last known path of the id's repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EarlierPlace {
     NotLookedAt,
-    /// The repository is no longer there, so it has moved here.
+    /// The repository is no longer there, so it was moved here.
     Gone,
 }
 
-/// Two clients in a new repository at the same moment get one project, not two.
+/// Two clients in a new repository at the same time get one project, not two.
 const SAME_MOMENT: Duration = Duration::from_secs(10);
 
 // === impl Engine ===
@@ -69,7 +69,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
         Ok(found.map_or(0, |(_, live)| live))
     }
 
-    /// The project's workspace that was made last, live or in the trash.
+    /// The project's workspace that was created last, live or in the trash.
     pub async fn latest_workspace(&self, id: &ProjectId) -> Result<Option<WorkspaceRecord>, Fault> {
         let key = id.clone();
         let found = self
@@ -109,7 +109,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
         .await
     }
 
-    /// Notes what the daemon's bare repository has now.
+    /// Stores what the daemon's bare repository has now.
     pub async fn set_refs_digest(&self, id: &ProjectId, digest: String) -> Result<(), Fault> {
         let _turn = self.inner.projects.lock().await;
         let mut project = self.project(id).await?;
@@ -121,7 +121,8 @@ impl<D: Driver, S: Store> Engine<D, S> {
         saved.await
     }
 
-    /// Changes what is asked of all workspaces of a project that are made or reloaded from now on.
+    /// Changes the settings for all workspaces of a project that are created or reloaded from now
+    /// on.
     pub async fn change_rules(
         &self,
         id: &ProjectId,
@@ -143,7 +144,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
         Ok(project)
     }
 
-    /// Forgets a project that has no live workspaces.
+    /// Removes a project that has no live workspaces.
     pub async fn remove_project(
         &self,
         id: &ProjectId,
@@ -166,7 +167,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
         }
     }
 
-    /// A person approved exactly these asks, which `digest` stands for.
+    /// Stores that a person approved exactly these requests, identified by `digest`.
     pub async fn approve(
         &self,
         id: &ProjectId,
@@ -201,7 +202,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
     }
 }
 
-/// Decides which project a repository is. `shown` are all projects but the removed ones.
+/// Decides which project a repository is. `shown` are all projects except removed ones.
 fn settle(
     repository: Repository,
     known: Option<ProjectRecord>,
@@ -247,7 +248,7 @@ fn settle(
             .cloned()
             .collect();
         project.name = free_name(project.name, &others);
-        // Forgetting a project forgets its rules.
+        // Removing a project also removes its settings.
         project.rules = ProjectRules::default();
     }
     project.path = repository.path;

@@ -1,6 +1,6 @@
-//! What a daemon does first: finish or undo what the one before it left in the middle.
+//! Recovery at the daemon's start: finishes or undoes what the earlier daemon left unfinished.
 //!
-//! Only what the journal and the records say was left is touched. Running workspaces do not notice.
+//! Only records that are marked as unfinished are touched. Running workspaces do not notice.
 
 use crate::bridge::joined;
 use crate::converge::Goal;
@@ -14,7 +14,6 @@ use std::sync::Arc;
 use tokio::sync::OwnedMutexGuard;
 use tokio::task::JoinSet;
 
-/// What was done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recovery {
     pub undone: usize,
@@ -30,15 +29,15 @@ enum Recovered {
     Left,
 }
 
-/// How many are recovered at a time.
+/// How many are recovered concurrently.
 const AT_ONCE: usize = 8;
 
 // === impl Engine ===
 
 impl<D: Driver, S: Store> Engine<D, S> {
-    /// Recovers everything that was left in the middle. One that cannot be recovered does not keep
-    /// the daemon from starting; it shows as `failed`, and the log says why. State that is not
-    /// understood does: it is better found now than in the middle of something.
+    /// Recovers everything unfinished. A workspace that cannot be recovered shows as `failed`, the
+    /// log says why, and the daemon starts anyway. An unknown stored value stops the daemon: it is
+    /// better found now than in the middle of an operation.
     pub async fn recover(&self) -> Result<Recovery, Fault> {
         let inner = &self.inner;
         inner.store.call(|store| store.projects()).await?;
@@ -59,7 +58,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
                     let turn = inner.workspaces.lock(&record.id).await;
                     let id = record.id.clone();
                     if record.birth == Birth::Acknowledged && record.spec.moving.is_some() {
-                        // Set-ups take their time; only who wants something of this one waits.
+                        // Setups take long; only requests for this workspace wait.
                         tokio::spawn(inner.recover_later(record, turn));
                         return (id, Ok(Recovered::Finished));
                     }
@@ -103,7 +102,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
         let dropped = self.store.call(move |store| store.drop_open_entries(&id));
         dropped.await?;
         if record.removed_at.is_some() {
-            // In the trash already; an entry was left open by what was done before.
+            // In the trash already, with an open entry of an earlier operation.
             return Ok(Recovered::Left);
         }
         if record.desired == Desired::Removed {
@@ -112,7 +111,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
         }
         let is_down = sighting.observed.keeper == Keeper::Absent;
         if is_down && sighting.reason == Some(Ended::Reboot) {
-            // Nobody asked for it since the machine started; it shows as stopped.
+            // Not requested since the reboot; it shows as stopped.
             return Ok(Recovered::Left);
         }
         let goal = Goal::Reach(record.desired);

@@ -1,4 +1,4 @@
-//! Taking over a changed `holm.toml`: the spec is stored, and what can change at once does.
+//! Applies a changed `holm.toml`: stores the spec, and changes at once what can change at once.
 
 use crate::driver::{Driver, Progress};
 use crate::engine::{Engine, View, detached};
@@ -11,14 +11,14 @@ use std::sync::Arc;
 // === impl Engine ===
 
 impl<D: Driver, S: Store> Engine<D, S> {
-    /// What a live workspace was asked to be.
+    /// The stored spec of a live workspace.
     pub async fn spec(&self, id: &WorkspaceId) -> Result<Arc<WorkspaceSpec>, Fault> {
         Ok(self.inner.live(id).await?.spec)
     }
 
-    /// Stores what `change` makes of the spec. Egress is in force when this returns, and services
-    /// are on their way; the rest at the next start. What new volumes begin with is made first: a
-    /// seed that fails would otherwise be found by a start, which would fail for good.
+    /// Stores the changed spec. Egress is in force and services are changing when this returns; the
+    /// rest applies at the next start. Seeds of new volumes are built first: otherwise a start
+    /// would find the failing seed, and would fail from then on.
     pub async fn reload(
         &self,
         id: &WorkspaceId,
@@ -36,7 +36,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
                     spec: Arc::new(spec.clone()),
                     ..record
                 };
-                // No layer of it goes before it is stored.
+                // Its layers are not collected before the spec is stored.
                 let _making = inner.making.read().await;
                 inner.ensure_layers(&next, &Progress::default()).await?;
             }

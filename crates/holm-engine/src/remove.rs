@@ -1,4 +1,4 @@
-//! Removing a workspace: into the trash, and only when nothing unsaved is in it, or with force.
+//! Removes a workspace: into the trash, and only without unsaved work or by force.
 
 use crate::converge::Goal;
 use crate::driver::{Driver, Progress};
@@ -12,14 +12,14 @@ use holm_core::state::Birth;
 use holm_core::{Code, Fault, WorkspaceId};
 use std::sync::Arc;
 
-/// Whether unsaved work stands in the way.
+/// Whether unsaved work prevents the removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Removal {
     RefuseUnsaved,
     Force,
 }
 
-/// What would lose unsaved work.
+/// The operation that would lose unsaved work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Losing {
     Removal,
@@ -29,7 +29,7 @@ pub(crate) enum Losing {
 // === impl Engine ===
 
 impl<D: Driver, S: Store> Engine<D, S> {
-    /// Sets a workspace aside in the trash.
+    /// Moves a workspace to the trash.
     pub async fn remove(&self, id: &WorkspaceId, removal: Removal) -> Result<View, Fault> {
         let (inner, id) = (Arc::clone(&self.inner), id.clone());
         inner.moves.cancel(&id);
@@ -40,7 +40,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
                 return Err(in_the_trash(&record));
             }
             if record.birth == Birth::Pending {
-                // A creation that ended without being undone. It never was the user's.
+                // A creation that ended without being undone. It was never acknowledged.
                 inner.undo(&record).await?;
                 return Err(no_workspace(&id));
             }
@@ -71,7 +71,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
         if unsaved.is_empty() {
             return Ok(());
         }
-        // One that did not run (after a reboot, say) was started for the examination only.
+        // A stopped workspace (after a reboot, say) was started for the examination only.
         let back = match before {
             Keeper::Absent => Goal::Reach(Desired::Stopped),
             Keeper::Running | Keeper::Outdated | Keeper::Broken => Goal::Reach(record.desired),
@@ -94,7 +94,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
         ))
     }
 
-    /// Examines a workspace, for which it has to run.
+    /// Examines a workspace, which has to run for that.
     async fn examine_awake(&self, record: &WorkspaceRecord) -> Unsaved {
         let goal = Goal::Reach(Desired::Running);
         match self.converge(record, goal, &Progress::default()).await {
@@ -112,7 +112,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
         }
     }
 
-    /// Leads an acknowledged workspace into the trash. If that fails it is wanted as it was.
+    /// Moves an acknowledged workspace to the trash. If that fails its desired state is restored.
     pub(crate) async fn set_aside(&self, mut record: WorkspaceRecord) -> Result<View, Fault> {
         let earlier = record.desired;
         let id = record.id.clone();

@@ -1,7 +1,7 @@
-//! Bringing a workspace back from the trash: the same id, stopped, with everything it had.
+//! Restores a workspace from the trash: the same id, stopped, with everything it had.
 //!
-//! What is wanted is stored first, as for every operation; then the one path makes it so. A daemon
-//! that dies in between finds it unfinished and goes on.
+//! The desired state is stored first, then the common path applies it. After a crash the next
+//! daemon finds it unfinished and continues.
 
 use crate::converge::Goal;
 use crate::driver::{Driver, Progress};
@@ -13,14 +13,14 @@ use holm_core::plan::{Desired, Files};
 use holm_core::{Code, Fault, Label, ProjectId, WorkspaceId};
 use std::sync::Arc;
 
-/// A workspace that came back, and what it was called before.
+/// A restored workspace and its earlier label.
 #[derive(Clone, Debug)]
 pub struct Restored {
     pub view: View,
     pub earlier_label: Label,
 }
 
-/// How many numbers behind a taken label are tried.
+/// How many numbers to try after a taken label.
 const MOST_TRIES: usize = 4096;
 
 // === impl Engine ===
@@ -92,7 +92,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
         })
     }
 
-    /// Makes the workspace live under its label, or the next free number behind it.
+    /// Makes the workspace live under its label, or with the next free number.
     async fn claim(&self, earlier: &WorkspaceRecord) -> Result<Label, Fault> {
         let at = now();
         for number in 1..MOST_TRIES {
@@ -116,7 +116,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
         ))
     }
 
-    /// A project that was removed while this lay in the trash is shown again.
+    /// Shows a project again that was removed while the workspace was in the trash.
     async fn show_project(&self, id: &ProjectId) -> Result<(), Fault> {
         let _turn = self.projects.lock().await;
         let shown: Vec<_> = self

@@ -1,25 +1,25 @@
-//! One run as values: what a driver is asked to begin, what it says of it, and what is stored. The
-//! operations are in [`crate::runs`].
+//! Types of a run: the driver's order, its reports, and the stored record. The operations are in
+//! [`crate::runs`].
 
 use holm_core::{RunId, WorkspaceId};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// Who asked for a run or a session.
+/// Who requested a run or a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Asker {
-    /// Somebody inside of the workspace, who could take from it what it is given: so it is given no
-    /// secrets.
+    /// A program inside the workspace. It could read the secrets of what it starts, so the run gets
+    /// none.
     #[default]
     Guest,
     User,
 }
 
-/// What a driver begins. It goes on whatever becomes of the daemon.
+/// What a driver starts. It continues when the daemon dies.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RunOrder {
-    /// The run's id; one that is under way already is not begun again.
+    /// The run's id; a run with this id is not started twice.
     pub run: String,
     pub argv: Vec<Vec<u8>>,
     /// Added to the workspace's own environment.
@@ -31,12 +31,12 @@ pub struct RunOrder {
     pub asker: Asker,
 }
 
-/// How a run is, as whoever holds it says.
+/// The state of a run, as the keeper reports it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunSeen {
     /// Milliseconds since the epoch.
     pub started_ms: i64,
-    /// So many bytes of output were recorded, also of those that are gone from the record.
+    /// Bytes of output so far, including those that are no longer stored.
     pub length: u64,
     /// `None`: it runs.
     pub end: Option<RunEnd>,
@@ -45,10 +45,10 @@ pub struct RunSeen {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunEnd {
     pub at_ms: i64,
-    /// As a shell would say it.
+    /// As in a shell.
     pub code: u8,
     pub how: How,
-    /// Why, where that is known.
+    /// Why, if known.
     pub cause: Option<String>,
 }
 
@@ -61,13 +61,12 @@ pub enum How {
     NotStarted,
     TimedOut,
     Cancelled,
-    /// With the workspace, which somebody stopped.
+    /// With the workspace, which was stopped on request.
     Stopped,
     /// With the workspace, which ended otherwise.
     Died,
 }
 
-/// Where a run stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunState {
@@ -80,12 +79,12 @@ pub enum RunState {
     Lost,
 }
 
-/// What is stored of a run. Values of variables are not.
+/// The stored record of a run, without values of variables.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunRecord {
     pub id: RunId,
     pub workspace: WorkspaceId,
-    /// The caller's own name for the request, and what the request was.
+    /// The idempotency key, and a digest of the request.
     pub key: Option<String>,
     pub digest: String,
     pub created_at: Timestamp,
@@ -93,7 +92,7 @@ pub struct RunRecord {
     pub details: RunDetails,
 }
 
-/// The part of a record that nothing is looked for by.
+/// The part of a record that is not searched.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunDetails {
@@ -106,19 +105,19 @@ pub struct RunDetails {
     pub ended_ms: Option<i64>,
     pub exit_code: Option<u8>,
     pub reason: Option<String>,
-    /// What to say when the agent's program is not found.
+    /// The hint when the agent's program is not found.
     pub how_to_add: Option<String>,
-    /// The tree as it was before.
+    /// The tree before the run.
     pub before: Option<String>,
-    /// The user's files that were brought for it and are to be taken away again.
+    /// The user's files that were copied for it and must be removed again.
     pub brought: Vec<String>,
     pub changes: Option<Vec<RunChange>>,
-    /// How many there are besides.
+    /// The number of further changes.
     pub changes_left_out: u64,
     pub notes: Vec<String>,
 }
 
-/// One file that was changed while it ran.
+/// One file that changed while it ran.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunChange {
@@ -131,14 +130,14 @@ pub struct RunChange {
     pub content: Option<String>,
 }
 
-/// Which runs are looked for; the newest come first.
+/// Filters for runs; the newest come first.
 #[derive(Clone, Debug, Default)]
 pub struct RunFilter {
     pub workspace: Option<WorkspaceId>,
     pub state: Option<RunState>,
     /// The beginning of an id.
     pub prefix: Option<String>,
-    /// Only those that were inserted before this one.
+    /// Only runs inserted before this one.
     pub before: Option<i64>,
     pub limit: usize,
 }
@@ -182,7 +181,7 @@ impl RunState {
 // === impl RunEnd ===
 
 impl RunEnd {
-    /// What the record says from now on.
+    /// The resulting state.
     pub fn state(&self) -> RunState {
         match (self.how, self.code) {
             (How::Exited, 0) => RunState::Succeeded,

@@ -1,5 +1,4 @@
-//! The services of a workspace, as its keeper tells of them and as users see them; and what users
-//! want of one. Called by the server.
+//! The services of a workspace: their state, and users' requests. Called by the server.
 
 use crate::driver::Driver;
 use crate::engine::Engine;
@@ -17,12 +16,12 @@ use tokio::sync::mpsc;
 pub struct ServiceStatus {
     pub name: String,
     pub state: String,
-    /// Its number inside.
+    /// Its pid inside.
     pub pid: Option<u32>,
     pub restarts: u32,
     pub port: Option<u16>,
     pub reason: Option<String>,
-    /// How its last run ended.
+    /// The exit code of its last run.
     pub exit_code: Option<u8>,
 }
 
@@ -45,7 +44,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
         inner.driver.service(id, name, wish).await
     }
 
-    /// How the services are, at once and whenever it changes.
+    /// The state of the services, at once and at every change.
     pub async fn watch_services(
         &self,
         id: &WorkspaceId,
@@ -55,7 +54,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
         self.inner.driver.watch_services(id).await
     }
 
-    /// The names of services that somebody may mean; all of them when none is named.
+    /// Resolves names of services; all of them when none is named.
     pub async fn services_named(
         &self,
         id: &WorkspaceId,
@@ -94,9 +93,10 @@ fn require_service(record: &WorkspaceRecord, name: &str) -> Result<(), Fault> {
         .iter()
         .map(|service| service.name.as_str())
         .collect();
-    let hint = match names.is_empty() {
-        true => "it has none; [services] in holm.toml declares them".to_owned(),
-        false => format!("its services are: {}", names.join(", ")),
+    let hint = if names.is_empty() {
+        "it has none; [services] in holm.toml declares them".to_owned()
+    } else {
+        format!("its services are: {}", names.join(", "))
     };
     Err(Fault::new(
         Code::ServiceNotFound,
@@ -108,7 +108,7 @@ fn require_service(record: &WorkspaceRecord, name: &str) -> Result<(), Fault> {
     ))
 }
 
-/// Every declared service, with what is known of it. Where nothing runs, none of them does.
+/// Every declared service with its state. In a stopped workspace none runs.
 pub(crate) fn all(
     declared: &[Service],
     seen: Vec<ServiceStatus>,
@@ -137,7 +137,7 @@ pub(crate) fn all(
     services.collect()
 }
 
-/// Why a workspace that runs is not well.
+/// The reason why a running workspace is not healthy.
 pub(crate) fn trouble(services: &[ServiceStatus]) -> Option<String> {
     services.iter().find_map(|service| {
         let name = &service.name;

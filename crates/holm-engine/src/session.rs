@@ -1,5 +1,5 @@
-//! Sessions, as the keeper tells of them: what can be asked, what is answered, and the stream of who
-//! is attached. Called by the server; the driver's side talks to the keeper.
+//! Sessions: requests, responses, and the stream of an attached client. Called by the server; the
+//! driver talks to the keeper.
 
 use crate::command::Stopped;
 use crate::driver::Driver;
@@ -14,7 +14,6 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// A session that is to be.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct NewSession {
     pub id: String,
@@ -31,7 +30,7 @@ pub struct NewSession {
     pub asker: Asker,
 }
 
-/// A session, as it is or as it was last. Times are RFC 3339.
+/// A session, running or ended. Times are RFC 3339.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SessionStatus {
     pub id: String,
@@ -61,7 +60,7 @@ pub struct Attention {
     pub text: Option<String>,
 }
 
-/// What is asked once.
+/// Requests with one response.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ask {
@@ -70,7 +69,7 @@ pub enum Ask {
     Send {
         session: String,
         text: Vec<u8>,
-        /// Names of keys, typed behind the text.
+        /// Names of keys, typed after the text.
         keys: Vec<String>,
     },
     Read {
@@ -94,7 +93,7 @@ pub enum Ask {
 #[serde(rename_all = "snake_case")]
 pub enum Told {
     Started(Box<SessionStatus>),
-    /// The oldest first.
+    /// Oldest first.
     Sessions(Vec<SessionStatus>),
     Sent {
         cursor: u64,
@@ -144,14 +143,14 @@ pub enum WaitEnd {
     Timeout,
 }
 
-/// Who attaches, and how.
+/// How a client attaches.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Attach {
     pub session: String,
-    /// Of the client's terminal: rows and columns.
+    /// The size of the client's terminal: rows and columns.
     pub size: Option<(u16, u16)>,
     pub writing: Writing,
-    /// Text from this cursor on, instead of what to draw.
+    /// Send text from this cursor on instead of drawing sequences.
     pub since: Option<u64>,
     pub name: String,
     pub key: Option<String>,
@@ -160,18 +159,18 @@ pub struct Attach {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Writing {
-    /// If nobody else does.
+    /// Only if no other client writes.
     IfFree,
     Take,
     Never,
 }
 
-/// What who is attached says.
+/// Messages from an attached client.
 #[derive(Debug)]
 pub enum AttachInput {
     Keys(Vec<u8>),
     Control(AttachControl),
-    /// Goes away on purpose.
+    /// Detaches on purpose.
     Detach,
 }
 
@@ -184,7 +183,7 @@ pub enum AttachControl {
     Detach,
 }
 
-/// What who is attached hears. `Ended` or `Failed` is the last.
+/// Messages to an attached client. `Ended` or `Failed` is the last.
 #[derive(Debug)]
 pub enum AttachOutput {
     Output(Vec<u8>),
@@ -228,7 +227,7 @@ pub struct AttachStream {
     pub output: mpsc::Receiver<AttachOutput>,
 }
 
-/// Something that happened to a session. Kept by the keeper until it is said to be written down.
+/// An event of a session. The keeper stores it until it is acknowledged.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SessionNotice {
     pub number: u64,
@@ -246,14 +245,14 @@ pub enum Happened {
         code: u8,
         reason: Option<String>,
     },
-    /// It rang, or said something; so many more were left out since.
+    /// It requested attention; this many further requests were dropped since.
     Attention {
         text: Option<String>,
         left_out: u64,
     },
 }
 
-/// Notices as they come, and where it is said that they are written down.
+/// A stream of notices, and where to acknowledge them.
 #[derive(Debug)]
 pub struct SessionNotices {
     pub notices: mpsc::Receiver<SessionNotice>,
@@ -263,8 +262,8 @@ pub struct SessionNotices {
 // === impl Engine ===
 
 impl<D: Driver, S: Store> Engine<D, S> {
-    /// Starts a session in a workspace, started first where that is allowed. Counts as use. What it is
-    /// given of the user's has to be taken away when it ends.
+    /// Starts a session, and starts the workspace first where that is allowed. Counts as use. The
+    /// caller must remove the credentials when it ends.
     pub async fn start_session(
         &self,
         id: &WorkspaceId,
@@ -285,7 +284,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
         Err(fault)
     }
 
-    /// The sessions of a workspace, the oldest first; of one that does not run, those that were.
+    /// The sessions of a workspace, oldest first; if it does not run, the ended ones.
     pub async fn sessions(&self, id: &WorkspaceId) -> Result<Vec<SessionStatus>, Fault> {
         let record = self.inner.live(id).await?;
         let sighting = self.inner.driver.observe(&record.spec).await?;
@@ -308,7 +307,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
                 continue;
             }
             let id = view.record.id;
-            // What was written down tells whether there is anything to ask for.
+            // The stored list shows whether the keeper has to be asked.
             let mut sessions = self.inner.driver.ended_sessions(&id).await?;
             if sessions.is_empty() {
                 continue;
@@ -323,7 +322,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
         Ok(all)
     }
 
-    /// Asks something of a session that there is. Whoever sends something uses the workspace.
+    /// Sends a request to a session. Sending input counts as use of the workspace.
     pub async fn ask_session(&self, id: &WorkspaceId, ask: Ask) -> Result<Told, Fault> {
         if matches!(ask, Ask::Send { .. }) {
             self.inner.note_use(id, now());
@@ -342,7 +341,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
         self.inner.driver.attach_session(id, attach).await
     }
 
-    /// What happens to the sessions of a running workspace, until it stops.
+    /// Notices about the sessions of a running workspace, until it stops.
     pub async fn watch_sessions(&self, id: &WorkspaceId) -> Result<SessionNotices, Fault> {
         self.inner.driver.watch_sessions(id).await
     }
@@ -362,7 +361,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
     }
 }
 
-/// How long the keeper may take for an answer.
+/// How long the keeper may take for a response.
 pub fn patience(ask: &Ask) -> Duration {
     match ask {
         Ask::Wait { timeout_ms, .. } => Duration::from_millis(*timeout_ms) + Duration::from_secs(5),

@@ -1,8 +1,8 @@
-//! The tree of a workspace for others of its project to look at: what git inside records of it, as an
-//! archive. Called by the server for workspaces with `isolation = "project"`.
+//! The tree of a workspace for its siblings: what git inside records, as an archive. Called by the
+//! server for workspaces with `isolation = "project"`.
 //!
-//! Ignored files are not in it, so neither are files that were taken along (`.env`), dependencies and
-//! whatever else the repository says is nobody's business; nor is `.git`.
+//! Ignored files are not included, so neither are copied files (`.env`), dependencies and other
+//! private files; nor is `.git`.
 
 use crate::command::Stopped;
 use crate::driver::{Driver, Progress};
@@ -13,7 +13,8 @@ use crate::store::Store;
 use crate::work::{Depth, object_id};
 use holm_core::{Fault, WorkspaceId};
 
-/// `$1` is a tree; prints it as an archive. Attributes that leave files out of archives do not count.
+/// `$1` is a tree; prints it as an archive. Attributes that exclude files from archives are
+/// ignored.
 const EXPORT: &str = r#"
 set -eu
 umask 022
@@ -29,8 +30,8 @@ tar -C "$scratch/tree" -cf - .
 // === impl Engine ===
 
 impl<D: Driver, S: Store> Engine<D, S> {
-    /// The id of the tree of everything that is not ignored, of a workspace that runs. It starts none,
-    /// and it is no use of the workspace.
+    /// The tree of all files that are not ignored, in a running workspace. It starts no workspace
+    /// and does not count as use.
     pub async fn tree_of_running(&self, id: &WorkspaceId) -> Result<Option<String>, Fault> {
         self.inner.awaken(id, Stopped::Refuse).await?;
         let spec = self.inner.live(id).await?.spec;
@@ -39,9 +40,9 @@ impl<D: Driver, S: Store> Engine<D, S> {
         Ok(captured.await?.tree)
     }
 
-    /// A tree that was recorded inside, as an archive.
+    /// A recorded tree as an archive.
     pub async fn export(&self, id: &WorkspaceId, tree: &str) -> Result<ExecStream, Fault> {
-        // It was checked when it was heard; nothing else reaches a command line.
+        // The id was validated when it was received; nothing else reaches a command line.
         let tree = object_id(tree.as_bytes()).unwrap_or_default();
         let argv = ["sh", "-c", EXPORT, "export", &tree];
         let request = Question {
@@ -52,7 +53,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
         }
         .request();
         let archive = self.inner.driver.exec(id, request).await?;
-        // One that has ended needs no end of its input.
+        // A program that has ended does not need the end of its input.
         let _ = archive.input.send(ExecInput::StdinEof).await;
         Ok(archive)
     }

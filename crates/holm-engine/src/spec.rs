@@ -1,6 +1,6 @@
-//! What a workspace was asked to be, resolved once at creation and stored with it.
+//! The stored description of what a workspace should be, resolved once at creation.
 //!
-//! Everything a driver needs to make the workspace real, again and again, without asking the
+//! It contains everything a driver needs to make the workspace real, again and again, without the
 //! user's checkout, the user's configuration or the clock.
 
 use holm_core::config::{EgressMode, Inject, OnAssign, Policy, Restart};
@@ -16,16 +16,16 @@ use std::path::PathBuf;
 pub struct WorkspaceSpec {
     pub id: String,
     pub project_id: String,
-    /// The label at creation; names the branch inside. Display names are in the store.
+    /// The label at creation, which names the branch inside. The store has the current label.
     pub label: String,
-    /// Where the code is inside.
+    /// The path of the code inside.
     pub root: PathBuf,
-    /// `$HOME` inside, and the host's directory that toolchains are taken from.
+    /// `$HOME` inside, and the host's directory that contains the toolchains.
     pub home: PathBuf,
     pub code: Code,
     /// Relative to `root`.
     pub protected_paths: Vec<String>,
-    /// Programs inside may make user namespaces.
+    /// Programs inside may create user namespaces.
     pub nested: bool,
     pub environment: Environment,
     /// Host directories that are visible read-only at the same path (`[toolchains] paths`).
@@ -33,7 +33,7 @@ pub struct WorkspaceSpec {
     /// Files of the user's home to copy at creation (`[home] copy`), absolute.
     pub home_copies: Vec<PathBuf>,
     pub limits: Limits,
-    /// A workspace that was made before there was a network has none.
+    /// Empty for a workspace that was created before networks existed.
     #[serde(default)]
     pub network: Network,
     /// Long-running programs of the workspace, by name.
@@ -41,9 +41,9 @@ pub struct WorkspaceSpec {
     pub services: Vec<Service>,
     /// Parts that the user allowed to be missing (`--allow-degraded`).
     pub allow_degraded: Vec<String>,
-    /// What the client sent along, as files that the daemon received.
+    /// What the client sent, as files that the daemon received.
     pub brought: Brought,
-    /// What lies below the workspace's own files and is shared with others.
+    /// The shared layers below the workspace's own files.
     #[serde(default)]
     pub layers: Layers,
     #[serde(default)]
@@ -52,36 +52,36 @@ pub struct WorkspaceSpec {
     pub caches: Vec<Cache>,
     #[serde(default)]
     pub volumes: Vec<Volume>,
-    /// Volumes that `holm.toml` declares no more. They are not mounted; their data stays, and is
-    /// there again when they are declared again.
+    /// Volumes that `holm.toml` no longer declares. They are not mounted; their data stays for when
+    /// they are declared again.
     #[serde(default)]
     pub retired_volumes: Vec<Volume>,
-    /// Counts how often the tree was made anew.
+    /// How often the tree was recreated.
     #[serde(default)]
     pub generation: u64,
-    /// What the tree is made of, if not of the commit.
+    /// The origin of the tree, if it is not the commit.
     #[serde(default)]
     pub origin: Option<Origin>,
     #[serde(default)]
     pub snapshots: Vec<Snapshot>,
-    /// Whether it sees the trees of other workspaces of the project, and they its own.
+    /// Whether it sees the trees of the project's other workspaces, and they see its own.
     #[serde(default)]
     pub siblings: Siblings,
-    /// How the project's agents are called.
+    /// The project's agents.
     #[serde(default)]
     pub agents: Vec<Agent>,
-    /// On its way to another commit; kept until everything that belongs to that is done.
+    /// A move under way; kept until all its steps are done.
     #[serde(default)]
     pub moving: Option<Move>,
-    /// What it may be given; the values are elsewhere, sealed.
+    /// Declared secrets; the values are stored elsewhere, sealed.
     #[serde(default)]
     pub secrets: Vec<Secret>,
-    /// `None`: of a workspace that was made before this was kept.
+    /// `None`: the workspace was created before this was stored.
     #[serde(default)]
     pub declared: Option<Declared>,
 }
 
-/// What `holm.toml` said when the workspace was made that only a new workspace takes over.
+/// Settings of `holm.toml` at creation that only a new workspace takes over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Declared {
@@ -89,7 +89,7 @@ pub struct Declared {
     pub root: Option<String>,
     pub driver: String,
     pub include: Vec<String>,
-    /// By the name of a volume.
+    /// By volume name.
     pub seed_inputs: BTreeMap<String, Vec<String>>,
 }
 
@@ -103,25 +103,25 @@ pub struct Secret {
     pub inject: Inject,
     /// Names of services, `runs`, `sessions`.
     pub to: Vec<String>,
-    /// How long a value is given for, in milliseconds.
+    /// How long a value is valid, in milliseconds.
     pub ttl_ms: Option<u64>,
-    /// For a placeholder: where it may be used, as in `holm.toml`.
+    /// For a placeholder: the hosts where it may be used, as in `holm.toml`.
     #[serde(default)]
     pub hosts: Vec<String>,
 }
 
-/// Where the value of a secret is from. All but stored ones are read by the user's own client.
+/// The source of a secret. The user's own client reads all but stored ones.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "snake_case")]
 pub enum SecretSource {
     Env(String),
-    /// As it is written in `holm.toml`.
+    /// As written in `holm.toml`.
     File(String),
     Command(Vec<String>),
     Stored,
 }
 
-/// `isolation` of `[project]`: both sides have to show, or neither sees anything.
+/// `isolation` of `[project]`: both workspaces must have it to see each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Siblings {
@@ -130,17 +130,17 @@ pub enum Siblings {
     Shown,
 }
 
-/// Where the first content of a tree and of volumes is copied from.
+/// What the initial tree and volumes are copied from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Origin {
     /// The id of a workspace.
     pub workspace: String,
-    /// What its branch is called.
+    /// The label in its branch name.
     pub label: String,
-    /// The key of one of its snapshots; `None`: as it is when it is copied.
+    /// The key of one of its snapshots; `None`: its current state.
     pub snapshot: Option<String>,
-    /// Volumes that are copied; others begin with their seed.
+    /// Volumes that are copied; others start with their seed.
     pub volumes: Vec<Volume>,
 }
 
@@ -149,54 +149,54 @@ pub struct Origin {
 #[serde(deny_unknown_fields)]
 pub struct Snapshot {
     pub name: String,
-    /// Names its files; random.
+    /// The random name of its files.
     pub key: String,
     /// RFC 3339.
     pub created_at: String,
-    /// What the workspace was asked to be at that time; without snapshots.
+    /// The workspace's spec at that time, without snapshots.
     pub spec: Box<WorkspaceSpec>,
 }
 
-/// Named persistent data.
+/// A persistent data directory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Volume {
     pub name: String,
-    /// Where it is inside.
+    /// Its path inside.
     pub path: PathBuf,
     #[serde(with = "crate::word")]
     pub policy: Policy,
-    /// Of a shared one: only one workspace at a time runs with it.
+    /// For a shared one: only one workspace at a time runs with it.
     pub single: bool,
-    /// What a fork begins with; `None`: it begins empty.
+    /// The initial content of a fork; `None`: empty.
     pub seed: Option<Seed>,
-    /// Counts how often it was begun anew.
+    /// How often it was reset.
     pub generation: u64,
-    /// The key of a snapshot of the workspace that it is begun with, in place of the seed.
+    /// The key of the snapshot that it starts from instead of the seed.
     #[serde(default)]
     pub snapshot: Option<String>,
 }
 
-/// The first content of a volume, which can be made again.
+/// The initial content of a volume, which can be rebuilt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Seed {
-    /// Of the layer that it is kept in.
+    /// The key of its layer.
     pub key: String,
     pub commands: Vec<String>,
-    /// Others made it, and what is in this workspace must not.
+    /// Other code built it, and this workspace must not.
     #[serde(default)]
     pub borrowed: bool,
 }
 
-/// A live workspace is brought to another commit.
+/// A move to another commit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Move {
     pub commit: String,
-    /// As the user sees it, or `None` for a bare commit.
+    /// The name as the user typed it; `None` for a commit id.
     pub ref_name: Option<String>,
-    /// Names the refs inside that keep what was there before.
+    /// Names the refs inside that keep the earlier state.
     pub at: String,
     pub manner: Manner,
     /// Lines of a shallow clone's `shallow` file.
@@ -206,84 +206,84 @@ pub struct Move {
     pub owed: Owed,
 }
 
-/// What becomes of changes that are not committed, and of commits of its own.
+/// How to handle uncommitted changes and own commits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Manner {
-    /// Changes are a reason not to move.
+    /// Refuse if there are uncommitted changes.
     Refuse,
-    /// Changes become a stash.
+    /// Stash uncommitted changes.
     Stash,
-    /// As `Refuse`, and so are commits that the new one does not have.
+    /// As `Refuse`, and also refuse if there are commits that the new one does not contain.
     Forward,
 }
 
-/// What has to follow a switch of the tree.
+/// The steps that follow a switch of the tree.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Owed {
-    /// The set-up runs in place first.
+    /// `setup` runs in place first.
     pub set_up: bool,
-    /// What each service does, by its name.
+    /// The reaction of each service, by name.
     #[serde(with = "crate::word::reactions")]
     pub reactions: Vec<(String, Reaction)>,
 }
 
-/// A directory of downloads.
+/// A download cache.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cache {
     pub name: String,
-    /// Where it is inside.
+    /// Its path inside.
     pub path: PathBuf,
     #[serde(with = "crate::word")]
     pub policy: Policy,
-    /// The key of the layer that it begins with.
+    /// The key of its initial layer.
     pub snapshot: Option<String>,
 }
 
-/// Layers below the base, which therefore cover nothing that git tracks.
+/// Layers below the base, which therefore cover no tracked file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Layers {
     pub setup: Option<Setup>,
-    /// The key of what was taken of a checkout; below that of the set-up.
+    /// The key of the checkout's build output; below the setup layer.
     pub warm: Option<String>,
 }
 
-/// A layer that can be made again.
+/// A layer that can be rebuilt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Setup {
     pub key: String,
     pub commands: Vec<String>,
-    /// Patterns of the files that it depends on; `None`: known manifests and lock files.
+    /// Patterns of the input files; `None`: known manifests and lock files.
     #[serde(default)]
     pub inputs: Option<Vec<String>>,
-    /// Others made it, and what is in this workspace must not.
+    /// Other code built it, and this workspace must not.
     #[serde(default)]
     pub borrowed: bool,
 }
 
-/// What a workspace is for.
+/// The purpose of a workspace.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "snake_case")]
 pub enum Purpose {
     #[default]
     Work,
-    /// To make a layer, and to be thrown away.
+    /// To build a setup layer, temporarily.
     Setup(Setup),
-    /// To make what its only volume begins with elsewhere, and to be thrown away.
+    /// To build a seed for its only volume, temporarily.
     Seed(Seed),
 }
 
-/// What the tree starts from.
+/// The origin of the tree.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Code {
     /// `None`: the repository has no commit yet.
     pub commit: Option<String>,
-    /// As the user sees it (`main`, `v1.2`), or `None` for a bare commit.
+    /// The name as the user typed it (`main`, `v1.2`); `None` for a commit id.
     pub ref_name: Option<String>,
     /// `sha1` or `sha256`.
     #[serde(deserialize_with = "crate::word::object_format")]
@@ -293,9 +293,10 @@ pub struct Code {
     pub remotes: Vec<Remote>,
     /// Lines of a shallow clone's `shallow` file.
     pub shallow: Vec<String>,
-    /// Paths of `root` that git status must not show (an uncommitted `AGENTS.md`, included files).
+    /// Paths of `root` that `git status` must not show (an uncommitted `AGENTS.md`, included
+    /// files).
     pub excluded: Vec<String>,
-    /// What the tree rests on, where the workspace was moved to another commit since.
+    /// The base of the overlay, if the workspace was moved to another commit since.
     #[serde(default)]
     pub base: Option<BaseCommit>,
 }
@@ -331,11 +332,11 @@ pub struct Limits {
     pub cpus: Option<f64>,
     pub processes: Option<u64>,
     pub disk_bytes: Option<u64>,
-    /// Names of limits that `holm.toml` wrote down: these are enforced or refused.
+    /// Limits that `holm.toml` sets explicitly: these are enforced or refused.
     pub required: Vec<String>,
 }
 
-/// What leads in and out.
+/// Ports, egress and names.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Network {
@@ -343,7 +344,7 @@ pub struct Network {
     pub ports: Vec<DeclaredPort>,
     pub egress: Egress,
     pub shared: Vec<Shared>,
-    /// Names that mean the workspace itself: its services.
+    /// Names that resolve to the workspace itself: its services.
     pub names: Vec<String>,
 }
 
@@ -354,7 +355,7 @@ pub struct DeclaredPort {
     pub port: u16,
 }
 
-/// Where the gateway may go.
+/// The egress policy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Egress {
@@ -364,7 +365,7 @@ pub struct Egress {
     pub allow: Vec<String>,
 }
 
-/// A service of the host, and where it appears inside.
+/// A service of the host, and its port inside.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shared {
@@ -381,7 +382,7 @@ pub struct Agent {
     pub name: String,
     pub command: Vec<String>,
     pub timeout_ms: Option<u64>,
-    /// A person approved that it gets what the user gives to an agent of this name.
+    /// A person approved that it gets the credentials that the user gives to this name.
     pub approved: bool,
 }
 
@@ -402,7 +403,7 @@ pub struct Service {
     pub build: Option<String>,
     pub rebuild_when: Vec<String>,
     pub env: Vec<(String, String)>,
-    /// Where it listens, as far as the configuration says.
+    /// The port it listens on, if configured.
     pub port: Option<u16>,
 }
 
@@ -426,7 +427,7 @@ pub enum Probe {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Brought {
-    /// A tar of files to lay into the tree.
+    /// A tar archive to unpack into the tree.
     pub include_tar: Option<PathBuf>,
     pub dirty: Option<Dirty>,
 }
@@ -436,11 +437,11 @@ pub struct Brought {
 #[serde(deny_unknown_fields)]
 pub struct Dirty {
     pub pack: PathBuf,
-    /// The tree of everything in the checkout that is not ignored.
+    /// The tree of all files in the checkout that are not ignored.
     pub worktree_tree: String,
     /// The tree of the index.
     pub index_tree: String,
-    /// Paths of the index that have no content yet, which a tree cannot say.
+    /// Paths with `git add --intent-to-add`, which a tree cannot express.
     #[serde(default)]
     pub intended: Vec<String>,
 }
@@ -448,14 +449,14 @@ pub struct Dirty {
 // === impl WorkspaceSpec ===
 
 impl WorkspaceSpec {
-    /// The keys of the layers below its tree and its home, top first.
+    /// The layers below its tree and its home, top first.
     pub fn tree_layers(&self) -> impl Iterator<Item = LayerKey> {
         let setup = self.layers.setup.as_ref().map(|setup| &setup.key);
         let keys = setup.into_iter().chain(&self.layers.warm);
         keys.map(|key| self.layer(key))
     }
 
-    /// The keys of all layers that it and its snapshots need.
+    /// All layers that it and its snapshots need.
     pub fn layer_keys(&self) -> impl Iterator<Item = LayerKey> {
         let snapshots = self.snapshots.iter();
         let theirs = snapshots.flat_map(|snapshot| snapshot.spec.own_layer_keys());
@@ -480,7 +481,7 @@ impl WorkspaceSpec {
         self.tree_layers().chain(snapshots).chain(seeds)
     }
 
-    /// The volumes that begin with something.
+    /// The volumes with a seed.
     pub fn seeds(&self) -> impl Iterator<Item = (&Volume, &Seed)> {
         let volumes = self.volumes.iter();
         volumes.filter_map(|volume| Some((volume, volume.seed.as_ref()?)))
@@ -497,7 +498,7 @@ impl WorkspaceSpec {
 // === impl Code ===
 
 impl Code {
-    /// The commit of the base that the tree rests on.
+    /// The commit of the overlay's base.
     pub fn base_commit(&self) -> Option<&str> {
         match &self.base {
             Some(base) => base.commit.as_deref(),

@@ -1,9 +1,9 @@
-//! What the engine remembers, and the trait of whatever remembers it.
+//! The engine's records, and the trait that stores them.
 //!
 //! Every method is one transaction and blocks; the engine calls them only through
 //! [`bridge`](crate::bridge). "Durable" methods have reached the disk when they return. The others
-//! survive the death of the daemon, and after a loss of power they are missing together with
-//! everything that came after them, never alone.
+//! survive a crash of the daemon; after a power failure they are missing together with everything
+//! after them, never alone.
 
 use crate::run::{RunFilter, RunRecord};
 use crate::spec::WorkspaceSpec;
@@ -28,31 +28,32 @@ pub struct ProjectRecord {
     pub name: ProjectName,
     /// The main work tree, where it was last seen.
     pub path: String,
-    /// The common git directory, and what identifies it on disk.
+    /// The common git directory and its identity on disk.
     pub git_dir: String,
     pub device: u64,
     pub inode: u64,
     /// `sha1` or `sha256`.
     pub object_format: String,
-    /// A digest of the refs that the daemon's bare repository has; `None` before the first.
+    /// A digest of the refs in the daemon's bare repository; `None` before the first sync.
     pub refs_digest: Option<String>,
     pub rules: ProjectRules,
     pub created_at: Timestamp,
 }
 
-/// What was asked of a project itself, for all of its workspaces. Its `holm.toml` adds to that.
+/// Settings of a project for all its workspaces. Its `holm.toml` adds to them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProjectRules {
-    /// Protected whatever `holm.toml` says; each a [`ProtectedPath`](holm_core::config::ProtectedPath).
+    /// Protected whatever `holm.toml` says; each a
+    /// [`ProtectedPath`](holm_core::config::ProtectedPath).
     #[serde(default)]
     pub protected_paths: BTreeSet<String>,
-    /// A word of [`Scope`](holm_core::config::Scope); `None`: `holm.toml` says.
+    /// A word of [`Scope`](holm_core::config::Scope); `None`: `holm.toml` decides.
     #[serde(default)]
     pub isolation: Option<String>,
 }
 
-/// A workspace that exists, is being made, or lies in the trash.
+/// A workspace that exists, is being created, or is in the trash.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkspaceRecord {
     pub id: WorkspaceId,
@@ -66,15 +67,14 @@ pub struct WorkspaceRecord {
     pub last_used_at: Timestamp,
     /// Whether it had uncommitted changes when it was last examined.
     pub dirty: Option<bool>,
-    /// When it went to the trash. Until then it is live and its label is taken.
+    /// When it was moved to the trash. Until then it is live and its label is taken.
     pub removed_at: Option<Timestamp>,
-    /// Since when it has its label: of two projects' workspaces with one label the first is reached
-    /// by it.
+    /// Since when it has its label: of two projects' workspaces with one label, the earlier one
+    /// gets the site name.
     pub labelled_at: Timestamp,
 }
 
-/// A host port that leads to a port of a workspace, and to nothing else for as long as there is the
-/// workspace.
+/// A host port that is forwarded to a port of a workspace, for as long as the workspace exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     pub workspace: WorkspaceId,
@@ -82,60 +82,59 @@ pub struct Claim {
     pub host_port: u16,
 }
 
-/// A port of the host that leads to the port of the same number of a workspace.
+/// A canonical port that is forwarded to the same port of a workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Canonical {
     pub port: u16,
     pub workspace: WorkspaceId,
 }
 
-/// Something that happened.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
     pub at: Timestamp,
     /// `workspace.created`, `port.opened`, …
     pub kind: String,
-    /// As it was called then; it may be gone for good now.
+    /// The id of a workspace, which may be deleted by now.
     pub workspace: WorkspaceId,
     /// A JSON object.
     pub detail: String,
 }
 
-/// An event with its place in the order of all.
+/// An event with its cursor.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EventRecord {
     pub cursor: u64,
     pub event: Event,
 }
 
-/// How many events are kept; the oldest go.
+/// How many events are kept; the oldest are deleted.
 pub const EVENTS_KEPT: u64 = 10_000;
 
-/// What a client calls a request, so that sending it again does it once.
+/// The idempotency key of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RequestKey {
-    /// Who asks, and for what: the same key of somebody else is another one.
+    /// The caller and the kind of request: the same key of another caller is a different one.
     pub scope: String,
     pub key: String,
 }
 
-/// What is known of a request with a key.
+/// The row of a request with a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keyed {
     /// Of the request.
     pub digest: String,
-    /// The id of what it makes, from when that has one.
+    /// The id of the workspace this request creates, once it is known.
     pub subject: Option<String>,
-    /// Once it is carried out.
+    /// Once the request is carried out.
     pub answer: Option<String>,
-    /// When it was asked for first.
+    /// When it was first sent.
     pub at: Timestamp,
 }
 
-/// What a person said yes to.
+/// A person's approval.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Approval {
-    /// Stands for exactly these asks.
+    /// Identifies exactly these requests.
     pub digest: String,
     pub asks: Vec<Ask>,
     pub at: Timestamp,
@@ -146,17 +145,17 @@ pub struct Approval {
 pub struct TokenRecord {
     pub id: TokenId,
     pub name: String,
-    /// The only workspace that it is for; `None`: it is the user's.
+    /// The only workspace that it is for; `None`: it has the user's rights.
     pub workspace: Option<WorkspaceId>,
     /// SHA-256 of the whole token.
     pub digest: [u8; 32],
     pub created_at: Timestamp,
     pub expires_at: Option<Timestamp>,
-    /// When it was first seen to be over. From then on it is, whatever the clock says.
+    /// When it was first seen to be expired. From then on it is, whatever the clock says.
     pub expired_at: Option<Timestamp>,
 }
 
-/// A request that changed something, or several that were refused alike.
+/// A request that changed something, or several refused requests of the same kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditEntry {
     pub at: Timestamp,
@@ -164,33 +163,33 @@ pub struct AuditEntry {
     pub actor: String,
     pub request: RequestId,
     pub method: String,
-    /// The route with its parameters' names, not their values.
+    /// The route with the names of its parameters, not their values.
     pub route: String,
     pub workspace: Option<WorkspaceId>,
-    /// What else the path names (`run r…`, `project p…`).
+    /// The other object in the path (`run r…`, `project p…`).
     pub subject: Option<String>,
     pub status: u16,
-    /// Of the error, if it was one.
+    /// The error code, if the request failed.
     pub code: Option<String>,
-    /// What came of it, where that was known only after the answer had begun.
+    /// The result, if it was known only after the response began.
     pub outcome: Option<String>,
-    /// How many requests this stands for.
+    /// How many requests this entry stands for.
     pub count: u64,
 }
 
-/// An entry with its place in the order of all.
+/// An entry with its cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditRecord {
     pub cursor: u64,
     pub entry: AuditEntry,
 }
 
-/// Which entries of the audit are wanted.
+/// Filters for the audit record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuditFilter {
     /// Only before this cursor.
     pub before: Option<u64>,
-    /// Only of actors with this in them.
+    /// Only actors that contain this text.
     pub actor: Option<String>,
     pub workspace: Option<WorkspaceId>,
     pub since: Option<Timestamp>,
@@ -201,50 +200,50 @@ pub struct AuditFilter {
 pub enum AuditResults {
     #[default]
     All,
-    /// What failed or was refused.
+    /// Requests that failed or were refused.
     Bad,
 }
 
-/// What came of a request after its answer had begun.
+/// The result of a request, known after its response began.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditOutcome {
     pub request: RequestId,
-    /// The workspace that was made.
+    /// The workspace that was created.
     pub workspace: Option<WorkspaceId>,
     pub outcome: String,
-    /// Of the error, if it was one.
+    /// The error code, if it failed.
     pub code: Option<String>,
 }
 
-/// How many entries of the audit are kept; the oldest go.
+/// How many audit entries are kept; the oldest are deleted.
 pub const AUDIT_KEPT: u64 = 20_000;
 
-/// The newest line of a record that is kept in a file of its own, so that a cut is noticed.
+/// The newest line of a record in a file of its own, so that a truncation is detected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordHead {
     pub number: u64,
     pub hash: String,
 }
 
-/// The key of one planned action in the journal.
+/// The key of a journal entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EntryId(pub i64);
 
-/// How a planned action ended.
+/// How a journaled action ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Done,
     Failed(String),
-    /// It was never begun, and no longer is to be.
+    /// It was never begun and will not be.
     Dropped,
 }
 
-/// What became of a project that was removed.
+/// The result of removing a project.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProjectRemoval {
-    /// Nothing refers to it any more; its files may go.
+    /// Nothing refers to it any more; its files may be deleted.
     Deleted,
-    /// It is no longer shown, and its files are still needed by workspaces in the trash.
+    /// It is no longer shown, but workspaces in the trash still need its files.
     Hidden,
 }
 
@@ -252,7 +251,7 @@ pub trait Store: Send + Sync + 'static {
     /// Every project that was not removed, with the number of its live workspaces.
     fn projects(&self) -> Result<Vec<(ProjectRecord, u64)>, StoreError>;
 
-    /// A project by its id, also one that was removed and is still needed.
+    /// A project by its id, also a removed one that is still needed.
     fn project(&self, id: &ProjectId) -> Result<Option<ProjectRecord>, StoreError>;
 
     /// Inserts or replaces a project and makes it visible. Durable. `NameTaken` when another
@@ -279,61 +278,62 @@ pub trait Store: Send + Sync + 'static {
     /// Every workspace in the trash, the last removed first.
     fn trashed_workspaces(&self) -> Result<Vec<WorkspaceRecord>, StoreError>;
 
-    /// The project's acknowledged workspace that was made last, also from the trash.
+    /// The project's acknowledged workspace that was created last, also from the trash.
     fn latest_workspace(&self, project: &ProjectId) -> Result<Option<WorkspaceRecord>, StoreError>;
 
     /// Changes the label of a live workspace and nothing else. Durable. `LabelTaken`.
     fn set_label(&self, id: &WorkspaceId, label: &Label, at: Timestamp) -> Result<(), StoreError>;
 
-    /// Stores another spec of a live workspace; id, project and label in it stay as they are.
+    /// Replaces the spec of a live workspace; its id, project and label stay.
     fn set_spec(&self, id: &WorkspaceId, spec: &WorkspaceSpec) -> Result<(), StoreError>;
 
     /// Durable.
     fn set_desired(&self, id: &WorkspaceId, desired: Desired) -> Result<(), StoreError>;
 
-    /// The workspace is the user's from now on. Durable.
+    /// Marks the workspace as the user's. Durable.
     fn acknowledge(&self, id: &WorkspaceId) -> Result<(), StoreError>;
 
-    /// The workspace lies in the trash; its label is free. Durable.
+    /// Moves the record to the trash, which frees its label. Durable.
     fn set_removed(&self, id: &WorkspaceId, at: Timestamp) -> Result<(), StoreError>;
 
-    /// A workspace of the trash is live again under this label, wanted stopped and used at `at`. It
-    /// is unfinished until its files are back and its open entries are dropped. Durable.
-    /// `LabelTaken`, `NoSuchWorkspace`.
+    /// Makes a workspace of the trash live under this label, with desired state stopped and last
+    /// use `at`. It is unfinished until its files are back and its open entries are dropped.
+    /// Durable. `LabelTaken`, `NoSuchWorkspace`.
     fn take_back(&self, id: &WorkspaceId, label: &Label, at: Timestamp) -> Result<(), StoreError>;
 
-    /// Undoes [`take_back`](Self::take_back): the workspace is in the trash as `earlier` says. Durable.
+    /// Undoes [`take_back`](Self::take_back): the workspace is in the trash again, as `earlier`
+    /// says. Durable.
     fn return_to_trash(&self, earlier: &WorkspaceRecord) -> Result<(), StoreError>;
 
-    /// Forgets a workspace of the trash whose files are gone. A live one is an error. Durable.
+    /// Deletes a workspace of the trash whose files are gone. A live one is an error. Durable.
     fn forget_trashed(&self, id: &WorkspaceId) -> Result<(), StoreError>;
 
-    /// Projects that were removed and that no workspace needs any more.
+    /// Removed projects that no workspace needs any more.
     fn abandoned_projects(&self) -> Result<Vec<ProjectId>, StoreError>;
 
-    /// Forgets a workspace that was never acknowledged. One that was is an error.
+    /// Deletes a workspace that was never acknowledged. An acknowledged one is an error.
     fn forget_unborn(&self, id: &WorkspaceId) -> Result<(), StoreError>;
 
     fn touch(&self, id: &WorkspaceId, at: Timestamp) -> Result<(), StoreError>;
 
     fn set_dirty(&self, id: &WorkspaceId, is_dirty: bool) -> Result<(), StoreError>;
 
-    /// Writes down what is about to be done, in order. Durable.
+    /// Journals actions that are about to be done, in order. Durable.
     fn journal(&self, id: &WorkspaceId, actions: &[Action]) -> Result<Vec<EntryId>, StoreError>;
 
     fn end_entry(&self, entry: EntryId, outcome: &Outcome) -> Result<(), StoreError>;
 
-    /// Ends every entry of the workspace that is still open as `Dropped`.
+    /// Ends every open entry of the workspace as `Dropped`.
     fn drop_open_entries(&self, id: &WorkspaceId) -> Result<(), StoreError>;
 
-    /// What a daemon that died left in the middle: workspaces that were never acknowledged, have
-    /// open journal entries, or were to be removed and are not in the trash.
+    /// What a crashed daemon left unfinished: workspaces that were never acknowledged, have open
+    /// journal entries, or were to be removed and are not in the trash.
     fn unfinished(&self) -> Result<Vec<WorkspaceRecord>, StoreError>;
 
-    /// A person approved exactly this. Durable.
+    /// Stores an approval. Durable.
     fn approve(&self, project: &ProjectId, approval: &Approval) -> Result<(), StoreError>;
 
-    /// The newest approval of a `holm.toml` whose asks were stored. Approvals of git settings
+    /// The newest approval of a `holm.toml` with stored requests. Approvals of git settings
     /// (`SETTINGS_DIGEST`) do not count.
     fn last_approval(&self, project: &ProjectId) -> Result<Option<Approval>, StoreError>;
 
@@ -342,101 +342,101 @@ pub trait Store: Send + Sync + 'static {
     /// The claims of every workspace, also of those in the trash, by host port.
     fn claims(&self) -> Result<Vec<Claim>, StoreError>;
 
-    /// Claims a host port; an earlier claim of the same port of the workspace ends, and its host
-    /// port is nobody's. One that the workspace has for another port leads to this one from now on.
-    /// `PortTaken` when it is or was another workspace's, `NoSuchWorkspace`.
+    /// Claims a host port. An earlier claim for the same port of the workspace ends, and its host
+    /// port stays without an owner. A host port that the workspace has for another port is moved to
+    /// this one. `PortTaken` when it is or was another workspace's, `NoSuchWorkspace`.
     fn claim_port(&self, claim: &Claim, at: Timestamp) -> Result<(), StoreError>;
 
-    /// Host ports that were claimed and are nobody's now, those that were claimed first first.
+    /// Claimed host ports without an owner, oldest claim first.
     fn abandoned_ports(&self) -> Result<Vec<u16>, StoreError>;
 
-    /// A host port that is nobody's may be claimed again.
+    /// Makes a host port without an owner available again.
     fn forget_abandoned_port(&self, host_port: u16) -> Result<(), StoreError>;
 
-    /// Which workspaces have which canonical ports, by port.
+    /// The canonical ports and their workspaces, by port.
     fn canonical(&self) -> Result<Vec<Canonical>, StoreError>;
 
     /// Replaces all of them. Durable. `NoSuchWorkspace` when one of them is not live, and then
     /// nothing changes.
     fn set_canonical(&self, wanted: &[Canonical]) -> Result<(), StoreError>;
 
-    /// Writes down a run that is about to begin. Durable. Where the workspace has one with the same
-    /// key, nothing is written, and that one is returned.
+    /// Inserts a run that is about to start. Durable. If the workspace has a run with the same key,
+    /// that one is returned and nothing is written.
     fn insert_run(&self, run: &RunRecord) -> Result<Option<RunRecord>, StoreError>;
 
     fn run(&self, id: &RunId) -> Result<Option<RunRecord>, StoreError>;
 
-    /// Replaces what is known of a run; one that is not known is left so.
+    /// Updates a run; an unknown one is ignored.
     fn save_run(&self, run: &RunRecord) -> Result<(), StoreError>;
 
     fn forget_run(&self, id: &RunId) -> Result<(), StoreError>;
 
-    /// Runs with their places in the order of all, the newest first.
+    /// Runs with their positions, newest first.
     fn runs(&self, filter: &RunFilter) -> Result<Vec<(i64, RunRecord)>, StoreError>;
 
-    /// Those that have not ended.
+    /// Runs that have not ended.
     fn open_runs(&self) -> Result<Vec<RunRecord>, StoreError>;
 
-    /// Those of a workspace that have ended, without the newest `kept`.
+    /// The ended runs of a workspace, without the newest `kept`.
     fn surplus_runs(&self, id: &WorkspaceId, kept: usize) -> Result<Vec<RunId>, StoreError>;
 
-    /// Appends an event and returns its cursor. Of more than [`EVENTS_KEPT`] the oldest go.
+    /// Appends an event and returns its cursor. Keeps at most [`EVENTS_KEPT`].
     fn add_event(&self, event: &Event) -> Result<u64, StoreError>;
 
-    /// At most `most` events behind a cursor, in order.
+    /// At most `most` events after a cursor, in order.
     fn events(&self, after: u64, most: usize) -> Result<Vec<EventRecord>, StoreError>;
 
-    /// The cursor of the newest event, 0 when there was none.
+    /// The cursor of the newest event, or 0.
     fn last_event(&self) -> Result<u64, StoreError>;
 
-    /// Reads and writes, to find out whether that can be done.
+    /// Reads and writes, to test the store.
     fn check(&self) -> Result<(), StoreError>;
 
     fn key(&self, key: &RequestKey) -> Result<Option<Keyed>, StoreError>;
 
-    /// The key stands for this request from now on, and for nothing that it stood for before.
+    /// Assigns the key to this request, replacing an earlier assignment.
     fn note_key(&self, key: &RequestKey, digest: &str, at: Timestamp) -> Result<(), StoreError>;
 
-    /// What the request makes has this id.
+    /// Stores the id of what the request creates.
     fn begin_key(&self, key: &RequestKey, subject: &str) -> Result<(), StoreError>;
 
     fn answer_key(&self, key: &RequestKey, answer: &str) -> Result<(), StoreError>;
 
     fn forget_key(&self, key: &RequestKey) -> Result<(), StoreError>;
 
-    /// Forgets those that were noted until then.
+    /// Deletes the keys noted before this time.
     fn forget_keys(&self, before: Timestamp) -> Result<(), StoreError>;
 
-    /// Every token, oldest first, also those that have expired.
+    /// Every token, oldest first, also expired ones.
     fn tokens(&self) -> Result<Vec<TokenRecord>, StoreError>;
 
     /// Durable.
     fn add_token(&self, token: &TokenRecord) -> Result<(), StoreError>;
 
-    /// The token is over for good. One that is not there is no error. Durable.
+    /// Marks the token as expired for good. An unknown one is no error. Durable.
     fn expire_token(&self, id: &TokenId, at: Timestamp) -> Result<(), StoreError>;
 
-    /// One that is not there is no error. Durable.
+    /// An unknown one is no error. Durable.
     fn remove_token(&self, id: &TokenId) -> Result<(), StoreError>;
 
-    /// Appends an entry. Of more than [`AUDIT_KEPT`] the oldest go.
+    /// Appends an entry. Keeps at most [`AUDIT_KEPT`].
     fn add_audit(&self, entry: &AuditEntry) -> Result<(), StoreError>;
 
-    /// Adds what came of a request to its entry, if there is one.
+    /// Adds the later result of a request to its entry, if there is one.
     fn end_audit(&self, outcome: &AuditOutcome) -> Result<(), StoreError>;
 
-    /// At most `most` of the newest entries, the newest first.
+    /// At most `most` entries, newest first.
     fn audit(&self, filter: &AuditFilter, most: usize) -> Result<Vec<AuditRecord>, StoreError>;
 
-    /// What was last seen of the clocks of the machine.
+    /// The last clock reading.
     fn clock(&self) -> Result<Option<Seen>, StoreError>;
 
     fn set_clock(&self, seen: &Seen) -> Result<(), StoreError>;
 
-    /// Where the record of what happens to secrets was last seen.
+    /// The last known head of the secrets record.
     fn secrets_head(&self) -> Result<Option<RecordHead>, StoreError>;
 
-    /// An earlier line than the known one changes nothing.
+    /// An older line than the stored one changes nothing.
     fn set_secrets_head(&self, head: &RecordHead) -> Result<(), StoreError>;
 }
 

@@ -1,10 +1,10 @@
-//! Bringing the tree of a workspace to another commit, by git *inside*, where its own configuration can
-//! do no harm. Called by [`moves`](crate::moves) in a running workspace, and by drivers before anything
-//! else runs in one.
+//! Switches the tree of a workspace to another commit, by git *inside*, where its configuration can
+//! do no harm. Called by [`moves`](crate::moves) in a running workspace, and by drivers before
+//! anything else runs in one.
 //!
-//! May be repeated at any time: it waits for one that is still under way, does nothing when the tree
-//! is there already, and goes on with one that was cut off. A mark in `.git` says that a tree may be
-//! between two commits; what is found then is recorded before it is replaced.
+//! It may be repeated at any time: it waits for a switch under way, does nothing when the tree has
+//! the commit, and continues an interrupted one. A mark in `.git` says that a tree may be between
+//! two commits; such a tree is recorded before it is replaced.
 
 use crate::exec::{ExecRequest, Masking};
 use crate::inside::{Answer, Question, TIMED_OUT, failed};
@@ -13,34 +13,35 @@ use crate::unsaved::{Unsaved, status_of};
 use crate::work::{identity, object_id};
 use holm_core::Fault;
 
-/// Who has protected paths in force: then what would change them is not begun.
+/// Whether protected paths are in force: then a switch that would change them is not begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protected {
     InForce,
     NotYet,
 }
 
-/// Whether a move was asked for before, so that a tree that has its commit has it by the move.
+/// Whether the move was requested before, so that a tree with its commit has it because of the
+/// move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Time {
     First,
     Again,
 }
 
-/// What became of a switch.
+/// The result of a switch.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Switched {
     /// The tree has the commit.
     There {
-        /// The stash that was made of its changes.
+        /// The stash with its changes.
         stash: Option<String>,
-        /// The commit that it had before, and the paths that are different.
+        /// The commit before, and the changed paths.
         from: Option<String>,
         changed: Vec<String>,
     },
-    /// It has the commit and more of its own.
+    /// It has the commit and commits of its own.
     Ahead,
-    /// It would change protected paths, so it has to be done before they are in force.
+    /// It would change protected paths, so it must be done before they are in force.
     Protected {
         stash: Option<String>,
     },
@@ -53,18 +54,18 @@ pub(crate) enum Refusal {
     Dirty(Unsaved),
     /// A merge, a rebase and so on.
     Underway(String),
-    /// Commits of its own that the new commit does not have.
+    /// Own commits that the new commit does not contain.
     Diverged(u64),
     /// HEAD is not on the workspace's branch.
     Elsewhere(String),
 }
 
-/// `$1` commit, `$2` branch, `$3` what to call what was before, `$4` a [`Manner`], `$5` words for the
-/// stash, `$6` a [`Time`], then protected paths. Prints fields that end with a zero byte: a word, then what belongs
-/// to it.
+/// `$1` commit, `$2` branch, `$3` the name for the earlier state, `$4` a [`Manner`], `$5` the
+/// message of the stash, `$6` a [`Time`], then protected paths. Prints fields that end with a zero
+/// byte: a word, then its values.
 ///
-/// git tells the progress of a checkout on stderr, so that a long one is not taken for one that hangs.
-/// The lock is inherited by git, so whoever comes next waits for a git whose shell was killed, too.
+/// git prints the progress of a checkout on stderr, so that a long one does not look blocked. git
+/// inherits the lock, so the next script waits for a git whose shell was killed.
 const SWITCH: &str = r#"
 set -eu
 commit=$1 branch=$2 before=refs/holm/before/$3 manner=$4 words=$5 time=$6
@@ -158,15 +159,15 @@ rm -f "$mark"
 exit 1
 "#;
 
-/// The way back failed, too.
+/// Going back failed too.
 const TORN: u8 = 3;
-/// What git ends with when it cannot begin; above it are signals.
+/// git's exit code when it cannot start; higher codes are signals.
 const FATAL: u8 = 128;
 
-/// How many paths are listened to.
+/// The most paths that are read.
 const MOST_CHANGED: usize = 1_000_000;
 
-/// The command that brings the tree where it is to be.
+/// The command that switches the tree.
 pub fn request(spec: &WorkspaceSpec, moving: &Move, protected: Protected) -> ExecRequest {
     question(spec, moving, protected, Time::Again).request()
 }
@@ -217,18 +218,17 @@ pub(crate) fn question(
     }
 }
 
-/// The branch of a workspace, which has the label that it was made with.
+/// The branch of a workspace, which has the label at creation.
 pub(crate) fn branch(spec: &WorkspaceSpec) -> String {
     format!("holm/{}", spec.label)
 }
 
-/// Whether a failed one may have left the tree between two commits. It was ended from outside, or
-/// says so.
+/// Whether a failed switch may have left the tree between two commits: it was killed, or says so.
 pub(crate) fn is_torn(code: u8) -> bool {
     code == TORN || code == TIMED_OUT || code > FATAL
 }
 
-/// Reads what [`SWITCH`] says.
+/// Parses the output of [`SWITCH`].
 pub(crate) fn switched(answer: Answer) -> Result<Switched, Fault> {
     let said = answer.good("checkout")?;
     understood(&said).ok_or_else(|| failed("checkout", "unknown answer"))

@@ -1,8 +1,8 @@
-//! Is there work in a workspace that the user's repository does not have?
+//! Finds work in a workspace that the user's repository does not have.
 //!
-//! Asked before a removal. git runs *inside*, where a workspace's own configuration can do no harm,
-//! and what it says is a hostile program's output: its size and time are limited, the engine parses it
-//! strictly, and whatever is not understood counts as unsaved.
+//! Used before a removal. git runs *inside*, where the workspace's configuration can do no harm.
+//! Its output comes from a hostile program: its size and time are limited, the engine parses it
+//! strictly, and anything unclear counts as unsaved.
 
 use crate::driver::Driver;
 use crate::engine::MissingObjects;
@@ -15,7 +15,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
-/// What was found. Empty means that nothing would be lost.
+/// The findings. Empty means that nothing would be lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unsaved {
     pub changed: Tally,
@@ -23,11 +23,11 @@ pub struct Unsaved {
     pub stashes: usize,
     /// Refs whose commits the user's repository does not have.
     pub refs: Tally,
-    /// Why it could not be found out.
+    /// Why the examination failed.
     pub unexamined: Option<String>,
 }
 
-/// How many, and the names of the first few.
+/// A count, and the first few names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     pub count: usize,
@@ -37,10 +37,10 @@ pub struct Tally {
 const MOST_NAMES: usize = 5;
 const HEAD: &str = "HEAD";
 const TIPS: &str = "--format=%(objectname) %(*objectname) %(refname)";
-/// What git ends with when it cannot begin.
+/// git's exit code when it cannot start.
 const FATAL: u8 = 128;
 
-/// Work that is neither in the tree nor in what HEAD leads to.
+/// Work that is neither in the tree nor in HEAD's history.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Aside {
     pub stashes: usize,
@@ -48,7 +48,7 @@ pub struct Aside {
     pub refs: Vec<String>,
 }
 
-/// Looks for work that taking over the tree or HEAD of a running workspace leaves behind.
+/// Finds work that `fetch` or `apply` of a running workspace leaves behind.
 pub(crate) async fn aside<D: Driver>(
     driver: &D,
     missing_objects: &MissingObjects,
@@ -58,7 +58,8 @@ pub(crate) async fn aside<D: Driver>(
     let mut missing = missing_tips(driver, missing_objects, record).await?;
     missing.retain(|(_, name)| name != HEAD);
     if !missing.is_empty() {
-        // What HEAD has comes along with it. Without a HEAD git fails, and nothing comes along.
+        // Refs that HEAD contains are fetched with it. Without a HEAD git fails, and nothing is
+        // excluded.
         let arguments = ["for-each-ref", "--no-merged=HEAD", TIPS];
         let apart = git(driver, record, "for-each-ref", &arguments).await?;
         if apart.code != FATAL {
@@ -96,7 +97,7 @@ const STATUS: [&str; 5] = [
     "status",
     "--porcelain=v1",
     "-z",
-    // The repository's own settings may say otherwise, and would hide work.
+    // The repository's own settings could hide untracked files.
     "--untracked-files=normal",
     "--ignore-submodules=none",
 ];
@@ -120,7 +121,7 @@ async fn missing_tips<D: Driver>(
     Ok(tips)
 }
 
-/// What every ref, and a detached HEAD, leads to.
+/// The objects of all refs and of a detached HEAD.
 async fn tips<D: Driver>(
     driver: &D,
     record: &WorkspaceRecord,
@@ -129,7 +130,7 @@ async fn tips<D: Driver>(
     let mut tips = refs_of(&refs.good("for-each-ref")?)?;
     let arguments = ["rev-parse", "--verify", "--quiet", "HEAD"];
     let head = git(driver, record, "rev-parse", &arguments).await?;
-    // Without a commit there is no HEAD to speak of, and git says 1.
+    // Without a commit there is no HEAD, and git exits with 1.
     if head.code != 1 {
         let head = head.good("rev-parse")?;
         let object = lines(&head).next().and_then(object_id);
@@ -171,7 +172,7 @@ impl Unsaved {
         *self == Self::default()
     }
 
-    /// Whether there are uncommitted changes, if that is known.
+    /// Whether there are uncommitted changes, if known.
     pub fn is_dirty(&self) -> Option<bool> {
         match self.unexamined {
             Some(_) => None,
@@ -212,7 +213,7 @@ impl Tally {
         self.count += 1;
         if self.names.len() < MOST_NAMES {
             let name = String::from_utf8_lossy(name);
-            // Names come from inside: nothing of them may steer a terminal or fill a screen.
+            // Names come from inside: they must not control a terminal or fill a screen.
             let short: String = name.chars().take(80).collect();
             self.names.push(short.escape_debug().to_string());
         }
@@ -232,7 +233,7 @@ impl Tally {
     }
 }
 
-/// Reads `git status --porcelain=v1 -z`.
+/// Parses `git status --porcelain=v1 -z`.
 pub(crate) fn status_of(output: &[u8]) -> Result<Unsaved, Fault> {
     let unknown = || unknown("status");
     let mut unsaved = Unsaved::default();
@@ -259,7 +260,7 @@ pub(crate) fn status_of(output: &[u8]) -> Result<Unsaved, Fault> {
     Ok(unsaved)
 }
 
-/// Reads `objectname *objectname refname` lines: what a ref or the tag in it leads to.
+/// Parses `objectname *objectname refname` lines: the object of a ref or of the tag in it.
 fn refs_of(output: &[u8]) -> Result<Vec<(String, String)>, Fault> {
     let unknown = || unknown("for-each-ref");
     let mut tips = Vec::new();
@@ -269,7 +270,7 @@ fn refs_of(output: &[u8]) -> Result<Vec<(String, String)>, Fault> {
         let name = words.next().ok_or_else(unknown)?;
         let object = peeled.filter(|word| !word.is_empty()).or(direct);
         let object = object.and_then(object_id).ok_or_else(unknown)?;
-        // Stashes are counted by themselves.
+        // Stashes are counted separately.
         if name != b"refs/stash" {
             let name = String::from_utf8_lossy(name);
             let short = name.strip_prefix("refs/heads/").unwrap_or(&name);

@@ -1,5 +1,5 @@
-//! Words of `holm-core` as they are stored and sent, for fields that are one of a few. A word that is not
-//! known is an error that names it, never a default: a newer holm may mean something stricter by it.
+//! Serialises enums of `holm-core` by their words. An unknown word is an error that names it, never
+//! a default: a newer holm may mean something stricter by it.
 
 use holm_core::config::Word;
 use holm_core::moves::Reaction;
@@ -23,7 +23,7 @@ pub fn object_format<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Strin
     }
 }
 
-/// Names, each with a word.
+/// Names with their reactions.
 pub mod reactions {
     use super::{Deserialize, Deserializer, Reaction, Serialize, Serializer, Word, known};
 

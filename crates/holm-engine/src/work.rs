@@ -1,8 +1,8 @@
-//! What was done in a workspace, against the commit it started from.
+//! The work done in a workspace, compared with the commit it started from.
 //!
-//! git runs *inside*, where a workspace's own configuration, hooks and filters can do no harm, with
-//! a copy of the index: the workspace's own index stays as it is. What it says is displayed or used
-//! to ask for objects; whoever takes objects over checks them again on the host.
+//! git runs *inside*, where the workspace's configuration, hooks and filters can do no harm, with a
+//! copy of the index: the workspace's own index is unchanged. Its output is displayed or used to
+//! request objects, which the host checks again.
 
 use crate::command::Stopped;
 use crate::driver::{Driver, Progress};
@@ -26,13 +26,13 @@ pub struct Captured {
     pub tree: Option<String>,
     /// A commit of `tree` on top of `start`, with [`Depth::State`].
     pub state: Option<String>,
-    /// Paths whose state is not that of `head`.
+    /// Paths that differ from `head`.
     pub uncommitted: Vec<Vec<u8>>,
-    /// Repositories in the tree that are not submodules, and not in `tree`.
+    /// Nested repositories that are not submodules; `tree` does not contain them.
     pub nested: Vec<Vec<u8>>,
-    /// What could not be read.
+    /// Files that could not be read.
     pub unread: Vec<String>,
-    /// What is in neither `head` nor the tree. Of [`Depth::Tree`] it is not asked.
+    /// Work in neither `head` nor the tree. Not determined for [`Depth::Tree`].
     pub aside: Aside,
 }
 
@@ -41,10 +41,10 @@ pub struct Captured {
 pub struct Change {
     pub path: Vec<u8>,
     pub operation: Operation,
-    /// Only of a rename.
+    /// Only for a rename.
     pub from: Option<Vec<u8>>,
     pub is_binary: bool,
-    /// The new content; `None`: there is none.
+    /// The new content; `None`: deleted.
     pub object: Option<String>,
 }
 
@@ -56,10 +56,10 @@ pub enum Operation {
     Rename,
 }
 
-/// How much of a workspace's state is made objects of.
+/// How much of a workspace's state is captured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Depth {
-    /// Nothing: HEAD, and which files are not committed.
+    /// Only HEAD and the list of uncommitted files.
     Head,
     /// The tree.
     #[default]
@@ -68,13 +68,13 @@ pub enum Depth {
     State,
 }
 
-/// `$1` is the commit that the workspace started from, or empty; `$2` a message to commit with, or
-/// empty; `$3` a [`Depth`]. Prints a line per recorded file, and then fields that end with a zero
-/// byte, which no name has: head, tree, state, `n` + nested repositories, `u` + uncommitted paths.
+/// `$1` is the commit that the workspace started from, or empty; `$2` a commit message, or empty;
+/// `$3` a [`Depth`]. Prints a line per recorded file, and then fields that end with a zero byte:
+/// head, tree, state, `n` + nested repositories, `u` + uncommitted paths.
 ///
-/// `git status` is the one scan of the tree; what it names is recorded by name. Git is asked to look
-/// at everything again only where that fails: at files that cannot be read. Reading files may take
-/// long and be cut off, so the index inside is locked only while a commit is made of what was read.
+/// `git status` scans the tree once; the paths it prints are recorded by name. Only if that fails,
+/// because of unreadable files, git scans everything again. Reading files may take long and be
+/// interrupted, so the index inside is locked only while the commit is made.
 const CAPTURE: &str = r#"
 set -eu
 umask 077
@@ -138,18 +138,18 @@ sed -z 's/^/n/' "$scratch/nested"
 sed -z 's/^/u/' "$scratch/paths"
 "#;
 
-/// The trees of nothing, which git knows without having them.
+/// The ids of the empty tree, which git knows without storing it.
 const EMPTY_SHA1: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
 const EMPTY_SHA256: &str = "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321";
 
-/// How many added files are told as progress at once.
+/// Progress is reported after this many files.
 const TELL_EVERY: u64 = 100;
 
 // === impl Engine ===
 
 impl<D: Driver, S: Store> Engine<D, S> {
-    /// Makes objects of everything in the tree that is not ignored, as far as `depth` says; with a
-    /// message, commits it first. Starts a stopped workspace.
+    /// Writes all files that are not ignored as objects, as far as `depth` says; with a message,
+    /// commits them first. Starts a stopped workspace.
     pub async fn capture(
         &self,
         id: &WorkspaceId,
@@ -167,7 +167,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
         Ok(captured)
     }
 
-    /// The same of one that runs.
+    /// The same for a running workspace.
     pub(crate) async fn capture_running(
         &self,
         id: &WorkspaceId,
@@ -223,13 +223,13 @@ impl<D: Driver, S: Store> Engine<D, S> {
         Ok(captured)
     }
 
-    /// What differs between the commit that the workspace started from and a captured tree.
+    /// The differences between the workspace's starting commit and a captured tree.
     pub async fn changes(&self, id: &WorkspaceId, tree: &str) -> Result<Vec<Change>, Fault> {
         let spec = self.work_of(id).await?.spec;
         self.changes_between(id, &start_of(&spec), tree).await
     }
 
-    /// What differs between two trees of a workspace that runs.
+    /// The differences between two trees of a running workspace.
     pub(crate) async fn changes_between(
         &self,
         id: &WorkspaceId,
@@ -249,7 +249,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
         changes_of(&said).ok_or_else(|| failed("diff-tree", "unknown answer"))
     }
 
-    /// The same as a patch, as it comes out of git, but for the workspace's secrets.
+    /// The same as a patch from git, with the workspace's secrets masked.
     pub async fn diff(&self, id: &WorkspaceId, tree: &str) -> Result<ExecStream, Fault> {
         let spec = self.work_of(id).await?.spec;
         let flags = ["-p", "-M", "-l1000", "--binary", "--full-index"];
@@ -261,19 +261,20 @@ impl<D: Driver, S: Store> Engine<D, S> {
         }
         .request();
         let patch = self.inner.driver.exec(id, request).await?;
-        // What git starts inside may wait for input; there is none. One that has ended needs no end.
+        // A program that git starts inside may wait for input, so stdin is closed. A git that has
+        // ended does not need that.
         let _ = patch.input.send(ExecInput::StdinEof).await;
         Ok(patch)
     }
 
-    /// The record of a workspace that was made to run.
+    /// The record of a workspace, started if necessary.
     async fn work_of(&self, id: &WorkspaceId) -> Result<WorkspaceRecord, Fault> {
         self.inner.awaken(id, Stopped::Start).await?;
         self.inner.live(id).await
     }
 }
 
-/// Commits inside are the user's, whatever the configuration inside says by now.
+/// Commits inside have the user's identity, whatever the configuration inside says.
 pub(crate) fn identity(spec: &WorkspaceSpec) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut env = Vec::new();
     for (value, names) in [
@@ -294,7 +295,7 @@ pub(crate) fn identity(spec: &WorkspaceSpec) -> Vec<(Vec<u8>, Vec<u8>)> {
     env
 }
 
-/// The commit that the workspace started from, or nothing.
+/// The commit that the workspace started from, or an empty text.
 fn start_of(spec: &WorkspaceSpec) -> String {
     let empty = match spec.code.object_format.as_str() {
         "sha256" => EMPTY_SHA256,
@@ -318,7 +319,6 @@ fn diff_tree(flags: &[&str], start: &str, tree: &str) -> Vec<Vec<u8>> {
 // === impl Operation ===
 
 impl Operation {
-    /// As users see it.
     pub fn as_str(self) -> &'static str {
         match self {
             Operation::Create => "create",
@@ -341,7 +341,7 @@ impl Depth {
     }
 }
 
-/// Reads what [`CAPTURE`] prints behind the names. What was asked for must be there.
+/// Parses the fields that [`CAPTURE`] prints after the names. What was requested must be there.
 fn captured(said: &[u8], depth: Depth) -> Option<Captured> {
     let said = said.strip_prefix(b"\0")?.strip_suffix(b"\0")?;
     let mut fields = said.split(|byte| *byte == 0);
@@ -370,7 +370,7 @@ fn captured(said: &[u8], depth: Depth) -> Option<Captured> {
     Some(captured)
 }
 
-/// Reads `git diff-tree -z -M --raw --numstat`: all raw entries first, then all counts.
+/// Parses `git diff-tree -z -M --raw --numstat`: all raw entries first, then all counts.
 fn changes_of(said: &[u8]) -> Option<Vec<Change>> {
     let Some(said) = said.strip_suffix(b"\0") else {
         return said.is_empty().then(Vec::new);
@@ -401,7 +401,7 @@ fn changes_of(said: &[u8]) -> Option<Vec<Change>> {
     for change in &mut changes {
         let counts = fields.next()?;
         change.is_binary = counts.starts_with(b"-\t-\t");
-        // Of a rename the counts have no name; both names follow.
+        // For a rename the counts have no name; both names follow.
         if counts.ends_with(b"\t") {
             fields.next()?;
             fields.next()?;

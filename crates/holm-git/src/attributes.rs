@@ -1,5 +1,5 @@
-//! What the small files at a commit's root say about LFS and submodules. Pure functions over their
-//! bytes, so that the caller fetches all files it needs with one
+//! Reads `.gitattributes` and `.gitmodules` at a commit's root for LFS and submodules. Pure
+//! functions over bytes, so that the caller fetches all files it needs with one
 //! [`files_at`](crate::Repository::files_at).
 
 /// The patterns of a `.gitattributes` whose files are LFS pointers.

@@ -1,10 +1,10 @@
-//! The daemon's own repository of a project: objects and refs that the client sent. Owned by the
-//! host, never written by a workspace, made and read with sealed git only.
+//! The daemon's bare repository of a project: objects and refs that the client sent. The daemon
+//! owns it, workspaces cannot write to it, and only sealed git commands touch it.
 //!
-//! Its refs are one `packed-refs` file that this module writes whole. `refs/holm/keep/<commit>`
-//! keeps every commit that was ever wanted, for bases and workspaces that stand on it;
-//! `refs/holm/sent/<object>` is what a push left. A commit counts as *here* only when a ref says so:
-//! its object alone may be the rest of an interrupted transfer.
+//! All refs are in one `packed-refs` file, which this module rewrites as a whole.
+//! `refs/holm/keep/<commit>` keeps every commit that a base or a workspace was made of.
+//! `refs/holm/sent/<object>` is the temporary ref of a push. A commit counts as present only when a
+//! ref points to it: its object alone may be left over from an interrupted transfer.
 
 use crate::GitError;
 use crate::command::Git;
@@ -16,7 +16,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A project's bare repository.
 #[derive(Clone, Debug)]
 pub struct Bare {
     path: PathBuf,
@@ -26,19 +25,19 @@ pub struct Bare {
 pub(crate) const KEEP: &str = "refs/holm/keep/";
 pub(crate) const SENT: &str = "refs/holm/sent/";
 
-/// Where the user's refs may be.
+/// Prefixes of the refs that clients may set.
 const USER_REFS: [&str; 3] = ["refs/heads/", "refs/tags/", "refs/remotes/"];
 
 const PACKED_REFS_HEADER: &str = "# pack-refs with: peeled fully-peeled sorted \n";
 
-/// A full hexadecimal object id of the format.
+/// Whether the text is a full hexadecimal object id of this format.
 pub(crate) fn is_object_id(text: &str, object_format: &str) -> bool {
     let length = if object_format == "sha256" { 64 } else { 40 };
     let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
     text.len() == length && text.bytes().all(is_hex)
 }
 
-/// All objects that the refs of a `packed-refs` file of ours point to.
+/// All objects that the refs in one of our `packed-refs` files point to.
 pub(crate) fn objects_of_packed_refs(file: &Path) -> Result<BTreeSet<String>, GitError> {
     let refs = read_packed_refs(file)?;
     Ok(refs.into_iter().map(|(_, object)| object).collect())
@@ -47,7 +46,7 @@ pub(crate) fn objects_of_packed_refs(file: &Path) -> Result<BTreeSet<String>, Gi
 // === impl Bare ===
 
 impl Bare {
-    /// The repository at `path`, made if there is none. No process.
+    /// Opens the repository at `path`, or creates it. Starts no process.
     pub fn open_or_init(path: &Path, object_format: &str) -> Result<Bare, GitError> {
         let bare = Bare {
             path: path.to_owned(),
@@ -58,9 +57,10 @@ impl Bare {
         }
         let config = path.join("config");
         let text = std::fs::read_to_string(&config).map_err(GitError::file("read", &config))?;
-        let found = match text.contains("objectFormat = sha256") {
-            true => "sha256",
-            false => "sha1",
+        let found = if text.contains("objectFormat = sha256") {
+            "sha256"
+        } else {
+            "sha1"
         };
         if found != object_format {
             return Err(GitError::ObjectFormat {
@@ -79,20 +79,22 @@ impl Bare {
         &self.object_format
     }
 
-    /// Where the objects are: what workspaces see read-only at
-    /// [`OBJECTS_INSIDE`](crate::OBJECTS_INSIDE), and what clients link into.
+    /// The object directory. Workspaces see it read-only at
+    /// [`OBJECTS_INSIDE`](crate::OBJECTS_INSIDE), and clients of the same user hard-link objects
+    /// into it.
     pub fn objects_dir(&self) -> PathBuf {
         self.path.join("objects")
     }
 
-    /// The file that holds all refs; the seed of a workspace is taken from it.
+    /// The file with all refs, which the seed of a workspace is made from.
     pub fn packed_refs(&self) -> PathBuf {
         self.path.join("packed-refs")
     }
 
-    /// Whether the commit is here with everything it needs. No process.
+    /// Whether the commit and everything it needs is present. Starts no process.
     ///
-    /// False for an ancestor that was never asked for: sending it again costs next to nothing.
+    /// False for an ancestor that was never requested itself: sending it again costs next to
+    /// nothing.
     pub fn has_commit(&self, commit: &str) -> Result<bool, GitError> {
         Ok(objects_of_packed_refs(&self.packed_refs())?.contains(commit))
     }
@@ -114,8 +116,8 @@ impl Bare {
             .ok_or_else(|| GitError::unexpected("ls-tree", &listed))
     }
 
-    /// Makes the user's refs exactly `refs`, keeps `commit` for ever, and takes the shallow lines
-    /// over. Every object must be here already. One process.
+    /// Replaces the user's refs by `refs`, keeps `commit` forever, and stores the shallow lines.
+    /// Every object must be present. One process.
     pub fn set_refs(
         &self,
         refs: &[(String, String)],
@@ -154,8 +156,8 @@ impl Bare {
         self.remove_loose_refs()
     }
 
-    /// `git receive-pack` on this repository, for a caller that moves the bytes between its stdin
-    /// and stdout and a client that [pushes](crate::Repository::push).
+    /// `git receive-pack` on this repository. The caller copies bytes between it and a client that
+    /// [pushes](crate::Repository::push).
     pub fn receive_pack(&self) -> Result<Command, GitError> {
         let git = Git::sealed_in(&self.path, "receive-pack")?
             .config("receive.shallowUpdate=true")
@@ -169,7 +171,8 @@ impl Bare {
         Ok(git.into_command())
     }
 
-    /// A bare repository is a few files. Writing them takes no process and no template of anybody.
+    /// Creates the repository by writing its few files, without a process and without git
+    /// templates.
     fn init(&self) -> Result<(), GitError> {
         static COUNTER: AtomicU64 = AtomicU64::new(0);
         let number = COUNTER.fetch_add(1, Ordering::Relaxed);
@@ -182,10 +185,10 @@ impl Bare {
             make(&new.join("objects/pack"))?;
             make(&new.join("refs"))?;
             std::fs::write(new.join("config"), config_text(&self.object_format))?;
-            // A branch that never exists, so that every branch of the user's is one like any other.
+            // HEAD points to a branch that never exists, so that no branch of the user is special.
             std::fs::write(new.join("HEAD"), "ref: refs/heads/holm-has-no-head\n")?;
             match std::fs::rename(&new, &self.path) {
-                // Somebody else made it at the same time.
+                // Another process created the repository at the same time.
                 Err(_) if self.path.join("HEAD").exists() => std::fs::remove_dir_all(&new),
                 other => other,
             }
@@ -205,7 +208,7 @@ impl Bare {
         })
     }
 
-    /// Asks git for every object: that it is here, and what a tag stands for in the end.
+    /// Asks git for every object: it must exist, and tags are peeled.
     fn peel(
         &self,
         refs: &BTreeMap<String, String>,
@@ -276,7 +279,7 @@ impl Bare {
         replace(&file, text.as_bytes()).map_err(GitError::file("write", &file))
     }
 
-    /// What a push wrote as single files is in the packed file by now, or was not asked for.
+    /// Removes loose refs that a push wrote: those that were asked for are in the packed file now.
     fn remove_loose_refs(&self) -> Result<(), GitError> {
         let folder = self.path.join("refs");
         let entries = std::fs::read_dir(&folder).map_err(GitError::file("list", &folder))?;
@@ -303,7 +306,7 @@ fn config_text(object_format: &str) -> &'static str {
     }
 }
 
-/// (name, object) of every ref in a `packed-refs` file; no file, no refs.
+/// (name, object) of every ref in a `packed-refs` file; empty if the file does not exist.
 pub(crate) fn read_packed_refs(file: &Path) -> Result<Vec<(String, String)>, GitError> {
     let text = match std::fs::read_to_string(file) {
         Ok(text) => text,
@@ -317,7 +320,7 @@ pub(crate) fn read_packed_refs(file: &Path) -> Result<Vec<(String, String)>, Git
         .collect())
 }
 
-/// Replaces a file by one that is on disk.
+/// Replaces a file by rename after the new content is on disk.
 fn replace(file: &Path, content: &[u8]) -> io::Result<()> {
     let new = file.with_extension("new");
     let mut written = File::create(&new)?;
@@ -326,7 +329,7 @@ fn replace(file: &Path, content: &[u8]) -> io::Result<()> {
     std::fs::rename(&new, file)
 }
 
-/// Git's rules for names of refs, below the places that are the user's.
+/// Checks git's rules for ref names, and that the name has one of the user's prefixes.
 fn is_user_ref(name: &str) -> bool {
     let is_below = USER_REFS.iter().any(|prefix| name.starts_with(prefix));
     let is_clean = |c: char| !c.is_ascii_control() && !" ~^:?*[\\".contains(c);

@@ -1,11 +1,11 @@
-//! Empty repositories that holm makes for the user, with the user's configuration, as if typed. Called
-//! for `project_create` of MCP and the API.
+//! Creates empty repositories for the user, with the user's configuration. Called for
+//! `project_create` of MCP and the API.
 
 use crate::GitError;
 use crate::command::Git;
 use std::path::Path;
 
-/// Makes an empty repository at a place where nothing is, or where it is already.
+/// Creates an empty repository at a path that does not exist yet, or accepts an existing one.
 pub fn init(place: &Path) -> Result<(), GitError> {
     let (parent, name) = parts(place)?;
     let words = ["--quiet", "--initial-branch=main", "--"];

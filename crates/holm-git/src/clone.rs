@@ -1,8 +1,8 @@
-//! Repositories that are named by URL: cloned once, and brought up to date before each use. Called by
-//! `up --url`, `project add URL` and `sync`.
+//! Repositories named by URL: cloned once, and fetched before each use. Called by `up --url`,
+//! `project add URL` and `sync`.
 //!
-//! git runs with the user's own configuration and credentials, as if typed, but asks no questions, and
-//! speaks https and ssh only, also where a server redirects it or a setting rewrites the URL.
+//! git runs with the user's own configuration and credentials but never prompts, and uses only
+//! https and ssh, even if a server redirects it or a setting rewrites the URL.
 
 use crate::GitError;
 use crate::begin::parts;
@@ -13,22 +13,23 @@ use holm_core::clone_url::{CloneUrl, Transport};
 use std::net::IpAddr;
 use std::path::Path;
 
-/// Which addresses git may connect to.
+/// The addresses that git may connect to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Dial {
-    /// Git looks the host up itself and follows a redirect at the beginning.
+    /// Git resolves the host itself and may follow one redirect.
     Free,
-    /// Only these addresses of the host, which the caller has checked; no redirect.
+    /// Only these addresses, which the caller has checked; no redirect.
     Only(Vec<IpAddr>),
 }
 
-/// The remote of a clone.
+/// The remote's name in a clone.
 pub const ORIGIN: &str = "origin";
 
 /// The only transports that git may use, whatever the configuration says.
 const PROTOCOLS: &str = "https:ssh";
 
-/// Settings of every command that speaks to a remote. A server that sends nothing for a minute is gone.
+/// Settings of every command that talks to a remote. A server that sends nothing for a minute
+/// counts as gone.
 const CONFIG: [&str; 4] = [
     "http.lowSpeedLimit=1",
     "http.lowSpeedTime=60",
@@ -36,7 +37,7 @@ const CONFIG: [&str; 4] = [
     "fetch.recurseSubmodules=false",
 ];
 
-/// Variables with which the user's git reaches servers: agents, proxies, certificates.
+/// Environment variables with which the user's git reaches servers: agents, proxies, certificates.
 const VARIABLES: [&str; 16] = [
     "SSH_AUTH_SOCK",
     "DBUS_SESSION_BUS_ADDRESS",
@@ -56,11 +57,12 @@ const VARIABLES: [&str; 16] = [
     "GIT_SSL_NO_VERIFY",
 ];
 
-/// Clones a repository to a place where nothing is, and notes there that it came from this URL. What
-/// was begun of one that fails is removed by git.
+/// Clones a repository to a path that does not exist, and records the URL there. git removes a
+/// partial clone when it fails.
 pub fn clone(url: &CloneUrl, place: &Path, dial: &Dial, cancel: &Cancel) -> Result<(), GitError> {
     let (parent, name) = parts(place)?;
-    // Not in the parent, which may be inside another repository with settings of its own.
+    // Runs in `/`, because the parent directory may be inside another repository with its own
+    // settings.
     let git = remote_git(Path::new("/"), "clone", url, dial)?;
     let finished = git
         .args(["--quiet", "--no-hardlinks", "--no-recurse-submodules"])
@@ -73,13 +75,14 @@ pub fn clone(url: &CloneUrl, place: &Path, dial: &Dial, cancel: &Cancel) -> Resu
         .more([parent.join(name)])
         .cancel(cancel)
         .run()?;
-    match finished.status.success() {
-        true => Ok(()),
-        false => Err(GitError::remote(&url.to_string(), &finished)),
+    if finished.status.success() {
+        Ok(())
+    } else {
+        Err(GitError::remote(&url.to_string(), &finished))
     }
 }
 
-/// What a clone's `origin` is, if it is a URL that holm would clone. One process, which reads only the
+/// The URL of a clone's `origin`, if holm would clone it. One process, which reads only the
 /// repository's own configuration file.
 pub fn origin_of(place: &Path) -> Result<Option<CloneUrl>, GitError> {
     let known = own_value(&place.join(".git"), "remote.origin.url")?;
@@ -90,8 +93,8 @@ pub fn origin_of(place: &Path) -> Result<Option<CloneUrl>, GitError> {
 // === impl Repository ===
 
 impl Repository {
-    /// Fetches every branch of `origin`. Returns the remote-tracking branch that stands for the remote's
-    /// HEAD now (`origin/main`), if the remote has one. Two processes at once.
+    /// Fetches every branch of `origin`. Returns the remote-tracking branch of the remote's HEAD
+    /// (`origin/main`), if it has one. Two processes at once.
     pub fn fetch_origin(
         &self,
         url: &CloneUrl,
@@ -111,7 +114,7 @@ impl Repository {
             .more(["--no-write-fetch-head", ORIGIN])
             .cancel(cancel)
             .run();
-        // Both are waited for before anything is judged, so that no process is left behind.
+        // Waits for both before checking either result, so that no process is left running.
         let head = head.finish();
         let (fetched, head) = (fetched?, head?);
         for finished in [&fetched, &head] {
@@ -122,15 +125,15 @@ impl Repository {
         Ok(default_branch(&head.stdout))
     }
 
-    /// The URL of `origin`, if it is one that holm would clone. No process.
+    /// The URL of `origin`, if holm would clone it. Starts no process.
     pub fn origin(&self) -> Option<CloneUrl> {
         let mut remotes = self.remotes.iter();
         let origin = remotes.find(|remote| remote.name == ORIGIN)?;
         CloneUrl::parse(&origin.url).ok()
     }
 
-    /// The branch of `origin` with this name, unless a branch of the user's own has commits that it does
-    /// not have. At most three processes.
+    /// The remote-tracking branch with this name, unless the user's own branch has commits that it
+    /// lacks. At most three processes.
     pub fn remote_branch(&self, name: &str) -> Result<Option<String>, GitError> {
         let branch = format!("{ORIGIN}/{name}");
         let Ok(there) = self.resolve(&format!("refs/remotes/{branch}")) else {
@@ -144,14 +147,14 @@ impl Repository {
         Ok(Some(branch))
     }
 
-    /// The remote-tracking branch that a clone starts with, before anything was fetched again.
+    /// The remote-tracking branch of `origin`'s HEAD at clone time.
     pub fn origin_head(&self) -> Option<String> {
         let branch = self.branch.as_ref()?;
         Some(format!("{ORIGIN}/{branch}"))
     }
 }
 
-/// Reads `ref: refs/heads/main`, a tab and `HEAD`.
+/// Parses `ref: refs/heads/main<TAB>HEAD`.
 fn default_branch(said: &[u8]) -> Option<String> {
     let said = String::from_utf8_lossy(said);
     let mut lines = said.lines();
@@ -186,7 +189,7 @@ fn remote_git(directory: &Path, name: &str, url: &CloneUrl, dial: &Dial) -> Resu
         }
     }
     if let Some(ssh) = ssh {
-        // Whatever program it is: a question that it asks is answered by no one.
+        // Any credential helper that wants to prompt gets no terminal.
         git = git
             .env("GIT_SSH_COMMAND", ssh)
             .env("SSH_ASKPASS", "false")
@@ -195,21 +198,22 @@ fn remote_git(directory: &Path, name: &str, url: &CloneUrl, dial: &Dial) -> Resu
     Ok(git.env("GIT_ALLOW_PROTOCOL", PROTOCOLS))
 }
 
-/// The user's own ssh program, or `ssh` with a limit to its patience.
+/// The user's own ssh command, or `ssh` with timeouts.
 fn ssh_command(directory: &Path, url: &CloneUrl, dial: &Dial) -> Result<String, GitError> {
     let said = Git::client(directory, "config")?
         .args(["--get", "core.sshCommand"])
         .run()?;
     let configured = String::from_utf8_lossy(&said.stdout).trim().to_owned();
     let own = std::env::var("GIT_SSH_COMMAND").unwrap_or(configured);
-    let mut command = match own.is_empty() {
-        true => "ssh -oBatchMode=yes -oConnectTimeout=30 -oServerAliveInterval=20".to_owned(),
-        false => own,
+    let mut command = if own.is_empty() {
+        "ssh -oBatchMode=yes -oConnectTimeout=30 -oServerAliveInterval=20".to_owned()
+    } else {
+        own
     };
     if let Dial::Only(addresses) = dial
         && let Some(address) = addresses.first()
     {
-        // The key of the host is looked up by its name, as if the name had been dialled.
+        // The host key is looked up by name although ssh dials an address.
         let alias = match url.port() {
             22 => url.host().to_owned(),
             port => format!("[{}]:{port}", url.host()),
@@ -245,8 +249,8 @@ mod tests {
         check("", None);
     }
 
-    /// Attack 194: a setting or a server that leads git to a path of this machine leads nowhere. The
-    /// counterpart is the same command without the list of transports.
+    /// Attack 194: a setting or a server that points git to a local path fails. The counterpart
+    /// runs the same command without the list of transports.
     #[test]
     fn attack_194_git_itself_is_kept_to_https_and_ssh() {
         let place = tempfile::tempdir().unwrap();

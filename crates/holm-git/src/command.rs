@@ -1,9 +1,9 @@
-//! The one builder of git commands. Everything in this crate that runs git goes through [`Git`].
+//! The builder of git commands. Everything in this crate that runs git goes through [`Git`].
 //!
-//! The environment is built from nothing, so no `GIT_*` of the caller leaks in. A *client* command
-//! sees the user's configuration and home; a *sealed* one sees no configuration but that of its git
-//! directory, and has hooks, fsmonitor and every transport switched off. What users typed is passed
-//! only behind `--end-of-options` or on stdin.
+//! The environment starts empty, so no `GIT_*` variable of the caller leaks in. A *client* command
+//! sees the user's configuration and home. A *sealed* one sees only the configuration of its git
+//! directory, and has hooks, fsmonitor and every transport switched off. User input is passed only
+//! behind `--end-of-options` or on stdin.
 
 use crate::GitError;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -19,18 +19,18 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// The oldest git that works: `rev-parse --path-format` came with it.
+/// The oldest supported git; it introduced `rev-parse --path-format`.
 pub const MINIMUM_VERSION: Version = Version(2, 31);
 
 /// Major and minor version of a git program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version(pub u32, pub u32);
 
-/// A flag that ends long work: git is killed, what was half made is removed.
+/// A flag that cancels long work: git is killed and partial results are removed.
 #[derive(Clone, Debug, Default)]
 pub struct Cancel(Arc<AtomicBool>);
 
-/// A git command that is being put together.
+/// A git command under construction.
 pub(crate) struct Git {
     command: Command,
     /// The subcommand, also for error messages.
@@ -39,7 +39,7 @@ pub(crate) struct Git {
     cancel: Option<Cancel>,
 }
 
-/// A git command that was started.
+/// A running git process.
 pub(crate) struct Running {
     child: Child,
     name: String,
@@ -47,7 +47,7 @@ pub(crate) struct Running {
     cancel: Option<Cancel>,
 }
 
-/// How a git command ended.
+/// The result of a git process.
 pub(crate) struct Finished {
     pub name: String,
     pub status: ExitStatus,
@@ -55,7 +55,7 @@ pub(crate) struct Finished {
     pub stderr: Vec<u8>,
 }
 
-/// Variables that say where the user's git configuration is, and nothing more.
+/// The variables that locate the user's git configuration.
 const CLIENT_VARIABLES: &[&str] = &[
     "HOME",
     "XDG_CONFIG_HOME",
@@ -65,7 +65,7 @@ const CLIENT_VARIABLES: &[&str] = &[
     "TMPDIR",
 ];
 
-/// True for every command: nothing of a repository runs by itself, and nothing is rewritten.
+/// Settings of every command: no program of a repository runs by itself, and no URL is rewritten.
 const COMMON_CONFIG: &[&str] = &[
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
@@ -73,15 +73,15 @@ const COMMON_CONFIG: &[&str] = &[
     "maintenance.auto=false",
 ];
 
-/// What a client command adds: a directory that only looks like a bare repository, such as one that
-/// came back from a workspace, is not taken for one, and no program of a repository lists the refs of
-/// its alternates.
+/// Further settings of client commands. A directory that only looks like a bare repository, such as
+/// one fetched from a workspace, is not used as one, and no program of a repository lists the refs
+/// of its alternates.
 const CLIENT_CONFIG: &[&str] = &[
     "safe.bareRepository=explicit",
     "core.alternateRefsCommand=:",
 ];
 
-/// What a sealed command adds: no transport, no prompts, no filters of anybody.
+/// Further settings of sealed commands: no transport, no prompts, no filters.
 const SEALED_CONFIG: &[&str] = &[
     "protocol.allow=never",
     "safe.bareRepository=all",
@@ -92,13 +92,13 @@ const SEALED_CONFIG: &[&str] = &[
     "submodule.recurse=false",
 ];
 
-/// How often a running git looks whether it was cancelled.
+/// How often a running git is checked for cancellation.
 const CANCEL_POLL: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 25_000_000,
 };
 
-/// How much of a command's complaints is kept: its end.
+/// How much of the end of stderr is kept.
 const STDERR_KEPT: usize = 64 * 1024;
 
 /// The version of the git program, if it is new enough.
@@ -112,11 +112,11 @@ pub fn version() -> Result<Version, GitError> {
     Ok(found)
 }
 
-/// Fails when git is missing or too old. Found out once: what was good enough stays so.
+/// Fails when git is missing or too old. Checked once per process.
 pub fn require_version() -> Result<(), GitError> {
     static GOOD: OnceLock<Version> = OnceLock::new();
     if GOOD.get().is_none() {
-        // Two that find out at once find the same.
+        // Two threads that set it at the same time set the same value.
         let _ = GOOD.set(version()?);
     }
     Ok(())
@@ -163,7 +163,7 @@ impl Cancel {
 // === impl Git ===
 
 impl Git {
-    /// A command on the user's repository around `directory`, with the user's configuration.
+    /// A command in the user's repository around `directory`, with the user's configuration.
     pub fn client(directory: &Path, name: &str) -> Result<Self, GitError> {
         let mut command = bare_command()?;
         for variable in CLIENT_VARIABLES {
@@ -176,8 +176,8 @@ impl Git {
         Ok(Self::start(command, config, name))
     }
 
-    /// A command that sees no configuration of any user. Its git directory is given explicitly by
-    /// [`Git::sealed_in`]; this one is for commands that need none.
+    /// A command that sees no user configuration and needs no git directory. For one that does, use
+    /// [`Git::sealed_in`].
     pub fn sealed(name: &str) -> Result<Self, GitError> {
         let mut command = sealed_command()?;
         command.current_dir("/");
@@ -188,7 +188,7 @@ impl Git {
     /// A sealed command on `git_dir`.
     pub fn sealed_in(git_dir: &Path, name: &str) -> Result<Self, GitError> {
         let mut command = sealed_command()?;
-        // Older versions look at the current directory even with an explicit git directory.
+        // Older versions read the current directory even with an explicit git directory.
         command.current_dir(git_dir);
         command.arg("--git-dir").arg(git_dir);
         let config = COMMON_CONFIG.iter().chain(SEALED_CONFIG);
@@ -212,19 +212,19 @@ impl Git {
         }
     }
 
-    /// One more setting. Only before the command's own arguments, so it is called first.
+    /// Adds a setting. Must be called before [`Git::args`].
     pub fn config(mut self, setting: &str) -> Self {
         self.command.arg("-c").arg(setting);
         self
     }
 
-    /// A work tree other than the one git would find.
+    /// Sets a work tree other than the one git would find.
     pub fn work_tree(mut self, path: &Path) -> Self {
         self.command.arg("--work-tree").arg(path).current_dir(path);
         self
     }
 
-    /// The command's name and its arguments. Call once, last of the words.
+    /// Sets the subcommand and its arguments. Call once, after all settings.
     pub fn args<I, S>(mut self, args: I) -> Self
     where
         I: IntoIterator<Item = S>,
@@ -234,7 +234,7 @@ impl Git {
         self
     }
 
-    /// More arguments behind [`Git::args`].
+    /// Adds arguments after [`Git::args`].
     pub fn more<I, S>(mut self, args: I) -> Self
     where
         I: IntoIterator<Item = S>,
@@ -254,26 +254,26 @@ impl Git {
         self
     }
 
-    /// Output goes to `file` instead of memory.
+    /// Sends stdout to `file` instead of memory.
     pub fn stdout_to(mut self, file: File) -> Self {
         self.command.stdout(file);
         self
     }
 
     pub fn cancel(mut self, cancel: &Cancel) -> Self {
-        // A group of its own, so that helpers of git end with it.
+        // A process group of its own, so that git's helpers are killed with it.
         self.command.process_group(0);
         self.cancel = Some(cancel.clone());
         self
     }
 
-    /// Goes on to its end by itself when this process is killed or interrupted.
+    /// Lets git run to its end even when this process is killed or interrupted.
     pub fn detached(mut self) -> Self {
         self.command.process_group(0);
         self
     }
 
-    /// The command as it stands, for a caller that moves the bytes itself.
+    /// The built command, for a caller that copies the bytes itself.
     pub fn into_command(self) -> Command {
         self.command
     }
@@ -301,7 +301,7 @@ impl Git {
         self.spawn()?.finish()
     }
 
-    /// Runs to the end; the output, if it went well.
+    /// Runs to the end; returns stdout, or an error if git failed.
     pub fn output(self) -> Result<Vec<u8>, GitError> {
         self.run()?.success()
     }
@@ -314,7 +314,7 @@ impl Running {
         self.finish_with(&mut |_| {})
     }
 
-    /// As [`Running::finish`]; what git says on stderr is shown to `on_stderr` as it comes.
+    /// As [`Running::finish`]; passes stderr to `on_stderr` as it arrives.
     pub fn finish_with(mut self, on_stderr: &mut dyn FnMut(&[u8])) -> Result<Finished, GitError> {
         let pumped = self.pump(on_stderr);
         if pumped.is_err() {
@@ -335,14 +335,14 @@ impl Running {
     }
 
     fn kill(&mut self) {
-        // Both may fail only because it has ended already, which is what is wanted.
+        // Both fail only when git has ended already.
         if self.cancel.is_some() {
             let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
         }
         let _ = self.child.kill();
     }
 
-    /// Moves all three streams in one thread until git closed its ends.
+    /// Copies all three streams in one thread until git closes them.
     fn pump(&mut self, on_stderr: &mut dyn FnMut(&[u8])) -> Result<(Vec<u8>, Vec<u8>), GitError> {
         let mut stdin = self.child.stdin.take();
         let mut stdout = self.child.stdout.take();
@@ -403,7 +403,7 @@ impl Finished {
 
 type Pipe<'a> = Option<(rustix::fd::BorrowedFd<'a>, PollFlags)>;
 
-/// Which of the pipes can be moved, waiting for the first one.
+/// Polls the pipes; returns which are ready.
 fn wait_ready(pipes: [Pipe<'_>; 3], limit: Option<&Timespec>) -> io::Result<[bool; 3]> {
     let mut polled = Vec::with_capacity(3);
     for (fd, flags) in pipes.iter().flatten() {
@@ -423,12 +423,12 @@ fn wait_ready(pipes: [Pipe<'_>; 3], limit: Option<&Timespec>) -> io::Result<[boo
     Ok(ready)
 }
 
-/// Writes some of `bytes`; true when there is nothing more to write.
+/// Writes a part of `bytes`; true when all is written.
 fn feed(pipe: &mut Option<impl Write>, bytes: &[u8], written: &mut usize) -> io::Result<bool> {
     let Some(pipe) = pipe else { return Ok(true) };
     match pipe.write(&bytes[*written..]) {
         Ok(count) => *written += count,
-        // Git has read enough; its exit code says whether that is right.
+        // Git stopped reading; its exit code says whether that is an error.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(true),
         Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
         Err(error) => return Err(error),
@@ -436,7 +436,7 @@ fn feed(pipe: &mut Option<impl Write>, bytes: &[u8], written: &mut usize) -> io:
     Ok(*written >= bytes.len())
 }
 
-/// Reads what is there; true at the end.
+/// Reads what is available; true at EOF.
 fn drain(
     pipe: &mut Option<impl Read>,
     into: &mut Vec<u8>,
@@ -469,7 +469,7 @@ fn sealed_command() -> Result<Command, GitError> {
 }
 
 fn bare_command() -> Result<Command, GitError> {
-    // An absolute program lets the standard library use posix_spawn, which does not copy the page
+    // With an absolute path the standard library uses posix_spawn, which does not copy the page
     // tables of a large daemon.
     let mut command = Command::new(program()?);
     command
@@ -487,7 +487,7 @@ fn search_path() -> OsString {
     std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into())
 }
 
-/// Where git is. Looked up once: a program does not change its PATH.
+/// The path of git. Looked up once, because PATH does not change.
 fn program() -> Result<&'static Path, GitError> {
     static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
     let found = PROGRAM.get_or_init(|| {

@@ -1,5 +1,5 @@
-//! What can go wrong with git, and how it is told to users. Everything public in this crate fails
-//! with [`GitError`]; the edges turn it into a [`Fault`].
+//! Errors of git operations and how users see them. Everything public in this crate fails with
+//! [`GitError`]; its callers turn it into a [`Fault`].
 
 use crate::command::{Finished, MINIMUM_VERSION, Version};
 use holm_core::{Code, Fault};
@@ -88,8 +88,8 @@ impl GitError {
         }
     }
 
-    /// Git's own reason why a remote repository could not be read. Names and passwords in URLs are left
-    /// out: the user's own clone may have stored some.
+    /// Git's own reason why a remote repository could not be read. User names and passwords in URLs
+    /// are removed: the user's clone may have stored some.
     pub(crate) fn remote(url: &str, finished: &Finished) -> GitError {
         match Self::from_finished(finished) {
             GitError::Failed { detail, .. } => GitError::Remote {
@@ -219,7 +219,7 @@ impl GitError {
     }
 }
 
-/// A text in which no URL has a user name or a password.
+/// Removes user names and passwords from all URLs in a text.
 fn without_userinfo(text: &str) -> String {
     let mut parts = text.split("://");
     let mut plain = parts.next().unwrap_or_default().to_owned();
@@ -234,7 +234,7 @@ fn without_userinfo(text: &str) -> String {
     plain
 }
 
-/// In the kernel's words, or in git's own.
+/// Whether the message, by the kernel or by git, means that the disk is full.
 fn is_for_want_of_room(detail: &str) -> bool {
     let words = ["No space left on device", "Out of diskspace"];
     words.iter().any(|word| detail.contains(word))

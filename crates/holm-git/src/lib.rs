@@ -1,10 +1,11 @@
-//! The one place that runs git, for the client (`holm up`) and for the daemon's side (the driver).
+//! The only crate that runs git, for the client (`holm up`) and for the daemon's driver.
 //!
-//! Two worlds, kept apart. [`Repository`] is the user's own repository, read with the user's own
-//! configuration. [`Bare`], [`build_base`] and [`seed_excluded, seed_git_dir`] work on what the daemon owns, with
-//! no configuration but ours: no hook, filter, helper or transport of anybody can run there.
+//! It keeps two kinds apart. [`Repository`] is the user's repository, read with the user's
+//! configuration. [`Bare`], [`build_base`], [`seed_excluded`] and [`seed_git_dir`] work on the
+//! daemon's files with only holm's configuration: no hook, filter, helper or transport can run
+//! there.
 //!
-//! What is absent here: async, `unsafe`, and any git directory that a workspace can write.
+//! Absent here: async, `unsafe`, and any git directory that a workspace can write.
 
 mod attributes;
 mod bare;

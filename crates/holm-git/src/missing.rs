@@ -1,5 +1,5 @@
-//! Which objects the daemon's repository of a project does not have. Asked before a workspace is
-//! removed; the ids come from inside it, so they are checked before git sees them.
+//! Finds objects that the daemon's repository of a project lacks. Used before a workspace is
+//! removed. The ids come from inside the workspace, so they are validated before git sees them.
 
 use crate::GitError;
 use crate::bare::is_object_id;
@@ -7,7 +7,7 @@ use crate::command::Git;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Those of `objects` that the bare repository at `git_dir` lacks; all of them when there is no
+/// Those of `objects` that the bare repository at `git_dir` lacks, or all when there is no
 /// repository. At most one process.
 pub fn missing_objects(git_dir: &Path, objects: &[String]) -> Result<Vec<String>, GitError> {
     let objects: BTreeSet<&str> = objects.iter().map(String::as_str).collect();

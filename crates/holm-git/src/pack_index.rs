@@ -1,5 +1,5 @@
-//! Looking an object up in a pack's index (version 2), without git. Used to keep packs that hold
-//! private objects out of the shared store.
+//! Looks up objects in a pack's index (version 2) without git. Used to keep packs with private
+//! objects out of the shared store.
 
 use std::fs::File;
 use std::io;
@@ -9,7 +9,7 @@ use std::path::Path;
 /// An open `*.idx` file.
 pub(crate) struct PackIndex {
     file: File,
-    /// How many objects have a first byte up to the position.
+    /// For each first byte, the number of objects up to and including it.
     fanout: [u32; 256],
 }
 

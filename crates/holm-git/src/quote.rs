@@ -1,5 +1,5 @@
-//! Writing any text into git's small file formats so that it means itself: config values, ignore
-//! lines, alternates. Used by the seed of a workspace and by commands that name object directories.
+//! Quotes text for git's small file formats: config values, ignore lines, alternates. Used by the
+//! seed of a workspace and by commands that name object directories.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -15,7 +15,7 @@ pub(crate) fn config_value(text: &str) -> String {
             '\\' => quoted.push_str("\\\\"),
             '\n' => quoted.push_str("\\n"),
             '\t' => quoted.push_str("\\t"),
-            // A config file cannot hold NUL; nothing that a user means contains it.
+            // A config file cannot contain NUL, and no user setting does.
             '\0' => {}
             other => quoted.push(other),
         }
@@ -24,7 +24,7 @@ pub(crate) fn config_value(text: &str) -> String {
     quoted
 }
 
-/// The name of a subsection in double quotes, unless the format has no way to write it.
+/// A quoted subsection name; `None` if the format cannot express it.
 pub(crate) fn config_subsection(text: &str) -> Option<String> {
     if text.is_empty() || text.contains(['\n', '\0']) {
         return None;
@@ -33,8 +33,8 @@ pub(crate) fn config_subsection(text: &str) -> Option<String> {
     Some(format!("\"{escaped}\""))
 }
 
-/// A line for `info/exclude` that matches exactly `path` (relative to the root), unless the format
-/// has no way to write it.
+/// A line for `info/exclude` that matches exactly `path` (relative to the root); `None` if the
+/// format cannot express it.
 pub(crate) fn ignore_line(path: &str) -> Option<String> {
     let path = path.trim_start_matches('/');
     if path.is_empty() || path.contains(['\n', '\0']) {
@@ -42,7 +42,7 @@ pub(crate) fn ignore_line(path: &str) -> Option<String> {
     }
     let mut line = String::from("/");
     for character in path.chars() {
-        // A trailing space or carriage return would be cut off, so blanks are always escaped.
+        // Trailing blanks would be cut off, so all blanks are escaped.
         if matches!(character, '\\' | '*' | '?' | '[' | ' ' | '\t' | '\r') {
             line.push('\\');
         }
@@ -51,7 +51,7 @@ pub(crate) fn ignore_line(path: &str) -> Option<String> {
     Some(line)
 }
 
-/// An object directory for `GIT_ALTERNATE_OBJECT_DIRECTORIES`, where `:` separates.
+/// An object directory for `GIT_ALTERNATE_OBJECT_DIRECTORIES`, where `:` is the separator.
 pub(crate) fn alternate(path: &Path) -> OsString {
     let bytes = path.as_os_str().as_bytes();
     let is_plain = !bytes.contains(&b':') && !bytes.contains(&b'\n') && !bytes.starts_with(b"\"");

@@ -1,6 +1,5 @@
-//! Remotes of the user's repository as workspaces may know them: without credentials.
+//! Remotes of the user's repository, with credentials removed, for workspaces.
 
-/// One remote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remote {
     pub name: String,

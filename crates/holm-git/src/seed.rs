@@ -1,12 +1,12 @@
-//! The workspace's own git directory, written as plain files into the overlay's upper directory
-//! before anything is mounted or runs. No process. Called by the driver.
+//! Writes the workspace's own git directory as plain files into the overlay's upper directory,
+//! before anything is mounted or runs. Starts no process. Called by the driver.
 //!
-//! The lower base has index and a detached HEAD; what is written here lies over it: the branch
-//! `holm/<label>`, the user's refs, identity, remotes.
+//! The base below has an index and a detached HEAD. The files written here add the branch
+//! `holm/<label>`, the user's refs, identity and remotes.
 //!
-//! Names that cannot exist beside the workspace's branch (`refs/heads/holm` itself, the branch of
-//! the same name, branches below it) are kept as `refs/holm/aside/heads/…`, so that their commits
-//! stay reachable and nothing is lost from sight.
+//! Refs that cannot coexist with the workspace's branch (`refs/heads/holm` itself, a branch of the
+//! same name, branches below it) are kept as `refs/holm/aside/heads/…`, so that their commits stay
+//! reachable.
 
 use crate::{GitError, Remote, quote};
 use std::io;
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 /// Where a workspace sees the objects of its project's bare repository.
 pub const OBJECTS_INSIDE: &str = "/run/holm/objects";
 
-/// What a workspace's git directory starts with.
+/// The initial content of a workspace's git directory.
 #[derive(Clone, Debug)]
 pub struct Seed {
     pub label: String,
@@ -28,18 +28,18 @@ pub struct Seed {
     pub remotes: Vec<Remote>,
     /// Lines of a shallow clone's `shallow` file.
     pub shallow: Vec<String>,
-    /// Paths below the root that git status must not show.
+    /// Paths below the root that `git status` must not show.
     pub excluded: Vec<String>,
-    /// The refs of the project, as [`Bare::packed_refs`](crate::Bare::packed_refs) names them.
+    /// The file of [`Bare::packed_refs`](crate::Bare::packed_refs).
     pub packed_refs: PathBuf,
 }
 
 const ASIDE: &str = "refs/holm/aside/";
 
-/// The part of the configuration that a base has as well.
+/// The settings that bases and workspaces share.
 pub(crate) fn core_config(object_format: &str) -> String {
     let version = if object_format == "sha256" { 1 } else { 0 };
-    // Linking a file into the next base changes its ctime, so ctime says nothing here.
+    // Hard-linking a file into the next base changes its ctime, so git must ignore ctime.
     let mut text = format!(
         "[core]\n\trepositoryformatversion = {version}\n\tfilemode = true\n\tbare = false\n\
          \tlogallrefupdates = true\n\ttrustctime = false\n"
@@ -81,8 +81,8 @@ pub fn seed_git_dir(upper: &Path, seed: &Seed) -> Result<(), GitError> {
     write().map_err(GitError::file("write", &git_dir))
 }
 
-/// Writes anew which paths git status must not show. Only while nothing of the workspace runs, and
-/// nothing of it has run.
+/// Rewrites the list of paths that `git status` must not show. Call it only before the workspace
+/// has ever run.
 pub fn seed_excluded(upper: &Path, excluded: &[String]) -> Result<(), GitError> {
     let file = upper.join(".git/info/exclude");
     std::fs::write(&file, exclude_text(excluded)).map_err(GitError::file("write", &file))
@@ -99,7 +99,7 @@ fn exclude_text(excluded: &[String]) -> String {
 // === impl Seed ===
 
 impl Seed {
-    /// The user's refs, as they can be inside.
+    /// The user's refs, renamed where they cannot exist inside.
     fn packed_refs_text(&self) -> Result<String, GitError> {
         let own = format!("refs/heads/holm/{}", self.label);
         let below = format!("{own}/");
@@ -120,7 +120,7 @@ impl Seed {
             let Some((object, name)) = line.split_once(' ') else {
                 continue;
             };
-            // What is below `refs/holm` is the daemon's book-keeping.
+            // Refs below `refs/holm` belong to the daemon.
             is_taken = !name.starts_with("refs/holm/");
             if !is_taken {
                 continue;
@@ -152,7 +152,7 @@ impl Seed {
                 text.push_str(&format!("\t{key} = {}\n", quote::config_value(value)));
             }
         }
-        // The keys to sign with are not here.
+        // The signing keys are not available inside.
         text.push_str("[commit]\n\tgpgsign = false\n");
         text.push_str("[tag]\n\tgpgsign = false\n\tforceSignAnnotated = false\n");
         text.push_str("[push]\n\tgpgSign = false\n");

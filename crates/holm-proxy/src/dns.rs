@@ -1,5 +1,6 @@
-//! DNS messages: one question in, addresses out. What comes in is hostile: nothing is read that was
-//! not checked to be there, names are not followed anywhere, and what is no question is dropped.
+//! Parses DNS questions and builds answers. The message comes from the workspace and is hostile:
+//! every read is bounds-checked, compression pointers in names are refused, and a message that is
+//! not a single question is dropped.
 
 use std::net::IpAddr;
 
@@ -16,10 +17,9 @@ const OPERATION: u8 = 0x78;
 const RECURSION_DESIRED: u8 = 0x01;
 const RECURSION_AVAILABLE: u8 = 0x80;
 
-/// Where an answer's name is: at the question.
+/// A compression pointer to the name in the question section.
 const AT_QUESTION: [u8; 2] = [0xc0, HEADER as u8];
 
-/// How a question is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
     Good = 0,
@@ -30,38 +30,37 @@ pub enum Code {
     Refused = 5,
 }
 
-/// What is asked for.
+/// The record type in the question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     V4,
     V6,
-    /// Nothing that is answered.
+    /// Any other record type; the answer to it is empty.
     Other,
 }
 
-/// A question that can be answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// As it was written; bytes that no name has are escaped with `\`, which no name has either.
+    /// As the client wrote it. Bytes that cannot occur in a host name are escaped with `\`.
     pub name: String,
     pub kind: Kind,
     id: [u8; 2],
     recursion: u8,
-    /// The question as it came.
+    /// The question section, byte for byte, to repeat in the answer.
     raw: Vec<u8>,
 }
 
-/// What a message is.
+/// The result of parsing one message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Read {
     Question(Question),
-    /// Answered with this, without a look at any name.
+    /// A complete error reply that needs no lookup.
     Answer(Vec<u8>),
-    /// Not answered at all.
+    /// Drop the message without a reply.
     Nothing,
 }
 
-/// Reads one message. What follows the question (EDNS) is not looked at.
+/// Parses one message. Sections after the question (EDNS) are ignored.
 pub fn read(message: &[u8]) -> Read {
     let Some(header) = message.first_chunk::<HEADER>() else {
         return Read::Nothing;
@@ -101,7 +100,7 @@ pub fn read(message: &[u8]) -> Read {
     })
 }
 
-/// A name without pointers, and how many bytes it takes.
+/// Reads an uncompressed name and returns it with its length in bytes.
 fn read_name(bytes: &[u8]) -> Option<(String, usize)> {
     let mut name = String::new();
     let mut at = 0;
@@ -137,7 +136,7 @@ fn bare(id: [u8; 2], recursion: u8, code: Code) -> Vec<u8> {
 // === impl Question ===
 
 impl Question {
-    /// The answer. Addresses of the other kind are left out.
+    /// Builds the reply. Addresses of the other family than the one asked for are left out.
     pub fn answer(&self, code: Code, addresses: &[IpAddr], seconds: u32) -> Vec<u8> {
         let mut message = bare(self.id, self.recursion, code);
         message[5] = 1;

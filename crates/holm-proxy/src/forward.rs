@@ -1,8 +1,8 @@
-//! Raw TCP from a port of the host's loopback to a port inside a workspace: host ports and canonical
-//! ports. The bytes pass unchanged, and each direction ends by itself.
+//! Forwards raw TCP from a loopback port of the host to a port inside a workspace. Host ports and
+//! canonical ports use it. Each direction ends by itself (half-close).
 //!
-//! Where a port leads is looked up for every connection, so leading it elsewhere moves new
-//! connections at once and leaves the others alone.
+//! The target of a port is looked up for each new connection, so changing it affects new
+//! connections at once and leaves open ones alone.
 
 use crate::Inside;
 use crate::traffic::Traffic;
@@ -15,7 +15,7 @@ use tokio::io::copy_bidirectional_with_sizes;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::JoinHandle;
 
-/// A port of both loopback addresses, held.
+/// A port bound on both loopback addresses.
 pub struct Bound {
     four: TcpListener,
     /// `None` on a machine without IPv6.
@@ -29,7 +29,8 @@ pub struct Target {
     pub port: u16,
 }
 
-/// A port of the host that leads inside. Dropping it closes the port; connections under way go on.
+/// A host port that is forwarded into a workspace. Dropping it closes the port; open connections go
+/// on.
 pub struct Forward {
     target: Arc<RwLock<Target>>,
     listening: Vec<JoinHandle<()>>,
@@ -37,10 +38,10 @@ pub struct Forward {
 
 const WAITING: u32 = 1024;
 const BUFFER: usize = 64 * 1024;
-/// Until it is tried again to accept when the daemon has no descriptor left.
+/// How long to wait before the next `accept` when the daemon has no descriptor left.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Holds a port of `127.0.0.1` and `::1`, or of neither. Must be called in a runtime.
+/// Binds the port on both `127.0.0.1` and `::1`, or fails. Must be called in a runtime.
 pub fn bind(port: u16) -> io::Result<Bound> {
     let four = TcpSocket::new_v4()?;
     four.set_reuseaddr(true)?;
@@ -71,7 +72,6 @@ fn is_without_ipv6(error: &io::Error) -> bool {
 // === impl Bound ===
 
 impl Bound {
-    /// The listeners of both addresses.
     pub fn into_listeners(self) -> Vec<TcpListener> {
         std::iter::once(self.four).chain(self.six).collect()
     }
@@ -93,16 +93,16 @@ impl Forward {
         }
     }
 
-    /// New connections lead there from now on.
-    pub fn lead_to(&self, target: Target) {
+    /// Sends new connections to `target` from now on.
+    pub fn set_target(&self, target: Target) {
         *self.target.write().unwrap_or_else(PoisonError::into_inner) = target;
     }
 
-    /// Closes the port; it is free when this returns.
+    /// Closes the port and waits until it is free.
     pub async fn close(mut self) {
         for task in std::mem::take(&mut self.listening) {
             task.abort();
-            // It was told to end, which is not worth a word.
+            // The task was aborted above, so its result says nothing new.
             let _ = task.await;
         }
     }
@@ -147,21 +147,22 @@ async fn relay<I: Inside>(client: TcpStream, target: Target, inside: I, traffic:
     let Ok(mut server) = inside.dial(&target.workspace, target.port).await else {
         return reset(&client);
     };
-    // Small answers must not wait for more; without it everything works, only slower.
+    // Latency only: without it the forwarding still works.
     let _ = client.set_nodelay(true);
     let _ = server.get_ref().set_nodelay(true);
     let mut client = connection.counting(client);
     let copied = copy_bidirectional_with_sizes(&mut client, &mut server, BUFFER, BUFFER).await;
     if copied.is_err() {
-        // One side was cut off, and so is the other: an end would look like all there was.
+        // One side was reset, so reset the other one too: an orderly end would claim that all data
+        // arrived.
         reset(client.get_ref());
         reset(server.get_ref());
     }
 }
 
-/// The connection ends with a reset when it is dropped.
+/// Makes the kernel send a reset when the stream is dropped.
 fn reset(stream: &TcpStream) {
-    // A connection that is gone already needs none.
+    // Fails only when the connection is gone already.
     let _ = stream.set_zero_linger();
 }
 
@@ -171,7 +172,7 @@ mod tests {
     use crate::visit::{Tallies, Visit};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-    /// Every workspace is this process: its ports are ours.
+    /// Stands in for workspaces: their ports are this process's own ports.
     #[derive(Clone)]
     struct Here;
 
@@ -182,7 +183,7 @@ mod tests {
         }
     }
 
-    /// Says its name to everybody, then repeats what it hears.
+    /// Sends its name to each client, then echoes.
     async fn server(name: &'static str) -> u16 {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -211,9 +212,9 @@ mod tests {
     }
 
     async fn hear(stream: &mut TcpStream, length: usize) -> String {
-        let mut heard = vec![0; length];
-        stream.read_exact(&mut heard).await.unwrap();
-        String::from_utf8(heard).unwrap()
+        let mut received = vec![0; length];
+        stream.read_exact(&mut received).await.unwrap();
+        String::from_utf8(received).unwrap()
     }
 
     #[tokio::test]
@@ -225,9 +226,9 @@ mod tests {
             let mut client = TcpStream::connect((address, outside)).await.unwrap();
             client.write_all(b" and more").await.unwrap();
             client.shutdown().await.unwrap();
-            let mut heard = String::new();
-            client.read_to_string(&mut heard).await.unwrap();
-            assert_eq!(heard, "one and more");
+            let mut received = String::new();
+            client.read_to_string(&mut received).await.unwrap();
+            assert_eq!(received, "one and more");
         }
     }
 
@@ -238,7 +239,7 @@ mod tests {
         let forward = Forward::begin(bound, to(one), &Here, &Traffic::for_files(4096));
         let mut early = TcpStream::connect(("127.0.0.1", outside)).await.unwrap();
         assert_eq!(hear(&mut early, 3).await, "one");
-        forward.lead_to(to(two));
+        forward.set_target(to(two));
         let mut late = TcpStream::connect(("127.0.0.1", outside)).await.unwrap();
         assert_eq!(hear(&mut late, 3).await, "two");
         forward.close().await;

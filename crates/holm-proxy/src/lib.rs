@@ -1,10 +1,10 @@
 //! The data plane: everything that carries bytes between the host, the network and a workspace.
 //!
-//! The daemon uses it for what leads inward (previews, host ports, canonical ports, browsers), the
-//! keeper for the gateway. It knows what leads where from a [`Table`] that others fill, and reaches
-//! a workspace through [`Inside`]; it stores nothing.
+//! The daemon uses it for inward traffic (previews, host ports, canonical ports, browsers), the
+//! keeper for the gateway. It learns the workspaces and their ports from a [`Table`] that the
+//! daemon fills, and reaches a workspace through [`Inside`]. It stores nothing.
 
-mod counted;
+mod byte_count;
 mod dns;
 pub mod forward;
 pub mod front;
@@ -16,6 +16,6 @@ pub mod traffic;
 pub mod visit;
 
 pub use forward::{Forward, Target};
-pub use table::{Inside, Island, Port, Source, Table};
+pub use table::{Inside, LiveWorkspace, Port, Source, Table};
 pub use traffic::Traffic;
 pub use visit::{Tallies, Visit};

@@ -1,7 +1,8 @@
-//! Connections that can be cut from elsewhere, whatever they are used for by then: a request, an
-//! answer that goes on, a WebSocket.
+//! Connections that another task can cut, whatever they carry at that moment: a request, a streamed
+//! response, a WebSocket.
 //!
-//! The front door and the daemon's other listeners wrap their streams; whoever has the handle cuts.
+//! The front door and the daemon's other listeners wrap their streams; the holder of the handle
+//! cuts them.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -20,14 +21,14 @@ pub struct Severable<S> {
 #[derive(Clone, Debug, Default)]
 pub struct Sever(Arc<Shared>);
 
-/// A handle that does not keep anything; for lists of what could be cut.
+/// A handle that does not keep the connection alive, for lists of connections.
 #[derive(Clone, Debug)]
 pub struct WeakSever(Weak<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
     is_cut: AtomicBool,
-    /// Who waits to read, and who to write.
+    /// The wakers of the reader and of the writer.
     waiting: Mutex<[Option<Waker>; 2]>,
 }
 
@@ -53,7 +54,7 @@ impl Sever {
         WeakSever(Arc::downgrade(&self.0))
     }
 
-    /// Remembers whom to wake. Asked after it, `is_cut` misses nothing.
+    /// Registers the waker. Checking `is_cut` after this cannot miss a cut.
     fn wait(&self, side: usize, context: &Context<'_>) {
         let mut waiting = self.waiting();
         match &mut waiting[side] {
@@ -73,7 +74,7 @@ impl Sever {
 // === impl WeakSever ===
 
 impl WeakSever {
-    /// The connection, if there still is one.
+    /// The handle, if the connection still exists.
     pub fn upgrade(&self) -> Option<Sever> {
         self.0.upgrade().map(Sever)
     }
@@ -95,7 +96,7 @@ impl<S> Severable<S> {
         (severable, sever)
     }
 
-    /// What was polled, unless the connection is cut, now or while it waits.
+    /// The result of a poll, or an error if the connection is cut now or later.
     fn unless_cut<T>(
         &mut self,
         side: usize,

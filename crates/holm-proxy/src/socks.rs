@@ -1,10 +1,11 @@
-//! The endpoint of a workspace's browser: SOCKS version 5, CONNECT only.
+//! The SOCKS 5 endpoint of a workspace's browser. It supports CONNECT only.
 //!
-//! `localhost` is the workspace; everything else goes out as the workspace itself may. The host's
-//! own loopback is never dialled. The daemon listens and calls [`serve`] per connection.
+//! `localhost` means the workspace's loopback; all other destinations go through the workspace's
+//! gateway. The host's own loopback is never dialled. The daemon listens and calls [`serve`] per
+//! connection.
 
 use crate::table::Inside;
-use crate::traffic::{Counted, Traffic};
+use crate::traffic::{Traffic, TrafficStream};
 use holm_core::WorkspaceId;
 use std::future::Future;
 use std::io;
@@ -13,9 +14,9 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 
-/// How a connection out of a workspace is made: by its gateway, with its policy and record.
+/// Connects out of a workspace through its gateway, with its policy and record.
 pub trait Outside: Clone + Send + Sync + 'static {
-    /// `PermissionDenied` when the policy says no.
+    /// Fails with `PermissionDenied` when the policy refuses.
     fn dial_out(
         &self,
         workspace: &WorkspaceId,
@@ -24,16 +25,15 @@ pub trait Outside: Clone + Send + Sync + 'static {
     ) -> impl Future<Output = io::Result<UnixStream>> + Send;
 }
 
-/// Where a client wants to go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Destination {
     /// A port of the workspace's own loopback.
     Workspace { port: u16 },
-    /// A name or an address, as the gateway takes it.
+    /// A name or an address for the gateway.
     Outside { host: String, port: u16 },
 }
 
-/// What the client is told (RFC 1928, section 6).
+/// The reply codes of RFC 1928, section 6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply {
     Succeeded,
@@ -46,14 +46,14 @@ pub enum Reply {
 }
 
 /// A client whose bytes count as traffic of the workspace.
-type Client = Counted<TcpStream>;
+type Client = TrafficStream<TcpStream>;
 
 const VERSION: u8 = 5;
 const NO_AUTHENTICATION: u8 = 0;
 const NO_METHOD: u8 = 0xff;
 const CONNECT: u8 = 1;
 
-/// How long a client may take to say where it wants to go.
+/// The time limit for the SOCKS handshake.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 const LONGEST_NAME: usize = 253;
@@ -66,9 +66,9 @@ pub async fn serve<D: Inside + Outside>(
     workspace: WorkspaceId,
     traffic: Traffic,
 ) {
-    // Slow without it, not wrong.
+    // Latency only: without it the connection still works.
     let _ = client.set_nodelay(true);
-    // Over the limit it is closed, as a full host port is.
+    // Over the limit the connection is closed, as on a full host port.
     let Some(connection) = traffic.connect(&workspace) else {
         return;
     };
@@ -76,7 +76,7 @@ pub async fn serve<D: Inside + Outside>(
     let destination = match tokio::time::timeout(PATIENCE, negotiate(&mut client)).await {
         Ok(Ok(Ok(destination))) => destination,
         Ok(Ok(Err(reply))) => return answer(&mut client, reply).await,
-        // Not SOCKS, or gone.
+        // Not SOCKS, or the client is gone.
         Ok(Err(_)) | Err(_) => return,
     };
     let result = match destination {
@@ -94,7 +94,7 @@ pub async fn serve<D: Inside + Outside>(
     }
 }
 
-/// Says yes and carries bytes. How that ends is known to both ends.
+/// Sends success and copies bytes. Both peers see how that ends.
 async fn join(
     client: &mut Client,
     mut other: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
@@ -105,13 +105,13 @@ async fn join(
 }
 
 async fn answer(client: &mut Client, reply: Reply) {
-    // The address of our side means nothing to a client, so it is none.
+    // The bound address means nothing to a client, so it is left zero.
     let bytes = [VERSION, reply.code(), 0, 1, 0, 0, 0, 0, 0, 0];
-    // A client that went away needs no answer.
+    // Fails only when the client is gone.
     let _ = client.write_all(&bytes).await;
 }
 
-/// Reads what the client wants. The outer error is one of the connection.
+/// Reads the client's request. The outer error is one of the connection.
 async fn negotiate(client: &mut Client) -> io::Result<Result<Destination, Reply>> {
     let [version, count] = read(client).await?;
     if version != VERSION {
@@ -155,7 +155,8 @@ pub enum Named {
     Name(Vec<u8>),
 }
 
-/// Where it leads. What is not exactly a name or an address leads nowhere, before anybody is asked.
+/// Decides the destination. A host that is not exactly a name or an address is refused without a
+/// lookup.
 pub fn destination(host: &Named, port: u16) -> Result<Destination, Reply> {
     if port == 0 {
         return Err(Reply::NotAllowed);
@@ -169,14 +170,16 @@ pub fn destination(host: &Named, port: u16) -> Result<Destination, Reply> {
         },
     };
     let address = address.to_canonical();
-    match address.is_loopback() {
-        true => Ok(Destination::Workspace { port }),
-        // `0.0.0.0` would be the loopback of whoever dials it.
-        false if address.is_unspecified() => Err(Reply::NotAllowed),
-        false => Ok(Destination::Outside {
+    if address.is_loopback() {
+        Ok(Destination::Workspace { port })
+    } else if address.is_unspecified() {
+        // Dialling `0.0.0.0` would reach the daemon's own loopback.
+        Err(Reply::NotAllowed)
+    } else {
+        Ok(Destination::Outside {
             host: address.to_string(),
             port,
-        }),
+        })
     }
 }
 
@@ -195,15 +198,17 @@ fn name_or_address(name: &[u8]) -> Result<Result<IpAddr, String>, Reply> {
         let inner = !label.starts_with('-') && !label.ends_with('-');
         !label.is_empty() && label.len() <= LONGEST_LABEL && inner
     };
-    // Resolvers take `2130706433`, `0177.1` and `0x7f.1` for addresses; no real name ends so.
+    // Resolvers accept `2130706433`, `0177.1` and `0x7f.1` as addresses; no real name ends like
+    // that.
     let last = text.rsplit('.').next().unwrap_or_default();
     let is_spelled_number = last.bytes().all(|byte| byte.is_ascii_digit())
         || last
             .strip_prefix("0x")
             .is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_hexdigit()));
-    match text.split('.').all(is_label) && !text.contains(':') && !is_spelled_number {
-        true => Ok(Err(text)),
-        false => Err(Reply::NotAllowed),
+    if text.split('.').all(is_label) && !text.contains(':') && !is_spelled_number {
+        Ok(Err(text))
+    } else {
+        Err(Reply::NotAllowed)
     }
 }
 
@@ -327,7 +332,7 @@ mod tests {
     }
 
     proptest! {
-        /// Nothing that leads out can be taken for this machine by whoever resolves it.
+        /// A name that goes to the gateway can never be resolved to this machine.
         #[test]
         fn what_leads_out_is_a_plain_name(name in proptest::collection::vec(any::<u8>(), 0..64)) {
             if let Ok(Destination::Outside { host, .. }) = destination(&Named::Name(name), 80) {

@@ -1,7 +1,7 @@
-//! What leads where: every live workspace with its ports, as one value that is replaced whole.
+//! The table of live workspaces and their ports, replaced as a whole.
 //!
-//! The daemon's routes fill it; front door, host ports and canonical ports only read it. Readers
-//! take a snapshot and never wait.
+//! The daemon fills it; front door, host ports and canonical ports read it. Readers take a snapshot
+//! and never block.
 
 use crate::visit::Visit;
 use holm_core::{Label, ProjectName, WorkspaceId};
@@ -9,10 +9,9 @@ use std::future::Future;
 use std::io;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// How a connection into a workspace is made.
 pub trait Inside: Clone + Send + Sync + 'static {
-    /// Connects to a port of the workspace's own loopback. `ConnectionRefused` when nobody listens
-    /// there or nothing runs.
+    /// Connects to a port on the workspace's loopback. Fails with `ConnectionRefused` when no
+    /// program listens there or the workspace does not run.
     fn dial(
         &self,
         workspace: &WorkspaceId,
@@ -20,29 +19,29 @@ pub trait Inside: Clone + Send + Sync + 'static {
     ) -> impl Future<Output = io::Result<Visit>> + Send;
 }
 
-/// A live workspace as it is reached from outside.
+/// A live workspace and its ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Island {
+pub struct LiveWorkspace {
     pub id: WorkspaceId,
     pub label: Label,
     pub project: ProjectName,
-    /// The name below `localhost` that previews have besides the id: the label, or
-    /// `<label>--<project>` when an earlier workspace of another project has the label.
+    /// The preview name below `localhost`, besides the id: the label, or `<label>--<project>` when
+    /// an earlier workspace of another project has the label.
     pub site: String,
     pub is_running: bool,
-    /// In the order in which they are shown.
+    /// In display order.
     pub ports: Vec<Port>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Port {
-    /// Of a discovered one: its number.
+    /// The number, for a discovered port.
     pub name: String,
     pub port: u16,
     pub host_port: Option<u16>,
     pub source: Source,
     pub is_listening: bool,
-    /// Whether `localhost:<port>` of the host leads here.
+    /// Whether `localhost:<port>` of the host is forwarded to this port.
     pub is_canonical: bool,
 }
 
@@ -52,9 +51,9 @@ pub enum Source {
     Discovered,
 }
 
-/// A handle; clones share everything.
+/// The table. Clones share their state.
 #[derive(Clone, Default)]
-pub struct Table(Arc<RwLock<Arc<Vec<Island>>>>);
+pub struct Table(Arc<RwLock<Arc<Vec<LiveWorkspace>>>>);
 
 // === impl Source ===
 
@@ -70,12 +69,11 @@ impl Source {
 // === impl Table ===
 
 impl Table {
-    /// Everything as it is now.
-    pub fn snapshot(&self) -> Arc<Vec<Island>> {
+    pub fn snapshot(&self) -> Arc<Vec<LiveWorkspace>> {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub fn replace(&self, islands: Vec<Island>) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(islands);
+    pub fn replace(&self, workspaces: Vec<LiveWorkspace>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(workspaces);
     }
 }

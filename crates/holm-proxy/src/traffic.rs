@@ -1,5 +1,5 @@
-//! Who is connected to which workspace, and whether anything moves: the limit of connections, and
-//! what counts as use of a workspace.
+//! Counts connections and traffic per workspace: it limits connections and reports which workspaces
+//! are in use.
 
 use holm_core::WorkspaceId;
 use std::collections::HashMap;
@@ -10,11 +10,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Connections from outside that one workspace may have at a time. Each takes two descriptors of
-/// the daemon.
+/// Connections from outside per workspace. Each takes two descriptors of the daemon.
 const MOST_CONNECTIONS: usize = 512;
 
-/// A handle; clones share everything.
+/// The counters. Clones share their state.
 #[derive(Clone)]
 pub struct Traffic {
     lines: Arc<Mutex<HashMap<WorkspaceId, Arc<Line>>>>,
@@ -27,40 +26,30 @@ struct Line {
     has_moved: AtomicBool,
 }
 
-/// One connection, counted until it is dropped.
+/// A connection, counted until it is dropped.
 pub struct Connection(Arc<Line>);
 
 /// A stream whose bytes count as traffic.
-pub struct Counted<S> {
+pub struct TrafficStream<S> {
     stream: S,
     connection: Connection,
 }
 
-/// Whether a read brought bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Heard {
-    Something,
-    Nothing,
-}
-
-/// Reads, and says whether anything came.
-pub(crate) fn read_and_tell(
+/// Reads; the flag says whether bytes arrived.
+pub(crate) fn poll_read_reporting(
     stream: &mut (impl AsyncRead + Unpin),
     context: &mut Context<'_>,
     buffer: &mut ReadBuf<'_>,
-) -> (Poll<io::Result<()>>, Heard) {
+) -> (Poll<io::Result<()>>, bool) {
     let before = buffer.filled().len();
     let polled = Pin::new(stream).poll_read(context, buffer);
-    match buffer.filled().len() > before {
-        true => (polled, Heard::Something),
-        false => (polled, Heard::Nothing),
-    }
+    (polled, buffer.filled().len() > before)
 }
 
 // === impl Traffic ===
 
 impl Traffic {
-    /// For a daemon that may have so many files open: one workspace takes at most a quarter.
+    /// Limits for a daemon with `files` descriptors: one workspace takes at most a quarter.
     pub fn for_files(files: u64) -> Self {
         let fitting = usize::try_from(files / 8).unwrap_or(MOST_CONNECTIONS);
         Self {
@@ -69,7 +58,7 @@ impl Traffic {
         }
     }
 
-    /// Counts a new connection; `None` when the workspace has as many as it may.
+    /// Counts a new connection; `None` when the workspace is at its limit.
     pub fn connect(&self, id: &WorkspaceId) -> Option<Connection> {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         let line = lines.entry(id.clone()).or_default();
@@ -81,14 +70,14 @@ impl Traffic {
         Some(Connection(Arc::clone(line)))
     }
 
-    /// Something moved that is not counted here.
+    /// Records traffic that no [`Connection`] counted.
     pub fn note(&self, id: &WorkspaceId) {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         let line = lines.entry(id.clone()).or_default();
         line.has_moved.store(true, Ordering::Relaxed);
     }
 
-    /// The workspaces that had traffic since this was last called.
+    /// The workspaces with traffic since the last call.
     pub fn take_moved(&self) -> Vec<WorkspaceId> {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         let mut moved = Vec::new();
@@ -105,8 +94,8 @@ impl Traffic {
 // === impl Connection ===
 
 impl Connection {
-    pub fn counting<S>(self, stream: S) -> Counted<S> {
-        Counted {
+    pub fn counting<S>(self, stream: S) -> TrafficStream<S> {
+        TrafficStream {
             stream,
             connection: self,
         }
@@ -125,29 +114,29 @@ impl Drop for Connection {
     }
 }
 
-// === impl Counted ===
+// === impl TrafficStream ===
 
-impl<S> Counted<S> {
+impl<S> TrafficStream<S> {
     pub fn get_ref(&self) -> &S {
         &self.stream
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for TrafficStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let (polled, heard) = read_and_tell(&mut self.stream, context, buffer);
-        if heard == Heard::Something {
+        let (polled, received) = poll_read_reporting(&mut self.stream, context, buffer);
+        if received {
             self.connection.note();
         }
         polled
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for TrafficStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

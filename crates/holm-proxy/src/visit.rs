@@ -1,28 +1,28 @@
-//! Connections into workspaces, with their bytes counted: every way inward (previews, host ports,
-//! browsers) goes over a [`Visit`], so that nothing is counted twice or forgotten.
+//! Byte counts of connections into workspaces. Every way inward (previews, host ports, browsers)
+//! uses a [`Visit`], so each byte is counted exactly once.
 
-use crate::counted::{Counted, Counts};
+use crate::byte_count::{CountedStream, Counts};
 use holm_core::WorkspaceId;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::net::TcpStream;
 
-/// What was carried to and from each port of each workspace. A handle; clones share everything.
+/// Bytes to and from each port of each workspace. Clones share their state.
 #[derive(Clone, Default)]
 pub struct Tallies(Arc<Mutex<HashMap<WorkspaceId, Ports>>>);
 
 type Ports = HashMap<u16, Arc<Counts>>;
 
-/// The bytes of one port, as the workspace sees them.
+/// The bytes of one port, from the workspace's point of view.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Served {
+pub struct PortTraffic {
     pub port: u16,
     pub bytes_in: u64,
     pub bytes_out: u64,
 }
 
 /// One connection to a port of a workspace.
-pub type Visit = Counted;
+pub type Visit = CountedStream;
 
 // === impl Tallies ===
 
@@ -36,11 +36,11 @@ impl Tallies {
         Visit::new(stream, Arc::clone(ports.entry(port).or_default()))
     }
 
-    /// By port, in no order.
-    pub fn of(&self, workspace: &WorkspaceId) -> Vec<Served> {
+    /// The bytes per port, unordered.
+    pub fn of(&self, workspace: &WorkspaceId) -> Vec<PortTraffic> {
         let workspaces = self.workspaces();
         let ports = workspaces.get(workspace).into_iter().flatten();
-        let served = ports.map(|(port, counts)| Served {
+        let served = ports.map(|(port, counts)| PortTraffic {
             port: *port,
             bytes_in: counts.written(),
             bytes_out: counts.read(),
@@ -48,7 +48,7 @@ impl Tallies {
         served.collect()
     }
 
-    /// Forgets all but these.
+    /// Drops the counts of all other workspaces.
     pub fn retain(&self, is_known: impl Fn(&WorkspaceId) -> bool) {
         self.workspaces().retain(|id, _| is_known(id));
     }
@@ -80,7 +80,7 @@ mod tests {
         }
         let mut served = tallies.of(&id);
         served.sort_by_key(|served| served.port);
-        let expect = |port, bytes_in, bytes_out| Served {
+        let expect = |port, bytes_in, bytes_out| PortTraffic {
             port,
             bytes_in,
             bytes_out,

@@ -1,10 +1,10 @@
-//! What happened to secrets: a file of lines, each with the hash of the one before. Lines are only
-//! added. A line that was changed, taken out, moved or added by somebody else breaks the chain; lines
-//! that were cut off the end are missed, because the head of the chain is written down beside it, and
-//! by the daemon in its own store, for the case that both files go.
+//! The audit record of secrets: a file of lines, each with the hash of the line before. Lines are
+//! only appended. A line that another program changed, removed, moved or added breaks the chain.
+//! Lines cut off the end are detected because the head of the chain is stored in a second file, and
+//! also in the daemon's store in case both files are lost.
 //!
-//! Several processes write (the daemon, and keepers without it), one at a time under a lock. What is
-//! not promised: a program with the user's own rights can write a whole new chain, both heads too.
+//! The daemon and the keepers write, one at a time under a lock. Not promised: a program with the
+//! user's own rights can write a whole new chain with both files.
 
 use crate::file;
 use crate::hexadecimal::encode;
@@ -18,17 +18,17 @@ use std::path::{Path, PathBuf};
 
 /// The hash before the first line.
 const NOTHING: &str = "0000000000000000000000000000000000000000000000000000000000000000";
-/// No line is longer.
+/// The maximum length of a line.
 const LONGEST: u64 = 16 * 1024;
 
-/// A workspace is given a value from now on.
+/// Event: a workspace receives a value from now on.
 pub const RECEIVED: &str = "received";
-/// The time of a value is up.
+/// Event: a value has expired.
 pub const EXPIRED: &str = "expired";
-/// A value was taken back.
+/// Event: a value was withdrawn.
 pub const WITHDRAWN: &str = "withdrawn";
 
-/// One thing that happened. Never has a value.
+/// One event. It never contains a value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Happening {
@@ -54,13 +54,13 @@ pub struct Happening {
     /// The id of the run or session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub which: Option<String>,
-    /// The number that the process has inside.
+    /// The process's pid inside the workspace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<i32>,
-    /// Where it was used.
+    /// The host at which the value was used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// How often since the line before; none: once.
+    /// How often since the line before; `None`: once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
 }
@@ -81,14 +81,14 @@ pub struct Chain {
     head: PathBuf,
 }
 
-/// The last line that was written.
+/// The last line of the chain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
     pub number: u64,
     pub hash: String,
 }
 
-/// What is wrong with a chain.
+/// Why verification failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Broken {
     #[error("line {0} is not one of ours")]
@@ -104,7 +104,7 @@ pub enum Broken {
 // === impl Chain ===
 
 impl Chain {
-    /// Below a directory that is there, for nobody but the user.
+    /// `directory` must exist and be readable only by the user.
     pub fn in_directory(directory: &Path) -> Self {
         Self {
             lines: directory.join("audit.jsonl"),
@@ -112,16 +112,17 @@ impl Chain {
         }
     }
 
-    /// Adds lines; they are on the disk when this returns.
+    /// Appends lines; they are on disk when this returns.
     pub fn append(&self, happenings: &[Happening]) -> io::Result<()> {
-        match happenings.is_empty() {
-            true => Ok(()),
-            false => self.add(&mut self.locked()?, happenings),
+        if happenings.is_empty() {
+            Ok(())
+        } else {
+            self.add(&mut self.locked()?, happenings)
         }
     }
 
-    /// As [`Self::append`], for values whose time is up: daemon and keeper both see it, and one line
-    /// is enough.
+    /// As [`Self::append`], for expired values: the daemon and the keeper both report these, so
+    /// duplicates are dropped.
     pub fn append_ends(&self, happenings: &[Happening]) -> io::Result<()> {
         if happenings.is_empty() {
             return Ok(());
@@ -130,13 +131,14 @@ impl Chain {
         let known = parsed(&texts(&file)?);
         let mut fresh = happenings.to_vec();
         fresh.retain(|happening| !has_ended(&known, happening));
-        match fresh.is_empty() {
-            true => Ok(()),
-            false => self.add(&mut file, &fresh),
+        if fresh.is_empty() {
+            Ok(())
+        } else {
+            self.add(&mut file, &fresh)
         }
     }
 
-    /// The file of lines; nobody else writes for as long as it is open.
+    /// Opens and locks the file. No other process writes while it is open.
     fn locked(&self) -> io::Result<File> {
         let file = OpenOptions::new()
             .read(true)
@@ -162,8 +164,8 @@ impl Chain {
         file::replace(&self.head, &serde_json::to_vec(&last)?)
     }
 
-    /// The last whole line; half a one, of a machine that stopped, is taken away. Where lines were cut
-    /// off it goes on from the head, so that the gap stays to be seen.
+    /// The last complete line. A partial line, left by a crash, is removed. If lines were cut off,
+    /// the stored head is used, so that the gap stays visible.
     fn last(&self, file: &mut File) -> io::Result<Head> {
         let length = file.metadata()?.len();
         let from = length.saturating_sub(2 * LONGEST);
@@ -178,7 +180,7 @@ impl Chain {
             file.set_len(from + whole as u64)?;
         }
         let last = tail[..whole].split(|byte| *byte == b'\n').rev().nth(1);
-        // One that is not ours is found by whoever verifies; ours are written all the same.
+        // A line that does not parse is reported by [`Self::verify`]; writing goes on after it.
         let last = last.and_then(|text| serde_json::from_slice::<Line>(text).ok());
         let last = last.map_or_else(Head::beginning, |line| line.head());
         let head = self.head()?.filter(|head| head.number > last.number);
@@ -190,15 +192,14 @@ impl Chain {
         Ok(text.and_then(|text| serde_json::from_slice(&text).ok()))
     }
 
-    /// Every line that can be read.
+    /// Every line that parses.
     pub fn read(&self) -> io::Result<Vec<Line>> {
         Ok(parsed(&self.texts()?))
     }
 
-    /// Whether nothing was changed, also since the head that somebody else knows. Says which line is
-    /// the last one.
+    /// Checks the chain, also against a head that the caller remembers. Returns the last line.
     pub fn verify(&self, known: Option<&Head>) -> io::Result<Result<Head, Broken>> {
-        // Before the lines: those that come meanwhile are more than it knows, never less.
+        // Read before the lines: lines appended meanwhile are allowed, missing ones are not.
         let head = self.head()?;
         let texts = self.texts()?;
         let (mut last, mut heads) = (Head::beginning(), Vec::new());
@@ -217,7 +218,7 @@ impl Chain {
         };
         Ok(match (&head, known) {
             (_, Some(known)) if !is_passed(known) => Err(Broken::Cut(known.number)),
-            // A machine may have stopped between a line and the head.
+            // A crash may have happened after the line and before the head was written.
             (Some(head), _) if is_passed(head) => Ok(last),
             (Some(head), _) => Err(Broken::Cut(head.number)),
             (None, _) if last.number == 0 => Ok(last),
@@ -225,8 +226,8 @@ impl Chain {
         })
     }
 
-    /// The newest head, where what was added since a known one follows from it. `None`: something
-    /// was changed, and [`Self::verify`] says what.
+    /// The newest head, if the lines after `known` continue its chain. `None`: the chain is broken,
+    /// and [`Self::verify`] says where.
     pub fn advance(&self, known: Option<&Head>) -> io::Result<Option<Head>> {
         let texts = self.texts()?;
         let mut rest = texts.iter();
@@ -276,20 +277,21 @@ fn parsed(texts: &[Vec<u8>]) -> Vec<Line> {
         .collect()
 }
 
-/// The head after a line, if the line is what follows.
+/// The head after a line, if the line continues the chain.
 fn follow(last: &Head, text: &[u8]) -> Result<Head, Broken> {
     let number = last.number + 1;
     let line = serde_json::from_slice::<Line>(text).map_err(|_| Broken::Unreadable(number))?;
     let expected = Line::after(last, line.happening.clone());
-    // Also another writing of the same is a change.
+    // Another serialisation of the same content counts as a change too.
     let is_ours = serde_json::to_vec(&expected).is_ok_and(|ours| ours == text);
-    match line == expected && is_ours {
-        true => Ok(line.head()),
-        false => Err(Broken::Changed(number)),
+    if line == expected && is_ours {
+        Ok(line.head())
+    } else {
+        Err(Broken::Changed(number))
     }
 }
 
-/// Whether a value that a workspace was given is known to be withdrawn already.
+/// Whether the record already says that this workspace's value was withdrawn.
 fn has_ended(known: &[Line], happening: &Happening) -> bool {
     let mut known = known.iter().rev().map(|line| &line.happening);
     let last = known.find(|known| {
@@ -327,7 +329,7 @@ impl Line {
             previous: last.hash.clone(),
             hash: String::new(),
         };
-        // Plain text and numbers always become JSON.
+        // Plain text and numbers always serialise.
         let text = serde_json::to_vec(&line).unwrap_or_default();
         line.hash = encode(&Sha256::digest(text));
         line

@@ -1,4 +1,5 @@
-//! The chain: every edit, deletion, exchange and cut is found, and writers do not disturb each other.
+//! Tests of the chain: every edit, deletion, swap and cut is detected, and concurrent writers do
+//! not disturb each other.
 
 use super::*;
 
@@ -71,7 +72,7 @@ fn lines_taken_out_exchanged_repeated_or_cut_off_are_found() {
 fn half_a_line_of_a_machine_that_stopped_does_not_matter() {
     let directory = tempfile::tempdir().unwrap();
     let (chain, text) = written(directory.path());
-    // The line was written, the head was not.
+    // A crash between the line and the head.
     std::fs::write(&chain.head, {
         let line: Line = serde_json::from_str(text.lines().nth(3).unwrap()).unwrap();
         let (number, hash) = (line.number, line.hash);
@@ -125,7 +126,7 @@ fn who_knows_an_earlier_head_finds_what_went_and_what_was_written_anew() {
     };
     chain.append(&[happening("F")]).unwrap();
     check(Ok(6));
-    // Both files go, and a whole new chain is written, which by itself is one.
+    // Both files are replaced by a new, consistent chain.
     for file in [&chain.lines, &chain.head] {
         std::fs::remove_file(file).unwrap();
     }
@@ -135,12 +136,13 @@ fn who_knows_an_earlier_head_finds_what_went_and_what_was_written_anew() {
     }
     assert_eq!(verified(&chain), Ok(6));
     check(Err(Broken::Cut(5)));
-    // Lines that are cut off stay missed when others come, also without that knowledge.
+    // Lines that were cut off stay missing when others are appended, also without the remembered
+    // head.
     std::fs::write(&chain.lines, &text[..text.find("\n").unwrap() + 1]).unwrap();
     chain.append(&[happening("G")]).unwrap();
     assert_eq!(verified(&chain), Err(Broken::Changed(2)));
     check(Err(Broken::Changed(2)));
-    // What is not ours stops nobody from writing.
+    // An invalid line does not keep holm from appending.
     std::fs::write(&chain.lines, format!("{text}{{}}\n")).unwrap();
     chain.append(&[happening("H")]).unwrap();
     assert_eq!(verified(&chain), Err(Broken::Unreadable(6)));

@@ -1,8 +1,8 @@
-//! The certificate authority of this installation, with which the gateway answers in place of the
-//! hosts that a placeholder may be used at. Held by the daemon, and kept by it sealed; a keeper is
-//! given certificates for single names, never the key that signs them.
+//! The certificate authority of this installation. The gateway uses its certificates to stand in
+//! for hosts at which a placeholder may be used. The daemon holds the key and stores it sealed; a
+//! keeper gets certificates for single names, never the CA key.
 //!
-//! Workspaces with placeholders trust it, and nobody else does.
+//! Only workspaces with placeholders trust it.
 
 use crate::Value;
 use hkdf::Hkdf;
@@ -22,20 +22,20 @@ use zeroize::Zeroizing;
 const NAME: &str = "holm gateway";
 const END: &str = "-----END CERTIFICATE-----\n";
 const YEARS: i64 = 20;
-/// As long as browsers accept; a workspace is given a fresh one whenever it is started.
+/// The longest validity that browsers accept; a workspace gets a fresh certificate at every start.
 const LEAF_DAYS: i64 = 397;
-/// One that was made longer ago than this is made again.
+/// A cached certificate older than this is replaced.
 const FRESH_DAYS: i32 = 30;
 const NOISE: &[u8] = b"holm placeholder 1";
 
 pub struct Authority {
     certificate: String,
     key: KeyPair,
-    /// By host, with the day they were made on.
+    /// By host, with the date of creation.
     leaves: Mutex<HashMap<String, (Date, Leaf)>>,
 }
 
-/// A certificate for one name, and its key. Both as PEM; the authority's own is not part of it.
+/// A certificate for one name and its key, both PEM, without the CA's certificate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leaf {
     pub host: String,
@@ -75,7 +75,7 @@ impl Authority {
         })
     }
 
-    /// From what [`Self::kept`] gave.
+    /// Restores it from the result of [`Self::kept`].
     pub fn open(kept: &Value) -> Result<Self, AuthorityError> {
         let text = kept.reveal();
         let end = text.find(END).ok_or(AuthorityError::Damaged)? + END.len();
@@ -94,7 +94,7 @@ impl Authority {
         Value::parse(text.into_bytes()).map_err(|_| AuthorityError::Damaged)
     }
 
-    /// What workspaces trust, as PEM.
+    /// The CA certificate for workspaces, as PEM.
     pub fn certificate(&self) -> &str {
         &self.certificate
     }
@@ -120,7 +120,7 @@ impl Authority {
     fn make_leaf(&self, host: &str, today: Date) -> Result<Leaf, rcgen::Error> {
         let mut params = CertificateParams::new([host.to_owned()])?;
         let mut name = DistinguishedName::new();
-        // The field has room for 64 characters; the name that counts is the alternative one.
+        // A common name is at most 64 characters long; clients check the alternative name.
         if host.len() <= 64 {
             name.push(DnType::CommonName, host);
         }
@@ -136,14 +136,14 @@ impl Authority {
         Ok(Leaf {
             host: host.to_owned(),
             certificate: certificate.pem(),
-            // A key of ours in PEM is text, and short.
+            // A PEM key is short text, so this cannot fail.
             key: Value::parse(key.serialize_pem().into_bytes())
                 .map_err(|_| rcgen::Error::CouldNotParseKeyPair)?,
         })
     }
 
-    /// The token that stands for a value in a workspace. It is the same for every value of that
-    /// shape, so that programs that have it go on with a new value.
+    /// The token that stands for a value inside a workspace. It depends only on the value's shape,
+    /// so programs can keep the token when the value is replaced.
     pub fn token(&self, workspace: &str, secret: &str, value: &Value) -> Result<String, Unfit> {
         let derived = Hkdf::<Sha256>::new(Some(NOISE), self.key.serialized_der());
         let (mut block, mut buffer, mut used) = (0u64, Zeroizing::new([0; 64]), 64);
@@ -157,7 +157,7 @@ impl Authority {
                     workspace.as_bytes(),
                     secret.as_bytes(),
                 ];
-                // As much as is asked for can always be had.
+                // HKDF can always provide this length.
                 let _ = derived.expand_multi_info(&label, buffer.as_mut_slice());
                 (block, used) = (block + 1, 0);
             }
@@ -167,7 +167,7 @@ impl Authority {
     }
 }
 
-/// What every authority of ours is; with its key, that is all that a certificate says of who signed.
+/// The parameters of every CA of ours; together with the key they identify the issuer.
 fn own_params() -> CertificateParams {
     let mut params = CertificateParams::default();
     let mut name = DistinguishedName::new();
@@ -178,7 +178,7 @@ fn own_params() -> CertificateParams {
     params
 }
 
-/// Valid from the day before, for clocks that differ.
+/// Valid from the day before, because clocks differ.
 fn limit(params: &mut CertificateParams, today: Date, time: Span) {
     let (begin, end) = (
         today.saturating_sub(Span::new().days(1)),

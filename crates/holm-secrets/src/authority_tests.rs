@@ -1,4 +1,4 @@
-//! The authority, as OpenSSL sees what it makes.
+//! Checks the authority's certificates with OpenSSL.
 
 use super::*;
 use std::process::Command;
@@ -47,7 +47,7 @@ fn others_believe_its_certificates_for_their_name_and_no_other() {
         assert!(!verify(&other.leaf(host).unwrap(), host).ends_with("OK\n"));
         assert_eq!(again.leaf(host).unwrap(), leaf, "made once");
     }
-    // It signs for names, and for no other authority.
+    // The CA may sign leaf certificates but no further CA.
     let text = openssl(&["x509", "-noout", "-text", "-in", &at("ca")]);
     assert!(text.contains("CA:TRUE, pathlen:0"), "{text}");
     assert!(Authority::open(&Value::parse(b"nonsense".to_vec()).unwrap()).is_err());

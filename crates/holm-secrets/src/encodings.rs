@@ -1,13 +1,13 @@
-//! The forms in which a value shows up in output: as it is, in base64 wherever it stands in what was
-//! encoded, in hexadecimal, escaped for a URL, escaped for JSON, and line by line.
+//! The encodings in which a value can appear in output: plain, base64 at any offset, hexadecimal,
+//! URL-escaped, JSON-escaped, and line by line.
 
 use crate::{LONGEST_VALUE, Value};
 use std::collections::BTreeSet;
 
-/// Shorter than this, nothing is masked: such a text is part of ordinary words.
+/// Shorter texts are not masked: they are part of ordinary words.
 pub const SHORTEST: usize = 6;
 
-/// No form is longer: one of JSON has six letters for a control character.
+/// The longest encoding: JSON uses six letters for a control character.
 pub const LONGEST_FORM: usize = 6 * LONGEST_VALUE;
 
 const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -16,24 +16,25 @@ const FOR_URLS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 const LARGE_DIGITS: &[u8; 16] = b"0123456789ABCDEF";
 const SMALL_DIGITS: &[u8; 16] = b"0123456789abcdef";
 
-/// Letters of base64 in a line of mail and of the `base64` program.
+/// The line length of MIME and of the `base64` program.
 const WRAPPED: usize = 76;
 
-/// What `encodeURIComponent` and what `encodeURI` leave as it is, beside letters and digits.
+/// The characters that `encodeURIComponent` and `encodeURI` do not escape, besides letters and
+/// digits.
 const UNRESERVED: &[u8] = b"-_.~";
 const COMPONENT: &[u8] = b"-_.!~*'()";
 const WHOLE_URL: &[u8] = b"-_.!~*'();/?:@&=+$,#[]";
 
-/// What some writers of JSON escape besides what has to be.
+/// Characters that some JSON encoders escape although they need not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Escaped {
     Slash,
     NotAscii,
-    /// So that it can stand in a page.
+    /// For safe use inside HTML.
     Markup,
 }
 
-/// As writers do it: the plain one, PHP's, Python's, Go's and others'.
+/// The combinations that encoders use: plain, PHP, Python, Go and others.
 const ESCAPED: [&[Escaped]; 6] = [
     &[],
     &[Escaped::Slash],
@@ -43,19 +44,19 @@ const ESCAPED: [&[Escaped]; 6] = [
     &[Escaped::Slash, Escaped::NotAscii, Escaped::Markup],
 ];
 
-/// Every text that gives the value away. None of them is shorter than [`SHORTEST`].
+/// Every text that reveals the value. None is shorter than [`SHORTEST`].
 pub fn of(value: &Value) -> BTreeSet<Vec<u8>> {
     list(value.reveal()).into_iter().collect()
 }
 
-/// The same, always in one order: two texts of the same shape have forms of the same lengths.
+/// The same in a fixed order: two texts of the same shape have encodings of the same lengths.
 pub fn list(text: &str) -> Vec<Vec<u8>> {
     let mut forms = Vec::new();
     if text.len() < SHORTEST {
         return forms;
     }
     let mut plain = vec![text];
-    // What has several lines is often printed with something before each of them.
+    // Programs often print a multi-line text with a prefix before each line.
     plain.extend(text.lines().filter(|line| {
         let is_frame = line.starts_with("-----");
         line.len() >= 16 && !is_frame && line.len() < text.len()
@@ -80,7 +81,7 @@ pub fn list(text: &str) -> Vec<Vec<u8>> {
     forms
 }
 
-/// As it is, and escaped for a URL.
+/// Plain and URL-escaped.
 pub fn in_urls(text: &str) -> Vec<Vec<u8>> {
     let bytes = text.as_bytes();
     let mut forms = vec![bytes.to_vec()];
@@ -93,8 +94,8 @@ pub fn in_urls(text: &str) -> Vec<Vec<u8>> {
     forms
 }
 
-/// The letters of base64 that depend on the value only, when so many bytes (of a group of three)
-/// stand before it. What follows does not matter either: a last letter that it shares is left out.
+/// The base64 letters that depend only on the value, when `before` bytes of a group of three come
+/// before it. A last letter shared with the following byte is left out.
 fn base64_after(bytes: &[u8], before: usize, alphabet: &[u8; 64]) -> Vec<u8> {
     let mut padded = vec![0; before];
     padded.extend(bytes);
@@ -104,7 +105,7 @@ fn base64_after(bytes: &[u8], before: usize, alphabet: &[u8; 64]) -> Vec<u8> {
     letters[first.min(whole)..whole].to_vec()
 }
 
-/// Without the signs that fill up the end.
+/// Without padding.
 fn base64(bytes: &[u8], alphabet: &[u8; 64]) -> Vec<u8> {
     let mut letters = Vec::with_capacity(bytes.len() * 4 / 3 + 1);
     for group in bytes.chunks(3) {
@@ -119,8 +120,8 @@ fn base64(bytes: &[u8], alphabet: &[u8; 64]) -> Vec<u8> {
     letters
 }
 
-/// As the `base64` program writes a value that is encoded alone: lines of 76 letters. Each is known
-/// by itself, whatever stands between them.
+/// A value encoded alone by the `base64` program: lines of 76 letters. Each line is matched by
+/// itself, whatever is between them.
 fn wrapped(bytes: &[u8]) -> Vec<Vec<u8>> {
     let letters = base64(bytes, STANDARD);
     if letters.len() <= WRAPPED {

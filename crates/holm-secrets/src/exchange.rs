@@ -1,11 +1,10 @@
-//! Puts one text in place of another of the same shape, in a whole text or in a stream that comes in
-//! pieces. Called by the gateway: placeholders become values in requests, values become placeholders
-//! in answers.
+//! Replaces texts by others of the same shape, in a whole text or in a stream. The gateway uses it:
+//! placeholders become values in requests, values become placeholders in responses.
 //!
-//! Both have the same length in every form, so lengths that were announced stay true. What could be
-//! the beginning of a value is held back, never more than its longest form. A reader that cannot wait
-//! takes it: of a value that has begun in an answer it gets a few letters, and for the rest those of
-//! the token.
+//! Both have the same length in every encoding, so announced lengths stay correct. A possible
+//! prefix of a value is held back, at most as long as the longest encoding. For a reader that
+//! cannot wait, the held bytes are released: the reader may get a few letters of a value, and the
+//! token's letters for the rest.
 
 use crate::Value;
 use crate::encodings;
@@ -17,34 +16,34 @@ use zeroize::Zeroizing;
 /// Wiped when it is dropped.
 type Text = Zeroizing<Vec<u8>>;
 
-/// What is exchanged for what; cheap to clone.
+/// The replacement table; cheap to clone.
 #[derive(Clone)]
 pub struct Exchange(Arc<Pairs>);
 
 struct Pairs {
     patterns: Patterns,
-    /// Few, and looked through only when one of them was found.
+    /// Few entries, searched only after a match.
     texts: Vec<(Text, Text)>,
 }
 
-/// At most so many letters of a value that only began are told, and never more than a quarter of it.
-/// With fewer, texts that merely begin alike would be changed.
+/// The most letters of an incomplete value that are released, and never more than a quarter of it.
+/// A lower limit would change texts that only begin like a value.
 const MOST_TOLD: usize = 8;
 
-/// One stream.
+/// The state of one stream.
 #[derive(Debug)]
 pub struct Exchanger {
     exchange: Exchange,
     state: u32,
-    /// Not told yet, each with what is told in its place.
+    /// Bytes held back, each with its replacement.
     held: Vec<(u8, Option<u8>)>,
 }
 
 // === impl Exchange ===
 
 impl Exchange {
-    /// A token becomes its value, as it is or as URLs have it. Other forms are not exchanged: what
-    /// stands beside the value in them would have to change too.
+    /// Replaces a token by its value, plain or URL-escaped. Other encodings are not replaced,
+    /// because the letters around the value would change too.
     pub fn into_value(token: &str, value: &Value) -> Self {
         Self::new(
             encodings::in_urls(token),
@@ -52,13 +51,13 @@ impl Exchange {
         )
     }
 
-    /// Values become their tokens, in every form that gives a value away.
+    /// Replaces values by their tokens, in every encoding that reveals a value.
     pub fn into_tokens<'a>(pairs: impl Iterator<Item = (&'a str, &'a Value)>) -> Self {
         let (from, to) = forms(pairs);
         Self::new(from, to)
     }
 
-    /// The same in names of headers, which the parser hands over in small letters.
+    /// The same for header names, which the parser returns in lower case.
     pub fn into_tokens_in_names<'a>(pairs: impl Iterator<Item = (&'a str, &'a Value)>) -> Self {
         let (mut from, mut to) = forms(pairs);
         for form in from.iter_mut().chain(&mut to) {
@@ -69,7 +68,7 @@ impl Exchange {
 
     fn new(from: Vec<Vec<u8>>, to: Vec<Vec<u8>>) -> Self {
         let pairs = from.into_iter().zip(to);
-        // Never another length: whoever announced one is believed.
+        // Lengths must be equal, because the message's length was announced already.
         let fitting = pairs.filter(|(from, to)| from.len() == to.len());
         let texts: Vec<_> = fitting
             .map(|(from, to)| (Zeroizing::new(from), Zeroizing::new(to)))
@@ -80,7 +79,7 @@ impl Exchange {
         }))
     }
 
-    /// All of a text at once; `None`: there is nothing to exchange in it.
+    /// Replaces in a whole text; `None`: no match.
     pub fn swap(&self, text: &[u8]) -> Option<Vec<u8>> {
         let mut exchanger = Exchanger::new(self.clone());
         let mut swapped = exchanger.take(text);
@@ -106,20 +105,20 @@ impl Exchanger {
         }
     }
 
-    /// Takes in a piece; returns what can be told of the stream by now.
+    /// Takes the next bytes; returns those that can be passed on now.
     pub fn take(&mut self, piece: &[u8]) -> Vec<u8> {
         let pairs = Arc::clone(&self.exchange.0);
         let mut told = Vec::with_capacity(piece.len());
         for byte in piece {
             if self.held.is_empty() && pairs.patterns.next(self.state, *byte) == 0 {
-                // Nothing begins here, which is so of nearly every byte.
+                // No pattern begins here, which is the case for nearly every byte.
                 self.state = 0;
                 told.push(*byte);
                 continue;
             }
             self.step(&pairs, *byte);
             let sure = self.sure();
-            // Moving few bytes often costs more than holding some of them a little longer.
+            // Moving few bytes often costs more than holding some of them longer.
             if sure == self.held.len() || sure >= 4096 {
                 self.tell(sure, &mut told);
             }
@@ -133,8 +132,8 @@ impl Exchanger {
         !self.held.is_empty()
     }
 
-    /// What is held back: the stream has ended, or its reader cannot wait. What follows may still be
-    /// the rest of a value.
+    /// Releases the held bytes, because the stream ended or its reader cannot wait. The next bytes
+    /// may still complete a value.
     pub fn rest(&mut self) -> Vec<u8> {
         let mut told = Vec::new();
         self.cover_begun();
@@ -142,7 +141,7 @@ impl Exchanger {
         told
     }
 
-    /// Puts the token in place of a value of which more than a few letters are held.
+    /// Replaces a partial value by the token if more than a few letters of it are held.
     fn cover_begun(&mut self) {
         let pairs = Arc::clone(&self.exchange.0);
         let depth = pairs.patterns.depth(self.state);
@@ -169,7 +168,7 @@ impl Exchanger {
         }
     }
 
-    /// How many of the bytes that are held cannot be part of anything to come.
+    /// How many of the held bytes cannot be part of a later match.
     fn sure(&self) -> usize {
         let depth = self.exchange.0.patterns.depth(self.state);
         self.held.len() - depth.min(self.held.len())
@@ -182,7 +181,7 @@ impl Exchanger {
         if whole == 0 {
             return;
         }
-        // Its beginning may have been told to a reader that could not wait.
+        // Its first letters may already have been released to a reader that could not wait.
         let here = whole.min(self.held.len());
         let begin = self.held.len() - here;
         let held = &mut self.held[begin..];
@@ -204,7 +203,7 @@ impl Exchanger {
     }
 }
 
-/// All forms of the values, and of the tokens at the same places.
+/// All encodings of the values, and those of the tokens in the same order.
 fn forms<'a>(pairs: impl Iterator<Item = (&'a str, &'a Value)>) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
     let (mut from, mut to) = (Vec::new(), Vec::new());
     for (token, value) in pairs {

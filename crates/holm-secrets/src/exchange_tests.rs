@@ -1,4 +1,4 @@
-//! Exchanges: however a stream is cut, in every form, and never another length.
+//! Tests of replacements: at every split of a stream, in every encoding, with equal lengths.
 
 use super::*;
 use proptest::prelude::*;
@@ -14,7 +14,7 @@ fn answers() -> Exchange {
     Exchange::into_tokens([(TOKEN, &value(VALUE))].into_iter())
 }
 
-/// Encoded by others than us.
+/// An independent encoder.
 fn base64(bytes: &[u8]) -> Vec<u8> {
     use std::io::Write;
     use std::process::{Command, Stdio};
@@ -80,7 +80,7 @@ fn a_value_in_an_answer_becomes_the_token_in_the_same_form() {
             .swap(&base64(from.as_bytes()))
             .expect("base64 is seen");
         assert_eq!(swapped.len(), base64(from.as_bytes()).len());
-        // Only letters that the value shares with what stands beside it are still as they were.
+        // Only letters that the value shares with its neighbours are unchanged.
         let (expect, is) = (base64(to.as_bytes()), swapped);
         let different = expect
             .iter()
@@ -101,7 +101,7 @@ fn attack_189_a_reader_that_cannot_wait_gets_a_few_letters() {
         let mut exchanger = Exchanger::new(answers());
         let mut told = exchanger.take(format!("a {begin}").as_bytes());
         told.extend(exchanger.rest());
-        // A server was silent in the middle of a value, then went on.
+        // A server paused in the middle of a value, then continued.
         told.extend(exchanger.take(format!("{end} b").as_bytes()));
         told.extend(exchanger.rest());
         let told = String::from_utf8(told).unwrap();
@@ -117,7 +117,7 @@ fn attack_189_a_reader_that_cannot_wait_gets_a_few_letters() {
         let given_away = places.filter(|((told, value), token)| told == value && value != token);
         assert!(given_away.count() <= 5, "{cut}: {told}");
     }
-    // A text that is there as a whole has whole values, or none.
+    // A whole text contains complete values or none, so a prefix is not replaced.
     let begun = &VALUE.as_bytes()[..VALUE.len() - 1];
     assert_eq!(answers().swap(begun), None);
 }

@@ -1,4 +1,4 @@
-//! Files that only the user may read and that are whole or not there, whatever happens meanwhile.
+//! Files that only the user can read, replaced atomically.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -7,7 +7,7 @@ use std::path::Path;
 
 pub const PRIVATE: u32 = 0o600;
 
-/// Replaces a file by a rename; what it says is on the disk when this returns.
+/// Replaces a file by rename; the content is on disk when this returns.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let fresh = path.with_extension("new");
     match std::fs::remove_file(&fresh) {
@@ -25,7 +25,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     sync_directory(path)
 }
 
-/// Makes a rename or a removal in the file's directory last.
+/// Makes a rename or a removal in the file's directory durable.
 pub fn sync_directory(path: &Path) -> io::Result<()> {
     match path.parent() {
         Some(directory) => File::open(directory)?.sync_all(),
@@ -33,7 +33,7 @@ pub fn sync_directory(path: &Path) -> io::Result<()> {
     }
 }
 
-/// `None`: it is not there.
+/// `None`: the file does not exist.
 pub fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     match std::fs::read(path) {
         Ok(bytes) => Ok(Some(bytes)),

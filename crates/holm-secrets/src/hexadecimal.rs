@@ -1,11 +1,11 @@
-//! Bytes as hexadecimal text, for the files of this crate.
+//! Hexadecimal text, for the files of this crate.
 
-/// Small letters.
+/// Lower case.
 pub fn encode(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// `None`: it is not what [`encode`] wrote.
+/// `None` if the text is not valid output of [`encode`].
 pub fn decode(text: &str) -> Option<Vec<u8>> {
     let is_ours = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
     if !text.len().is_multiple_of(2) || !text.bytes().all(is_ours) {

@@ -1,5 +1,5 @@
-//! The file of the master key: the key as it is, for nobody but the user, or behind a passphrase, or
-//! only which one it is, while the key itself is in the user's keyring.
+//! The master key file. It holds the key in plain form (readable only by the user), or encrypted
+//! with a passphrase, or only the key's id while the key is in the user's keyring.
 
 use crate::Value;
 use crate::file;
@@ -13,23 +13,23 @@ use zeroize::Zeroizing;
 
 const LABEL: &[u8] = b"holm master key";
 
-/// What of the OWASP recommendations costs a person nothing: 64 MiB, three times.
+/// Argon2 parameters: 64 MiB and three passes, from the OWASP recommendations.
 const MEMORY_KIB: u32 = 64 * 1024;
 const PASSES: u32 = 3;
-/// A file that asks for more than this was not written by us.
+/// A file with larger parameters was not written by holm.
 const MOST_MEMORY_KIB: u32 = 1024 * 1024;
 const MOST_PASSES: u32 = 16;
 
-/// What stands between the file and the key.
+/// How the key is protected.
 #[derive(Clone, Debug)]
 pub enum Protection {
-    /// The file's mode.
+    /// By the file's mode only.
     File,
     Passphrase(Value),
     Keyring,
 }
 
-/// Where a key is.
+/// Where a key is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     File,
@@ -49,7 +49,7 @@ pub enum KeyError {
     Seal(#[from] SealError),
 }
 
-/// The file.
+/// The content of the file.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeyFile {
@@ -67,7 +67,7 @@ enum Kept {
     Keyring,
 }
 
-/// Something behind a passphrase.
+/// Data encrypted with a passphrase.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Locked {
@@ -146,7 +146,7 @@ impl KeyFile {
         }
     }
 
-    /// The key, where the file has it.
+    /// The key, if the file has it in plain form.
     pub fn plain(&self) -> Result<Option<MasterKey>, KeyError> {
         match &self.kept {
             Kept::Plain(text) => {
@@ -157,7 +157,8 @@ impl KeyFile {
         }
     }
 
-    /// The key behind a passphrase; one that is not needed does no harm.
+    /// The key, decrypted with the passphrase. If the key is not encrypted, the passphrase is
+    /// ignored.
     pub fn unlock(&self, passphrase: &Value) -> Result<MasterKey, KeyError> {
         match &self.kept {
             Kept::Plain(_) | Kept::Keyring => self.plain()?.ok_or(KeyError::Damaged),
@@ -170,9 +171,10 @@ impl KeyFile {
     }
 
     fn checked(&self, key: MasterKey) -> Result<MasterKey, KeyError> {
-        match key.id() == self.id {
-            true => Ok(key),
-            false => Err(KeyError::Damaged),
+        if key.id() == self.id {
+            Ok(key)
+        } else {
+            Err(KeyError::Damaged)
         }
     }
 }

@@ -1,9 +1,8 @@
-//! Secrets at rest and on their way: what keeps them sealed, what masks them in output, and the
-//! record of what happened to them.
+//! Secrets at rest and in use: sealing, masking in output, placeholders, and the audit record.
 //!
-//! Used by the daemon (which has the [`vault`] and writes the [`audit`] record) and by keepers (which
-//! hold values in memory, mask output, exchange values for placeholders and write to the same record). Nothing here knows workspaces,
-//! services or HTTP. No error and no `Debug` of this crate has a value in it.
+//! The daemon owns the [`vault`] and writes the [`audit`] record. Keepers hold values in memory,
+//! mask output, replace values by placeholders and write to the same record. This crate knows no
+//! workspaces, services or HTTP. No error and no `Debug` output of it contains a value.
 
 pub mod audit;
 pub mod authority;

@@ -1,10 +1,10 @@
-//! Masks known values in a stream, however it is cut into pieces.
+//! Masks known values in a stream, at any split into pieces.
 //!
-//! What could be the beginning of a value is held back until it is known, never more than the longest
-//! form of a value. Values that overlap are masked together. Without values nothing is copied twice.
+//! A possible prefix of a value is held back until it is decided, at most as long as the longest
+//! encoding. Overlapping values are masked together. Without values nothing is copied twice.
 //!
-//! Where somebody looks on, a beginning that stays without an end is shown after a while, if it is
-//! short ([`Masker::pause`]); what then follows of the value is masked all the same.
+//! For interactive output, a short prefix is released after a while ([`Masker::pause`]); the rest
+//! of the value is still masked.
 
 use crate::Value;
 use crate::encodings;
@@ -12,35 +12,35 @@ use crate::patterns::Patterns;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What stands in place of a value.
+/// The replacement for a value.
 pub const MASK: &[u8] = b"[secret]";
 
 pub use encodings::{LONGEST_FORM, SHORTEST};
 
-/// The values that are known; cheap to clone.
+/// The values to mask; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Known(Arc<Patterns>);
 
-/// One stream.
+/// The state of one stream.
 #[derive(Debug)]
 pub struct Masker {
     known: Known,
     style: Style,
     state: u32,
-    /// Not told yet, each with whether it belongs to a value.
+    /// Bytes held back, each with whether it belongs to a value.
     held: Vec<(u8, bool)>,
-    /// The last byte that was told belonged to a value.
+    /// Whether the last byte released belonged to a value.
     is_inside: bool,
 }
 
-/// How values are told.
+/// How values are masked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
     /// Each as [`MASK`].
     Word,
-    /// A star for every character, because something was placed by counting them.
+    /// A star per character, because the output is positioned by counting characters.
     Stars,
-    /// A star for every byte, because somebody asks for bytes by their places.
+    /// A star per byte, because clients request bytes by offset.
     Bytes,
 }
 
@@ -60,7 +60,7 @@ impl Known {
         self.0.is_empty()
     }
 
-    /// All of a text at once.
+    /// Masks a whole text.
     pub fn mask(&self, text: &[u8]) -> Vec<u8> {
         let mut masker = Masker::new(self.clone());
         let mut masked = masker.take(text);
@@ -86,7 +86,7 @@ impl Masker {
         }
     }
 
-    /// From now on other values are known. What is held back is looked at again.
+    /// Replaces the known values. Bytes held back are checked again.
     pub fn know(&mut self, known: &Known) {
         if Arc::ptr_eq(&self.known.0, &known.0) {
             return;
@@ -102,7 +102,7 @@ impl Masker {
         }
     }
 
-    /// Takes in a piece; returns what can be told of the stream by now.
+    /// Takes the next bytes; returns those that can be passed on now.
     pub fn take(&mut self, piece: &[u8]) -> Vec<u8> {
         if self.known.is_empty() && self.held.is_empty() {
             return piece.to_vec();
@@ -111,14 +111,14 @@ impl Masker {
         for byte in piece {
             let is_between = self.held.is_empty() && self.state == 0;
             if is_between && self.known.0.next(0, *byte) == 0 {
-                // Nothing begins here, which is so of nearly every byte.
+                // No value begins here, which is the case for nearly every byte.
                 self.is_inside = false;
                 told.push(*byte);
                 continue;
             }
             self.step(*byte);
             let sure = self.held.len() - self.known.0.depth(self.state).min(self.held.len());
-            // Moving few bytes often costs more than holding some of them a little longer.
+            // Moving few bytes often costs more than holding some of them longer.
             if sure == self.held.len() || sure >= 4096 {
                 self.tell(sure, &mut told);
             }
@@ -128,13 +128,13 @@ impl Masker {
         told
     }
 
-    /// Whether something was not told yet.
+    /// Whether bytes are held back.
     pub fn is_holding(&self) -> bool {
         !self.held.is_empty()
     }
 
-    /// Nothing came for a while: a few bytes that look like a beginning are told. What gives
-    /// something away is still held back, and so is half a character.
+    /// Releases a few bytes that look like a prefix, when no more came for a while. A longer
+    /// prefix, which would reveal something, and half a character stay held back.
     pub fn pause(&mut self) -> Vec<u8> {
         let mut told = Vec::new();
         if self.known.0.depth(self.state) < SHORTEST {
@@ -148,7 +148,7 @@ impl Masker {
         told
     }
 
-    /// The stream has ended. The beginning of a value gives something away, too, unless it is short.
+    /// Ends the stream. A long prefix of a value is masked too.
     pub fn finish(&mut self) -> Vec<u8> {
         let mut told = Vec::new();
         let begun = self.known.0.depth(self.state).min(self.held.len());
@@ -187,12 +187,12 @@ impl Masker {
     }
 }
 
-/// Whether a byte belongs to the character that began before it.
+/// Whether the byte continues a UTF-8 character.
 fn is_continued(byte: u8) -> bool {
     byte & 0xc0 == 0x80
 }
 
-/// Whether these are the first bytes of a character.
+/// Whether these are the first bytes of an incomplete UTF-8 character.
 fn is_cut(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
 }

@@ -1,4 +1,4 @@
-//! The masker: every form of a value, cut at every place, among other text.
+//! Tests of the masker: every encoding of a value, split at every position, within other text.
 
 use super::*;
 use proptest::prelude::*;
@@ -23,7 +23,7 @@ fn in_pieces(known: &Known, text: &[u8], cuts: &[usize]) -> Vec<u8> {
     masked
 }
 
-/// The base64 program's answer, written differently from the one under test.
+/// An independent base64 encoder.
 fn base64(bytes: &[u8], last_two: &str) -> String {
     let letters: Vec<char> = ('A'..='Z')
         .chain('a'..='z')
@@ -46,9 +46,12 @@ fn base64(bytes: &[u8], last_two: &str) -> String {
 fn uri_component(text: &str) -> String {
     let keep = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.!~*'()".contains(&byte);
     text.bytes()
-        .map(|byte| match keep(byte) {
-            true => char::from(byte).to_string(),
-            false => format!("%{byte:02X}"),
+        .map(|byte| {
+            if keep(byte) {
+                char::from(byte).to_string()
+            } else {
+                format!("%{byte:02X}")
+            }
         })
         .collect()
 }
@@ -91,7 +94,7 @@ fn base64_wherever_it_stands() {
                     let masked = in_pieces(&known, text.as_bytes(), &[cut]);
                     let masked = String::from_utf8(masked).unwrap();
                     assert!(masked.contains("[secret]"), "{before} {after} {masked}");
-                    // Of the letters that are the value's alone, none is left.
+                    // No letter that depends only on the value is left.
                     let left = masked.replace("[secret]", "").replace('=', "");
                     let most = (before.len() * 8).div_ceil(6) + (after.len() * 8).div_ceil(6) + 2;
                     assert!(left.len() <= most, "{before} {after} {masked}");
@@ -156,7 +159,7 @@ fn what_is_held_back_is_bounded_and_other_values_can_come() {
         assert!(masker.held.len() < 10, "{}", masker.held.len());
     }
     assert!(told >= 1000 * 100 - 10);
-    // The held bytes are the beginning of a value that is known only now.
+    // The held bytes are a prefix of a value that is added only now.
     let mut masker = Masker::new(known(&["xyzxyz1"]));
     let mut masked = masker.take(b"..xyzxyz");
     masker.know(&known(&["xyzxyz2"]));
@@ -186,19 +189,22 @@ fn without_values_and_with_short_ones_nothing_is_changed() {
     assert_eq!(known(&["short"]).mask(b"a short text"), b"a short text");
 }
 
-/// What somebody writes who has the value and not our code.
+/// Encodings made without the code under test.
 fn forms(secret: &str) -> Vec<String> {
     let json = serde_json::to_string(secret).unwrap();
     let json = json[1..json.len() - 1].to_owned();
     let ascii: String = json
         .chars()
-        .map(|letter| match letter.is_ascii() {
-            true => letter.to_string(),
-            false => letter
-                .encode_utf16(&mut [0; 2])
-                .iter()
-                .map(|unit| format!("\\u{unit:04x}"))
-                .collect(),
+        .map(|letter| {
+            if letter.is_ascii() {
+                letter.to_string()
+            } else {
+                letter
+                    .encode_utf16(&mut [0; 2])
+                    .iter()
+                    .map(|unit| format!("\\u{unit:04x}"))
+                    .collect()
+            }
         })
         .collect();
     let bytes = secret.as_bytes();
@@ -232,7 +238,7 @@ proptest! {
             cuts.sort_unstable();
             let masked = in_pieces(&known, text.as_bytes(), &cuts);
             let masked = String::from_utf8(masked).unwrap();
-            // The last letter of base64 has bits of what follows.
+            // The last base64 letter contains bits of the following byte.
             let masked = match masked.strip_suffix(&format!("\t{after}")) {
                 Some(head) if head.ends_with(']') => head,
                 Some(head) => &head[..head.len() - 1],

@@ -1,4 +1,4 @@
-//! Stored secrets on their way to another machine: one file, readable only with its passphrase.
+//! Exports stored secrets to one file that is encrypted with a passphrase, and imports them.
 
 use crate::Value;
 use crate::key::{KeyError, Locked};
@@ -7,17 +7,17 @@ use zeroize::Zeroizing;
 
 const LABEL: &[u8] = b"holm secrets export";
 
-/// What a parcel has of one secret.
+/// One exported secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Packed {
     pub name: String,
-    /// A project's name; none: of the user.
+    /// The project's name; `None`: a secret of the user.
     pub project: Option<String>,
     pub value: Value,
 }
 
-/// The file.
+/// The content of the file.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Parcel {

@@ -1,28 +1,27 @@
-//! Many texts, looked for at the same time, one byte after the other (Aho and Corasick). After every
-//! byte it is known how many of the last bytes could be the beginning of one of them, and how many
-//! are one.
+//! Searches many texts at the same time, byte by byte (Aho-Corasick). After every byte it knows how
+//! many of the last bytes could be a prefix of a text, and how many are a complete one.
 
 use std::collections::VecDeque;
 
 const NONE: u32 = u32::MAX;
 
-/// A state is how much of some text the last bytes are. The first is none of any.
+/// A state stands for the longest prefix that the last bytes match. State 0 is the empty prefix.
 #[derive(Debug)]
 pub struct Patterns {
     states: Vec<State>,
-    /// From the first state, for every byte.
+    /// Transitions from state 0.
     first: Box<[u32; 256]>,
 }
 
 #[derive(Clone, Debug)]
 struct State {
-    /// The first of those that follow, and the next one of its parent's.
+    /// The first child, and the next sibling.
     child: u32,
     sibling: u32,
-    /// The longest beginning that this one ends with.
+    /// The longest proper suffix that is also a prefix.
     fallback: u32,
     depth: u32,
-    /// The longest whole text that this one ends with; 0: none.
+    /// The length of the longest complete text that ends here; 0: none.
     whole: u32,
     byte: u8,
 }
@@ -59,12 +58,12 @@ impl Patterns {
         }
     }
 
-    /// How many of the last bytes may belong to a text that is not whole yet, or are a whole one.
+    /// How many of the last bytes are a prefix of a text or a complete text.
     pub fn depth(&self, state: u32) -> usize {
         self.states[state as usize].depth as usize
     }
 
-    /// How many of the last bytes are a whole text; the longest one.
+    /// How many of the last bytes are a complete text; the longest one.
     pub fn whole(&self, state: u32) -> usize {
         self.states[state as usize].whole as usize
     }
@@ -100,7 +99,7 @@ impl Patterns {
         state.whole = state.depth;
     }
 
-    /// Finds the fallbacks, those of shorter beginnings first.
+    /// Computes the fallbacks, shorter prefixes first.
     fn link(&mut self) {
         let mut waiting = VecDeque::new();
         for child in self.children(0) {

@@ -1,6 +1,6 @@
-//! How one value is kept: encrypted and authenticated with a key of its own, which is derived from
-//! the master key, a fresh salt and what the value is (the label). A record that was cut, changed,
-//! moved to another name or opened with another key is an error, never another text.
+//! Seals one value: encrypted and authenticated with its own key, which is derived from the master
+//! key, a fresh salt and the label (what the value is). A record that was truncated, changed, moved
+//! to another name or opened with another key gives an error, never another text.
 
 use crate::Value;
 use crate::hexadecimal::{decode, decode_array, encode};
@@ -17,11 +17,11 @@ const KEY_ID: &[u8] = b"holm master key id 1";
 const SALT: usize = 32;
 const NONCE: usize = 12;
 
-/// From which the keys of all records are derived.
+/// The key from which the keys of all records are derived.
 #[derive(Clone)]
 pub struct MasterKey(Zeroizing<[u8; 32]>);
 
-/// One value, sealed. All in hexadecimal.
+/// A sealed value, in hexadecimal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sealed {
@@ -40,7 +40,7 @@ pub enum SealError {
     NoRandomness,
 }
 
-/// Fresh bytes that nobody can guess.
+/// Random bytes from the kernel.
 pub fn random<const N: usize>() -> Result<[u8; N], SealError> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).map_err(|_| SealError::NoRandomness)?;
@@ -62,12 +62,12 @@ impl MasterKey {
         &self.0
     }
 
-    /// Tells keys apart; says nothing about the key.
+    /// Identifies the key without revealing anything about it.
     pub fn id(&self) -> String {
         encode(&derive::<16>(&self.0, None, &[KEY_ID]))
     }
 
-    /// `label` is what the value is: only with the same one it opens again.
+    /// `label` says what the value is: opening needs the same label.
     pub fn seal(&self, label: &[u8], value: &Value) -> Result<Sealed, SealError> {
         self.seal_bytes(label, value.reveal().as_bytes())
     }
@@ -128,7 +128,7 @@ impl fmt::Debug for MasterKey {
 fn derive<const N: usize>(key: &[u8; 32], salt: Option<&[u8]>, what: &[&[u8]]) -> [u8; N] {
     let mut derived = [0; N];
     let hkdf = Hkdf::<Sha256>::new(salt, key);
-    // The only error is a length of more than 255 hashes.
+    // HKDF fails only for lengths over 255 hashes.
     let done = hkdf.expand_multi_info(what, &mut derived);
     debug_assert!(done.is_ok());
     derived
@@ -143,7 +143,7 @@ mod tests {
         MasterKey::from_bytes([byte; 32])
     }
 
-    /// Every field of a sealed record, changed in one bit or cut by one byte.
+    /// Every field of a sealed record, with one bit flipped or one byte cut off.
     fn damaged(sealed: &Sealed, at: usize, bit: u8) -> Vec<Sealed> {
         let flip = |text: &str| {
             let mut bytes = decode(text).unwrap();

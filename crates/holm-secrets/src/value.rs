@@ -5,15 +5,15 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use zeroize::Zeroizing;
 
-/// More than this is no password, key or certificate, and would not fit an environment.
+/// Longer texts are not passwords, keys or certificates, and would not fit into an environment.
 pub const LONGEST_VALUE: usize = 32 * 1024;
 
-/// Text that can be put into an environment and a file. There is no `Display`: whoever wants the
-/// text has to say so.
+/// Text that fits into an environment variable and a file. It has no `Display`; callers must call
+/// [`Value::reveal`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct Value(Zeroizing<String>);
 
-/// Why something is no value. The value itself is never part of it.
+/// Why a text is not a valid value. The error never contains the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidValue {
     #[error("it is empty")]
@@ -29,7 +29,7 @@ pub enum InvalidValue {
 // === impl Value ===
 
 impl Value {
-    /// Takes the bytes over; they are wiped where they are no value.
+    /// Takes ownership of the bytes and wipes them if they are not valid.
     pub fn parse(bytes: Vec<u8>) -> Result<Self, InvalidValue> {
         let text = String::from_utf8(bytes).map_err(|error| {
             drop(Zeroizing::new(error.into_bytes()));
@@ -44,7 +44,7 @@ impl Value {
         }
     }
 
-    /// As [`Self::parse`], without the one line end that files and programs put last.
+    /// As [`Self::parse`], without one trailing line end.
     pub fn parse_line(mut bytes: Vec<u8>) -> Result<Self, InvalidValue> {
         if bytes.last() == Some(&b'\n') {
             bytes.pop();
@@ -55,7 +55,7 @@ impl Value {
         Self::parse(bytes)
     }
 
-    /// The text itself, for whoever puts it where it belongs.
+    /// The text itself.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -67,7 +67,7 @@ impl fmt::Debug for Value {
     }
 }
 
-/// Only for what goes through a socket or a pipe of ours and is wiped afterwards.
+/// Only for sockets and pipes between our own processes, whose buffers are wiped afterwards.
 impl Serialize for Value {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.0)

@@ -1,8 +1,8 @@
-//! Everything that is kept: one file of sealed records and one with the key, replaced as a whole.
+//! The vault: one file of sealed records and one key file, each replaced as a whole.
 //!
-//! A new key is in force from the moment in which the file of records is renamed into place: that
-//! file says which key it needs, and until the next opening both keys are there. Whatever stops the
-//! program on the way, all records open with one of them.
+//! A new key takes effect when the records file is renamed into place: that file names the key it
+//! needs, and both key files exist until the vault is opened again. After a crash at any point, all
+//! records open with one of the two keys.
 
 use crate::file;
 use crate::key::{KeyError, KeyFile, Place, Protection};
@@ -13,31 +13,31 @@ use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Whose a value is. Ids, never labels.
+/// The owner of a value, by id and never by label.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
     /// The user's default for every project.
     User,
     Project(String),
-    /// In place of the project's.
+    /// Overrides the project's value.
     Workspace(String),
-    /// What a workspace is given now, wherever it is from.
+    /// The value that a workspace currently gets, from whatever source.
     Given(String),
-    /// Of the installation itself: the key that certificates are signed with.
+    /// Of the installation itself: the CA's key.
     Installation,
 }
 
-/// What a value is, without the value. Times are seconds since the epoch.
+/// Metadata of a value. Times are seconds since the epoch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
     pub scope: Scope,
     pub name: String,
-    /// Grows with every value that the vault takes in.
+    /// Increases with every value that the vault stores.
     pub version: u64,
     pub set_at: u64,
-    /// From then on it is not given to anybody.
+    /// The value is not given out after this time.
     pub expires_at: Option<u64>,
 }
 
@@ -51,26 +51,26 @@ pub struct Vault {
 }
 
 enum Key {
-    /// Made when the first value comes.
+    /// Created when the first value is stored.
     None,
     Open {
         key: MasterKey,
         place: Place,
     },
     Locked(KeyFile),
-    /// It is in the keyring, which did not give it, and why.
+    /// The keyring has the key but did not return it, and why.
     Elsewhere(KeyFile, KeyringError),
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Record {
     entry: Entry,
-    /// `None`: its time is up.
+    /// `None`: expired.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sealed: Option<Sealed>,
 }
 
-/// The file of records.
+/// The content of the records file.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Records {
@@ -104,7 +104,7 @@ pub enum VaultError {
     Seal(#[from] SealError),
 }
 
-/// Where a change of the key can be interrupted.
+/// Points at which a test can interrupt a key change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     KeyWritten,
@@ -123,8 +123,8 @@ impl Entry {
         self.expires_at.is_some_and(|time| time <= now)
     }
 
-    /// Everything that a sealed record is bound to; a number before each text, so that no two
-    /// entries have the same.
+    /// What a sealed record is bound to. A length precedes each text, so two different entries
+    /// never have the same label.
     fn label(&self) -> Vec<u8> {
         let (kind, id) = match &self.scope {
             Scope::User => ("user", ""),
@@ -153,8 +153,8 @@ impl Entry {
 // === impl Vault ===
 
 impl Vault {
-    /// The directory has to be there, for nobody but the user. Takes as long as the keyring does,
-    /// if the key is there.
+    /// `directory` must exist and be readable only by the user. Waits for the keyring if the key is
+    /// there.
     pub fn open(directory: &Path, keyring: Keyring) -> Result<Self, VaultError> {
         let mut vault = Self {
             directory: directory.to_owned(),
@@ -190,8 +190,7 @@ impl Vault {
         Ok(vault)
     }
 
-    /// The file of the key that the records need; what an interrupted change left is finished or
-    /// undone.
+    /// The key file that the records need. Completes or undoes an interrupted key change.
     fn settle_key(&self, needed: Option<&str>) -> Result<Option<KeyFile>, VaultError> {
         let (path, next) = (self.directory.join(KEY), self.directory.join(NEXT_KEY));
         let (known, coming) = (KeyFile::read(&path), KeyFile::read(&next));
@@ -217,12 +216,12 @@ impl Vault {
         }
     }
 
-    /// Nothing can be given or taken in now.
+    /// No value can be read or stored now.
     pub fn is_locked(&self) -> bool {
         matches!(self.key, Key::Locked(_) | Key::Elsewhere(..))
     }
 
-    /// Where the key is; `None`: there is none yet.
+    /// Where the key is; `None`: there is no key yet.
     pub fn place(&self) -> Option<Place> {
         match &self.key {
             Key::None => None,
@@ -239,7 +238,7 @@ impl Vault {
         Ok(())
     }
 
-    /// Whether something can be given and taken in, and if not, why.
+    /// Whether values can be read and stored, and if not, why.
     pub fn check(&self) -> Result<(), VaultError> {
         match self.key {
             Key::None => Ok(()),
@@ -247,7 +246,7 @@ impl Vault {
         }
     }
 
-    /// Asks the keyring again, if it did not give the key before.
+    /// Asks the keyring again if it did not return the key before.
     pub fn look_again(&mut self) {
         if let Key::Elsewhere(file, _) = &self.key {
             self.key = fetched(&self.keyring, file.clone());
@@ -277,7 +276,7 @@ impl Vault {
         Ok(Some((record.entry.clone(), value)))
     }
 
-    /// Keeps values, each in place of the one before; all of them or none.
+    /// Stores values, replacing earlier ones; all of them or none.
     pub fn put(&mut self, values: Vec<(Entry, Value)>) -> Result<(), VaultError> {
         if values.is_empty() {
             return Ok(());
@@ -296,7 +295,7 @@ impl Vault {
         self.write(records, version)
     }
 
-    /// Keeps only these. Works while it is locked. Says which went.
+    /// Removes all other entries and returns them. Works while the vault is locked.
     pub fn retain(&mut self, is_kept: impl Fn(&Entry) -> bool) -> Result<Vec<Entry>, VaultError> {
         let records = self.records.clone().into_iter();
         let (kept, gone): (Vec<_>, Vec<_>) = records.partition(|record| is_kept(&record.entry));
@@ -306,8 +305,8 @@ impl Vault {
         Ok(gone.into_iter().map(|record| record.entry).collect())
     }
 
-    /// Drops values whose time is up; what they were stays known. Works while it is locked. Says
-    /// which went.
+    /// Deletes expired values and returns their entries, which stay listed. Works while the vault
+    /// is locked.
     pub fn expire(&mut self, now: u64) -> Result<Vec<Entry>, VaultError> {
         let (mut records, mut gone) = (self.records.clone(), Vec::new());
         for record in &mut records {
@@ -321,7 +320,7 @@ impl Vault {
         Ok(gone)
     }
 
-    /// Seals everything with a new key. Says how many records.
+    /// Seals all records with a new key. Returns their number.
     pub fn rotate(&mut self, protection: &Protection) -> Result<usize, VaultError> {
         self.rotate_until(protection, |_| Ok(()))
     }
@@ -365,7 +364,8 @@ impl Vault {
         Ok(count)
     }
 
-    /// Takes a key that opens nothing any more out of the keyring. Where it stays, it does no harm.
+    /// Deletes an unused key from the keyring. A key that cannot be deleted opens nothing and does
+    /// no harm.
     fn forget(&self, place: Place, id: &str) {
         if place == Place::Keyring {
             let _ = self.keyring.forget(id);
@@ -381,7 +381,7 @@ impl Vault {
         }
     }
 
-    /// The first one is put into the keyring, if there is one that is open, else into the file.
+    /// Creates the first key, in the keyring if one is available and unlocked, else in the file.
     fn have_key(&mut self) -> Result<(), VaultError> {
         if !matches!(self.key, Key::None) {
             return self.key().map(drop);

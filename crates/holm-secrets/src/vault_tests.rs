@@ -1,4 +1,5 @@
-//! The vault: what it gives back, what a damaged file is, and a change of the key that stops anywhere.
+//! Tests of the vault: reading values back, damaged files, and key changes interrupted at every
+//! point.
 
 use super::*;
 use std::os::unix::fs::PermissionsExt;
@@ -156,9 +157,12 @@ fn a_change_of_the_key_that_stops_anywhere_loses_nothing() {
             .key()
             .unwrap()
             .id();
-        let stopped = vault.rotate_until(&Protection::File, |step| match step == stop {
-            true => Err(io::Error::other("stopped")),
-            false => Ok(()),
+        let stopped = vault.rotate_until(&Protection::File, |step| {
+            if step == stop {
+                Err(io::Error::other("stopped"))
+            } else {
+                Ok(())
+            }
         });
         assert!(stopped.is_err());
         drop(vault);
@@ -211,7 +215,7 @@ fn behind_a_passphrase_nothing_opens_without_it() {
     vault.unlock(&passphrase).unwrap();
     check_filled(&vault);
     assert_eq!(vault.place(), Some(Place::Passphrase));
-    // What needs no value can be done while it is locked.
+    // Operations that need no value work while the vault is locked.
     let mut locked = Vault::open(directory.path(), Keyring::default()).unwrap();
     let gone = locked.retain(|entry| entry.scope != Scope::User).unwrap();
     assert_eq!(gone.len(), 1);
@@ -241,7 +245,7 @@ fn a_value_whose_time_is_up_is_dropped_and_stays_known() {
     vault
         .rotate(&Protection::Passphrase(value("sesame")))
         .unwrap();
-    // Also where nobody gave the passphrase.
+    // Also without the passphrase.
     let mut vault = Vault::open(directory.path(), Keyring::default()).unwrap();
     assert_eq!(vault.expire(3000).unwrap()[0].name, "LATER");
     vault.unlock(&value("sesame")).unwrap();

@@ -15,7 +15,7 @@ use holm_engine::store::WorkspaceRecord;
 use holm_engine::{View, try_blocking};
 use holm_linux::driver::OwnDisk;
 use holm_linux::numbers::{Load, Meter, Usage};
-use holm_proxy::visit::Served;
+use holm_proxy::visit::PortTraffic;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -235,7 +235,7 @@ impl Gauge {
         }
     }
 
-    fn told(&self, view: &View, served: &[Served]) -> WorkspaceNumbers {
+    fn told(&self, view: &View, served: &[PortTraffic]) -> WorkspaceNumbers {
         let record = &view.record;
         let seen = self.seen();
         let course = seen.workspaces.get(&record.id);

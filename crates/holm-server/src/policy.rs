@@ -8,7 +8,7 @@ use super::caller::Caller;
 use holm_config::policy::PolicyFile;
 use holm_core::config::{Destination, Limits as ConfigLimits, Name, ProjectConfig, ProtectedPath};
 use holm_core::plan::State;
-use holm_core::policy::{Breach, Island, MachinePolicy, SourceKind, Typed};
+use holm_core::policy::{Breach, MachinePolicy, Rights, SourceKind, Typed};
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::spec::{Limits, SecretSource, Siblings, WorkspaceSpec};
 
@@ -34,9 +34,10 @@ impl App {
             degraded: typed.degraded,
         };
         let breaches = policy.breaches(config, wishes);
-        match breaches.is_empty() {
-            true => Ok(()),
-            false => Err(self.policy.refusal(&breaches)),
+        if breaches.is_empty() {
+            Ok(())
+        } else {
+            Err(self.policy.refusal(&breaches))
         }
     }
 
@@ -136,7 +137,7 @@ fn narrowed(
     let Some(policy) = file.load()? else {
         return Ok(None);
     };
-    let (narrow, lost) = policy.narrow(&island(spec)?);
+    let (narrow, lost) = policy.narrow(&rights(spec)?);
     if lost.is_empty() {
         return Ok(None);
     }
@@ -145,10 +146,10 @@ fn narrowed(
     Ok(Some((spec, lost)))
 }
 
-fn island(spec: &WorkspaceSpec) -> Result<Island, Fault> {
+fn rights(spec: &WorkspaceSpec) -> Result<Rights, Fault> {
     let egress = &spec.network.egress;
     let allow = egress.allow.iter().map(|entry| Destination::parse(entry));
-    Ok(Island {
+    Ok(Rights {
         mode: egress.mode,
         allow: allow
             .collect::<Result<_, _>>()
@@ -197,7 +198,7 @@ fn kind(source: &SecretSource) -> SourceKind {
 
 /// Lays what was narrowed over a spec. The policy's limits are enforced or refused, as those that a
 /// `holm.toml` wrote down.
-fn put(spec: &mut WorkspaceSpec, narrow: Island, bounded: &ConfigLimits) {
+fn put(spec: &mut WorkspaceSpec, narrow: Rights, bounded: &ConfigLimits) {
     let egress = &mut spec.network.egress;
     egress.mode = narrow.mode;
     egress.allow = narrow.allow.iter().map(ToString::to_string).collect();
@@ -221,9 +222,10 @@ fn put(spec: &mut WorkspaceSpec, narrow: Island, bounded: &ConfigLimits) {
         required,
     };
     spec.nested = narrow.is_nested;
-    spec.siblings = match narrow.shows_siblings {
-        true => Siblings::Shown,
-        false => Siblings::Hidden,
+    spec.siblings = if narrow.shows_siblings {
+        Siblings::Shown
+    } else {
+        Siblings::Hidden
     };
     let shared = &mut spec.network.shared;
     shared.retain(|shared| narrow.shared.contains(&shared.name));

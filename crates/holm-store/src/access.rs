@@ -1,4 +1,4 @@
-//! Tokens, the audit record and the head of the record of secrets, in SQL. A cursor is never used twice.
+//! SQL for tokens, the audit record and the head of the secrets record. A cursor is never reused.
 
 use crate::error::Trouble;
 use crate::rows;
@@ -45,7 +45,7 @@ pub(crate) fn add_token(transaction: &Transaction<'_>, token: &TokenRecord) -> R
     Ok(())
 }
 
-/// The first time counts.
+/// The first expiry time is kept.
 pub(crate) fn expire_token(
     transaction: &Transaction<'_>,
     id: &TokenId,

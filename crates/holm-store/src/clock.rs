@@ -1,4 +1,4 @@
-//! What was last seen of the clocks of the machine, in SQL: one row.
+//! SQL for the last clock reading: one row.
 
 use crate::error::Trouble;
 use holm_core::clock::{Ahead, Seen};

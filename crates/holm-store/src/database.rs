@@ -1,4 +1,4 @@
-//! The file: opened once, checked, with one connection that writes and one that reads.
+//! The database file: opened once, checked, with one connection for writing and one for reading.
 //!
 //! Readers never wait for a write that is on its way to the disk.
 
@@ -12,7 +12,8 @@ use std::time::Duration;
 
 pub(crate) struct Database {
     path: PathBuf,
-    // Closed before the writer, which can tidy up the write-ahead log only when it is the last.
+    // Must be closed before the writer, which can truncate the write-ahead log only as the last
+    // connection.
     reader: Mutex<Connection>,
     writer: Mutex<Writer>,
 }
@@ -22,10 +23,10 @@ struct Writer {
     durability: Durability,
 }
 
-/// Whether a transaction has to be on the disk when it returns.
+/// Whether a transaction must be on disk when it returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Durability {
-    /// It survives the death of this process, and reaches the disk with the next durable one.
+    /// It survives a crash of this process, and reaches the disk with the next durable one.
     Light,
     /// It survives a loss of power.
     Durable,
@@ -33,9 +34,9 @@ pub(crate) enum Durability {
 
 const WAIT: Duration = Duration::from_secs(5);
 
-/// Pages after which the write-ahead log is carried over and begun anew.
+/// Pages after which the write-ahead log is checkpointed.
 const LOG_PAGES: u32 = 250;
-/// Bytes that are kept for when the disk is full: as many pages and half as many again.
+/// Bytes reserved for when the disk is full: one and a half times the log.
 const SET_ASIDE: u32 = LOG_PAGES * 4096 / 2 * 3;
 
 // === impl Database ===
@@ -70,7 +71,7 @@ impl Database {
         })
     }
 
-    /// Runs one writing transaction. It is rolled back when `work` fails.
+    /// Runs one writing transaction, which is rolled back when `work` fails.
     pub(crate) fn write<T>(
         &self,
         durability: Durability,
@@ -124,9 +125,9 @@ impl Writer {
     }
 }
 
-/// Looks at the version through a connection that cannot write, so that a newer file stays as it
-/// is. A file that cannot be written is refused first: SQLite would open it all the same, fail at
-/// the first change, and leave files beside it that cannot be written either.
+/// Reads the version through a read-only connection, so that a newer file stays unchanged. A file
+/// that is not writable is refused first: SQLite would open it, fail at the first change, and leave
+/// read-only files beside it.
 fn refuse_newer(path: &Path) -> Result<(), StoreError> {
     let opened = std::fs::OpenOptions::new().write(true).open(path);
     match opened.and_then(|file| file.metadata()) {
@@ -167,11 +168,10 @@ fn prepare(connection: Connection) -> Result<Connection, rusqlite::Error> {
     Ok(connection)
 }
 
-/// Room on the disk for what has to be written when it is full: what stops and removes workspaces
-/// is how it gets less full. Something is written and deleted again; SQLite keeps the pages in the
-/// file and the log at its length.
+/// Reserves disk space for a full disk, because stopping and removing workspaces needs writes. A
+/// table is written and dropped; SQLite keeps the pages in the file and the log at its length.
 fn set_aside(connection: &Connection) -> Result<(), rusqlite::Error> {
-    // Nothing of this need survive a loss of power.
+    // This need not survive a power failure.
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     let kept = connection
         .execute_batch("DROP TABLE IF EXISTS set_aside; CREATE TABLE set_aside (room BLOB)")
@@ -179,13 +179,13 @@ fn set_aside(connection: &Connection) -> Result<(), rusqlite::Error> {
             let insert = "INSERT INTO set_aside VALUES (zeroblob(?1))";
             connection.execute(insert, [SET_ASIDE])
         });
-    // Also when there was no room for it.
+    // Also if there was not enough space for it.
     let dropped = connection.execute_batch("DROP TABLE IF EXISTS set_aside");
     connection.pragma_update(None, "synchronous", "FULL")?;
     kept.and(dropped)
 }
 
-/// Makes the tables in a new file, checks an old one, and brings it up to date, whole or not at all.
+/// Creates the tables in a new file, or checks and migrates an old one, completely or not at all.
 fn settle_schema(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
     let corrupt = |what: String| StoreError::Corrupt {
         path: path.to_owned(),
@@ -226,6 +226,6 @@ fn settle_schema(connection: &mut Connection, path: &Path) -> Result<(), StoreEr
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic in the middle of a transaction rolled it back; the connection is as good as before.
+    // A panic inside a transaction rolled it back, so the connection is still usable.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

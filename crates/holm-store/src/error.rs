@@ -1,4 +1,4 @@
-//! What SQLite's failures mean to the engine.
+//! Translates SQLite errors for the engine.
 
 use holm_engine::store::StoreError;
 use rusqlite::ErrorCode;
@@ -12,7 +12,6 @@ pub(crate) enum Trouble {
     Store(StoreError),
 }
 
-/// Says what a failure on the file at `path` means.
 pub(crate) fn translate(path: &Path, error: rusqlite::Error) -> StoreError {
     use rusqlite::Error as Sqlite;
     let path = path.to_owned();
@@ -21,7 +20,7 @@ pub(crate) fn translate(path: &Path, error: rusqlite::Error) -> StoreError {
         _ => None,
     };
     match codes {
-        // Shared memory that cannot be made larger is how a full disk shows first.
+        // A full disk shows first as shared memory that cannot grow.
         Some((ErrorCode::DiskFull, _)) | Some((_, SQLITE_IOERR_SHMSIZE)) => StoreError::DiskFull {
             path,
             source: cause(error),
@@ -62,7 +61,7 @@ pub(crate) fn translate(path: &Path, error: rusqlite::Error) -> StoreError {
     }
 }
 
-/// SQLite's own words where there are some; the wrapper around them says everything twice.
+/// SQLite's own message if there is one; the wrapper's text would repeat it.
 fn cause(error: rusqlite::Error) -> Box<dyn Error + Send + Sync> {
     match error {
         rusqlite::Error::SqliteFailure(_, Some(words)) => words.into(),

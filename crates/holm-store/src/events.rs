@@ -1,4 +1,4 @@
-//! What happened, in SQL. A cursor is never used twice.
+//! SQL for events. A cursor is never reused.
 
 use crate::error::Trouble;
 use crate::rows;
@@ -47,14 +47,14 @@ pub(crate) fn after(
     Ok(found.collect::<Result<_, rusqlite::Error>>()?)
 }
 
-/// Of all that were ever added, also when they are gone.
+/// Counts deleted events too.
 pub(crate) fn last(connection: &Connection) -> Result<u64, Trouble> {
     let query = "SELECT coalesce(max(cursor), 0) FROM events";
     let last: i64 = connection.query_row(query, [], |row| row.get(0))?;
     Ok(last.cast_unsigned())
 }
 
-/// The text of a JSON object.
+/// Checks that the text is a JSON object.
 fn object(text: &str) -> Result<String, serde_json::Error> {
     serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(text)?;
     Ok(text.to_owned())

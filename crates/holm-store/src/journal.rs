@@ -1,4 +1,4 @@
-//! The journal of actions, in SQL. An entry without an outcome is open.
+//! SQL for the journal of actions. An entry without an outcome is open.
 
 use crate::error::Trouble;
 use holm_core::WorkspaceId;
@@ -7,7 +7,7 @@ use holm_engine::store::{EntryId, Outcome};
 use jiff::Timestamp;
 use rusqlite::{Transaction, params};
 
-/// What is kept of a workspace's past; older entries that have ended go when new ones come.
+/// How many entries of a workspace are kept; older finished ones are deleted when new ones come.
 const KEPT: i64 = 64;
 
 pub(crate) fn plan(

@@ -1,4 +1,4 @@
-//! Keys of requests, in SQL.
+//! SQL for idempotency keys.
 
 use crate::error::Trouble;
 use crate::rows;

@@ -1,7 +1,7 @@
-//! holm's state in SQLite: [`SqliteStore`], the engine's [`Store`](holm_engine::Store) in a file.
+//! holm's state in SQLite: [`SqliteStore`] implements the engine's [`Store`](holm_engine::Store).
 //!
-//! What must stay true: every write is one `BEGIN IMMEDIATE` transaction; a stored value that is
-//! not understood is an error, never a default; a file of a newer holm is not changed.
+//! Invariants: every write is one `BEGIN IMMEDIATE` transaction; an unknown stored value is an
+//! error, never a default; a file of a newer holm is not changed.
 
 mod access;
 mod clock;

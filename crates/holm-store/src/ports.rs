@@ -1,4 +1,4 @@
-//! Host ports and canonical ports, in SQL.
+//! SQL for host ports and canonical ports.
 
 use crate::error::Trouble;
 use crate::{rows, workspaces};
@@ -49,13 +49,10 @@ pub(crate) fn claim(
              WHERE workspace_id = ?1 AND port = ?2 AND host_port <> ?3",
         )?
         .execute(params![workspace, port, host_port])?;
-    let statement = match is_own {
-        true => {
-            "UPDATE ports SET workspace_id = ?2, port = ?3, claimed_at = ?4 WHERE host_port = ?1"
-        }
-        false => {
-            "INSERT INTO ports (host_port, workspace_id, port, claimed_at) VALUES (?1, ?2, ?3, ?4)"
-        }
+    let statement = if is_own {
+        "UPDATE ports SET workspace_id = ?2, port = ?3, claimed_at = ?4 WHERE host_port = ?1"
+    } else {
+        "INSERT INTO ports (host_port, workspace_id, port, claimed_at) VALUES (?1, ?2, ?3, ?4)"
     };
     let values = params![host_port, workspace, port, rows::text(at)];
     transaction.prepare(statement)?.execute(values)?;

@@ -1,4 +1,4 @@
-//! Projects and approvals, in SQL.
+//! SQL for projects and approvals.
 
 use crate::error::Trouble;
 use crate::rows;
@@ -117,7 +117,7 @@ pub(crate) fn abandoned(connection: &Connection) -> Result<Vec<ProjectId>, Troub
     Ok(projects.into_iter().map(|project| project.id).collect())
 }
 
-/// An ask as it is stored.
+/// A request as stored with its approval.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StoredAsk {
@@ -137,7 +137,7 @@ pub(crate) fn approve(
     let asks: Vec<_> = approval.asks.iter().cloned().map(StoredAsk::from).collect();
     let asks = serde_json::to_string(&asks)
         .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
-    // What is approved again is the last that was approved.
+    // A repeated approval becomes the newest one.
     transaction.execute(
         "INSERT INTO approvals (project_id, digest, approved_at, asks) VALUES (?1, ?2, ?3, ?4)
          ON CONFLICT DO UPDATE SET approved_at = excluded.approved_at, asks = excluded.asks",

@@ -1,4 +1,4 @@
-//! Rows as records and back. What is not understood is an error that names column and value.
+//! Converts rows to records and back. An unknown value is an error that names column and value.
 
 use holm_core::plan::Desired;
 use holm_core::state::Birth;
@@ -32,7 +32,7 @@ pub(crate) fn project(row: &Row<'_>) -> Result<ProjectRecord, Error> {
         name: parsed(row, 1, ProjectName::parse)?,
         path: row.get(2)?,
         git_dir: row.get(3)?,
-        // SQLite's integers are signed; the bits are kept.
+        // SQLite's integers are signed; the bits are preserved.
         device: row.get::<_, i64>(4)?.cast_unsigned(),
         inode: row.get::<_, i64>(5)?.cast_unsigned(),
         object_format: parsed(row, 6, object_format)?,
@@ -72,7 +72,7 @@ pub(crate) fn workspace(row: &Row<'_>) -> Result<WorkspaceRecord, Error> {
     })
 }
 
-/// A time as it is stored: of one width, so that texts compare as times do.
+/// A fixed-width time, so that texts sort like times.
 pub(crate) fn text(at: Timestamp) -> String {
     format!("{at:.3}")
 }
@@ -86,7 +86,7 @@ pub(crate) fn parsed<T, E: Display>(
     parse(&text).map_err(|error| not_understood(row, column, &text, &error.to_string()))
 }
 
-/// As [`parsed`], of a column that may be empty.
+/// As [`parsed`], for a nullable column.
 pub(crate) fn parsed_if_any<T, E: Display>(
     row: &Row<'_>,
     column: usize,

@@ -1,4 +1,4 @@
-//! Runs, in SQL. A key of a workspace's runs is used once.
+//! SQL for runs. A key is used once per workspace.
 
 use crate::error::Trouble;
 use crate::rows;

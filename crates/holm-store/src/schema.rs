@@ -1,4 +1,4 @@
-//! The tables, and the number by which a file says which tables it has.
+//! The tables and the schema version.
 
 use crate::error::Trouble;
 use rusqlite::Transaction;
@@ -6,7 +6,7 @@ use rusqlite::Transaction;
 /// `PRAGMA user_version` of files that this program writes.
 pub(crate) const VERSION: i64 = 9;
 
-/// What leads from each version to the next, the first from 1 to 2.
+/// The migration from each version to the next, starting with 1 to 2.
 pub(crate) const MIGRATIONS: &[&str] = &[
     ROUTES,
     REQUEST_KEYS,
@@ -18,12 +18,12 @@ pub(crate) const MIGRATIONS: &[&str] = &[
     CLOCK,
 ];
 
-/// Writes the number that is there already, which changes nothing and takes a write as any other does.
+/// Writes the current version again: no change, but a real write, to test the disk.
 pub(crate) fn write_version(transaction: &Transaction<'_>) -> Result<(), Trouble> {
     Ok(transaction.pragma_update(None, "user_version", VERSION)?)
 }
 
-/// What a file without tables gets, before every migration.
+/// The tables of version 1, before any migration.
 pub(crate) const TABLES: &str = "
 CREATE TABLE projects (
     id            TEXT    NOT NULL PRIMARY KEY,
@@ -77,10 +77,10 @@ CREATE TABLE approvals (
 ) STRICT;
 ";
 
-/// Version 2: since when a workspace has its label, host ports, canonical ports and events.
+/// Version 2: when a workspace got its label, host ports, canonical ports and events.
 ///
-/// A host port whose workspace is gone stays, as nobody's, so that an address that somebody still
-/// has does not lead to another workspace.
+/// The row of a host port stays without an owner when its workspace is deleted, so that an old
+/// address does not reach another workspace.
 const ROUTES: &str = "
 ALTER TABLE workspaces ADD COLUMN labelled_at TEXT NOT NULL DEFAULT '';
 UPDATE workspaces SET labelled_at = created_at;
@@ -108,7 +108,7 @@ CREATE TABLE events (
 ) STRICT;
 ";
 
-/// Version 3: keys of requests, so that each is carried out once.
+/// Version 3: idempotency keys.
 const REQUEST_KEYS: &str = "
 CREATE TABLE request_keys (
     scope    TEXT NOT NULL,
@@ -121,7 +121,7 @@ CREATE TABLE request_keys (
 ) STRICT;
 ";
 
-/// Version 4: tokens, by their digests only, and the record of who did what.
+/// Version 4: tokens (digests only) and the audit record.
 const ACCESS: &str = "
 CREATE TABLE tokens (
     id           TEXT NOT NULL PRIMARY KEY,
@@ -146,7 +146,7 @@ CREATE TABLE audit (
 ) STRICT;
 ";
 
-/// Version 5: runs. What is looked for has a column, the rest is one JSON object.
+/// Version 5: runs. Searchable fields have columns, the rest is one JSON object.
 const RUNS: &str = "
 CREATE TABLE runs (
     place        INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
@@ -164,7 +164,7 @@ CREATE INDEX runs_of_workspace ON runs (workspace_id, place);
 CREATE INDEX open_runs ON runs (place) WHERE state IN ('queued', 'running');
 ";
 
-/// Version 6: the newest line of the record of what happens to secrets.
+/// Version 6: the newest line of the secrets record.
 const SECRETS_HEAD: &str = "
 CREATE TABLE secrets_head (
     id     INTEGER NOT NULL PRIMARY KEY CHECK (id = 1),
@@ -173,8 +173,8 @@ CREATE TABLE secrets_head (
 ) STRICT;
 ";
 
-/// Version 7: what was approved, so that the next question can say what is new; what else a request
-/// named, and what came of it later. Earlier rows do not have it.
+/// Version 7: the requests of each approval, so that the next question can show what is new; the
+/// subject and the later outcome of a request. Earlier rows do not have them.
 const APPROVED: &str = "
 ALTER TABLE approvals ADD COLUMN asks TEXT;
 ALTER TABLE audit ADD COLUMN subject TEXT;
@@ -182,13 +182,12 @@ ALTER TABLE audit ADD COLUMN outcome TEXT;
 CREATE INDEX audit_requests ON audit (request);
 ";
 
-/// Version 8: what was asked of a project itself, as JSON. Earlier projects were asked nothing.
+/// Version 8: settings of the project itself, as JSON. Earlier projects have none.
 const PROJECT_RULES: &str = "
 ALTER TABLE projects ADD COLUMN rules TEXT NOT NULL DEFAULT '{}';
 ";
 
-/// Version 9: what was last seen of the clocks of the machine, and which tokens are over whatever the clock
-/// says.
+/// Version 9: the last clock reading, and tokens that have expired for good.
 const CLOCK: &str = "
 CREATE TABLE clock (
     id             INTEGER NOT NULL PRIMARY KEY CHECK (id = 1),

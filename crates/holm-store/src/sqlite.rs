@@ -1,5 +1,5 @@
-//! The engine's store in an SQLite file. Which transaction is durable is said here and in the
-//! trait's documentation; the SQL is in the modules beside.
+//! The engine's store in an SQLite file. This module and the trait's documentation say which
+//! transactions are durable; the SQL is in the sibling modules.
 
 use crate::database::{Database, Durability::Durable, Durability::Light};
 use crate::{access, clock, events, journal, keys, ports, projects, rows, runs, workspaces};
@@ -18,7 +18,7 @@ use rusqlite::params;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Clones are the same store.
+/// Clones share the database.
 #[derive(Clone)]
 pub struct SqliteStore {
     database: Arc<Database>,
@@ -27,7 +27,7 @@ pub struct SqliteStore {
 // === impl SqliteStore ===
 
 impl SqliteStore {
-    /// Opens the file, or makes it.
+    /// Opens or creates the file.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let database = Arc::new(Database::open(path)?);
         Ok(Self { database })
@@ -55,7 +55,7 @@ impl Store for SqliteStore {
     }
 
     fn insert_workspace(&self, workspace: &WorkspaceRecord) -> Result<(), StoreError> {
-        // The plan is journaled before anything is done, and takes this to the disk with it.
+        // The plan is journaled durably before any action, which writes this to the disk too.
         let database = &self.database;
         database.write(Light, |transaction| {
             workspaces::insert(transaction, workspace)
@@ -216,7 +216,7 @@ impl Store for SqliteStore {
     }
 
     fn claim_port(&self, claim: &Claim, at: Timestamp) -> Result<(), StoreError> {
-        // Chosen by the same rule again, if the power fails before it is on the disk.
+        // After a power failure the same rule chooses the same port again.
         let database = &self.database;
         database.write(Light, |transaction| ports::claim(transaction, claim, at))
     }
@@ -253,7 +253,7 @@ impl Store for SqliteStore {
     }
 
     fn save_run(&self, run: &RunRecord) -> Result<(), StoreError> {
-        // Who holds the run says the same again to the next daemon.
+        // The keeper reports the same again to the next daemon.
         let database = &self.database;
         database.write(Light, |transaction| runs::save(transaction, run))
     }
@@ -309,7 +309,7 @@ impl Store for SqliteStore {
     }
 
     fn begin_key(&self, key: &RequestKey, subject: &str) -> Result<(), StoreError> {
-        // What is made is acknowledged later, which takes this to the disk with it.
+        // The workspace is acknowledged durably later, which writes this to the disk too.
         let database = &self.database;
         database.write(Light, |transaction| keys::begin(transaction, key, subject))
     }

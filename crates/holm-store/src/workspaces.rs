@@ -1,4 +1,4 @@
-//! Workspaces, in SQL.
+//! SQL for workspaces.
 
 use crate::error::Trouble;
 use crate::rows;
@@ -156,7 +156,7 @@ pub(crate) fn plan(
     crate::journal::plan(transaction, id, actions)
 }
 
-/// The open entry makes it unfinished from the moment that it is live.
+/// The open journal entry marks it as unfinished from the moment it is live.
 pub(crate) fn take_back(
     transaction: &Transaction<'_>,
     id: &WorkspaceId,
@@ -194,7 +194,7 @@ pub(crate) fn return_to_trash(
     update(transaction, &earlier.id, change, values)
 }
 
-/// Forgets a workspace together with its journal, unless it is live.
+/// Deletes a workspace and its journal, unless it is live.
 pub(crate) fn forget_trashed(
     transaction: &Transaction<'_>,
     id: &WorkspaceId,
@@ -203,7 +203,7 @@ pub(crate) fn forget_trashed(
     update(transaction, id, statement, [id.as_str()])
 }
 
-/// Forgets a workspace together with its journal, unless it is the user's.
+/// Deletes a workspace and its journal, unless it was acknowledged.
 pub(crate) fn forget_unborn(
     transaction: &Transaction<'_>,
     id: &WorkspaceId,
@@ -218,7 +218,7 @@ pub(crate) fn forget_unborn(
     }
 }
 
-/// Changes one row, which has to be there.
+/// Updates one row, which must exist.
 pub(crate) fn update(
     transaction: &Transaction<'_>,
     id: &WorkspaceId,

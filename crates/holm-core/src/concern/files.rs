@@ -1,25 +1,25 @@
-//! Files that run, or steer what runs, although the person who takes them over names none of them.
+//! Files that a program executes or obeys although the user does not name them.
 //!
-//! **What belongs here.** A file whose content a program executes or obeys by itself when a person opens the
-//! folder, enters it with a shell, uses git, starts an agent or a console in it, asks a package manager or a
-//! compiler for something else, or pushes (continuous integration).
+//! **Belongs here:** a file whose content a program executes or obeys by itself when a person opens
+//! the folder, enters it with a shell, uses git, starts an agent or a console in it, asks a package
+//! manager or a compiler for something else, or pushes (continuous integration).
 //!
-//! **What does not.** Source code, and what runs only when a person types its own command: `Makefile`,
-//! `Procfile`, bundlers' configurations. Manifests of dependencies (`package.json`, `Cargo.toml`, `Gemfile`,
-//! `build.gradle`, `pyproject.toml`) change in every second task; a question about each would be answered
-//! without reading. Files that only choose a version (`.nvmrc`, `.python-version`, `.tool-versions`) and
-//! `.editorconfig` run nothing.
+//! **Does not:** source code, and files that run only when a person types their command:
+//! `Makefile`, `Procfile`, bundler configurations. Dependency manifests (`package.json`,
+//! `Cargo.toml`, `Gemfile`, `build.gradle`, `pyproject.toml`) change in every second task; people
+//! would confirm them without reading. Files that only choose a version (`.nvmrc`,
+//! `.python-version`, `.tool-versions`) and `.editorconfig` run nothing.
 //!
-//! **Patterns** are in lower case, because some file systems fold case. `*` stands for any characters of one
-//! name. A pattern counts in every directory, one that begins with `/` only at the root. One that ends with `/`
-//! is a directory with everything in it.
+//! **Patterns** are in lower case, because some file systems fold case. `*` matches any characters
+//! of one name. A pattern applies in every directory; with a leading `/`, only at the root. A
+//! trailing `/` means a directory with everything in it.
 
 use super::Kind;
 
 /// Patterns that share a kind and a reason.
 pub(super) struct Row {
     pub kind: Kind,
-    /// Said to a person behind the file's name.
+    /// Shown after the file's name.
     pub reason: &'static str,
     pub patterns: &'static [&'static str],
 }
@@ -32,7 +32,7 @@ const fn row(kind: Kind, reason: &'static str, patterns: &'static [&'static str]
     }
 }
 
-/// The first row that matches a path says why.
+/// The first row that matches a path gives the reason.
 pub(super) const ROWS: &[Row] = &[
     // git itself
     row(

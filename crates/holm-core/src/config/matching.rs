@@ -1,5 +1,6 @@
-//! Whether a path of the tree matches a [`Pattern`]: from the root, `*` and `?` within a name, `[…]`
-//! one of several characters, `**` any number of names; a directory stands for everything in it.
+//! Matches a path of the tree against a [`Pattern`]: from the root, `*` and `?` within a name,
+//! `[…]` for one of several characters, `**` for any number of names; a directory matches
+//! everything in it.
 
 use super::Pattern;
 
@@ -15,7 +16,7 @@ impl Pattern {
 
 fn names_match(pattern: &[&str], path: &[&str]) -> bool {
     match (pattern.split_first(), path.split_first()) {
-        // What is below a directory that matches.
+        // The path is below a directory that matched.
         (None, _) => true,
         (Some((&"**", rest)), _) => {
             let begins = 0..=path.len();
@@ -31,7 +32,7 @@ fn names_match(pattern: &[&str], path: &[&str]) -> bool {
     }
 }
 
-/// One name, by the usual method with one way back: to the last `*`.
+/// Matches one name, with backtracking to the last `*`.
 fn name_matches(pattern: &[char], name: &[char]) -> bool {
     let (mut at, mut found) = (0, 0);
     let mut star: Option<(usize, usize)> = None;
@@ -64,11 +65,11 @@ fn name_matches(pattern: &[char], name: &[char]) -> bool {
     pattern[at.min(pattern.len())..].iter().all(|c| *c == '*')
 }
 
-/// How long a `[…]` is, if the character is in it; an unclosed one is a plain bracket.
+/// The length of a `[…]` if the character is in it; an unclosed bracket is literal.
 fn class(pattern: &[char], character: char) -> Option<usize> {
     let is_negated = matches!(pattern.get(1), Some('!' | '^'));
     let begin = if is_negated { 2 } else { 1 };
-    // A bracket that comes first is one of the characters.
+    // A `]` in first position is one of the characters.
     let end = pattern.iter().skip(begin + 1).position(|c| *c == ']');
     let Some(end) = end.map(|end| end + begin + 1) else {
         return (character == '[').then_some(1);

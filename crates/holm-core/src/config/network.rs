@@ -1,13 +1,13 @@
-//! Places on a network as `holm.toml` writes them: where the gateway may go, and services of the
-//! host. Only the text is read here; what a name means is the gateway's.
+//! Destinations of `egress.allow` and addresses of host services, parsed as text. The gateway
+//! decides what a name resolves to.
 
 use crate::range::{Range, canonical};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroU16;
 
-/// Where a connection may go: `api.example.org`, `*.example.net:443`, `10.1.2.3:5432`,
-/// `[fd00::1]:80`, `10.0.0.0/8`. Without a port: any port.
+/// A destination: `api.example.org`, `*.example.net:443`, `10.1.2.3:5432`, `[fd00::1]:80`,
+/// `10.0.0.0/8`. Without a port, any port.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Destination {
     pub host: HostPattern,
@@ -18,7 +18,7 @@ pub struct Destination {
 pub enum HostPattern {
     /// Exactly this name, in lower case.
     Name(String),
-    /// Every name below this one, at any depth, and not the name itself.
+    /// Every name below this one, at any depth, but not the name itself.
     Below(String),
     Address(IpAddr),
     /// Addresses that share the first `bits`.
@@ -28,14 +28,13 @@ pub enum HostPattern {
     },
 }
 
-/// One service on the host or its network: `127.0.0.1:6379`, `db.example.org:5432`.
+/// A service on the host or its network: `127.0.0.1:6379`, `db.example.org:5432`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address {
     pub host: String,
     pub port: NonZeroU16,
 }
 
-/// Why a text is not a destination or an address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidDestination {
     #[error("it is empty")]
@@ -70,7 +69,7 @@ fn parse_port(text: &str) -> Result<NonZeroU16, InvalidDestination> {
     port.ok_or_else(|| InvalidDestination::Port(text.escape_default().to_string()))
 }
 
-/// The host and the port behind the last `:`, with brackets taken off.
+/// Splits off the port after the last `:` and removes brackets.
 fn split_port(text: &str) -> Result<(Spelled<'_>, Option<NonZeroU16>), InvalidDestination> {
     if text.is_empty() {
         return Err(InvalidDestination::Empty);
@@ -106,7 +105,7 @@ enum Spelled<'a> {
     Address(IpAddr),
 }
 
-/// A host name in lower case. Four numbers are an address, and a wrong one is not a name.
+/// A host name in lower case. Four numbers are an address, and an invalid one is not a name.
 pub fn parse_host_name(text: &str) -> Result<String, InvalidDestination> {
     if text.is_empty() {
         return Err(InvalidDestination::Empty);
@@ -128,7 +127,8 @@ pub fn parse_host_name(text: &str) -> Result<String, InvalidDestination> {
     if text.split('.').any(bad) {
         return Err(InvalidDestination::Part);
     }
-    // Resolvers read `127.1`, `0x7f.1` and `2130706433` as addresses: a name ends in a letter part.
+    // Resolvers accept `127.1`, `0x7f.1` and `2130706433` as addresses, so the last part of a name
+    // must have a letter.
     let last = text.rsplit('.').next().unwrap_or(text);
     if last.starts_with(|c: char| c.is_ascii_digit()) {
         return Err(InvalidDestination::NotAnAddress);
@@ -175,7 +175,7 @@ impl Destination {
         Ok(Self { host, port })
     }
 
-    /// Whether whatever `other` stands for is in what this one stands for.
+    /// Whether this destination includes all of `other`.
     pub fn covers(&self, other: &Destination) -> bool {
         let hosts = match (&self.host, &other.host) {
             (HostPattern::Name(own), HostPattern::Name(other)) => own == other,
@@ -207,8 +207,8 @@ impl Destination {
         }
     }
 
-    /// Whether it names addresses. Only such an entry opens private networks: a name never does,
-    /// because whoever owns the name decides where it leads.
+    /// Whether the entry is an address or a network. Only such an entry opens private networks: the
+    /// owner of a name decides where the name leads.
     pub fn is_address(&self) -> bool {
         matches!(
             self.host,

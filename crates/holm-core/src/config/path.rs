@@ -1,13 +1,13 @@
-//! Paths of `holm.toml`, checked as text: nothing here looks at a disk.
+//! Paths of `holm.toml`, checked as text without touching the disk.
 //!
-//! Called by the parsers in the `holm` crate, and by whoever chooses a root. A path of these
-//! types has no `.` or `..` part, no empty part and no control character, so that joining it
-//! to a directory stays below that directory (as far as text can say; links are the opener's).
+//! A path of these types has no `.` or `..` part, no empty part and no control character, so
+//! joining it to a directory stays below that directory as far as text can tell. The code that
+//! opens it must handle symlinks.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Where the code is inside: absolute, and not a directory that the system needs.
+/// The code's path inside: absolute, and not a directory that the system needs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Root(String);
 
@@ -19,17 +19,14 @@ pub struct ProtectedPath(String);
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Pattern(String);
 
-/// A path that is written from the root (`build/cache`), from home (`~/.npm`) or from `/`.
+/// A path relative to the root (`build/cache`), to home (`~/.npm`) or absolute.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Place {
-    /// Relative to the project's root.
     Project(String),
-    /// Relative to the home directory.
     Home(String),
     Absolute(String),
 }
 
-/// Why a text is not such a path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidPath {
     #[error("it is empty")]
@@ -58,17 +55,17 @@ pub enum InvalidPath {
     Negated,
 }
 
-/// Longest path and longest part that Linux takes, with room for what is put in front of them.
+/// The longest path and part that Linux accepts, minus room for prefixes.
 const LONGEST_PATH: usize = 3072;
 const LONGEST_PART: usize = 255;
 
-/// Directories that a workspace needs as they are, with everything below them.
+/// Directories that a workspace needs unchanged, with everything below them.
 const SYSTEM_TREES: [&str; 14] = [
     "/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/proc", "/run",
     "/sbin", "/sys", "/usr", "/var/run",
 ];
 
-/// Directories that may not be covered as a whole; below them is room.
+/// Directories that a mount may not cover as a whole; a mount below them is allowed.
 const SYSTEM_DIRECTORIES: [&str; 11] = [
     "/", "/home", "/media", "/mnt", "/nix", "/opt", "/root", "/snap", "/srv", "/tmp", "/var",
 ];
@@ -86,7 +83,7 @@ fn check_characters(text: &str) -> Result<(), InvalidPath> {
     Ok(())
 }
 
-/// Checks the parts of a path that has no `/` in front.
+/// Checks the parts of a path without its leading `/`.
 fn check_parts(relative: &str) -> Result<(), InvalidPath> {
     for part in relative.split('/') {
         match part {
@@ -132,7 +129,7 @@ fn check_relative(text: &str) -> Result<(), InvalidPath> {
     check_parts(text)
 }
 
-/// One `/` at the end is a way to say "a directory".
+/// Removes one trailing `/`, which means "a directory".
 fn without_slash(text: &str) -> &str {
     match text.strip_suffix('/') {
         Some(directory) if !directory.is_empty() => directory,
@@ -167,7 +164,7 @@ impl fmt::Display for Root {
 // === impl ProtectedPath ===
 
 impl ProtectedPath {
-    /// Globs are refused: taken as a literal name they would protect nothing, silently.
+    /// Refuses globs: as a literal name they would silently protect nothing.
     pub fn parse(text: &str) -> Result<Self, InvalidPath> {
         let text = without_slash(text);
         check_relative(text)?;
@@ -237,7 +234,7 @@ impl Place {
         Ok(Place::Project(text.to_owned()))
     }
 
-    /// A place for data inside: from home or from `/`, and not one that the system needs.
+    /// A mount point inside: below home or absolute, and not one that the system needs.
     pub fn parse_mount(text: &str) -> Result<Self, InvalidPath> {
         let place = Self::parse(text)?;
         match &place {
@@ -247,7 +244,7 @@ impl Place {
         }
     }
 
-    /// The path itself, with the directories that it is written from.
+    /// The absolute path for this root and home.
     pub fn resolve(&self, root: &Path, home: &Path) -> PathBuf {
         match self {
             Place::Project(relative) => root.join(relative),

@@ -1,7 +1,4 @@
-//! The checked values of `holm.toml` and `config.toml`: names, sizes, durations.
-//!
-//! Called by the parsers in the `holm` crate. A value that exists is right; nothing below the
-//! edge checks it again.
+//! Checked values of `holm.toml` and `config.toml`: names, sizes, durations.
 
 use crate::label::{InvalidLabel, Label};
 use std::fmt;
@@ -12,14 +9,13 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(String);
 
-/// It is the name of a file, too.
+/// A variable's name is also used as a file name.
 const LONGEST_VARIABLE: usize = 200;
 
 /// The name of an environment variable.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Variable(String);
 
-/// Why a text is not the name of an environment variable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidVariable {
     #[error("it is empty")]
@@ -32,7 +28,6 @@ pub enum InvalidVariable {
     Character(char),
 }
 
-/// Why a text is not a duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidDuration {
     #[error("write a number and a unit (ms, s, m, h, d), such as `90s` or `1h30m`")]
@@ -45,7 +40,6 @@ pub enum InvalidDuration {
     TooLong,
 }
 
-/// Why a text is not a size.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidSize {
     #[error("write a number and a unit (B, KiB, MiB, GiB, TiB, KB, MB, GB, TB), such as `4GiB`")]
@@ -56,7 +50,7 @@ pub enum InvalidSize {
     TooLarge,
 }
 
-/// Units of time with their milliseconds, from large to small.
+/// Units of time in milliseconds, from large to small.
 const TIME_UNITS: [(&str, u128); 5] = [
     ("d", 86_400_000),
     ("h", 3_600_000),
@@ -77,10 +71,10 @@ const SIZE_UNITS: [(&str, u128); 9] = [
     ("TB", 1_000_000_000_000),
 ];
 
-/// 100 years: whoever writes more has mistaken the unit, and sums of it cannot overflow.
+/// 100 years: more is a mistaken unit, and sums cannot overflow.
 const LONGEST_MS: u128 = 100 * 365 * 86_400_000;
 
-/// Reads `250ms`, `90s`, `5m`, `8h`, `7d` or a sequence such as `1h30m`. Never zero.
+/// Parses `250ms`, `90s`, `5m`, `8h`, `7d` or a sequence such as `1h30m`. Never zero.
 pub fn parse_duration(text: &str) -> Result<Duration, InvalidDuration> {
     let mut total: u128 = 0;
     let mut units = TIME_UNITS.iter();
@@ -111,7 +105,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, InvalidDuration> {
     }
 }
 
-/// Reads `4GiB`, `1.5GB`, `512MiB` as bytes. Never zero.
+/// Parses `4GiB`, `1.5GB`, `512MiB` as bytes. Never zero.
 pub fn parse_size(text: &str) -> Result<u64, InvalidSize> {
     let number_length = text
         .bytes()
@@ -132,7 +126,7 @@ pub fn parse_size(text: &str) -> Result<u64, InvalidSize> {
     if whole.is_empty() {
         return Err(InvalidSize::Form);
     }
-    // Six digits behind the point are more than anybody means.
+    // Six digits after the point are enough.
     let fraction = fraction.get(..6).unwrap_or(fraction);
     let scale = 10_u128.pow(fraction.len() as u32);
     let whole: u128 = whole.parse().map_err(|_| InvalidSize::TooLarge)?;
@@ -152,7 +146,7 @@ pub fn parse_size(text: &str) -> Result<u64, InvalidSize> {
     }
 }
 
-/// A size as people write it: the largest binary unit that divides it.
+/// Formats a size with the largest binary unit that divides it.
 pub fn display_size(bytes: u64) -> String {
     let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
     for (unit, shift) in units {
@@ -163,7 +157,7 @@ pub fn display_size(bytes: u64) -> String {
     format!("{bytes}B")
 }
 
-/// A size as people read it: `1.5 MiB`. Not exact, and not to be read back.
+/// Formats a size for people: `1.5 MiB`. Rounded, so it cannot be parsed back.
 pub fn rough_size(bytes: u64) -> String {
     let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
     for (unit, shift) in units {

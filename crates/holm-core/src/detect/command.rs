@@ -1,9 +1,9 @@
-//! What a command line shows: its words, and the port that its program will listen on.
+//! Reads command lines: their words, and the port that their program will listen on.
 //!
-//! Only what is written counts: a number at a known option, or a program whose default port is
-//! known. A shell's variables and quotes are understood as far as such lines use them.
+//! Only explicit information counts: a number at a known option, or a program with a known default
+//! port. Shell variables and quotes are understood as far as such lines use them.
 
-/// A program, the word behind it (empty: none, or an option), and the port it takes by default.
+/// A program, its subcommand (empty: none, or an option), and its default port.
 const TOOLS: [(&str, &[&str], u16); 27] = [
     ("vite", &["", "dev", "serve"], 5173),
     ("vite", &["preview"], 4173),
@@ -34,7 +34,7 @@ const TOOLS: [(&str, &[&str], u16); 27] = [
     ("rackup", &["", "*"], 9292),
 ];
 
-/// Options whose value is a port, or an address with one.
+/// Options whose value is a port, or an address with a port.
 const PORT_OPTIONS: [&str; 7] = [
     "--port",
     "-p",
@@ -45,7 +45,7 @@ const PORT_OPTIONS: [&str; 7] = [
     "--http-port",
 ];
 
-/// The words of a command line, with operators as words of their own and quotes taken away.
+/// The words of a command line without quotes, with operators as separate words.
 pub fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word = String::new();
@@ -72,7 +72,7 @@ pub fn is_operator(word: &str) -> bool {
     matches!(word, ";" | "|" | "&" | "(" | ")")
 }
 
-/// The port that is written in a command line.
+/// The port that a command line sets.
 pub fn written_port(line: &str) -> Option<u16> {
     let words = words(line);
     for (index, word) in words.iter().enumerate() {
@@ -100,7 +100,7 @@ pub fn written_port(line: &str) -> Option<u16> {
     None
 }
 
-/// The program of a command line whose default port is known, and that port.
+/// The program of a command line with a known default port, and that port.
 pub fn default_port(line: &str) -> Option<(&'static str, u16)> {
     let words = words(line);
     words.iter().enumerate().find_map(|(index, word)| {
@@ -121,7 +121,7 @@ pub fn default_port(line: &str) -> Option<(&'static str, u16)> {
 pub enum PortVariable {
     /// `${PORT:-3000}`.
     Default(u16),
-    /// It has to be given.
+    /// Without a default.
     Needed,
 }
 

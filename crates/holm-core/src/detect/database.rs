@@ -1,8 +1,8 @@
-//! Database servers that are installed as programs: what runs instead of an image of a compose file.
+//! Installed database servers that replace the images of a compose file.
 //!
-//! Each makes its files when there are none, under another name until they are whole, so that a
-//! start that was cut off begins again. Everybody inside the workspace may connect, with any
-//! password: nobody outside can, and no password has to be written down.
+//! Each creates its files if they do not exist, under a temporary name until they are complete, so
+//! an interrupted start begins again. Programs in the workspace may connect with any password, and
+//! programs outside cannot connect at all, so no password has to be written down.
 
 use super::compose::Entry;
 use super::environment::command_looks_secret;
@@ -19,7 +19,7 @@ pub enum Server {
 // === impl Server ===
 
 impl Server {
-    /// The server of an official image; others may hold anything.
+    /// The server of an official image; other images may contain anything.
     pub fn of_image(image: &str) -> Option<Self> {
         let name = image.split(['@', ':']).next()?;
         let name = name.strip_prefix("docker.io/").unwrap_or(name);
@@ -40,7 +40,7 @@ impl Server {
         }
     }
 
-    /// The program that has to be installed.
+    /// The program that must be installed.
     fn program(self) -> &'static str {
         match self {
             Server::Postgres => "postgres",
@@ -50,7 +50,7 @@ impl Server {
     }
 }
 
-/// The database that does what this service of a compose file did.
+/// The database for a service of a compose file.
 pub fn database(server: Server, name: &str, entry: &Entry, file: &str) -> Database {
     let mut remarks = vec![format!(
         "Runs the installed `{}` in place of the image `{}`.",
@@ -70,7 +70,7 @@ pub fn database(server: Server, name: &str, entry: &Entry, file: &str) -> Databa
     };
     note_rest(server, name, entry, file, &mut remarks);
     let ready = match server {
-        // It takes connections before it takes questions.
+        // It accepts connections before it answers queries.
         Server::Postgres => Ready::Log("database system is ready to accept connections"),
         Server::Redis | Server::MariaDb | Server::MySql => Ready::Port(name.to_owned()),
     };
@@ -98,7 +98,7 @@ pub fn database(server: Server, name: &str, entry: &Entry, file: &str) -> Databa
     }
 }
 
-/// Where programs find it inside, and where Compose showed it outside.
+/// The port inside, and the port that Compose published.
 fn port_reason(server: Server, entry: &Entry, file: &str) -> String {
     let published = entry
         .ports
@@ -112,15 +112,16 @@ fn port_reason(server: Server, entry: &Entry, file: &str) -> String {
     }
 }
 
-/// What the image would have done besides, and this does not.
+/// Remarks about what the image would have done and this database does not.
 fn note_rest(server: Server, name: &str, entry: &Entry, file: &str, remarks: &mut Vec<String>) {
     if entry.name != name {
         remarks.push(format!("It is called `{}` in {file}.", entry.name));
     }
     if let Some(command) = &entry.command {
-        remarks.push(match command_looks_secret(command) {
-            true => format!("{file} gives it arguments, which were not taken over."),
-            false => format!("{file} gives it arguments, which were not taken over: {command}"),
+        remarks.push(if command_looks_secret(command) {
+            format!("{file} gives it arguments, which were not taken over.")
+        } else {
+            format!("{file} gives it arguments, which were not taken over: {command}")
         });
     }
     for path in &entry.first_start {
@@ -186,7 +187,7 @@ fi
     )
 }
 
-/// The value of one of these variables, when it is a plain word.
+/// The value of one of these variables, if it is a plain word.
 fn word<'a>(entry: &'a Entry, names: &[&str], remarks: &mut Vec<String>) -> Option<&'a str> {
     let variable = entry
         .environment

@@ -1,11 +1,11 @@
-//! One directory of a checkout, as the detectors see it: what is in it, and how a command is run there.
+//! One directory of a checkout: its files, and how to run a command in it.
 
 use super::{Content, Document, Found, is_looked_into};
 
 #[derive(Clone, Copy)]
 pub struct Directory<'a> {
     found: &'a Found,
-    /// Empty for the root; otherwise the path without a `/` at its end.
+    /// Empty for the root; otherwise the path without a trailing `/`.
     at: &'a str,
 }
 
@@ -33,7 +33,7 @@ impl<'a> Directory<'a> {
         self.at
     }
 
-    /// The path from the root of something in here.
+    /// The path of an entry, relative to the root.
     pub fn path(&self, name: &str) -> String {
         match self.at {
             "" => name.to_owned(),
@@ -41,12 +41,12 @@ impl<'a> Directory<'a> {
         }
     }
 
-    /// Whether there is such a file; a directory when the name ends with `/`.
+    /// Whether the file exists; with a trailing `/`, the directory.
     pub fn has(&self, name: &str) -> bool {
         self.found.listing.contains(&self.path(name))
     }
 
-    /// The first of these files that is here.
+    /// The first of these files that exists.
     pub fn first<'n>(&self, names: &[&'n str]) -> Option<&'n str> {
         names.iter().copied().find(|name| self.has(name))
     }
@@ -65,7 +65,7 @@ impl<'a> Directory<'a> {
         }
     }
 
-    /// A directory below this one, which is in the listing.
+    /// A listed directory below this one.
     pub fn below(&self, path: &str) -> Option<Directory<'a>> {
         let wanted = format!("{}/", self.path(path));
         let listed = self.found.listing.get(&wanted)?;
@@ -75,7 +75,7 @@ impl<'a> Directory<'a> {
         })
     }
 
-    /// The directories in here that may hold a part of the product.
+    /// The subdirectories that may contain a part of the product.
     pub fn directories(self) -> impl Iterator<Item = Directory<'a>> {
         let prefix = self.path("");
         let found = self.found;
@@ -88,7 +88,7 @@ impl<'a> Directory<'a> {
         })
     }
 
-    /// The line that runs a command in here; commands of `holm.toml` begin in the root.
+    /// A command line that runs the command here; commands of `holm.toml` start in the root.
     pub fn run(&self, command: &str) -> String {
         match self.at {
             "" => command.to_owned(),
@@ -97,11 +97,12 @@ impl<'a> Directory<'a> {
     }
 }
 
-/// A word for a shell.
+/// Quotes a word for a shell.
 pub fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@,+".contains(c);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
     }
 }

@@ -1,7 +1,6 @@
-//! The content of a JSON, TOML or YAML file, whichever it was. Filled by the command line, whose
-//! parsers know the formats; read here.
+//! The content of a JSON, TOML or YAML file in one form. The callers parse the formats.
 
-/// One value. Numbers are kept as they were written, because only a few are of interest.
+/// A value. Numbers stay as text, because only a few are needed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Document {
     Nothing,
@@ -9,7 +8,7 @@ pub enum Document {
     Number(String),
     Text(String),
     List(Vec<Document>),
-    /// In the order of the file.
+    /// In file order.
     Table(Vec<(String, Document)>),
 }
 
@@ -24,7 +23,7 @@ impl Document {
             .map(|(_, value)| value)
     }
 
-    /// The value below several keys.
+    /// The value at a path of keys.
     pub fn at(&self, keys: &[&str]) -> Option<&Document> {
         keys.iter().try_fold(self, |value, key| value.get(key))
     }
@@ -50,7 +49,7 @@ impl Document {
         }
     }
 
-    /// A text, a number or a flag as it is written; formats differ in what they take for text.
+    /// A text, a number or a flag as text, because formats differ in what they take for text.
     pub fn written(&self) -> Option<String> {
         match self {
             Document::Text(text) | Document::Number(text) => Some(text.clone()),
@@ -67,7 +66,7 @@ impl Document {
         }
     }
 
-    /// The names in a list, or the keys of a table: Compose takes both for `depends_on`.
+    /// The names in a list, or the keys of a table: Compose allows both for `depends_on`.
     pub fn names(&self) -> Vec<String> {
         match self {
             Document::Table(entries) => entries.iter().map(|(name, _)| name.clone()).collect(),

@@ -1,11 +1,11 @@
-//! Variables: the ones of a compose file, with Compose's `${…}`; which of them look like secrets;
-//! and the `.env` files of the checkout, of which only the names matter.
+//! Environment variables: those of a compose file with Compose's `${…}`, which of them look like
+//! secrets, and the names of the checkout's `.env` files.
 
 use super::Found;
 use super::command::words;
 use super::proposal::Proposal;
 
-/// Files with settings that programs read, next to the ones that show what belongs in them.
+/// Settings files that programs read, without the examples beside them.
 const SETTINGS: [&str; 4] = [
     ".env",
     ".env.local",
@@ -14,7 +14,7 @@ const SETTINGS: [&str; 4] = [
 ];
 const SAMPLES: [&str; 4] = [".env.example", ".env.sample", ".env.template", ".env.dist"];
 
-/// Parts of the names of variables that hold secrets.
+/// Words in the names of variables that contain secrets.
 const SECRET_WORDS: [&str; 12] = [
     "SECRET",
     "PASSWORD",
@@ -30,13 +30,13 @@ const SECRET_WORDS: [&str; 12] = [
     "COOKIE",
 ];
 
-/// `${A:-${B:-x}}` and the like are followed this far.
+/// The nesting limit of `${A:-${B:-x}}`.
 const DEEPEST: usize = 8;
 
-/// A text without a break that is longer than this, and mixed, is not meant for people.
+/// A longer mixed text without spaces is likely a random value.
 const LONGEST_WORD: usize = 24;
 
-/// Whether the value of a variable may not be repeated in a file that is committed.
+/// Whether a value must not be repeated in a committed file.
 pub fn is_secret(name: &str, value: &str) -> bool {
     let name = name.to_ascii_uppercase();
     let is_key = name == "KEY" || name.ends_with("_KEY") || name.ends_with("_KEYS");
@@ -44,7 +44,7 @@ pub fn is_secret(name: &str, value: &str) -> bool {
     is_key || has_word || looks_secret(value)
 }
 
-/// Whether a command line has a secret among its words: `--password x`, `TOKEN=x`.
+/// Whether a command line contains a secret: `--password x`, `TOKEN=x`.
 pub fn command_looks_secret(line: &str) -> bool {
     let names = words(line).into_iter().filter_map(|word| {
         let option = word.starts_with('-').then(|| word.trim_start_matches('-'));
@@ -79,7 +79,7 @@ fn looks_secret(text: &str) -> bool {
     has_password || text.contains("-----BEGIN") || words().any(is_random)
 }
 
-/// A text with Compose's `${NAME:-default}` filled in; `None` when a value comes from elsewhere.
+/// Expands Compose's `${NAME:-default}`; `None` when a value comes from the environment.
 pub fn interpolate(text: &str) -> Option<String> {
     interpolate_below(text, DEEPEST)
 }
@@ -109,7 +109,7 @@ fn interpolate_below(text: &str, depth: usize) -> Option<String> {
     Some(filled)
 }
 
-/// Where the brace that is open at the beginning is closed.
+/// The position of the matching closing brace.
 fn closing(text: &str) -> Option<usize> {
     let mut open = 1_usize;
     for (at, character) in text.char_indices() {
@@ -125,7 +125,7 @@ fn closing(text: &str) -> Option<usize> {
     None
 }
 
-/// What the checkout has besides code: settings that git ignores.
+/// Adds the settings files that git ignores.
 pub fn settings(found: &Found, proposal: &mut Proposal) {
     let ignored = SETTINGS
         .iter()

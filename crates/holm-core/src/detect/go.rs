@@ -1,10 +1,10 @@
-//! Go projects: a module with one main package that listens is started.
+//! Go projects: a module with one main package that listens becomes a service.
 
 use super::directory::Directory;
 use super::proposal::{Part, Program, Suggestion, valid_name};
 use super::source::address_port;
 
-/// What shows that a program answers on a port.
+/// Calls that show that a program listens on a port.
 const SERVERS: [&str; 8] = [
     "ListenAndServe",
     "net.Listen(",
@@ -59,7 +59,7 @@ struct Main<'a> {
     text: &'a str,
 }
 
-/// The main packages in the root of the module and below `cmd`.
+/// The main packages in the module's root and below `cmd`.
 fn mains(directory: Directory<'_>) -> Vec<Main<'_>> {
     let of = |at: Directory<'_>, name: &str, run: String| Main {
         name: name.to_owned(),
@@ -70,9 +70,10 @@ fn mains(directory: Directory<'_>) -> Vec<Main<'_>> {
     let is_main = |text: &&str| text.lines().any(|line| line.trim() == "package main");
     let mut mains = Vec::new();
     if let Some(text) = directory.text("main.go").filter(is_main) {
-        let name = match directory.is_root() {
-            true => "web",
-            false => directory.name(),
+        let name = if directory.is_root() {
+            "web"
+        } else {
+            directory.name()
         };
         let main = of(directory, name, "go run .".to_owned());
         mains.push(Main { text, ..main });

@@ -9,10 +9,10 @@ use super::source::{script_port, vite_port};
 
 const MANIFEST: &str = "package.json";
 
-/// Scripts that start a project for somebody who works on it, best first.
+/// Scripts that start a project for development, best first.
 const SCRIPTS: [&str; 5] = ["dev", "develop", "start:dev", "serve", "start"];
 
-/// Scripts of scripts are followed this far.
+/// How many scripts that call scripts are followed.
 const DEEPEST: usize = 4;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -76,7 +76,7 @@ pub fn is_member(directory: Directory<'_>) -> bool {
         .any(|member| member.at().starts_with(directory.at()))
 }
 
-/// `packageManager` decides, then the lock file.
+/// `packageManager` decides, else the lock file.
 fn manager(directory: Directory<'_>, manifest: &Document, part: &mut Part) -> Manager {
     let declared = manifest.get("packageManager").and_then(Document::text);
     let declared = match declared.and_then(|text| text.split('@').next()) {
@@ -148,9 +148,10 @@ fn program(
     let file = directory.path(MANIFEST);
     let followed = follow(manifest, text);
     Program {
-        name: match directory.is_root() {
-            true => "web".to_owned(),
-            false => directory.name().to_owned(),
+        name: if directory.is_root() {
+            "web".to_owned()
+        } else {
+            directory.name().to_owned()
         },
         run,
         port: port(directory, followed, &file),
@@ -159,7 +160,7 @@ fn program(
     }
 }
 
-/// The text behind `npm run other`, for as long as that is all a script does.
+/// Follows `npm run other` while that is all a script does.
 fn follow<'a>(manifest: &'a Document, text: &'a str) -> &'a str {
     let mut text = text;
     for _ in 0..DEEPEST {
@@ -192,7 +193,7 @@ fn port(directory: Directory<'_>, script: &str, file: &str) -> Option<(u16, Stri
             written.next()
         }
         Some((tool, default)) => Some((default, format!("{tool}'s default"))),
-        // A program of the project itself: its source may say it.
+        // A program of the project itself: its source may contain the port.
         None => words(script).iter().find_map(|word| {
             let name = word.strip_prefix("./").unwrap_or(word);
             let number = script_port(directory.text(name)?)?;

@@ -5,7 +5,7 @@ use super::command::{PortVariable, default_port, port_variable, written_port};
 use super::directory::Directory;
 use super::proposal::{Part, Program, Suggestion, valid_name};
 
-/// The port that foreman gives to the first process, and how far apart the others are.
+/// foreman's port for the first process, and the distance between ports.
 const FIRST_PORT: u16 = 5000;
 const PORT_STEP: u16 = 100;
 

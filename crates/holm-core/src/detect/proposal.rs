@@ -1,24 +1,23 @@
-//! A proposed `holm.toml` as values, and how its parts are put together: names that are valid and
-//! unique, ports that do not meet, no service that waits for one that is not there.
+//! A proposed `holm.toml` as values, and how its parts are combined: valid unique names, no port
+//! conflicts, no dependency on a missing service.
 
 use super::write;
 use crate::config::Name;
 use std::collections::BTreeSet;
 
-/// What `holm init` would write.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Proposal {
     pub looks_like: Vec<Sign>,
     pub setup: Vec<Step>,
-    /// Empty: the default, which knows the root's files.
+    /// Empty: the default, which covers the root's files.
     pub setup_inputs: Vec<String>,
-    /// Ignored files that programs read; written as a comment, because they reach the host.
+    /// Ignored files that programs read; written as a comment, because `include` needs approval.
     pub include: Vec<String>,
     pub ports: Vec<Port>,
     pub services: Vec<Service>,
     pub volumes: Vec<Volume>,
     pub suggestions: Vec<Suggestion>,
-    /// What else was seen and not written.
+    /// Other findings that are not written as settings.
     pub remarks: Vec<String>,
 }
 
@@ -49,16 +48,16 @@ pub struct Service {
     pub ready: Option<Ready>,
     pub depends_on: Vec<String>,
     pub env: Vec<(String, String)>,
-    /// It keeps running when the workspace moves to another ref.
+    /// It keeps running when the workspace moves to another commit.
     pub outlasts_assign: bool,
     pub reason: String,
-    /// Lines of comment above it.
+    /// Comment lines above it.
     pub remarks: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ready {
-    /// The port of this name takes connections.
+    /// The port of this name accepts connections.
     Port(String),
     Log(&'static str),
 }
@@ -70,11 +69,11 @@ pub struct Volume {
     pub reason: String,
 }
 
-/// A service that is not certain: written as a comment, with the reason.
+/// An uncertain service, written as a comment with the reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Suggestion {
     pub name: String,
-    /// `None`: nothing says what to run.
+    /// `None`: no file says what to run.
     pub run: Option<String>,
     pub port: Option<u16>,
     pub depends_on: Vec<String>,
@@ -84,7 +83,7 @@ pub struct Suggestion {
     pub reason: String,
 }
 
-/// What a framework's detector found in one directory.
+/// The findings of one detector in one directory.
 pub struct Part {
     pub sign: Sign,
     pub setup: Vec<Step>,
@@ -94,10 +93,10 @@ pub struct Part {
     pub remarks: Vec<String>,
 }
 
-/// Something that runs, and will be a service.
+/// A program that becomes a service.
 #[derive(Default)]
 pub struct Program {
-    /// A wish; the service gets a name that is valid and free.
+    /// The preferred name; the service gets a valid and free one.
     pub name: String,
     pub run: String,
     /// With the reason.
@@ -142,12 +141,11 @@ impl Part {
 // === impl Proposal ===
 
 impl Proposal {
-    /// The text of the file.
     pub fn to_toml(&self) -> String {
         write::toml(self)
     }
 
-    /// What was found and what would be written, for a note; `None` when that is nothing.
+    /// A one-line summary for a note; `None` when nothing was found.
     pub fn in_one_line(&self) -> Option<String> {
         if self.is_empty() {
             return None;
@@ -166,9 +164,10 @@ impl Proposal {
         ];
         let parts = parts.iter().filter(|(_, what)| !what.is_empty());
         let parts: Vec<String> = parts.map(|(noun, what)| format!("{noun} {what}")).collect();
-        let what = match parts.is_empty() {
-            true => "suggestions".to_owned(),
-            false => parts.join("; "),
+        let what = if parts.is_empty() {
+            "suggestions".to_owned()
+        } else {
+            parts.join("; ")
         };
         let kinds = kinds.join(", ");
         Some(format!(
@@ -176,7 +175,6 @@ impl Proposal {
         ))
     }
 
-    /// Whether there is anything to set up or to start.
     pub fn is_empty(&self) -> bool {
         self.setup.is_empty() && self.services.is_empty() && self.suggestions.is_empty()
     }
@@ -240,8 +238,7 @@ impl Proposal {
         }
     }
 
-    /// Nobody waits for a service that is not there, nobody waits in a circle, and the order is the
-    /// one that people read best.
+    /// Removes dependencies on missing services and cycles, and sorts the services for reading.
     pub(super) fn settle(&mut self) {
         let mut ready: BTreeSet<String> = BTreeSet::new();
         let names: BTreeSet<String> = self.services.iter().map(|it| it.name.clone()).collect();
@@ -264,7 +261,7 @@ impl Proposal {
                     .push("It waits for itself in a circle, which was cut.".to_owned());
             }
         }
-        // What the project itself runs comes first.
+        // The project's own programs come first.
         self.services.sort_by_key(|service| service.outlasts_assign);
         let position = |port: &Port| self.services.iter().position(|it| it.name == port.name);
         self.ports.sort_by_key(position);
@@ -294,7 +291,7 @@ impl Proposal {
 
 const LONGEST_NAME: usize = 40;
 
-/// The nearest name that a service may have.
+/// The nearest valid service name.
 pub fn valid_name(wish: &str) -> String {
     let mut name = String::new();
     for character in wish.chars().flat_map(char::to_lowercase) {
@@ -308,7 +305,7 @@ pub fn valid_name(wish: &str) -> String {
         }
     }
     let name = name.trim_end_matches('-');
-    // Words that mean something else where services are named.
+    // These words have another meaning as receivers of secrets.
     let is_reserved = ["runs", "sessions"].contains(&name);
     match Name::parse(name) {
         Ok(_) if !is_reserved => name.to_owned(),

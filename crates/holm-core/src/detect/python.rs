@@ -1,10 +1,10 @@
-//! Python projects: Django is started; of others only the installation is known.
+//! Python projects: Django becomes a service; for others only the installation is known.
 
 use super::directory::Directory;
 use super::document::Document;
 use super::proposal::{Part, Program};
 
-/// How dependencies get in, and how a program is run with them.
+/// How to install dependencies, and how to run a program with them.
 struct Installer {
     commands: Vec<&'static str>,
     file: &'static str,
@@ -16,9 +16,10 @@ pub fn look(directory: Directory<'_>) -> Option<Part> {
         .text("manage.py")
         .is_some_and(|text| text.contains("django"));
     let manifests = ["manage.py", "pyproject.toml", "requirements.txt"];
-    let file = match is_django {
-        true => "manage.py",
-        false => directory.first(&manifests[1..])?,
+    let file = if is_django {
+        "manage.py"
+    } else {
+        directory.first(&manifests[1..])?
     };
     let kind = if is_django { "Django" } else { "Python" };
     let mut part = Part::new(kind, directory.path(file));
@@ -35,9 +36,10 @@ pub fn look(directory: Directory<'_>) -> Option<Part> {
         let python = installer.map_or("python3", |installer| installer.python);
         let run = format!("{python} manage.py runserver 8000");
         part.programs.push(Program {
-            name: match directory.is_root() {
-                true => "web".to_owned(),
-                false => directory.name().to_owned(),
+            name: if directory.is_root() {
+                "web".to_owned()
+            } else {
+                directory.name().to_owned()
             },
             run: directory.run(&run),
             port: Some((8000, "Django's default".to_owned())),

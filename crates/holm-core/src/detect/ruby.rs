@@ -1,4 +1,4 @@
-//! Ruby projects: Rails is started; of others only the installation is known.
+//! Ruby projects: Rails becomes a service; for others only the installation is known.
 
 use super::directory::Directory;
 use super::proposal::{Part, Program};
@@ -15,9 +15,10 @@ pub fn look(directory: Directory<'_>) -> Option<Part> {
     }
     if is_rails {
         part.programs.push(Program {
-            name: match directory.is_root() {
-                true => "web".to_owned(),
-                false => directory.name().to_owned(),
+            name: if directory.is_root() {
+                "web".to_owned()
+            } else {
+                directory.name().to_owned()
             },
             run: directory.run("bin/rails server"),
             port: Some((3000, "Rails' default".to_owned())),

@@ -1,11 +1,11 @@
-//! Rust projects: a package with one program that depends on a web framework is started.
+//! Rust projects: a package with one program that depends on a web framework becomes a service.
 
 use super::directory::Directory;
 use super::document::Document;
 use super::proposal::{Part, Program, Suggestion, valid_name};
 use super::source::address_port;
 
-/// Libraries whose programs answer on a port, with the port they take by default.
+/// Web frameworks, with their default ports.
 const FRAMEWORKS: [(&str, Option<u16>); 9] = [
     ("axum", None),
     ("actix-web", None),
@@ -18,7 +18,7 @@ const FRAMEWORKS: [(&str, Option<u16>); 9] = [
     ("tonic", None),
 ];
 
-/// Whether the workspace in the root has this directory as a member.
+/// Whether the cargo workspace in the root has this directory as a member.
 pub fn is_member(directory: Directory<'_>) -> bool {
     let root = directory.to_root().document("Cargo.toml");
     let members = root.and_then(|root| root.at(&["workspace", "members"]));
@@ -73,9 +73,10 @@ pub fn look(directory: Directory<'_>) -> Option<Part> {
                 None => default.map(|port| (port, format!("{framework}'s default"))),
             };
             part.programs.push(Program {
-                name: match directory.is_root() {
-                    true => "web".to_owned(),
-                    false => directory.name().to_owned(),
+                name: if directory.is_root() {
+                    "web".to_owned()
+                } else {
+                    directory.name().to_owned()
                 },
                 run: directory.run("cargo run"),
                 port,

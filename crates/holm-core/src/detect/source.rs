@@ -1,9 +1,8 @@
-//! Ports that are written in source code. Only an answer without doubt is one: when a file shows
-//! two different ports, none is taken.
+//! Finds ports in source code. A file that shows two different ports gives none.
 
 use std::collections::BTreeSet;
 
-/// What stands right before a port, for each language.
+/// The text before a port, for each language.
 const SCRIPT: [&str; 7] = [
     ".listen(", "PORT || ", "PORT ?? ", "PORT||", "PORT??", "PORT, ", "port = ",
 ];
@@ -19,7 +18,7 @@ pub fn vite_port(text: &str) -> Option<u16> {
     only(behind(text, &VITE))
 }
 
-/// The port in an address that is written as a text: `":8080"`, `"127.0.0.1:3000"`.
+/// The port in an address literal: `":8080"`, `"127.0.0.1:3000"`.
 pub fn address_port(text: &str) -> Option<u16> {
     let ends = text.match_indices('"').filter_map(|(at, _)| {
         let before = &text[..at];
@@ -44,7 +43,7 @@ fn behind<'a>(text: &'a str, starts: &'a [&str]) -> impl Iterator<Item = u16> + 
     })
 }
 
-/// Smaller numbers are something else: ordinary programs cannot listen there.
+/// Smaller numbers are something else, because ordinary programs cannot listen there.
 fn plausible(number: &str) -> Option<u16> {
     number.parse().ok().filter(|port| *port >= 80)
 }

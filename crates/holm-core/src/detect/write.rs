@@ -1,14 +1,15 @@
-//! A proposal as the text of a `holm.toml`, with comments that say where each line comes from.
+//! Writes a proposal as the text of a `holm.toml`, with comments that say where each line comes
+//! from.
 //!
-//! What comes from the repository's files is nobody's friend: every text is quoted, and every
-//! comment stays on its line, so that nothing which was read can add a line of its own.
+//! Text from the repository is hostile: every text is quoted and every comment stays on its line,
+//! so no text can add a line of its own.
 
 use super::proposal::{Port, Proposal, Ready, Service, Suggestion};
 
-/// Comments begin here, where lines are short enough.
+/// The column of comments after short lines.
 const COMMENT_COLUMN: usize = 36;
 
-/// Longer comments are cut.
+/// Longer comments are truncated.
 const LONGEST_COMMENT: usize = 140;
 
 const HEAD: &str = "\
@@ -129,7 +130,7 @@ fn suggestion(suggestion: &Suggestion, lines: &mut Vec<String>) {
     lines.push(comment(&suggestion.reason));
     lines.push(format!("# [services.{name}]"));
     match &suggestion.run {
-        // A script of several lines stays one when the marks are taken away.
+        // A script of several lines stays valid when the user removes the comment marks.
         Some(run) => lines.extend(format!("run = {}", text(run)).lines().map(hidden)),
         None => lines.push("# run = \"\"                        # what runs here?".to_owned()),
     }
@@ -156,7 +157,7 @@ fn hidden(line: &str) -> String {
     }
 }
 
-/// A line with a comment behind it.
+/// A line with a comment after it.
 fn beside(written: &str, reason: &str) -> String {
     let comment = comment(reason);
     let gap = if written.len() < COMMENT_COLUMN {
@@ -164,45 +165,49 @@ fn beside(written: &str, reason: &str) -> String {
     } else {
         "  "
     };
-    match comment.is_empty() {
-        true => written.to_owned(),
-        false => format!("{written:<COMMENT_COLUMN$}{gap}{comment}"),
+    if comment.is_empty() {
+        written.to_owned()
+    } else {
+        format!("{written:<COMMENT_COLUMN$}{gap}{comment}")
     }
 }
 
-/// A comment on one line, whatever the text holds.
+/// A comment on one line, whatever the text contains.
 fn comment(text: &str) -> String {
     let mut safe = String::from("# ");
     for character in text.trim().chars().take(LONGEST_COMMENT) {
-        match steers(character) {
-            true => safe.extend(character.escape_default()),
-            false => safe.push(character),
+        if steers(character) {
+            safe.extend(character.escape_default())
+        } else {
+            safe.push(character)
         }
     }
     if text.trim().chars().count() > LONGEST_COMMENT {
         safe.push('…');
     }
-    match text.trim().is_empty() {
-        true => String::new(),
-        false => safe,
+    if text.trim().is_empty() {
+        String::new()
+    } else {
+        safe
     }
 }
 
-/// Whether a character ends a line, acts on a terminal, or changes the order of reading.
+/// Whether a character ends a line, controls a terminal, or changes the reading order.
 fn steers(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
-/// A command: a script of several lines as it is, everything else on one line.
+/// A command: several lines as a multi-line string, everything else on one line.
 fn text(value: &str) -> String {
     let body = value.trim_end_matches('\n');
     let is_script = body.contains('\n')
         && !body.contains("'''")
         && !body.chars().any(|c| steers(c) && c != '\n');
-    match is_script {
-        true => format!("'''\n{body}\n'''"),
-        false => line(body),
+    if is_script {
+        format!("'''\n{body}\n'''")
+    } else {
+        line(body)
     }
 }
 
@@ -228,7 +233,7 @@ fn list(items: &[String]) -> String {
     format!("[{}]", items.join(", "))
 }
 
-/// On one line, which an inline table needs; keys are names of variables.
+/// On one line, as an inline table requires; keys are names of variables.
 fn table(entries: &[(String, String)]) -> String {
     let entries = entries
         .iter()

@@ -1,30 +1,30 @@
-//! A service whose build is older than its files: built first, beside what runs, and started or
-//! restarted only when that succeeded. A part of [`Life`].
+//! Builds of a service whose files changed: the build runs beside the old version, and the service
+//! is started or restarted only when it succeeds. A part of [`Life`].
 
 use super::{Life, Phase, Then, exit_in_words};
 
-/// What it runs is older than its files, and what is done about it.
+/// Whether the build is up to date, and what is done about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Build {
     NotNeeded,
     Due,
     Underway {
-        /// Its files changed again since it began.
+        /// The files changed again since the build began.
         is_stale: bool,
     },
-    /// Until somebody starts or restarts it.
+    /// Until a user starts or restarts it.
     Failed(String),
 }
 
 // === impl Life ===
 
 impl Life {
-    /// It is to be built before it is started.
+    /// Requires a build before the next start.
     pub fn needs_build(&mut self) {
         self.build = Build::Due;
     }
 
-    /// Whether what it would run is older than its files.
+    /// Whether the build is outdated.
     pub fn is_build_due(&self) -> bool {
         self.build != Build::NotNeeded
     }
@@ -61,7 +61,7 @@ impl Life {
                 self.forgive();
                 self.phase = Phase::Waiting;
             }
-            // Nothing starts during a build, and what ends is started or not as was asked for.
+            // Nothing starts during a build, and an exit is handled as requested.
             Phase::Down | Phase::Waiting | Phase::Launching { .. } | Phase::Ending(_) => {}
         }
     }

@@ -1,7 +1,7 @@
-//! All services of a workspace: who waits for whom, in which order they start and end.
+//! All services of a workspace: dependencies, start order and stop order.
 //!
-//! A service starts when everything that it depends on is ready. When the workspace stops, it ends
-//! when everything that depends on it has ended.
+//! A service starts when its dependencies are ready. When the workspace stops, it ends after the
+//! services that depend on it.
 
 use super::{Dependencies, Event, Life, Order, Rules, State, Wish};
 use std::time::Duration;
@@ -16,16 +16,16 @@ struct Member {
     depends_on: Vec<usize>,
     needed_by: Vec<usize>,
     life: Life,
-    /// One that is declared no more is ended; its place stays.
+    /// A service that is no longer declared is ended; its index stays valid.
     is_declared: bool,
-    /// What it is to run is another thing than what runs.
+    /// Its declaration changed since it was started.
     is_stale: bool,
 }
 
-/// One service as it is declared: what it depends on, by name, and its rules.
+/// A declared service: its name, the names of its dependencies, and its settings.
 pub type Declared = (String, Vec<String>, Rules);
 
-/// What is said of one service.
+/// The state of one service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     pub name: String,
@@ -36,21 +36,21 @@ pub struct Report {
     pub reason: Option<String>,
 }
 
-/// What is said of all of them together.
+/// The state of all services together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict {
-    /// Something is still on its way.
+    /// A service is still starting.
     Pending,
-    /// All that should run are ready.
+    /// All services that should run are ready.
     Ready,
-    /// One or more are not ready and will not be by themselves.
+    /// A service is not ready and will not be by itself.
     Failing,
 }
 
 // === impl Graph ===
 
 impl Graph {
-    /// A name that is not there is not waited for; the configuration does not have such.
+    /// Unknown dependencies are ignored; the configuration cannot contain any.
     pub fn new(services: Vec<Declared>) -> Self {
         let mut graph = Self {
             members: Vec::new(),
@@ -60,8 +60,8 @@ impl Graph {
         graph
     }
 
-    /// These are the services from now on: what is new is started, what is no more is ended, what
-    /// changed is started anew unless somebody stopped it. Places of services stay as they are.
+    /// Replaces the declarations: new services are started, missing ones ended, changed ones
+    /// restarted unless the user stopped them. Indexes stay valid.
     pub fn declare(&mut self, services: Vec<Declared>, has_changed: impl Fn(&str) -> bool) {
         let mut were_declared = Vec::new();
         for member in &mut self.members {
@@ -111,7 +111,7 @@ impl Graph {
         &self.members[index].life
     }
 
-    /// What somebody wants of one service. To start it, what it depends on is started too.
+    /// Handles a user's request for one service. Starting it also starts its dependencies.
     pub fn want(&mut self, index: usize, wish: Wish) {
         if self.is_closing {
             return;
@@ -134,16 +134,16 @@ impl Graph {
         self.members[index].life.want(wish);
     }
 
-    /// It is to be built before it is started.
+    /// Requires a build before its next start.
     pub fn needs_build(&mut self, index: usize) {
         self.members[index].life.needs_build();
     }
 
-    /// A move changed its files: what was stopped on purpose stays stopped.
+    /// Handles a move that changed its files: a service that was stopped on purpose stays stopped.
     pub fn react(&mut self, index: usize, wish: Wish) {
         let life = &mut self.members[index].life;
         if wish == Wish::Rebuild {
-            // Also when all are ending: it is still due when they are started again.
+            // Also while all services are ending: the build is still due at the next start.
             life.want(wish);
         } else if !life.is_down() {
             self.want(index, wish);
@@ -154,7 +154,7 @@ impl Graph {
         self.members[index].life.hear(event, now);
     }
 
-    /// All are to end, and none is started any more.
+    /// Ends all services and starts none any more.
     pub fn close(&mut self) {
         self.is_closing = true;
     }
@@ -163,7 +163,7 @@ impl Graph {
         self.members.iter().all(|member| member.life.is_down())
     }
 
-    /// Everything that is to be done now.
+    /// All orders that are due now.
     pub fn due(&mut self, now: Duration) -> Vec<(usize, Order)> {
         let mut orders = Vec::new();
         for index in 0..self.members.len() {
@@ -179,9 +179,10 @@ impl Graph {
                     self.members[index].life.want(Wish::Stop);
                 }
             }
-            let dependencies = match !self.is_closing && self.missing(index).is_empty() {
-                true => Dependencies::Ready,
-                false => Dependencies::Missing,
+            let dependencies = if !self.is_closing && self.missing(index).is_empty() {
+                Dependencies::Ready
+            } else {
+                Dependencies::Missing
             };
             while let Some(order) = self.members[index].life.due(now, dependencies) {
                 orders.push((index, order));
@@ -190,7 +191,7 @@ impl Graph {
         orders
     }
 
-    /// Ends or restarts one whose declaration is gone or another by now.
+    /// Ends or restarts a service whose declaration is gone or changed.
     fn follow_declaration(&mut self, index: usize) {
         let member = &mut self.members[index];
         if !member.is_declared {
@@ -203,21 +204,22 @@ impl Graph {
         }
     }
 
-    /// When [`Graph::due`] has to be asked again if nothing is heard.
+    /// When to call [`Graph::due`] even without an event.
     pub fn wake_at(&self) -> Option<Duration> {
         let times = self.members.iter().map(|member| member.life.wake_at());
         times.flatten().min()
     }
 
-    /// Of those that are declared.
+    /// The declared services only.
     pub fn reports(&self) -> Vec<Report> {
         let members = self.members.iter().enumerate();
         let declared = members.filter(|(_, member)| member.is_declared);
         let reports = declared.map(|(index, member)| {
             let life = &member.life;
-            let (state, reason) = match life.is_waiting() {
-                true => self.waiting(index),
-                false => (life.state(), life.reason().map(str::to_owned)),
+            let (state, reason) = if life.is_waiting() {
+                self.waiting(index)
+            } else {
+                (life.state(), life.reason().map(str::to_owned))
             };
             Report {
                 name: member.name.clone(),
@@ -243,7 +245,7 @@ impl Graph {
         }
     }
 
-    /// What it depends on that is not ready.
+    /// The dependencies that are not ready.
     fn missing(&self, index: usize) -> Vec<usize> {
         let needed = self.members[index].depends_on.iter().copied();
         needed
@@ -251,16 +253,17 @@ impl Graph {
             .collect()
     }
 
-    /// One that waits is only on its way if what it waits for is.
+    /// A waiting service is pending only if its dependencies are.
     fn waiting(&self, index: usize) -> (State, Option<String>) {
         let missing = self.missing(index);
         let is_hopeful = |other: &usize| {
             let life = &self.members[*other].life;
             life.is_moving() || (life.is_waiting() && self.waiting(*other).0 == State::Starting)
         };
-        let state = match missing.iter().all(is_hopeful) {
-            true => State::Starting,
-            false => State::Stopped,
+        let state = if missing.iter().all(is_hopeful) {
+            State::Starting
+        } else {
+            State::Stopped
         };
         let names: Vec<_> = missing
             .iter()

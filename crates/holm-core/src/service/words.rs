@@ -1,4 +1,4 @@
-//! How states, ends and times are told. Called by [`Life`](super::Life) and by who shows services.
+//! Texts for states, exits and times. Called by [`Life`](super::Life) and where services are shown.
 
 use super::State;
 use std::time::Duration;
@@ -18,7 +18,7 @@ impl State {
     }
 }
 
-/// `exited with 1`, and what a code above 128 usually means.
+/// `exited with 1`, and the usual meaning of a code above 128.
 pub fn exit_in_words(code: u8) -> String {
     let signal = match code.wrapping_sub(128) {
         1 => "SIGHUP",

@@ -1,17 +1,17 @@
-//! What a user's terminal may be told on behalf of a program inside: text, colours, where the cursor
-//! is, and a few modes that are taken back at the end. Nothing that asks the terminal for an answer,
-//! names its window, touches the clipboard, or leaves it in another character set.
+//! Filters what may be written to a user's terminal on behalf of a program inside: text, colours,
+//! cursor positions, and a few modes that are reset at the end. It drops every sequence that makes
+//! the terminal answer, sets its title, touches the clipboard, or changes its character set.
 //!
-//! Sessions are drawn from the keeper's own screen, which has nothing else in it; for them this is the
-//! second line: whatever reaches an attached client goes through it. The output of a run is as its
-//! program wrote it, and everything that holm itself says may have text of a guest in it: for those
-//! this is what keeps a terminal safe.
+//! Sessions are drawn from the keeper's own screen model, which produces only allowed sequences;
+//! for them this filter is the second line of defence. The output of a run is unfiltered program
+//! output, and holm's own messages may contain text of a guest: for those this filter is the only
+//! protection.
 
-/// Lets pass what is on the list, however the bytes are cut, and drops the rest.
+/// Passes allowed sequences, at any split of the input, and drops the rest.
 #[derive(Debug, Default)]
 pub struct Drawing {
     state: State,
-    /// Of a sequence or of a character, up to its end.
+    /// The start of an incomplete sequence or character.
     held: Vec<u8>,
     dropped: u64,
     steered: u64,
@@ -20,10 +20,10 @@ pub struct Drawing {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Allowed {
-    /// Everything on the list.
+    /// All allowed sequences.
     #[default]
     Screen,
-    /// Lines and colours.
+    /// Only lines and colours.
     Lines,
 }
 
@@ -32,28 +32,28 @@ enum State {
     #[default]
     Ground,
     Escape,
-    /// Behind `ESC [`.
+    /// After `ESC [`.
     Sequence,
-    /// In a string that nobody may hear: up to its end.
+    /// In a control string that is dropped up to its end.
     String,
     StringEscape,
-    /// Behind `ESC` and something that needs one byte more.
+    /// After `ESC` and a byte that needs one more.
     Intermediate,
 }
 
-/// Longer sequences are none of ours.
+/// Longer sequences are not allowed.
 const LONGEST: usize = 64;
 
-/// Modes of `CSI ? … h` and `l`: arrow keys, mouse, whether the cursor is seen, bracketed paste.
+/// Modes of `CSI ? … h` and `l`: arrow keys, mouse, cursor visibility, bracketed paste.
 const MODES: [&[u8]; 9] = [
     b"1", b"9", b"25", b"1000", b"1002", b"1003", b"1005", b"1006", b"2004",
 ];
 
-/// Sets a terminal back, whatever was drawn on it and wherever that was cut off.
+/// Resets a terminal, whatever was drawn on it and wherever the output was cut off.
 pub const RESET: &str = "\u{18}\u{1b}[?1l\u{1b}>\u{1b}[?9l\u{1b}[?1000l\u{1b}[?1002l\u{1b}[?1003l\
     \u{1b}[?1005l\u{1b}[?1006l\u{1b}[?2004l\u{1b}[0 q\u{1b}[?25h\u{1b}[m\u{f}\u{1b}(B";
 
-/// Text of several lines with nothing in it but colours and tabs.
+/// Keeps only text, lines, colours and tabs.
 pub fn lines(text: &str) -> String {
     let mut drawing = Drawing {
         allowed: Allowed::Lines,
@@ -65,7 +65,7 @@ pub fn lines(text: &str) -> String {
 // === impl Drawing ===
 
 impl Drawing {
-    /// What of these bytes may pass.
+    /// The allowed part of these bytes.
     pub fn pass(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut passed = Vec::with_capacity(bytes.len());
         for byte in bytes {
@@ -74,12 +74,12 @@ impl Drawing {
         passed
     }
 
-    /// How many sequences and controls did not pass.
+    /// How many sequences and control characters were dropped.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// Whether a sequence passed, which [`RESET`] takes back.
+    /// Whether a sequence passed that [`RESET`] must undo.
     pub fn has_steered(&self) -> bool {
         self.steered > 0
     }
@@ -125,7 +125,7 @@ impl Drawing {
         }
     }
 
-    /// A character of several bytes passes as a whole, and none that terminals take for a control.
+    /// A multi-byte character passes as a whole, unless terminals treat it as a control.
     fn take_character(&mut self, byte: u8, passed: &mut Vec<u8>) {
         self.held.push(byte);
         match std::str::from_utf8(&self.held) {
@@ -180,7 +180,7 @@ impl Drawing {
                 self.drop_held();
                 self.state = State::Escape;
             }
-            // Overlong, or a control in the middle: none of ours.
+            // Overlong, or interrupted by a control: not allowed.
             _ => self.drop_held(),
         }
     }
@@ -222,7 +222,7 @@ mod tests {
 
     fn pass(bytes: &[u8]) -> String {
         let whole = Drawing::default().pass(bytes);
-        // However it is cut.
+        // At every split.
         let mut drawing = Drawing::default();
         let pieces: Vec<u8> = bytes
             .iter()
@@ -290,7 +290,8 @@ mod tests {
             "\u{9d}0;title\u{9c}",
         ] {
             let passed = pass(format!("a{hostile}b").as_bytes());
-            // Of C1 controls only the control itself is taken away: what follows is text then.
+            // For C1 controls only the control character itself is removed; the rest is then plain
+            // text.
             let text: String = passed
                 .chars()
                 .filter(|one| !one.is_ascii_punctuation())
@@ -308,7 +309,7 @@ mod tests {
                 "{hostile:?}: {passed:?}"
             );
         }
-        // One sequence begun within another, and bytes that are no characters.
+        // A sequence that starts within another, and bytes that are not UTF-8.
         assert_eq!(pass(b"a\x1b[12\x1b]0;x\x07b"), "ab");
         assert_eq!(pass(b"a\x1b]0;x\x1b[2Jb"), "a\u{1b}[2Jb");
         assert_eq!(pass(b"a\xff\xc3b\xe2\x82c\xc2\x9b6n"), "abc6n");

@@ -1,14 +1,14 @@
-//! Named keys, as tmux calls them, and the bytes that a terminal sends for them. Called by the keeper,
-//! which knows the modes that the program has set, and by the CLI to refuse what is no key.
+//! Named keys, as in tmux, and the bytes that a terminal sends for them. Called by the keeper,
+//! which knows the modes that the program set, and by the CLI to refuse unknown keys.
 
-/// Whether the program asked for other codes of the arrow keys.
+/// Whether the program switched the arrow keys to application mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CursorKeys {
     Normal,
     Application,
 }
 
-/// The bytes of a key; `None`: there is no such key.
+/// The bytes of a key; `None` for an unknown one.
 pub fn bytes(name: &str, cursor_keys: CursorKeys) -> Option<Vec<u8>> {
     if let Some(rest) = name.strip_prefix("M-") {
         let mut bytes = vec![0x1b];
@@ -56,7 +56,7 @@ pub fn bytes(name: &str, cursor_keys: CursorKeys) -> Option<Vec<u8>> {
     Some(text.into_bytes())
 }
 
-/// One character, as it is.
+/// A single character.
 fn one(text: &str) -> Option<Vec<u8>> {
     let mut characters = text.chars();
     let character = characters.next().filter(|one| !one.is_control())?;

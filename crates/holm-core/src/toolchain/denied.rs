@@ -1,5 +1,5 @@
-//! Places below home where credentials are kept. Nothing that is shown to a workspace contains
-//! one of these or lies in one.
+//! Places below home where credentials are kept. No path that is shown to a workspace contains or
+//! is in one of these.
 
 use std::path::Path;
 
@@ -87,7 +87,7 @@ pub const DENIED: &[&str] = &[
     "Library/Keychains",
 ];
 
-/// Whether showing the path (relative to home) would show one of them. Home itself does.
+/// Whether showing the path (relative to home) would show one of them. Home itself would.
 pub fn touches(below_home: &Path) -> bool {
     DENIED.iter().any(|denied| {
         let denied = Path::new(denied);

@@ -1,14 +1,14 @@
 //! Known toolchains: where their programs are on PATH, and which directories those need.
 //!
-//! A row is data. What no row knows is shown as just that directory, with the libraries beside it
-//! when it is the `bin` of a prefix.
+//! For an unknown entry only that directory is shown, with the libraries beside it when it is the
+//! `bin` of a prefix.
 
 use super::{Client, Look};
 use std::path::{Path, PathBuf};
 
-/// One place of programs. All paths are relative to home (or to where a variable moved them).
+/// A place of programs. All paths are relative to home (or to where a variable moved them).
 struct Row {
-    /// The beginning of the PATH entry. `*` stands for one part, which may be used in `show`.
+    /// The beginning of the PATH entry. `*` matches one part, which `show` may use.
     at: &'static str,
     show: Show,
 }
@@ -16,9 +16,9 @@ struct Row {
 /// What is shown. `*` stands for what it matched in `at`.
 enum Show {
     Paths(&'static [&'static str]),
-    /// This, unless the second is there: then only the libraries beside `bin`.
+    /// The first, unless the second exists: then only the libraries beside `bin`.
     Unless(&'static str, &'static str),
-    /// These parts of what is at `at`.
+    /// These subdirectories of `at`.
     Parts(&'static [&'static str]),
 }
 
@@ -36,9 +36,9 @@ const fn conda(at: &'static str) -> Row {
     }
 }
 
-/// The first row that fits decides.
+/// The first row that matches decides.
 const ROWS: &[Row] = &[
-    // rustup: the proxies need the toolchains; the rest of .cargo has the registry's token.
+    // rustup: the proxies need the toolchains. The rest of .cargo contains the registry token.
     row(".cargo/bin", &[".cargo/bin", ".rustup"]),
     row(".rustup/toolchains/*", &[".rustup/toolchains/*"]),
     // Node. A prefix may have an `etc/npmrc` with tokens.
@@ -85,7 +85,7 @@ const ROWS: &[Row] = &[
         ".local/pipx/venvs/*",
         &[".local/pipx/venvs/*", ".local/pipx/shared"],
     ),
-    // Programs of uv look for the Pythons that uv installed.
+    // Programs of uv use the Pythons that uv installed.
     row(".local/bin", &[".local/bin", ".local/share/uv/python"]),
     row(
         ".rye",
@@ -98,7 +98,7 @@ const ROWS: &[Row] = &[
     conda("mambaforge"),
     conda(".conda"),
     conda("micromamba"),
-    // Ruby, and others of its family.
+    // Ruby and similar version managers.
     row(".rbenv", &[".rbenv"]),
     row(".rvm", &[".rvm"]),
     row(".gem/ruby/*", &[".gem/ruby/*"]),
@@ -108,7 +108,7 @@ const ROWS: &[Row] = &[
     row(".jenv", &[".jenv"]),
     row(".phpenv", &[".phpenv"]),
     row(".tfenv", &[".tfenv"]),
-    // Many at once.
+    // Version managers for many languages.
     row(".asdf", &[".asdf", ".tool-versions"]),
     row(
         ".local/share/mise",
@@ -144,7 +144,7 @@ const ROWS: &[Row] = &[
     row("bin", &["bin"]),
 ];
 
-/// What of a conda installation is shown: all but its settings, which may have tokens.
+/// The shown parts of a conda installation: all but its settings, which may contain tokens.
 const CONDA: &[&str] = &[
     "bin",
     "condabin",
@@ -163,10 +163,10 @@ const CONDA: &[&str] = &[
     "aarch64-conda-linux-gnu",
 ];
 
-/// What is shown of a prefix of which nothing is known.
+/// The shown parts of an unknown prefix.
 const BESIDE_BIN: &[&str] = &["bin", "lib", "lib64", "share", "libexec", "include"];
 
-/// Variables that move what is at a place of the table to another directory.
+/// Variables that move a place of the table to another directory.
 const MOVED: &[(&str, &str)] = &[
     ("RUSTUP_HOME", ".rustup"),
     ("CARGO_HOME", ".cargo"),
@@ -184,13 +184,13 @@ const MOVED: &[(&str, &str)] = &[
     ("FNM_DIR", ".local/share/fnm"),
 ];
 
-/// What the PATH entry `entry`, which lies below home, needs.
+/// What the PATH entry `entry` below home needs.
 pub fn needs(entry: &Path, client: &Client<'_>, look: &Look<'_>) -> Vec<PathBuf> {
     known(entry, client, look).unwrap_or_else(|| unknown(entry, look))
 }
 
-/// What a program in `directory` needs, to which a link on PATH leads. Only known toolchains and
-/// places where installers put programs: a link to somewhere in a project shows nothing of it.
+/// What a program in `directory` needs that a symlink on PATH points to. Only known toolchains and
+/// installation directories count: a symlink into a project shows nothing of it.
 pub fn needs_of_link(
     directory: &Path,
     client: &Client<'_>,
@@ -224,8 +224,8 @@ fn known(entry: &Path, client: &Client<'_>, look: &Look<'_>) -> Option<Vec<PathB
     None
 }
 
-/// Just the directory, or the libraries beside it when it is the `bin` of a prefix. A Go
-/// distribution is known by its contents, because it is unpacked anywhere.
+/// Only the directory, or the libraries beside it when it is the `bin` of a prefix. A Go
+/// distribution is recognised by its contents, because it can be unpacked anywhere.
 fn unknown(entry: &Path, look: &Look<'_>) -> Vec<PathBuf> {
     let is_bin = entry.file_name().is_some_and(|name| name == "bin");
     let Some(prefix) = entry.parent().filter(|_| is_bin) else {
@@ -240,7 +240,7 @@ fn unknown(entry: &Path, look: &Look<'_>) -> Vec<PathBuf> {
     BESIDE_BIN.iter().map(|part| prefix.join(part)).collect()
 }
 
-/// A place of the table as a whole path. A variable that leads out of home is not followed.
+/// The full path of a place. A variable that points outside home is ignored.
 fn place(relative: &str, client: &Client<'_>) -> PathBuf {
     for (variable, standard) in MOVED {
         let Ok(below) = Path::new(relative).strip_prefix(standard) else {
@@ -264,7 +264,7 @@ fn place(relative: &str, client: &Client<'_>) -> PathBuf {
     client.home.join(relative)
 }
 
-/// Whether `entry` is at or below `at`; what the `*` of it matched.
+/// Whether `entry` is at or below `at`, and what `*` matched.
 fn fit(at: &Path, entry: &Path) -> Option<Vec<PathBuf>> {
     let mut parts = entry.components();
     let mut matched = Vec::new();
@@ -283,9 +283,10 @@ fn fill_in(pattern: &Path, matched: &[PathBuf]) -> PathBuf {
     let mut matched = matched.iter();
     let mut path = PathBuf::new();
     for part in pattern.components() {
-        match part.as_os_str() == "*" {
-            true => path.extend(matched.next()),
-            false => path.push(part),
+        if part.as_os_str() == "*" {
+            path.extend(matched.next())
+        } else {
+            path.push(part)
         }
     }
     path

@@ -3,7 +3,7 @@
 use holm_core::config::{
     Destination, EgressMode, Limits, Name, ProjectConfig, ProtectedPath, Scope, Word,
 };
-use holm_core::policy::{Island, MachinePolicy, Permission, SourceKind, Typed};
+use holm_core::policy::{MachinePolicy, Permission, Rights, SourceKind, Typed};
 use proptest::prelude::*;
 
 const NAMES: [&str; 8] = [
@@ -184,7 +184,7 @@ fn what_was_open_reaches_the_names_that_still_may_be_and_no_private_network() {
         egress_allow: Some(NAMES.map(destination).to_vec()),
         ..MachinePolicy::default()
     };
-    let open = Island {
+    let open = Rights {
         mode: EgressMode::Open,
         ..nothing()
     };
@@ -204,8 +204,8 @@ fn what_was_open_reaches_the_names_that_still_may_be_and_no_private_network() {
     assert_eq!(none.narrow(&open).0.allow, []);
 }
 
-fn nothing() -> Island {
-    Island {
+fn nothing() -> Rights {
+    Rights {
         mode: EgressMode::None,
         allow: Vec::new(),
         limits: Limits::default(),
@@ -287,7 +287,7 @@ fn policy() -> impl Strategy<Value = MachinePolicy> {
     })
 }
 
-fn island() -> impl Strategy<Value = Island> {
+fn rights() -> impl Strategy<Value = Rights> {
     let flags = (any::<bool>(), any::<bool>());
     let kinds = proptest::sample::subsequence(SourceKind::ALL.to_vec(), 0..4);
     let rest = (paths(), kinds);
@@ -295,7 +295,7 @@ fn island() -> impl Strategy<Value = Island> {
         |(mode, allow, limits, (is_nested, shows_siblings), shared, degraded, rest)| {
             let (protected_paths, kinds) = rest;
             let secrets = kinds.into_iter().map(|kind| (kind.to_string(), kind));
-            Island {
+            Rights {
                 secrets: secrets.collect(),
                 mode,
                 allow,
@@ -318,10 +318,10 @@ proptest! {
     #[test]
     fn what_is_narrowed_is_within_the_policy_and_never_more_than_it_was(
         policy in policy(),
-        island in island(),
+        rights in rights(),
     ) {
-        let (narrow, lost) = policy.narrow(&island);
-        prop_assert_eq!(lost.is_empty(), narrow == island);
+        let (narrow, lost) = policy.narrow(&rights);
+        prop_assert_eq!(lost.is_empty(), narrow == rights);
         // Once is enough.
         prop_assert_eq!(policy.narrow(&narrow), (narrow.clone(), Vec::new()));
         // Within.
@@ -337,20 +337,20 @@ proptest! {
         let covered = |path: &ProtectedPath| narrow.protected_paths.iter().any(|it| it.covers(path));
         prop_assert!(policy.protected_paths.iter().all(covered));
         // Not more.
-        prop_assert!(narrow.mode <= island.mode);
-        let was_open = island.mode == EgressMode::Open;
+        prop_assert!(narrow.mode <= rights.mode);
+        let was_open = rights.mode == EgressMode::Open;
         for entry in &narrow.allow {
-            prop_assert!(island.allow.contains(entry) || (was_open && !entry.is_address()));
+            prop_assert!(rights.allow.contains(entry) || (was_open && !entry.is_address()));
         }
-        prop_assert!(island.is_nested || !narrow.is_nested);
+        prop_assert!(rights.is_nested || !narrow.is_nested);
         prop_assert!(policy.protected_paths.is_empty() || !narrow.is_nested);
-        prop_assert!(island.shows_siblings || !narrow.shows_siblings);
+        prop_assert!(rights.shows_siblings || !narrow.shows_siblings);
         prop_assert!(narrow.secrets.iter().all(|(_, kind)| policy.may_read(*kind)));
-        prop_assert!(narrow.secrets.iter().all(|it| island.secrets.contains(it)));
-        prop_assert!(narrow.shared.iter().all(|it| island.shared.contains(it)));
-        prop_assert!(narrow.degraded.iter().all(|it| island.degraded.contains(it)));
-        prop_assert!(island.protected_paths.iter().all(|it| narrow.protected_paths.contains(it)));
-        prop_assert!(is_within(narrow.limits.memory, island.limits.memory));
-        prop_assert!(is_within(narrow.limits.cpus, island.limits.cpus));
+        prop_assert!(narrow.secrets.iter().all(|it| rights.secrets.contains(it)));
+        prop_assert!(narrow.shared.iter().all(|it| rights.shared.contains(it)));
+        prop_assert!(narrow.degraded.iter().all(|it| rights.degraded.contains(it)));
+        prop_assert!(rights.protected_paths.iter().all(|it| narrow.protected_paths.contains(it)));
+        prop_assert!(is_within(narrow.limits.memory, rights.limits.memory));
+        prop_assert!(is_within(narrow.limits.cpus, rights.limits.cpus));
     }
 }

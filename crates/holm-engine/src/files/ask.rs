@@ -1,5 +1,5 @@
-//! The conversation with the program inside: content goes in within the window of `exec`, the head of
-//! the answer comes out, and what follows it is passed on piece by piece.
+//! The protocol with the file program inside: content goes in within the window of `exec`, the head
+//! of the response comes out, and the body is streamed.
 
 use super::fault;
 use super::wire::{Head, MOST_ARCHIVE};
@@ -7,20 +7,20 @@ use crate::exec::{ExecInput, ExecOutput, ExecStream, STDIN_WINDOW};
 use holm_core::{Fault, TreePath, cut};
 use tokio::sync::mpsc;
 
-/// How much of a head is taken.
+/// The size limit of a head.
 const MOST_HEAD: usize = 64 << 20;
 
-/// How much of complaints is kept: their end.
+/// How much of the end of stderr is kept.
 const MOST_COMPLAINTS: usize = 4 << 10;
 
-/// How much goes in at once.
+/// The size of one write to stdin.
 const CHUNK: usize = 64 << 10;
 
-/// What goes in. It is whole only when its end was said: a sender that vanishes breaks it off.
+/// A request body. It is complete only when its end was sent: a sender that vanishes aborts it.
 #[derive(Debug)]
 pub struct Content {
     pieces: mpsc::Receiver<Piece>,
-    /// The piece under way, and how much of it has gone.
+    /// The current piece, and how much of it was sent.
     piece: Vec<u8>,
     gone: usize,
 }
@@ -31,32 +31,31 @@ pub enum Piece {
     End,
 }
 
-/// The head of an answer and what follows it. The head is never [`Head::Failed`].
+/// The head of a response and its body. The head is never [`Head::Failed`].
 #[derive(Debug)]
 pub struct FileAnswer {
     pub head: Head,
     pub body: FileBody,
 }
 
-/// What follows a head.
 #[derive(Debug)]
 pub struct FileBody {
     stream: ExecStream,
     path: TreePath,
-    /// Came together with the head.
+    /// Arrived together with the head.
     ahead: Vec<u8>,
     expected: Expected,
     complaints: Vec<u8>,
 }
 
-/// How much may still come.
+/// How many more bytes may come.
 #[derive(Debug)]
 enum Expected {
     Exactly(u64),
     AtMost(u64),
 }
 
-/// Feeds the program and waits for the head of its answer.
+/// Sends the content and waits for the head of the response.
 pub(super) async fn converse(
     mut stream: ExecStream,
     mut content: Content,
@@ -97,12 +96,12 @@ pub(super) async fn converse(
                         ExecInput::StdinEof
                     }
                     None => {
-                        // It may have ended just now; then there is nobody to hang up on.
+                        // The program may have ended just now.
                         let _ = stream.input.send(ExecInput::Hangup).await;
                         return Err(fault::cut_off(&path));
                     }
                 };
-                // One that has ended already says so on its way out.
+                // A program that has ended reports that itself.
                 let _ = stream.input.send(input).await;
             }
         }
@@ -120,7 +119,7 @@ fn answer(
     let expected = match &head {
         Head::Failed(failure) => return Err(fault::of(&path, failure)),
         Head::Content { length, .. } => Expected::Exactly(*length),
-        // The archive's own headers come on top of what it carries.
+        // The archive's headers come on top of its content.
         Head::Archive => Expected::AtMost(2 * MOST_ARCHIVE),
         _ => Expected::Exactly(0),
     };
@@ -142,15 +141,15 @@ fn keep_end(complaints: &mut Vec<u8>, bytes: &[u8]) {
 // === impl Content ===
 
 impl Content {
-    /// Nothing but the end.
+    /// An empty body.
     pub fn nothing() -> Self {
         Self::whole(Vec::new())
     }
 
-    /// Bytes that are all there.
+    /// A body that is in memory.
     pub fn whole(bytes: Vec<u8>) -> Self {
         let (sender, pieces) = mpsc::channel(1);
-        // There is room for one.
+        // The channel has room for one.
         let _ = sender.try_send(Piece::End);
         Self {
             pieces,
@@ -159,7 +158,7 @@ impl Content {
         }
     }
 
-    /// Bytes that come one after the other.
+    /// A streamed body.
     pub fn stream(pieces: mpsc::Receiver<Piece>) -> Self {
         Self {
             pieces,
@@ -168,7 +167,7 @@ impl Content {
         }
     }
 
-    /// May be dropped and called again without a loss.
+    /// Cancel-safe.
     async fn next(&mut self) -> Option<Piece> {
         while self.gone == self.piece.len() {
             match self.pieces.recv().await? {
@@ -186,7 +185,7 @@ impl Content {
 // === impl FileBody ===
 
 impl FileBody {
-    /// The next bytes; `None` when all of it has come, and an error when less or more did.
+    /// The next bytes; `None` at the end, and an error when fewer or more came.
     pub async fn next(&mut self) -> Result<Option<Vec<u8>>, Fault> {
         loop {
             let bytes = match std::mem::take(&mut self.ahead) {
@@ -228,7 +227,7 @@ impl FileBody {
 mod tests {
     use super::*;
 
-    /// What the caller gets when a program inside says this.
+    /// What the caller gets when a program inside sends this.
     async fn told(said: Vec<ExecOutput>) -> Result<Vec<u8>, Fault> {
         let (input, _input) = mpsc::channel(16);
         let (output_end, output) = mpsc::channel(16);

@@ -1,4 +1,4 @@
-//! What users hear when an operation on a file was not done.
+//! Faults for failed file operations.
 
 use super::wire::Failure;
 use crate::inside::{TIMED_OUT, complaints};
@@ -7,7 +7,7 @@ use holm_core::{Code, Fault, TreePath};
 const RESTART: &str =
     "try again; a workspace that an older holm started is renewed by `holm restart`";
 
-/// A failure that the program inside told.
+/// The fault for a failure that the program inside reported.
 pub fn of(path: &TreePath, failure: &Failure) -> Fault {
     let (code, hint) = match failure {
         Failure::NotFound => (Code::PathNotFound, "list the directory above it"),
@@ -54,13 +54,13 @@ pub fn of(path: &TreePath, failure: &Failure) -> Fault {
     };
     let why = match failure {
         Failure::System(number) => std::io::Error::from_raw_os_error(*number).to_string(),
-        // It can be of any length and have anything in it.
+        // It can be of any length and contain anything.
         other => harmless(&other.to_string()),
     };
     Fault::new(code, format!("`{path}`: {why}"), hint)
 }
 
-/// The program inside ended without an answer, or in the middle of one.
+/// The program inside ended without a complete response.
 pub fn ended(path: &TreePath, code: u8, stderr: &[u8]) -> Fault {
     let why = match code {
         TIMED_OUT => "it took too long".to_owned(),
@@ -95,7 +95,7 @@ pub fn too_long_answer(path: &TreePath) -> Fault {
     Fault::new(Code::TooLarge, message, "ask for less at a time")
 }
 
-/// One line that does nothing to a terminal, whatever was said inside.
+/// One line without control characters.
 fn harmless(text: &str) -> String {
     let short: String = text.chars().take(300).collect();
     short.escape_debug().to_string()

@@ -1,9 +1,8 @@
-//! Files of a workspace's tree, which is visible only inside: a program of ours is run there, does one
-//! operation below `project.root`, and answers. Called by the server; the program is the driver's
-//! (`holm_linux::files`).
+//! File operations on a workspace's tree, which is visible only inside: our own program runs there,
+//! does one operation below `project.root`, and answers. Called by the server.
 //!
-//! What comes back is what a hostile program could say as well: it is bounded, read strictly, and
-//! shown or passed on, never acted on.
+//! A hostile program could send the same response, so it is bounded, parsed strictly, and shown or
+//! passed on, never acted on.
 
 mod ask;
 mod fault;
@@ -21,20 +20,20 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 use wire::{Operation, Request};
 
-/// Where the program is inside.
+/// The path of the program inside.
 const PROGRAM: &str = "/run/holm/bin/holm";
 
-/// How long an answer may take that is not a stream.
+/// The time limit of a response that is not a stream.
 const SHORT: Duration = Duration::from_secs(60);
 
-/// How long content may be on its way.
+/// The time limit of a streamed body.
 const LONG: Duration = Duration::from_secs(3600);
 
 // === impl Engine ===
 
 impl<D: Driver, S: Store> Engine<D, S> {
-    /// Does one operation on the tree. Starts a stopped workspace and counts as use of it. What has
-    /// begun is done up to its answer, whatever becomes of the caller.
+    /// Does one operation on the tree. Starts a stopped workspace and counts as use. An operation
+    /// that has begun runs until its response, even when the caller is dropped.
     pub async fn file(
         &self,
         id: &WorkspaceId,
@@ -46,7 +45,8 @@ impl<D: Driver, S: Store> Engine<D, S> {
         self.file_masked(id, path, operation, how).await
     }
 
-    /// As [`Self::file`]; [`Masking::Bytes`] puts a star for every byte of the workspace's secrets.
+    /// As [`Self::file`]; [`Masking::Bytes`] replaces every byte of the workspace's secrets by a
+    /// star.
     pub async fn file_masked(
         &self,
         id: &WorkspaceId,

@@ -1,8 +1,8 @@
-//! What the daemon asks of the program inside, and what that answers: the request is one argument,
-//! the answer one line of JSON ([`Head`]) and, behind it, content. Names are bytes.
+//! The wire format between the daemon and the file program inside: the request is one argument, the
+//! response is one line of JSON ([`Head`]) and then content. Names are bytes.
 //!
-//! The program inside can be of another version than the daemon: a word that one of them does not
-//! know is an error, never a guess.
+//! The program inside can be of another version than the daemon: an unknown word is an error, never
+//! a guess.
 
 use serde::{Deserialize, Serialize};
 
@@ -28,7 +28,7 @@ pub struct Request {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Operation {
-    /// A directory's entries, or a file's content, whichever it is.
+    /// The entries of a directory, or the content of a file.
     Get,
     List(Page),
     Read(Range),
@@ -38,11 +38,11 @@ pub enum Operation {
     Search(Search),
     /// A directory as a tar archive.
     Pack,
-    /// A tar archive, which comes on stdin, into a directory.
+    /// A tar archive from stdin into a directory.
     Unpack,
 }
 
-/// The entries behind a name, in the order of their bytes.
+/// The entries after a name, sorted by their bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Page {
@@ -63,12 +63,12 @@ pub struct Range {
 #[serde(deny_unknown_fields)]
 pub struct Write {
     pub length: u64,
-    /// `None`: as the file that is replaced, or 0644.
+    /// `None`: the mode of the replaced file, or 0644.
     pub mode: Option<u32>,
     pub parents: Parents,
 }
 
-/// What to do where a directory on the way is missing.
+/// Whether to create missing parent directories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Parents {
@@ -100,7 +100,7 @@ pub enum Syntax {
     Regex,
 }
 
-/// The first line of an answer.
+/// The first line of a response.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Head {
@@ -108,7 +108,7 @@ pub enum Head {
         entries: Vec<Entry>,
         more: bool,
     },
-    /// So many bytes follow, of a file of `size`.
+    /// This many bytes follow, of a file of `size`.
     Content {
         length: u64,
         size: u64,
@@ -128,10 +128,10 @@ pub struct Entry {
     pub size: u64,
     /// The permission bits.
     pub mode: u32,
-    /// When it was changed, since the epoch.
+    /// The modification time, since the epoch.
     pub seconds: i64,
     pub nanoseconds: u32,
-    /// What a link says.
+    /// The target of a symlink.
     pub target: Option<Vec<u8>>,
 }
 
@@ -147,9 +147,9 @@ pub enum Kind {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Found {
     pub matches: Vec<Match>,
-    /// There would be more than were asked for.
+    /// There are more than the limit.
     pub more: bool,
-    /// Files and directories that could not be looked into or are too large.
+    /// Files and directories that could not be read or are too large.
     pub skipped: u64,
 }
 
@@ -179,7 +179,7 @@ pub enum Failure {
     Special,
     #[error("the workspace's user may not do it")]
     Denied,
-    /// Below the path, and whether there are more of them.
+    /// Paths below the requested one, and whether there are more.
     #[error("the workspace's user may not read {}", listed(.0, *.1))]
     Unreadable(Vec<Vec<u8>>, bool),
     #[error("it is read-only inside")]

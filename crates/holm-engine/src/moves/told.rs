@@ -1,4 +1,4 @@
-//! What people hear of a move: why it was refused, what is not done yet, and what to type.
+//! Texts about a move: why it was refused, what is unfinished, and what to type.
 
 use crate::spec::{Manner, WorkspaceSpec};
 use crate::store::WorkspaceRecord;
@@ -16,14 +16,13 @@ pub(super) fn refused(record: &WorkspaceRecord, refusal: Refusal) -> Fault {
         Refusal::Dirty(unsaved) => Fault::new(
             Code::UnsavedWork,
             format!("workspace `{label}` has changes that are not committed: {unsaved}"),
-            match is_sync {
-                true => {
-                    format!("commit them: `holm fetch {id} --commit MESSAGE`; or take them back")
-                }
-                false => format!(
+            if is_sync {
+                format!("commit them: `holm fetch {id} --commit MESSAGE`; or take them back")
+            } else {
+                format!(
                     "`holm assign {id} {to} --stash` keeps them as a stash; \
                      `holm fetch {id} --commit MESSAGE` commits them"
-                ),
+                )
             },
         ),
         Refusal::Underway(what) => Fault::new(
@@ -95,7 +94,7 @@ pub(super) fn set_up_cancelled(record: &WorkspaceRecord) -> Fault {
     to_be_repeated(record, fault)
 }
 
-/// What `show` says of a move that is not finished.
+/// The note of `show` about an unfinished move.
 pub(crate) fn unfinished_note(spec: &WorkspaceSpec, id: &WorkspaceId) -> Option<String> {
     let moving = spec.moving.as_ref()?;
     let to = moving.ref_name.as_ref().unwrap_or(&moving.commit);

@@ -1,5 +1,5 @@
-//! What a run changed: the tree before and the tree after, compared by git inside, with the new content
-//! of small text files. What git says inside is shown and never acted on.
+//! The changes of a run: git inside compares the trees before and after, with the new content of
+//! small text files. The output of git inside is shown and never acted on.
 
 use crate::driver::{Driver, Progress};
 use crate::engine::Engine;
@@ -12,9 +12,9 @@ use crate::work::{Change, Depth, object_id};
 use holm_core::{Fault, WorkspaceId};
 use std::collections::HashMap;
 
-/// How many changes are told.
+/// The most changes that are reported.
 const MOST_CHANGES: usize = 1000;
-/// How much content of one file, and of all.
+/// The most content of one file, and in total.
 const MOST_CONTENT: u64 = 64 << 10;
 const MOST_CONTENTS: u64 = 1 << 20;
 
@@ -22,7 +22,6 @@ const SIZES: &str = r#"printf '%s\n' "$@" |
     git cat-file --batch-check='%(objectname) %(objecttype) %(objectsize)'"#;
 const CONTENTS: &str = r#"printf '%s\n' "$@" | git cat-file --batch"#;
 
-/// All that is told of a run's changes.
 pub struct Changed {
     pub changes: Vec<RunChange>,
     pub left_out: u64,
@@ -31,7 +30,7 @@ pub struct Changed {
 // === impl Engine ===
 
 impl<D: Driver, S: Store> Engine<D, S> {
-    /// The tree as it is now.
+    /// The current tree.
     pub(super) async fn tree_now(
         &self,
         id: &WorkspaceId,
@@ -92,7 +91,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
         let sizes = text.lines().filter_map(|line| {
             let mut words = line.split(' ');
             let object = object_id(words.next()?.as_bytes())?;
-            // A commit of a submodule is none.
+            // A submodule's commit is not a file.
             (words.next()? == "blob").then_some(())?;
             Some((object, words.next()?.parse().ok()?))
         });
@@ -136,7 +135,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
             what: "cat-file",
             argv: argv.collect(),
             env: Vec::new(),
-            // It is written down, and git says how many bytes follow.
+            // The content is stored, and git announces its length, so masking must keep the length.
             masking: Masking::Bytes,
         };
         let keep = |piece: &[u8], kept: &mut Vec<u8>| kept.extend_from_slice(piece);
@@ -145,7 +144,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
     }
 }
 
-/// Reads `git cat-file --batch`.
+/// Parses `git cat-file --batch`.
 fn contents_of(mut said: &[u8]) -> Option<HashMap<String, Vec<u8>>> {
     let mut contents = HashMap::new();
     while !said.is_empty() {

@@ -1,10 +1,10 @@
-//! The user's files for one agent (`[agents.X] files`): there while its runs and sessions are, and gone
-//! with the last of them.
+//! The user's files for an agent (`[agents.X] files`): present while its runs and sessions are, and
+//! removed with the last of them.
 //!
-//! Their content lies in memory inside (a file system that ends with the workspace), mode 0400, and a
-//! link leads to it from where the agent looks. Everything inside is of one user, so what else runs in
-//! the workspace at that time could read it: a workspace is the boundary, not a process in it. What is
-//! at the place already and is not ours stays as it is.
+//! Their content is in memory inside (a file system that ends with the workspace), mode 0400, with
+//! a symlink from where the agent looks. All programs inside are one user, so others in the
+//! workspace could read it at that time: the workspace is the boundary, not a process in it. An
+//! existing file at that place stays.
 
 use crate::driver::Driver;
 use crate::engine::Engine;
@@ -15,20 +15,20 @@ use holm_core::{Fault, WorkspaceId};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// No file is longer; it goes in at once.
+/// The size limit of a file; it is sent at once.
 pub const MOST_CREDENTIAL: u64 = 128 << 10;
 
-/// A file of the user's, for a place inside.
+/// A file of the user, for a path inside.
 #[derive(Clone, Debug)]
 pub struct Credential {
     pub place: PathBuf,
     pub content: Vec<u8>,
 }
 
-/// Said by the script when something else is at the place.
+/// The script's exit code when another file is at the path.
 const TAKEN: u8 = 45;
 
-/// `$1` is whose it is, `$2` the place, `$3` a name of the place. The content comes on stdin.
+/// `$1` is the holder, `$2` the path, `$3` a name for the path. The content comes on stdin.
 const BRING: &str = r#"
 set -eu
 umask 077
@@ -47,7 +47,8 @@ mkdir -p "$(dirname "$2")"
 ln -sfn "$store/$3" "$2"
 "#;
 
-/// The same names. What the agent put at the place of the link is of the same kind, and goes too.
+/// The same arguments. A file that the agent put in place of the symlink is a credential too, and
+/// is removed.
 const TAKE_AWAY: &str = r#"
 store=/dev/shm/.holm-agents
 [ -e "$store/$3.held/$1" ] || exit 0
@@ -59,8 +60,8 @@ rm -f "$store/$3" "$2"
 // === impl Engine ===
 
 impl<D: Driver, S: Store> Engine<D, S> {
-    /// Brings files for `holder` (the id of a run or session) into a workspace that runs. Returns the
-    /// places, and notes of what was left alone.
+    /// Copies files for `holder` (the id of a run or session) into a running workspace. Returns the
+    /// paths, and notes about files that were left alone.
     pub async fn bring_credentials(
         &self,
         id: &WorkspaceId,
@@ -88,7 +89,8 @@ impl<D: Driver, S: Store> Engine<D, S> {
         Ok((places, notes))
     }
 
-    /// Takes them away, where nobody else has them. In a workspace that was stopped they are gone.
+    /// Removes them, unless another holder needs them. In a stopped workspace they are gone
+    /// already.
     pub async fn take_credentials_away(&self, id: &WorkspaceId, holder: &str, places: &[PathBuf]) {
         let _turn = self.inner.credentials.lock(id).await;
         for place in places {
@@ -103,7 +105,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
 
 fn question(script: &str, holder: &str, place: &Path) -> Question {
     let place = place.as_os_str().as_bytes();
-    // A name of its own for every place: the same bytes, without `/`.
+    // A unique name for every path: the same bytes in hexadecimal, without `/`.
     let name: String = place.iter().map(|byte| format!("{byte:02x}")).collect();
     let name = name[name.len().saturating_sub(200)..].to_owned();
     let words = [script, "credentials", holder].map(|word| word.as_bytes().to_vec());

@@ -1,4 +1,4 @@
-//! Following a run to its end, whichever daemon began it, and writing down what became of it.
+//! Follows a run to its end, whichever daemon started it, and stores the result.
 
 use super::live::Live;
 use crate::driver::Driver;
@@ -12,19 +12,19 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// How often a run is looked for whose keeper does not tell (one of another version).
+/// How often to poll a run whose keeper sends no reports (an older version).
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
-/// So many runs of a workspace that have ended stay in the record.
+/// How many ended runs of a workspace stay in the record.
 const KEPT: usize = 100;
 
-/// As shells say it of a program that is not there.
+/// A shell's exit code for a missing program.
 const NOT_FOUND: u8 = 127;
 
 // === impl Engine ===
 
 impl<D: Driver, S: Store> Engine<D, S> {
-    /// Takes up what daemons before this one began.
+    /// Continues the runs that earlier daemons started.
     pub async fn resume_runs(&self) -> Result<usize, Fault> {
         let open = self.inner.store.call(|store| store.open_runs()).await?;
         let count = open.len();
@@ -82,7 +82,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
         self.finish(record, end, live).await;
     }
 
-    /// Whoever told of the run does not any more.
+    /// The stream of reports has ended; find out why.
     async fn look_for(&self, record: &RunRecord, live: &Live) -> Looked {
         let (driver, id) = (&self.inner.driver, &record.workspace);
         loop {
@@ -102,13 +102,13 @@ impl<D: Driver, S: Store> Engine<D, S> {
                 _ if matches!(watched, Ok(None)) => {
                     return Looked::Ended(died("the workspace ended under it"));
                 }
-                // A keeper of another version, or one that stands still.
+                // A keeper of another version, or one that does not answer.
                 _ => tokio::time::sleep(LOOK_AGAIN).await,
             }
         }
     }
 
-    /// Writes the end down and lets everybody know.
+    /// Stores the end and notifies all waiters.
     pub(super) async fn finish(self, mut record: RunRecord, end: RunEnd, live: Arc<Live>) {
         self.take_back_files(&record).await;
         let has_begun = record.details.started_ms.is_some();

@@ -1,5 +1,5 @@
-//! The runs that are under way, as this daemon knows them: who asks hears when one has begun, how much
-//! it has said, and when all is written down.
+//! The runs under way in this daemon: waiters learn when a run has started, how much output it has,
+//! and when its end is stored.
 
 use holm_core::{Fault, RunId};
 use std::collections::HashMap;
@@ -11,18 +11,16 @@ use tokio::sync::watch;
 #[derive(Default)]
 pub struct LiveRuns(Mutex<HashMap<RunId, Arc<Live>>>);
 
-/// One of them.
 pub struct Live {
     progress: watch::Sender<RunProgress>,
     is_cancelled: AtomicBool,
 }
 
-/// How far a run is.
 #[derive(Clone, Debug, Default)]
 pub struct RunProgress {
     /// `None`: not yet.
     pub begun: Option<Result<(), Fault>>,
-    /// Bytes of output that were recorded.
+    /// Bytes of output so far.
     pub length: u64,
     /// Its end is in the store.
     pub is_over: bool,
@@ -31,7 +29,7 @@ pub struct RunProgress {
 // === impl LiveRuns ===
 
 impl LiveRuns {
-    /// Takes a run up; `None`: somebody has.
+    /// Registers a run; `None`: it is registered already.
     pub fn enter(&self, run: &RunId) -> Option<Arc<Live>> {
         let mut all = self.all();
         if all.contains_key(run) {
@@ -83,7 +81,7 @@ impl Live {
             .send_modify(|progress| progress.is_over = true);
     }
 
-    /// One that has not begun is not begun any more.
+    /// A run that has not started is not started any more.
     pub fn cancel(&self) {
         self.is_cancelled.store(true, Ordering::SeqCst);
     }
@@ -92,7 +90,7 @@ impl Live {
         self.is_cancelled.load(Ordering::SeqCst)
     }
 
-    /// Waits until it has begun, or did not.
+    /// Waits until it has started or failed to.
     pub async fn wait_begun(&self) -> Result<(), Fault> {
         let mut progress = self.subscribe();
         let begun = progress.wait_for(|progress| progress.begun.is_some()).await;

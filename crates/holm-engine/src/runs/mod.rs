@@ -1,7 +1,7 @@
-//! Runs: begun once by their key, held by the workspace's keeper, followed to their end, written down.
+//! Runs: started once per key, held by the workspace's keeper, followed to their end, stored.
 //!
-//! The row is in the store before anything is done, so a request that is sent again finds it. What
-//! is under way goes on without this daemon; the next one takes it up again ([`Engine::resume_runs`]).
+//! The row is in the store before any work starts, so a repeated request finds it. A run continues
+//! without this daemon; the next one follows it again ([`Engine::resume_runs`]).
 
 mod changes;
 mod credentials;
@@ -28,7 +28,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 
-/// What a run is begun with.
 #[derive(Clone, Debug)]
 pub struct NewRun {
     /// `None`: a command.
@@ -42,15 +41,15 @@ pub struct NewRun {
     pub asker: Asker,
     pub timeout: Duration,
     pub stopped: Stopped,
-    /// The caller's own name for the request, and what the request is.
+    /// The idempotency key, and a digest of the request.
     pub key: Option<String>,
     pub digest: String,
-    /// What to say when the agent's program is not found.
+    /// The hint when the agent's program is not found.
     pub how_to_add: Option<String>,
     pub notes: Vec<String>,
 }
 
-/// A file that is written before a run begins.
+/// A file that is written before a run starts.
 #[derive(Clone, Debug)]
 pub struct NewFile {
     pub path: TreePath,
@@ -58,21 +57,22 @@ pub struct NewFile {
     pub mode: Option<u32>,
 }
 
-/// Whether a request began a run, or was one that had been sent before.
+/// Whether a request started a run, or repeated an earlier request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begun {
     Now,
     Before,
 }
 
-/// How long a cancelled run is waited for: the grace of its processes and the look at what changed.
+/// How long to wait for a cancelled run: the grace period of its processes and the comparison of
+/// the trees.
 const CANCEL_LIMIT: Duration = Duration::from_secs(120);
 
 // === impl Engine ===
 
 impl<D: Driver, S: Store> Engine<D, S> {
-    /// Begins a run. Starts a stopped workspace where that is allowed; counts as use of it. One that
-    /// could not begin leaves nothing behind.
+    /// Starts a run. Starts a stopped workspace where that is allowed; counts as use. A run that
+    /// could not start leaves nothing behind.
     pub async fn create_run(
         &self,
         id: &WorkspaceId,
@@ -96,7 +96,8 @@ impl<D: Driver, S: Store> Engine<D, S> {
         }
     }
 
-    /// The key was used before: for the same request that run is meant, for another one nothing.
+    /// Handles a key that was used before: the same request gets that run, a different one is
+    /// refused.
     async fn sent_before(
         &self,
         earlier: RunRecord,
@@ -122,9 +123,9 @@ impl<D: Driver, S: Store> Engine<D, S> {
             if !never_began {
                 return Ok((record, Begun::Before));
             }
-            // Whoever is first does it; the others see what becomes of that.
+            // The first request starts it; the others wait for the result.
             if let Some(live) = self.inner.runs.enter(&record.id) {
-                // A daemon died before it did anything; now it is done.
+                // A daemon died before it started the run; start it now.
                 let renewed = RunRecord {
                     id: record.id,
                     ..new.record(&record.workspace)
@@ -134,7 +135,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
         }
     }
 
-    /// A run that is known, when it has begun or it is written down that it did not.
+    /// A known run, once it has started or its failure to start is stored.
     async fn as_begun(&self, record: &RunRecord) -> Result<RunRecord, Fault> {
         if let Some(live) = self.inner.runs.find(&record.id) {
             live.wait_begun().await?;
@@ -142,7 +143,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
             if record.state != RunState::Queued {
                 return Ok(record);
             }
-            // Its daemon died before it began; this one is about to say so.
+            // Its daemon died before the run started; this daemon is about to store that.
             live.wait_over().await;
         }
         self.run(&record.workspace, &record.id).await
@@ -228,12 +229,12 @@ impl<D: Driver, S: Store> Engine<D, S> {
         let mut seen = inner.driver.begin_run(&id, order).await?;
         failpoint::pass("run", Moment::After)?;
         record.state = RunState::Running;
-        // The first word says when.
+        // The first report contains the start time.
         if let Some(first) = seen.recv().await {
             record.details.started_ms = Some(first.started_ms);
             live.said(first.length);
             if first.end.is_some() {
-                // The whole of it is told again.
+                // Following it reports everything again.
                 seen = mpsc::channel(1).1;
             }
         }
@@ -241,7 +242,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
         Ok(seen)
     }
 
-    /// Not knowing what changes is no reason not to run.
+    /// A run starts even if the tree before cannot be recorded.
     async fn tree_before(
         &self,
         id: &WorkspaceId,
@@ -279,7 +280,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
         })
     }
 
-    /// Runs with their places in the order of all, the newest first.
+    /// Runs with their positions, newest first.
     pub async fn runs(&self, filter: RunFilter) -> Result<Vec<(i64, RunRecord)>, Fault> {
         self.inner
             .store
@@ -287,12 +288,12 @@ impl<D: Driver, S: Store> Engine<D, S> {
             .await
     }
 
-    /// How far a run is that has not ended; `None`: the record says it all.
+    /// The progress of a run that has not ended; `None`: see the record.
     pub fn run_progress(&self, run: &RunId) -> Option<watch::Receiver<RunProgress>> {
         Some(self.inner.runs.find(run)?.subscribe())
     }
 
-    /// Ends every process of a run and waits for that. One that has ended stays as it is.
+    /// Ends every process of a run and waits for that. A run that has ended stays as it is.
     pub async fn cancel_run(&self, id: &WorkspaceId, run: &RunId) -> Result<RunRecord, Fault> {
         let record = self.run(id, run).await?;
         let Some(live) = self.inner.runs.find(run) else {
@@ -301,7 +302,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
         live.cancel();
         live.wait_begun().await?;
         if let Err(fault) = self.inner.driver.cancel_run(id, run).await {
-            // It may be ending by itself; then that is how it ended.
+            // It may be ending by itself; then that result counts.
             tracing::info!(%id, %run, %fault, "a run was not cancelled");
         }
         if tokio::time::timeout(CANCEL_LIMIT, live.wait_over())

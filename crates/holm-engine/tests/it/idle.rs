@@ -86,9 +86,10 @@ async fn unsaved_work_is_never_removed_by_time() {
         }
         engine.sweep_idle(after(11), LIMITS).await.unwrap();
         let (word, note) = state(&engine, &id).await;
-        let expected = match was_running {
-            true => State::Running,
-            false => State::Stopped,
+        let expected = if was_running {
+            State::Running
+        } else {
+            State::Stopped
         };
         assert_eq!(word, expected, "as it was before it was examined");
         let note = note.unwrap();

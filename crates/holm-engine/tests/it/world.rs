@@ -156,9 +156,10 @@ impl Driver for FakeDriver {
                 carried: None,
                 tip: Tip::default(),
                 observed: Observed {
-                    base: match state.bases.contains(&base) {
-                        true => Base::Present,
-                        false => Base::Absent,
+                    base: if state.bases.contains(&base) {
+                        Base::Present
+                    } else {
+                        Base::Absent
                     },
                     files: match state.files.get(&spec.id) {
                         Some(Files::Complete)

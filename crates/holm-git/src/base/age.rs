@@ -18,28 +18,28 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Where things are in an entry of the index, from its beginning.
+/// Byte offsets in an index entry.
 const MODIFIED: usize = 8;
 const MODE: usize = 24;
 const OBJECT: usize = 40;
 
 const HEADER: usize = 12;
 
-/// Says that an entry has two more bytes of flags.
+/// Flag: the entry has two more bytes of flags.
 const IS_EXTENDED: u16 = 0x4000;
 
 /// Fewer files than this are not worth a thread.
 const PER_THREAD: usize = 2000;
 const MOST_THREADS: usize = 4;
 
-/// A file and the time that it gets.
+/// A file and its new modification time.
 struct Aged<'a> {
     path: &'a OsStr,
     modified: Timespec,
 }
 
-/// Dates back what was written in the second of the index. An index of a form that is not known
-/// stays as it is: it is slower, and right.
+/// Dates back the files that were written in the same second as the index. An index in an unknown
+/// format stays as it is: that is slower but correct.
 pub(super) fn age(tree: &Path, object_format: &str) -> Result<(), GitError> {
     let file = tree.join(".git/index");
     let failed = |error| GitError::file("rewrite", &file)(error);
@@ -59,8 +59,8 @@ pub(super) fn age(tree: &Path, object_format: &str) -> Result<(), GitError> {
     std::fs::rename(&next, &file).map_err(failed)
 }
 
-/// The files of the second `written` or later; their entries in `newer` get the times that they will
-/// have. `None`: not an index that is understood.
+/// The files modified in the second `written` or later. Updates their entries in `newer`. `None`:
+/// the index has an unknown format.
 fn aged<'a>(
     index: &'a [u8],
     newer: &mut [u8],
@@ -92,7 +92,7 @@ fn aged<'a>(
                 },
             });
         }
-        // An entry ends with one to eight zero bytes, so that its length is a multiple of eight.
+        // An entry is padded with one to eight zero bytes to a multiple of eight.
         begin += (name + length - begin + 8) & !7;
     }
     Some(files)
@@ -128,7 +128,7 @@ fn set_times(tree: &Path, files: &[Aged<'_>]) -> rustix::io::Result<()> {
     })
 }
 
-/// The end of an index is the digest of what comes before.
+/// Writes the trailing checksum.
 fn seal(index: &mut [u8], object_format: &str) {
     let (content, digest) = index.split_at_mut(index.len() - digest_length(object_format));
     match object_format {

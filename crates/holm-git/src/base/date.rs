@@ -1,5 +1,5 @@
-//! Makes files of a new base as old as those of the user's checkout that have the same content, so
-//! that build output of the checkout stays good for them. Called when a base was checked out whole.
+//! Gives files of a new base the modification time of the user's checkout if their content is
+//! equal, so that build output copied from the checkout stays valid. Called after a full checkout.
 
 use crate::GitError;
 use crate::bare::Bare;
@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use std::collections::HashMap;
 use std::path::{Component, Path};
 
-/// When a file of the checkout was changed that has this content.
+/// The modification time of a file in the checkout, with the object id of its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dated {
     pub path: String,

@@ -1,5 +1,5 @@
-//! A second name for every file of a base: directories are made, files and links are hard-linked,
-//! the root's `.git` is left out. Walks with directory handles, so depth and names do not matter.
+//! Hard-links a base's tree: creates the directories, links files and symlinks, and leaves out the
+//! root's `.git`. It works with directory handles, so depth and names do not matter.
 
 use crate::command::Cancel;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,11 +13,11 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// Whether every file of the new tree is the same inode as before.
+/// Whether every file of the new tree shares its inode with the old one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Linked {
     All,
-    /// The file system has a limit of links per file, and some were at it.
+    /// Some files had reached the file system's limit of links per file.
     SomeCopied,
 }
 
@@ -56,7 +56,7 @@ fn enter(parent: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
     Ok(openat(parent, name, DIRECTORY, Mode::empty())?)
 }
 
-/// Links what is no directory; the names of the directories.
+/// Links all entries that are not directories; returns the names of the directories.
 fn link_files(
     source: BorrowedFd<'_>,
     target: BorrowedFd<'_>,
@@ -90,7 +90,7 @@ fn link_files(
     Ok(directories)
 }
 
-/// A copy with the same mode and modification time.
+/// Copies a file with its mode and modification time.
 fn copy(
     source: BorrowedFd<'_>,
     target: BorrowedFd<'_>,

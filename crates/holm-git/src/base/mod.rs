@@ -1,13 +1,13 @@
 //! Bases: the project's tree at a commit, checked out once, immutable, shared by workspaces as the
 //! lowest overlay layer. Called by the driver.
 //!
-//! A base is made in `.building-<commit>` and renamed to `<commit>` when it is whole, so what has
-//! its name is complete. The directory is locked while it is made; one without a lock holder is the
-//! rest of a killed build and is removed by the next.
+//! A base is built in `.building-<commit>` and renamed to `<commit>` when it is complete. The
+//! directory is locked during the build; a directory without a lock holder was left by a killed
+//! build, and the next build removes it.
 //!
-//! A new base starts from the nearest one: unchanged files are hard links to it and keep inode and
-//! modification time, so build tools see exactly what changed. Git replaces files (unlink, create)
-//! and never writes into them, so the base that was started from stays as it is.
+//! A new base starts from the nearest existing one: unchanged files are hard links to it and keep
+//! inode and modification time, so build tools see exactly what changed. Git replaces files
+//! (unlink, create) and never writes into them, so the older base stays as it is.
 
 mod age;
 mod date;
@@ -28,21 +28,21 @@ use std::time::{Duration, SystemTime};
 
 const BUILDING: &str = ".building-";
 
-/// Among how many of the last used bases the nearest is looked for.
+/// How many of the most recently used bases are compared to find the nearest one.
 const CANDIDATES: usize = 5;
 
-/// How often a build that waits for the same build of another looks again.
+/// How often to poll the lock while another process builds the same base.
 const LOCK_POLL: Duration = Duration::from_millis(10);
 
-/// How often what was half made is removed before that is left to the next build.
+/// How often to retry removing an unfinished build before leaving that to the next build.
 const REMOVALS: usize = 200;
 
-/// Whether the base of `commit` (`None`: of a repository without commits) is there, whole.
+/// Whether the complete base of `commit` exists (`None`: of a repository without commits).
 pub fn base_is_present(bases_dir: &Path, commit: Option<&str>) -> bool {
     base_dir(bases_dir, commit).join("tree").is_dir()
 }
 
-/// Notes that the base is in use, so that new bases start from it rather than from forgotten ones.
+/// Marks the base as recently used, so that new bases start from it.
 pub fn mark_base_used(bases_dir: &Path, commit: Option<&str>) -> Result<(), GitError> {
     let path = base_dir(bases_dir, commit);
     File::open(&path)
@@ -50,8 +50,8 @@ pub fn mark_base_used(bases_dir: &Path, commit: Option<&str>) -> Result<(), GitE
         .map_err(GitError::file("mark", &path))
 }
 
-/// Makes `<bases_dir>/<commit or "empty">/tree`. Does nothing when it is there; waits when another
-/// makes it at the same time. `progress` gets files done and files in all.
+/// Builds `<bases_dir>/<commit or "empty">/tree` if it does not exist; waits if another process is
+/// building it. `progress` gets the number of files done and in total.
 pub fn build_base(
     bare: &Bare,
     commit: Option<&str>,
@@ -62,7 +62,7 @@ pub fn build_base(
     build_base_dated(bare, commit, bases_dir, &[], (cancel, progress))
 }
 
-/// The same; files of a whole checkout that are among `dates` are as old as they are said to be.
+/// Like [`build_base`]; in a full checkout, files listed in `dates` get those modification times.
 pub fn build_base_dated(
     bare: &Bare,
     commit: Option<&str>,
@@ -92,11 +92,12 @@ pub fn build_base_dated(
     }
 }
 
-/// Removes what was half made. Git's helpers were killed with git, but each ends only when its last
-/// system call is done, and may make one more file until then.
+/// Removes an unfinished build. Git's helper processes were killed, but one may still create a file
+/// while its last system call finishes, so this retries.
 fn discard(path: &Path) {
     for _ in 0..REMOVALS {
-        // The first error is the one to tell; what is left is removed by the next build.
+        // Errors are dropped: the caller reports the build's own error, and the next build removes
+        // the rest.
         if std::fs::remove_dir_all(path).is_ok() || !path.exists() {
             return;
         }
@@ -104,7 +105,7 @@ fn discard(path: &Path) {
     }
 }
 
-/// A base that is being made. Holds the lock.
+/// A base that is being built, with its lock.
 struct Building {
     path: PathBuf,
     _lock: File,
@@ -113,7 +114,8 @@ struct Building {
 // === impl Building ===
 
 impl Building {
-    /// Locks an empty directory to build in; `None` when the base came to be in the meantime.
+    /// Creates and locks an empty build directory; `None` when another process finished the base
+    /// meanwhile.
     fn begin(
         bases_dir: &Path,
         commit: Option<&str>,
@@ -134,7 +136,7 @@ impl Building {
             }
             let lock = match File::open(&path) {
                 Ok(lock) => lock,
-                // Renamed or removed by whoever had it.
+                // The process that held the lock renamed or removed the directory.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(failed(error)),
             };
@@ -149,7 +151,7 @@ impl Building {
             if !is_same_directory(&lock, &path) {
                 continue;
             }
-            // The lock is ours, so what is in here belongs to a build that was killed.
+            // We hold the lock, so these files belong to a killed build.
             empty_directory(&path).map_err(GitError::file("empty", &path))?;
             return Ok(Some(Building { path, _lock: lock }));
         }
@@ -175,9 +177,9 @@ impl Building {
             if linked == Some(Linked::SomeCopied) {
                 refresh_index(bare, &tree, cancel)?;
             }
-            // Only a whole checkout is worth it. What changed since the nearest base stays as new as
-            // it is, so that build tools see that it is newer than what they made of that one. So
-            // does what has no date, where build output of a checkout may be a moment old.
+            // Only for a full checkout. Files that changed since the nearest base must stay newer
+            // than it, so that build tools see the change. Files without a date stay new too,
+            // because build output in the checkout may be only moments old.
             if linked.is_none() && dates.is_empty() {
                 age::age(&tree, bare.object_format())?;
             } else if linked.is_none() {
@@ -187,7 +189,7 @@ impl Building {
         } else {
             write_git_dir(&tree, bare, None)?;
         }
-        // Last, because this path means something only inside.
+        // Written last, because the path exists only inside workspaces.
         let file = tree.join(".git/objects/info/alternates");
         std::fs::write(&file, format!("{OBJECTS_INSIDE}\n")).map_err(GitError::file("write", &file))
     }
@@ -215,7 +217,7 @@ impl Building {
         cancel.check()?;
         match copied {
             Ok(linked) => Ok(Some(linked)),
-            // Without the old base it only takes longer.
+            // Without the old base the build only takes longer.
             Err(_) => {
                 empty_directory(&tree).map_err(GitError::file("empty", &tree))?;
                 Ok(None)
@@ -228,7 +230,7 @@ fn base_dir(bases_dir: &Path, commit: Option<&str>) -> PathBuf {
     bases_dir.join(commit.unwrap_or("empty"))
 }
 
-/// The base with the fewest different files, among the last used. At most one process.
+/// The base with the fewest different files, among the most recently used. At most one process.
 fn nearest_base(
     bare: &Bare,
     commit: &str,
@@ -260,7 +262,7 @@ fn nearest_base(
         .stdin(asked.into_bytes())
         .cancel(cancel)
         .run()?;
-    // Each answer is a line with the commit, then one line with a colon for every different file.
+    // For each base git prints a line with the commit, then a line with a colon per different file.
     let mut differences = Vec::new();
     for line in finished.stdout.split(|byte| *byte == b'\n') {
         match (line.first(), differences.last_mut()) {
@@ -277,7 +279,8 @@ fn nearest_base(
     Ok(nearest.or_else(|| names.into_iter().next()))
 }
 
-/// The small `.git` of a base. Its objects are found by the environment while it is made.
+/// Writes the small `.git` of a base. During the build, the environment tells git where the objects
+/// are.
 fn write_git_dir(tree: &Path, bare: &Bare, commit: Option<&str>) -> Result<(), GitError> {
     let git_dir = tree.join(".git");
     let head = match commit {
@@ -305,7 +308,7 @@ fn base_git(bare: &Bare, tree: &Path, name: &str) -> Result<Git, GitError> {
         .env("GIT_PROGRESS_DELAY", "0"))
 }
 
-/// Lets git make the difference between what the index says and the commit.
+/// Lets git update the tree from what the index says to the commit.
 fn check_out(
     bare: &Bare,
     tree: &Path,
@@ -336,8 +339,8 @@ fn check_out(
     Ok(())
 }
 
-/// Git does not say why it could not write a file, and takes the beginning of it away again; but
-/// whether there is room for it can be seen.
+/// Git does not say why it could not write a file, and removes the partial file. So this checks
+/// whether the disk is full.
 fn or_full(bare: &Bare, tree: &Path, commit: &str, error: GitError) -> GitError {
     const SOME: u64 = 1 << 20;
     let GitError::Failed { detail, .. } = &error else {
@@ -361,7 +364,7 @@ fn or_full(bare: &Bare, tree: &Path, commit: &str, error: GitError) -> GitError 
     }
 }
 
-/// Files that had to be copied have new inodes; the index learns them.
+/// Updates the index for files that had to be copied and have new inodes.
 fn refresh_index(bare: &Bare, tree: &Path, cancel: &Cancel) -> Result<(), GitError> {
     base_git(bare, tree, "update-index")?
         .args(["-q", "--refresh"])
@@ -370,7 +373,7 @@ fn refresh_index(bare: &Bare, tree: &Path, cancel: &Cancel) -> Result<(), GitErr
     Ok(())
 }
 
-/// Reads `Updating files:  42% (13/30)`.
+/// Parses `Updating files:  42% (13/30)`.
 fn updated_files(line: &[u8]) -> Option<(u64, u64)> {
     let line = std::str::from_utf8(line).ok()?;
     let rest = line.strip_prefix("Updating files:")?;
@@ -380,7 +383,7 @@ fn updated_files(line: &[u8]) -> Option<(u64, u64)> {
     Some((done.parse().ok()?, total.parse().ok()?))
 }
 
-/// Removes what killed builds left. Builds that are under way hold their lock.
+/// Removes the directories of killed builds. Running builds hold their lock.
 fn remove_leftovers(bases_dir: &Path) {
     let Ok(entries) = std::fs::read_dir(bases_dir) else {
         return;
@@ -396,7 +399,7 @@ fn remove_leftovers(bases_dir: &Path) {
             && flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok()
             && is_same_directory(&lock, &path)
         {
-            // Leftovers only take room: what cannot be removed now is tried again next time.
+            // Failing here only costs disk space until the next attempt.
             let _ = std::fs::remove_dir_all(&path);
         }
     }
@@ -412,9 +415,10 @@ fn is_same_directory(open: &File, path: &Path) -> bool {
 fn empty_directory(path: &Path) -> io::Result<()> {
     for entry in std::fs::read_dir(path)? {
         let entry = entry?;
-        match entry.file_type()?.is_dir() {
-            true => std::fs::remove_dir_all(entry.path())?,
-            false => std::fs::remove_file(entry.path())?,
+        if entry.file_type()?.is_dir() {
+            std::fs::remove_dir_all(entry.path())?
+        } else {
+            std::fs::remove_file(entry.path())?
         }
     }
     Ok(())

@@ -1,10 +1,10 @@
-//! The whole difference of a workspace in the user's checkout, uncommitted (`apply`).
+//! `apply`: brings a workspace's whole difference into the user's checkout, uncommitted.
 //!
-//! Everything is put together in a quarantine first: a bare repository of ours that sees the user's
-//! objects and into which the workspace's objects are fetched and checked. There the state of the
-//! checkout and that of the workspace are merged over the commit that the workspace started from.
-//! Only a merge without conflicts that touches no uncommitted edit becomes a plan of moves
-//! ([`super::journal`]), which is carried out whole or undone.
+//! Everything is prepared in a quarantine first: a bare repository of ours that can read the user's
+//! objects, into which the workspace's objects are fetched and checked. There the checkout's state
+//! and the workspace's state are merged over the commit that the workspace started from. Only a
+//! merge without conflicts that touches no uncommitted edit becomes a plan of moves
+//! ([`super::journal`]), which is carried out completely or undone.
 
 use super::Repository;
 use super::dirty::Scratch;
@@ -23,36 +23,36 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// What to take over, as it was captured inside.
+/// A workspace's state to apply, captured inside.
 #[derive(Clone, Debug)]
 pub struct Work {
     /// A shell command that speaks git's upload-pack.
     pub upload_pack: String,
     pub start: Option<String>,
-    /// The tree that the workspace started with when it was made of an uncommitted state.
+    /// The tree that the workspace started with, if it was created from an uncommitted state.
     pub dirty_start: Option<String>,
-    /// A commit of the workspace's tree.
+    /// A commit of the workspace's current tree.
     pub state: String,
 }
 
-/// A change that fits the checkout and is not in it yet.
+/// A merged change that is not in the checkout yet.
 #[derive(Debug)]
 pub struct Staged {
     repository: Repository,
     quarantine: Quarantine,
-    /// Holds objects of the checkout, and the index that `ours` was made of.
+    /// Holds objects of the checkout, and the index that `ours` was made from.
     scratch: Scratch,
     ours: String,
     merged: String,
-    // Last, because everything else is in its directory.
+    // Must be the last field: dropping it removes the directory that holds the others.
     journal: Journal,
 }
 
-/// A file that is made, replaced or deleted.
+/// A file to create, replace or delete.
 struct Change {
     path: Vec<u8>,
     is_old: bool,
-    /// What `git update-index --index-info` reads about the new file.
+    /// The new file's line for `git update-index --index-info`.
     line: Option<Vec<u8>>,
 }
 
@@ -63,18 +63,18 @@ struct Quarantine {
 
 const MOST_NAMES: usize = 10;
 
-/// Modes as git prints them.
+/// File modes as git prints them.
 const POINTER: &str = "160000";
 const ABSENT: &str = "000000";
 
-/// Where files wait on a file system that the git directory is not on.
+/// The directory for staged files on another file system than the git directory's.
 const ELSEWHERE: &str = ".holm-apply";
 
 // === impl Repository ===
 
 impl Repository {
-    /// Fetches, checks and merges in a directory of its own. The checkout and the repository stay as
-    /// they are.
+    /// Fetches, checks and merges in a separate directory. The checkout and the repository stay
+    /// unchanged.
     pub fn stage(&self, work: &Work, cancel: &Cancel) -> Result<Staged, GitError> {
         let objects = work.start.iter().chain(&work.dirty_start);
         for object in objects.chain([&work.state]) {
@@ -112,7 +112,7 @@ impl Repository {
 // === impl Staged ===
 
 impl Staged {
-    /// What the checkout would get, without what is only deleted.
+    /// The files that the checkout would get, without deletions.
     pub fn arrivals(&self) -> Result<Vec<Arrival>, GitError> {
         let git = |name: &str| self.quarantine.git(name);
         arrivals(&git, &self.ours, &self.merged)
@@ -128,8 +128,8 @@ impl Staged {
         self.ours == self.merged
     }
 
-    /// Writes down what is to be moved, so that it can be carried out or undone whatever happens.
-    /// `None`: there is nothing to do. The checkout stays as it is.
+    /// Writes the plan to disk, so that it can be carried out or undone after a crash. `None`:
+    /// nothing to do. The checkout stays unchanged.
     pub fn plan(&self) -> Result<Option<File>, GitError> {
         let (changes, pointers) = self.changes()?;
         if changes.is_empty() && pointers.is_empty() {
@@ -141,12 +141,12 @@ impl Staged {
         self.journal.share().map(Some)
     }
 
-    /// What became of a plan whose process did not say how it ended.
+    /// Recovers from a plan whose process ended without reporting a result.
     pub fn recover(&self) -> Result<Option<Recovered>, GitError> {
         self.journal.recover(&self.repository)
     }
 
-    /// Every file that changes, and the pointers to submodules' commits, which have no file.
+    /// Every file that changes, and submodule pointers, which have no file.
     fn changes(&self) -> Result<(Vec<Change>, Vec<u8>), GitError> {
         let listed = self
             .quarantine
@@ -181,8 +181,7 @@ impl Staged {
         Ok((changes, pointers))
     }
 
-    /// Makes the new files beside the plan, as git checks them out in this repository, and looks at
-    /// the old ones.
+    /// Checks the new files out beside the plan and records the identity of the old ones.
     fn moves(&self, changes: &[Change]) -> Result<Vec<Move>, GitError> {
         let directory = &self.journal.directory;
         let staged = directory.join("staged");
@@ -199,7 +198,7 @@ impl Staged {
             let target = root.join(&path);
             let old = match (change.is_old, target.symlink_metadata()) {
                 (true, _) => Some(Identity::of(&target).ok_or_else(|| in_the_way(&change.path))?),
-                // A directory may be empty by then.
+                // A directory here may become empty during the apply, so it is no obstacle.
                 (false, Ok(found)) if !found.is_dir() => {
                     let paths = vec![shown(&change.path)];
                     return Err(GitError::DoesNotApply { paths });
@@ -223,7 +222,7 @@ impl Staged {
         Ok(moves)
     }
 
-    /// Where the file waits that goes to `path`: with the plan, or on the path's own file system.
+    /// Where the new file for `path` is staged: with the plan, or on the path's own file system.
     fn place_for(&self, path: &Path, slots: &Path, device: u64) -> Result<PathBuf, GitError> {
         let root = &self.repository.toplevel;
         let mut above = path.ancestors().skip(1).map(|parent| root.join(parent));
@@ -247,7 +246,7 @@ impl Staged {
         Ok(place)
     }
 
-    /// Lets git write the new files below `staged`, with the line ends and filters that the user has.
+    /// Lets git write the new files below `staged`, with the user's line endings and filters.
     fn check_out(&self, changes: &[Change], staged: &Path) -> Result<(), GitError> {
         let coming = changes.iter().filter_map(|change| {
             let line = change.line.as_ref()?;
@@ -287,7 +286,7 @@ impl Staged {
         Ok(())
     }
 
-    /// Refuses when a file is no longer what it was when the change was merged with it.
+    /// Fails when a file changed since the merge read it.
     fn refuse_edited(&self, changes: &[Change]) -> Result<(), GitError> {
         let listed = self
             .repository
@@ -309,7 +308,7 @@ impl Staged {
         }
     }
 
-    /// Refuses when a path that would change has uncommitted edits, unless the workspace began with
+    /// Fails when a path that would change has uncommitted edits, unless the workspace started with
     /// exactly these.
     fn refuse_overlap(&self, dirty_start: Option<&str>) -> Result<(), GitError> {
         let git = |name: &str| self.quarantine.git(name);
@@ -378,7 +377,7 @@ impl Quarantine {
             let lines = repository.shallow.join("\n") + "\n";
             write(git_dir.join("shallow"), lines.as_bytes())?;
         }
-        // What both sides surely have, so that it is not sent.
+        // Commits that both sides have, so that they are not sent.
         if let Some(head) = &repository.head {
             std::fs::create_dir_all(git_dir.join("refs/holm"))
                 .map_err(GitError::file("make", &git_dir))?;
@@ -416,7 +415,7 @@ impl Quarantine {
         Ok(())
     }
 
-    /// The tree of `ours` and `theirs` merged over `base`, or the paths that do not go together.
+    /// Merges `ours` and `theirs` over `base`; returns the tree or the conflicting paths.
     fn merge(
         &self,
         base: &str,
@@ -435,7 +434,7 @@ impl Quarantine {
             .run()?;
         match finished.status.code() {
             Some(0 | 1) => {}
-            // Older than 2.38, which merges only what is in different files.
+            // Git before 2.38: only changes in different files can be merged.
             Some(129) => return self.merge_files(&base, &ours, &theirs),
             _ => return Err(finished.into_error()),
         }
@@ -472,7 +471,7 @@ impl Quarantine {
         Ok(Ok(String::from_utf8_lossy(&tree).trim().to_owned()))
     }
 
-    /// A commit of the tree that `tree_ish` is or has, with at most one parent.
+    /// A commit of the tree of `tree_ish`, with at most one parent.
     fn commit_of(&self, tree_ish: &str, parent: Option<&str>) -> Result<String, GitError> {
         let tree = format!("{tree_ish}^{{tree}}");
         let mut arguments = vec!["-m", "holm"];

@@ -1,8 +1,8 @@
-//! The uncommitted state of the checkout (`up --dirty`), exactly: staged, unstaged and untracked
-//! files, deletions, modes, links; not what git ignores.
+//! Captures the uncommitted state of the checkout (`up --dirty`): staged, unstaged and untracked
+//! files, deletions, modes and links, without ignored files.
 //!
-//! It is taken with a copy of the index and an object directory of its own, so that the user's
-//! repository gains nothing and its index stays as it is.
+//! It uses a copy of the index and a separate object directory, so the user's repository and index
+//! stay unchanged.
 
 use super::Repository;
 use crate::command::{Cancel, Git};
@@ -13,27 +13,24 @@ use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-/// The uncommitted state, as objects.
+/// The uncommitted state as git objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dirty {
-    /// Holds what the two trees have and the commit has not; may hold nothing.
+    /// Objects that the two trees have and the commit lacks; may be empty.
     pub pack: PathBuf,
-    /// The tree of everything in the checkout that is not ignored.
+    /// The tree of all files in the checkout that are not ignored.
     pub worktree_tree: String,
-    /// The tree of the index; that of the checkout while a merge has conflicts.
+    /// The tree of the index; during a merge with conflicts, the tree of the checkout.
     pub index_tree: String,
-    /// Paths of the index that have no content yet (`git add --intent-to-add`), which a tree cannot
-    /// say; those that are text.
+    /// Paths with `git add --intent-to-add`, which a tree cannot express. UTF-8 paths only.
     pub intended: Vec<String>,
-    /// Repositories in the checkout that git does not know as submodules. They are files of another
-    /// repository, so they are not in the state.
+    /// Repositories in the checkout that are not submodules. Their files are not part of the state.
     pub nested: Vec<PathBuf>,
-    /// What the checkout has instead of the commit's files, with the ids of their content; `None`
-    /// is deleted. Those that are text.
+    /// Changed paths with the ids of their new content; `None`: deleted. UTF-8 paths only.
     pub changed: Vec<(String, Option<String>)>,
 }
 
-/// Where the state is put together, below the caller's directory. Removed when done.
+/// A temporary directory to build the state in. Removed on drop.
 #[derive(Debug)]
 pub(super) struct Scratch {
     directory: PathBuf,
@@ -44,7 +41,7 @@ pub(super) struct Scratch {
 // === impl Repository ===
 
 impl Repository {
-    /// Writes the pack of the uncommitted state to a new file in `out_dir`. Seven processes.
+    /// Writes a pack of the uncommitted state to a new file in `out_dir`. Seven processes.
     pub fn dirty_state(&self, out_dir: &Path, cancel: &Cancel) -> Result<Dirty, GitError> {
         let scratch = Scratch::make(self, out_dir)?;
         let index_tree = self.write_tree(&scratch)?;
@@ -60,7 +57,7 @@ impl Repository {
         if let Some(head) = &self.head {
             wanted.push_str(&format!("^{head}^{{tree}}\n"));
         }
-        // Deltas would take longer than they save: the pack travels a few centimetres.
+        // Deltas would cost more time than they save, because the pack stays on this machine.
         self.in_scratch(&scratch, "pack-objects")?
             .config("pack.compression=1")
             .args(["--revs", "--stdout", "--quiet", "--window=0"])
@@ -78,8 +75,8 @@ impl Repository {
         })
     }
 
-    /// Puts everything in the checkout that is not ignored into the scratch index; returns the
-    /// repositories that were left out.
+    /// Adds everything that is not ignored to the scratch index; returns the nested repositories
+    /// that were left out.
     pub(super) fn add_everything(
         &self,
         scratch: &Scratch,
@@ -147,7 +144,7 @@ impl Repository {
             .collect())
     }
 
-    /// Git would take such a directory for a submodule, and fails when it has no commit yet.
+    /// Git would treat such a directory as a submodule, and fails when it has no commit yet.
     fn nested_repositories(&self) -> Result<Vec<PathBuf>, GitError> {
         let listed = self
             .git("ls-files")?
@@ -213,12 +210,12 @@ impl Scratch {
         &self.objects
     }
 
-    /// Copies the index with its time: git compares it with the times of files, to find those that
-    /// were changed within the same tick as the index.
+    /// Copies the index with its modification time: git compares it with file times to find files
+    /// that changed in the same tick as the index.
     fn copy_index(&self, source: &Path) -> io::Result<()> {
         let mut from = match File::open(source) {
             Ok(file) => file,
-            // Nothing was ever added.
+            // The index does not exist until the first `git add`.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(error),
         };
@@ -231,7 +228,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What is left over is in a directory that the caller throws away anyway.
+        // The caller deletes the directory above anyway.
         let _ = std::fs::remove_dir_all(&self.directory);
     }
 }

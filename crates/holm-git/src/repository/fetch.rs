@@ -1,9 +1,9 @@
-//! Commits of a workspace in the user's repository (`fetch`, `merge`).
+//! Fetches a workspace's commits into the user's repository (`fetch`, `merge`).
 //!
-//! git fetches from a command of ours that reaches `git upload-pack` *inside*. Objects are checked
-//! before they are kept; no tag, submodule, hook or setting of the workspace comes along. They are
-//! recorded as `refs/holm/<id>`, which no `git branch` shows, and a branch follows by the rule that
-//! only the workspace that wrote it last may move it.
+//! git fetches through a command of ours that runs `git upload-pack` *inside* the workspace.
+//! Objects are checked before they are stored; no tag, submodule, hook or setting of the workspace
+//! is taken over. The commit is recorded as `refs/holm/<id>`, which `git branch` does not show. A
+//! branch is moved only if the same workspace moved it last.
 
 use super::Repository;
 use crate::GitError;
@@ -13,17 +13,19 @@ use holm_core::concern::Arrival;
 use holm_core::{Label, WorkspaceId};
 use std::path::{Path, PathBuf};
 
-/// Where a workspace's commits are in the user's repository.
+/// The branch with a workspace's commits in the user's repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Branch {
     /// Without `refs/heads/`.
     pub name: String,
     pub is_moved: bool,
-    /// The branch that would have been it, had not somebody else written it last.
+    /// The preferred branch name, if it was not used because something else than this workspace
+    /// wrote that branch last.
     pub avoided: Option<String>,
 }
 
-/// Settings of every fetch from inside: everything is checked, and what is doubtful is refused.
+/// Settings of every fetch from a workspace: all objects are checked, and doubtful ones are
+/// refused.
 pub(super) const FETCH_CONFIG: [&str; 11] = [
     "protocol.file.allow=always",
     "protocol.version=2",
@@ -49,23 +51,23 @@ pub(super) const FETCH_FLAGS: [&str; 8] = [
     "--no-show-forced-updates",
 ];
 
-/// What git is told the other repository is. The command that is run knows better.
+/// The repository argument for git, which our upload-pack command ignores.
 pub(super) const NOWHERE: &str = "/holm/workspace";
 
-/// The beginning of the reflog's messages.
+/// The prefix of reflog messages.
 const WRITTEN_BY: &str = "holm: fetched from ";
 
-/// Longer targets are none that a kernel follows.
+/// The kernel follows no longer symlink targets.
 const LONGEST_LINK: usize = 4096;
 
-/// How often a fetch is begun whose ref somebody else moves meanwhile.
+/// How often to retry a fetch when another process moves its ref meanwhile.
 const MOST_TRIES: usize = 5;
 
 // === impl Repository ===
 
 impl Repository {
     /// Fetches `commit` through `upload_pack`, a shell command that speaks git's upload-pack, and
-    /// records it as `refs/holm/<id>`. Killed midway, that ref is what it was.
+    /// records it as `refs/holm/<id>`. If it is killed midway, that ref is unchanged.
     pub fn fetch(
         &self,
         upload_pack: &str,
@@ -87,19 +89,21 @@ impl Repository {
                 .cancel(cancel)
                 .run()?;
             tries += 1;
-            // Another one was faster, perhaps the git of a command that was killed: it goes on alone.
+            // Another process moved the ref first, perhaps the still running git of a killed
+            // command.
             let complaint = String::from_utf8_lossy(&finished.stderr);
             let was_overtaken = complaint.contains("cannot lock ref") && tries < MOST_TRIES;
-            match finished.status.success() {
-                true => return Ok(()),
-                false if was_overtaken => {}
-                false => return Err(finished.into_error()),
+            if finished.status.success() {
+                return Ok(());
+            }
+            if !was_overtaken {
+                return Err(finished.into_error());
             }
         }
     }
 
-    /// Points `holm/<label>` to `commit` if it is absent or was last written for this id, otherwise
-    /// `holm/<label>-<first 4 of id>`.
+    /// Points `holm/<label>` to `commit` if the branch is absent or was last written for this id;
+    /// otherwise uses `holm/<label>-<first 4 of id>`.
     pub fn point_branch(
         &self,
         label: &Label,
@@ -136,7 +140,7 @@ impl Repository {
         })
     }
 
-    /// Merges a branch into what is checked out, as `git merge` does, without any hook.
+    /// Merges a branch into the checkout like `git merge`, without hooks.
     pub fn merge(&self, branch: &str) -> Result<(), GitError> {
         let finished = self
             .git("merge")?
@@ -183,24 +187,26 @@ impl Repository {
             .collect())
     }
 
-    /// What merging `commit` would bring: its differences from where it and HEAD parted.
+    /// The files that merging `commit` would change: its differences from the merge base with HEAD.
     pub fn arrivals_of_merge(&self, commit: &str) -> Result<Vec<Arrival>, GitError> {
         self.check_object(commit)?;
         let base = self.git("merge-base")?.args(["HEAD", commit]).run()?;
-        let base = match base.status.success() {
-            true => String::from_utf8_lossy(&base.stdout).trim().to_owned(),
-            // Nothing in common, or nothing here yet: all of it is new.
-            false => empty_tree(&self.object_format).to_owned(),
+        let base = if base.status.success() {
+            String::from_utf8_lossy(&base.stdout).trim().to_owned()
+        } else {
+            // No common history, or no commit here yet: all files are new.
+            empty_tree(&self.object_format).to_owned()
         };
         arrivals(&|name| self.git(name), &base, commit)
     }
 
     pub(super) fn check_object(&self, text: &str) -> Result<(), GitError> {
-        match is_object_id(text, &self.object_format) {
-            true => Ok(()),
-            false => Err(GitError::InvalidObjectId {
+        if is_object_id(text, &self.object_format) {
+            Ok(())
+        } else {
+            Err(GitError::InvalidObjectId {
                 text: text.chars().take(80).collect(),
-            }),
+            })
         }
     }
 
@@ -213,8 +219,8 @@ impl Repository {
         Ok(finished.status.success().then_some(tip))
     }
 
-    /// Whether the last move of the branch was for this workspace. The reflog knows; one that has
-    /// expired leaves what was recorded at the last fetch.
+    /// Whether this workspace moved the branch last, according to the reflog. If the reflog has
+    /// expired, the commit recorded at the last fetch decides.
     fn is_written_for(&self, branch: &str, id: &WorkspaceId) -> Result<bool, GitError> {
         let reflog = self
             .git("reflog")?
@@ -235,7 +241,8 @@ impl Repository {
         }
     }
 
-    /// Moving a branch under a checkout would turn every difference into an uncommitted change.
+    /// Refuses to move a branch that is checked out: every difference would become an uncommitted
+    /// change.
     fn refuse_checked_out(&self, branch: &str, id: &WorkspaceId) -> Result<(), GitError> {
         let listed = self
             .git("worktree")?
@@ -259,7 +266,7 @@ impl Repository {
     }
 }
 
-/// The tree of nothing, which git knows without having it.
+/// The id of the empty tree, which git knows without storing it.
 pub(super) fn empty_tree(object_format: &str) -> &'static str {
     match object_format {
         "sha256" => "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321",
@@ -267,7 +274,7 @@ pub(super) fn empty_tree(object_format: &str) -> &'static str {
     }
 }
 
-/// Every entry that is made or altered between two trees, with the targets of links.
+/// Every entry that is added or changed between two trees, with symlink targets.
 pub(super) fn arrivals(
     git: &dyn Fn(&str) -> Result<Git, GitError>,
     from: &str,
@@ -305,7 +312,7 @@ pub(super) fn arrivals(
 
 type Target = (usize, Option<Vec<u8>>);
 
-/// Where links lead; `None` for one that is too long to be followed.
+/// The targets of symlinks; `None` for one that is too long to follow.
 fn targets(
     git: &dyn Fn(&str) -> Result<Git, GitError>,
     links: &[(usize, String)],
@@ -356,7 +363,7 @@ pub(super) fn differing(
         .collect())
 }
 
-/// A name from inside in a message.
+/// A path from inside the workspace, made safe for messages.
 pub(super) fn shown(path: &[u8]) -> String {
     String::from_utf8_lossy(path)
         .chars()
@@ -366,7 +373,7 @@ pub(super) fn shown(path: &[u8]) -> String {
         .to_string()
 }
 
-/// The path as the operating system has it.
+/// The path in the operating system's form.
 pub(super) fn os_path(path: &[u8]) -> &Path {
     use std::os::unix::ffi::OsStrExt;
     Path::new(std::ffi::OsStr::from_bytes(path))

@@ -1,5 +1,5 @@
-//! Ignored files of the checkout: those that `include` asks for, and those worth naming when they
-//! are not brought.
+//! Ignored files of the checkout: those that `include` selects, and those worth mentioning because
+//! they are not copied.
 
 use super::{Repository, path_bytes};
 use crate::{Dated, GitError};
@@ -9,18 +9,17 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// How many ignored entries are named at most.
+/// How many ignored entries are mentioned at most.
 const NOTABLE: usize = 20;
 
 // === impl Repository ===
 
 impl Repository {
-    /// Files that git ignores and that match `patterns` (lines in the syntax of `.gitignore`),
-    /// relative to the root, sorted.
+    /// Ignored files that match `patterns` (in `.gitignore` syntax), relative to the root, sorted.
     ///
-    /// Patterns that name a path (`/.env`, `config/local.yml`) cost two processes however large the
-    /// checkout is. A wildcard, a negation or a name without `/` makes git look through the
-    /// whole checkout, ignored directories included.
+    /// Patterns that name a path (`/.env`, `config/local.yml`) cost two processes, however large
+    /// the checkout is. A wildcard, a negation or a name without `/` makes git search the whole
+    /// checkout, including ignored directories.
     pub fn ignored_matching(&self, patterns: &[String]) -> Result<Vec<PathBuf>, GitError> {
         let patterns: Vec<&str> = patterns
             .iter()
@@ -36,8 +35,8 @@ impl Repository {
         self.without_tracked(ignored)
     }
 
-    /// Every directory that is ignored as a whole, relative to the root. One process, which does not
-    /// look into them.
+    /// Every directory that is ignored as a whole, relative to the root. One process, which does
+    /// not descend into them.
     pub fn ignored_directories(&self) -> Result<Vec<PathBuf>, GitError> {
         let listed = self
             .git("ls-files")?
@@ -51,7 +50,7 @@ impl Repository {
             .collect())
     }
 
-    /// When the files were changed whose content the index knows. Two processes.
+    /// The modification times of unchanged tracked files. Two processes.
     pub fn dates(&self) -> Result<Vec<Dated>, GitError> {
         let changed = self
             .git("diff-files")?
@@ -115,7 +114,7 @@ impl Repository {
             .more(excludes)
             .output()?;
         let paths = split_paths(&listed);
-        // A nested repository is listed as a directory: it is not a file of this one.
+        // A nested repository is listed as a directory; it is not a file of this repository.
         Ok(paths
             .filter(|path| !path_bytes(path).ends_with(b"/"))
             .collect())
@@ -149,13 +148,13 @@ impl Repository {
         if candidates.is_empty() {
             return Ok(Vec::new());
         }
-        // The index is left out because reading it takes longer the larger the repository is.
+        // The index is left out because reading it takes long in a large repository.
         let finished = self
             .git("check-ignore")?
             .args(["--no-index", "-z", "--stdin"])
             .stdin(joined(candidates.iter().map(PathBuf::as_path)))
             .run()?;
-        // 1: none is ignored.
+        // Exit code 1: none is ignored.
         if finished.status.code() == Some(1) {
             return Ok(Vec::new());
         }
@@ -164,7 +163,7 @@ impl Repository {
         Ok(ignored)
     }
 
-    /// Leaves out what is in the current commit although a pattern ignores it.
+    /// Removes paths that the current commit contains although a pattern ignores them.
     fn without_tracked(&self, mut paths: Vec<PathBuf>) -> Result<Vec<PathBuf>, GitError> {
         let Some(head) = &self.head else {
             return Ok(paths);
@@ -190,7 +189,7 @@ impl Repository {
     }
 }
 
-/// The path that a pattern names, if it names exactly one.
+/// The path that a pattern names, if it can match only one.
 fn literal_path(pattern: &str) -> Option<&str> {
     if pattern.contains(['*', '?', '[', '\\']) || pattern.starts_with('!') {
         return None;

@@ -1,11 +1,11 @@
-//! The place where an `apply` is put together, and what is known about one that did not get to its
-//! end. Called by [`super::adopt`] and by whoever is about to use the checkout.
+//! The directory in which an `apply` is prepared, and the recovery of an apply that was
+//! interrupted. Called by [`super::adopt`] and before every use of the checkout.
 //!
-//! It is `holm-apply` in the git directory of the work tree, locked by whoever works in it. While
-//! there is no `plan` in it the checkout was not touched, and the directory is only rubbish. From
-//! then on the plan says what is taken out and what is put in ([`super::moves`]). When everything is
-//! in place the plan is renamed to `done`. A plan without a lock holder is that of a killed apply: it
-//! is finished when every file is in place, and undone otherwise.
+//! It is `holm-apply` in the work tree's git directory, locked by the process that works in it.
+//! Without a `plan` file in it the checkout is untouched and the directory is only rubbish. With
+//! one, the plan lists which files are moved out and in ([`super::moves`]). When all moves are done
+//! the plan is renamed to `done`. A plan without a lock holder belongs to a killed apply: it is
+//! completed when every file is in place, and undone otherwise.
 
 use super::Repository;
 use super::fetch::os_path;
@@ -26,39 +26,40 @@ const DONE: &str = "done";
 const POINTERS: &str = "pointers";
 const PLACES: &str = "places";
 
-/// What became of an apply that was cut off.
+/// The result of recovering an interrupted apply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Recovered {
-    /// Every file was in place already.
+    /// Every file was already in place.
     Finished,
-    /// The checkout is what it was before.
+    /// The checkout is as before the apply.
     Undone,
-    /// The same, but for files that were changed since: they stay as they are now, and what they
-    /// were before the apply is kept.
+    /// As before the apply, except for files that were changed since: they stay as they are, and
+    /// their content from before the apply is kept.
     UndoneBut {
-        /// The file, and where its earlier content is; `None`: there was none.
+        /// The file, and where its earlier content is; `None`: it did not exist.
         changed: Vec<(PathBuf, Option<PathBuf>)>,
     },
 }
 
-/// A locked place. Removed with everything in it, unless a plan says that the checkout was touched.
+/// A locked `holm-apply` directory. Dropping it removes the directory, unless a plan shows that the
+/// checkout was touched.
 #[derive(Debug)]
 pub(super) struct Journal {
     pub directory: PathBuf,
     lock: File,
 }
 
-/// The moves of an apply, as they were written down.
+/// The moves of an apply as stored on disk.
 pub(super) struct Plan {
     pub moves: Vec<Move>,
-    /// What `git update-index --index-info` reads, for pointers of submodules.
+    /// Input for `git update-index --index-info`, for submodule pointers.
     pub pointers: Vec<u8>,
 }
 
 // === impl Repository ===
 
 impl Repository {
-    /// Finishes or undoes an apply that was cut off in this work tree.
+    /// Completes or undoes an interrupted apply in this work tree.
     pub fn recover_apply(&self) -> Result<Option<Recovered>, GitError> {
         match Journal::open(&self.git_dir)? {
             Some(journal) => journal.recover(self),
@@ -66,8 +67,8 @@ impl Repository {
         }
     }
 
-    /// Does what the plan in this work tree says: all of it, or an error and nothing. Called by a
-    /// process of its own, which has the lock from the one that made the plan.
+    /// Carries out the stored plan: completely, or not at all with an error. Runs in a separate
+    /// process that inherits the lock from the process that made the plan.
     pub fn carry_out_apply(&self) -> Result<(), GitError> {
         let directory = self.git_dir.join(DIRECTORY);
         let plan = Plan::read(&directory)?;
@@ -78,7 +79,7 @@ impl Repository {
         self.finish_apply(&directory, &plan)
     }
 
-    /// The last part, when every file is in place. May be repeated.
+    /// The last step, when every file is in place. May be repeated.
     fn finish_apply(&self, directory: &Path, plan: &Plan) -> Result<(), GitError> {
         if !plan.pointers.is_empty() {
             self.git("update-index")?
@@ -95,12 +96,12 @@ impl Repository {
 // === impl Journal ===
 
 impl Journal {
-    /// A new one. Callers recover an earlier one first; one that comes in between is somebody's who
-    /// works here at the same time.
+    /// Creates a new one. Callers recover an earlier one first, so an existing directory belongs to
+    /// a concurrent apply.
     pub fn begin(repository: &Repository) -> Result<Journal, GitError> {
         let directory = repository.git_dir.join(DIRECTORY);
         match std::fs::create_dir(&directory) {
-            // Somebody else was quicker, and has the lock or is about to.
+            // Another process was faster and has the lock or is about to take it.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 return Err(GitError::ApplyUnderWay { directory });
             }
@@ -112,7 +113,7 @@ impl Journal {
         }
     }
 
-    /// Locks the one that is there.
+    /// Locks an existing directory.
     fn open(git_dir: &Path) -> Result<Option<Journal>, GitError> {
         loop {
             let directory = git_dir.join(DIRECTORY);
@@ -135,8 +136,8 @@ impl Journal {
         }
     }
 
-    /// Whether the locked directory is the one of that name: others may have ended it meanwhile and
-    /// begun another.
+    /// Whether the locked directory still has its name: another process may have removed it and
+    /// created a new one.
     fn is_in_force(&self) -> bool {
         match (self.lock.metadata(), self.directory.symlink_metadata()) {
             (Ok(open), Ok(named)) => (open.dev(), open.ino()) == (named.dev(), named.ino()),
@@ -144,13 +145,14 @@ impl Journal {
         }
     }
 
-    /// The lock, for a process that goes on with the work.
+    /// The lock, for a process that continues the work.
     pub fn share(&self) -> Result<File, GitError> {
         let shared = self.lock.try_clone();
         shared.map_err(GitError::file("share", &self.directory))
     }
 
-    /// Notes a directory outside that is about to be made and goes with this one.
+    /// Records a directory on another file system before it is created, so that it is removed with
+    /// this one.
     pub fn note_place(&self, place: &Path) -> Result<(), GitError> {
         let file = self.directory.join(PLACES);
         let mut line = place.as_os_str().as_bytes().to_vec();
@@ -188,7 +190,8 @@ impl Journal {
 
 impl Drop for Journal {
     fn drop(&mut self) {
-        // Whoever went on with it may have removed it. What stays is removed by the next apply.
+        // The process that continued the work may have removed it. The next apply removes what
+        // stays.
         if self.is_in_force() && !self.has_plan() {
             let _ = remove(&self.directory);
         }
@@ -198,7 +201,7 @@ impl Drop for Journal {
 // === impl Plan ===
 
 impl Plan {
-    /// Writes it down; it counts from then on.
+    /// Writes the plan to disk; it is in force when this returns.
     pub fn write(&self, directory: &Path) -> Result<(), GitError> {
         let save = |name: &str, content: &[u8]| -> io::Result<()> {
             let mut file = File::create(directory.join(name))?;
@@ -255,7 +258,7 @@ fn settle_undone(
     std::fs::rename(directory, &kept).map_err(GitError::file("rename", directory))?;
     let mut changed = undone.changed;
     for (_, place) in &mut changed {
-        // What is not in the directory stays where it is.
+        // Files outside the directory stay where they are.
         if let Some(rest) = place
             .as_ref()
             .and_then(|place| place.strip_prefix(directory).ok())
@@ -264,14 +267,14 @@ fn settle_undone(
         }
     }
     for rubbish in ["quarantine", "scratch", "staged", "index"] {
-        // It only takes room.
+        // Failing here only costs disk space.
         let path = kept.join(rubbish);
         let _ = std::fs::remove_dir_all(&path).or_else(|_| std::fs::remove_file(&path));
     }
     Ok(Recovered::UndoneBut { changed })
 }
 
-/// Removes the directory, and those that had to be made on other file systems.
+/// Removes the directory, and those created on other file systems.
 fn remove(directory: &Path) -> Result<(), GitError> {
     let places = std::fs::read(directory.join(PLACES)).unwrap_or_default();
     let places = places.split(|byte| *byte == 0).map(os_path);

@@ -1,11 +1,10 @@
-//! Sharing objects with a daemon of the same user: hard links instead of copies.
+//! Shares objects with a daemon of the same user by hard links instead of copies.
 //!
-//! Packs and loose objects never change once they have their name, so a link is as good as a copy
-//! and costs nothing. What is linked: every pack of the repository and its alternates, except
-//! unreachable ("cruft") packs and packs that hold work which was fetched back from a workspace
-//! (`refs/holm/*`); and of the loose objects those that the shared refs reach. A dangling object is
-//! never linked. Measured on 30,000 loose files (243 MB): 0.3 s, against 7 to 12 s for packing them;
-//! 20 ms for one more commit.
+//! Packs and loose objects never change once they have their name, so a link is as good as a copy.
+//! Linked are: every pack of the repository and its alternates, except unreachable ("cruft") packs
+//! and packs with work that was fetched from a workspace (`refs/holm/*`); and the loose objects
+//! that the shared refs reach. A dangling object is never linked. Measured on 30,000 loose files
+//! (243 MB): 0.3 s, against 7 to 12 s for packing them; 20 ms for one more commit.
 
 use super::Repository;
 use crate::bare::read_packed_refs;
@@ -20,26 +19,27 @@ use std::path::{Path, PathBuf};
 /// How deep alternates of alternates are followed, as in git.
 const ALTERNATE_DEPTH: usize = 5;
 
-/// A repack of the user's may replace packs while they are linked; then it is done once more.
+/// If the user's `git repack` replaces packs while they are linked, linking is repeated.
 const ATTEMPTS: usize = 3;
 
-/// What came of looking at the packs.
+/// Which packs were linked.
 #[derive(Default)]
 struct Packs {
     linked: BTreeSet<String>,
     withheld: BTreeSet<String>,
-    /// One of the withheld packs holds private objects. It may be the repository's only pack.
+    /// A withheld pack holds private objects. It may be the repository's only pack.
     has_private: bool,
 }
 
-/// What is to be reached, as lines of `rev-list --stdin`, and what the store has completely.
+/// The wanted revisions as lines for `rev-list --stdin`, and the objects that the store has
+/// completely.
 type Revisions<'a> = (&'a str, &'a BTreeSet<String>);
 
 // === impl Repository ===
 
 impl Repository {
-    /// Makes all objects of `refs` and `commit` available in `store` (an object directory of the
-    /// same user). [`GitError::LinkUnavailable`] means: push instead.
+    /// Makes all objects of `refs` and `commit` available in `store`, an object directory of the
+    /// same user. Fails with [`GitError::LinkUnavailable`] when the caller must push instead.
     pub fn link_objects(
         &self,
         store: &Path,
@@ -66,7 +66,7 @@ impl Repository {
         Ok(())
     }
 
-    /// Objects that only `refs/holm/*` reaches: work that came back from a workspace.
+    /// Objects that only `refs/holm/*` reaches: work fetched from a workspace.
     fn private_objects(
         &self,
         refs: &[(String, String)],
@@ -96,8 +96,7 @@ impl Repository {
         Ok(listed.lines().filter_map(object_bytes).collect())
     }
 
-    /// Links the loose objects that the shared refs reach, and packs anew what they reach in packs
-    /// that are withheld.
+    /// Links the loose objects that the shared refs reach, and repacks those in withheld packs.
     fn link_reached(
         &self,
         directories: &[PathBuf],
@@ -111,9 +110,10 @@ impl Repository {
         }
         let listed = self.reached(store, packs, revisions, cancel)?;
         let withheld = open_indexes(directories, &packs.withheld);
-        let shared = match withheld.is_empty() {
-            true => Vec::new(),
-            false => open_indexes(&[store.to_owned()], &list_packs(&[store.to_owned()])?),
+        let shared = if withheld.is_empty() {
+            Vec::new()
+        } else {
+            open_indexes(&[store.to_owned()], &list_packs(&[store.to_owned()])?)
         };
         let mut made = BTreeSet::new();
         let mut rest = String::new();
@@ -140,9 +140,9 @@ impl Repository {
 
     /// Objects that the revisions reach, one per line: at least all that are in no linked pack.
     ///
-    /// As in `git repack`, a commit in a pack is taken to have its tree in a pack, so that a long
-    /// history costs a walk over its commits only; the trees of the wanted commit and of the
-    /// branches are looked through in any case.
+    /// As in `git repack`, the tree of a packed commit is assumed to be packed too, so a long
+    /// history costs only a walk over its commits. The trees of the wanted commit and of the
+    /// branches are always searched.
     fn reached(
         &self,
         store: &Path,
@@ -161,15 +161,16 @@ impl Repository {
                 .output()
         };
         let all = ["--objects", "--no-object-names"];
-        let mut listed = match packs.has_private {
-            true => list(&all, with_boundary(wanted, have))?,
-            false => list(
+        let mut listed = if packs.has_private {
+            list(&all, with_boundary(wanted, have))?
+        } else {
+            list(
                 &[&all[..], &["--unpacked"]].concat(),
                 with_boundary(wanted, have),
-            )?,
+            )?
         };
         if !packs.has_private && !packs.withheld.is_empty() {
-            // What is in an unreachable pack counts as packed: new commits may reach it again.
+            // Objects in an unreachable pack count as packed, but new commits may reach them again.
             let commits = list(&["--unpacked"], with_boundary(wanted, have))?;
             let is_tree = |line: &&str| line.ends_with("^{tree}") && !line.starts_with('^');
             let trees = wanted.lines().filter(is_tree);
@@ -185,7 +186,7 @@ impl Repository {
         if objects.is_empty() {
             return Ok(());
         }
-        // The store is the object directory of this command, so that its temporary files are there.
+        // The store is this command's object directory, so its temporary files are created there.
         self.git("pack-objects")?
             .args(["--quiet", "--delta-base-offset"])
             .more([store.join("pack").join("pack")])
@@ -201,8 +202,8 @@ impl Repository {
     }
 }
 
-/// Lines for `rev-list --stdin`: every ref, the commit, and the trees of those branches that the
-/// store does not have as they are, without what it has of their earlier state.
+/// Lines for `rev-list --stdin`: every ref, the commit, and the trees of branches that changed
+/// since the store's version, minus what the store has.
 fn wanted_revisions(
     refs: &[(String, String)],
     commit: Option<&str>,
@@ -229,9 +230,9 @@ fn wanted_revisions(
     lines
 }
 
-/// The refs of the store, all of which it has with everything below them.
+/// The refs of the store; it has all objects that they reach.
 fn complete_refs(store: &Path) -> Result<BTreeMap<String, String>, GitError> {
-    // What a shallow store has ends somewhere, and the repository may have grown beyond that end.
+    // A shallow store's history is cut off, and the repository may have been deepened since.
     if store.with_file_name("shallow").exists() {
         return Ok(BTreeMap::new());
     }
@@ -239,7 +240,7 @@ fn complete_refs(store: &Path) -> Result<BTreeMap<String, String>, GitError> {
     Ok(refs.into_iter().collect())
 }
 
-/// Adds what the store has completely, so that history is not walked again at every `up`.
+/// Excludes what the store has completely, so that history is not walked again at every `up`.
 fn with_boundary(wanted: &str, have: &BTreeSet<String>) -> Vec<u8> {
     let mut lines = wanted.to_owned();
     for object in have {
@@ -265,7 +266,7 @@ fn link_packs(
                 packs.withheld.insert(name);
                 continue;
             }
-            // The index is linked last: with it the pack becomes visible.
+            // The index is linked last, because it makes the pack visible.
             let mut is_whole = true;
             for (extension, is_needed) in [("pack", true), ("rev", false), ("idx", true)] {
                 let file = format!("{name}.{extension}");
@@ -283,7 +284,7 @@ fn link_packs(
     Ok(packs)
 }
 
-/// Whether a pack holds one of the private objects. One that cannot be read is taken to.
+/// Whether a pack holds a private object. A pack that cannot be read counts as holding one.
 fn holds_any(folder: &Path, name: &str, private: &[Vec<u8>]) -> bool {
     if private.is_empty() {
         return false;
@@ -317,7 +318,7 @@ fn is_in(indexes: &[PackIndex], object: &str) -> bool {
         .any(|index| index.contains(&object).unwrap_or(false))
 }
 
-/// Links a loose object from the first directory that has it; false when none has.
+/// Links a loose object from the first directory that has it; false when none has it.
 fn link_object(
     loose: &[PathBuf],
     target: &Path,
@@ -350,7 +351,7 @@ fn list_packs(directories: &[PathBuf]) -> Result<BTreeSet<String>, GitError> {
     Ok(names)
 }
 
-/// The object directories that have loose objects at all.
+/// The object directories that contain loose objects.
 fn with_loose_objects(directories: &[PathBuf]) -> Result<Vec<PathBuf>, GitError> {
     let mut loose = Vec::new();
     for directory in directories {
@@ -366,7 +367,7 @@ fn with_loose_objects(directories: &[PathBuf]) -> Result<Vec<PathBuf>, GitError>
     Ok(loose)
 }
 
-/// The object directory and its alternates, theirs, and so on.
+/// The object directory and its alternates, recursively.
 fn object_directories(objects: &Path) -> Vec<PathBuf> {
     let mut found = vec![objects.to_owned()];
     let mut level = found.clone();
@@ -390,7 +391,7 @@ fn object_directories(objects: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Links one file; false when there is no such source. A target that is there already is right.
+/// Links one file; false when the source does not exist. An existing target is fine.
 fn link(source: &Path, target: &Path) -> Result<bool, GitError> {
     match std::fs::hard_link(source, target) {
         Ok(()) => Ok(true),

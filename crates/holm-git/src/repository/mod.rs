@@ -1,8 +1,8 @@
-//! The user's repository, as the client sees it. Nothing here writes to it except
-//! [`Repository::set_project_id`], [`fetch`] and [`adopt`].
+//! The user's repository, as the client sees it. Only [`Repository::set_project_id`], [`fetch`] and
+//! [`adopt`] write to it.
 //!
-//! Finding a repository costs two git processes that run at the same time; every later question
-//! costs one, and says so.
+//! Discovering a repository costs two concurrent git processes. The documentation of every other
+//! function says how many it starts.
 
 pub(crate) mod adopt;
 pub(crate) mod dirty;
@@ -27,19 +27,19 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long another process may hold the lock of the configuration.
+/// How long to wait while another process holds the lock of the configuration.
 const CONFIG_LOCK: Duration = Duration::from_secs(5);
 
 /// A git repository with a work tree.
 #[derive(Clone, Debug)]
 pub struct Repository {
-    /// The root of the work tree that was stood in.
+    /// The root of the work tree around the current directory.
     pub toplevel: PathBuf,
     /// The git directory of that work tree.
     pub git_dir: PathBuf,
     /// The git directory that all work trees share.
     pub common_dir: PathBuf,
-    /// The main work tree, also when a linked one was stood in.
+    /// The main work tree, even when the current directory is in a linked one.
     pub main_root: PathBuf,
     /// `sha1` or `sha256`.
     pub object_format: String,
@@ -50,22 +50,22 @@ pub struct Repository {
     /// Lines of a shallow clone's `shallow` file.
     pub shallow: Vec<String>,
     pub project_id: Option<ProjectId>,
-    /// The identity of the URL by which holm was asked for this repository, if it was.
+    /// The identity of the URL with which the user named this repository, if any.
     pub url: Option<String>,
     pub user_name: Option<String>,
     pub user_email: Option<String>,
     pub remotes: Vec<Remote>,
-    /// A partial clone: objects may be missing here and still be right.
+    /// A partial clone: missing objects are no error.
     pub partial: bool,
-    /// Settings of its own configuration that make git do something on the host, without those of
-    /// submodules.
+    /// Settings in its own configuration that make git run programs or touch files on the host,
+    /// without those of submodules.
     pub(crate) settings: Vec<Setting>,
-    /// What identifies the common directory on disk.
+    /// Identifies the common directory on disk.
     pub device: u64,
     pub inode: u64,
 }
 
-/// What `git config` said.
+/// The parsed output of `git config`.
 #[derive(Default)]
 struct Config {
     project_id: Option<ProjectId>,
@@ -78,25 +78,25 @@ struct Config {
     settings: Vec<Setting>,
 }
 
-/// What `git rev-parse` said.
+/// The parsed output of `git rev-parse`.
 struct Place {
     toplevel: PathBuf,
     git_dir: PathBuf,
     common_dir: PathBuf,
     object_format: String,
     head: Option<String>,
-    /// The full name that HEAD stands for, `HEAD` when detached.
+    /// The full ref name of HEAD, or `HEAD` when detached.
     head_name: Option<String>,
 }
 
-/// The `holm.projectId` of another git directory, for telling a copy from a move. One process, and
-/// only that one file is read.
+/// The `holm.projectId` of another git directory, to tell a copy from a move. One process, which
+/// reads only that file.
 pub fn project_id_of(common_dir: &Path) -> Result<Option<ProjectId>, GitError> {
     let value = own_value(common_dir, "holm.projectId")?;
     Ok(value.and_then(|value| ProjectId::parse(&value).ok()))
 }
 
-/// A value of a git directory's own configuration file.
+/// A value from a git directory's own configuration file.
 pub(crate) fn own_value(common_dir: &Path, key: &str) -> Result<Option<String>, GitError> {
     let file = common_dir.join("config");
     if !file.is_file() {
@@ -106,7 +106,7 @@ pub(crate) fn own_value(common_dir: &Path, key: &str) -> Result<Option<String>, 
         .args([OsString::from("--file"), file.into()])
         .more(["--get", key])
         .run()?;
-    // 1: the key is not there.
+    // Exit code 1: the key does not exist.
     if finished.status.code() == Some(1) {
         return Ok(None);
     }
@@ -128,7 +128,7 @@ impl Repository {
         let config = Git::client(directory, "config")?
             .args(["--null", "--show-scope", "--list"])
             .spawn();
-        // Both are waited for before anything is judged, so that no process is left behind.
+        // Waits for both before checking either result, so that no process is left running.
         let place = place.finish();
         let config = config.and_then(|running| running.finish());
         let place = Place::read(directory, place?).map_err(or_too_old)?;
@@ -162,18 +162,18 @@ impl Repository {
         })
     }
 
-    /// Writes `holm.projectId` where all work trees of the repository see it. One process.
+    /// Writes `holm.projectId` to the configuration that all work trees share. One process.
     pub fn set_project_id(&self, id: &ProjectId) -> Result<(), GitError> {
         self.note("holm.projectId", id.as_str())
     }
 
-    /// Notes that holm was asked for this repository by its URL. One process.
+    /// Records the URL with which the user named this repository. One process.
     pub fn set_url(&self, url: &CloneUrl) -> Result<(), GitError> {
         self.note("holm.url", &url.identity())
     }
 
-    /// Git does not wait for its lock. Several clients may note the id of a new project at the same
-    /// moment, so this waits, and is content when another has written the same.
+    /// Git does not wait for its lock. Several clients may write the id of a new project at the
+    /// same time, so this retries, and accepts when another has written the same value.
     fn note(&self, key: &str, value: &str) -> Result<(), GitError> {
         let file = self.common_dir.join("config");
         let deadline = Instant::now() + CONFIG_LOCK;
@@ -220,12 +220,12 @@ impl Place {
             return Err(GitError::unexpected("rev-parse", &text));
         }
         let lines: Vec<&[u8]> = text.split(|byte| *byte == b'\n').collect();
-        // Three paths, the format, two lines for HEAD and what follows the last line feed; without
-        // a commit git stops after the first line for HEAD.
+        // Three paths, the format, two lines for HEAD, and the empty text after the last line feed.
+        // Without a commit git stops after the first line for HEAD.
         let expected = if is_unborn { 6 } else { 7 };
         let paths = match lines.len() {
             count if count == expected => [path(lines[0]), path(lines[1]), path(lines[2])],
-            // A line feed in a path: every path is asked for alone.
+            // A path contains a line feed: ask for every path separately.
             count if count > expected => [
                 ask_path(directory, "--show-toplevel")?,
                 ask_path(directory, "--git-dir")?,
@@ -236,9 +236,10 @@ impl Place {
         let from_end =
             |back: usize| String::from_utf8_lossy(lines[lines.len() - back]).into_owned();
         let [toplevel, git_dir, common_dir] = paths;
-        let (head, head_name) = match is_unborn {
-            true => (None, unborn_branch(directory)?),
-            false => (Some(from_end(3)), Some(from_end(2))),
+        let (head, head_name) = if is_unborn {
+            (None, unborn_branch(directory)?)
+        } else {
+            (Some(from_end(3)), Some(from_end(2)))
         };
         Ok(Place {
             toplevel,
@@ -254,7 +255,7 @@ impl Place {
 // === impl Config ===
 
 impl Config {
-    /// Reads `scope NUL key LF value NUL …`.
+    /// Parses `scope NUL key LF value NUL …`.
     fn read(listed: &[u8]) -> Config {
         let mut config = Config::default();
         let mut fields = listed.split(|byte| *byte == 0);
@@ -278,7 +279,7 @@ impl Config {
             self.settings.extend(setting.words().map(|_| setting));
         }
         match key {
-            // An id in the user's own configuration would make all repositories one project.
+            // An id in the user's global configuration would make all repositories one project.
             "holm.projectid" if is_local => self.project_id = ProjectId::parse(value).ok(),
             "holm.url" if is_local => self.url = Some(value.to_owned()),
             "user.name" => self.user_name = Some(value.to_owned()),
@@ -323,7 +324,7 @@ impl Config {
     }
 }
 
-/// Whether a work tree is one that does not name this git directory as its own.
+/// Whether the work tree belongs to another git directory than this one.
 fn leads_away(toplevel: &Path, git_dir: &Path) -> bool {
     let own = toplevel.join(".git");
     let Ok(text) = std::fs::read_to_string(&own) else {
@@ -333,8 +334,8 @@ fn leads_away(toplevel: &Path, git_dir: &Path) -> bool {
     toplevel.join(named).canonicalize().ok() != git_dir.canonicalize().ok()
 }
 
-/// The main work tree: next to the common directory, or where `core.worktree` says, or, when the
-/// common directory is a bare repository, the work tree that was stood in.
+/// The main work tree: the parent of the common directory, or `core.worktree`, or, when the common
+/// directory is a bare repository, the current work tree.
 fn main_root(place: &Place, worktree: Option<PathBuf>) -> PathBuf {
     if place.common_dir.file_name() == Some(".git".as_ref())
         && let Some(parent) = place.common_dir.parent()
@@ -364,7 +365,7 @@ fn why_not(directory: &Path, complaint: &str, finished: Finished) -> GitError {
     finished.into_error()
 }
 
-/// What an old git does not understand it fails at in its own ways; that it is old says more.
+/// An old git fails at unknown options in various ways; a message about its version is clearer.
 fn or_too_old(error: GitError) -> GitError {
     match error {
         GitError::Failed { .. } | GitError::Unexpected { .. } => version().err().unwrap_or(error),

@@ -1,9 +1,8 @@
-//! The moves of an `apply`: files of the checkout that are taken out and new ones that are put in.
+//! The moves of an `apply`: old files are moved out of the checkout and new ones moved in.
 //!
-//! Both are renames, so every file is whole wherever it is, and where it is says how far the work
-//! came. Nothing is overwritten and nothing is deleted: what is taken out waits beside the plan until
-//! everything is in place. A file that is not exactly the one that was planned with belongs to the
-//! user, who changed it meanwhile, and stays.
+//! Both are renames, so every file is always complete, and its place shows how far the apply came.
+//! Nothing is overwritten or deleted: old files wait beside the plan until all moves are done. A
+//! file that differs from the planned one was changed by the user meanwhile, and stays.
 
 use super::fetch::{os_path, shown};
 use crate::GitError;
@@ -15,32 +14,33 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// What happens to one path of the checkout.
+/// The change of one path of the checkout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Move {
     /// Below the root of the checkout.
     pub path: PathBuf,
-    /// The directory that has the new file before and the old file after, on the same file system.
+    /// A directory on the same file system that holds the new file before the move and the old one
+    /// after it.
     pub place: PathBuf,
     pub number: usize,
-    /// The file that is there now.
+    /// The current file.
     pub old: Option<Identity>,
-    /// The file that comes.
+    /// The new file.
     pub new: Option<Identity>,
 }
 
-/// A file with its content, without reading it.
+/// Identifies a file and its content by metadata, without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Identity([i64; 5]);
 
-/// How an undoing went.
+/// The result of [`undo`].
 #[derive(Debug, Default)]
 pub(super) struct Undone {
     /// Files that were changed since, and where their earlier content is.
     pub changed: Vec<(PathBuf, Option<PathBuf>)>,
 }
 
-/// Takes out everything that is old, then puts in everything that is new.
+/// Moves all old files out, then all new files in.
 pub(super) fn carry_out(root: &Path, moves: &[Move]) -> Result<(), GitError> {
     for one in moves {
         let Some(old) = one.old else { continue };
@@ -49,7 +49,7 @@ pub(super) fn carry_out(root: &Path, moves: &[Move]) -> Result<(), GitError> {
             return Err(one.in_the_way());
         }
         std::fs::rename(&target, &slot).map_err(GitError::file("take", &target))?;
-        // It may have been replaced between the two.
+        // The file may have been replaced between the check and the rename.
         if Identity::of(&slot) != Some(old) {
             return Err(one.in_the_way());
         }
@@ -58,7 +58,7 @@ pub(super) fn carry_out(root: &Path, moves: &[Move]) -> Result<(), GitError> {
     for one in moves.iter().filter(|one| one.new.is_some()) {
         let target = root.join(&one.path);
         make_parents(root, &one.path).map_err(|error| one.blocked("make room for", error))?;
-        // An empty directory may be what is left of one that becomes a file.
+        // A directory whose files were all moved out may have to become a file.
         let _ = std::fs::remove_dir(&target);
         put(&one.new_slot(), &target).map_err(|error| one.blocked("put in", error))?;
     }
@@ -81,7 +81,7 @@ pub(super) fn is_untouched(moves: &[Move]) -> bool {
     })
 }
 
-/// Makes the checkout what it was. May be repeated when it was cut off.
+/// Restores the checkout. May be repeated after an interruption.
 pub(super) fn undo(root: &Path, moves: &[Move]) -> Result<Undone, GitError> {
     let mut undone = Undone::default();
     for one in moves.iter().rev() {
@@ -89,7 +89,7 @@ pub(super) fn undo(root: &Path, moves: &[Move]) -> Result<Undone, GitError> {
             continue;
         };
         if exists(&slot) {
-            // Room may have been made for it already.
+            // Directories for the new files may exist already.
             remove_empty_parents(root, &one.path);
             continue;
         }
@@ -98,7 +98,8 @@ pub(super) fn undo(root: &Path, moves: &[Move]) -> Result<Undone, GitError> {
                 std::fs::rename(&target, &slot).map_err(GitError::file("take back", &target))?;
                 remove_empty_parents(root, &one.path);
             }
-            // Edited since: it is the user's now. With an earlier content it is named below.
+            // Edited by the user since, so it stays. If it has earlier content, that is listed
+            // below.
             Some(_) if one.old.is_none() => undone.changed.push((one.path.clone(), None)),
             _ => {}
         }
@@ -133,7 +134,7 @@ impl Move {
         self.place.join(format!("new-{}", self.number))
     }
 
-    /// Five fields that end with a zero byte.
+    /// Five fields, each ended by a zero byte.
     pub fn write(&self, to: &mut Vec<u8>) {
         let number = self.number.to_string();
         let (old, new) = (text(self.old), text(self.new));
@@ -175,13 +176,14 @@ impl Move {
         }
     }
 
-    /// Something is where the file belongs, or it failed for another reason.
+    /// An error that says whether another file is in the way.
     fn blocked(&self, action: &'static str, error: io::Error) -> GitError {
-        match is_occupied(&error) {
-            true => GitError::DoesNotApply {
+        if is_occupied(&error) {
+            GitError::DoesNotApply {
                 paths: vec![shown(self.path.as_os_str().as_bytes())],
-            },
-            false => GitError::file(action, &self.path)(error),
+            }
+        } else {
+            GitError::file(action, &self.path)(error)
         }
     }
 }
@@ -189,7 +191,7 @@ impl Move {
 // === impl Identity ===
 
 impl Identity {
-    /// Of a file or a link; `None` of everything else.
+    /// `None` unless it is a file or a symlink.
     pub fn of(path: &Path) -> Option<Identity> {
         let metadata = path.symlink_metadata().ok()?;
         (!metadata.is_dir()).then(|| Identity::from(&metadata))
@@ -223,10 +225,10 @@ fn identity(field: &[u8]) -> Option<Option<Identity>> {
     Some(Some(Identity(numbers?.try_into().ok()?)))
 }
 
-/// A rename that replaces nothing.
+/// Renames without replacing an existing file.
 fn put(from: &Path, to: &Path) -> io::Result<()> {
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // Some file systems know only the rename that replaces.
+        // Some file systems do not support `RENAME_NOREPLACE`.
         Err(Errno::INVAL | Errno::NOSYS) if !exists(to) => std::fs::rename(from, to),
         Err(Errno::INVAL | Errno::NOSYS) => Err(Errno::EXIST.into()),
         done => Ok(done?),
@@ -244,7 +246,8 @@ fn exists(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }
 
-/// Makes the directories above a path. What is no directory, a link to one included, is in the way.
+/// Creates the directories above a path. Anything else in their place, also a symlink to a
+/// directory, is an error.
 fn make_parents(root: &Path, path: &Path) -> io::Result<()> {
     let mut directory = root.to_owned();
     for name in path.parent().into_iter().flat_map(Path::components) {
@@ -264,7 +267,7 @@ fn make_parents(root: &Path, path: &Path) -> io::Result<()> {
 fn remove_empty_parents(root: &Path, path: &Path) {
     let parents = path.ancestors().skip(1);
     for parent in parents.take_while(|parent| !parent.as_os_str().is_empty()) {
-        // One that is not empty stays, and so do those above it.
+        // A directory that is not empty stays, and so do those above it.
         if std::fs::remove_dir(root.join(parent)).is_err() {
             return;
         }

@@ -1,9 +1,10 @@
-//! Sending objects to a daemon that cannot be linked to: another user's, or another machine's.
+//! Sends objects to a daemon of another user or on another machine, where hard links are not
+//! possible.
 //!
 //! `git send-pack` runs a command of ours in place of `git receive-pack`. It is plumbing: no
-//! `pre-push` hook, no `push.*` settings. Each object goes to `refs/holm/sent/<object>`, a name
-//! that cannot collide and that says by itself whether it is up to date; the real names follow with
-//! [`Bare::set_refs`](crate::Bare::set_refs).
+//! `pre-push` hook, no `push.*` settings. Each object is pushed to `refs/holm/sent/<object>`, a
+//! name that cannot collide and that shows by itself whether it is up to date;
+//! [`Bare::set_refs`](crate::Bare::set_refs) then sets the real names.
 
 use super::Repository;
 use crate::GitError;
@@ -13,7 +14,8 @@ use std::collections::BTreeSet;
 
 impl Repository {
     /// Sends all objects of `refs` and `commit` through `receive_pack`, a shell command that speaks
-    /// git's receive-pack on stdin and stdout. Git adds one argument to it, which means nothing.
+    /// git's receive-pack on stdin and stdout. Git appends one argument to it, which can be
+    /// ignored.
     pub fn push(
         &self,
         receive_pack: &str,

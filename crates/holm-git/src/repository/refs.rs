@@ -1,12 +1,12 @@
-//! Names and what they stand for: resolving what a user typed, listing what is shared with
-//! workspaces, reading small files of a commit.
+//! Resolves revisions that a user typed, lists the refs shared with workspaces, and reads small
+//! files of a commit.
 
 use super::Repository;
 use crate::GitError;
 use crate::bare::is_object_id;
 use sha2::{Digest, Sha256};
 
-/// What a user's `--from` stands for.
+/// The commit of a user's `--from`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resolved {
     pub commit: String,
@@ -19,10 +19,10 @@ const MAX_NAME: usize = 1024;
 
 const ORIGIN_HEAD: &str = "refs/remotes/origin/HEAD";
 
-/// What is shared with workspaces.
+/// Prefixes of the refs that are shared with workspaces.
 const SHARED: [&str; 3] = ["refs/heads", "refs/tags", "refs/remotes"];
 
-/// Identifies exactly these refs and shallow lines, in every version of holm.
+/// A digest of the refs and shallow lines that is the same in every version of holm.
 pub fn refs_digest(refs: &[(String, String)], shallow: &[String]) -> String {
     let mut hash = Sha256::new();
     for (name, object) in refs {
@@ -38,7 +38,7 @@ pub fn refs_digest(refs: &[(String, String)], shallow: &[String]) -> String {
 // === impl Repository ===
 
 impl Repository {
-    /// The commit that `name` stands for. Two processes at once.
+    /// Resolves `name` to a commit. Two processes at once.
     pub fn resolve(&self, name: &str) -> Result<Resolved, GitError> {
         let is_possible = !name.is_empty()
             && !name.starts_with('-')
@@ -95,11 +95,10 @@ impl Repository {
         Ok(refs)
     }
 
-    /// Whether the branch that is checked out, or the default branch, contains a commit. At most two
-    /// processes.
+    /// Whether the current branch or the default branch contains a commit. At most two processes.
     ///
-    /// The default branch is the one that `origin` had when it was cloned (`origin/HEAD`) and the local one
-    /// of its name; without that, `main` and `master`.
+    /// The default branch is the one that `origin` had when it was cloned (`origin/HEAD`) and the
+    /// local branch of the same name; without that, `main` and `master`.
     pub fn is_contained(&self, commit: &str) -> Result<bool, GitError> {
         if self.head.as_deref() == Some(commit) {
             return Ok(true);
@@ -115,7 +114,7 @@ impl Repository {
             None => vec!["refs/heads/main".to_owned(), "refs/heads/master".to_owned()],
         };
         let head = self.head.as_ref().map(|_| "HEAD".to_owned());
-        // Says the commit, unless one of the branches leads to it.
+        // Prints the commit unless one of the branches contains it.
         let missing = self
             .git("rev-list")?
             .args(["--max-count=1", "--ignore-missing", commit, "--not"])
@@ -134,7 +133,7 @@ impl Repository {
         }
         let mut asked = String::new();
         for path in paths {
-            // The protocol is lines; a name with a line feed in it is never found.
+            // The protocol is line-based, so a name with a line feed is never found.
             let path = path.replace('\n', "\u{fffd}");
             asked.push_str(&format!("{commit}:{path}\n"));
         }
@@ -162,9 +161,10 @@ impl Repository {
             .filter_map(|(full, _)| short_name(full))
             .filter_map(|short| {
                 let is_remote_twin = short.split_once('/').is_some_and(|(_, last)| last == name);
-                let edits = match is_remote_twin {
-                    true => 0,
-                    false => holm_core::reference::distance(&name, &short),
+                let edits = if is_remote_twin {
+                    0
+                } else {
+                    holm_core::reference::distance(&name, &short)
                 };
                 (edits <= 1 + short.len() / 4).then_some((edits, short))
             })
@@ -183,7 +183,7 @@ fn short_name(full: &str) -> Option<String> {
 
 type Entry<'a> = (Option<&'a [u8]>, &'a [u8]);
 
-/// One answer of `cat-file --batch`, and what follows it.
+/// Parses one answer of `cat-file --batch`; returns it and the rest.
 fn batch_entry(answer: &[u8]) -> Option<Entry<'_>> {
     let end = answer.iter().position(|byte| *byte == b'\n')?;
     let (header, rest) = (&answer[..end], &answer[end + 1..]);

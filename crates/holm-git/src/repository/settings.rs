@@ -1,7 +1,7 @@
-//! Settings of the repository's own configuration, and of its submodules', that make git do something on
-//! the host. Asked for before git reads or writes files of the checkout.
+//! Finds settings in the configuration of a repository and its submodules that make git run
+//! programs or touch files on the host. Used before git reads or writes files of the checkout.
 //!
-//! Submodules count because `git add` looks into them, with their own configuration.
+//! Submodules count because `git add` enters them and uses their configuration.
 
 use super::{Config, Repository};
 use crate::GitError;
@@ -11,7 +11,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-/// Submodules in submodules deeper than this are refused, not overlooked.
+/// Deeper nested submodules are refused rather than ignored.
 const DEEPEST: usize = 8;
 
 const LIST: [&str; 2] = ["-z", "--stage"];
@@ -19,7 +19,7 @@ const LIST: [&str; 2] = ["-z", "--stage"];
 // === impl Repository ===
 
 impl Repository {
-    /// Every such setting, sorted. One process, and two more for each submodule that is checked out.
+    /// All such settings, sorted. One process, and two more for each submodule that is checked out.
     pub fn settings(&self) -> Result<Vec<Setting>, GitError> {
         let mut settings = self.settings.clone();
         let listed = self.git("ls-files")?.args(LIST).output()?;
@@ -51,7 +51,7 @@ fn submodule_settings(
         .args(["--null", "--show-scope", "--list"])
         .output()?;
     let found = Config::read(&listed).settings.into_iter();
-    // It is where every submodule says that its files are.
+    // Every submodule sets it to the path of its files.
     let found = found.filter(|setting| setting.key != "core.worktree");
     settings.extend(found.map(|setting| Setting {
         submodule: Some(path.to_string_lossy().into_owned()),
@@ -64,7 +64,7 @@ fn submodule_settings(
     Ok(())
 }
 
-/// The paths of submodules in what `git ls-files` said.
+/// The paths of submodules in the output of `git ls-files`.
 fn links(listed: &[u8]) -> impl Iterator<Item = PathBuf> {
     let entries = listed.split(|byte| *byte == 0);
     // `mode object stage`, a tab, and the path.

@@ -1,4 +1,5 @@
-//! One request: found where it leads, checked, passed on, answered.
+//! Handles one preview request: finds its workspace, checks the request, forwards it and relays the
+//! answer.
 
 use super::Shared;
 use super::generation::{self, Clearing, Generation};
@@ -7,11 +8,11 @@ use super::link::{NoAnswer, Upload};
 use super::names::WAITING;
 use super::pages::{Form, Page, Then};
 use super::pool::{Failed, Permit};
+use super::preview::{self, PreviewTarget};
 use super::relay::Relay;
 use super::request::{self, Arrival};
-use super::route::{self, Route};
 use super::{origin, response, tunnel};
-use crate::table::{Inside, Island};
+use crate::table::{Inside, LiveWorkspace};
 use http_body_util::Empty;
 use hyper::body::{Body, Incoming};
 use hyper::header::{self, HeaderValue};
@@ -21,37 +22,37 @@ use hyper::{Method, Request, Response, StatusCode, Version};
 use std::convert::Infallible;
 use std::error::Error;
 
-/// The port that addresses do not say.
+/// The port that URLs may leave out.
 const HTTP: u16 = 80;
 
-/// A port of a workspace, as one request reaches it.
+/// The workspace port that this request is for.
 struct Target<'a> {
-    island: &'a Island,
+    workspace: &'a LiveWorkspace,
     port: u16,
-    /// The name below `localhost` that was used.
+    /// The site name below `localhost` in the request.
     site: String,
 }
 
 // === impl Shared ===
 
 impl<I: Inside> Shared<I> {
-    /// Never fails: what goes wrong is an answer too.
+    /// Infallible: a failure becomes an error response.
     pub async fn handle(
         &self,
         request: Request<Incoming>,
         arrival: &Arrival,
     ) -> Result<Response<Relay>, Infallible> {
         let form = Form::wanted(request.headers());
-        let islands = self.table.snapshot();
-        let answered = self.route(request, arrival, &islands).await;
+        let workspaces = self.table.snapshot();
+        let answered = self.dispatch(request, arrival, &workspaces).await;
         Ok(answered.unwrap_or_else(|page| page.answer(form)))
     }
 
-    async fn route(
+    async fn dispatch(
         &self,
         request: Request<Incoming>,
         arrival: &Arrival,
-        islands: &[Island],
+        workspaces: &[LiveWorkspace],
     ) -> Result<Response<Relay>, Box<Page>> {
         let host = named_host(&request).map_err(|why| self.malformed(why))?;
         let text = host.to_str().unwrap_or_default();
@@ -65,18 +66,22 @@ impl<I: Inside> Shared<I> {
         if request.method() == Method::CONNECT {
             return Err(self.no_connect());
         }
-        let (island, port) = match route::find(islands, name.as_deref(), &site) {
-            Route::Port { island, port } => (island, port),
-            Route::NoPort { island } => return Err(self.no_port(island, &site)),
-            Route::UnknownPort { .. } | Route::UnknownSite => {
+        let (workspace, port) = match preview::find(workspaces, name.as_deref(), &site) {
+            PreviewTarget::Port { workspace, port } => (workspace, port),
+            PreviewTarget::NoPort { workspace } => return Err(self.no_port(workspace, &site)),
+            PreviewTarget::UnknownPort { .. } | PreviewTarget::UnknownSite => {
                 return Err(self.unknown(text));
             }
         };
-        let target = Target { island, port, site };
+        let target = Target {
+            workspace,
+            port,
+            site,
+        };
         self.reach(&target, request, &host, arrival).await
     }
 
-    /// The request is for the daemon itself, or for nothing.
+    /// Handles a request to one of the daemon's own names.
     async fn own_name(
         &self,
         request: Request<Incoming>,
@@ -92,7 +97,7 @@ impl<I: Inside> Shared<I> {
         if request.method() == Method::CONNECT {
             return Err(self.no_connect());
         }
-        // A name without the port is a name of whoever has port 80.
+        // A name without a port belongs to the server on port 80, which may be another program.
         if !host::says_port(host) && self.door != HTTP {
             return Err(self.foreign());
         }
@@ -100,7 +105,7 @@ impl<I: Inside> Shared<I> {
         Ok(answer.map(Relay::daemon))
     }
 
-    /// The request is for this port of this workspace.
+    /// Forwards the request to this port of this workspace.
     async fn reach(
         &self,
         target: &Target<'_>,
@@ -108,25 +113,25 @@ impl<I: Inside> Shared<I> {
         host: &HeaderValue,
         arrival: &Arrival,
     ) -> Result<Response<Relay>, Box<Page>> {
-        let island = target.island;
+        let workspace = target.workspace;
         let Some(hops) = request::hops(request.headers()) else {
             return Err(self.circle());
         };
         if request.headers().contains_key(WAITING) {
             return Ok(self.is_there_something(target).await);
         }
-        if origin::is_foreign(request.headers(), island, self.door) {
+        if origin::is_foreign(request.headers(), workspace, self.door) {
             return Err(self.foreign_page());
         }
-        if !island.is_running {
-            return Err(self.stopped(island, &target.site));
+        if !workspace.is_running {
+            return Err(self.stopped(workspace, &target.site));
         }
         if let Some(page) = self.clearing(target, &request) {
             return Ok(page);
         }
-        (self.hooks.used)(&island.id);
+        (self.hooks.used)(&workspace.id);
         let sent = async {
-            let permit = self.pool.permit(&island.id)?;
+            let permit = self.pool.permit(&workspace.id)?;
             let (mut head, body) = request.into_parts();
             let wanted = request::upgrade(&head.headers);
             let is_http2 = head.version == Version::HTTP_2;
@@ -139,7 +144,7 @@ impl<I: Inside> Shared<I> {
             }
         };
         let mut answer = sent.await.map_err(|failed| self.failed(target, &failed))?;
-        // What an old server speaks does not keep the client from using its connection again.
+        // Even when the server inside speaks HTTP/1.0, the client may reuse its connection.
         *answer.version_mut() = Version::HTTP_11;
         if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
             response::clean(answer.headers_mut(), &target.site);
@@ -154,7 +159,7 @@ impl<I: Inside> Shared<I> {
         body: Incoming,
         permit: Permit,
     ) -> Result<Response<Relay>, Failed> {
-        let (id, port) = (&target.island.id, target.port);
+        let (id, port) = (&target.workspace.id, target.port);
         let is_grpc = head.version == Version::HTTP_2
             && head
                 .headers
@@ -169,7 +174,7 @@ impl<I: Inside> Shared<I> {
                 .await
                 .and_then(not_switched);
         }
-        // The authority says what `Host` would.
+        // The authority replaces `Host`.
         head.headers.remove(header::HOST);
         let request = Request::from_parts(head, upload(body));
         self.pool.send_http2(id, port, request, permit).await
@@ -183,7 +188,7 @@ impl<I: Inside> Shared<I> {
         protocol: HeaderValue,
         permit: Permit,
     ) -> Result<Response<Relay>, Failed> {
-        let (id, port) = (&target.island.id, target.port);
+        let (id, port) = (&target.workspace.id, target.port);
         to_origin_form(&mut head);
         let upgrade = HeaderValue::from_static("upgrade");
         head.headers.insert(header::CONNECTION, upgrade.clone());
@@ -205,14 +210,16 @@ impl<I: Inside> Shared<I> {
         Ok(answer.map(|_| Relay::own("")))
     }
 
-    /// The page that waits asks this.
+    /// Answers the waiting page, which polls whether the port listens now.
     async fn is_there_something(&self, target: &Target<'_>) -> Response<Relay> {
-        let island = target.island;
-        let is_there = island.is_running && self.pool.is_listening(&island.id, target.port).await;
+        let workspace = target.workspace;
+        let is_there =
+            workspace.is_running && self.pool.is_listening(&workspace.id, target.port).await;
         let mut answer = Response::new(Relay::own(""));
-        *answer.status_mut() = match is_there {
-            true => StatusCode::NO_CONTENT,
-            false => StatusCode::SERVICE_UNAVAILABLE,
+        *answer.status_mut() = if is_there {
+            StatusCode::NO_CONTENT
+        } else {
+            StatusCode::SERVICE_UNAVAILABLE
         };
         let no_store = HeaderValue::from_static("no-store");
         answer.headers_mut().insert(header::CACHE_CONTROL, no_store);
@@ -224,8 +231,8 @@ impl<I: Inside> Shared<I> {
         target: &Target<'_>,
         request: &Request<Incoming>,
     ) -> Option<Response<Relay>> {
-        let id = &target.island.id;
-        // An id is never used again.
+        let id = &target.workspace.id;
+        // An id is never reused, so the browser cannot hold data of an earlier workspace.
         if target.site == id.as_str() {
             return None;
         }
@@ -242,13 +249,13 @@ impl<I: Inside> Shared<I> {
     }
 }
 
-/// What the daemon answers below its own names.
+/// Whether the path belongs to the daemon's API or pages.
 fn is_of_the_daemon(path: &str) -> bool {
     let first = path.trim_start_matches('/').split('/').next();
     matches!(first, Some("api" | "health" | "metrics" | "mcp"))
 }
 
-/// The one `Host` of a request. In HTTP/2 it is the authority.
+/// The single `Host` of a request, which is the authority in HTTP/2.
 fn named_host(request: &Request<Incoming>) -> Result<HeaderValue, &'static str> {
     let mut hosts = request.headers().get_all(header::HOST).iter();
     let host = hosts.next();
@@ -264,12 +271,13 @@ fn named_host(request: &Request<Incoming>) -> Result<HeaderValue, &'static str> 
         }
         (None, Some(_)) => Err("there is none"),
         (Some(host), Some(authority)) => {
-            match host
+            if host
                 .as_bytes()
                 .eq_ignore_ascii_case(authority.as_str().as_bytes())
             {
-                true => Ok(host.clone()),
-                false => Err("the request is for another one"),
+                Ok(host.clone())
+            } else {
+                Err("the request is for another one")
             }
         }
     }
@@ -284,17 +292,19 @@ fn to_origin_form(head: &mut Parts) {
 }
 
 fn upload(body: Incoming) -> Upload {
-    match body.is_end_stream() {
-        true => Upload::Right(Empty::new()),
-        false => Upload::Left(body),
+    if body.is_end_stream() {
+        Upload::Right(Empty::new())
+    } else {
+        Upload::Left(body)
     }
 }
 
-/// Nobody asked for another protocol.
+/// Refuses a 101 answer to a request without `Upgrade`.
 fn not_switched(answer: Response<Relay>) -> Result<Response<Relay>, Failed> {
-    match answer.status() == StatusCode::SWITCHING_PROTOCOLS {
-        true => Err(Failed::WrongProtocol),
-        false => Ok(answer),
+    if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
+        Err(Failed::WrongProtocol)
+    } else {
+        Ok(answer)
     }
 }
 
@@ -344,15 +354,15 @@ impl<I> Shared<I> {
         page
     }
 
-    fn no_port(&self, island: &Island, site: &str) -> Box<Page> {
-        if !island.is_running {
-            return self.stopped(island, site);
+    fn no_port(&self, workspace: &LiveWorkspace, site: &str) -> Box<Page> {
+        if !workspace.is_running {
+            return self.stopped(workspace, site);
         }
-        if island.ports.iter().any(|port| port.is_listening) {
+        if workspace.ports.iter().any(|port| port.is_listening) {
             let title = format!("Which port of {site}?");
             let text = "More than one listens, and holm.toml declares none. This lists them:";
             let mut page = self.page(StatusCode::NOT_FOUND, "not_found", title, text);
-            page.command = Some(format!("holm ports {}", named(island, site)));
+            page.command = Some(format!("holm ports {}", named(workspace, site)));
             return page;
         }
         let text = "Nothing listens in this workspace yet. This page reloads when something does.";
@@ -366,11 +376,11 @@ impl<I> Shared<I> {
         page
     }
 
-    fn stopped(&self, island: &Island, site: &str) -> Box<Page> {
+    fn stopped(&self, workspace: &LiveWorkspace, site: &str) -> Box<Page> {
         let text = "This page reloads when the workspace runs and something listens.";
         let mut page = self.waiting(format!("{site} is stopped"), text);
         page.code = "not_running";
-        page.command = Some(format!("holm start {}", named(island, site)));
+        page.command = Some(format!("holm start {}", named(workspace, site)));
         page
     }
 
@@ -420,9 +430,9 @@ impl<I> Shared<I> {
             _ => {
                 let title = format!("{site} gave no proper answer");
                 let text = match failed {
-                    // Why is the daemon's own affair, with names of files in it.
+                    // The cause names files of the daemon, so only the daemon's log gets it.
                     Failed::Dial(error) => {
-                        let id = &target.island.id;
+                        let id = &target.workspace.id;
                         tracing::warn!(%id, %error, "a preview cannot connect");
                         failed.to_string()
                     }
@@ -434,16 +444,16 @@ impl<I> Shared<I> {
     }
 }
 
-/// How the workspace is called in a command, by no more than what the request says of it.
-fn named(island: &Island, site: &str) -> String {
-    if site == island.id.as_str() || site == island.label.as_str() {
+/// How a command may name the workspace, using only names that the request contained.
+fn named(workspace: &LiveWorkspace, site: &str) -> String {
+    if site == workspace.id.as_str() || site == workspace.label.as_str() {
         return site.to_owned();
     }
-    // Such a site is made of both.
-    format!("{}/{}", island.project, island.label)
+    // The site is made of label and project, so both are known to the client.
+    format!("{}/{}", workspace.project, workspace.label)
 }
 
-/// An error with its causes.
+/// The error and its sources, joined.
 fn sentence(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

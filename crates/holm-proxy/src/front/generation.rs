@@ -1,12 +1,12 @@
-//! A label that is used again: what a browser kept of the workspace that had it before is cleared.
+//! Clears browser data when a label is used again for another workspace.
 //!
-//! A site that had more than one workspace shows, once per browser and host, a page that clears
-//! everything (`Clear-Site-Data`) and then loads what was asked for. That it was done is kept in
-//! two cookies, set by a script after the clearing: one for the site, because cookies are cleared
-//! for the whole site, and one for the host, because storage is cleared per host. A service worker
-//! that was left behind would answer in place of the network; when it looks for its own next
-//! version it gets one that removes itself. Neither cookie tells a workspace anything new: it is
-//! its own id.
+//! If a site had an earlier workspace, each browser sees once per host a page that clears all its
+//! data (`Clear-Site-Data`) and then loads the page it wanted. A script sets two cookies afterwards
+//! that record the clearing: one for the site, because cookies are cleared per site, and one for
+//! the host, because storage is cleared per host. A service worker of the earlier workspace would
+//! answer instead of the network; when it asks for its own update it gets a version that
+//! unregisters itself. The cookies contain only the workspace's own id, which is not a secret to
+//! it.
 
 use super::relay::Relay;
 use super::response::CLEAR_SITE_DATA;
@@ -14,23 +14,24 @@ use holm_core::WorkspaceId;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Response};
 
-/// What is known about the name under which a workspace was asked.
+/// Whether the requested site name belonged to an earlier workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Generation {
-    /// Nobody had the name before.
+    /// This workspace is the first one with the name.
     First,
-    /// Somebody did.
+    /// Another workspace had the name before.
     Later,
 }
 
-/// What a request is answered with before anything of the new workspace is shown.
+/// What to send before the browser may see anything of the new workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clearing {
-    /// Nothing is left.
+    /// Nothing: the browser is clean.
     Done,
-    /// A page that clears the host's storage, and the site's cookies unless they are clear.
+    /// A page that clears the host's storage, and also the site's cookies if they were not cleared
+    /// yet.
     Page { cookies: Cookies },
-    /// A service worker that removes itself.
+    /// A service worker script that unregisters itself.
     Worker,
 }
 
@@ -53,8 +54,8 @@ self.addEventListener('activate', (event) => event.waitUntil(
     .then((windows) => Promise.all(windows.map((window) => window.navigate(window.url))))));
 ";
 
-/// What a request to a name of a later generation needs. Only browsers keep anything, and only
-/// navigations can be answered with a page.
+/// Decides what a request to a reused name needs. Only browsers keep data, and only navigations can
+/// be answered with a page.
 pub fn needed(method: &Method, headers: &HeaderMap, id: &WorkspaceId) -> Clearing {
     let is = |name: &HeaderName, value: &str| headers.get(name).is_some_and(|is| is == value);
     let is_navigation = method == Method::GET && is(&FETCH_MODE, "navigate");
@@ -62,14 +63,17 @@ pub fn needed(method: &Method, headers: &HeaderMap, id: &WorkspaceId) -> Clearin
     if !is_navigation && !is_worker {
         return Clearing::Done;
     }
-    let cookies = match has_cookie(headers, SITE_COOKIE, id) {
-        true => Cookies::Keep,
-        false => Cookies::Clear,
+    let cookies = if has_cookie(headers, SITE_COOKIE, id) {
+        Cookies::Keep
+    } else {
+        Cookies::Clear
     };
-    match has_cookie(headers, HOST_COOKIE, id) && cookies == Cookies::Keep {
-        true => Clearing::Done,
-        false if is_worker => Clearing::Worker,
-        false => Clearing::Page { cookies },
+    if has_cookie(headers, HOST_COOKIE, id) && cookies == Cookies::Keep {
+        Clearing::Done
+    } else if is_worker {
+        Clearing::Worker
+    } else {
+        Clearing::Page { cookies }
     }
 }
 
@@ -82,7 +86,7 @@ fn has_cookie(headers: &HeaderMap, name: &str, id: &WorkspaceId) -> bool {
         .any(|(found, value)| found == name && value == id.as_str())
 }
 
-/// The page that clears. It names nothing that somebody else could choose.
+/// The page that clears. It contains no text that a client or a workspace can choose.
 pub fn clearing_page(cookies: Cookies, site: &str, id: &WorkspaceId) -> Response<Relay> {
     let what = match cookies {
         Cookies::Clear => "\"cache\", \"cookies\", \"storage\"",

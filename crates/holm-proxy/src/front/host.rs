@@ -1,39 +1,39 @@
-//! Which preview a `Host` names. Pure: text in, a name or the reason why not out.
+//! Parses the `Host` header of a preview request. Pure.
 //!
-//! The one place that reads a `Host`; whatever is not exactly of a documented form leads nowhere,
-//! and never to another workspace.
+//! This is the only parser of `Host`. A value that does not match a documented form exactly is
+//! refused, so that no spelling can reach another workspace.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// What a `Host` names.
+/// The parsed value of `Host`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Host {
     /// The daemon's own names: `holm.localhost`, `localhost`, `127.0.0.1`, `[::1]`.
     Own,
-    /// `<port>.<site>.localhost`, or `<site>.localhost` without a port. In lower case.
+    /// `<port>.<site>.localhost`, or `<site>.localhost` without a port, in lower case.
     Preview { port: Option<String>, site: String },
 }
 
-/// Why a `Host` leads nowhere.
+/// Why a `Host` was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Wrong {
     #[error("the Host is malformed: {0}")]
     Malformed(&'static str),
-    /// A name of somebody else, so the request was not meant for this server.
+    /// Not a name of this server.
     #[error("the Host is not one of this machine's own names")]
     Foreign,
-    /// Below `localhost`, and nothing that can exist.
+    /// Below `localhost`, but not a possible preview name.
     #[error("there is no such preview")]
     Unknown,
 }
 
-/// DNS has no longer names.
+/// The longest name that DNS allows.
 const LONGEST_NAME: usize = 253;
 
 const LONGEST_LABEL: usize = 63;
 
-/// Reads a `Host` as it was sent to the front door at port `door`. Without a port it is taken for
-/// this one; a name with another port is not here.
+/// Parses the `Host` of a request that arrived on port `door`. A host without a port
+/// is accepted; a host with another port is refused as foreign.
 pub fn parse(text: &str, door: u16) -> Result<Host, Wrong> {
     if text.starts_with('[') {
         return bracketed(text, door);
@@ -65,16 +65,17 @@ pub fn parse(text: &str, door: u16) -> Result<Host, Wrong> {
     Ok(Host::Preview { port, site })
 }
 
-/// Whether a `Host` that was understood has a port in it.
+/// Whether a valid `Host` contains a port.
 pub fn says_port(text: &str) -> bool {
     let behind_brackets = text.rsplit(']').next();
     behind_brackets.is_some_and(|rest| rest.contains(':'))
 }
 
 fn own(is_own: bool) -> Result<Host, Wrong> {
-    match is_own {
-        true => Ok(Host::Own),
-        false => Err(Wrong::Foreign),
+    if is_own {
+        Ok(Host::Own)
+    } else {
+        Err(Wrong::Foreign)
     }
 }
 
@@ -116,12 +117,13 @@ fn well_formed(name: &str) -> Result<(), Wrong> {
     if name.ends_with('.') {
         return Err(Wrong::Malformed("it ends with a dot"));
     }
-    match name
+    if name
         .split('.')
         .all(|part| !part.is_empty() && part.len() <= LONGEST_LABEL)
     {
-        true => Ok(()),
-        false => Err(Wrong::Malformed("a part is empty or too long")),
+        Ok(())
+    } else {
+        Err(Wrong::Malformed("a part is empty or too long"))
     }
 }
 
@@ -252,7 +254,8 @@ mod tests {
             let _ = parse(&text, DOOR);
         }
 
-        /// What is accepted says exactly what was sent: nothing is cut off, decoded or repaired.
+        /// A parsed host renders back to exactly the input: nothing is cut off, decoded or
+        /// repaired.
         #[test]
         fn what_is_accepted_is_what_was_sent(text in "[a-cA-C0-9.:\\[\\]_@%-]{0,12}(\\.localhost)?(:7070)?") {
             if let Ok(Host::Preview { port, site }) = parse(&text, DOOR) {

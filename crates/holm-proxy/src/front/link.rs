@@ -1,10 +1,10 @@
-//! One HTTP/1.1 connection into a workspace.
+//! One HTTP/1.1 client connection into a workspace.
 //!
-//! It is driven by the task that waits for the answer, not by one of its own: a request costs no
-//! switch of tasks. While nobody drives it nothing happens on it; whether it is still good is seen
+//! The task that waits for the answer polls the connection itself, which saves a task switch per
+//! request. Between requests the connection is not polled, so whether it is still open is checked
 //! when it is used again.
 
-use super::wire::{Heard, Wire};
+use super::wire::{Received, Wire};
 use bytes::Bytes;
 use http_body_util::{Either, Empty};
 use hyper::body::Incoming;
@@ -17,37 +17,37 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-/// The body of a request. One that has none can be made again.
+/// The body of a request. A request with an empty body can be sent again.
 pub type Upload = Either<Incoming, Empty<Bytes>>;
 
 type Driven = Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>>;
 
 pub struct Link {
     sender: SendRequest<Upload>,
-    /// Gone when it is over.
+    /// `None` after the connection has ended.
     connection: Option<Driven>,
-    heard: Heard,
-    /// How long the head of an answer may take once it has begun. Before that, a server may think
-    /// for as long as it likes (long polling, a debugger).
+    received: Received,
+    /// How long the server may take to complete the response head after its first byte. The time
+    /// before the first byte is unlimited (long polling, a debugger).
     head_limit: Duration,
-    /// When it was last put aside.
+    /// When it went back into the pool.
     pub idle_since: Instant,
 }
 
-/// What can be done with a connection now.
+/// Whether a connection can take the next request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition {
     Usable,
-    /// A request is still being sent.
+    /// A request body is still being sent.
     Busy,
-    /// Closed, or something came that was not asked for.
+    /// Closed, or the server sent unsolicited bytes.
     Over,
 }
 
-/// Why no answer came.
+/// Why there is no response.
 #[derive(Debug, thiserror::Error)]
 pub enum NoAnswer {
-    /// Nothing was sent yet, so it can be sent on another connection.
+    /// Nothing was sent yet, so another connection can take the request.
     #[error("the connection was closed before the request was sent")]
     Unsent(Box<Request<Upload>>),
     #[error("the answer is not HTTP")]
@@ -56,16 +56,16 @@ pub enum NoAnswer {
     SlowHead(Duration),
 }
 
-/// How long the rest of an upload may take whose answer is complete.
+/// How long the rest of an upload may take after its response is complete.
 const REST_LIMIT: Duration = Duration::from_secs(60);
 
-/// The most that is read of a head, and at once of a body.
+/// The largest response head, and the read buffer of a body.
 pub const LARGEST_READ: usize = 256 << 10;
 
 // === impl Link ===
 
 impl Link {
-    pub async fn open(wire: Wire, heard: Heard, head_limit: Duration) -> hyper::Result<Self> {
+    pub async fn open(wire: Wire, received: Received, head_limit: Duration) -> hyper::Result<Self> {
         let (sender, connection) = http1::Builder::new()
             .max_buf_size(LARGEST_READ)
             .handshake(TokioIo::new(wire))
@@ -73,16 +73,16 @@ impl Link {
         let mut link = Self {
             sender,
             connection: Some(Box::pin(connection.with_upgrades())),
-            heard,
+            received,
             head_limit,
             idle_since: Instant::now(),
         };
-        // It takes the first request only after it was driven once.
+        // hyper accepts the first request only after the connection was polled once.
         poll_fn(|context| Poll::Ready(link.look(context))).await;
         Ok(link)
     }
 
-    /// Drives it once, to see what became of it.
+    /// Polls once and reports the connection's condition.
     pub fn condition(&mut self) -> Condition {
         self.look(&mut Context::from_waker(Waker::noop()))
     }
@@ -96,10 +96,10 @@ impl Link {
         }
     }
 
-    /// Sends a request and waits for the head of the answer.
+    /// Sends a request and waits for the response head.
     pub async fn send(&mut self, request: Request<Upload>) -> Result<Response<Incoming>, NoAnswer> {
-        self.heard.forget();
-        let (connection, heard) = (&mut self.connection, &self.heard);
+        self.received.reset();
+        let (connection, received) = (&mut self.connection, &self.received);
         let head_limit = self.head_limit;
         let mut answer = pin!(self.sender.try_send_request(request));
         let mut limit: Option<Pin<Box<tokio::time::Sleep>>> = None;
@@ -111,7 +111,7 @@ impl Link {
             if let Poll::Ready(answer) = answer.as_mut().poll(context) {
                 return Poll::Ready(answer.map_err(NoAnswer::from));
             }
-            if heard.anything() {
+            if received.any() {
                 let begun = || Box::pin(tokio::time::sleep(head_limit));
                 if limit
                     .get_or_insert_with(begun)
@@ -127,27 +127,27 @@ impl Link {
         .await
     }
 
-    /// Lets the connection go on by itself, for an answer that changes the protocol.
+    /// Moves the connection into a task of its own, for a protocol upgrade.
     pub fn release(self) {
         if let Some(connection) = self.connection {
             tokio::spawn(connection);
         }
     }
 
-    /// Lets an upload go on whose answer is complete.
+    /// Finishes sending an upload whose response is complete.
     pub fn finish_upload(self) {
         if let Some(connection) = self.connection {
             tokio::spawn(tokio::time::timeout(REST_LIMIT, connection));
         }
     }
 
-    /// Drives the connection while a body is read.
+    /// Polls the connection while a body is read.
     pub fn drive(&mut self, context: &mut Context<'_>) {
         drive(&mut self.connection, context);
     }
 }
 
-/// What goes wrong is told to whoever waits for an answer or a body.
+/// Errors are dropped because hyper reports them to the pending request or body as well.
 fn drive(connection: &mut Option<Driven>, context: &mut Context<'_>) {
     if let Some(driven) = connection
         && driven.as_mut().poll(context).is_ready()

@@ -1,23 +1,24 @@
-//! The front door: `http://<port>.<site>.localhost:7070` leads to a port of one workspace.
+//! The front door: an HTTP server that forwards `http://<port>.<site>.localhost:7070` to a port of
+//! a workspace.
 //!
-//! The daemon binds it and tells it what it needs through [`Hooks`]. What a `Host` names is decided
-//! in [`host`] and [`route`], what passes in `request`, `response` and `origin`; everything is
-//! streamed, nothing is stored.
+//! The daemon binds it and supplies callbacks through [`Hooks`]. [`host`] and [`preview`] find the
+//! workspace; `request`, `response` and `origin` decide which headers pass. Bodies are streamed and
+//! never stored.
 
 mod forward;
 mod generation;
 pub mod host;
+mod in_flight;
 mod link;
 mod names;
 mod origin;
 mod pages;
 mod pool;
+pub mod preview;
 mod relay;
 pub(crate) mod request;
 mod response;
-pub mod route;
 mod tunnel;
-mod turns;
 mod wire;
 
 pub use generation::Generation;
@@ -31,6 +32,7 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use in_flight::InFlight;
 use pool::Pool;
 use request::Arrival;
 use std::io;
@@ -41,18 +43,17 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use turns::Turns;
 
-/// Told whenever a workspace is used, and again every few seconds while bytes flow.
+/// Called when a workspace is used, and again every few seconds while bytes flow.
 pub type Used = Arc<dyn Fn(&WorkspaceId) + Send + Sync>;
 
-/// Says whether another workspace had the site before this one, and remembers this one.
+/// Returns whether another workspace had the site before this one, and records this one.
 pub type Generations = Arc<dyn Fn(&str, &WorkspaceId) -> Generation + Send + Sync>;
 
-/// Told the status of every answer.
+/// Called with the status of every response.
 pub type Answered = Arc<dyn Fn(u16) + Send + Sync>;
 
-/// Answers what is asked of the daemon itself. The handle cuts the connection.
+/// Handles requests to the daemon's own names. The [`Sever`] handle cuts the client's connection.
 pub type Daemon = Arc<dyn Fn(Request<Incoming>, Sever) -> DaemonAnswer + Send + Sync>;
 
 pub type DaemonAnswer = Pin<Box<dyn Future<Output = Response<DaemonBody>> + Send>>;
@@ -62,44 +63,43 @@ pub struct Hooks {
     pub used: Used,
     pub generations: Generations,
     pub answered: Answered,
-    /// Without it there are previews only.
+    /// `None`: the front door serves previews only.
     pub daemon: Option<Daemon>,
 }
 
-/// How much at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Clients; more wait until one has gone.
+    /// Client connections; further ones wait in the accept queue.
     pub clients: usize,
-    /// Requests and tunnels of one workspace.
+    /// Requests and tunnels per workspace.
     pub per_workspace: usize,
-    /// How long a client may take to say what it wants and a connection may be idle; and how long
-    /// the head of a server's answer may take once it has begun.
+    /// Time limit for a client's request head, for an idle client connection, and for the rest of a
+    /// response head after its first byte.
     pub head: Duration,
 }
 
-/// One front door; clones share everything.
+/// The front door. Clones share their state.
 pub struct Front<I>(Arc<Shared<I>>);
 
 struct Shared<I> {
     table: Table,
     pool: Pool<I>,
     hooks: Hooks,
-    /// The port on which it listens, and which its addresses have.
+    /// The port it listens on, which is part of every preview URL.
     door: u16,
     limits: Limits,
 }
 
-/// What [`Limits::head`] is.
+/// The default of [`Limits::head`].
 const HEAD_LIMIT: Duration = Duration::from_secs(30);
 
-/// What every HTTP/2 connection begins with.
+/// The first bytes of every HTTP/2 connection.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// After a connection could not be taken (no descriptor is left), before the next is tried.
+/// How long to wait before the next `accept` when no descriptor is left.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Until the rest of the first bytes is looked for.
+/// How often to peek for the rest of the preface.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,8 +111,8 @@ enum Version {
 // === impl Limits ===
 
 impl Limits {
-    /// What fits into a number of open files: most of them stay free for everything else, and one
-    /// workspace never takes what others need.
+    /// Limits that fit into `files` open files. Most descriptors stay free for other uses, and one
+    /// workspace cannot use up the share of the others.
     pub fn for_files(files: u64) -> Self {
         let files = usize::try_from(files).unwrap_or(usize::MAX);
         Self {
@@ -132,7 +132,7 @@ impl<I> Clone for Front<I> {
 }
 
 impl<I: Inside> Front<I> {
-    /// For a door that listens on the port `door`.
+    /// `door` is the port the listeners are bound to.
     pub fn new(inside: I, table: Table, hooks: Hooks, door: u16, limits: Limits) -> Self {
         let pool = Pool::new(inside, Arc::clone(&hooks.used), limits);
         Self(Arc::new(Shared {
@@ -144,7 +144,7 @@ impl<I: Inside> Front<I> {
         }))
     }
 
-    /// Serves for as long as it is polled; everything under way ends with it.
+    /// Serves until it is dropped, which also ends all open connections.
     pub async fn serve(self, listeners: Vec<TcpListener>) {
         let clients = Arc::new(Semaphore::new(self.0.limits.clients));
         let mut tasks = JoinSet::new();
@@ -179,7 +179,7 @@ impl<I: Inside> Front<I> {
     }
 
     async fn connection(&self, stream: TcpStream, peer: IpAddr) {
-        // Slow without it, not wrong.
+        // Latency only: without it the server still works.
         let _ = stream.set_nodelay(true);
         let version = tokio::time::timeout(self.0.limits.head, version(&stream)).await;
         let Ok(Ok(version)) = version else {
@@ -187,23 +187,23 @@ impl<I: Inside> Front<I> {
         };
         let (stream, sever) = Severable::new(stream);
         let arrival = Arc::new(Arrival::new(peer, self.0.door, sever));
-        let turns = Turns::default();
-        let counted = turns.clone();
+        let in_flight = InFlight::default();
+        let counted = in_flight.clone();
         let service = service_fn(move |request| {
             let (shared, arrival) = (Arc::clone(&self.0), Arc::clone(&arrival));
-            let turn = counted.begin();
+            let request_in_flight = counted.begin();
             async move {
                 let answer = shared.handle(request, &arrival).await;
                 if let Ok(answer) = &answer {
                     (shared.hooks.answered)(answer.status().as_u16());
                 }
-                answer.map(|answer| answer.map(|body| body.of(turn)))
+                answer.map(|answer| answer.map(|body| body.of(request_in_flight)))
             }
         });
         let io = TokioIo::new(stream);
         match version {
             Version::Http1 => {
-                // Whatever ends a connection early was the client's wish or the client's fault.
+                // A connection ends early only because of the client, so the error is dropped.
                 let _ = http1::Builder::new()
                     .timer(TokioTimer::new())
                     .header_read_timeout(self.0.limits.head)
@@ -220,11 +220,11 @@ impl<I: Inside> Front<I> {
                 let mut connection = pin!(connection);
                 let limit = self.0.limits.head;
                 loop {
-                    match drive_for(limit, connection.as_mut(), &turns).await {
+                    match drive_for(limit, connection.as_mut(), &in_flight).await {
                         Driven::Used => {}
                         Driven::Ended => break,
                         Driven::Idle => {
-                            // First a word to the client, then, whether it listens or not, the end.
+                            // Announce the shutdown, and close even if the client ignores it.
                             connection.as_mut().graceful_shutdown();
                             let _ = tokio::time::timeout(limit, connection).await;
                             break;
@@ -236,25 +236,25 @@ impl<I: Inside> Front<I> {
     }
 }
 
-/// What became of a connection for a while.
+/// How [`drive_for`] ended.
 enum Driven {
     Ended,
-    /// Nothing was asked on it.
+    /// No request was under way.
     Idle,
     Used,
 }
 
-/// Drives a connection for so long.
-async fn drive_for(limit: Duration, connection: impl Future, turns: &Turns) -> Driven {
-    let before = turns.idle_after();
+/// Polls a connection for at most `limit`.
+async fn drive_for(limit: Duration, connection: impl Future, in_flight: &InFlight) -> Driven {
+    let before = in_flight.idle_after();
     match tokio::time::timeout(limit, connection).await {
         Ok(_) => Driven::Ended,
-        Err(_) if before.is_some() && turns.idle_after() == before => Driven::Idle,
+        Err(_) if before.is_some() && in_flight.idle_after() == before => Driven::Idle,
         Err(_) => Driven::Used,
     }
 }
 
-/// Looks at the first bytes without taking them.
+/// Peeks at the first bytes to find the HTTP version.
 async fn version(stream: &TcpStream) -> io::Result<Version> {
     let mut first = [0; PREFACE.len()];
     loop {
@@ -265,7 +265,7 @@ async fn version(stream: &TcpStream) -> io::Result<Version> {
         if seen == PREFACE.len() {
             return Ok(Version::Http2);
         }
-        // A part of the preface: the rest is on its way, or the time limit ends this.
+        // Only a part of the preface arrived. The rest follows, or the time limit ends this.
         tokio::time::sleep(LOOK_AGAIN).await;
     }
 }

@@ -1,15 +1,15 @@
-//! The headers that are holm's own.
+//! Names of holm's own headers.
 
 use hyper::header::HeaderName;
 
-/// What holm's own headers begin with; a client's are taken out.
+/// The prefix of holm's own headers; those that a client sends are removed.
 pub const OURS: &str = "holm-";
 
 /// How many front doors a request has passed.
 pub const HOPS: HeaderName = HeaderName::from_static("holm-hops");
 
-/// A page that waits asks with this whether there is something to see now.
+/// Sent by the waiting page when it polls.
 pub const WAITING: HeaderName = HeaderName::from_static("holm-waiting");
 
-/// A request that comes by so often goes in circles.
+/// A request that passed this many front doors is in a loop.
 pub const LONGEST_WAY: u8 = 8;

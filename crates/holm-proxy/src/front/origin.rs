@@ -1,18 +1,18 @@
-//! Which pages may ask a preview for something. Pure.
+//! Decides which web pages may send requests to a preview. Pure.
 //!
-//! A browser shows many workspaces; a page of one must not act on another or read it, whatever the
-//! dev server there allows (several allow every `*.localhost`). Pages that holm did not serve are
-//! the dev server's own matter.
+//! One browser shows many workspaces. A page of one workspace must not act on another workspace or
+//! read from it, even if the dev server there allows every `*.localhost`, as several do. Requests
+//! from pages that holm does not serve are left to the dev server.
 
 use super::host::{self, Host};
-use crate::table::Island;
+use crate::table::LiveWorkspace;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Whether the request was made by a page of another workspace, of the daemon itself, or of nobody
-/// (`null`). More than one `Origin`, or one that cannot be read, is foreign too.
-pub fn is_foreign(headers: &HeaderMap, island: &Island, door: u16) -> bool {
+/// Whether a page of another workspace, of the daemon, or with the opaque origin `null` made the
+/// request. A second `Origin`, or one that does not parse, also counts as foreign.
+pub fn is_foreign(headers: &HeaderMap, workspace: &LiveWorkspace, door: u16) -> bool {
     let mut origins = headers.get_all(header::ORIGIN).iter();
     let Some(origin) = origins.next() else {
         return false;
@@ -30,16 +30,16 @@ pub fn is_foreign(headers: &HeaderMap, island: &Island, door: u16) -> bool {
         return true;
     };
     match host::parse(host, door) {
-        Ok(Host::Preview { site, .. }) => site != island.site && site != island.id.as_str(),
-        // Without a port it is a page of whoever has port 80 here, which is not this server.
+        Ok(Host::Preview { site, .. }) => site != workspace.site && site != workspace.id.as_str(),
+        // Without a port it is a page of the server on port 80, which is not this server.
         Ok(Host::Own) => host::says_port(host),
         Err(host::Wrong::Malformed(_)) => scheme == "http" || scheme == "https",
         Err(host::Wrong::Foreign | host::Wrong::Unknown) => false,
     }
 }
 
-/// A page can hide its origin even from its own server (`Referrer-Policy: no-referrer`); then the
-/// browser says in a way that no page can change how they are related.
+/// A page can hide its origin even from its own server (`Referrer-Policy: no-referrer`).
+/// `Sec-Fetch-Site`, which pages cannot set, then tells whether page and target are the same site.
 fn is_from_same_site(headers: &HeaderMap) -> bool {
     let related = |value: &HeaderValue| value == "same-origin" || value == "same-site";
     headers.get(FETCH_SITE).is_some_and(related)
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn pages_of_others_are_foreign() {
-        let island = Island {
+        let workspace = LiveWorkspace {
             id: WorkspaceId::parse("w0123456789ab").unwrap(),
             label: Label::parse("a").unwrap(),
             project: ProjectName::parse("shop").unwrap(),
@@ -69,7 +69,7 @@ mod tests {
                 headers.insert(FETCH_SITE, HeaderValue::from_static(site));
             }
             assert_eq!(
-                is_foreign(&headers, &island, 7070),
+                is_foreign(&headers, &workspace, 7070),
                 expect,
                 "{origins:?} {site:?}"
             );

@@ -1,18 +1,18 @@
-//! What the front door says itself: pages for people, JSON and text for programs.
+//! The front door's own error and waiting pages: HTML for browsers, JSON or text for programs.
 //!
-//! Small, without anything from elsewhere. Everything in them that came from outside is escaped. They
-//! are for every program of this machine, so they name nothing that the request did not name:
-//! `holm ports` lists what there is.
+//! They load no resources, and all text from outside is escaped. Every program on this machine can
+//! request them, so they only mention names that the request contained; `holm ports` lists the
+//! rest.
 
 use super::relay::Relay;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 use std::fmt::Write;
 
-/// One answer of the front door's own.
+/// A response that the front door makes itself.
 pub struct Page {
     pub status: StatusCode,
-    /// Stable, for programs.
+    /// A stable code for programs.
     pub code: &'static str,
     pub title: String,
     pub text: String,
@@ -24,11 +24,11 @@ pub struct Page {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Then {
     Stay,
-    /// The page waits until there is something to see, and shows it.
+    /// The page polls until the port listens, then loads it.
     Wait,
 }
 
-/// What the client wants to read.
+/// The format that the client accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     Html,
@@ -39,14 +39,14 @@ pub enum Form {
 const STYLE: &str = include_str!("page.css");
 const WAIT: &str = include_str!("wait.js");
 
-/// Nothing is loaded from anywhere; only the page's own script asks this server.
+/// No resource is loaded from anywhere; the inline script may only call this server.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
                       connect-src 'self'; base-uri 'none'; form-action 'none'";
 
 // === impl Form ===
 
 impl Form {
-    /// Browsers say that they take HTML; nobody else does.
+    /// Only browsers send `Accept: text/html`.
     pub fn wanted(headers: &HeaderMap) -> Self {
         let accept = headers
             .get(header::ACCEPT)
@@ -154,7 +154,7 @@ fn escaped(text: &str) -> String {
     safe
 }
 
-/// A JSON string.
+/// Encodes a JSON string.
 fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');

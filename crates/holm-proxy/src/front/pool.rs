@@ -1,7 +1,7 @@
-//! The connections into workspaces: kept for the next request, counted per workspace.
+//! A pool of connections into workspaces, limited per workspace.
 //!
-//! They belong to a workspace id and a port, so a label that is used again never finds the
-//! connections of the one who had it before.
+//! Connections are keyed by workspace id and port, so a reused label never gets a connection of an
+//! earlier workspace.
 
 use super::link::{Condition, Link, NoAnswer, Upload};
 use super::relay::Relay;
@@ -24,13 +24,13 @@ use tokio::sync::Notify;
 pub struct Pool<I> {
     inside: I,
     used: Used,
-    shelves: Arc<Shelves>,
+    idle: Arc<IdleConnections>,
     limits: Limits,
 }
 
-/// What is open and not in use, of all workspaces.
+/// The idle connections of all workspaces.
 #[derive(Default)]
-pub struct Shelves {
+pub struct IdleConnections {
     all: Mutex<HashMap<WorkspaceId, Workspace>>,
     filled: Notify,
 }
@@ -44,21 +44,21 @@ struct Workspace {
 #[derive(Default)]
 struct Shelf {
     idle: Vec<Link>,
-    /// One connection carries all requests.
+    /// A single HTTP/2 connection carries all requests.
     http2: Option<http2::SendRequest<Upload>>,
 }
 
-/// The right to one more request to a workspace.
+/// Permission for one more request to a workspace.
 pub struct Permit(Arc<AtomicUsize>);
 
-/// Where a connection belongs when nobody uses it.
-pub struct Place {
-    shelves: Arc<Shelves>,
+/// Where a connection is returned when its request is done.
+pub struct PoolSlot {
+    idle: Arc<IdleConnections>,
     id: WorkspaceId,
     port: u16,
 }
 
-/// Why a workspace did not answer.
+/// Why a request to a workspace failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Failed {
     #[error("nothing listens on the port")]
@@ -75,35 +75,37 @@ pub enum Failed {
     TooMany(usize),
 }
 
-/// Kept per port.
+/// Idle connections kept per port.
 const MOST_IDLE: usize = 32;
 
-/// Servers close connections that were idle for five seconds (Node) or more; holm is first.
+/// Node closes connections after five idle seconds, others later. The pool closes earlier, so it
+/// rarely sends on a connection that the server is closing.
 const LONGEST_IDLE: Duration = Duration::from_secs(4);
 
-/// After this, a connection is likely to be closed by the other side just when it is used.
+/// A connection idle for longer than this is checked before use, because the server may be closing
+/// it.
 const FRESH: Duration = Duration::from_millis(500);
 
 // === impl Pool ===
 
 impl<I: Inside> Pool<I> {
     pub fn new(inside: I, used: Used, limits: Limits) -> Self {
-        let shelves = Arc::new(Shelves::default());
+        let idle = Arc::new(IdleConnections::default());
         Self {
             inside,
             used,
-            shelves,
+            idle,
             limits,
         }
     }
 
-    /// Closes what nobody used for long; to be run for as long as the pool is used.
+    /// Closes connections that were idle too long. Poll it for as long as the pool is used.
     pub fn sweeping(&self) -> impl Future<Output = ()> + Send + use<I> {
-        let shelves = Arc::clone(&self.shelves);
+        let idle = Arc::clone(&self.idle);
         async move {
             loop {
-                shelves.filled.notified().await;
-                while shelves.sweep() {
+                idle.filled.notified().await;
+                while idle.sweep() {
                     tokio::time::sleep(LONGEST_IDLE / 2).await;
                 }
             }
@@ -112,7 +114,7 @@ impl<I: Inside> Pool<I> {
 
     pub fn permit(&self, id: &WorkspaceId) -> Result<Permit, Failed> {
         let active = {
-            let mut all = self.shelves.locked();
+            let mut all = self.idle.locked();
             match all.get(id) {
                 Some(workspace) => Arc::clone(&workspace.active),
                 None => Arc::clone(&all.entry(id.clone()).or_default().active),
@@ -120,20 +122,21 @@ impl<I: Inside> Pool<I> {
         };
         let permit = Permit(active);
         let most = self.limits.per_workspace;
-        match permit.0.fetch_add(1, Ordering::Relaxed) < most {
-            true => Ok(permit),
-            false => Err(Failed::TooMany(most)),
+        if permit.0.fetch_add(1, Ordering::Relaxed) < most {
+            Ok(permit)
+        } else {
+            Err(Failed::TooMany(most))
         }
     }
 
-    /// A connection on which nothing was sent yet.
+    /// Opens a new connection.
     pub async fn fresh(&self, id: &WorkspaceId, port: u16) -> Result<Link, Failed> {
-        let (wire, heard) = self.wire(id, port).await?;
-        let opened = Link::open(wire, heard, self.limits.head).await;
+        let (wire, received) = self.wire(id, port).await?;
+        let opened = Link::open(wire, received, self.limits.head).await;
         opened.map_err(|error| Failed::NoAnswer(NoAnswer::Broken(error)))
     }
 
-    /// Sends a request and gives the answer as it comes.
+    /// Sends a request and returns the response as a stream.
     pub async fn send(
         &self,
         id: &WorkspaceId,
@@ -141,16 +144,16 @@ impl<I: Inside> Pool<I> {
         mut request: Request<Upload>,
         permit: Permit,
     ) -> Result<Response<Relay>, Failed> {
-        let place = self.place(id, port);
-        while let Some(mut link) = self.shelves.take(id, port) {
+        let slot = self.slot(id, port);
+        while let Some(mut link) = self.idle.take(id, port) {
             let is_stale = link.idle_since.elapsed() > FRESH;
             let spare = is_stale.then(|| repeated(&request)).flatten();
             if is_stale && spare.is_none() {
                 continue;
             }
             match (link.send(request).await, spare) {
-                (Ok(answer), _) => return Ok(Relay::wrap(answer, link, place, permit)),
-                // Closed by the other side while it was idle.
+                (Ok(answer), _) => return Ok(Relay::wrap(answer, link, slot, permit)),
+                // The server had closed the idle connection.
                 (Err(NoAnswer::Unsent(back)), _) => request = *back,
                 (Err(NoAnswer::Broken(_)), Some(spare)) => request = spare,
                 (Err(error), _) => return Err(error.into()),
@@ -158,10 +161,10 @@ impl<I: Inside> Pool<I> {
         }
         let mut link = self.fresh(id, port).await?;
         let answer = link.send(request).await?;
-        Ok(Relay::wrap(answer, link, place, permit))
+        Ok(Relay::wrap(answer, link, slot, permit))
     }
 
-    /// An answer that came on a connection of [`Pool::fresh`].
+    /// Wraps a response that came on a connection of [`Pool::fresh`].
     pub fn relayed(
         &self,
         id: &WorkspaceId,
@@ -170,18 +173,18 @@ impl<I: Inside> Pool<I> {
         link: Link,
         permit: Permit,
     ) -> Response<Relay> {
-        Relay::wrap(answer, link, self.place(id, port), permit)
+        Relay::wrap(answer, link, self.slot(id, port), permit)
     }
 
-    fn place(&self, id: &WorkspaceId, port: u16) -> Place {
-        Place {
-            shelves: Arc::clone(&self.shelves),
+    fn slot(&self, id: &WorkspaceId, port: u16) -> PoolSlot {
+        PoolSlot {
+            idle: Arc::clone(&self.idle),
             id: id.clone(),
             port,
         }
     }
 
-    /// The same over HTTP/2, with many requests on one connection.
+    /// Sends a request over a shared HTTP/2 connection.
     pub async fn send_http2(
         &self,
         id: &WorkspaceId,
@@ -189,7 +192,7 @@ impl<I: Inside> Pool<I> {
         request: Request<Upload>,
         permit: Permit,
     ) -> Result<Response<Relay>, Failed> {
-        let kept = self.shelves.http2(id, port);
+        let kept = self.idle.http2(id, port);
         let mut sender = match kept.filter(|sender| !sender.is_closed()) {
             Some(sender) => sender,
             None => self.connect_http2(id, port).await?,
@@ -212,10 +215,10 @@ impl<I: Inside> Pool<I> {
             .await
             .map_err(Failed::NotHttp2)?;
         tokio::spawn(async move {
-            // Whoever has a request on it is told.
+            // hyper also reports the error to each pending request.
             let _ = connection.await;
         });
-        self.shelves.set_http2(id, port, &sender);
+        self.idle.set_http2(id, port, &sender);
         Ok(sender)
     }
 
@@ -223,7 +226,7 @@ impl<I: Inside> Pool<I> {
         &self,
         id: &WorkspaceId,
         port: u16,
-    ) -> Result<(Wire, super::wire::Heard), Failed> {
+    ) -> Result<(Wire, super::wire::Received), Failed> {
         let stream = self.inside.dial(id, port).await;
         let stream = stream.map_err(|source| match source.kind() {
             io::ErrorKind::ConnectionRefused => Failed::Refused,
@@ -232,13 +235,13 @@ impl<I: Inside> Pool<I> {
         Ok(Wire::new(stream, id, &self.used))
     }
 
-    /// Whether somebody listens there now.
+    /// Whether a program listens on the port now.
     pub async fn is_listening(&self, id: &WorkspaceId, port: u16) -> bool {
         self.inside.dial(id, port).await.is_ok()
     }
 }
 
-/// The request once more, if it does no harm to send it twice.
+/// A copy of the request, if it is safe to send twice.
 fn repeated(request: &Request<Upload>) -> Option<Request<Upload>> {
     if !request.method().is_safe() || matches!(request.body(), Upload::Left(_)) {
         return None;
@@ -250,9 +253,9 @@ fn repeated(request: &Request<Upload>) -> Option<Request<Upload>> {
     Some(again)
 }
 
-// === impl Shelves ===
+// === impl IdleConnections ===
 
-impl Shelves {
+impl IdleConnections {
     fn locked(&self) -> MutexGuard<'_, HashMap<WorkspaceId, Workspace>> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -298,7 +301,7 @@ impl Shelves {
         self.filled.notify_one();
     }
 
-    /// Whether something is left that will have to go later.
+    /// Returns whether connections are left that a later sweep must close.
     fn sweep(&self) -> bool {
         let mut all = self.locked();
         all.retain(|_, workspace| {
@@ -316,11 +319,11 @@ impl Shelves {
     }
 }
 
-// === impl Place ===
+// === impl PoolSlot ===
 
-impl Place {
+impl PoolSlot {
     pub fn put(&self, link: Link) {
-        self.shelves.put(&self.id, self.port, link);
+        self.idle.put(&self.id, self.port, link);
     }
 }
 

@@ -1,8 +1,8 @@
-//! The body of an answer: a page of holm's own, or a workspace's, passed on as it comes.
+//! The body of a response: a page of holm's own, or a stream from a workspace.
 
+use super::in_flight::InFlightRequest;
 use super::link::{Condition, Link};
-use super::pool::{Permit, Place};
-use super::turns::Turn;
+use super::pool::{Permit, PoolSlot};
 use bytes::Bytes;
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::Response;
@@ -11,32 +11,32 @@ use std::error::Error;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Whatever goes wrong in the middle of an answer.
+/// A failure while a body is streamed.
 pub type BodyError = Box<dyn Error + Send + Sync>;
 
-/// The body of an answer of the daemon's.
+/// The body of a response from the daemon's API.
 pub type DaemonBody = UnsyncBoxBody<Bytes, BodyError>;
 
 pub struct Relay {
     kind: Kind,
-    /// Kept until the answer has ended.
+    /// Held until the response has ended.
     _permit: Option<Permit>,
-    _turn: Option<Turn>,
+    _request: Option<InFlightRequest>,
 }
 
 enum Kind {
     Own(Option<Bytes>),
     Single(Single),
-    /// Of a connection that has a task of its own.
+    /// From a connection with a task of its own.
     Multiplexed(Incoming),
     Daemon(DaemonBody),
 }
 
-/// An answer together with the connection on which it comes, which this drives.
+/// A response body together with its connection, which polling the body drives.
 struct Single {
     body: Incoming,
     link: Option<Link>,
-    place: Place,
+    slot: PoolSlot,
     has_ended: bool,
 }
 
@@ -49,25 +49,25 @@ impl Relay {
         Self {
             kind: Kind::Own(text),
             _permit: None,
-            _turn: None,
+            _request: None,
         }
     }
 
     pub fn wrap(
         answer: Response<Incoming>,
         link: Link,
-        place: Place,
+        slot: PoolSlot,
         permit: Permit,
     ) -> Response<Self> {
         answer.map(|body| Self {
             kind: Kind::Single(Single {
                 body,
                 link: Some(link),
-                place,
+                slot,
                 has_ended: false,
             }),
             _permit: Some(permit),
-            _turn: None,
+            _request: None,
         })
     }
 
@@ -75,7 +75,7 @@ impl Relay {
         Self {
             kind: Kind::Multiplexed(body),
             _permit: Some(permit),
-            _turn: None,
+            _request: None,
         }
     }
 
@@ -83,14 +83,15 @@ impl Relay {
         Self {
             kind: Kind::Daemon(body),
             _permit: None,
-            _turn: None,
+            _request: None,
         }
     }
 
-    /// The answer to this request of a client, which is under way until it has ended.
-    pub fn of(self, turn: Turn) -> Self {
+    /// Ties the body to the client request that it answers, so that the request counts as under way
+    /// until the body ends.
+    pub fn of(self, request: InFlightRequest) -> Self {
         Self {
-            _turn: Some(turn),
+            _request: Some(request),
             ..self
         }
     }
@@ -139,7 +140,7 @@ impl Single {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
-        // First asked, so that the connection knows that somebody wants more.
+        // The body is polled first, so that hyper knows that a reader wants more.
         let mut polled = Pin::new(&mut self.body).poll_frame(context);
         if polled.is_pending()
             && let Some(link) = &mut self.link
@@ -159,12 +160,13 @@ impl Drop for Single {
         let Some(mut link) = self.link.take() else {
             return;
         };
-        // An answer that nobody wanted to the end is cut, and the workspace sees it.
+        // The client went away before the end: cut the connection so that the server inside
+        // notices.
         if !self.has_ended && !self.body.is_end_stream() {
             return;
         }
         match link.condition() {
-            Condition::Usable => self.place.put(link),
+            Condition::Usable => self.slot.put(link),
             Condition::Busy => link.finish_upload(),
             Condition::Over => {}
         }

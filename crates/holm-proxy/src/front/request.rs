@@ -1,5 +1,5 @@
-//! A request as the workspace is to see it: what only concerned the hop before is gone, what a
-//! client must not say is gone, and what holm knows is said.
+//! Rewrites a request for the workspace: removes hop-by-hop headers, removes forwarding headers
+//! that the client must not set, and adds holm's own.
 //!
 //! `Host` and `Origin` stay as the browser sent them.
 
@@ -9,18 +9,18 @@ use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use std::net::IpAddr;
 
-/// Where a request came in.
+/// The client connection that a request came on.
 #[derive(Clone)]
 pub struct Arrival {
     peer: HeaderValue,
-    /// The same, as `Forwarded` spells it.
+    /// The client address in the syntax of `Forwarded`.
     quoted: String,
     door: HeaderValue,
-    /// Cuts the connection.
+    /// Cuts the client connection.
     pub sever: Sever,
 }
 
-/// Names that tell a server who asks and how it was reached. Only holm may say that.
+/// Headers that tell a server who asks and over which path. Only holm may set them.
 const TOLD_BY_US: [&str; 17] = [
     "forwarded",
     "via",
@@ -43,7 +43,7 @@ const TOLD_BY_US: [&str; 17] = [
 
 const TOLD_BY_US_BELOW: [&str; 4] = ["x-forwarded-", "x-auth-request-", "x-authenticated-", OURS];
 
-/// What concerns one connection only, besides what `Connection` names.
+/// Hop-by-hop headers, besides those that `Connection` names.
 const ONE_HOP: [HeaderName; 6] = [
     header::CONNECTION,
     header::PROXY_AUTHENTICATE,
@@ -77,8 +77,7 @@ impl Arrival {
         }
     }
 
-    /// Changes the head of a request to what the workspace is to see. `host` is what the client
-    /// sent, already checked.
+    /// Rewrites a request head. `host` is the client's `Host`, already checked.
     pub fn prepare(&self, head: &mut Parts, host: &HeaderValue, hops: u8) {
         let takes_trailers = has_token(&head.headers, &header::TE, "trailers");
         remove_one_hop(&mut head.headers);
@@ -105,7 +104,7 @@ impl Arrival {
     }
 }
 
-/// How many front doors the request has passed already; `None` when it goes in circles.
+/// How many front doors the request has passed; `None` when it loops.
 pub fn hops(headers: &HeaderMap) -> Option<u8> {
     let mut said = headers.get_all(HOPS).iter();
     let hops = match said.next() {
@@ -115,7 +114,7 @@ pub fn hops(headers: &HeaderMap) -> Option<u8> {
     (said.next().is_none() && hops < LONGEST_WAY).then_some(hops)
 }
 
-/// The protocol that the client wants to change to, if it does.
+/// The protocol that the client wants to upgrade to.
 pub fn upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
     let is_wanted = has_token(headers, &header::CONNECTION, "upgrade");
     headers.get(header::UPGRADE).filter(|_| is_wanted).cloned()
@@ -125,9 +124,9 @@ pub fn has_token(headers: &HeaderMap, name: &HeaderName, token: &str) -> bool {
     tokens(headers, name).any(|found| found.eq_ignore_ascii_case(token))
 }
 
-/// Takes out what concerned the connection on which this came.
+/// Removes hop-by-hop headers.
 pub fn remove_one_hop(headers: &mut HeaderMap) {
-    // Nearly always `keep-alive` or `close`, which name nothing.
+    // Usually `keep-alive` or `close`, which are not header names.
     let named: Vec<HeaderName> = tokens(headers, &header::CONNECTION)
         .filter(|token| !matches!(*token, "keep-alive" | "close" | "Upgrade" | "upgrade"))
         .filter_map(|token| HeaderName::from_bytes(token.as_bytes()).ok())
@@ -157,7 +156,7 @@ fn remove_what_we_tell(headers: &mut HeaderMap) {
     }
 }
 
-/// Many servers take `_` for `-`, so both spellings are the same name here.
+/// Many servers treat `_` like `-`, so both spellings are the same name here.
 fn is_told_by_us(name: &str) -> bool {
     let same = |left: u8, right: u8| left == right || (left == b'_' && right == b'-');
     let begins = |with: &str| {
@@ -168,7 +167,7 @@ fn is_told_by_us(name: &str) -> bool {
                 .zip(with)
                 .all(|(left, right)| same(*left, *right))
     };
-    // Most names begin with none of these letters.
+    // A quick check: most header names start with another letter.
     if !matches!(
         name.as_bytes().first(),
         Some(b'c' | b'f' | b'h' | b'p' | b'r' | b't' | b'v' | b'x')
@@ -181,7 +180,7 @@ fn is_told_by_us(name: &str) -> bool {
         || TOLD_BY_US_BELOW.iter().any(|below| begins(below))
 }
 
-/// HTTP/2 may send cookies one by one; HTTP/1.1 has one line.
+/// HTTP/2 may split cookies over several headers; HTTP/1.1 allows one.
 fn join_cookies(headers: &mut HeaderMap) {
     let mut cookies = headers.get_all(header::COOKIE).iter();
     if cookies.next().is_none() || cookies.next().is_none() {

@@ -1,10 +1,11 @@
-//! A response as a browser may see it: what would reach beyond the workspace's own site is gone.
+//! Rewrites a response for the browser: removes headers that would affect other sites than the
+//! workspace's own.
 
 use super::request::remove_one_hop;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 
-/// What a workspace must not tell a browser: to use TLS for names of this machine, to come to
-/// another port, to forget what belongs to others.
+/// Headers with which a workspace could affect other servers on this machine: force TLS, advertise
+/// another port, or clear data of others.
 const REMOVED: [HeaderName; 5] = [
     header::STRICT_TRANSPORT_SECURITY,
     header::ALT_SVC,
@@ -17,21 +18,21 @@ pub const CLEAR_SITE_DATA: HeaderName = HeaderName::from_static("clear-site-data
 
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
-/// Changes the head of a workspace's response to what goes out. `site` is the name below
-/// `localhost` under which it was asked.
+/// Rewrites a response head. `site` is the name below `localhost` in the request.
 pub fn clean(headers: &mut HeaderMap, site: &str) {
     remove_one_hop(headers);
     for name in REMOVED {
         headers.remove(name);
     }
     keep_cookies_at_home(headers, site);
-    // Pages of other workspaces cannot take its scripts and images, unless it says so itself.
+    // Without this header, pages of other workspaces could embed its scripts and images. The
+    // workspace may opt out by sending its own.
     if !headers.contains_key(RESOURCE_POLICY) {
         headers.insert(RESOURCE_POLICY, HeaderValue::from_static("same-site"));
     }
 }
 
-/// A cookie may be for all ports of the workspace and for nobody else.
+/// Limits cookies to the workspace's site: all its ports, and no other workspace.
 fn keep_cookies_at_home(headers: &mut HeaderMap, site: &str) {
     let is_abroad = |cookie: &HeaderValue| domains(cookie.as_bytes()).any(|at| !is_home(at, site));
     if !headers.get_all(header::SET_COOKIE).iter().any(is_abroad) {
@@ -40,9 +41,12 @@ fn keep_cookies_at_home(headers: &mut HeaderMap, site: &str) {
     let cookies: Vec<HeaderValue> = headers
         .get_all(header::SET_COOKIE)
         .iter()
-        .map(|cookie| match is_abroad(cookie) {
-            true => without_domain(cookie),
-            false => cookie.clone(),
+        .map(|cookie| {
+            if is_abroad(cookie) {
+                without_domain(cookie)
+            } else {
+                cookie.clone()
+            }
         })
         .collect();
     headers.remove(header::SET_COOKIE);
@@ -59,7 +63,7 @@ fn without_domain(cookie: &HeaderValue) -> HeaderValue {
         .filter(|(index, attribute)| *index == 0 || domain(attribute).is_none())
         .map(|(_, attribute)| attribute)
         .collect();
-    // Parts of a valid value are one.
+    // A substring of a valid header value is valid.
     HeaderValue::from_bytes(&kept.join(&b';')).unwrap_or(HeaderValue::from_static(""))
 }
 
@@ -85,7 +89,7 @@ fn is_home(domain: &[u8], site: &str) -> bool {
         .unwrap_or(domain)
         .to_ascii_lowercase();
     let Some(below) = domain.strip_suffix(b".localhost") else {
-        // Without a value the attribute means nothing.
+        // Browsers ignore the attribute without a value.
         return domain.is_empty();
     };
     let own = below.rsplit(|byte| *byte == b'.').next();

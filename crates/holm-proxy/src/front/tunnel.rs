@@ -1,5 +1,4 @@
-//! A connection that changed its protocol (WebSocket and others): bytes both ways until one side
-//! has had enough.
+//! Copies bytes both ways on a connection that was upgraded (WebSocket and others).
 
 use super::link::Link;
 use super::pool::Permit;
@@ -9,23 +8,23 @@ use hyper::header::{self, HeaderValue};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 
-/// Joins both sides once the client has its 101. `answer` is the workspace's.
+/// Connects both sides once the client has received its 101. `answer` is the workspace's response.
 pub fn join(client: OnUpgrade, answer: &mut Response<Incoming>, link: Link, permit: Permit) {
     let workspace = hyper::upgrade::on(answer);
     link.release();
     tokio::spawn(async move {
-        // The permit is held for as long as the tunnel is open.
+        // Counts against the workspace's limit while the tunnel is open.
         let _permit = permit;
         let Ok((client, workspace)) = tokio::try_join!(client, workspace) else {
             return;
         };
         let (mut client, mut workspace) = (TokioIo::new(client), TokioIo::new(workspace));
-        // How it ends is known to both ends.
+        // Both peers see how the tunnel ends.
         let _ = tokio::io::copy_bidirectional(&mut client, &mut workspace).await;
     });
 }
 
-/// Whether the workspace changed to what the client asked for.
+/// Whether the server switched to the protocol that the client requested.
 pub fn is_what_was_asked(answer: &Response<Incoming>, asked: &HeaderValue) -> bool {
     let lower = |value: &HeaderValue| value.as_bytes().to_ascii_lowercase();
     let offered = lower(asked);

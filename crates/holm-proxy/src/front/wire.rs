@@ -1,5 +1,5 @@
-//! A connection into a workspace as the HTTP client sees it: the stream, with two things noted on
-//! the way: that the other side said something, and that the workspace is in use.
+//! A stream into a workspace that records two facts for the HTTP client: the server has sent bytes,
+//! and the workspace is in use.
 
 use super::Used;
 use crate::traffic;
@@ -15,27 +15,27 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 pub struct Wire {
     stream: Visit,
-    heard: Heard,
+    received: Received,
     id: WorkspaceId,
     used: Used,
-    told: Instant,
+    reported_at: Instant,
 }
 
-/// Whether the workspace said something since this was last asked.
+/// Whether the server sent bytes since the last call.
 #[derive(Clone, Default)]
-pub struct Heard(Arc<AtomicBool>);
+pub struct Received(Arc<AtomicBool>);
 
-/// Use is told again after this.
+/// The interval at which use is reported again.
 const OFTEN: Duration = Duration::from_secs(5);
 
-// === impl Heard ===
+// === impl Received ===
 
-impl Heard {
-    pub fn anything(&self) -> bool {
+impl Received {
+    pub fn any(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
-    pub fn forget(&self) {
+    pub fn reset(&self) {
         self.0.store(false, Ordering::Relaxed);
     }
 }
@@ -43,23 +43,23 @@ impl Heard {
 // === impl Wire ===
 
 impl Wire {
-    pub fn new(stream: Visit, id: &WorkspaceId, used: &Used) -> (Self, Heard) {
-        // Without it small answers wait for nothing; that is slow, not wrong.
+    pub fn new(stream: Visit, id: &WorkspaceId, used: &Used) -> (Self, Received) {
+        // Latency only: without it the connection still works.
         let _ = stream.get_ref().set_nodelay(true);
-        let heard = Heard::default();
+        let received = Received::default();
         let wire = Self {
             stream,
-            heard: heard.clone(),
+            received: received.clone(),
             id: id.clone(),
             used: Arc::clone(used),
-            told: Instant::now(),
+            reported_at: Instant::now(),
         };
-        (wire, heard)
+        (wire, received)
     }
 
     fn note_use(&mut self) {
-        if self.told.elapsed() >= OFTEN {
-            self.told = Instant::now();
+        if self.reported_at.elapsed() >= OFTEN {
+            self.reported_at = Instant::now();
             (self.used)(&self.id);
         }
     }
@@ -71,9 +71,9 @@ impl AsyncRead for Wire {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let (polled, heard) = traffic::read_and_tell(&mut self.stream, context, buffer);
-        if heard == traffic::Heard::Something {
-            self.heard.0.store(true, Ordering::Relaxed);
+        let (polled, received) = traffic::poll_read_reporting(&mut self.stream, context, buffer);
+        if received {
+            self.received.0.store(true, Ordering::Relaxed);
             self.note_use();
         }
         polled

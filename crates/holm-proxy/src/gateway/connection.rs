@@ -1,4 +1,4 @@
-//! One connection that leaves: from the accept to the line in the record.
+//! One outgoing connection, from accept to its entry in the egress record.
 
 use super::dial::NotDialled;
 use super::relay::{self, Relayed};
@@ -15,25 +15,25 @@ use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio::task::JoinHandle;
 
-/// What was asked for.
+/// The destination that the program asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     Name(String),
     Address(IpAddr),
 }
 
-/// A connection that is made or carried, and how to cut it.
+/// A connection that is being made or carried, with a handle to cut it.
 pub struct Open {
     pub target: Target,
     pub port: u16,
-    /// What the program inside dialled, whose kind of address it prefers.
+    /// The address that the program dialled; its address family is tried first.
     pub asked: Option<IpAddr>,
     address: OnceLock<IpAddr>,
     reason: OnceLock<Reason>,
     cut: Notify,
 }
 
-/// Counted and known for as long as it lives.
+/// Registers a connection with the gateway until it is dropped.
 struct Registered<S: Surroundings> {
     gateway: Gateway<S>,
     number: u64,
@@ -41,7 +41,8 @@ struct Registered<S: Surroundings> {
     _slot: OwnedSemaphorePermit,
 }
 
-/// A connection to the outside that somebody else has bytes for.
+/// A connection to the outside whose bytes come from another process than one in the workspace (a
+/// browser).
 pub struct Outward<S: Surroundings> {
     stream: TcpStream,
     registered: Registered<S>,
@@ -55,7 +56,7 @@ impl Open {
     }
 
     pub fn leads_to(&self, address: IpAddr) {
-        // Said once, when it is dialled.
+        // Set only here, so it cannot be set already.
         let _ = self.address.set(address);
     }
 
@@ -64,7 +65,7 @@ impl Open {
         self.cut.notify_one();
     }
 
-    /// How it ended.
+    /// The entry for a connection that ended.
     fn ended(&self, carried: Carried) -> EntryKind {
         match self.reason.get() {
             Some(reason) => EntryKind::Cut(carried, reason.clone()),
@@ -115,11 +116,12 @@ impl<S: Surroundings> Gateway<S> {
         let Some((client, asked)) = ends(&stream) else {
             return reset(&stream);
         };
-        let target = match self.standing().names.name_of(asked.ip()) {
+        let target = match self.state().names.name_of(asked.ip()) {
             Some(name) => Target::Name(name.to_owned()),
             None => Target::Address(asked.ip()),
         };
-        // Only what the kernel led here says where it wanted to go.
+        // The kernel's nat rules put the original destination here. A program that dials the
+        // listener directly shows the listener's own address and is refused.
         let is_here = stream.local_addr().is_ok_and(|local| local == asked);
         if is_here || asked.ip().is_loopback() {
             return reset(&stream);
@@ -148,7 +150,8 @@ impl<S: Surroundings> Gateway<S> {
         }
     }
 
-    /// As it is, unless it leads to where secrets are used.
+    /// Inspects the connection if secrets may be used at its destination, and carries it unchanged
+    /// otherwise.
     async fn carry_either(
         &self,
         inside: TcpStream,
@@ -185,7 +188,7 @@ impl<S: Surroundings> Gateway<S> {
         self.record(open.entry(EntryKind::Fail { why }, process));
     }
 
-    /// One that was looked into, with the secrets that were used on it.
+    /// Records an inspected connection with the secrets that were used on it.
     pub(super) fn record_inspected(
         &self,
         open: &Open,
@@ -198,7 +201,7 @@ impl<S: Surroundings> Gateway<S> {
         self.record(Entry { secrets, ..entry });
     }
 
-    /// Carries the bytes of a connection from inside, and writes it down.
+    /// Copies bytes both ways and records the connection.
     pub(super) async fn carry(
         &self,
         mut inside: TcpStream,
@@ -207,7 +210,7 @@ impl<S: Surroundings> Gateway<S> {
         process: JoinHandle<Option<Process>>,
     ) {
         let begun = Instant::now();
-        // Small writes are passed on as they come.
+        // Small writes are passed on without delay.
         let _ = (inside.set_nodelay(true), outside.set_nodelay(true));
         let mut carried = Relayed::default();
         let is_cut = tokio::select! {
@@ -243,8 +246,8 @@ impl<S: Surroundings> Gateway<S> {
         });
     }
 
-    /// Connects outward for somebody who is not inside, as the workspace may. `PermissionDenied` when
-    /// the policy says no.
+    /// Connects outward on behalf of a process outside the workspace (a browser), under the
+    /// workspace's policy. Fails with `PermissionDenied` when the policy refuses.
     pub async fn dial_out(&self, host: &str, port: u16) -> io::Result<Outward<S>> {
         let target = match host.parse::<IpAddr>() {
             Ok(address) => Target::Address(address),
@@ -307,13 +310,13 @@ impl<S: Surroundings> Gateway<S> {
         })
     }
 
-    /// Looked for while the connection is made.
+    /// Runs while the connection is made.
     fn process_of(&self, client: SocketAddr, asked: SocketAddr) -> JoinHandle<Option<Process>> {
         let gateway = self.clone();
         tokio::task::spawn_blocking(move || gateway.surroundings().process_of(client, asked))
     }
 
-    /// Connections to a service of the host, which was declared and approved as it is.
+    /// Carries connections to a host service that `holm.toml` declares and the user approved.
     pub(super) async fn take_for_service(self, service: Arc<Service>, listener: TcpListener) {
         loop {
             let stream = accept(&listener).await;
@@ -357,7 +360,7 @@ impl<S: Surroundings> Gateway<S> {
 // === impl Outward ===
 
 impl<S: Surroundings> Outward<S> {
-    /// Carries the bytes of somebody outside, and writes it down.
+    /// Copies bytes both ways and records the connection.
     pub async fn carry(self, mut inside: UnixStream) {
         let Self {
             mut stream,
@@ -385,13 +388,13 @@ async fn accept(listener: &TcpListener) -> TcpStream {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => return stream,
-            // Out of descriptors: others have to end first.
+            // Out of descriptors: wait until other connections close theirs.
             Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
         }
     }
 }
 
-/// Who connected, and to what before the kernel led it here.
+/// The client's address, and the destination before the kernel's nat rules changed it.
 fn ends(stream: &TcpStream) -> Option<(SocketAddr, SocketAddr)> {
     let client = stream.peer_addr().ok()?;
     let asked = match client {
@@ -401,8 +404,8 @@ fn ends(stream: &TcpStream) -> Option<(SocketAddr, SocketAddr)> {
     Some((client, asked))
 }
 
-/// The other side learns at once that there is nothing.
+/// Makes the client see a reset instead of an orderly end.
 fn reset(stream: impl AsFd) {
-    // A connection that is gone already needs none.
+    // Fails only when the connection is gone already.
     let _ = sockopt::set_socket_linger(stream.as_fd(), Some(Duration::ZERO));
 }

@@ -1,5 +1,5 @@
-//! From what was asked for to a connection: every address is judged, and exactly what was judged is
-//! dialled.
+//! Turns a destination into a connection: checks every address against the policy, and dials only
+//! addresses that were checked.
 
 use super::connection::{Open, Target};
 use super::{Gateway, LookupFailure, Surroundings};
@@ -10,13 +10,12 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-/// How long one address is tried before the next one is tried too.
+/// The head start of an address before the next one is tried in parallel.
 const HEAD_START: Duration = Duration::from_millis(250);
 
-/// How long all of it may take.
+/// The time limit for all addresses together.
 const PATIENCE: Duration = Duration::from_secs(45);
 
-/// Why there is no connection.
 pub enum NotDialled {
     Refused {
         reason: Reason,
@@ -28,7 +27,7 @@ pub enum NotDialled {
 // === impl Gateway ===
 
 impl<S: Surroundings> Gateway<S> {
-    /// Connects to what an open connection asked for.
+    /// Connects to the destination of an open connection.
     pub(super) async fn dial(&self, open: &Open) -> Result<TcpStream, NotDialled> {
         let places = match &open.target {
             Target::Address(address) => {
@@ -40,7 +39,7 @@ impl<S: Surroundings> Gateway<S> {
                 vec![SocketAddr::new(*address, open.port)]
             }
             Target::Name(name) => {
-                let judged = self.standing().policy.name(name, open.port);
+                let judged = self.state().policy.name(name, open.port);
                 judged.map_err(|reason| NotDialled::Refused {
                     reason,
                     address: None,
@@ -57,7 +56,7 @@ impl<S: Surroundings> Gateway<S> {
         };
         let stream = connect(places).await.map_err(NotDialled::Failed)?;
         open.leads_to(stream.peer_addr().map_err(NotDialled::Failed)?.ip());
-        // The policy may have changed meanwhile, before there was anything to cut.
+        // The policy may have changed during the dial, when there was no connection to cut yet.
         match self.judge_open(open) {
             Ok(()) => Ok(stream),
             Err(reason) => Err(NotDialled::Refused {
@@ -67,15 +66,15 @@ impl<S: Surroundings> Gateway<S> {
         }
     }
 
-    /// Whether what is open may stay so.
+    /// Whether the current policy still allows an open connection.
     pub(super) fn judge_open(&self, open: &Open) -> Result<(), Reason> {
-        let standing = self.standing();
+        let state = self.state();
         match &open.target {
-            Target::Address(address) => standing.policy.address(*address, open.port),
+            Target::Address(address) => state.policy.address(*address, open.port),
             Target::Name(name) => {
-                standing.policy.name(name, open.port)?;
+                state.policy.name(name, open.port)?;
                 match open.address() {
-                    Some(address) => standing.policy.led_to(address, open.port),
+                    Some(address) => state.policy.led_to(address, open.port),
                     None => Ok(()),
                 }
             }
@@ -83,20 +82,21 @@ impl<S: Surroundings> Gateway<S> {
     }
 
     fn judge_address(&self, address: IpAddr, port: u16) -> Result<(), Reason> {
-        self.standing().policy.address(address, port)?;
+        self.state().policy.address(address, port)?;
         self.judge_own(address, port)
     }
 
-    /// The machine's addresses change while a workspace runs.
+    /// Checked at every dial because the machine's own addresses change while a workspace runs.
     fn judge_own(&self, address: IpAddr, port: u16) -> Result<(), Reason> {
-        let is_opened = self.standing().policy.opens_at(address, port);
-        match !is_opened && self.surroundings().is_own(address) {
-            true => Err(Reason::Closed("this machine")),
-            false => Ok(()),
+        let is_opened = self.state().policy.opens_at(address, port);
+        if !is_opened && self.surroundings().is_own(address) {
+            Err(Reason::Closed("this machine"))
+        } else {
+            Ok(())
         }
     }
 
-    /// Every address of the name that may be dialled.
+    /// All addresses of the name that the policy allows.
     async fn places_of(&self, name: &str, port: u16) -> Result<Vec<SocketAddr>, NotDialled> {
         let found = self.look_up(name).await.map_err(|failure| {
             NotDialled::Failed(match failure {
@@ -107,7 +107,7 @@ impl<S: Surroundings> Gateway<S> {
         let mut places = Vec::new();
         let mut refused = None;
         for address in found {
-            let judged = self.standing().policy.led_to(address, port);
+            let judged = self.state().policy.led_to(address, port);
             match judged.and_then(|()| self.judge_own(address, port)) {
                 Ok(()) => places.push(SocketAddr::new(address, port)),
                 Err(reason) => refused = Some((reason, address)),
@@ -124,7 +124,7 @@ impl<S: Surroundings> Gateway<S> {
     }
 }
 
-/// Tries all places, the first with a head start.
+/// Tries all addresses; the first one gets a head start.
 async fn connect(places: Vec<SocketAddr>) -> io::Result<TcpStream> {
     let mut places = places.into_iter();
     let mut attempts = JoinSet::new();
@@ -140,9 +140,10 @@ async fn connect(places: Vec<SocketAddr>) -> io::Result<TcpStream> {
                 return Err(failure);
             }
             let head_start = async {
-                match is_last {
-                    true => std::future::pending().await,
-                    false => tokio::time::sleep(HEAD_START).await,
+                if is_last {
+                    std::future::pending().await
+                } else {
+                    tokio::time::sleep(HEAD_START).await
                 }
             };
             tokio::select! {

@@ -1,49 +1,47 @@
-//! What is written down of a connection, a refusal or a name that was not given.
+//! Entries of the egress record: connections, refusals, and names that were not resolved.
 
 use holm_core::egress::{Reason, line_that_allows};
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// One line of the record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     pub kind: EntryKind,
-    /// What was asked for, where it was a name.
+    /// The destination, if it was a name.
     pub name: Option<String>,
-    /// What was dialled or refused.
+    /// The address that was dialled or refused.
     pub address: Option<IpAddr>,
     pub port: Option<u16>,
     pub process: Option<Process>,
-    /// Names of secrets whose values were put into requests.
+    /// Names of the secrets whose values the gateway put into requests.
     pub secrets: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EntryKind {
-    /// It was made and has ended.
+    /// The connection was made and has ended.
     Connect(Carried),
-    /// It may be made, and could not be.
+    /// The policy allowed the connection, but dialling failed.
     Fail {
         why: String,
     },
     Refuse(Reason),
-    /// A name was asked for that may not be.
+    /// The program asked for a name that the policy forbids.
     Resolve(Reason),
-    /// It was open when the policy changed.
+    /// The connection was open when a new policy forbade it.
     Cut(Carried, Reason),
 }
 
-/// What a connection carried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Carried {
-    /// To the workspace.
+    /// Bytes to the workspace.
     pub bytes_in: u64,
-    /// From the workspace.
+    /// Bytes from the workspace.
     pub bytes_out: u64,
     pub duration: Duration,
 }
 
-/// Who asked, as the workspace knows it.
+/// The process that opened the connection, with its pid inside the workspace.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Process {
     pub pid: i32,
@@ -62,11 +60,11 @@ impl Entry {
         }
     }
 
-    /// What `holm.toml` would have to say.
+    /// The line for `holm.toml` that would allow this.
     pub fn line_that_allows(&self) -> Option<String> {
         let reason = self.reason()?;
         let address = self.address.map(|address| address.to_string());
-        // A name does not open what is closed; the address does.
+        // Private and special ranges stay closed to names; only their address opens them.
         let target = match reason {
             Reason::Closed(_) => address.or_else(|| self.name.clone()),
             _ => self.name.clone().or(address),

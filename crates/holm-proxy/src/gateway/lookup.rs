@@ -1,14 +1,14 @@
-//! Looking names up: once for everybody who asks at the same time.
+//! Resolves names, with one lookup for all concurrent requests for a name.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// For programs that ask for both kinds of addresses, and then connect.
+/// Long enough for a program that asks for both address families and then connects.
 const FRESH: Duration = Duration::from_secs(3);
 
-/// Names that are kept for so long; more are looked up each time.
+/// The cache's capacity; further names are looked up each time.
 const MOST: usize = 1024;
 
 /// Why a name has no addresses.

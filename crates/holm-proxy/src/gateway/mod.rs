@@ -1,8 +1,8 @@
-//! The one way out of a workspace: judges, resolves, dials and carries every connection.
+//! The only way out of a workspace: checks, resolves, dials and carries every outgoing connection.
 //!
-//! Runs in the keeper. The kernel's rules are the first wall and this is the second; each judges by
-//! itself. Whatever is dialled was checked as an address, in the moment before it is dialled. What
-//! it needs of the machine it asks of [`Surroundings`].
+//! Runs in the keeper. The kernel's nftables rules are the first check and the gateway is the
+//! second; each decides independently. An address is checked immediately before it is dialled. What
+//! the gateway needs from the machine comes through [`Surroundings`].
 
 mod connection;
 mod dial;
@@ -30,44 +30,45 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::net::{TcpListener, UdpSocket};
 use tokio::sync::Semaphore;
 
-/// What the gateway asks of the machine. Calls may block for as long as they say.
+/// What the gateway needs from the machine.
 pub trait Surroundings: Send + Sync + 'static {
-    /// The addresses of a name, as the host's own resolver knows them. Blocks as long as that does.
+    /// Resolves a name with the host's resolver. Blocks for as long as that takes.
     fn look_up(&self, name: &str) -> Result<Vec<IpAddr>, LookupFailure>;
 
-    /// Lets the kernel pass some addresses and no longer pass others. Short.
+    /// Removes addresses from the kernel's allowed set and adds others. Returns quickly.
     fn grant(&self, taken: &[Grant], given: &[Grant]) -> io::Result<()>;
 
-    /// Puts another policy into the kernel, with everything that is granted under it. Short.
+    /// Replaces the kernel's policy and its allowed set. Returns quickly.
     fn replace(&self, policy: &Policy, granted: &[Grant]) -> io::Result<()>;
 
-    /// Whether an address is the machine's own, now. Short.
+    /// Whether the address currently belongs to this machine. Returns quickly.
     fn is_own(&self, address: IpAddr) -> bool;
 
-    /// Who inside has a connection, if it is easily found. Blocks for milliseconds.
+    /// The process inside that has the connection, if it can be found cheaply. Blocks for
+    /// milliseconds.
     fn process_of(&self, client: SocketAddr, asked: SocketAddr) -> Option<Process>;
 
     fn record(&self, entry: Entry);
 
-    /// Writes down that secrets are about to be used at a host. Blocks until it is written.
+    /// Records that secrets are about to be used at a host. Blocks until the entry is on disk.
     fn used(&self, secrets: &BTreeSet<String>, host: &str) -> io::Result<()>;
 
-    /// Whose certificates this machine believes (DER). Blocks while files are read.
+    /// The CA certificates that this machine trusts (DER). Blocks while files are read.
     fn trusted(&self) -> Vec<Vec<u8>>;
 }
 
-/// Connections that are looked into at a time: each has a parser and the buffers of TLS on both sides.
+/// Inspected connections at a time: each has an HTTP parser and two sets of TLS buffers.
 const MOST_INSPECTED: usize = 256;
 
-/// An address that stands for an allowed name.
+/// An address that the kernel lets pass because it stands for an allowed name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
     pub address: IpAddr,
-    /// `None`: all.
+    /// `None`: all ports.
     pub port: Option<u16>,
 }
 
-/// A service of the host that appears inside.
+/// A service of the host that is reachable inside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Service {
     pub name: String,
@@ -84,14 +85,14 @@ pub struct Sockets {
     pub services: Vec<(Service, TcpListener)>,
 }
 
-/// A handle; clones share everything.
+/// The gateway. Clones share their state.
 pub struct Gateway<S>(Arc<State<S>>);
 
 struct State<S> {
     surroundings: S,
-    /// Names that mean the workspace itself.
+    /// Names that resolve to the workspace itself.
     own_names: Vec<String>,
-    standing: Mutex<Standing>,
+    state: Mutex<PolicyAndNames>,
     lookups: Lookups,
     open: Mutex<HashMap<u64, Arc<Open>>>,
     sequence: AtomicU64,
@@ -101,8 +102,9 @@ struct State<S> {
     inspections: Semaphore,
 }
 
-/// What is changed together: never is something granted under an earlier policy.
-struct Standing {
+/// Policy and granted addresses change together under one lock, so an address is never granted
+/// under an old policy.
+struct PolicyAndNames {
     policy: Policy,
     names: Names,
 }
@@ -116,7 +118,7 @@ impl<S> Clone for Gateway<S> {
 }
 
 impl<S: Surroundings> Gateway<S> {
-    /// `most` connections are carried at a time.
+    /// `most` limits the connections at a time.
     pub fn new(surroundings: S, policy: Policy, own_names: Vec<String>, most: usize) -> Self {
         let names = Names::default();
         Self(Arc::new(State {
@@ -125,7 +127,7 @@ impl<S: Surroundings> Gateway<S> {
                 .iter()
                 .map(|name| name.to_ascii_lowercase())
                 .collect(),
-            standing: Mutex::new(Standing { policy, names }),
+            state: Mutex::new(PolicyAndNames { policy, names }),
             lookups: Lookups::default(),
             open: Mutex::default(),
             sequence: AtomicU64::new(0),
@@ -136,15 +138,15 @@ impl<S: Surroundings> Gateway<S> {
         }))
     }
 
-    /// How many bytes came in and went out so far.
+    /// Total bytes in and out.
     pub fn carried(&self) -> (u64, u64) {
         self.0.buffers.carried()
     }
 
-    /// From now on these secrets may be used; connections that are open go by them too.
+    /// Replaces the usable secrets, also for open connections.
     pub fn set_placeholders(&self, placeholders: Placeholders) {
-        let standing = self.0.placeholders.lock();
-        *standing.unwrap_or_else(PoisonError::into_inner) = Arc::new(placeholders);
+        let state = self.0.placeholders.lock();
+        *state.unwrap_or_else(PoisonError::into_inner) = Arc::new(placeholders);
     }
 
     fn placeholders(&self) -> Arc<Placeholders> {
@@ -156,7 +158,7 @@ impl<S: Surroundings> Gateway<S> {
         &self.0.surroundings
     }
 
-    /// Serves the sockets, on the runtime that this is called in.
+    /// Serves the sockets on the current runtime.
     pub fn serve(&self, sockets: Sockets) {
         for listener in sockets.gateways {
             tokio::spawn(self.clone().take_connections(listener));
@@ -172,17 +174,18 @@ impl<S: Surroundings> Gateway<S> {
         }
     }
 
-    /// From now on this is in force. What is open and no longer allowed is cut.
+    /// Puts a policy in force and cuts open connections that it forbids.
     pub fn set_policy(&self, policy: Policy) -> io::Result<()> {
-        let mut standing = self.standing();
-        standing.policy = policy;
-        let all = standing.names.all();
+        let mut state = self.state();
+        state.policy = policy;
+        let all = state.names.all();
         let granted: Vec<Grant> = all
-            .flat_map(|(name, addresses)| grants(&standing.policy, name, addresses))
+            .flat_map(|(name, addresses)| grants(&state.policy, name, addresses))
             .collect();
-        // The gateway is narrow already; a kernel that does not follow opens nothing.
-        let replaced = self.0.surroundings.replace(&standing.policy, &granted);
-        drop(standing);
+        // The gateway already enforces the new policy. If the kernel's update fails, the kernel
+        // still has the old rules and the gateway refuses what they would let pass.
+        let replaced = self.0.surroundings.replace(&state.policy, &granted);
+        drop(state);
         let open: Vec<Arc<Open>> = self.open().values().cloned().collect();
         for open in open {
             if let Err(reason) = self.judge_open(&open) {
@@ -192,16 +195,16 @@ impl<S: Surroundings> Gateway<S> {
         replaced
     }
 
-    /// Something that the kernel refused.
+    /// Records a connection that the kernel refused.
     pub fn refused(&self, address: IpAddr, port: Option<u16>, is_tcp: Tcp) {
-        let standing = self.standing();
-        let name = standing.names.name_of(address).map(str::to_owned);
+        let state = self.state();
+        let name = state.names.name_of(address).map(str::to_owned);
         let judged = match (is_tcp, &name, port) {
             (Tcp::No, _, _) | (_, _, None) => Err(Reason::NotTcp),
-            (Tcp::Yes, Some(name), Some(port)) => standing.policy.name(name, port),
-            (Tcp::Yes, None, Some(port)) => standing.policy.address(address, port),
+            (Tcp::Yes, Some(name), Some(port)) => state.policy.name(name, port),
+            (Tcp::Yes, None, Some(port)) => state.policy.address(address, port),
         };
-        drop(standing);
+        drop(state);
         let reason = match judged {
             _ if name.is_none() && names::is_ours(address) => Reason::Forgotten,
             judged => judged.err().unwrap_or(Reason::NotListed),
@@ -216,18 +219,18 @@ impl<S: Surroundings> Gateway<S> {
         });
     }
 
-    /// Whether anything about a name may be told.
+    /// Whether the policy allows resolving the name.
     pub(crate) fn may_ask(&self, asked: &str) -> Result<(), LookupFailure> {
         let judged = parse_query(asked).and_then(|name| {
             if self.is_own_name(&name) {
                 return Ok(());
             }
-            self.standing().policy.ports_of(&name).map(drop)
+            self.state().policy.ports_of(&name).map(drop)
         });
         judged.map_err(|reason| self.not_resolved(asked, None, reason))
     }
 
-    /// The addresses that stand for a name, if it may be asked for and leads somewhere.
+    /// The substitute addresses for a name, if the policy allows it and it exists.
     pub(crate) async fn resolve(&self, asked: &str) -> Result<Vec<IpAddr>, LookupFailure> {
         self.may_ask(asked)?;
         let Ok(name) = parse_query(asked) else {
@@ -237,25 +240,25 @@ impl<S: Surroundings> Gateway<S> {
             return Ok(vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]);
         }
         let found = self.look_up(&name).await?;
-        let mut standing = self.standing();
+        let mut state = self.state();
         let mut refused = None;
         let mut kinds = (false, false);
         for address in found {
-            match self.judge_somewhere(&standing.policy, address) {
+            match self.judge_somewhere(&state.policy, address) {
                 Ok(()) if address.is_ipv4() => kinds.0 = true,
                 Ok(()) => kinds.1 = true,
                 Err(reason) => refused = Some((address, reason)),
             }
         }
         if kinds == (false, false) {
-            drop(standing);
+            drop(state);
             return Err(match refused {
                 Some((address, reason)) => self.not_resolved(asked, Some(address), reason),
                 None => LookupFailure::NoSuchName,
             });
         }
-        let granted = self.grant(&mut standing, &name);
-        drop(standing);
+        let granted = self.grant(&mut state, &name);
+        drop(state);
         let mut addresses = granted.map_err(|_| LookupFailure::Failed)?;
         addresses.retain(|address| match address {
             IpAddr::V4(_) => kinds.0,
@@ -268,22 +271,23 @@ impl<S: Surroundings> Gateway<S> {
         self.not_resolved(asked, None, Reason::TooMuch);
     }
 
-    /// Lets the kernel pass what stands for a name, before anybody learns of it.
-    fn grant(&self, standing: &mut Standing, name: &str) -> io::Result<Vec<IpAddr>> {
-        let found = standing.names.stand_for(name);
+    /// Adds a name's substitute addresses to the kernel's allowed set before the program learns
+    /// them.
+    fn grant(&self, state: &mut PolicyAndNames, name: &str) -> io::Result<Vec<IpAddr>> {
+        let found = state.names.assign(name);
         if found.is_new {
             let taken = found
-                .forgotten
+                .evicted
                 .iter()
-                .flat_map(|(name, addresses)| grants(&standing.policy, name, *addresses));
+                .flat_map(|(name, addresses)| grants(&state.policy, name, *addresses));
             let taken: Vec<Grant> = taken.collect();
-            let given = grants(&standing.policy, name, found.addresses);
+            let given = grants(&state.policy, name, found.addresses);
             self.0.surroundings.grant(&taken, &given)?;
         }
         Ok(found.addresses.to_vec())
     }
 
-    /// Whether an address may be dialled at any port.
+    /// Whether the policy allows the address on at least one port.
     fn judge_somewhere(&self, policy: &Policy, address: IpAddr) -> Result<(), Reason> {
         if policy.opens(address) {
             return Ok(());
@@ -313,7 +317,7 @@ impl<S: Surroundings> Gateway<S> {
         self.0.lookups.find(name, work).await
     }
 
-    /// `localhost`, everything below it, and the workspace's own services.
+    /// `localhost`, names below it, and the names of the workspace's own services.
     fn is_own_name(&self, name: &str) -> bool {
         let is_local = name == "localhost" || name.ends_with(".localhost");
         is_local || self.0.own_names.iter().any(|own| own == name)
@@ -323,9 +327,9 @@ impl<S: Surroundings> Gateway<S> {
         self.0.surroundings.record(entry);
     }
 
-    fn standing(&self) -> MutexGuard<'_, Standing> {
-        let standing = self.0.standing.lock();
-        standing.unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, PolicyAndNames> {
+        let state = self.0.state.lock();
+        state.unwrap_or_else(PoisonError::into_inner)
     }
 
     fn open(&self) -> MutexGuard<'_, HashMap<u64, Arc<Open>>> {
@@ -337,14 +341,14 @@ impl<S: Surroundings> Gateway<S> {
     }
 }
 
-/// Whether what was refused was TCP.
+/// The protocol of a refused packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tcp {
     Yes,
     No,
 }
 
-/// What the kernel lets pass of the addresses that stand for a name.
+/// The kernel grants for a name's substitute addresses.
 fn grants(policy: &Policy, name: &str, addresses: [IpAddr; 2]) -> Vec<Grant> {
     let grant = |port| addresses.map(|address| Grant { address, port });
     match policy.ports_of(name) {

@@ -1,15 +1,16 @@
-//! Addresses that stand for names: what the resolver answers, and what the gateway reads back.
+//! Maps names to substitute addresses: the resolver answers with them and the gateway maps them
+//! back.
 //!
-//! An address that was forgotten is given to another name only after all others were: a program
-//! that kept an old answer reaches nobody rather than somebody else.
+//! A freed address is reused only after all others. So a program that cached an old answer fails to
+//! connect rather than reaching another name.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Names that are remembered; the one that was not asked for longest goes first.
+/// Capacity; the least recently requested name is evicted first.
 const MOST: usize = 8192;
 
-/// 198.18.1.0 and what follows; 198.18.0.x is the workspace's own.
+/// 198.18.1.0 and up; 198.18.0.x is the workspace's own network.
 const FIRST: u32 = Ipv4Addr::new(198, 18, 1, 0).to_bits();
 const COUNT: u32 = 130_000;
 const FIRST_V6: u128 = Ipv6Addr::new(0xfd68, 0x6f6c, 0x6d01, 0, 0, 0, 0, 0).to_bits();
@@ -28,12 +29,12 @@ struct Known {
     asked: u64,
 }
 
-/// What stands for a name, and what was forgotten for it.
+/// A name's substitute addresses, and those of the name evicted for it.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct Substitutes {
     pub addresses: [IpAddr; 2],
     pub is_new: bool,
-    pub forgotten: Option<(String, [IpAddr; 2])>,
+    pub evicted: Option<(String, [IpAddr; 2])>,
 }
 
 fn addresses(number: u32) -> [IpAddr; 2] {
@@ -43,12 +44,12 @@ fn addresses(number: u32) -> [IpAddr; 2] {
     ]
 }
 
-/// Whether an address stands for names and nothing else.
+/// Whether the address is in the range of substitute addresses.
 pub fn is_ours(address: IpAddr) -> bool {
     number(address).is_some()
 }
 
-/// The number of an address that stands, or once stood, or could stand for a name.
+/// The index of an address in the range of substitute addresses.
 fn number(address: IpAddr) -> Option<u32> {
     let number = match address {
         IpAddr::V4(address) => address.to_bits().checked_sub(FIRST)?,
@@ -60,19 +61,19 @@ fn number(address: IpAddr) -> Option<u32> {
 // === impl Names ===
 
 impl Names {
-    pub fn stand_for(&mut self, name: &str) -> Standing {
+    pub fn assign(&mut self, name: &str) -> Substitutes {
         self.clock += 1;
         if let Some(&number) = self.by_name.get(name) {
             if let Some(known) = self.by_number.get_mut(&number) {
                 known.asked = self.clock;
             }
-            return Standing {
+            return Substitutes {
                 addresses: addresses(number),
                 is_new: false,
-                forgotten: None,
+                evicted: None,
             };
         }
-        let forgotten = (self.by_name.len() >= MOST)
+        let evicted = (self.by_name.len() >= MOST)
             .then(|| self.forget())
             .flatten();
         while self.by_number.contains_key(&self.next) {
@@ -86,10 +87,10 @@ impl Names {
             asked: self.clock,
         };
         self.by_number.insert(number, known);
-        Standing {
+        Substitutes {
             addresses: addresses(number),
             is_new: true,
-            forgotten,
+            evicted,
         }
     }
 
@@ -119,12 +120,12 @@ mod tests {
     #[test]
     fn a_name_keeps_its_addresses_and_they_lead_back() {
         let mut names = Names::default();
-        let first = names.stand_for("a.test");
+        let first = names.assign("a.test");
         assert!(first.is_new);
         assert_eq!(first.addresses[0], "198.18.1.0".parse::<IpAddr>().unwrap());
-        let second = names.stand_for("b.test");
+        let second = names.assign("b.test");
         assert_ne!(first.addresses, second.addresses);
-        let again = names.stand_for("a.test");
+        let again = names.assign("a.test");
         assert_eq!((again.addresses, again.is_new), (first.addresses, false));
         for address in first.addresses {
             assert_eq!(names.name_of(address), Some("a.test"));
@@ -143,18 +144,18 @@ mod tests {
     #[test]
     fn what_was_not_asked_for_longest_is_forgotten() {
         let mut names = Names::default();
-        let kept = names.stand_for("kept.test").addresses;
-        let lost = names.stand_for("lost.test").addresses;
+        let kept = names.assign("kept.test").addresses;
+        let lost = names.assign("lost.test").addresses;
         for number in 0..MOST - 2 {
-            assert_eq!(names.stand_for(&format!("n{number}.test")).forgotten, None);
+            assert_eq!(names.assign(&format!("n{number}.test")).evicted, None);
         }
-        names.stand_for("kept.test");
-        let standing = names.stand_for("one-more.test");
-        assert_eq!(standing.forgotten, Some(("lost.test".to_owned(), lost)));
+        names.assign("kept.test");
+        let assigned = names.assign("one-more.test");
+        assert_eq!(assigned.evicted, Some(("lost.test".to_owned(), lost)));
         assert_eq!(names.name_of(lost[0]), None);
         assert_eq!(names.name_of(kept[1]), Some("kept.test"));
         for number in 0..1000 {
-            let addresses = names.stand_for(&format!("m{number}.test")).addresses;
+            let addresses = names.assign(&format!("m{number}.test")).addresses;
             assert_ne!(addresses, lost);
         }
         assert_eq!(names.all().count(), MOST);

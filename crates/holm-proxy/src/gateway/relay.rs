@@ -1,6 +1,6 @@
-//! Carries bytes both ways, each way until its end, and counts them.
+//! Copies bytes in both directions until both have ended, and counts them.
 //!
-//! A connection that is silent holds no buffer: one is taken when there is something to read.
+//! An idle connection holds no buffer: one is taken when there are bytes to read.
 
 use super::Carried;
 use std::io;
@@ -10,39 +10,38 @@ use std::time::Duration;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream, tcp, unix};
 
-/// Enough that a fast connection is not held up by calls.
+/// Large enough that system calls do not limit a fast connection.
 const LENGTH: usize = 128 * 1024;
 
-/// Buffers that are kept for the next.
+/// Free buffers that are kept for reuse.
 const KEPT: usize = 4;
 
 #[derive(Default)]
 pub struct Buffers {
     kept: Mutex<Vec<Vec<u8>>>,
-    /// By all connections so far.
+    /// Totals of all connections.
     bytes_in: AtomicU64,
     bytes_out: AtomicU64,
 }
 
-/// One direction's count: of this connection, and of all.
+/// The byte count of one direction, for this connection and in total.
 struct Count<'a> {
     own: &'a mut u64,
     all: &'a AtomicU64,
 }
 
-/// What has been carried so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Relayed {
     bytes_in: u64,
     bytes_out: u64,
 }
 
-/// A stream whose two directions are used at once.
+/// A stream with two independent directions.
 pub trait Stream {
     fn halves(&mut self) -> (impl Source + Send, impl AsyncWrite + Send + Unpin);
 }
 
-/// One direction's source.
+/// The readable half of a stream.
 pub trait Source {
     fn readable(&self) -> impl Future<Output = io::Result<()>> + Send;
     fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize>;
@@ -80,7 +79,7 @@ impl Source for unix::ReadHalf<'_> {
     }
 }
 
-/// Carries until both directions have ended.
+/// Copies until both directions have ended.
 pub async fn both(
     inside: &mut impl Stream,
     outside: &mut impl Stream,
@@ -99,14 +98,14 @@ pub async fn both(
     );
 }
 
-/// One way, until its end; then the other side learns of it.
+/// Copies one direction until its end, then shuts down the sink.
 async fn copy(
     source: impl Source,
     mut sink: impl AsyncWrite + Unpin,
     buffers: &Buffers,
     mut count: Count<'_>,
 ) {
-    // However it ends, there is nothing more to carry this way.
+    // An error ends this direction just like EOF does.
     let _ = copy_all(&source, &mut sink, buffers, &mut count).await;
     let _ = sink.shutdown().await;
 }
@@ -144,13 +143,13 @@ async fn copy_all(
 // === impl Buffers ===
 
 impl Buffers {
-    /// How many bytes came in and went out so far.
+    /// Total bytes in and out.
     pub fn carried(&self) -> (u64, u64) {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         (load(&self.bytes_in), load(&self.bytes_out))
     }
 
-    /// Counts what others carried.
+    /// Adds bytes that were not copied by [`both`].
     pub fn add(&self, bytes_in: u64, bytes_out: u64) {
         self.bytes_in.fetch_add(bytes_in, Ordering::Relaxed);
         self.bytes_out.fetch_add(bytes_out, Ordering::Relaxed);

@@ -1,5 +1,5 @@
-//! The resolver of a workspace, by UDP and by TCP: it looks up only addresses, only of allowed names, and what it
-//! answers stands for the name.
+//! The DNS server of a workspace, over UDP and TCP. It answers address questions for allowed names only, with
+//! substitute addresses that the gateway maps back to the name.
 
 use super::{Gateway, LookupFailure, Surroundings};
 use crate::dns::{Code, Kind, Question, Read, read};
@@ -12,15 +12,15 @@ use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-/// How long an answer may be kept. What it stands for changes only when it is forgotten.
+/// TTL of answers. The mapping from address to name changes only when the name is evicted.
 const SECONDS: u32 = 20;
 
-/// Questions that are looked up at the same time.
+/// Lookups that run at the same time.
 const MOST_QUESTIONS: usize = 256;
 const MOST_STREAMS: usize = 64;
 const IDLE_STREAM: Duration = Duration::from_secs(10);
 
-/// EDNS lets clients send more than 512 bytes; nobody sends more than this.
+/// The largest UDP message read. EDNS clients send at most this much.
 const LONGEST: usize = 4096;
 
 pub async fn serve_datagrams<S: Surroundings>(gateway: Gateway<S>, socket: UdpSocket) {
@@ -30,7 +30,7 @@ pub async fn serve_datagrams<S: Surroundings>(gateway: Gateway<S>, socket: UdpSo
     loop {
         let (length, client) = match socket.recv_from(&mut buffer).await {
             Ok(received) => received,
-            // Told by the kernel of an earlier answer that nobody wanted.
+            // The kernel reports here that the client of an earlier answer had closed its socket.
             Err(_) => {
                 tokio::time::sleep(Duration::from_millis(5)).await;
                 continue;
@@ -39,7 +39,7 @@ pub async fn serve_datagrams<S: Surroundings>(gateway: Gateway<S>, socket: UdpSo
         let question = match read(&buffer[..length]) {
             Read::Nothing => continue,
             Read::Answer(answer) => {
-                // A client that is gone does not matter, here and below.
+                // Errors are ignored here and below because the client may be gone.
                 let _ = socket.send_to(&answer, client).await;
                 continue;
             }
@@ -64,7 +64,7 @@ pub async fn serve_streams<S: Surroundings>(gateway: Gateway<S>, listener: TcpLi
     let slots = Arc::new(Semaphore::new(MOST_STREAMS));
     loop {
         let Ok((stream, _)) = listener.accept().await else {
-            // Out of descriptors: others have to end first.
+            // Out of descriptors: wait until other connections close theirs.
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
@@ -73,7 +73,7 @@ pub async fn serve_streams<S: Surroundings>(gateway: Gateway<S>, listener: TcpLi
         };
         let gateway = gateway.clone();
         tokio::spawn(async move {
-            // Ends with the client, with nonsense, or when nothing comes.
+            // Ends when the client closes, sends an invalid message, or stays silent.
             let _ = serve_stream(&gateway, stream).await;
             drop(slot);
         });
@@ -101,7 +101,7 @@ async fn serve_stream<S: Surroundings>(
 
 async fn answer<S: Surroundings>(gateway: &Gateway<S>, question: &Question) -> Vec<u8> {
     let found = match question.kind {
-        // A name that may not be asked for does not exist, whatever is asked about it.
+        // For a name that the policy forbids, every record type answers NXDOMAIN.
         Kind::Other => gateway.may_ask(&question.name).map(|()| Vec::new()),
         Kind::V4 | Kind::V6 => gateway.resolve(&question.name).await,
     };

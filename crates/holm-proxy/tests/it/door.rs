@@ -3,7 +3,7 @@
 use holm_core::{Label, ProjectName, WorkspaceId};
 use holm_proxy::front::{Front, Generation, Hooks, Limits};
 use holm_proxy::socks::Outside;
-use holm_proxy::{Inside, Island, Port, Source, Table, Tallies, Visit};
+use holm_proxy::{Inside, LiveWorkspace, Port, Source, Table, Tallies, Visit};
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
@@ -70,7 +70,7 @@ impl Door {
         table.replace(
             workspaces
                 .iter()
-                .map(|(label, port)| island(label, *port))
+                .map(|(label, port)| workspace(label, *port))
                 .collect(),
         );
         let (here, used) = (Here::default(), Arc::new(AtomicUsize::new(0)));
@@ -111,8 +111,8 @@ impl Door {
     }
 }
 
-pub fn island(label: &str, port: u16) -> Island {
-    Island {
+pub fn workspace(label: &str, port: u16) -> LiveWorkspace {
+    LiveWorkspace {
         id: WorkspaceId::random(),
         label: Label::parse(label).unwrap(),
         project: ProjectName::parse("shop").unwrap(),

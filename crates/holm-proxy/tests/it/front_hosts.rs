@@ -109,11 +109,11 @@ async fn attack_93_107_every_other_host_leads_nowhere() {
 #[tokio::test]
 async fn pages_name_nothing_that_the_request_did_not_name() {
     let door = Door::new(&[("aardvark", answers(A).await), ("zebra", 1)]).await;
-    let mut islands = door.table.snapshot().to_vec();
-    islands[1].ports[0].port = 54321;
-    let ids = [islands[0].id.to_string(), islands[1].id.to_string()];
+    let mut workspaces = door.table.snapshot().to_vec();
+    workspaces[1].ports[0].port = 54321;
+    let ids = [workspaces[0].id.to_string(), workspaces[1].id.to_string()];
     // A workspace without a declared port in which two listen.
-    let mut several = islands[0].clone();
+    let mut several = workspaces[0].clone();
     several.id = holm_core::WorkspaceId::random();
     several.site = "badger--shop".to_owned();
     several.label = holm_core::Label::parse("badger").unwrap();
@@ -121,14 +121,14 @@ async fn pages_name_nothing_that_the_request_did_not_name() {
     several.ports[0].name = "41000".to_owned();
     several.ports.push(several.ports[0].clone());
     let (several_id, zebra) = (several.id.to_string(), ids[1].clone());
-    islands.push(several);
-    door.table.replace(islands.clone());
-    let stopped = |islands: &[holm_proxy::Island]| {
-        let mut islands = islands.to_vec();
-        islands
+    workspaces.push(several);
+    door.table.replace(workspaces.clone());
+    let stopped = |workspaces: &[holm_proxy::LiveWorkspace]| {
+        let mut workspaces = workspaces.to_vec();
+        workspaces
             .iter_mut()
-            .for_each(|island| island.is_running = false);
-        islands
+            .for_each(|workspace| workspace.is_running = false);
+        workspaces
     };
     let hosts = [
         "nobody.localhost",
@@ -141,7 +141,7 @@ async fn pages_name_nothing_that_the_request_did_not_name() {
         &format!("{several_id}.localhost"),
         "example.org",
     ];
-    for table in [islands.clone(), stopped(&islands)] {
+    for table in [workspaces.clone(), stopped(&workspaces)] {
         door.table.replace(table);
         for host in hosts {
             for accept in ["text/html", "application/json", "*/*"] {
@@ -188,9 +188,9 @@ async fn nobody_listening_is_a_page_that_waits() {
     let waiting = door.get("web.a.localhost", "Holm-Waiting: 1\r\n").await;
     assert_eq!(status(&waiting), 204);
     // A stopped workspace says how to start it.
-    let mut islands = door.table.snapshot().to_vec();
-    islands[0].is_running = false;
-    door.table.replace(islands);
+    let mut workspaces = door.table.snapshot().to_vec();
+    workspaces[0].is_running = false;
+    door.table.replace(workspaces);
     let stopped = door.get("web.a.localhost", "").await;
     assert_eq!(status(&stopped), 503);
     assert!(stopped.contains("holm start a\n"), "{stopped}");
@@ -233,9 +233,9 @@ async fn attack_103_pages_of_others_are_refused_and_its_own_pass() {
 #[tokio::test]
 async fn attack_100_a_preview_that_leads_to_itself_ends() {
     let door = Door::new(&[("a", 1)]).await;
-    let mut islands = door.table.snapshot().to_vec();
-    islands[0].ports[0].port = door.port;
-    door.table.replace(islands);
+    let mut workspaces = door.table.snapshot().to_vec();
+    workspaces[0].ports[0].port = door.port;
+    door.table.replace(workspaces);
     let answer = door.get("web.a.localhost", "").await;
     assert_eq!(status(&answer), 508, "{answer}");
 }

@@ -1,4 +1,4 @@
-//! A connection to the user's message bus. Everything ends by a deadline, whoever does not answer.
+//! A connection to the user's D-Bus session bus. Every operation has a deadline.
 
 use super::KeyringError;
 use super::message::{Call, Kind, Malformed, Message, START, Writer};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use zeroize::Zeroizing;
 
 const BUS: &str = "org.freedesktop.DBus";
-/// An answer to the greeting is a short line.
+/// The reply to the authentication is a short line.
 const LONGEST_LINE: usize = 1024;
 
 pub struct Bus {
@@ -22,7 +22,7 @@ pub struct Bus {
 // === impl Bus ===
 
 impl Bus {
-    /// To the first of the addresses that can be reached.
+    /// Connects to the first address that works.
     pub fn connect(addresses: &str, deadline: Instant) -> Result<Self, KeyringError> {
         let mut last = KeyringError::Absent(format!("no address in `{addresses}` can be used"));
         for address in addresses.split(';').filter_map(unix_address) {
@@ -52,7 +52,7 @@ impl Bus {
         Err(last)
     }
 
-    /// Calls and waits for the answer; whatever else comes meanwhile is nothing to us.
+    /// Calls a method and waits for its reply; other messages are dropped.
     pub fn call(
         &mut self,
         call: Call<'_>,
@@ -87,7 +87,7 @@ impl Bus {
         }
     }
 
-    /// From now on signals of this kind come here.
+    /// Subscribes to signals.
     pub fn listen(&mut self, rule: &str) -> Result<(), KeyringError> {
         let call = Call {
             destination: BUS,
@@ -100,7 +100,7 @@ impl Bus {
         self.call(call, "s", &body).map(drop)
     }
 
-    /// Says who we are, which the kernel vouches for.
+    /// Authenticates by uid, which the kernel confirms.
     fn greet(&mut self) -> Result<(), KeyringError> {
         let user = rustix::process::geteuid().as_raw().to_string();
         let user: String = user.bytes().map(|digit| format!("{digit:02x}")).collect();
@@ -114,11 +114,12 @@ impl Bus {
                 return Err(Malformed.into());
             }
         }
-        match line.starts_with(b"OK ") {
-            true => self.write(b"BEGIN\r\n"),
-            false => Err(KeyringError::Absent(
+        if line.starts_with(b"OK ") {
+            self.write(b"BEGIN\r\n")
+        } else {
+            Err(KeyringError::Absent(
                 "the message bus does not let us in".to_owned(),
-            )),
+            ))
         }
     }
 
@@ -165,7 +166,7 @@ fn left(deadline: Instant) -> Option<Duration> {
     (!left.is_zero()).then_some(left)
 }
 
-/// A socket whose listener does not take connections is not waited for either.
+/// Connects with a deadline: `connect` on a Unix socket blocks when the listener's queue is full.
 fn open(address: &SocketAddrUnix, deadline: Instant) -> io::Result<UnixStream> {
     let socket = socket_with(
         AddressFamily::UNIX,
@@ -179,7 +180,7 @@ fn open(address: &SocketAddrUnix, deadline: Instant) -> io::Result<UnixStream> {
     Ok(UnixStream::from(socket))
 }
 
-/// `unix:path=…,guid=…`; `None`: of a kind that leads elsewhere.
+/// Parses `unix:path=…,guid=…`; `None`: another transport.
 fn unix_address(text: &str) -> Option<rustix::io::Result<SocketAddrUnix>> {
     let fields = text.strip_prefix("unix:")?.split(',');
     for (name, value) in fields.filter_map(|field| field.split_once('=')) {

@@ -1,4 +1,4 @@
-//! Against a message bus and GNOME Keyring, both started here, with a home of their own.
+//! Tests against a message bus and GNOME Keyring, both started here with their own home.
 
 use super::*;
 use crate::key::Place;
@@ -26,10 +26,10 @@ struct Desktop {
 }
 
 impl Desktop {
-    /// A bus on which nobody offers a keyring.
+    /// A bus without a keyring service.
     fn new() -> Self {
         let home = tempfile::tempdir().unwrap();
-        // Without the services that are installed here: none is started by a call.
+        // Without the installed services, so that a call does not start one.
         let configuration = home.path().join("bus.conf");
         let listen = format!("unix:path={}", home.path().join("bus").display());
         let text = format!(
@@ -55,7 +55,7 @@ impl Desktop {
         }
     }
 
-    /// Starts the keyring; with a password it is unlocked, and made if it is not there.
+    /// Starts the keyring; with a password it is unlocked, and created if necessary.
     fn start(&mut self, password: Option<&str>) {
         let changes = self.changes();
         let mut command = Command::new("gnome-keyring-daemon");
@@ -94,7 +94,7 @@ impl Desktop {
         });
     }
 
-    /// Hears of everybody who comes to the bus and goes from it.
+    /// Subscribes to clients that connect and disconnect.
     fn changes(&self) -> Bus {
         let deadline = Instant::now() + Duration::from_secs(60);
         let mut bus = Bus::connect(&self.address, deadline).unwrap();
@@ -103,7 +103,8 @@ impl Desktop {
         bus
     }
 
-    /// Asks the keyring at every change; who asks comes and goes, too.
+    /// Asks the keyring after every change. The asking client connects and disconnects too, which
+    /// is also a change.
     fn wait(&self, mut changes: Bus, is_so: impl Fn(Result<MasterKey, KeyringError>) -> bool) {
         while !is_so(self.at().get("none")) {
             let changed = changes.signal("/org/freedesktop/DBus", "NameOwnerChanged");
@@ -147,7 +148,7 @@ fn the_first_key_goes_into_the_keyring_and_no_other_takes_its_place() {
     let on_disk = std::fs::read_to_string(data.path().join("key.json")).unwrap();
     assert!(on_disk.contains("\"keyring\""), "{on_disk}");
 
-    // A new key: the old one is taken out of the keyring.
+    // After a rotation the old key is no longer in the keyring.
     let old: serde_json::Value = serde_json::from_str(&on_disk).unwrap();
     let old = old["id"].as_str().unwrap();
     assert!(desktop.at().get(old).is_ok());
@@ -155,7 +156,7 @@ fn the_first_key_goes_into_the_keyring_and_no_other_takes_its_place() {
     assert_eq!(desktop.at().get(old).unwrap_err(), KeyringError::NoKey);
     assert_eq!(revealed(&open(&desktop)).unwrap(), "first value");
 
-    // The keyring is gone, then locked: nothing opens, nothing is made anew, and it says which.
+    // The keyring stops, then locks: no value opens, no new key is created, and the error says why.
     desktop.stop();
     let before = std::fs::read(data.path().join("key.json")).unwrap();
     let mut gone = open(&desktop);
@@ -172,7 +173,7 @@ fn the_first_key_goes_into_the_keyring_and_no_other_takes_its_place() {
     assert!(is_locked(revealed(&gone).unwrap_err()));
     let rotated = gone.rotate(&Protection::File);
     assert!(is_locked(rotated.unwrap_err()));
-    // Nobody is there to ask for the password; it is said, and not waited for.
+    // There is no prompter for the password: the call fails without waiting.
     assert!(desktop.at().unlock().is_err());
     assert_eq!(std::fs::read(data.path().join("key.json")).unwrap(), before);
 
@@ -180,7 +181,7 @@ fn the_first_key_goes_into_the_keyring_and_no_other_takes_its_place() {
     desktop.start(Some("open sesame"));
     gone.look_again();
     assert_eq!(revealed(&gone).unwrap(), "first value");
-    // Out of the keyring again.
+    // Move the key out of the keyring again.
     gone.rotate(&Protection::File).unwrap();
     desktop.stop();
     assert_eq!(revealed(&open(&desktop)).unwrap(), "first value");
@@ -225,7 +226,7 @@ fn a_bus_that_says_nothing_or_nonsense_is_not_waited_for() {
         let mut texts = texts.into_iter();
         for stream in listener.incoming().skip(1).take(3) {
             let mut stream = stream.unwrap();
-            // Who hung up does not read it.
+            // A client that has disconnected does not read it.
             let _ = stream.write_all(texts.next().unwrap());
         }
     });

@@ -1,11 +1,11 @@
-//! Messages of D-Bus, as far as a keyring takes them: written little-endian, read in either order.
-//! What a service answers is checked while it is read: a length that does not fit is an error.
+//! D-Bus messages, as far as a keyring needs them: written little-endian, read in either byte
+//! order. Answers are checked while they are read: a length that does not fit is an error.
 
 use zeroize::Zeroizing;
 
-/// A longer answer is none of a keyring's.
+/// A keyring never needs a longer answer.
 pub const LONGEST: usize = 256 * 1024;
-/// The part of a message whose length does not vary.
+/// The fixed-length part of a message header.
 pub const START: usize = 16;
 
 const PROTOCOL: u8 = 1;
@@ -28,7 +28,7 @@ pub enum Kind {
     Signal = 4,
 }
 
-/// What is called, of whom.
+/// A method call.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
     pub destination: &'a str,
@@ -37,13 +37,13 @@ pub struct Call<'a> {
     pub member: &'a str,
 }
 
-/// Values one after the other, each at a place that suits it. Wiped when dropped: it may have a key.
+/// Serialises values with their alignment. Wiped when dropped, because it may contain a key.
 #[derive(Default)]
 pub struct Writer {
     bytes: Zeroizing<Vec<u8>>,
 }
 
-/// What came.
+/// A received message.
 pub struct Message {
     pub kind: Kind,
     pub path: String,
@@ -66,7 +66,7 @@ pub struct Reader<'a> {
     order: Order,
 }
 
-/// Not of the form that D-Bus prescribes, or longer than anything that was asked for.
+/// Not valid D-Bus, or longer than [`LONGEST`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
@@ -82,7 +82,7 @@ impl Writer {
         self.u32(u32::from(is_set));
     }
 
-    /// Also the path of an object.
+    /// A string or an object path.
     pub fn text(&mut self, text: &str) {
         self.u32(text.len() as u32);
         self.bytes.extend(text.as_bytes());
@@ -100,7 +100,7 @@ impl Writer {
         self.bytes.extend(octets);
     }
 
-    /// The elements that `fill` writes, each of which begins at a multiple of `align`.
+    /// An array whose elements `fill` writes, each aligned to `align`.
     pub fn array(&mut self, align: usize, fill: impl FnOnce(&mut Self)) {
         self.u32(0);
         let length_at = self.bytes.len() - 4;
@@ -111,7 +111,7 @@ impl Writer {
         self.bytes[length_at..length_at + 4].copy_from_slice(&length.to_le_bytes());
     }
 
-    /// Where a structure or an entry begins.
+    /// Aligns for a structure or a dictionary entry.
     pub fn structure(&mut self) {
         self.align(8);
     }
@@ -133,7 +133,7 @@ impl Writer {
 }
 
 impl Call<'_> {
-    /// The whole message, with a body of this signature.
+    /// The complete message, with a body of this signature.
     pub fn message(&self, serial: u32, signature: &str, body: &Writer) -> Zeroizing<Vec<u8>> {
         let mut message = Writer::default();
         message.bytes.extend([b'l', Kind::Call as u8, 0, PROTOCOL]);
@@ -149,7 +149,7 @@ impl Call<'_> {
             }
         });
         message.structure();
-        // One allocation that is never left behind: what grows leaves its old place unwiped.
+        // Allocated once: a vector that grows would leave an unwiped copy behind.
         let mut whole = Zeroizing::new(Vec::with_capacity(message.bytes.len() + body.bytes.len()));
         whole.extend_from_slice(&message.bytes);
         whole.extend_from_slice(&body.bytes);
@@ -160,7 +160,7 @@ impl Call<'_> {
 // === impl Message ===
 
 impl Message {
-    /// How many bytes follow the start of a message.
+    /// How many bytes follow the fixed-length part.
     pub fn rest(start: &[u8; START]) -> Result<usize, Malformed> {
         let mut reader = Reader {
             bytes: start,
@@ -170,9 +170,10 @@ impl Message {
         let body = reader.u32()? as usize;
         reader.u32()?;
         let fields = reader.u32()? as usize;
-        match body <= LONGEST && fields <= LONGEST && start[3] == PROTOCOL {
-            true => Ok(fields.next_multiple_of(8) + body),
-            false => Err(Malformed),
+        if body <= LONGEST && fields <= LONGEST && start[3] == PROTOCOL {
+            Ok(fields.next_multiple_of(8) + body)
+        } else {
+            Err(Malformed)
         }
     }
 
@@ -302,12 +303,11 @@ impl<'a> Reader<'a> {
 
     fn align(&mut self, to: usize) -> Result<(), Malformed> {
         let next = self.at.next_multiple_of(to);
-        match next <= self.bytes.len() {
-            true => {
-                self.at = next;
-                Ok(())
-            }
-            false => Err(Malformed),
+        if next <= self.bytes.len() {
+            self.at = next;
+            Ok(())
+        } else {
+            Err(Malformed)
         }
     }
 

@@ -1,9 +1,9 @@
-//! The keyring of the user's desktop, by the Secret Service of freedesktop.org (GNOME Keyring,
+//! The keyring of the user's desktop, through the Secret Service of freedesktop.org (GNOME Keyring,
 //! KWallet, KeePassXC): one item per master key, found by the key's id.
 //!
-//! Called by the vault. Every connection is made for one purpose and ends by a deadline: a keyring that
-//! hangs must not hang the daemon. The key goes through the bus's socket as it is (the service's
-//! `plain` session): who can listen there can ask the keyring itself.
+//! Called by the vault. Every operation has its own connection and a deadline, so a keyring that
+//! hangs cannot hang the daemon. The key passes the bus's socket unencrypted (the service's `plain`
+//! session): a program that can listen there can ask the keyring itself.
 
 mod bus;
 mod message;
@@ -19,18 +19,18 @@ use zeroize::Zeroizing;
 const SERVICE: &str = "org.freedesktop.secrets";
 const PLACE: &str = "/org/freedesktop/secrets";
 const LABEL: &str = "holm: key of the stored secrets";
-/// The path of what is not there.
+/// The path that stands for a missing object.
 const NOTHING: &str = "/";
 
-/// A service that is started by its first call answers within this.
+/// Long enough for a service that the first call starts.
 const PATIENCE: Duration = Duration::from_secs(4);
-/// How long a person has to type the keyring's password.
+/// How long the user has to type the keyring's password.
 const PROMPT: Duration = Duration::from_secs(60);
 
-/// Where the keyring is asked for.
+/// A client of the keyring on one bus.
 #[derive(Clone, Debug, Default)]
 pub struct Keyring {
-    /// As `DBUS_SESSION_BUS_ADDRESS` has it; `None`: there is none.
+    /// The value of `DBUS_SESSION_BUS_ADDRESS`; `None`: no bus.
     address: Option<String>,
 }
 
@@ -57,13 +57,13 @@ struct Open {
 // === impl Keyring ===
 
 impl Keyring {
-    /// On this bus; `None` or nothing: there is no keyring.
+    /// `None` or an empty address: there is no keyring.
     pub fn at(address: Option<String>) -> Self {
         let address = address.filter(|address| !address.is_empty());
         Self { address }
     }
 
-    /// Puts a key into the default collection, and looks whether it is there.
+    /// Stores a key in the default collection and reads it back.
     pub fn keep(&self, key: &MasterKey) -> Result<(), KeyringError> {
         let mut open = self.open(PATIENCE)?;
         let collection = open.collection()?;
@@ -71,19 +71,21 @@ impl Keyring {
             return Err(KeyringError::Locked);
         }
         open.create(&collection, key)?;
-        match open.get(&key.id())?.bytes() == key.bytes() {
-            true => Ok(()),
-            false => Err(KeyringError::NoKey),
+        if open.get(&key.id())?.bytes() == key.bytes() {
+            Ok(())
+        } else {
+            Err(KeyringError::NoKey)
         }
     }
 
-    /// Whether a key could be put into it now.
+    /// Checks that a key could be stored now.
     pub fn check(&self) -> Result<(), KeyringError> {
         let mut open = self.open(PATIENCE)?;
         let collection = open.collection()?;
-        match open.is_locked(&collection)? {
-            true => Err(KeyringError::Locked),
-            false => Ok(()),
+        if open.is_locked(&collection)? {
+            Err(KeyringError::Locked)
+        } else {
+            Ok(())
         }
     }
 
@@ -91,7 +93,7 @@ impl Keyring {
         self.open(PATIENCE)?.get(id)
     }
 
-    /// A key that is not needed any more.
+    /// Deletes a key.
     pub fn forget(&self, id: &str) -> Result<(), KeyringError> {
         let mut open = self.open(PATIENCE)?;
         let (unlocked, locked) = open.search(id)?;
@@ -108,13 +110,14 @@ impl Keyring {
         Ok(())
     }
 
-    /// Has the desktop ask its user for the keyring's password, if that is what it takes.
+    /// Unlocks the keyring; the desktop may ask the user for its password.
     pub fn unlock(&self) -> Result<(), KeyringError> {
         let mut open = self.open(PROMPT)?;
         let collection = open.collection()?;
-        match open.is_locked(&collection)? {
-            true => open.unlock(&collection),
-            false => Ok(()),
+        if open.is_locked(&collection)? {
+            open.unlock(&collection)
+        } else {
+            Ok(())
         }
     }
 
@@ -208,7 +211,7 @@ impl Open {
         }
     }
 
-    /// The items of a key: those that are unlocked, those that are not.
+    /// The items of a key: unlocked ones and locked ones.
     fn search(&mut self, id: &str) -> Result<(Vec<String>, Vec<String>), KeyringError> {
         let mut body = Writer::default();
         attributes(&mut body, id);
@@ -234,7 +237,7 @@ impl Open {
         reader.octets()?;
         let text = std::str::from_utf8(reader.octets()?).map_err(|_| KeyringError::NoKey)?;
         let key = decode_array(text).map(MasterKey::from_bytes);
-        // Whatever else stands there under our name is not the key.
+        // An item with another key under our attributes does not count.
         key.filter(|key| key.id() == id).ok_or(KeyringError::NoKey)
     }
 
@@ -255,9 +258,10 @@ impl Open {
         let call = on(&prompt, "org.freedesktop.Secret.Prompt", "Prompt");
         self.bus.call(call, "s", &body)?;
         let is_dismissed = self.bus.signal(&prompt, "Completed")?.body().flag()?;
-        match is_dismissed || self.is_locked(collection)? {
-            true => Err(KeyringError::Locked),
-            false => Ok(()),
+        if is_dismissed || self.is_locked(collection)? {
+            Err(KeyringError::Locked)
+        } else {
+            Ok(())
         }
     }
 }
@@ -271,7 +275,7 @@ fn on<'a>(path: &'a str, interface: &'a str, member: &'a str) -> Call<'a> {
     }
 }
 
-/// By which an item is found.
+/// The attributes by which an item is found.
 fn attributes(body: &mut Writer, id: &str) {
     body.array(8, |entries| {
         for (name, value) in [("application", "holm"), ("key", id)] {
@@ -285,7 +289,7 @@ fn attributes(body: &mut Writer, id: &str) {
 // === impl KeyringError ===
 
 impl KeyringError {
-    /// By the name of an error of D-Bus.
+    /// Maps a D-Bus error name.
     fn named(name: &str) -> Self {
         match name {
             "org.freedesktop.Secret.Error.IsLocked" => Self::Locked,

@@ -157,7 +157,7 @@ impl Keep {
                 (Some(held), None) => {
                     held.workspace = id.clone();
                     if let Ok(forward) = &held.forward {
-                        forward.lead_to(Target {
+                        forward.set_target(Target {
                             workspace: id.clone(),
                             port,
                         });
@@ -326,9 +326,10 @@ impl Keep {
 /// The ports that can be named, in words.
 fn listed(known: &[(String, u16)]) -> String {
     let names: Vec<&str> = known.iter().map(|(name, _)| name.as_str()).collect();
-    match names.is_empty() {
-        true => "it has no ports; declare them in [ports] of holm.toml".to_owned(),
-        false => format!("its ports are: {}", names.join(", ")),
+    if names.is_empty() {
+        "it has no ports; declare them in [ports] of holm.toml".to_owned()
+    } else {
+        format!("its ports are: {}", names.join(", "))
     }
 }
 

@@ -109,7 +109,7 @@ async fn reuse_own(keep: &mut Keep, id: &WorkspaceId, port: u16) -> Result<Optio
         workspace: id.clone(),
         port,
     };
-    hosted.forward.lead_to(target);
+    hosted.forward.set_target(target);
     Ok(Some(Held {
         host_port: hosted.host_port,
         forward: hosted.forward,

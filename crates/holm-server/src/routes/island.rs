@@ -5,7 +5,7 @@ use holm_core::{ProjectName, WorkspaceId};
 use holm_engine::driver::ToldPort;
 use holm_engine::spec::DeclaredPort;
 use holm_engine::store::WorkspaceRecord;
-use holm_proxy::{Forward, Island, Port, Source};
+use holm_proxy::{Forward, LiveWorkspace, Port, Source};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tokio::task::AbortHandle;
 
@@ -108,7 +108,7 @@ impl Drop for Watch {
 pub fn islands(
     kept: &HashMap<WorkspaceId, Kept>,
     canonical: &HashMap<u16, WorkspaceId>,
-) -> Vec<Island> {
+) -> Vec<LiveWorkspace> {
     let mut order: Vec<&Kept> = kept.values().collect();
     order.sort_by_key(|kept| (kept.record.labelled_at, kept.record.id.as_str()));
     let sites = sites(order.iter().map(|kept| {
@@ -117,7 +117,7 @@ pub fn islands(
     }));
     let mut named: Vec<(&Kept, String)> = order.into_iter().zip(sites).collect();
     named.sort_by_key(|(kept, _)| (kept.record.created_at, kept.record.id.as_str()));
-    let islands = named.into_iter().map(|(kept, site)| Island {
+    let islands = named.into_iter().map(|(kept, site)| LiveWorkspace {
         id: kept.record.id.clone(),
         label: kept.record.label.clone(),
         project: kept.project.clone(),

@@ -21,7 +21,7 @@ use holm_engine::driver::ToldPort;
 use holm_engine::spec::Probe;
 use holm_engine::{Driver, Notice, View};
 use holm_proxy::socks::Outside;
-use holm_proxy::{Inside, Island, Port, Table, Tallies, Traffic, Visit};
+use holm_proxy::{Inside, LiveWorkspace, Port, Table, Tallies, Traffic, Visit};
 use keep::{Command, Keep};
 use rustix::process::{Resource, getrlimit};
 use std::collections::HashMap;
@@ -197,7 +197,7 @@ impl Routes {
         notes.get(id).cloned().unwrap_or_default()
     }
 
-    fn told(&self, island: &Island) -> Vec<WirePort> {
+    fn told(&self, island: &LiveWorkspace) -> Vec<WirePort> {
         let ports = island.ports.iter();
         ports
             .map(|port| self.front_door.told(island, port))
@@ -251,7 +251,7 @@ impl FrontDoor {
     }
 
     /// The ports of a workspace as it is told itself.
-    fn told_inside(&self, island: &Island) -> Vec<ToldPort> {
+    fn told_inside(&self, island: &LiveWorkspace) -> Vec<ToldPort> {
         let ports = island.ports.iter().map(|port| ToldPort {
             name: port.name.clone(),
             port: port.port,
@@ -263,7 +263,7 @@ impl FrontDoor {
         ports.collect()
     }
 
-    fn told(&self, island: &Island, port: &Port) -> WirePort {
+    fn told(&self, island: &LiveWorkspace, port: &Port) -> WirePort {
         WirePort {
             name: port.name.clone(),
             port: port.port,

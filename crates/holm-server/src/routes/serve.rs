@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::State;
 use holm_api::port::{Checkout, CheckoutList, PortList, WorkspacePort};
 use holm_api::workspace::Port;
-use holm_proxy::Island;
+use holm_proxy::LiveWorkspace;
 use std::sync::Arc;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -68,7 +68,7 @@ async fn of_workspace(
     }))
 }
 
-fn ports(island: &Island, told: Vec<Port>) -> impl Iterator<Item = WorkspacePort> {
+fn ports(island: &LiveWorkspace, told: Vec<Port>) -> impl Iterator<Item = WorkspacePort> {
     told.into_iter().map(|port| WorkspacePort {
         workspace: island.id.to_string(),
         label: island.label.to_string(),

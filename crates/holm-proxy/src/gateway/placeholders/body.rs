@@ -1,4 +1,5 @@
-//! The body of an answer on its way inside: values that are seen in it become tokens.
+//! The body of a response on its way into the workspace: secret values in it are replaced by their
+//! tokens.
 
 use bytes::Bytes;
 use holm_secrets::exchange::{Exchange, Exchanger};
@@ -9,12 +10,12 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::time::{Sleep, sleep};
 
-/// How long the beginning of what could be a value is held back when nothing follows it. A server
-/// that waits for an answer to half a line gets one.
+/// How long a possible prefix of a value is held back when no more bytes follow. Without this limit
+/// a server that waits for a reply to half a line would wait forever.
 pub const PATIENCE: Duration = Duration::from_secs(1);
 
 pub enum AnswerBody {
-    /// Of our own.
+    /// A response of the gateway itself.
     Text(Option<Bytes>),
     Passed(Box<Passed>),
 }
@@ -22,7 +23,7 @@ pub enum AnswerBody {
 pub struct Passed {
     inner: Incoming,
     exchanger: Option<Exchanger>,
-    /// Runs while something is held back.
+    /// Set while a prefix is held back.
     silence: Option<Pin<Box<Sleep>>>,
 }
 
@@ -68,7 +69,7 @@ impl Body for AnswerBody {
             AnswerBody::Text(text) => {
                 SizeHint::with_exact(text.as_ref().map_or(0, |text| text.len() as u64))
             }
-            // What is exchanged has the same length.
+            // A token has the length of its value, so the length does not change.
             AnswerBody::Passed(passed) => passed.inner.size_hint(),
         }
     }
@@ -101,7 +102,7 @@ impl Passed {
                 Poll::Pending => return Poll::Pending,
             };
             self.silence = None;
-            // What follows a body concerns one hop.
+            // Trailers are hop-by-hop and are dropped.
             let Ok(data) = frame.into_data() else {
                 continue;
             };

@@ -1,7 +1,7 @@
-//! The frames of a WebSocket on their way inside: values that are seen in its messages become tokens,
-//! also when a message comes in several frames, with others between them.
+//! WebSocket frames on their way into the workspace: secret values in messages are replaced by
+//! their tokens, even when a message is split over several frames with control frames between them.
 //!
-//! Lengths do not change, so headers of frames pass as they are, each at its place. Called by
+//! Tokens have the length of their values, so frame headers pass unchanged. Called by
 //! [`super::serve`].
 
 use holm_secrets::exchange::{Exchange, Exchanger};
@@ -9,29 +9,30 @@ use std::collections::VecDeque;
 
 pub struct Frames {
     exchange: Exchange,
-    /// What all messages say, one behind the other.
+    /// Sees the payloads of all messages as one stream.
     exchanger: Exchanger,
     reading: Reading,
-    /// How much was said, and how much of it was told.
+    /// Payload bytes received, and payload bytes already passed on.
     said: u64,
     told: u64,
-    /// What stands between what is said, each with its place in it.
+    /// Headers and control frames with their position in the payload stream.
     between: VecDeque<(u64, Vec<u8>)>,
 }
 
 enum Reading {
     Header(Vec<u8>),
-    /// So much of a message is left.
+    /// Inside a data frame, with this many bytes left.
     Message(u64),
-    /// Of a frame that may stand within a message: header and content up to here, and what is left.
+    /// Inside a control frame: the bytes so far, the length of its header, and the bytes left.
     Control(Vec<u8>, usize, u64),
 }
 
-/// A server may not send it, and a value in it could not be seen.
+/// The frame is not valid from a server, or a value in it would be invisible (an extension is in
+/// use).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotReadable;
 
-/// The bits of the first two bytes.
+/// Bit masks for the first two header bytes.
 const EXTENSION: u8 = 0b0111_0000;
 const CONTROL: u8 = 0b0000_1000;
 const MASKED: u8 = 0b1000_0000;
@@ -51,7 +52,7 @@ impl Frames {
         }
     }
 
-    /// Takes in a piece; returns what can be told by now.
+    /// Takes the next bytes; returns those that can be passed on now.
     pub fn take(&mut self, mut piece: &[u8]) -> Result<Vec<u8>, NotReadable> {
         let mut told = Vec::with_capacity(piece.len());
         while !piece.is_empty() {
@@ -88,7 +89,7 @@ impl Frames {
         self.exchanger.holds_something()
     }
 
-    /// What is held back of messages: the stream has ended, or its reader cannot wait.
+    /// Releases the bytes held back, because the stream ended or its reader cannot wait.
     pub fn rest(&mut self) -> Vec<u8> {
         let (rest, mut told) = (self.exchanger.rest(), Vec::new());
         self.tell(&rest, &mut told);
@@ -109,7 +110,7 @@ impl Frames {
         };
     }
 
-    /// Goes on with the next frame when this one is whole.
+    /// Expects the next frame when the current one is complete.
     fn end_frame(&mut self) {
         match &mut self.reading {
             Reading::Message(0) => {}
@@ -125,7 +126,7 @@ impl Frames {
         self.reading = Reading::Header(Vec::new());
     }
 
-    /// Puts what stands between at its place.
+    /// Appends payload to the output, with headers and control frames at their positions.
     fn tell(&mut self, mut content: &[u8], told: &mut Vec<u8>) {
         loop {
             let place = self.between.front().map_or(u64::MAX, |(place, _)| *place);
@@ -148,13 +149,13 @@ impl Frames {
     }
 }
 
-/// The first so many, and the rest.
+/// Splits after `count` bytes, or at the end.
 fn split(bytes: &[u8], count: u64) -> (&[u8], &[u8]) {
     let count = usize::try_from(count).unwrap_or(usize::MAX);
     bytes.split_at(count.min(bytes.len()))
 }
 
-/// How long the content of a frame is, when its header is whole.
+/// The payload length, once the header is complete.
 fn length(header: &[u8]) -> Result<Option<u64>, NotReadable> {
     if header[0] & EXTENSION != 0 {
         return Err(NotReadable);
@@ -166,7 +167,8 @@ fn length(header: &[u8]) -> Result<Option<u64>, NotReadable> {
         return Err(NotReadable);
     }
     let (short, long) = (second & LENGTH, &header[2..]);
-    // Lengths of control frames are short; nothing is kept for others.
+    // Control frames are at most 125 bytes long; a longer one is refused so that it need not be
+    // buffered.
     if header[0] & CONTROL != 0 && short > 125 {
         return Err(NotReadable);
     }
@@ -232,7 +234,7 @@ mod tests {
             assert!(!frames.holds_something());
             assert!(told == to, "{size}");
         }
-        // Seen as one stream of bytes, it passes in its two parts.
+        // As one byte stream, the value passes in two parts that do not match.
         let value = Value::parse(VALUE.as_bytes().to_vec()).unwrap();
         let stream = Exchange::into_tokens([(TOKEN, &value)].into_iter());
         let parts = [frame(0x01, &VALUE[..13]), frame(0x80, &VALUE[13..])].concat();

@@ -1,7 +1,8 @@
-//! What becomes of the head of a request and of an answer. Values in, values out.
+//! Rewrites the heads of requests and responses on inspected connections. Pure.
 //!
-//! Values are put into header values (also within `Authorization: Basic`) and into the query, never
-//! into a path, a name or a body, and never into what says where a request ends or who it is for.
+//! Values replace tokens in header values (also inside `Authorization: Basic`) and in the query.
+//! They are never put into a path, a header name or a body, nor into headers that frame the message
+//! or name its host.
 
 use super::{Answers, Inspected};
 use crate::front::request::{remove_one_hop, upgrade};
@@ -15,7 +16,7 @@ use hyper::http::uri::PathAndQuery;
 use hyper::{Method, Uri, http};
 use std::collections::BTreeSet;
 
-/// What says how a message is read, rather than what it says.
+/// Headers that frame the message.
 const FRAMING: [HeaderName; 6] = [
     header::HOST,
     header::CONTENT_LENGTH,
@@ -25,55 +26,57 @@ const FRAMING: [HeaderName; 6] = [
     header::ACCEPT_ENCODING,
 ];
 
-/// Left out of every request: what asks for a part of an answer, or for an answer in a form in which
-/// a value cannot be seen. Also without a token in it, a request may be about an answer that has a value.
+/// Removed from every request: headers that ask for a part of a response, or for an encoding in
+/// which a value would be invisible. This also applies to requests without a token, because their
+/// response may contain a value.
 const UNREADABLE: [HeaderName; 7] = [
     header::RANGE,
     header::IF_RANGE,
-    // As Apache and Azure take it too.
+    // Apache and Azure accept it as `Range`.
     HeaderName::from_static("request-range"),
     HeaderName::from_static("x-ms-range"),
     header::ACCEPT_CHARSET,
-    // Differences to an earlier answer, or a compressed one (RFC 3229).
+    // Asks for a delta or a compressed response (RFC 3229).
     HeaderName::from_static("a-im"),
     header::SEC_WEBSOCKET_EXTENSIONS,
 ];
 
-/// What was done to an answer that `a-im` asked for.
+/// Says which transformation `a-im` led to.
 const IM: HeaderName = HeaderName::from_static("im");
 
-/// Why a request is not passed on.
+/// Why the gateway refuses a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// It is for somebody else than whom the connection was made to.
+    /// Its `Host` is not the host that the connection was made to.
     OtherHost,
     NoHost,
     Method,
-    /// It says in two ways where it ends.
+    /// It has both `Content-Length` and `Transfer-Encoding`.
     TwoLengths,
 }
 
-/// Why an answer is not passed on: a value in it could not be seen.
+/// Why the gateway refuses a response: a value in it could be invisible.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unreadable {
     Coding(String),
-    /// It is a part of something.
+    /// It is a partial response.
     Part,
-    /// It changes to a protocol that was not asked for.
+    /// It switches to a protocol that was not requested.
     Protocol,
 }
 
-/// What a request wants.
+/// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
     Answer,
     WebSocket,
 }
 
-/// The only protocol that a connection may change to.
+/// The only protocol that a connection may upgrade to.
 const WEBSOCKET: HeaderValue = HeaderValue::from_static("websocket");
 
-/// Whether a request is for the host that the connection was made to, by whichever name it says it.
+/// Checks that a request is for the host that the connection was made to, in every place that names
+/// a host.
 pub fn judge(head: &Parts, at: &Inspected) -> Result<(), Refusal> {
     if head.method == Method::CONNECT {
         return Err(Refusal::Method);
@@ -92,13 +95,14 @@ pub fn judge(head: &Parts, at: &Inspected) -> Result<(), Refusal> {
         (Some(_), Some(_)) => return Err(Refusal::OtherHost),
     };
     let authority = head.uri.authority().map(|authority| authority.as_str());
-    match [Some(host), authority]
+    if [Some(host), authority]
         .into_iter()
         .flatten()
         .all(|text| is_same(text, at))
     {
-        true => Ok(()),
-        false => Err(Refusal::OtherHost),
+        Ok(())
+    } else {
+        Err(Refusal::OtherHost)
     }
 }
 
@@ -108,13 +112,13 @@ fn is_same(text: &str, at: &Inspected) -> bool {
             Ok(port) => (name, port),
             Err(_) => return false,
         },
-        // That of https, as everybody understands it.
+        // The default port of https.
         None => (text, 443),
     };
     port == at.port && parse_query(name).is_ok_and(|name| name == at.host)
 }
 
-/// Makes the head of a request what the host is to see; says which secrets it has now.
+/// Rewrites a request head for the host and returns the names of the secrets that were put in.
 pub fn prepare(head: &mut Parts, at: &Inspected, usable: &[(&str, &Exchange)]) -> BTreeSet<String> {
     let upgrade = upgrade(&head.headers)
         .filter(|wanted| wanted.as_bytes().eq_ignore_ascii_case(WEBSOCKET.as_bytes()));
@@ -124,7 +128,7 @@ pub fn prepare(head: &mut Parts, at: &Inspected, usable: &[(&str, &Exchange)]) -
     for name in UNREADABLE {
         head.headers.remove(name);
     }
-    // What comes back has to be readable here.
+    // Asks for a response that the gateway can read.
     head.headers.insert(
         header::ACCEPT_ENCODING,
         HeaderValue::from_static("identity"),
@@ -170,7 +174,8 @@ fn put_into_headers(headers: &mut HeaderMap, exchange: &Exchange) -> bool {
             }),
             None => exchange.swap(value.as_bytes()),
         };
-        // Of the same kinds of characters as what was there, so it is a value too.
+        // The value has the same character classes as the token, so the result is a valid header
+        // value.
         if let Some(Ok(mut changed)) = changed.map(|bytes| HeaderValue::from_bytes(&bytes)) {
             changed.set_sensitive(true);
             *value = changed;
@@ -180,7 +185,7 @@ fn put_into_headers(headers: &mut HeaderMap, exchange: &Exchange) -> bool {
     is_used
 }
 
-/// The user and the password of `Authorization: Basic`.
+/// The decoded user and password of `Authorization: Basic`.
 fn credentials(name: &HeaderName, value: &HeaderValue) -> Option<Vec<u8>> {
     if name != header::AUTHORIZATION {
         return None;
@@ -202,22 +207,23 @@ fn put_into_query(uri: &Uri, exchange: &Exchange) -> Option<Uri> {
     Uri::from_parts(parts).ok()
 }
 
-/// Path and query only: whom it is for says `Host`.
+/// Reduces the URI to path and query; `Host` names the host.
 fn origin_form(uri: &Uri) -> Uri {
     let path = uri.path_and_query().cloned();
     let path = path.unwrap_or(PathAndQuery::from_static("/"));
     Uri::from(path)
 }
 
-/// What a request wants that was prepared.
+/// The kind of a prepared request.
 pub fn asked(head: &Parts) -> Asked {
-    match head.headers.contains_key(header::UPGRADE) {
-        true => Asked::WebSocket,
-        false => Asked::Answer,
+    if head.headers.contains_key(header::UPGRADE) {
+        Asked::WebSocket
+    } else {
+        Asked::Answer
     }
 }
 
-/// Makes the head of an answer what the workspace may see.
+/// Rewrites a response head for the workspace.
 pub fn clean(
     head: &mut http::response::Parts,
     answers: Option<&Answers>,
@@ -233,9 +239,9 @@ pub fn clean(
     }
     remove_one_hop(&mut head.headers);
     head.headers.remove(header::TRAILER);
-    // Other ways to the same host would lead past this one.
+    // An alternative service would bypass the gateway.
     head.headers.remove(header::ALT_SVC);
-    // The words behind the number are the server's too.
+    // The reason phrase is text of the server and could contain a value.
     head.extensions.clear();
     head.version = http::Version::HTTP_11;
     if let Some(answers) = answers {
@@ -249,7 +255,7 @@ pub fn clean(
     Ok(())
 }
 
-/// The body is as it is meant, apart from chunks.
+/// Refuses every content coding, and every transfer coding except `chunked`.
 fn check_codings(headers: &HeaderMap, answers: Option<&Answers>) -> Result<(), Unreadable> {
     let mut content = headers.get_all(header::CONTENT_ENCODING).iter();
     let content = content.find(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"));
@@ -259,7 +265,7 @@ fn check_codings(headers: &HeaderMap, answers: Option<&Answers>) -> Result<(), U
     let Some(coding) = content.or(transfer).or(manipulated) else {
         return Ok(());
     };
-    // It is told to the workspace, and it is the server's text.
+    // The error text quotes the server, so values in it are replaced too.
     let swapped = answers.and_then(|answers| answers.text.swap(coding.as_bytes()));
     let text = swapped.as_deref().unwrap_or(coding.as_bytes());
     Err(Unreadable::Coding(
@@ -267,7 +273,8 @@ fn check_codings(headers: &HeaderMap, answers: Option<&Answers>) -> Result<(), U
     ))
 }
 
-/// Some bytes of something, which nothing asked for. Parts of another unit (rows of a table) are whole answers.
+/// A byte range that the request did not ask for. Ranges of other units (rows of a table) are
+/// complete responses.
 fn is_part(head: &http::response::Parts) -> bool {
     let begins = |name: &HeaderName, word: &str| {
         let value = head.headers.get(name).map(HeaderValue::as_bytes);
@@ -284,7 +291,7 @@ fn is_part(head: &http::response::Parts) -> bool {
 fn is_websocket(headers: &HeaderMap, asked: Asked) -> bool {
     let is_named = upgrade(headers)
         .is_some_and(|found| found.as_bytes().eq_ignore_ascii_case(WEBSOCKET.as_bytes()));
-    // None was offered.
+    // No extension was offered.
     let has_extensions = headers.contains_key(header::SEC_WEBSOCKET_EXTENSIONS);
     asked == Asked::WebSocket && is_named && !has_extensions
 }
@@ -302,7 +309,7 @@ impl Answers {
         clean
     }
 
-    /// `None`: it cannot be told at all.
+    /// `None`: the header cannot be passed on.
     fn header_without_value(
         &self,
         name: &HeaderName,
@@ -316,7 +323,7 @@ impl Answers {
             Some(changed) => HeaderValue::from_bytes(&changed).ok()?,
             None => value.clone(),
         };
-        // A value with a colon in it, sent as a header.
+        // A value that contains a colon, sent as header name and value.
         let is_split = [": ", ":"].iter().any(|colon| {
             let told = line(&told_name, colon, &told_value);
             let swapped = self.names.swap(&line(name, colon, value));

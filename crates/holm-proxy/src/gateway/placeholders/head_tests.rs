@@ -1,4 +1,4 @@
-//! Heads of requests and answers, as data.
+//! Data-driven tests of request and response heads.
 
 use super::*;
 use holm_secrets::Value;
@@ -77,7 +77,7 @@ fn nothing_else_has_it() {
     let (head, used) = prepared(path, &[("host", "api.test"), ("accept-encoding", "gzip")]);
     assert_eq!((head.uri.path(), used.len()), (path, 0));
     assert_eq!(head.headers["accept-encoding"], "identity");
-    // What concerns one hop, or says where a request ends, is ours to say.
+    // The gateway sets hop-by-hop and framing headers itself.
     let (head, used) = prepared(
         "https://api.test/x",
         &[
@@ -164,7 +164,7 @@ fn a_request_is_for_the_host_of_its_connection() {
     assert_eq!(judge(&connect, &at("api.test", 443)), Err(Refusal::Method));
 }
 
-/// Also without a token: a part of another answer could be a part of the value.
+/// Also without a token: the requested part could be a part of the value.
 #[test]
 fn attack_189_no_request_asks_for_a_part_or_another_form() {
     let asked = [
@@ -239,7 +239,7 @@ fn attack_189_no_part_of_a_head_has_the_value() {
         (name.as_str(), "1"),
         (name.as_str(), "2"),
         ("x-plain", VALUE),
-        // As a line of its own, without a space and with one.
+        // As a header line of its own, without and with a space.
         ("robot", "hunter2-hunter2"),
         ("x-other", "robot:hunter2-hunter2"),
         ("connection", "x-hop"),
@@ -298,7 +298,7 @@ fn attack_189_an_answer_in_another_form_is_refused() {
         check(200, &lines, coding(text));
     }
     check(226, &[("im", "gzip")], coding("gzip"));
-    // What is said of it is the server's text.
+    // The refusal quotes the server's text, so the value in it is replaced.
     check(200, &[("content-encoding", VALUE)], coding(TOKEN));
     check(
         206,
@@ -340,7 +340,7 @@ fn attack_189_a_connection_changes_to_a_plain_websocket_only() {
 }
 
 proptest! {
-    /// Whatever is in a request, what is put in changes neither its length nor its structure.
+    /// Inserted values change neither the length nor the structure of a request.
     #[test]
     fn what_is_put_in_changes_no_structure(
         before in "[ -~]{0,20}",
@@ -357,7 +357,7 @@ proptest! {
         prop_assert_eq!(head.uri.to_string(), format!("/p?{query}&k={VALUE}&{query}"));
     }
 
-    /// Requests without the token are passed on as they are.
+    /// Requests without the token pass unchanged.
     #[test]
     fn others_are_not_changed(value in "[ -~]{0,60}", query in "[a-zA-Z0-9=&%+._~-]{0,60}") {
         let uri = format!("/p?{query}");

@@ -1,14 +1,14 @@
-//! Secrets whose values are never inside: what a workspace has of them are tokens, and the gateway
-//! puts the values into requests to the hosts that were declared for them.
+//! Secrets that a workspace may use but never sees. The workspace has a token for each; the gateway
+//! replaces the token by the value in requests to the hosts that `holm.toml` declares for it.
 //!
-//! For such a host (and port) the gateway answers TLS itself, with a certificate that only this
-//! workspace trusts, verifies the host's own certificate as every program on this machine would,
-//! and carries HTTP/1.1 between the two ([`serve`]). What is changed in a request is decided by
-//! [`head`], what is changed in an answer by [`head`], [`body`] and, in a WebSocket, [`frames`]. Everything else,
-//! also plain HTTP to the same host, is carried as it is: with the token, which is worth nothing.
+//! For such a host and port the gateway terminates TLS itself, with a certificate that only this
+//! workspace trusts. It verifies the host's own certificate against the machine's CAs and carries
+//! HTTP/1.1 between the two ([`serve`]). [`head`] decides what changes in a request; [`head`],
+//! [`body`] and, for a WebSocket, [`frames`] what changes in a response. All other traffic, also
+//! plain HTTP to the same host, passes unchanged, with the token, which is worthless.
 //!
-//! The process that this runs in holds the secrets of one workspace, and certificates for single
-//! names; neither the authority's key nor anything of other workspaces.
+//! The process that runs this holds the secrets of one workspace and leaf certificates for single
+//! names. It has neither the CA's key nor data of other workspaces.
 
 mod body;
 mod frames;
@@ -29,36 +29,36 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
-/// The only protocol that is spoken on both sides; programs that would like HTTP/2 fall back to it.
+/// The only protocol offered on both sides; clients that prefer HTTP/2 fall back to it.
 const PROTOCOL: &[u8] = b"http/1.1";
 
-/// A secret that may be used.
+/// A secret that the gateway may use.
 #[derive(Clone, Debug)]
 pub struct Placeholder {
     pub name: String,
-    /// What is inside.
+    /// What the workspace has in place of the value.
     pub token: String,
     pub value: Value,
-    /// Names in the one spelling that is compared, and ports.
+    /// Normalised names, and ports.
     pub hosts: Vec<(String, u16)>,
     pub expires_at: Option<SystemTime>,
 }
 
-/// All of a workspace, as they are now.
+/// The current placeholders of a workspace.
 #[derive(Default)]
 pub struct Placeholders {
     secrets: Vec<Ready>,
     hosts: HashMap<(String, u16), Arc<ServerConfig>>,
     answers: Option<Answers>,
-    /// Made when the first connection needs it.
+    /// Built for the first inspected connection.
     outside: OnceLock<Arc<ClientConfig>>,
 }
 
-/// What becomes of values in answers.
+/// Replaces values by tokens in responses.
 #[derive(Clone)]
 struct Answers {
     text: Exchange,
-    /// In names of headers.
+    /// For header names, which are lower case.
     names: Exchange,
 }
 
@@ -69,7 +69,7 @@ struct Ready {
     exchange: Exchange,
 }
 
-/// One host, for as long as a connection to it lives.
+/// An inspected host, for the life of a connection to it.
 #[derive(Clone)]
 pub struct Inspected {
     pub host: String,
@@ -77,7 +77,7 @@ pub struct Inspected {
     tls: Arc<ServerConfig>,
 }
 
-/// A certificate of ours that cannot be used.
+/// A leaf certificate that rustls does not accept.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidLeaf {
     #[error("the certificate for {0} is damaged")]
@@ -86,7 +86,7 @@ pub enum InvalidLeaf {
     Tls(#[source] rustls::Error),
 }
 
-/// Answers one name, and nobody who asks for another.
+/// Offers the certificate only when the client asks for exactly this name.
 #[derive(Debug)]
 struct OneName {
     host: String,
@@ -96,7 +96,7 @@ struct OneName {
 // === impl Placeholders ===
 
 impl Placeholders {
-    /// With a certificate for every host that a secret names.
+    /// `leaves` must hold a certificate for every host that a secret names.
     pub fn new(secrets: Vec<Placeholder>, leaves: &[Leaf]) -> Result<Self, InvalidLeaf> {
         if secrets.is_empty() {
             return Ok(Self::default());
@@ -122,7 +122,7 @@ impl Placeholders {
         })
     }
 
-    /// Whether connections to this host are looked into.
+    /// Whether connections to this host are inspected, and how.
     pub fn inspected(&self, host: &str, port: u16) -> Option<Inspected> {
         let tls = self.hosts.get(&(host.to_owned(), port))?;
         Some(Inspected {
@@ -132,7 +132,7 @@ impl Placeholders {
         })
     }
 
-    /// What may be put into requests to this host now.
+    /// The secrets that may be used at this host now.
     fn usable(&self, at: &Inspected, now: SystemTime) -> Vec<(&str, &Exchange)> {
         let is_usable = |secret: &&Ready| {
             let is_here = |(host, port): &(String, u16)| *host == at.host && *port == at.port;
@@ -144,7 +144,7 @@ impl Placeholders {
             .collect()
     }
 
-    /// How certificates of hosts are verified: with what this machine trusts.
+    /// The TLS client configuration, which verifies hosts against the machine's CAs.
     fn outside(
         &self,
         trusted: impl FnOnce() -> Vec<Vec<u8>>,
@@ -153,7 +153,7 @@ impl Placeholders {
             return Ok(Arc::clone(config));
         }
         let mut roots = RootCertStore::empty();
-        // Machines have some that are too old or too odd; the others count.
+        // CA bundles contain certificates that rustls does not accept; those are skipped.
         roots.add_parsable_certificates(trusted().into_iter().map(CertificateDer::from));
         let mut config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
             .with_safe_default_protocol_versions()?
@@ -199,7 +199,7 @@ impl ResolvesServerCert for OneName {
     }
 }
 
-/// The certificates in a text of PEM, each as DER; what is none is left out.
+/// The certificates in a PEM text as DER; other blocks are skipped.
 pub fn certificates(pem: &[u8]) -> Vec<Vec<u8>> {
     let found = CertificateDer::pem_slice_iter(pem).filter_map(Result::ok);
     found.map(|certificate| certificate.to_vec()).collect()

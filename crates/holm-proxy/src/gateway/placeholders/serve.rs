@@ -1,8 +1,8 @@
-//! One connection that is looked into: TLS on both sides, HTTP/1.1 between them.
+//! Carries one inspected connection: TLS on both sides, HTTP/1.1 between them.
 //!
-//! The parser is hyper's on both sides, and every message is written anew from what was parsed: what
-//! the host reads is what was judged here. One connection inside is one connection outside; they end
-//! together.
+//! hyper parses both sides, and every message is written anew from its parsed form, so the host
+//! reads exactly what was checked here. Each connection inside has one connection outside, and both
+//! end together.
 
 use super::super::connection::Open;
 use super::super::{Carried, Gateway, Process, Surroundings};
@@ -10,7 +10,7 @@ use super::body::{AnswerBody, PATIENCE};
 use super::frames::Frames;
 use super::head::{self, Refusal, Unreadable};
 use super::{Answers, Inspected};
-use crate::counted::{Counted, Counts};
+use crate::byte_count::{CountedStream, Counts};
 use hyper::body::Incoming;
 use hyper::client::conn::http1 as client;
 use hyper::header::{self, HeaderValue};
@@ -33,16 +33,16 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-/// For the other side to say what it has to say of TLS.
+/// The time limit for a TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(30);
 
-/// The longest head of a request or of an answer.
+/// The longest head of a request or a response.
 const LONGEST_HEAD: usize = 64 * 1024;
 
-/// What TLS begins with.
+/// The first byte of a TLS connection.
 const HELLO: u8 = 0x16;
 
-/// What is known of a connection when it has ended, however that was.
+/// What to record about a connection when it has ended.
 #[derive(Default)]
 pub struct Served {
     counts: Arc<Counts>,
@@ -52,21 +52,22 @@ pub struct Served {
 
 type Sender = client::SendRequest<Incoming>;
 
-/// What one request after the other is answered by.
-struct Way<S> {
+/// State shared by the requests of one connection.
+struct Inspector<S> {
     gateway: Gateway<S>,
     at: Inspected,
-    /// Why there is nobody to ask.
+    /// Or why the connection to the host failed.
     outside: Result<AsyncMutex<Sender>, String>,
     served: Arc<Served>,
-    /// Both sides changed to another protocol.
+    /// Both sides of a connection that was upgraded.
     upgraded: Mutex<Option<(OnUpgrade, OnUpgrade)>>,
 }
 
 // === impl Gateway ===
 
 impl<S: Surroundings> Gateway<S> {
-    /// Carries a connection to a host that secrets are used at; what is not TLS is carried as it is.
+    /// Carries a connection to a host at which secrets may be used. A connection that is not TLS
+    /// passes unchanged.
     pub(in crate::gateway) async fn carry_inspected(
         &self,
         at: Inspected,
@@ -92,9 +93,10 @@ impl<S: Surroundings> Gateway<S> {
             () = serve(self, at, inside, outside, &served) => false,
             () = open.is_cut() => true,
         };
-        let failure = match is_cut {
-            true => None,
-            false => lock(&served.failure).take(),
+        let failure = if is_cut {
+            None
+        } else {
+            lock(&served.failure).take()
         };
         let (bytes_in, bytes_out) = (served.counts.read(), served.counts.written());
         self.add_carried(bytes_in, bytes_out);
@@ -141,17 +143,17 @@ async fn serve<S: Surroundings>(
     if let Err(why) = &asked {
         served.fail(why.clone());
     }
-    let way = Arc::new(Way {
+    let inspector = Arc::new(Inspector {
         gateway: gateway.clone(),
         at,
         outside: asked.map(AsyncMutex::new),
         served: Arc::clone(served),
         upgraded: Mutex::new(None),
     });
-    let asked = Arc::clone(&way);
+    let asked = Arc::clone(&inspector);
     let service = service_fn(move |request| {
-        let way = Arc::clone(&asked);
-        async move { Ok::<_, Infallible>(way.answer(request).await) }
+        let inspector = Arc::clone(&asked);
+        async move { Ok::<_, Infallible>(inspector.answer(request).await) }
     });
     let serving = server::Builder::new()
         .max_buf_size(LONGEST_HEAD)
@@ -159,7 +161,7 @@ async fn serve<S: Surroundings>(
         .serve_connection(TokioIo::new(inside), service)
         .with_upgrades();
     let mut serving = pin!(serving);
-    // How either side ends is told to the other by ending it.
+    // When one side ends, dropping the other ends it too.
     tokio::select! {
         _ = serving.as_mut() => {}
         Some(_) = tasks.join_next() => {
@@ -167,16 +169,16 @@ async fn serve<S: Surroundings>(
             let _ = serving.as_mut().await;
         }
     }
-    let upgraded = lock(&way.upgraded).take();
+    let upgraded = lock(&inspector.upgraded).take();
     if let Some((near, far)) = upgraded {
-        let answers = way.gateway.placeholders().answers.clone();
+        let answers = inspector.gateway.placeholders().answers.clone();
         if let (Ok(near), Ok(far)) = tokio::join!(near, far) {
             tunnel(near, far, answers).await;
         }
     }
 }
 
-/// TLS to the host, verified, and somebody to ask.
+/// Opens verified TLS and an HTTP client to the host.
 async fn ask_outside<S: Surroundings>(
     gateway: &Gateway<S>,
     at: &Inspected,
@@ -193,7 +195,7 @@ async fn ask_outside<S: Surroundings>(
     let config = config.map_err(|error| format!("cannot set up TLS: {error}"))?;
     let name = ServerName::try_from(host.clone());
     let name = name.map_err(|_| format!("{host} is no name for a certificate"))?;
-    let stream = Counted::new(stream, Arc::clone(counts));
+    let stream = CountedStream::new(stream, Arc::clone(counts));
     let connected = timeout(HANDSHAKE, TlsConnector::from(config).connect(name, stream));
     let stream = match connected.await {
         Ok(Ok(stream)) => stream,
@@ -206,15 +208,15 @@ async fn ask_outside<S: Surroundings>(
         .await
         .map_err(|error| format!("{host} cannot be asked: {error}"))?;
     tasks.spawn(async move {
-        // Whoever waits for an answer hears of it.
+        // hyper also reports the error to the pending request.
         let _ = connection.with_upgrades().await;
     });
     Ok(sender)
 }
 
-// === impl Way ===
+// === impl Inspector ===
 
-impl<S: Surroundings> Way<S> {
+impl<S: Surroundings> Inspector<S> {
     async fn answer(&self, request: Request<Incoming>) -> Response<AnswerBody> {
         match self.pass_on(request).await {
             Ok(response) => response,
@@ -259,7 +261,7 @@ impl<S: Surroundings> Way<S> {
         Ok(Response::from_parts(head, body))
     }
 
-    /// What cannot be written down is not done.
+    /// Records the use of secrets; the request is refused if that fails.
     async fn write_down(&self, used: BTreeSet<String>) -> Result<(), (StatusCode, String)> {
         if used.is_empty() {
             return Ok(());
@@ -323,7 +325,7 @@ fn unreadable(why: &Unreadable, host: &str) -> (StatusCode, String) {
     (StatusCode::BAD_GATEWAY, text)
 }
 
-/// An answer of our own, and the last one.
+/// A response of the gateway itself, which closes the connection.
 fn own(status: StatusCode, text: String) -> Response<AnswerBody> {
     let mut response = Response::new(AnswerBody::text(format!("holm: {text}\n")));
     *response.status_mut() = status;
@@ -336,11 +338,11 @@ fn own(status: StatusCode, text: String) -> Response<AnswerBody> {
     response
 }
 
-/// A WebSocket: outward as it is, inward without values.
+/// Copies a WebSocket: outward unchanged, inward with values replaced.
 async fn tunnel(near: Upgraded, far: Upgraded, answers: Option<Answers>) {
     let (near_reader, near_writer) = tokio::io::split(TokioIo::new(near));
     let (far_reader, far_writer) = tokio::io::split(TokioIo::new(far));
-    // However one way ends, its end is told to the other side.
+    // However one direction ends, the end is passed on.
     let _ = tokio::join!(
         copy(near_reader, far_writer, None),
         copy(

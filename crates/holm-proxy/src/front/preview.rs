@@ -1,45 +1,50 @@
-//! From a name to a port of one workspace. Pure.
+//! Finds the workspace and port for a preview name. Pure.
 
-use crate::table::{Island, Port, Source};
+use crate::table::{LiveWorkspace, Port, Source};
 
-/// Where a preview's name leads.
+/// The target of a preview name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Route<'a> {
+pub enum PreviewTarget<'a> {
     Port {
-        island: &'a Island,
+        workspace: &'a LiveWorkspace,
         port: u16,
     },
-    /// The workspace was named without a port, has none declared, and not exactly one listens.
+    /// The name has no port, no port is declared, and the number of listening ports is not one.
     NoPort {
-        island: &'a Island,
+        workspace: &'a LiveWorkspace,
     },
-    /// The workspace has no port of this name.
+    /// The workspace exists but has no such port.
     UnknownPort {
-        island: &'a Island,
+        workspace: &'a LiveWorkspace,
     },
     UnknownSite,
 }
 
-/// What the names lead to: an id before a site, a declared name before a number.
-pub fn find<'a>(islands: &'a [Island], port: Option<&str>, site: &str) -> Route<'a> {
-    let named = |island: &&Island| island.id.as_str() == site || island.site == site;
-    let Some(island) = islands.iter().find(named) else {
-        return Route::UnknownSite;
+/// Resolves a name: an id wins over a site, a declared port name over a number.
+pub fn find<'a>(
+    workspaces: &'a [LiveWorkspace],
+    port: Option<&str>,
+    site: &str,
+) -> PreviewTarget<'a> {
+    let named =
+        |workspace: &&LiveWorkspace| workspace.id.as_str() == site || workspace.site == site;
+    let Some(workspace) = workspaces.iter().find(named) else {
+        return PreviewTarget::UnknownSite;
     };
     let Some(port) = port else {
-        return match default_port(&island.ports) {
-            Some(port) => Route::Port { island, port },
-            None => Route::NoPort { island },
+        return match default_port(&workspace.ports) {
+            Some(port) => PreviewTarget::Port { workspace, port },
+            None => PreviewTarget::NoPort { workspace },
         };
     };
-    let declared = island.ports.iter().find(|known| known.name == port);
+    let declared = workspace.ports.iter().find(|known| known.name == port);
     match declared.map(|known| known.port).or_else(|| number(port)) {
-        Some(port) => Route::Port { island, port },
-        None => Route::UnknownPort { island },
+        Some(port) => PreviewTarget::Port { workspace, port },
+        None => PreviewTarget::UnknownPort { workspace },
     }
 }
 
-/// The declared port `web`, or else the first declared, or else the only one that listens.
+/// The declared port `web`, else the first declared port, else the only one that listens.
 pub fn default_port(ports: &[Port]) -> Option<u16> {
     let declared = |port: &&Port| port.source == Source::Declared;
     let web = ports
@@ -56,7 +61,7 @@ pub fn default_port(ports: &[Port]) -> Option<u16> {
     }
 }
 
-/// A port as a number, as it is printed and in no other spelling.
+/// Parses a port number in canonical spelling only (no sign, no leading zero).
 fn number(text: &str) -> Option<u16> {
     let port: u16 = text.parse().ok()?;
     (port != 0 && port.to_string() == text).then_some(port)
@@ -78,8 +83,8 @@ mod tests {
         }
     }
 
-    fn island(label: &str, site: &str, ports: Vec<Port>) -> Island {
-        Island {
+    fn workspace(label: &str, site: &str, ports: Vec<Port>) -> LiveWorkspace {
+        LiveWorkspace {
             id: WorkspaceId::random(),
             label: Label::parse(label).unwrap(),
             project: ProjectName::parse("shop").unwrap(),
@@ -92,51 +97,54 @@ mod tests {
     #[test]
     fn names_lead_to_their_workspace_only() {
         let (declared, discovered) = (Source::Declared, Source::Discovered);
-        let islands = [
-            island(
+        let workspaces = [
+            workspace(
                 "a",
                 "a",
                 vec![port("web", 3000, declared), port("8080", 9000, declared)],
             ),
-            island("a", "a--shop", vec![port("5000", 5000, discovered)]),
-            island(
+            workspace("a", "a--shop", vec![port("5000", 5000, discovered)]),
+            workspace(
                 "b",
                 "b",
                 vec![port("1", 1, discovered), port("2", 2, discovered)],
             ),
-            island("c", "c", vec![]),
+            workspace("c", "c", vec![]),
         ];
         let check = |name: Option<&str>, site: &str, expect: Option<(usize, u16)>| {
-            let found = match find(&islands, name, site) {
-                Route::Port { island, port } => Some((island, port)),
+            let found = match find(&workspaces, name, site) {
+                PreviewTarget::Port { workspace, port } => Some((workspace, port)),
                 _ => None,
             };
-            let expect = expect.map(|(index, port)| (&islands[index], port));
+            let expect = expect.map(|(index, port)| (&workspaces[index], port));
             assert_eq!(found, expect, "{name:?} {site}");
         };
         check(Some("web"), "a", Some((0, 3000)));
         check(Some("3000"), "a", Some((0, 3000)));
         check(Some("4000"), "a", Some((0, 4000)));
-        // A name that looks like a number is the name.
+        // A port that is named like a number wins over the number.
         check(Some("8080"), "a", Some((0, 9000)));
         check(None, "a", Some((0, 3000)));
         check(None, "a--shop", Some((1, 5000)));
         check(Some("web"), "a--shop", None);
-        check(Some("web"), islands[0].id.as_str(), Some((0, 3000)));
+        check(Some("web"), workspaces[0].id.as_str(), Some((0, 3000)));
         for wrong in ["0", "65536", "03000", "+80", "api"] {
             check(Some(wrong), "a", None);
         }
-        assert_eq!(find(&islands, Some("web"), "d"), Route::UnknownSite);
         assert_eq!(
-            find(&islands, None, "b"),
-            Route::NoPort {
-                island: &islands[2]
+            find(&workspaces, Some("web"), "d"),
+            PreviewTarget::UnknownSite
+        );
+        assert_eq!(
+            find(&workspaces, None, "b"),
+            PreviewTarget::NoPort {
+                workspace: &workspaces[2]
             }
         );
         assert_eq!(
-            find(&islands, None, "c"),
-            Route::NoPort {
-                island: &islands[3]
+            find(&workspaces, None, "c"),
+            PreviewTarget::NoPort {
+                workspace: &workspaces[3]
             }
         );
     }

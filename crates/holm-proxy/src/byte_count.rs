@@ -1,5 +1,6 @@
-//! A connection that counts what it carries: into workspaces ([`crate::visit`]), and to the hosts at which the
-//! gateway puts in the values of placeholders. Which way is inward is for those who read the counts.
+//! A stream that counts the bytes read from and written to it. Two users: connections into
+//! workspaces ([`crate::visit`]), and connections on which the gateway replaces placeholders by
+//! secrets. The reader of the counts decides which direction counts as inward.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -9,14 +10,14 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// Bytes that were read from connections and written to them.
+/// Bytes read from and written to connections.
 #[derive(Debug, Default)]
 pub struct Counts {
     read: AtomicU64,
     written: AtomicU64,
 }
 
-pub struct Counted {
+pub struct CountedStream {
     stream: TcpStream,
     counts: Arc<Counts>,
 }
@@ -33,9 +34,9 @@ impl Counts {
     }
 }
 
-// === impl Counted ===
+// === impl CountedStream ===
 
-impl Counted {
+impl CountedStream {
     pub fn new(stream: TcpStream, counts: Arc<Counts>) -> Self {
         Self { stream, counts }
     }
@@ -45,7 +46,7 @@ impl Counted {
     }
 }
 
-impl AsyncRead for Counted {
+impl AsyncRead for CountedStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -59,7 +60,7 @@ impl AsyncRead for Counted {
     }
 }
 
-impl AsyncWrite for Counted {
+impl AsyncWrite for CountedStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

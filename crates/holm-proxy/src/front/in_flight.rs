@@ -1,12 +1,12 @@
-//! The requests of one client that are under way, counted so that a connection on which nothing is
-//! asked can be told from one that waits for an answer.
+//! Counts the requests under way on one client connection, to tell an idle connection from one that
+//! waits for an answer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Of one connection; clones share everything.
+/// The counter of one connection; clones share it.
 #[derive(Clone, Default)]
-pub struct Turns(Arc<Counts>);
+pub struct InFlight(Arc<Counts>);
 
 #[derive(Default)]
 struct Counts {
@@ -14,28 +14,28 @@ struct Counts {
     under_way: AtomicUsize,
 }
 
-/// One request, until its answer has been passed on.
-pub struct Turn(Arc<Counts>);
+/// A request under way; dropping it ends the request.
+pub struct InFlightRequest(Arc<Counts>);
 
-// === impl Turns ===
+// === impl InFlight ===
 
-impl Turns {
-    pub fn begin(&self) -> Turn {
+impl InFlight {
+    pub fn begin(&self) -> InFlightRequest {
         self.0.begun.fetch_add(1, Ordering::Relaxed);
         self.0.under_way.fetch_add(1, Ordering::Relaxed);
-        Turn(Arc::clone(&self.0))
+        InFlightRequest(Arc::clone(&self.0))
     }
 
-    /// How many there were so far, if none is under way.
+    /// The number of requests so far, if none is under way.
     pub fn idle_after(&self) -> Option<usize> {
         let is_idle = self.0.under_way.load(Ordering::Relaxed) == 0;
         is_idle.then(|| self.0.begun.load(Ordering::Relaxed))
     }
 }
 
-// === impl Turn ===
+// === impl InFlightRequest ===
 
-impl Drop for Turn {
+impl Drop for InFlightRequest {
     fn drop(&mut self) {
         self.0.under_way.fetch_sub(1, Ordering::Relaxed);
     }
