@@ -1,10 +1,9 @@
 //! Whether there is room for one more: the decision of `holm_core::admission` on what is stored.
 
 use crate::create::NewWorkspace;
-use crate::driver::Driver;
 use crate::engine::Inner;
 use crate::spec::WorkspaceSpec;
-use crate::store::{Store, WorkspaceRecord};
+use crate::store::WorkspaceRecord;
 use holm_core::admission::{Declared, Machine, Overcommitted, admit};
 use holm_core::config::display_size;
 use holm_core::plan::Desired;
@@ -20,7 +19,7 @@ pub enum Admission {
 
 // === impl Inner ===
 
-impl<D: Driver, S: Store> Inner<D, S> {
+impl Inner {
     /// Refuses a workspace that was just written down beside all others. The caller sees to it that
     /// no other one comes in between.
     pub(crate) async fn admit(

@@ -7,7 +7,6 @@
 //! Debug builds read `HOLM_TEST_CLOCK`, a file with seconds that are added to the wall clock, seconds that
 //! are added to the time since the boot, and a boot of its own; each may be left out.
 
-use crate::driver::Driver;
 use crate::engine::Engine;
 use crate::failpoint::is_without;
 use crate::store::{Store, StoreError};
@@ -63,7 +62,7 @@ pub fn wall() -> Timestamp {
 impl Clock {
     /// With what earlier daemons saw. `trash_keeps` is how far the clock may have advanced while the
     /// machine was off.
-    pub fn open(store: &impl Store, trash_keeps: Duration) -> Result<Self, StoreError> {
+    pub fn open(store: &dyn Store, trash_keeps: Duration) -> Result<Self, StoreError> {
         let seen = store.clock()?;
         let state = State {
             stored: seen.clone(),
@@ -160,7 +159,7 @@ impl Look {
 
 // === impl Engine ===
 
-impl<D: Driver, S: Store> Engine<D, S> {
+impl Engine {
     pub fn clock(&self) -> &Clock {
         &self.inner.clock
     }

@@ -1,10 +1,8 @@
 //! What the engine tells of its doings, at once, to those who asked to hear it (the server's routes
 //! and tokens): whatever leads to a workspace follows what becomes of it.
 
-use crate::driver::Driver;
 use crate::engine::Engine;
 use crate::run::RunState;
-use crate::store::Store;
 use holm_core::{Label, RunId, WorkspaceId};
 use std::sync::{PoisonError, RwLock};
 
@@ -48,7 +46,7 @@ pub(crate) struct Notices(RwLock<Vec<Listener>>);
 
 // === impl Engine ===
 
-impl<D: Driver, S: Store> Engine<D, S> {
+impl Engine {
     /// Calls `listener` from now on, before the operation in question returns. It must not block.
     pub fn tell_changes_to(&self, listener: impl Fn(&WorkspaceId, Notice) + Send + Sync + 'static) {
         let listeners = &self.inner.notices.0;

@@ -1,8 +1,7 @@
 //! Host ports, canonical ports and events: what the server's routes keep in the store.
 
-use crate::driver::Driver;
 use crate::engine::{Engine, now};
-use crate::store::{Canonical, Claim, Event, EventRecord, Store, StoreError, WorkspaceRecord};
+use crate::store::{Canonical, Claim, Event, EventRecord, StoreError, WorkspaceRecord};
 use holm_core::{Code, Fault, ProjectName, WorkspaceId};
 
 /// How a claim of a host port ended.
@@ -15,7 +14,7 @@ pub enum Claiming {
 
 // === impl Engine ===
 
-impl<D: Driver, S: Store> Engine<D, S> {
+impl Engine {
     /// A workspace that somebody was told of and that is not in the trash, as it is stored.
     pub async fn named(
         &self,

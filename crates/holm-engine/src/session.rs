@@ -2,11 +2,9 @@
 //! is attached. Called by the server; the driver's side talks to the keeper.
 
 use crate::command::Stopped;
-use crate::driver::Driver;
 use crate::engine::{Engine, now};
 use crate::run::Asker;
 use crate::runs::Credential;
-use crate::store::Store;
 use holm_core::plan::{Keeper, State};
 use holm_core::state::Birth;
 use holm_core::{Code, Fault, WorkspaceId};
@@ -262,7 +260,7 @@ pub struct SessionNotices {
 
 // === impl Engine ===
 
-impl<D: Driver, S: Store> Engine<D, S> {
+impl Engine {
     /// Starts a session in a workspace, started first where that is allowed. Counts as use. What it is
     /// given of the user's has to be taken away when it ends.
     pub async fn start_session(
@@ -275,7 +273,8 @@ impl<D: Driver, S: Store> Engine<D, S> {
         self.inner.awaken(id, stopped).await?;
         let holder = new.id.clone();
         let (places, notes) = self.bring_credentials(id, &holder, credentials).await?;
-        let asked = self.inner.driver.session(id, Ask::Start(Box::new(new)));
+        let driver = self.inner.driver_of(id).await?;
+        let asked = driver.session(id, Ask::Start(Box::new(new)));
         let fault = match asked.await {
             Ok(Told::Started(status)) => return Ok((*status, notes)),
             Ok(_) => nonsense(),
@@ -288,11 +287,12 @@ impl<D: Driver, S: Store> Engine<D, S> {
     /// The sessions of a workspace, the oldest first; of one that does not run, those that were.
     pub async fn sessions(&self, id: &WorkspaceId) -> Result<Vec<SessionStatus>, Fault> {
         let record = self.inner.live(id).await?;
-        let sighting = self.inner.driver.observe(&record.spec).await?;
+        let driver = self.inner.driver(&record.spec)?;
+        let sighting = driver.observe(&record.spec).await?;
         if sighting.observed.keeper != Keeper::Running {
-            return self.inner.driver.ended_sessions(id).await;
+            return driver.ended_sessions(id).await;
         }
-        match self.inner.driver.session(id, Ask::List).await? {
+        match driver.session(id, Ask::List).await? {
             Told::Sessions(sessions) => Ok(sessions),
             _ => Err(nonsense()),
         }
@@ -307,14 +307,15 @@ impl<D: Driver, S: Store> Engine<D, S> {
             if view.record.birth != Birth::Acknowledged {
                 continue;
             }
-            let id = view.record.id;
+            let id = view.record.id.clone();
             // What was written down tells whether there is anything to ask for.
-            let mut sessions = self.inner.driver.ended_sessions(&id).await?;
+            let driver = self.inner.driver(&view.record.spec)?;
+            let mut sessions = driver.ended_sessions(&id).await?;
             if sessions.is_empty() {
                 continue;
             }
             if view.state == State::Running
-                && let Ok(Told::Sessions(live)) = self.inner.driver.session(&id, Ask::List).await
+                && let Ok(Told::Sessions(live)) = driver.session(&id, Ask::List).await
             {
                 sessions = live;
             }
@@ -329,7 +330,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
             self.inner.note_use(id, now());
         }
         self.require_keeper(id).await?;
-        self.inner.driver.session(id, ask).await
+        self.inner.driver_of(id).await?.session(id, ask).await
     }
 
     pub async fn attach_session(
@@ -339,17 +340,21 @@ impl<D: Driver, S: Store> Engine<D, S> {
     ) -> Result<AttachStream, Fault> {
         self.inner.note_use(id, now());
         self.require_keeper(id).await?;
-        self.inner.driver.attach_session(id, attach).await
+        self.inner
+            .driver_of(id)
+            .await?
+            .attach_session(id, attach)
+            .await
     }
 
     /// What happens to the sessions of a running workspace, until it stops.
     pub async fn watch_sessions(&self, id: &WorkspaceId) -> Result<SessionNotices, Fault> {
-        self.inner.driver.watch_sessions(id).await
+        self.inner.driver_of(id).await?.watch_sessions(id).await
     }
 
     async fn require_keeper(&self, id: &WorkspaceId) -> Result<(), Fault> {
         let record = self.inner.live(id).await?;
-        let sighting = self.inner.driver.observe(&record.spec).await?;
+        let sighting = self.inner.observe(&record.spec).await?;
         if sighting.observed.keeper == Keeper::Running {
             return Ok(());
         }

@@ -5,11 +5,10 @@
 //! whatever else the repository says is nobody's business; nor is `.git`.
 
 use crate::command::Stopped;
-use crate::driver::{Driver, Progress};
+use crate::driver::Progress;
 use crate::engine::Engine;
 use crate::exec::{ExecInput, ExecStream, Masking};
 use crate::inside::Question;
-use crate::store::Store;
 use crate::work::{Depth, object_id};
 use holm_core::{Fault, WorkspaceId};
 
@@ -28,7 +27,7 @@ tar -C "$scratch/tree" -cf - .
 
 // === impl Engine ===
 
-impl<D: Driver, S: Store> Engine<D, S> {
+impl Engine {
     /// The id of the tree of everything that is not ignored, of a workspace that runs. It starts none,
     /// and it is no use of the workspace.
     pub async fn tree_of_running(&self, id: &WorkspaceId) -> Result<Option<String>, Fault> {
@@ -51,7 +50,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
             masking: Masking::Never,
         }
         .request();
-        let archive = self.inner.driver.exec(id, request).await?;
+        let archive = self.inner.driver_of(id).await?.exec(id, request).await?;
         // One that has ended needs no end of its input.
         let _ = archive.input.send(ExecInput::StdinEof).await;
         Ok(archive)

@@ -71,7 +71,7 @@ async fn stop(State(app): State<Arc<App>>, Body(stop): Body<Stop>) -> Answer<Sta
     responses((status = 200, body = Doctor))
 )]
 async fn doctor(State(app): State<Arc<App>>) -> Answer<Doctor> {
-    let checks = app.engine.driver().doctor().await?;
+    let checks = app.linux.doctor().await?;
     let own = std::process::id();
     let mut document = fitness::document(checks, Some(own));
     document.checks.push(app.check_of_key().await);
