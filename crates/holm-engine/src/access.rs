@@ -1,14 +1,13 @@
 //! Tokens and the audit record in the store, for the server's gate.
 
-use crate::driver::Driver;
 use crate::engine::Engine;
-use crate::store::{AuditEntry, AuditFilter, AuditOutcome, AuditRecord, Store, TokenRecord};
+use crate::store::{AuditEntry, AuditFilter, AuditOutcome, AuditRecord, TokenRecord};
 use holm_core::{Fault, TokenId};
 use jiff::Timestamp;
 
 // === impl Engine ===
 
-impl<D: Driver, S: Store> Engine<D, S> {
+impl Engine {
     pub async fn tokens(&self) -> Result<Vec<TokenRecord>, Fault> {
         self.inner.store.call(|store| store.tokens()).await
     }

@@ -1,10 +1,9 @@
 //! Applies `holm_core::admission` to the stored workspaces.
 
 use crate::create::NewWorkspace;
-use crate::driver::Driver;
 use crate::engine::Inner;
 use crate::spec::WorkspaceSpec;
-use crate::store::{Store, WorkspaceRecord};
+use crate::store::WorkspaceRecord;
 use holm_core::admission::{Declared, Machine, Overcommitted, admit};
 use holm_core::config::display_size;
 use holm_core::plan::Desired;
@@ -20,7 +19,7 @@ pub enum Admission {
 
 // === impl Inner ===
 
-impl<D: Driver, S: Store> Inner<D, S> {
+impl Inner {
     /// Refuses a workspace that was just inserted, if it exceeds the machine beside all others. The
     /// caller makes sure that no other workspace is inserted meanwhile.
     pub(crate) async fn admit(

@@ -7,19 +7,20 @@ use crate::store::{Store, StoreError};
 use holm_core::{Code, Fault};
 use std::sync::Arc;
 
-pub(crate) struct Bridge<S>(Arc<S>);
+/// The store, as the engine uses it.
+pub(crate) struct Bridge(Arc<dyn Store>);
 
 // === impl Bridge ===
 
-impl<S: Store> Bridge<S> {
-    pub(crate) fn new(store: S) -> Self {
-        Self(Arc::new(store))
+impl Bridge {
+    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
+        Self(store)
     }
 
     pub(crate) async fn call<T, F>(&self, operation: F) -> Result<T, Fault>
     where
         T: Send + 'static,
-        F: FnOnce(&S) -> Result<T, StoreError> + Send + 'static,
+        F: FnOnce(&dyn Store) -> Result<T, StoreError> + Send + 'static,
     {
         self.ask(operation).await?.map_err(Fault::from)
     }
@@ -28,10 +29,10 @@ impl<S: Store> Bridge<S> {
     pub(crate) async fn ask<T, F>(&self, operation: F) -> Result<Result<T, StoreError>, Fault>
     where
         T: Send + 'static,
-        F: FnOnce(&S) -> Result<T, StoreError> + Send + 'static,
+        F: FnOnce(&dyn Store) -> Result<T, StoreError> + Send + 'static,
     {
         let store = Arc::clone(&self.0);
-        blocking(move || operation(&store)).await
+        blocking(move || operation(&*store)).await
     }
 }
 

@@ -8,7 +8,6 @@
 //! Debug builds read `HOLM_TEST_CLOCK`, a file with seconds that are added to the wall clock,
 //! seconds that are added to the time since the boot, and a boot id; each is optional.
 
-use crate::driver::Driver;
 use crate::engine::Engine;
 use crate::failpoint::is_without;
 use crate::store::{Store, StoreError};
@@ -64,7 +63,7 @@ pub fn wall() -> Timestamp {
 impl Clock {
     /// Continues the readings of earlier daemons. `trash_keeps` is how far the clock may have
     /// advanced while the machine was off.
-    pub fn open(store: &impl Store, trash_keeps: Duration) -> Result<Self, StoreError> {
+    pub fn open(store: &dyn Store, trash_keeps: Duration) -> Result<Self, StoreError> {
         let seen = store.clock()?;
         let state = State {
             stored: seen.clone(),
@@ -164,7 +163,7 @@ impl Look {
 
 // === impl Engine ===
 
-impl<D: Driver, S: Store> Engine<D, S> {
+impl Engine {
     pub fn clock(&self) -> &Clock {
         &self.inner.clock
     }

@@ -1,10 +1,8 @@
 //! Runs a command inside a workspace, and starts the workspace first where that is allowed.
 
 use crate::converge::Goal;
-use crate::driver::Driver;
 use crate::engine::{Engine, Inner, detached, now};
 use crate::exec::{ExecRequest, ExecStream, Resume};
-use crate::store::Store;
 use holm_core::plan::{Desired, Keeper};
 use holm_core::{Code, Fault, WorkspaceId};
 use std::sync::Arc;
@@ -17,7 +15,7 @@ pub enum Stopped {
 
 // === impl Engine ===
 
-impl<D: Driver, S: Store> Engine<D, S> {
+impl Engine {
     /// Runs a command inside. Counts as use of the workspace.
     pub async fn exec(
         &self,
@@ -35,20 +33,20 @@ impl<D: Driver, S: Store> Engine<D, S> {
                 tracing::warn!(%error, "the time of use was not noted");
             }
         });
-        self.inner.driver.exec(id, request).await
+        self.inner.driver_of(id).await?.exec(id, request).await
     }
 
     /// Reconnects to a command that an earlier daemon started. Starts nothing.
     pub async fn resume(&self, id: &WorkspaceId, resume: Resume) -> Result<ExecStream, Fault> {
         self.inner.note_use(id, now());
         self.inner.awaken(id, Stopped::Refuse).await?;
-        self.inner.driver.resume(id, resume).await
+        self.inner.driver_of(id).await?.resume(id, resume).await
     }
 }
 
 // === impl Inner ===
 
-impl<D: Driver, S: Store> Inner<D, S> {
+impl Inner {
     pub(crate) async fn awaken(
         self: &Arc<Self>,
         id: &WorkspaceId,
@@ -56,7 +54,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
     ) -> Result<(), Fault> {
         let turn = self.workspaces.lock(id).await;
         let record = self.live(id).await?;
-        let sighting = self.driver.observe(&record.spec).await?;
+        let sighting = self.observe(&record.spec).await?;
         if sighting.observed.keeper == Keeper::Running {
             return Ok(());
         }

@@ -1,13 +1,13 @@
 //! Observe, plan, journal, apply, observe again: the one path of create, start, stop, restart,
 //! remove and recovery. The caller holds the workspace's lock.
 
-use crate::driver::{Driver, Ended, Journaled, Progress, Sighting, Tip};
+use crate::driver::{Ended, Journaled, Progress, Sighting, Tip};
 use crate::engine::Inner;
 use crate::failpoint::{self, Moment};
 use crate::moves::Processes;
 use crate::notice::Notice;
 use crate::spec::WorkspaceSpec;
-use crate::store::{Outcome, Store, WorkspaceRecord};
+use crate::store::{Outcome, WorkspaceRecord};
 use holm_core::plan::{Action, Base, Desired, Files, Keeper, Observed, plan};
 use holm_core::state::Birth;
 use holm_core::{Code, Fault};
@@ -23,7 +23,7 @@ pub(crate) enum Goal {
 
 // === impl Inner ===
 
-impl<D: Driver, S: Store> Inner<D, S> {
+impl Inner {
     /// Brings a workspace to the goal and returns what was observed then.
     pub(crate) async fn converge(
         &self,
@@ -36,7 +36,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
         }
         // No base is collected while a workspace is created or started from it.
         let _making = self.making.read().await;
-        let sighting = self.driver.observe(&record.spec).await?;
+        let sighting = self.observe(&record.spec).await?;
         let actions = steps(record, goal, sighting.observed)?;
         if actions.is_empty() {
             if sighting.observed.keeper == Keeper::Running {
@@ -48,12 +48,12 @@ impl<D: Driver, S: Store> Inner<D, S> {
         if actions.contains(&Action::Launch) {
             self.go_on_moving(record, Processes::Fresh, progress).await;
         }
-        let mut sighting = self.driver.observe(&record.spec).await?;
+        let mut sighting = self.observe(&record.spec).await?;
         if actions.contains(&Action::TakeBack) {
             // Files from the trash may be of an earlier generation.
             let actions = steps(record, goal, sighting.observed)?;
             self.act(record, &actions, progress).await?;
-            sighting = self.driver.observe(&record.spec).await?;
+            sighting = self.observe(&record.spec).await?;
         }
         let settled = match goal {
             Goal::Reach(desired) => Goal::Reach(desired),
@@ -155,7 +155,8 @@ impl<D: Driver, S: Store> Inner<D, S> {
 
     async fn apply(&self, journaled: Journaled, progress: &Progress) -> Result<(), Fault> {
         if journaled.action() != Action::BuildBase {
-            return self.driver.apply(journaled, progress.clone()).await;
+            let driver = self.driver(journaled.spec())?;
+            return driver.apply(journaled, progress.clone()).await;
         }
         // Workspaces of one commit share its base: the first builds it, the others wait and find
         // it.
@@ -163,10 +164,10 @@ impl<D: Driver, S: Store> Inner<D, S> {
         let commit = spec.code.base_commit().map(str::to_owned);
         let key = (spec.project_id.clone(), commit);
         let _turn = self.bases.lock(&key).await;
-        let sighting = self.driver.observe(spec).await?;
-        match sighting.observed.base {
+        let driver = self.driver(spec)?;
+        match driver.observe(spec).await?.observed.base {
             Base::Present => Ok(()),
-            Base::Absent => self.driver.apply(journaled, progress.clone()).await,
+            Base::Absent => driver.apply(journaled, progress.clone()).await,
         }
     }
 }

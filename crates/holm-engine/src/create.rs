@@ -6,13 +6,13 @@
 use crate::admission::Admission;
 use crate::bridge::joined;
 use crate::converge::Goal;
-use crate::driver::{Driver, Progress};
+use crate::driver::Progress;
 use crate::engine::{Engine, Inner, View, detached, now};
 use crate::failpoint::{self, Moment};
 use crate::notice::Notice;
 use crate::once::Turn;
 use crate::spec::WorkspaceSpec;
-use crate::store::{Store, StoreError, WorkspaceRecord};
+use crate::store::{StoreError, WorkspaceRecord};
 use holm_core::plan::Desired;
 use holm_core::state::Birth;
 use holm_core::{Code, Fault, Label, ProjectId, WorkspaceId};
@@ -75,7 +75,7 @@ const UNDO_PAUSES: [Duration; 4] = [
 
 // === impl Engine ===
 
-impl<D: Driver, S: Store> Engine<D, S> {
+impl Engine {
     /// Creates a workspace. Dropping the future cancels and undoes the creation. `begun` gets the
     /// id as soon as the creation can be cancelled by [`cancel`](Self::cancel).
     pub async fn create(
@@ -129,7 +129,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
 
 // === impl Inner ===
 
-impl<D: Driver, S: Store> Inner<D, S> {
+impl Inner {
     async fn create(
         &self,
         new: NewWorkspace,
@@ -250,7 +250,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
     /// Removes everything of a workspace that was not acknowledged. The caller holds its lock.
     pub(crate) async fn undo(&self, record: &WorkspaceRecord) -> Result<(), Fault> {
         self.undo_builder(&record.id).await;
-        self.driver.discard(&record.spec).await?;
+        self.driver(&record.spec)?.discard(&record.spec).await?;
         let id = record.id.clone();
         self.store.call(move |store| store.forget_unborn(&id)).await
     }

@@ -6,13 +6,13 @@
 use crate::admission::Admission;
 use crate::converge::Goal;
 use crate::create::{Created, NewWorkspace, Reuse};
-use crate::driver::{Driver, Progress};
+use crate::driver::Progress;
 use crate::engine::{Engine, Inner, View, detached, now};
 use crate::remove::{Losing, Removal};
 use crate::spec::{
     Brought, Code as WorkspaceCode, Manner, Move, Origin, Owed, Snapshot, Volume, WorkspaceSpec,
 };
-use crate::store::{Store, WorkspaceRecord};
+use crate::store::WorkspaceRecord;
 use holm_core::config::Policy;
 use holm_core::plan::{Action, Desired, Keeper};
 use holm_core::{Code, Fault, Label, WorkspaceId};
@@ -39,7 +39,7 @@ const BEFORE_RESET: &str = "before-reset";
 
 // === impl Engine ===
 
-impl<D: Driver, S: Store> Engine<D, S> {
+impl Engine {
     /// Takes a snapshot of a workspace's code and volumes.
     pub async fn snapshot(&self, id: &WorkspaceId, name: &Label) -> Result<View, Fault> {
         let (inner, id, name) = (Arc::clone(&self.inner), id.clone(), name.to_string());
@@ -104,7 +104,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
 
 // === impl Inner ===
 
-impl<D: Driver, S: Store> Inner<D, S> {
+impl Inner {
     async fn take_snapshot(
         &self,
         record: WorkspaceRecord,
@@ -146,7 +146,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
             .transpose()?;
         let snapshot = snapshot.cloned();
         // A stopped workspace is started for the examination only.
-        let before = self.driver.observe(&record.spec).await?.observed.keeper;
+        let before = self.observe(&record.spec).await?.observed.keeper;
         let mut kept = None;
         let spec = match &reset.volume {
             Some(volume) => with_volume_anew(&record, volume, snapshot.as_ref())?,

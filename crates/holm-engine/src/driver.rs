@@ -6,14 +6,15 @@ use crate::run::{RunOrder, RunSeen};
 use crate::service::{ServiceStatus, Services};
 use crate::session::{Ask, Attach, AttachStream, SessionNotices, SessionStatus, Told};
 use crate::spec::{Egress, Service, WorkspaceSpec};
+use async_trait::async_trait;
+use holm_core::config::DriverName;
 use holm_core::layer::LayerKey;
 use holm_core::plan::{Action, Observed};
 use holm_core::service::Wish;
 use holm_core::trash::BaseKey;
 use holm_core::{Fault, ProjectId, RunId, WorkspaceId};
 use serde::{Deserialize, Serialize};
-use std::collections::HashSet;
-use std::future::Future;
+use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -134,187 +135,138 @@ pub enum Ended {
     Died(String),
 }
 
-pub trait Driver: Send + Sync + 'static {
+/// Makes workspaces real, looks at them and deletes them.
+#[async_trait]
+pub trait Driver: Running {
     /// The name users see (`linux`).
-    fn name(&self) -> &'static str;
+    fn name(&self) -> DriverName;
 
     /// Observes a workspace without changing it.
-    fn observe(&self, spec: &WorkspaceSpec)
-    -> impl Future<Output = Result<Sighting, Fault>> + Send;
+    async fn observe(&self, spec: &WorkspaceSpec) -> Result<Sighting, Fault>;
 
-    /// Applies one journaled action. Dropping the future cancels it; what it left is `Partial`.
-    fn apply(
-        &self,
-        journaled: Journaled,
-        progress: Progress,
-    ) -> impl Future<Output = Result<(), Fault>> + Send;
+    /// Does one journaled action. Dropping the future cancels it; what it left is `Partial`.
+    async fn apply(&self, journaled: Journaled, progress: Progress) -> Result<(), Fault>;
 
-    fn has_layer(&self, layer: &LayerKey) -> impl Future<Output = Result<bool, Fault>> + Send;
+    /// Whether a layer is there.
+    async fn has_layer(&self, layer: &LayerKey) -> Result<bool, Fault>;
 
+    /// Throws away a workspace that was never acknowledged to anybody.
+    async fn discard(&self, spec: &WorkspaceSpec) -> Result<(), Fault>;
+
+    /// Looks for what could go. Nothing is being made or started meanwhile.
+    async fn survey(&self, known: Known) -> Result<Survey, Fault>;
+
+    /// Renames something away, in one step; `None` when it is not there.
+    async fn condemn(&self, what: Condemn) -> Result<Option<Condemned>, Fault>;
+
+    /// Everything that was condemned and not deleted yet.
+    async fn condemned(&self) -> Result<Vec<Condemned>, Fault>;
+
+    /// Deletes what was condemned; says how many bytes the disk got back.
+    async fn reap(&self, condemned: Condemned, progress: Progress) -> Result<u64, Fault>;
+}
+
+/// What can be asked of the processes of a workspace, and of what they left behind.
+#[async_trait]
+pub trait Running: Send + Sync + 'static {
     /// Runs a command inside a running workspace.
-    fn exec(
-        &self,
-        id: &WorkspaceId,
-        request: ExecRequest,
-    ) -> impl Future<Output = Result<ExecStream, Fault>> + Send;
+    async fn exec(&self, id: &WorkspaceId, request: ExecRequest) -> Result<ExecStream, Fault>;
 
     /// Reconnects to a command whose client lost its daemon.
-    fn resume(
-        &self,
-        id: &WorkspaceId,
-        resume: Resume,
-    ) -> impl Future<Output = Result<ExecStream, Fault>> + Send;
+    async fn resume(&self, id: &WorkspaceId, resume: Resume) -> Result<ExecStream, Fault>;
 
     /// Sends a request about the sessions of a running workspace.
-    fn session(
-        &self,
-        id: &WorkspaceId,
-        ask: Ask,
-    ) -> impl Future<Output = Result<Told, Fault>> + Send;
+    async fn session(&self, id: &WorkspaceId, ask: Ask) -> Result<Told, Fault>;
 
     /// The sessions that a workspace had when it last ran, all ended.
-    fn ended_sessions(
-        &self,
-        id: &WorkspaceId,
-    ) -> impl Future<Output = Result<Vec<SessionStatus>, Fault>> + Send;
+    async fn ended_sessions(&self, id: &WorkspaceId) -> Result<Vec<SessionStatus>, Fault>;
 
-    fn attach_session(
-        &self,
-        id: &WorkspaceId,
-        attach: Attach,
-    ) -> impl Future<Output = Result<AttachStream, Fault>> + Send;
+    async fn attach_session(&self, id: &WorkspaceId, attach: Attach)
+    -> Result<AttachStream, Fault>;
 
     /// Streams session notices, starting with those that were not acknowledged. Ends with the
     /// workspace's processes.
-    fn watch_sessions(
-        &self,
-        id: &WorkspaceId,
-    ) -> impl Future<Output = Result<SessionNotices, Fault>> + Send;
+    async fn watch_sessions(&self, id: &WorkspaceId) -> Result<SessionNotices, Fault>;
 
     /// Starts a run in a running workspace and streams its state, at once and at every change. The
     /// stream ends with the run or the workspace. Dropping it does not affect the run; a run with
     /// the same id is not started again.
-    fn begin_run(
+    async fn begin_run(
         &self,
         id: &WorkspaceId,
         order: RunOrder,
-    ) -> impl Future<Output = Result<mpsc::Receiver<RunSeen>, Fault>> + Send;
+    ) -> Result<mpsc::Receiver<RunSeen>, Fault>;
 
     /// The same for a run that was started before. `None`: the workspace does not run.
-    fn watch_run(
+    async fn watch_run(
         &self,
         id: &WorkspaceId,
         run: &RunId,
-    ) -> impl Future<Output = Result<Option<mpsc::Receiver<RunSeen>>, Fault>> + Send;
+    ) -> Result<Option<mpsc::Receiver<RunSeen>>, Fault>;
 
     /// Ends every process of a run; does not wait for that.
-    fn cancel_run(
-        &self,
-        id: &WorkspaceId,
-        run: &RunId,
-    ) -> impl Future<Output = Result<(), Fault>> + Send;
+    async fn cancel_run(&self, id: &WorkspaceId, run: &RunId) -> Result<(), Fault>;
 
     /// The last stored state of a run; `None`: it never started.
-    fn recorded_run(
-        &self,
-        id: &WorkspaceId,
-        run: &RunId,
-    ) -> impl Future<Output = Result<Option<RunSeen>, Fault>> + Send;
+    async fn recorded_run(&self, id: &WorkspaceId, run: &RunId) -> Result<Option<RunSeen>, Fault>;
 
     /// Deletes the record of a run that has ended.
-    fn forget_run(
-        &self,
-        id: &WorkspaceId,
-        run: &RunId,
-    ) -> impl Future<Output = Result<(), Fault>> + Send;
+    async fn forget_run(&self, id: &WorkspaceId, run: &RunId) -> Result<(), Fault>;
 
     /// Connects to a port on a running workspace's loopback.
-    fn dial(
-        &self,
-        id: &WorkspaceId,
-        port: u16,
-    ) -> impl Future<Output = io::Result<TcpStream>> + Send;
+    async fn dial(&self, id: &WorkspaceId, port: u16) -> io::Result<TcpStream>;
 
     /// Streams the listening ports, at once and at every change. Ends with the workspace's
     /// processes.
-    fn watch_ports(
-        &self,
-        id: &WorkspaceId,
-    ) -> impl Future<Output = Result<mpsc::Receiver<Vec<u16>>, Fault>> + Send;
+    async fn watch_ports(&self, id: &WorkspaceId) -> Result<mpsc::Receiver<Vec<u16>>, Fault>;
 
     /// Tells a running workspace the addresses of its ports, for `holm here`.
-    fn tell_ports(
-        &self,
-        id: &WorkspaceId,
-        ports: Vec<ToldPort>,
-    ) -> impl Future<Output = Result<(), Fault>> + Send;
+    async fn tell_ports(&self, id: &WorkspaceId, ports: Vec<ToldPort>) -> Result<(), Fault>;
 
     /// Changes a running workspace's egress policy; connections that are no longer allowed are cut.
-    fn set_egress(
-        &self,
-        id: &WorkspaceId,
-        egress: &Egress,
-    ) -> impl Future<Output = Result<(), Fault>> + Send;
+    async fn set_egress(&self, id: &WorkspaceId, egress: &Egress) -> Result<(), Fault>;
 
     /// Connects outward through the workspace's gateway and policy.
-    fn dial_out(
-        &self,
-        id: &WorkspaceId,
-        host: &str,
-        port: u16,
-    ) -> impl Future<Output = io::Result<UnixStream>> + Send;
+    async fn dial_out(&self, id: &WorkspaceId, host: &str, port: u16) -> io::Result<UnixStream>;
 
     /// Streams the state of the services, at once and at every change. Ends with the workspace's
     /// processes.
-    fn watch_services(
-        &self,
-        id: &WorkspaceId,
-    ) -> impl Future<Output = Result<mpsc::Receiver<Services>, Fault>> + Send;
+    async fn watch_services(&self, id: &WorkspaceId) -> Result<mpsc::Receiver<Services>, Fault>;
 
     /// Starts, stops or restarts one service of a running workspace; does not wait for it.
-    fn service(
-        &self,
-        id: &WorkspaceId,
-        name: &str,
-        wish: Wish,
-    ) -> impl Future<Output = Result<(), Fault>> + Send;
+    async fn service(&self, id: &WorkspaceId, name: &str, wish: Wish) -> Result<(), Fault>;
 
     /// Replaces the services of a running workspace: new ones are started, missing ones ended,
     /// changed ones restarted. Does not wait for them.
-    fn set_services(
-        &self,
-        id: &WorkspaceId,
-        services: &[Service],
-    ) -> impl Future<Output = Result<(), Fault>> + Send;
+    async fn set_services(&self, id: &WorkspaceId, services: &[Service]) -> Result<(), Fault>;
 
     /// Tells a running workspace its new label (display only).
-    fn relabel(
-        &self,
-        id: &WorkspaceId,
-        label: &str,
-    ) -> impl Future<Output = Result<(), Fault>> + Send;
+    async fn relabel(&self, id: &WorkspaceId, label: &str) -> Result<(), Fault>;
+}
 
-    /// Deletes a workspace that was never acknowledged.
-    fn discard(&self, spec: &WorkspaceSpec) -> impl Future<Output = Result<(), Fault>> + Send;
+/// The drivers of this daemon by name. A workspace's spec names its driver.
+#[derive(Clone, Default)]
+pub struct Drivers(BTreeMap<&'static str, Arc<dyn Driver>>);
 
-    /// Lists what could be deleted. No workspace is created or started meanwhile.
-    fn survey(&self, known: Known) -> impl Future<Output = Result<Survey, Fault>> + Send;
+// === impl Drivers ===
 
-    /// Renames something away atomically; `None` when it does not exist.
-    fn condemn(
-        &self,
-        what: Condemn,
-    ) -> impl Future<Output = Result<Option<Condemned>, Fault>> + Send;
+impl Drivers {
+    pub fn of(drivers: impl IntoIterator<Item = Arc<dyn Driver>>) -> Self {
+        let named = drivers.into_iter();
+        Self(
+            named
+                .map(|driver| (driver.name().as_str(), driver))
+                .collect(),
+        )
+    }
 
-    /// Everything that was renamed away and not deleted yet.
-    fn condemned(&self) -> impl Future<Output = Result<Vec<Condemned>, Fault>> + Send;
+    pub fn get(&self, name: DriverName) -> Option<&Arc<dyn Driver>> {
+        self.0.get(name.as_str())
+    }
 
-    /// Deletes what was renamed away; returns the bytes freed.
-    fn reap(
-        &self,
-        condemned: Condemned,
-        progress: Progress,
-    ) -> impl Future<Output = Result<u64, Fault>> + Send;
+    pub fn all(&self) -> impl Iterator<Item = &Arc<dyn Driver>> {
+        self.0.values()
+    }
 }
 
 // === impl Condemned ===

@@ -7,7 +7,7 @@ use crate::bridge::{Bridge, joined};
 use crate::clock::{self, Clock};
 use crate::converge::Goal;
 use crate::create::Creations;
-use crate::driver::{Carried, Driver, Ended, Progress, Sighting, Tip};
+use crate::driver::{Carried, Driver, Drivers, Ended, Progress, Sighting, Tip};
 use crate::idle::Uses;
 use crate::isolation::Isolation;
 use crate::layers::Setups;
@@ -24,7 +24,7 @@ use holm_core::{Code, Fault, Label, ProjectId, ProjectName, WorkspaceId};
 use jiff::{Timestamp, Unit};
 use std::collections::HashMap;
 use std::future::Future;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::task::JoinSet;
 
@@ -39,16 +39,19 @@ pub type Bounds = Box<dyn Fn(&WorkspaceSpec) -> Result<Option<WorkspaceSpec>, Fa
 const LONGEST_TURN: Duration = Duration::from_secs(2);
 
 /// A handle; clones share everything.
-pub struct Engine<D, S> {
-    pub(crate) inner: Arc<Inner<D, S>>,
+#[derive(Clone)]
+pub struct Engine {
+    pub(crate) inner: Arc<Inner>,
 }
 
-pub(crate) struct Inner<D, S> {
-    pub(crate) driver: D,
+pub(crate) struct Inner {
+    pub(crate) drivers: Drivers,
     pub(crate) clock: Clock,
-    pub(crate) store: Bridge<S>,
+    pub(crate) store: Bridge,
     pub(crate) missing_objects: MissingObjects,
     pub(crate) bounds: OnceLock<Bounds>,
+    /// The driver of each workspace that was asked for. A workspace never changes its driver.
+    drivers_of: Mutex<HashMap<WorkspaceId, Arc<dyn Driver>>>,
     pub(crate) workspaces: Locks<WorkspaceId>,
     /// Keyed by project and commit.
     pub(crate) bases: Locks<(String, Option<String>)>,
@@ -77,7 +80,6 @@ pub(crate) struct Inner<D, S> {
 pub struct View {
     pub record: WorkspaceRecord,
     pub project: ProjectName,
-    pub driver: &'static str,
     pub state: State,
     pub reason: Option<String>,
     /// The isolation in force; `None` when it does not run.
@@ -93,23 +95,21 @@ pub struct View {
 
 // === impl Engine ===
 
-impl<D, S> Clone for Engine<D, S> {
-    fn clone(&self) -> Self {
-        Self {
-            inner: Arc::clone(&self.inner),
-        }
-    }
-}
-
-impl<D: Driver, S: Store> Engine<D, S> {
-    pub fn new(driver: D, store: S, missing_objects: MissingObjects, clock: Clock) -> Self {
+impl Engine {
+    pub fn new(
+        drivers: Drivers,
+        store: Arc<dyn Store>,
+        missing_objects: MissingObjects,
+        clock: Clock,
+    ) -> Self {
         Self {
             inner: Arc::new(Inner {
-                driver,
+                drivers,
                 clock,
                 store: Bridge::new(store),
                 missing_objects,
                 bounds: OnceLock::new(),
+                drivers_of: Mutex::default(),
                 workspaces: Locks::new(),
                 bases: Locks::new(),
                 projects: tokio::sync::Mutex::new(()),
@@ -134,8 +134,14 @@ impl<D: Driver, S: Store> Engine<D, S> {
         let _ = self.inner.bounds.set(bounds);
     }
 
-    pub fn driver(&self) -> &D {
-        &self.inner.driver
+    /// Every driver of this daemon.
+    pub fn drivers(&self) -> &Drivers {
+        &self.inner.drivers
+    }
+
+    /// The driver of one workspace.
+    pub async fn driver_of(&self, id: &WorkspaceId) -> Result<Arc<dyn Driver>, Fault> {
+        self.inner.driver_of(id).await
     }
 
     /// Every live workspace, oldest first, all observed concurrently.
@@ -221,7 +227,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
             let record = inner.live(&id).await?;
             let view = inner.view(record).await?;
             if view.state == State::Running
-                && let Err(fault) = inner.driver.relabel(&id, label.as_str()).await
+                && let Err(fault) = inner.relabel(&view.record).await
             {
                 // The label is display only; the workspace gets it at its next start.
                 tracing::warn!(%id, %fault, "a running workspace was not told its new label");
@@ -269,7 +275,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
 
 // === impl Inner ===
 
-impl<D: Driver, S: Store> Inner<D, S> {
+impl Inner {
     /// Stores the desired state of an acknowledged workspace and reaches it. The caller holds its
     /// lock.
     pub(crate) async fn lead(
@@ -288,6 +294,44 @@ impl<D: Driver, S: Store> Inner<D, S> {
         }
         let sighting = self.converge(&record, goal, &Progress::default()).await?;
         self.seen(record, sighting).await
+    }
+
+    /// The driver that a spec names.
+    pub(crate) fn driver(&self, spec: &WorkspaceSpec) -> Result<&Arc<dyn Driver>, Fault> {
+        self.drivers.get(spec.driver).ok_or_else(|| no_driver(spec))
+    }
+
+    /// As [`driver`](Self::driver), for callers that have no record. Every connection into a
+    /// workspace asks, so the store is asked only once.
+    pub(crate) async fn driver_of(&self, id: &WorkspaceId) -> Result<Arc<dyn Driver>, Fault> {
+        let known = || {
+            self.drivers_of
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+        };
+        if let Some(driver) = known().get(id) {
+            return Ok(Arc::clone(driver));
+        }
+        let driver = Arc::clone(self.driver(&self.record(id).await?.spec)?);
+        known().insert(id.clone(), Arc::clone(&driver));
+        Ok(driver)
+    }
+
+    pub(crate) fn forget_driver_of(&self, id: &WorkspaceId) {
+        let mut known = self
+            .drivers_of
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        known.remove(id);
+    }
+
+    pub(crate) async fn observe(&self, spec: &WorkspaceSpec) -> Result<Sighting, Fault> {
+        self.driver(spec)?.observe(spec).await
+    }
+
+    async fn relabel(&self, record: &WorkspaceRecord) -> Result<(), Fault> {
+        let driver = self.driver(&record.spec)?;
+        driver.relabel(&record.id, record.label.as_str()).await
     }
 
     /// Live workspaces, without the temporary ones that holm creates itself.
@@ -330,10 +374,9 @@ impl<D: Driver, S: Store> Inner<D, S> {
 
     async fn look(&self, record: WorkspaceRecord, project: ProjectName) -> View {
         let is_settled = record.birth == Birth::Pending || record.removed_at.is_some();
-        let sighting = if is_settled {
-            Ok(crate::converge::nothing())
-        } else {
-            self.driver.observe(&record.spec).await
+        let sighting = match is_settled {
+            true => Ok(crate::converge::nothing()),
+            false => self.observe(&record.spec).await,
         };
         self.judge(record, project, sighting)
     }
@@ -380,7 +423,6 @@ impl<D: Driver, S: Store> Inner<D, S> {
             note,
             record,
             project,
-            driver: self.driver.name(),
             state,
             reason,
             isolation,
@@ -417,6 +459,15 @@ pub(crate) async fn detached<T: Send + 'static>(
 pub(crate) fn now() -> Timestamp {
     let now = clock::wall();
     now.round(Unit::Millisecond).unwrap_or(now)
+}
+
+fn no_driver(spec: &WorkspaceSpec) -> Fault {
+    let (id, driver) = (&spec.id, spec.driver.as_str());
+    Fault::new(
+        Code::DriverUnavailable,
+        format!("the driver `{driver}` of workspace `{id}` is not available here"),
+        "start the daemon with a holm that has this driver; `holm doctor` lists those of this one",
+    )
 }
 
 pub(crate) fn no_workspace(id: &WorkspaceId) -> Fault {

@@ -6,7 +6,7 @@
 use crate::driver::{Condemn, Condemned, Driver, Known, Progress, Survey};
 use crate::engine::{Engine, Inner, detached, now};
 use crate::notice::Notice;
-use crate::store::{Store, WorkspaceRecord};
+use crate::store::WorkspaceRecord;
 use holm_core::layer::{LayerKey, unused_layers};
 use holm_core::trash::{BaseKey, Extent, may_go, unused_bases};
 use holm_core::{Code, Fault, WorkspaceId};
@@ -52,13 +52,20 @@ struct Used {
     layers: HashSet<LayerKey>,
 }
 
+/// What was renamed away by a driver and is to be deleted.
+struct Doomed<'a> {
+    driver: &'a Arc<dyn Driver>,
+    condemned: Condemned,
+    gone: Gone,
+}
+
 /// How long a collection waits for creations and starts under way.
 const PATIENCE: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 // === impl Engine ===
 
-impl<D: Driver, S: Store> Engine<D, S> {
+impl Engine {
     /// Deletes what may be deleted. A failure for one item does not stop the others.
     pub async fn collect(
         &self,
@@ -93,14 +100,14 @@ impl<D: Driver, S: Store> Engine<D, S> {
 
 // === impl Inner ===
 
-impl<D: Driver, S: Store> Inner<D, S> {
+impl Inner {
     /// Deletes what an earlier collection renamed away.
     async fn finish_earlier(
         &self,
         collected: &mut Collected,
         progress: &Progress,
     ) -> Result<(), Fault> {
-        for condemned in self.driver.condemned().await? {
+        for (driver, condemned) in self.condemned().await? {
             let record = match WorkspaceId::parse(condemned.name()) {
                 Ok(id) => self.store.call(move |store| store.workspace(&id)).await?,
                 Err(_) => None,
@@ -112,9 +119,27 @@ impl<D: Driver, S: Store> Inner<D, S> {
                 }
                 None => Gone::new("leftover", condemned.name()),
             };
-            self.reap(condemned, gone, collected, progress).await;
+            self.reap(
+                Doomed {
+                    driver,
+                    condemned,
+                    gone,
+                },
+                collected,
+                progress,
+            )
+            .await;
         }
         Ok(())
+    }
+
+    async fn condemned(&self) -> Result<Vec<(&Arc<dyn Driver>, Condemned)>, Fault> {
+        let mut all = Vec::new();
+        for driver in self.drivers.all() {
+            let condemned = driver.condemned().await?.into_iter();
+            all.extend(condemned.map(|condemned| (driver, condemned)));
+        }
+        Ok(all)
     }
 
     async fn empty_trash(
@@ -145,19 +170,18 @@ impl<D: Driver, S: Store> Inner<D, S> {
                 continue;
             }
             let condemned = match self.condemn_workspace(&record).await {
-                Ok(condemned) => condemned,
+                Ok(doomed) => doomed,
                 Err(fault) => {
                     collected.faults.push(fault);
                     continue;
                 }
             };
-            let gone = of_workspace(&record);
             // On a full disk the store can be written only after something was deleted.
             let forgotten = self.forget(&record).await;
             drop(turn);
             match condemned {
-                Some(condemned) => self.reap(condemned, gone, collected, progress).await,
-                None => collected.gone.push(gone),
+                Some(doomed) => self.reap(doomed, collected, progress).await,
+                None => collected.gone.push(of_workspace(&record)),
             }
             if forgotten.is_err() {
                 self.forget(&record).await?;
@@ -169,9 +193,16 @@ impl<D: Driver, S: Store> Inner<D, S> {
     async fn condemn_workspace(
         &self,
         record: &WorkspaceRecord,
-    ) -> Result<Option<Condemned>, Fault> {
-        let condemn = Condemn::Workspace(record.id.clone());
-        self.driver.condemn(condemn).await
+    ) -> Result<Option<Doomed<'_>>, Fault> {
+        let driver = self.driver(&record.spec)?;
+        let condemned = driver
+            .condemn(Condemn::Workspace(record.id.clone()))
+            .await?;
+        Ok(condemned.map(|condemned| Doomed {
+            driver,
+            condemned,
+            gone: of_workspace(record),
+        }))
     }
 
     async fn forget(&self, record: &WorkspaceRecord) -> Result<(), Fault> {
@@ -179,6 +210,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
         self.store
             .call(move |store| store.forget_trashed(&id))
             .await?;
+        self.forget_driver_of(&record.id);
         self.notices.tell(&record.id, Notice::Forgotten);
         Ok(())
     }
@@ -190,20 +222,27 @@ impl<D: Driver, S: Store> Inner<D, S> {
         progress: &Progress,
     ) -> Result<(), Fault> {
         let turn = self.projects.lock().await;
-        let mut condemned = Vec::new();
+        let mut doomed = Vec::new();
         for id in self.store.call(|store| store.abandoned_projects()).await? {
             // The files first: a record without files is deleted next time, but files without a
             // record would never be.
-            if let Some(files) = self.driver.condemn(Condemn::Project(id.clone())).await? {
-                condemned.push((files, Gone::new("project", id.as_str())));
+            for driver in self.drivers.all() {
+                if let Some(files) = driver.condemn(Condemn::Project(id.clone())).await? {
+                    let gone = Gone::new("project", id.as_str());
+                    doomed.push(Doomed {
+                        driver,
+                        condemned: files,
+                        gone,
+                    });
+                }
             }
             self.store
                 .call(move |store| store.remove_project(&id))
                 .await?;
         }
         drop(turn);
-        for (files, gone) in condemned {
-            self.reap(files, gone, collected, progress).await;
+        for doomed in doomed {
+            self.reap(doomed, collected, progress).await;
         }
         Ok(())
     }
@@ -217,38 +256,25 @@ impl<D: Driver, S: Store> Inner<D, S> {
     ) -> Result<(), Fault> {
         let quiet = self.quiet().await?;
         let (known, used) = self.known().await?;
-        let Survey {
-            bases,
-            layers,
-            leftovers,
-            unknown,
-        } = self.driver.survey(known).await?;
-        collected.unknown = unknown;
-        let layers = unused_layers(&layers, &used.layers, extent).into_iter();
-        let layers = layers.map(|layer| {
-            let gone = Gone::new("layer", &layer.key);
-            (Condemn::Layer(layer), gone)
-        });
-        let bases = unused_bases(&bases, &used.bases, extent).into_iter();
-        let bases = bases.map(|base| {
-            let name = base.commit.as_deref().unwrap_or("empty").to_owned();
-            (Condemn::Base(base), Gone::new("base", &name))
-        });
-        let leftovers = leftovers.into_iter().map(|path| {
-            let name = path.display().to_string();
-            (Condemn::Leftover(path), Gone::new("leftover", &name))
-        });
-        let mut condemned = Vec::new();
-        for (what, gone) in bases.chain(layers).chain(leftovers) {
-            match self.driver.condemn(what).await {
-                Ok(Some(files)) => condemned.push((files, gone)),
-                Ok(None) => {}
-                Err(fault) => collected.faults.push(fault),
+        let mut doomed = Vec::new();
+        for driver in self.drivers.all() {
+            let survey = driver.survey(known.clone()).await?;
+            collected.unknown.extend(survey.unknown.iter().cloned());
+            for (what, gone) in unused(survey, &used, extent) {
+                match driver.condemn(what).await {
+                    Ok(Some(condemned)) => doomed.push(Doomed {
+                        driver,
+                        condemned,
+                        gone,
+                    }),
+                    Ok(None) => {}
+                    Err(fault) => collected.faults.push(fault),
+                }
             }
         }
         drop(quiet);
-        for (files, gone) in condemned {
-            self.reap(files, gone, collected, progress).await;
+        for doomed in doomed {
+            self.reap(doomed, collected, progress).await;
         }
         Ok(())
     }
@@ -291,18 +317,14 @@ impl<D: Driver, S: Store> Inner<D, S> {
         Ok((known, used))
     }
 
-    async fn reap(
-        &self,
-        condemned: Condemned,
-        mut gone: Gone,
-        collected: &mut Collected,
-        progress: &Progress,
-    ) {
-        match self.driver.reap(condemned, progress.clone()).await {
-            Ok(bytes) => {
-                gone.bytes = bytes;
-                collected.gone.push(gone);
-            }
+    async fn reap(&self, doomed: Doomed<'_>, collected: &mut Collected, progress: &Progress) {
+        let Doomed {
+            driver,
+            condemned,
+            gone,
+        } = doomed;
+        match driver.reap(condemned, progress.clone()).await {
+            Ok(bytes) => collected.gone.push(Gone { bytes, ..gone }),
             // It stays, and the next collection tries again.
             Err(fault) => collected.faults.push(fault),
         }
@@ -327,6 +349,25 @@ fn of_workspace(record: &WorkspaceRecord) -> Gone {
         label: Some(record.label.to_string()),
         ..Gone::new("workspace", record.id.as_str())
     }
+}
+
+/// What of a survey may go, with what to say of it.
+fn unused(survey: Survey, used: &Used, extent: Extent) -> Vec<(Condemn, Gone)> {
+    let layers = unused_layers(&survey.layers, &used.layers, extent).into_iter();
+    let layers = layers.map(|layer| {
+        let gone = Gone::new("layer", &layer.key);
+        (Condemn::Layer(layer), gone)
+    });
+    let bases = unused_bases(&survey.bases, &used.bases, extent).into_iter();
+    let bases = bases.map(|base| {
+        let name = base.commit.as_deref().unwrap_or("empty").to_owned();
+        (Condemn::Base(base), Gone::new("base", &name))
+    });
+    let leftovers = survey.leftovers.into_iter().map(|path| {
+        let name = path.display().to_string();
+        (Condemn::Leftover(path), Gone::new("leftover", &name))
+    });
+    bases.chain(layers).chain(leftovers).collect()
 }
 
 /// A time as the decisions of `holm-core` use it.

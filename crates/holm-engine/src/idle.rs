@@ -5,11 +5,11 @@
 //! here for `show`.
 
 use crate::converge::Goal;
-use crate::driver::{Driver, Sighting};
+use crate::driver::Sighting;
 use crate::engine::{Engine, Inner};
 use crate::gc::since_epoch;
 use crate::remove::Losing;
-use crate::store::{Store, WorkspaceRecord};
+use crate::store::WorkspaceRecord;
 use holm_core::idle::{IdleAction, IdleLimits, Usage, idle};
 use holm_core::plan::{Desired, Keeper, State};
 use holm_core::state::Birth;
@@ -49,7 +49,7 @@ pub struct Swept {
 
 // === impl Engine ===
 
-impl<D: Driver, S: Store> Engine<D, S> {
+impl Engine {
     /// Checks every workspace once and applies the limits. Does nothing while the clock is not
     /// believed.
     pub async fn sweep_idle(&self, at: Timestamp, limits: IdleLimits) -> Result<Vec<Swept>, Fault> {
@@ -81,7 +81,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
 
 // === impl Inner ===
 
-impl<D: Driver, S: Store> Inner<D, S> {
+impl Inner {
     /// Records a use before the operation starts.
     pub(crate) fn note_use(&self, id: &WorkspaceId, at: Timestamp) {
         let known = Known {
@@ -128,7 +128,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
         let Ok(record) = self.live(id).await else {
             return Ok(None);
         };
-        let sighting = self.driver.observe(&record.spec).await?;
+        let sighting = self.observe(&record.spec).await?;
         let (now, usage) = (since_epoch(at), self.usage(&record, Some(&sighting)));
         let mut action = idle(now, usage, limits);
         if action == IdleAction::Remove && self.was_examined(id, at) {

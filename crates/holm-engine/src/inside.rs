@@ -43,8 +43,8 @@ pub(crate) struct Question {
 }
 
 /// As [`ask_fed`], without input.
-pub(crate) async fn ask<D: Driver>(
-    driver: &D,
+pub(crate) async fn ask(
+    driver: &dyn Driver,
     id: &WorkspaceId,
     question: Question,
     heard: impl FnMut(&[u8], &mut Vec<u8>),
@@ -54,8 +54,8 @@ pub(crate) async fn ask<D: Driver>(
 
 /// Runs it to its end, with input that fits the window of `exec`. `heard` receives stdout as it
 /// comes.
-pub(crate) async fn ask_fed<D: Driver>(
-    driver: &D,
+pub(crate) async fn ask_fed(
+    driver: &dyn Driver,
     id: &WorkspaceId,
     question: Question,
     input: Vec<u8>,

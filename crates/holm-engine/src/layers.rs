@@ -7,10 +7,10 @@
 //! build and get its progress and its failure.
 
 use crate::converge::Goal;
-use crate::driver::{Driver, Progress, ProgressEvent};
+use crate::driver::{Progress, ProgressEvent};
 use crate::engine::{Inner, now};
 use crate::spec::{Brought, Network, Purpose, Seed, Setup, Volume, WorkspaceSpec};
-use crate::store::{Store, WorkspaceRecord};
+use crate::store::WorkspaceRecord;
 use holm_core::config::Policy;
 use holm_core::layer::LayerKey;
 use holm_core::plan::{Action, Desired};
@@ -44,7 +44,7 @@ struct Run {
 
 // === impl Inner ===
 
-impl<D: Driver, S: Store> Inner<D, S> {
+impl Inner {
     /// Builds the missing layers of the workspace's setup and volumes. The setup comes first: a
     /// seed may need what it installs.
     pub(crate) async fn ensure_layers(
@@ -70,7 +70,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
         progress: &Progress,
     ) -> Result<(), Fault> {
         let layer = record.spec.layer(needed.key());
-        if self.has_layer(&layer).await? {
+        if self.has_layer(&record.spec, &layer).await? {
             return Ok(());
         }
         if needed.is_borrowed() {
@@ -81,7 +81,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
         if let Some(fault) = &*failed {
             return Err(fault.clone());
         }
-        if self.has_layer(&layer).await? {
+        if self.has_layer(&record.spec, &layer).await? {
             return Ok(());
         }
         let (sender, mut heard) = mpsc::unbounded_channel();
@@ -103,9 +103,9 @@ impl<D: Driver, S: Store> Inner<D, S> {
     }
 
     /// Checks while no collection runs: afterwards the record keeps the layer.
-    async fn has_layer(&self, layer: &LayerKey) -> Result<bool, Fault> {
+    async fn has_layer(&self, spec: &WorkspaceSpec, layer: &LayerKey) -> Result<bool, Fault> {
         let _making = self.making.read().await;
-        self.driver.has_layer(layer).await
+        self.driver(spec)?.has_layer(layer).await
     }
 
     async fn build_layer(

@@ -45,7 +45,7 @@ pub use bridge::try_blocking;
 pub use command::Stopped;
 pub use create::{Created, NewWorkspace, Reuse};
 pub use data::{Reset, WasReset};
-pub use driver::{Driver, Journaled, Progress};
+pub use driver::{Driver, Drivers, Journaled, Progress};
 pub use engine::{Bounds, Engine, MissingObjects, View};
 pub use failpoint::is_without;
 pub use gc::{Collect, Collected, Gone};

@@ -9,19 +9,20 @@ mod told;
 
 use crate::converge::Goal;
 use crate::create::{Cancel, CancelOnDrop};
-use crate::driver::{Driver, Progress};
+use crate::driver::Progress;
 use crate::engine::{Engine, Inner, View, detached, now};
 use crate::failpoint::{self, Moment};
 use crate::inside::ask;
 use crate::notice::Notice;
 use crate::spec::{BaseCommit, Manner, Move, Owed, WorkspaceSpec};
-use crate::store::{EntryId, Outcome, Store, WorkspaceRecord};
+use crate::store::{EntryId, Outcome, WorkspaceRecord};
 use crate::switch::{Protected, Switched, Time, is_torn, question, switched};
 use holm_core::config::Pattern;
 use holm_core::moves::{Reaction, SetUp, Strategy, reaction, set_up};
 use holm_core::plan::{Action, Desired, Keeper};
 use holm_core::{Code, Fault, WorkspaceId};
 use std::sync::Arc;
+
 pub(crate) use told::unfinished_note;
 use told::{not_switched, refused, set_up_cancelled, to_be_repeated};
 
@@ -69,7 +70,7 @@ pub(crate) enum Processes {
 
 // === impl Engine ===
 
-impl<D: Driver, S: Store> Engine<D, S> {
+impl Engine {
     /// Moves a workspace, and starts it first if it is stopped. The move runs to its end even when
     /// the client disconnects; only a `setup` under way is cancelled then.
     pub async fn assign(
@@ -88,7 +89,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
             inner.note_use(&id, at);
             let key = id.clone();
             inner.store.call(move |store| store.touch(&key, at)).await?;
-            let sighting = inner.driver.observe(&record.spec).await?;
+            let sighting = inner.observe(&record.spec).await?;
             if sighting.observed.keeper != Keeper::Running {
                 let goal = Goal::Reach(Desired::Running);
                 inner.lead(record, Desired::Running, goal).await?;
@@ -110,7 +111,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
 
 // === impl Inner ===
 
-impl<D: Driver, S: Store> Inner<D, S> {
+impl Inner {
     async fn assign(
         &self,
         mut record: WorkspaceRecord,
@@ -347,7 +348,8 @@ impl<D: Driver, S: Store> Inner<D, S> {
         };
         let question = question(&record.spec, moving, Protected::InForce, time);
         let keep = |piece: &[u8], kept: &mut Vec<u8>| kept.extend_from_slice(piece);
-        let answer = ask(&self.driver, &record.id, question, keep).await?;
+        let driver = self.driver(&record.spec)?;
+        let answer = ask(&**driver, &record.id, question, keep).await?;
         let is_torn = is_torn(answer.code);
         match switched(answer) {
             Err(fault) if is_torn => Err(fault),

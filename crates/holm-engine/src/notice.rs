@@ -1,10 +1,8 @@
 //! Notifications about what the engine did, sent at once to listeners (the server's ports and
 //! tokens).
 
-use crate::driver::Driver;
 use crate::engine::Engine;
 use crate::run::RunState;
-use crate::store::Store;
 use holm_core::{Label, RunId, WorkspaceId};
 use std::sync::{PoisonError, RwLock};
 
@@ -47,7 +45,7 @@ pub(crate) struct Notices(RwLock<Vec<Listener>>);
 
 // === impl Engine ===
 
-impl<D: Driver, S: Store> Engine<D, S> {
+impl Engine {
     /// Calls `listener` from now on, before the operation returns. It must not block.
     pub fn tell_changes_to(&self, listener: impl Fn(&WorkspaceId, Notice) + Send + Sync + 'static) {
         let listeners = &self.inner.notices.0;

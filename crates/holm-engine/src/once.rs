@@ -8,9 +8,8 @@
 //! as there is an id, and [`Engine::answered`] at the end, or [`Engine::unanswered`] when it
 //! failed.
 
-use crate::driver::Driver;
 use crate::engine::{Engine, View, now};
-use crate::store::{Keyed, RequestKey, Store};
+use crate::store::{Keyed, RequestKey};
 use holm_core::state::Birth;
 use holm_core::{Code, Fault, WorkspaceId};
 use jiff::Timestamp;
@@ -43,7 +42,7 @@ pub struct Turn {
 
 // === impl Engine ===
 
-impl<D: Driver, S: Store> Engine<D, S> {
+impl Engine {
     /// Waits for an earlier request with this key, and returns what remains to be done.
     pub async fn once(&self, key: RequestKey, digest: String) -> Result<Once, Fault> {
         // A different request is refused at once, even while the first is under way.
@@ -137,7 +136,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
 
 // === impl Inner ===
 
-impl<D: Driver, S: Store> crate::engine::Inner<D, S> {
+impl crate::engine::Inner {
     pub(crate) async fn begun(&self, turn: &Turn, subject: &str) -> Result<(), Fault> {
         let (key, subject) = (turn.key.clone(), subject.to_owned());
         let noted = self

@@ -1,8 +1,7 @@
 //! Host ports, canonical ports and events in the store, for the server.
 
-use crate::driver::Driver;
 use crate::engine::{Engine, now};
-use crate::store::{Canonical, Claim, Event, EventRecord, Store, StoreError, WorkspaceRecord};
+use crate::store::{Canonical, Claim, Event, EventRecord, StoreError, WorkspaceRecord};
 use holm_core::{Code, Fault, ProjectName, WorkspaceId};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +13,7 @@ pub enum Claiming {
 
 // === impl Engine ===
 
-impl<D: Driver, S: Store> Engine<D, S> {
+impl Engine {
     /// The record of an acknowledged workspace that is not in the trash.
     pub async fn named(
         &self,

@@ -1,9 +1,8 @@
 //! Projects: identifying repositories, their names, and their approvals.
 
-use crate::driver::Driver;
 use crate::engine::{Engine, detached, now};
 use crate::store::{
-    Approval, ProjectRecord, ProjectRemoval, ProjectRules, Store, StoreError, WorkspaceRecord,
+    Approval, ProjectRecord, ProjectRemoval, ProjectRules, StoreError, WorkspaceRecord,
 };
 use holm_core::trust::Ask;
 use holm_core::{Code, Fault, ProjectId, ProjectName};
@@ -46,7 +45,7 @@ const SAME_MOMENT: Duration = Duration::from_secs(10);
 
 // === impl Engine ===
 
-impl<D: Driver, S: Store> Engine<D, S> {
+impl Engine {
     /// Every project, with the number of its live workspaces.
     pub async fn projects(&self) -> Result<Vec<(ProjectRecord, u64)>, Fault> {
         self.inner.store.call(|store| store.projects()).await

@@ -4,9 +4,9 @@
 
 use crate::bridge::joined;
 use crate::converge::Goal;
-use crate::driver::{Driver, Ended, Progress};
+use crate::driver::{Ended, Progress};
 use crate::engine::{Engine, Inner};
-use crate::store::{Store, WorkspaceRecord};
+use crate::store::WorkspaceRecord;
 use holm_core::Fault;
 use holm_core::plan::{Desired, Keeper};
 use holm_core::state::Birth;
@@ -34,7 +34,7 @@ const AT_ONCE: usize = 8;
 
 // === impl Engine ===
 
-impl<D: Driver, S: Store> Engine<D, S> {
+impl Engine {
     /// Recovers everything unfinished. A workspace that cannot be recovered shows as `failed`, the
     /// log says why, and the daemon starts anyway. An unknown stored value stops the daemon: it is
     /// better found now than in the middle of an operation.
@@ -84,7 +84,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
 
 // === impl Inner ===
 
-impl<D: Driver, S: Store> Inner<D, S> {
+impl Inner {
     async fn recover_later(self: Arc<Self>, record: WorkspaceRecord, _turn: OwnedMutexGuard<()>) {
         let id = record.id.clone();
         if let Err(fault) = self.recover(record).await {
@@ -97,7 +97,7 @@ impl<D: Driver, S: Store> Inner<D, S> {
             self.undo(&record).await?;
             return Ok(Recovered::Undone);
         }
-        let sighting = self.driver.observe(&record.spec).await?;
+        let sighting = self.observe(&record.spec).await?;
         let id = record.id.clone();
         let dropped = self.store.call(move |store| store.drop_open_entries(&id));
         dropped.await?;

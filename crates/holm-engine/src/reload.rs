@@ -1,16 +1,16 @@
 //! Applies a changed `holm.toml`: stores the spec, and changes at once what can change at once.
 
-use crate::driver::{Driver, Progress};
+use crate::driver::Progress;
 use crate::engine::{Engine, View, detached};
 use crate::spec::WorkspaceSpec;
-use crate::store::{Store, WorkspaceRecord};
+use crate::store::WorkspaceRecord;
 use holm_core::plan::State;
 use holm_core::{Code, Fault, WorkspaceId};
 use std::sync::Arc;
 
 // === impl Engine ===
 
-impl<D: Driver, S: Store> Engine<D, S> {
+impl Engine {
     /// The stored spec of a live workspace.
     pub async fn spec(&self, id: &WorkspaceId) -> Result<Arc<WorkspaceSpec>, Fault> {
         Ok(self.inner.live(id).await?.spec)
@@ -46,10 +46,11 @@ impl<D: Driver, S: Store> Engine<D, S> {
             let record = inner.live(&id).await?;
             let view = inner.view(record).await?;
             if view.state == State::Running {
-                let set = inner.driver.set_egress(&id, &spec.network.egress).await;
+                let driver = inner.driver(&spec)?;
+                let set = driver.set_egress(&id, &spec.network.egress).await;
                 set.map_err(|fault| not_in_force("egress", &id, &fault))?;
                 if spec.services != before.services {
-                    let set = inner.driver.set_services(&id, &spec.services).await;
+                    let set = driver.set_services(&id, &spec.services).await;
                     set.map_err(|fault| not_in_force("services", &id, &fault))?;
                 }
             }

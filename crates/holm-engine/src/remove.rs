@@ -1,11 +1,11 @@
 //! Removes a workspace: into the trash, and only without unsaved work or by force.
 
 use crate::converge::Goal;
-use crate::driver::{Driver, Progress};
+use crate::driver::Progress;
 use crate::engine::{Engine, Inner, View, detached, in_the_trash, no_workspace, now};
 use crate::failpoint::{self, Moment};
 use crate::notice::Notice;
-use crate::store::{Store, WorkspaceRecord};
+use crate::store::WorkspaceRecord;
 use crate::unsaved::{Unsaved, examine};
 use holm_core::plan::{Desired, Keeper};
 use holm_core::state::Birth;
@@ -28,7 +28,7 @@ pub(crate) enum Losing {
 
 // === impl Engine ===
 
-impl<D: Driver, S: Store> Engine<D, S> {
+impl Engine {
     /// Moves a workspace to the trash.
     pub async fn remove(&self, id: &WorkspaceId, removal: Removal) -> Result<View, Fault> {
         let (inner, id) = (Arc::clone(&self.inner), id.clone());
@@ -55,13 +55,13 @@ impl<D: Driver, S: Store> Engine<D, S> {
 
 // === impl Inner ===
 
-impl<D: Driver, S: Store> Inner<D, S> {
+impl Inner {
     pub(crate) async fn refuse_unsaved(
         &self,
         record: &WorkspaceRecord,
         losing: Losing,
     ) -> Result<(), Fault> {
-        let before = self.driver.observe(&record.spec).await?.observed.keeper;
+        let before = self.observe(&record.spec).await?.observed.keeper;
         let unsaved = self.examine_awake(record).await;
         if let Some(is_dirty) = unsaved.is_dirty() {
             let id = record.id.clone();
@@ -99,16 +99,20 @@ impl<D: Driver, S: Store> Inner<D, S> {
         let goal = Goal::Reach(Desired::Running);
         match self.converge(record, goal, &Progress::default()).await {
             Ok(sighting) if sighting.observed.keeper == Keeper::Running => {
-                examine(&self.driver, &self.missing_objects, record).await
+                self.examine(record).await
             }
             Ok(_) => Unsaved {
                 unexamined: Some("it does not run".to_owned()),
                 ..Unsaved::default()
             },
-            Err(fault) => Unsaved {
-                unexamined: Some(fault.message),
-                ..Unsaved::default()
-            },
+            Err(fault) => Unsaved::unexamined(fault),
+        }
+    }
+
+    async fn examine(&self, record: &WorkspaceRecord) -> Unsaved {
+        match self.driver(&record.spec) {
+            Ok(driver) => examine(&**driver, &self.missing_objects, record).await,
+            Err(fault) => Unsaved::unexamined(fault),
         }
     }
 

@@ -4,11 +4,11 @@
 //! daemon finds it unfinished and continues.
 
 use crate::converge::Goal;
-use crate::driver::{Driver, Progress};
+use crate::driver::Progress;
 use crate::engine::{Engine, Inner, View, detached, now};
 use crate::notice::Notice;
 use crate::projects::free_name;
-use crate::store::{Store, StoreError, WorkspaceRecord};
+use crate::store::{StoreError, WorkspaceRecord};
 use holm_core::plan::{Desired, Files};
 use holm_core::{Code, Fault, Label, ProjectId, WorkspaceId};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ const MOST_TRIES: usize = 4096;
 
 // === impl Engine ===
 
-impl<D: Driver, S: Store> Engine<D, S> {
+impl Engine {
     /// Every workspace in the trash, the last removed first.
     pub async fn trash(&self) -> Result<Vec<View>, Fault> {
         let inner = &self.inner;
@@ -54,9 +54,9 @@ impl<D: Driver, S: Store> Engine<D, S> {
 
 // === impl Inner ===
 
-impl<D: Driver, S: Store> Inner<D, S> {
+impl Inner {
     async fn restore(&self, earlier: WorkspaceRecord) -> Result<Restored, Fault> {
-        let sighting = self.driver.observe(&earlier.spec).await?;
+        let sighting = self.observe(&earlier.spec).await?;
         if sighting.observed.files == Files::Absent {
             return Err(files_gone(&earlier));
         }

@@ -1,9 +1,8 @@
 //! The services of a workspace: their state, and users' requests. Called by the server.
 
-use crate::driver::Driver;
 use crate::engine::Engine;
 use crate::spec::Service;
-use crate::store::{Store, WorkspaceRecord};
+use crate::store::WorkspaceRecord;
 use holm_core::plan::{Keeper, State};
 use holm_core::service::Wish;
 use holm_core::service::exit_in_words;
@@ -34,14 +33,14 @@ pub struct Services {
 
 // === impl Engine ===
 
-impl<D: Driver, S: Store> Engine<D, S> {
+impl Engine {
     /// Starts, stops or restarts one service; does not wait for it.
     pub async fn service(&self, id: &WorkspaceId, name: &str, wish: Wish) -> Result<(), Fault> {
         let inner = &self.inner;
         let record = inner.live(id).await?;
         require_service(&record, name)?;
         self.require_running(&record).await?;
-        inner.driver.service(id, name, wish).await
+        inner.driver_of(id).await?.service(id, name, wish).await
     }
 
     /// The state of the services, at once and at every change.
@@ -51,7 +50,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
     ) -> Result<mpsc::Receiver<Services>, Fault> {
         let record = self.inner.live(id).await?;
         self.require_running(&record).await?;
-        self.inner.driver.watch_services(id).await
+        self.inner.driver_of(id).await?.watch_services(id).await
     }
 
     /// Resolves names of services; all of them when none is named.
@@ -70,7 +69,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
     }
 
     async fn require_running(&self, record: &WorkspaceRecord) -> Result<(), Fault> {
-        let sighting = self.inner.driver.observe(&record.spec).await?;
+        let sighting = self.inner.observe(&record.spec).await?;
         if sighting.observed.keeper == Keeper::Running {
             return Ok(());
         }

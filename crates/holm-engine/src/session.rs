@@ -2,11 +2,9 @@
 //! driver talks to the keeper.
 
 use crate::command::Stopped;
-use crate::driver::Driver;
 use crate::engine::{Engine, now};
 use crate::run::Asker;
 use crate::runs::Credential;
-use crate::store::Store;
 use holm_core::plan::{Keeper, State};
 use holm_core::state::Birth;
 use holm_core::{Code, Fault, WorkspaceId};
@@ -261,7 +259,7 @@ pub struct SessionNotices {
 
 // === impl Engine ===
 
-impl<D: Driver, S: Store> Engine<D, S> {
+impl Engine {
     /// Starts a session, and starts the workspace first where that is allowed. Counts as use. The
     /// caller must remove the credentials when it ends.
     pub async fn start_session(
@@ -274,7 +272,8 @@ impl<D: Driver, S: Store> Engine<D, S> {
         self.inner.awaken(id, stopped).await?;
         let holder = new.id.clone();
         let (places, notes) = self.bring_credentials(id, &holder, credentials).await?;
-        let asked = self.inner.driver.session(id, Ask::Start(Box::new(new)));
+        let driver = self.inner.driver_of(id).await?;
+        let asked = driver.session(id, Ask::Start(Box::new(new)));
         let fault = match asked.await {
             Ok(Told::Started(status)) => return Ok((*status, notes)),
             Ok(_) => nonsense(),
@@ -287,11 +286,12 @@ impl<D: Driver, S: Store> Engine<D, S> {
     /// The sessions of a workspace, oldest first; if it does not run, the ended ones.
     pub async fn sessions(&self, id: &WorkspaceId) -> Result<Vec<SessionStatus>, Fault> {
         let record = self.inner.live(id).await?;
-        let sighting = self.inner.driver.observe(&record.spec).await?;
+        let driver = self.inner.driver(&record.spec)?;
+        let sighting = driver.observe(&record.spec).await?;
         if sighting.observed.keeper != Keeper::Running {
-            return self.inner.driver.ended_sessions(id).await;
+            return driver.ended_sessions(id).await;
         }
-        match self.inner.driver.session(id, Ask::List).await? {
+        match driver.session(id, Ask::List).await? {
             Told::Sessions(sessions) => Ok(sessions),
             _ => Err(nonsense()),
         }
@@ -306,14 +306,15 @@ impl<D: Driver, S: Store> Engine<D, S> {
             if view.record.birth != Birth::Acknowledged {
                 continue;
             }
-            let id = view.record.id;
+            let id = view.record.id.clone();
             // The stored list shows whether the keeper has to be asked.
-            let mut sessions = self.inner.driver.ended_sessions(&id).await?;
+            let driver = self.inner.driver(&view.record.spec)?;
+            let mut sessions = driver.ended_sessions(&id).await?;
             if sessions.is_empty() {
                 continue;
             }
             if view.state == State::Running
-                && let Ok(Told::Sessions(live)) = self.inner.driver.session(&id, Ask::List).await
+                && let Ok(Told::Sessions(live)) = driver.session(&id, Ask::List).await
             {
                 sessions = live;
             }
@@ -328,7 +329,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
             self.inner.note_use(id, now());
         }
         self.require_keeper(id).await?;
-        self.inner.driver.session(id, ask).await
+        self.inner.driver_of(id).await?.session(id, ask).await
     }
 
     pub async fn attach_session(
@@ -338,17 +339,21 @@ impl<D: Driver, S: Store> Engine<D, S> {
     ) -> Result<AttachStream, Fault> {
         self.inner.note_use(id, now());
         self.require_keeper(id).await?;
-        self.inner.driver.attach_session(id, attach).await
+        self.inner
+            .driver_of(id)
+            .await?
+            .attach_session(id, attach)
+            .await
     }
 
     /// Notices about the sessions of a running workspace, until it stops.
     pub async fn watch_sessions(&self, id: &WorkspaceId) -> Result<SessionNotices, Fault> {
-        self.inner.driver.watch_sessions(id).await
+        self.inner.driver_of(id).await?.watch_sessions(id).await
     }
 
     async fn require_keeper(&self, id: &WorkspaceId) -> Result<(), Fault> {
         let record = self.inner.live(id).await?;
-        let sighting = self.inner.driver.observe(&record.spec).await?;
+        let sighting = self.inner.observe(&record.spec).await?;
         if sighting.observed.keeper == Keeper::Running {
             return Ok(());
         }

@@ -5,11 +5,10 @@
 //! private files; nor is `.git`.
 
 use crate::command::Stopped;
-use crate::driver::{Driver, Progress};
+use crate::driver::Progress;
 use crate::engine::Engine;
 use crate::exec::{ExecInput, ExecStream, Masking};
 use crate::inside::Question;
-use crate::store::Store;
 use crate::work::{Depth, object_id};
 use holm_core::{Fault, WorkspaceId};
 
@@ -29,7 +28,7 @@ tar -C "$scratch/tree" -cf - .
 
 // === impl Engine ===
 
-impl<D: Driver, S: Store> Engine<D, S> {
+impl Engine {
     /// The tree of all files that are not ignored, in a running workspace. It starts no workspace
     /// and does not count as use.
     pub async fn tree_of_running(&self, id: &WorkspaceId) -> Result<Option<String>, Fault> {
@@ -52,7 +51,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
             masking: Masking::Never,
         }
         .request();
-        let archive = self.inner.driver.exec(id, request).await?;
+        let archive = self.inner.driver_of(id).await?.exec(id, request).await?;
         // A program that has ended does not need the end of its input.
         let _ = archive.input.send(ExecInput::StdinEof).await;
         Ok(archive)

@@ -3,7 +3,7 @@
 //! It contains everything a driver needs to make the workspace real, again and again, without the
 //! user's checkout, the user's configuration or the clock.
 
-use holm_core::config::{EgressMode, Inject, OnAssign, Policy, Restart};
+use holm_core::config::{DriverName, EgressMode, Inject, OnAssign, Policy, Restart};
 use holm_core::layer::LayerKey;
 use holm_core::moves::Reaction;
 use holm_core::trash::BaseKey;
@@ -16,6 +16,9 @@ use std::path::PathBuf;
 pub struct WorkspaceSpec {
     pub id: String,
     pub project_id: String,
+    /// Which driver makes it real. Workspaces of releases that had one driver do not say it.
+    #[serde(default, with = "crate::word")]
+    pub driver: DriverName,
     /// The label at creation, which names the branch inside. The store has the current label.
     pub label: String,
     /// The path of the code inside.

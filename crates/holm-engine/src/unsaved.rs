@@ -49,8 +49,8 @@ pub struct Aside {
 }
 
 /// Finds work that `fetch` or `apply` of a running workspace leaves behind.
-pub(crate) async fn aside<D: Driver>(
-    driver: &D,
+pub(crate) async fn aside(
+    driver: &dyn Driver,
     missing_objects: &MissingObjects,
     record: &WorkspaceRecord,
 ) -> Result<Aside, Fault> {
@@ -73,8 +73,8 @@ pub(crate) async fn aside<D: Driver>(
 }
 
 /// Examines a running workspace.
-pub(crate) async fn examine<D: Driver>(
-    driver: &D,
+pub(crate) async fn examine(
+    driver: &dyn Driver,
     missing_objects: &MissingObjects,
     record: &WorkspaceRecord,
 ) -> Unsaved {
@@ -87,10 +87,7 @@ pub(crate) async fn examine<D: Driver>(
         }
         Ok(unsaved)
     };
-    examination.await.unwrap_or_else(|fault: Fault| Unsaved {
-        unexamined: Some(fault.message),
-        ..Unsaved::default()
-    })
+    examination.await.unwrap_or_else(Unsaved::unexamined)
 }
 
 const STATUS: [&str; 5] = [
@@ -102,14 +99,14 @@ const STATUS: [&str; 5] = [
     "--ignore-submodules=none",
 ];
 
-async fn stashes<D: Driver>(driver: &D, record: &WorkspaceRecord) -> Result<usize, Fault> {
+async fn stashes(driver: &dyn Driver, record: &WorkspaceRecord) -> Result<usize, Fault> {
     let stashes = git(driver, record, "stash list", &["stash", "list"]).await?;
     Ok(lines(&stashes.good("stash list")?).count())
 }
 
 /// Refs, and a detached HEAD, whose commits the user's repository does not have.
-async fn missing_tips<D: Driver>(
-    driver: &D,
+async fn missing_tips(
+    driver: &dyn Driver,
     missing_objects: &MissingObjects,
     record: &WorkspaceRecord,
 ) -> Result<Vec<(String, String)>, Fault> {
@@ -122,8 +119,8 @@ async fn missing_tips<D: Driver>(
 }
 
 /// The objects of all refs and of a detached HEAD.
-async fn tips<D: Driver>(
-    driver: &D,
+async fn tips(
+    driver: &dyn Driver,
     record: &WorkspaceRecord,
 ) -> Result<Vec<(String, String)>, Fault> {
     let refs = git(driver, record, "for-each-ref", &["for-each-ref", TIPS]).await?;
@@ -143,8 +140,8 @@ async fn tips<D: Driver>(
     Ok(tips)
 }
 
-async fn git<D: Driver>(
-    driver: &D,
+async fn git(
+    driver: &dyn Driver,
     record: &WorkspaceRecord,
     what: &'static str,
     arguments: &[&str],
@@ -168,6 +165,13 @@ fn unknown(what: &str) -> Fault {
 // === impl Unsaved ===
 
 impl Unsaved {
+    pub(crate) fn unexamined(fault: Fault) -> Self {
+        Self {
+            unexamined: Some(fault.message),
+            ..Self::default()
+        }
+    }
+
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }

@@ -5,13 +5,14 @@
 //! request objects, which the host checks again.
 
 use crate::command::Stopped;
-use crate::driver::{Driver, Progress};
+use crate::driver::Progress;
 use crate::engine::Engine;
 use crate::exec::{ExecInput, ExecRequest, ExecStream, Masking};
 use crate::inside::{Question, ask, complaints, failed};
 use crate::spec::WorkspaceSpec;
-use crate::store::{Store, WorkspaceRecord};
+use crate::store::WorkspaceRecord;
 use crate::unsaved::{Aside, aside};
+
 pub use holm_core::head::object_id;
 use holm_core::{Fault, WorkspaceId};
 use std::sync::Arc;
@@ -147,7 +148,7 @@ const TELL_EVERY: u64 = 100;
 
 // === impl Engine ===
 
-impl<D: Driver, S: Store> Engine<D, S> {
+impl Engine {
     /// Writes all files that are not ignored as objects, as far as `depth` says; with a message,
     /// commits them first. Starts a stopped workspace.
     pub async fn capture(
@@ -162,7 +163,8 @@ impl<D: Driver, S: Store> Engine<D, S> {
         let mut captured = captured.await?;
         if is_taken_over {
             let inner = &self.inner;
-            captured.aside = aside(&inner.driver, &inner.missing_objects, &record).await?;
+            let driver = inner.driver(&record.spec)?;
+            captured.aside = aside(&**driver, &inner.missing_objects, &record).await?;
         }
         Ok(captured)
     }
@@ -189,7 +191,8 @@ impl<D: Driver, S: Store> Engine<D, S> {
             masking: Masking::Never,
         };
         let (mut done, mut is_counting) = (0, true);
-        let answer = ask(&self.inner.driver, id, question, |piece, kept| {
+        let driver = self.inner.driver(spec)?;
+        let answer = ask(&**driver, id, question, |piece, kept| {
             let mut piece = piece;
             if is_counting {
                 let end = piece.iter().position(|byte| *byte == 0);
@@ -244,7 +247,8 @@ impl<D: Driver, S: Store> Engine<D, S> {
             masking: Masking::Never,
         };
         let keep = |piece: &[u8], kept: &mut Vec<u8>| kept.extend_from_slice(piece);
-        let answer = ask(&self.inner.driver, id, question, keep).await?;
+        let driver = self.inner.driver_of(id).await?;
+        let answer = ask(&*driver, id, question, keep).await?;
         let said = answer.good("diff-tree")?;
         changes_of(&said).ok_or_else(|| failed("diff-tree", "unknown answer"))
     }
@@ -260,7 +264,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
             masking: Masking::Words,
         }
         .request();
-        let patch = self.inner.driver.exec(id, request).await?;
+        let patch = self.inner.driver_of(id).await?.exec(id, request).await?;
         // A program that git starts inside may wait for input, so stdin is closed. A git that has
         // ended does not need that.
         let _ = patch.input.send(ExecInput::StdinEof).await;

@@ -1,16 +1,17 @@
 //! `GET /audit`: who changed what. Every request that may change something is written down when it is
 //! answered; those of nobody, and refusals that repeat, are counted and written down together.
 
+use super::App;
 use super::caller::Caller;
 use super::failure::{Answer, Parameters, bad_request, workspace_id};
 use super::view::time;
-use super::{App, LinuxEngine};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use holm_api::audit::{AuditEntry as Told, AuditList};
 use holm_api::route::Route;
 use holm_core::{Code, RequestId, WorkspaceId};
+use holm_engine::Engine;
 use holm_engine::store::{AuditEntry, AuditFilter, AuditOutcome, AuditRecord, AuditResults};
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -43,7 +44,7 @@ enum Later {
 /// A handle; clones share everything.
 #[derive(Clone)]
 pub struct Audit {
-    engine: LinuxEngine,
+    engine: Engine,
     /// Refusals that were not written down yet, by whom.
     refused: Arc<Mutex<HashMap<String, Refusals>>>,
     later: mpsc::UnboundedSender<Later>,
@@ -147,7 +148,7 @@ fn told(AuditRecord { cursor, entry }: AuditRecord) -> Told {
 // === impl Audit ===
 
 impl Audit {
-    pub fn new(engine: &LinuxEngine) -> Self {
+    pub fn new(engine: &Engine) -> Self {
         let (later, waiting) = mpsc::unbounded_channel();
         Self {
             engine: engine.clone(),

@@ -53,7 +53,7 @@ impl App {
         let (judged, mut notes) = judged.settle(untrusted)?;
         self.refuse_beyond_policy(&judged.config, typed(create))?;
         let asked = &judged.config.project;
-        if asked.driver != DriverName::Linux {
+        if self.engine.drivers().get(asked.driver).is_none() {
             return Err(Failure(no_driver(asked.driver)));
         }
         let root = root(create, &judged)?;
@@ -81,6 +81,7 @@ impl App {
         let spec = WorkspaceSpec {
             id: String::new(),
             project_id: project.id.to_string(),
+            driver: asked.driver,
             label: String::new(),
             root,
             home,

@@ -194,7 +194,7 @@ fn lead(
         }
         let made = made?;
         if let Created::New(made) = &made {
-            notes.extend(app.engine.driver().layer_notes(&made.record.spec));
+            notes.extend(app.linux.layer_notes(&made.record.spec));
             notes.extend(app.missing_secrets(&made.record.spec).await);
         }
         let mut workspace = told(&app, made, notes, asked).await;

@@ -71,7 +71,7 @@ async fn stop(State(app): State<Arc<App>>, Body(stop): Body<Stop>) -> Answer<Sta
     responses((status = 200, body = Doctor))
 )]
 async fn doctor(State(app): State<Arc<App>>) -> Answer<Doctor> {
-    let mut checks = app.engine.driver().doctor().await?;
+    let mut checks = app.linux.doctor().await?;
     checks.push(app.check_of_key().await);
     checks.push(app.policy.check());
     checks.push(app.check_of_clock());

@@ -64,7 +64,7 @@ impl App {
     /// What is in the trash, with sizes and the times of their going.
     pub async fn trash(&self) -> Result<Vec<Workspace>, Fault> {
         let keep_for = self.keep_for().await?;
-        let sizes = self.engine.driver().trash_usage().await?;
+        let sizes = self.linux.trash_usage().await?;
         let views = self.engine.trash().await?.into_iter();
         Ok(views
             .map(|found| {
@@ -81,7 +81,7 @@ impl App {
 
     /// What is said when the disk is nearly full.
     pub async fn shortage(&self) -> Result<Option<String>, Fault> {
-        let (free, size) = self.engine.driver().room()?;
+        let (free, size) = self.linux.room()?;
         if !is_short(free, size) {
             return Ok(None);
         }
@@ -104,7 +104,7 @@ impl App {
 
     async fn disk(&self) -> Result<Disk, Fault> {
         let keep_for = self.keep_for().await?;
-        let usage = self.engine.driver().disk_usage().await?;
+        let usage = self.linux.disk_usage().await?;
         let live = self.engine.names().await?;
         let trashed = self.engine.trash().await?;
         let projects = self.engine.projects().await?.into_iter();

@@ -62,7 +62,7 @@ async fn egress(
 ) -> Result<Response, Failure> {
     app.engine.spec(&id).await?;
     let limit = which.limit.unwrap_or(USUAL).min(MOST);
-    let files = app.engine.driver().egress_record(&id);
+    let files = app.linux.egress_record(&id);
     let current = files.last().cloned().unwrap_or_default();
     let (last, end) = try_blocking(move || Ok(last_lines(&files, limit))).await?;
     if !which.follow {

@@ -6,7 +6,7 @@
 
 use super::caller::Caller;
 use super::failure::{Failure, Parameters, bad_request, workspace_id};
-use super::{App, LinuxEngine, view};
+use super::{App, view};
 use axum::body::Body as HttpBody;
 use axum::extract::State;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
@@ -17,6 +17,7 @@ use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt, stream};
 use holm_api::event::{CURSOR, Event, Missed};
 use holm_core::WorkspaceId;
+use holm_engine::Engine;
 use holm_engine::store::{Event as StoredEvent, EventRecord};
 use serde::Deserialize;
 use serde_json::Value;
@@ -31,7 +32,7 @@ use utoipa_axum::routes;
 /// Where things that happened are told. A handle; clones share everything.
 #[derive(Clone)]
 pub struct Events {
-    engine: LinuxEngine,
+    engine: Engine,
     /// Changes with every event.
     told: Arc<watch::Sender<u64>>,
 }
@@ -191,7 +192,7 @@ struct Reading {
 // === impl Events ===
 
 impl Events {
-    pub fn new(engine: LinuxEngine) -> Self {
+    pub fn new(engine: Engine) -> Self {
         Self {
             engine,
             told: Arc::new(watch::channel(0).0),

@@ -89,7 +89,7 @@ impl App {
             tracing::warn!(place, "not well: it is missing, or cannot be written");
         }
         let data_dir = condition(directory == Condition::Ok && places.is_empty());
-        let name = self.engine.driver().name();
+        let name = self.linux.name().as_str();
         let parts = [
             (store, "the store cannot be read and written".to_owned()),
             (directory, "the data directory cannot be written".to_owned()),
@@ -128,7 +128,7 @@ impl App {
         match &*last {
             Some((at, found)) if at.elapsed() < DRIVER_FRESH => *found,
             _ => {
-                let checks = self.engine.driver().doctor().await;
+                let checks = self.linux.doctor().await;
                 let is_fit = checks.is_ok_and(|checks| Doctor::new(checks, None).ok);
                 *last = Some((Instant::now(), condition(is_fit)));
                 condition(is_fit)

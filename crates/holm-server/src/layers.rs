@@ -63,7 +63,7 @@ impl App {
         surroundings: Surroundings<'_>,
     ) -> Result<Layers, Fault> {
         let warm = LayerKey::warm(project.id.as_str());
-        let warm = self.engine.driver().has_brought(&warm).then_some(warm.key);
+        let warm = self.linux.has_brought(&warm).then_some(warm.key);
         if asked.setup.is_empty() {
             return Ok(Layers { setup: None, warm });
         }
@@ -111,7 +111,7 @@ impl App {
         let only = layer::only(maker);
         let only = only.filter(|_| !is_without("layer_origin"));
         let shared = key(None);
-        let is_there = self.engine.driver().has_brought(&shared);
+        let is_there = self.linux.has_brought(&shared);
         match layer::choose(only.as_deref(), is_there) {
             Choice::Shared => (shared.key, false),
             Choice::Borrowed => (shared.key, true),
@@ -129,8 +129,7 @@ impl App {
         let caches = config.caches.iter().map(|(name, cache)| {
             let path = cache.path.resolve(root, home);
             let snapshot = cache_key(project.id.as_str(), name, &path);
-            let is_used =
-                cache.policy == Policy::Fork && self.engine.driver().has_brought(&snapshot);
+            let is_used = cache.policy == Policy::Fork && self.linux.has_brought(&snapshot);
             Cache {
                 name: name.to_string(),
                 path,

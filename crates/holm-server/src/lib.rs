@@ -77,7 +77,7 @@ use holm_config::paths::Paths;
 use holm_config::policy::PolicyFile;
 use holm_core::Fault;
 use holm_engine::clock::Clock;
-use holm_engine::{Engine, MissingObjects, View, WorkspaceSpec};
+use holm_engine::{Driver, Drivers, Engine, MissingObjects, Store, View, WorkspaceSpec};
 use holm_linux::{Layout, LinuxDriver};
 use holm_secrets::keyring::Keyring;
 use holm_store::SqliteStore;
@@ -97,12 +97,10 @@ use tokio::sync::watch;
 use tracing_subscriber::EnvFilter;
 use uploads::Uploads;
 
-/// The engine of this daemon.
-pub type LinuxEngine = Engine<LinuxDriver, SqliteStore>;
-
 /// What every route has at hand.
 pub struct App {
-    engine: LinuxEngine,
+    engine: Engine,
+    linux: Arc<LinuxDriver>,
     routes: Routes,
     browsers: Browsers,
     watchers: sessions::Watchers,
@@ -295,24 +293,26 @@ fn message_bus() -> Option<String> {
 
 impl App {
     fn open(paths: Paths, mcp: Mcp) -> Result<(Self, Unheard), Fault> {
-        let store = SqliteStore::open(&paths.data_dir.join(STORE))?;
+        let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&paths.data_dir.join(STORE))?);
         let layout = layout(&paths);
         let repositories = Repositories::new(&paths.data_dir);
         let keyring = Keyring::at(message_bus());
-        let clock = Clock::open(&store, disk::trash_keeps(&paths))?;
+        let clock = Clock::open(&*store, disk::trash_keeps(&paths))?;
         let secrets = secrets::Keeping::new(
             paths.data_dir.join("secrets"),
             keyring,
-            store.clone(),
+            Arc::clone(&store),
             clock.clone(),
         );
         let secrets = Arc::new(secrets);
         let giving = Arc::clone(&secrets);
-        let driver = LinuxDriver::new(layout, Arc::new(move |spec| giving.grants(spec)))?;
+        let linux = LinuxDriver::new(layout, Arc::new(move |spec| giving.grants(spec)))?;
+        let linux = Arc::new(linux);
+        let drivers = Drivers::of([Arc::clone(&linux) as Arc<dyn Driver>]);
         let asked = repositories.clone();
         let missing: MissingObjects =
             Arc::new(move |project, objects| asked.missing(project, objects));
-        let engine = Engine::new(driver, store, missing, clock);
+        let engine = Engine::new(drivers, store, missing, clock);
         let policy = PolicyFile::of_machine();
         engine.keep_within(policy::bounds(policy.clone()));
         let (routes, unheard) = Routes::new(&engine);
@@ -334,6 +334,7 @@ impl App {
             policy,
             uploads: Uploads::open(paths.data_dir.join("incoming"))?,
             engine,
+            linux,
             paths,
             started_at: Timestamp::now(),
             stop: watch::channel(false).0,
@@ -363,7 +364,7 @@ impl App {
         if specs.iter().all(|spec| spec.volumes.is_empty()) {
             return;
         }
-        let measured = self.engine.driver().volume_usage(specs).await;
+        let measured = self.linux.volume_usage(specs).await;
         let measured = measured.unwrap_or_default().into_iter();
         for (workspace, sizes) in workspaces.iter_mut().zip(measured) {
             for (volume, bytes) in workspace.volumes.iter_mut().zip(sizes) {

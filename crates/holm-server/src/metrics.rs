@@ -168,7 +168,7 @@ impl App {
         let is_first = last.is_none();
         let views = self.engine.list().await?;
         let trashed = self.engine.trash().await?.len();
-        let (free, size) = self.engine.driver().room()?;
+        let (free, size) = self.linux.room()?;
         let metrics = &self.metrics;
         metrics.disk_free.set(signed(free));
         metrics.disk_size.set(signed(size));
@@ -191,7 +191,7 @@ impl App {
             }
         }
         let records = views.into_iter().filter_map(|view| {
-            let files = self.engine.driver().egress_record(&view.record.id);
+            let files = self.linux.egress_record(&view.record.id);
             Some((view.record.id, files.last()?.clone()))
         });
         let records: Vec<_> = records.collect();

@@ -148,7 +148,7 @@ async fn measure(app: Arc<App>, record: WorkspaceRecord) {
     if !app.gauge.begin_measuring(&record.id) {
         return;
     }
-    let measured = app.engine.driver().disk_of(&record.spec).await;
+    let measured = app.linux.disk_of(&record.spec).await;
     app.gauge.end_measuring(&record.id, measured.ok());
 }
 
@@ -157,8 +157,7 @@ async fn measure(app: Arc<App>, record: WorkspaceRecord) {
 impl App {
     /// Looks at these.
     async fn sample(&self, ids: &[WorkspaceId]) -> Result<(), Fault> {
-        let driver = self.engine.driver();
-        let places: Vec<_> = ids.iter().map(|id| driver.directories(id)).collect();
+        let places: Vec<_> = ids.iter().map(|id| self.linux.directories(id)).collect();
         let meter = Arc::clone(&self.gauge.meter);
         let (usages, at) = try_blocking(move || {
             let mut meter = meter.lock().unwrap_or_else(PoisonError::into_inner);

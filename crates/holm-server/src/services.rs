@@ -168,7 +168,7 @@ async fn logs(
         since,
         last: parameters.last,
     };
-    let logs = app.engine.driver().logs(&id);
+    let logs = app.linux.logs(&id);
     let (sender, receiver) = mpsc::channel(QUEUE);
     let growth = match parameters.follow {
         true => Some(watch_growth(Arc::clone(&app), id)),

@@ -7,7 +7,6 @@
 use super::{App, stopped, until_stopped};
 use holm_core::plan::Keeper;
 use holm_core::{Code, Fault, ProjectId, WorkspaceId};
-use holm_engine::driver::Driver;
 use holm_engine::exec::ExecOutput;
 use holm_engine::spec::Siblings;
 use holm_engine::store::WorkspaceRecord;
@@ -70,7 +69,7 @@ impl App {
             .filter(|record| record.spec.siblings == Siblings::Shown)
             .collect();
         let mut projects: HashMap<ProjectId, HashSet<WorkspaceId>> = HashMap::new();
-        for project in self.engine.driver().projects_with_trees().await? {
+        for project in self.linux.projects_with_trees().await? {
             projects.entry(project).or_default();
         }
         for record in &showing {
@@ -79,13 +78,14 @@ impl App {
         }
         shown.retain(|id, _| showing.iter().any(|record| record.id == *id));
         for (project, ids) in projects {
-            self.engine.driver().show_only(&project, ids).await?;
+            self.linux.show_only(&project, ids).await?;
         }
         for record in &showing {
             if shown.get(&record.id).is_some_and(|shown| !shown.is_due()) {
                 continue;
             }
-            let sighting = self.engine.driver().observe(&record.spec).await?;
+            let driver = self.engine.driver_of(&record.id).await?;
+            let sighting = driver.observe(&record.spec).await?;
             if sighting.observed.keeper != Keeper::Running {
                 continue;
             }
@@ -143,8 +143,7 @@ impl App {
             }
             Err(not_shown("it ended without saying how"))
         };
-        let driver = self.engine.driver();
-        let showing = driver.show_tree(&record.project_id, id, arriving);
+        let showing = self.linux.show_tree(&record.project_id, id, arriving);
         let (sent, put) = tokio::join!(sending, showing);
         sent?;
         put?;

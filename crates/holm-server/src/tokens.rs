@@ -4,7 +4,6 @@
 //! default one, is in a file that only this user can read, for programs of this machine.
 
 use super::App;
-use super::LinuxEngine;
 use super::cuts::Cuts;
 use super::door::replace;
 use super::failure::{Answer, Body, Failure, TokenKey, bad_request, workspace_id};
@@ -15,6 +14,7 @@ use axum::extract::State;
 use holm_api::token::{NewToken, Token, TokenList, TokenMade};
 use holm_core::token::{Bearer, check_name, is_same};
 use holm_core::{Code, Fault, TokenId, WorkspaceId};
+use holm_engine::Engine;
 use holm_engine::Notice;
 use holm_engine::clock::Look;
 use holm_engine::store::TokenRecord;
@@ -33,7 +33,7 @@ use utoipa_axum::routes;
 pub struct Tokens(Arc<Shared>);
 
 struct Shared {
-    engine: LinuxEngine,
+    engine: Engine,
     /// Where the default one is.
     file: PathBuf,
     known: RwLock<BTreeMap<TokenId, TokenRecord>>,
@@ -186,7 +186,7 @@ fn digest(text: &str) -> [u8; 32] {
 
 impl Tokens {
     /// Knows none until [`Tokens::load`].
-    pub fn new(engine: &LinuxEngine, data_dir: &FilePath) -> Self {
+    pub fn new(engine: &Engine, data_dir: &FilePath) -> Self {
         Self(Arc::new(Shared {
             engine: engine.clone(),
             file: data_dir.join("token"),

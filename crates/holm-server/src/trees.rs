@@ -38,7 +38,7 @@ async fn begin(
 ) -> Answer<TreePlace> {
     app.engine.project(&id).await?;
     let key = key(&id, &tree)?;
-    let driver = app.engine.driver();
+    let driver = &app.linux;
     if driver.has_brought(&key) {
         return Ok(Json(present()));
     }
@@ -81,7 +81,7 @@ async fn finish(
         seconds: date.seconds,
         nanoseconds: date.nanoseconds,
     });
-    let driver = app.engine.driver();
+    let driver = &app.linux;
     driver
         .finish_tree(key, name, archive, dates.collect())
         .await?;

@@ -15,7 +15,6 @@ pub fn workspace(view: View) -> Workspace {
     let View {
         record,
         project,
-        driver,
         state,
         reason,
         isolation,
@@ -37,7 +36,7 @@ pub fn workspace(view: View) -> Workspace {
         commit: spec.code.commit.clone(),
         created_at: time(record.created_at),
         last_used_at: time(record.last_used_at),
-        driver: driver.to_owned(),
+        driver: spec.driver.as_str().to_owned(),
         root: spec.root.display().to_string(),
         head: tip.head,
         branch: tip.branch,

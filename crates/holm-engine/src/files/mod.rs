@@ -11,10 +11,8 @@ pub mod wire;
 pub use ask::{Content, FileAnswer, FileBody, Piece};
 
 use crate::command::Stopped;
-use crate::driver::Driver;
 use crate::engine::{Engine, detached};
 use crate::exec::{ExecRequest, Masking};
-use crate::store::Store;
 use holm_core::{Code, Fault, TreePath, WorkspaceId};
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
@@ -31,7 +29,7 @@ const LONG: Duration = Duration::from_secs(3600);
 
 // === impl Engine ===
 
-impl<D: Driver, S: Store> Engine<D, S> {
+impl Engine {
     /// Does one operation on the tree. Starts a stopped workspace and counts as use. An operation
     /// that has begun runs until its response, even when the caller is dropped.
     pub async fn file(

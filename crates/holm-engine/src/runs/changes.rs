@@ -1,13 +1,12 @@
 //! The changes of a run: git inside compares the trees before and after, with the new content of
 //! small text files. The output of git inside is shown and never acted on.
 
-use crate::driver::{Driver, Progress};
+use crate::driver::Progress;
 use crate::engine::Engine;
 use crate::exec::Masking;
 use crate::inside::{Question, ask, failed};
 use crate::run::RunChange;
 use crate::spec::WorkspaceSpec;
-use crate::store::Store;
 use crate::work::{Change, Depth, object_id};
 use holm_core::{Fault, WorkspaceId};
 use std::collections::HashMap;
@@ -29,7 +28,7 @@ pub struct Changed {
 
 // === impl Engine ===
 
-impl<D: Driver, S: Store> Engine<D, S> {
+impl Engine {
     /// The current tree.
     pub(super) async fn tree_now(
         &self,
@@ -139,7 +138,8 @@ impl<D: Driver, S: Store> Engine<D, S> {
             masking: Masking::Bytes,
         };
         let keep = |piece: &[u8], kept: &mut Vec<u8>| kept.extend_from_slice(piece);
-        let answer = ask(&self.inner.driver, id, question, keep).await?;
+        let driver = self.inner.driver_of(id).await?;
+        let answer = ask(&*driver, id, question, keep).await?;
         answer.good("cat-file")
     }
 }

@@ -6,11 +6,9 @@
 //! workspace could read it at that time: the workspace is the boundary, not a process in it. An
 //! existing file at that place stays.
 
-use crate::driver::Driver;
 use crate::engine::Engine;
 use crate::exec::Masking;
 use crate::inside::{Question, ask_fed, failed};
-use crate::store::Store;
 use holm_core::{Fault, WorkspaceId};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -59,7 +57,7 @@ rm -f "$store/$3" "$2"
 
 // === impl Engine ===
 
-impl<D: Driver, S: Store> Engine<D, S> {
+impl Engine {
     /// Copies files for `holder` (the id of a run or session) into a running workspace. Returns the
     /// paths, and notes about files that were left alone.
     pub async fn bring_credentials(
@@ -69,11 +67,11 @@ impl<D: Driver, S: Store> Engine<D, S> {
         credentials: Vec<Credential>,
     ) -> Result<(Vec<PathBuf>, Vec<String>), Fault> {
         let _turn = self.inner.credentials.lock(id).await;
+        let driver = self.inner.driver_of(id).await?;
         let (mut places, mut notes) = (Vec::new(), Vec::new());
         for Credential { place, content } in credentials {
             let question = question(BRING, holder, &place);
-            let driver = &self.inner.driver;
-            let answer = ask_fed(driver, id, question, content, |_, _| {}).await?;
+            let answer = ask_fed(&*driver, id, question, content, |_, _| {}).await?;
             match answer.code {
                 0 => places.push(place),
                 TAKEN => notes.push(format!(
@@ -95,7 +93,10 @@ impl<D: Driver, S: Store> Engine<D, S> {
         let _turn = self.inner.credentials.lock(id).await;
         for place in places {
             let question = question(TAKE_AWAY, holder, place);
-            let asked = ask_fed(&self.inner.driver, id, question, Vec::new(), |_, _| {});
+            let asked = async {
+                let driver = self.inner.driver_of(id).await?;
+                ask_fed(&*driver, id, question, Vec::new(), |_, _| {}).await
+            };
             if let Err(fault) = asked.await {
                 tracing::info!(%id, %fault, "files of an agent end with the workspace");
             }

@@ -1,11 +1,9 @@
 //! Follows a run to its end, whichever daemon started it, and stores the result.
 
 use super::live::Live;
-use crate::driver::Driver;
 use crate::engine::Engine;
 use crate::notice::Notice;
 use crate::run::{How, RunEnd, RunRecord, RunSeen, RunState};
-use crate::store::Store;
 use holm_core::Fault;
 use jiff::Timestamp;
 use std::sync::Arc;
@@ -23,7 +21,7 @@ const NOT_FOUND: u8 = 127;
 
 // === impl Engine ===
 
-impl<D: Driver, S: Store> Engine<D, S> {
+impl Engine {
     /// Continues the runs that earlier daemons started.
     pub async fn resume_runs(&self) -> Result<usize, Fault> {
         let open = self.inner.store.call(|store| store.open_runs()).await?;
@@ -33,7 +31,16 @@ impl<D: Driver, S: Store> Engine<D, S> {
                 continue;
             };
             let (id, run) = (&record.workspace, &record.id);
-            let recorded = self.inner.driver.recorded_run(id, run).await?;
+            let driver = match self.inner.driver_of(id).await {
+                Ok(driver) => driver,
+                Err(fault) => {
+                    // A daemon that has the driver finds the run again.
+                    tracing::warn!(%run, %fault, "a run is not followed");
+                    self.inner.runs.leave(run);
+                    continue;
+                }
+            };
+            let recorded = driver.recorded_run(id, run).await?;
             match recorded {
                 Some(seen) => {
                     record.state = RunState::Running;
@@ -84,7 +91,11 @@ impl<D: Driver, S: Store> Engine<D, S> {
 
     /// The stream of reports has ended; find out why.
     async fn look_for(&self, record: &RunRecord, live: &Live) -> Looked {
-        let (driver, id) = (&self.inner.driver, &record.workspace);
+        let id = &record.workspace;
+        let driver = match self.inner.driver_of(id).await {
+            Ok(driver) => driver,
+            Err(fault) => return Looked::Ended(died(&fault.message)),
+        };
         loop {
             let watched = driver.watch_run(id, &record.id).await;
             if let Ok(Some(again)) = watched {
@@ -166,11 +177,9 @@ impl<D: Driver, S: Store> Engine<D, S> {
             .inner
             .store
             .call(move |store| store.surplus_runs(&id, KEPT));
+        let driver = self.inner.driver_of(&record.workspace).await?;
         for run in surplus.await? {
-            self.inner
-                .driver
-                .forget_run(&record.workspace, &run)
-                .await?;
+            driver.forget_run(&record.workspace, &run).await?;
             self.inner
                 .store
                 .call(move |store| store.forget_run(&run))

@@ -12,7 +12,6 @@ pub use credentials::{Credential, MOST_CREDENTIAL};
 pub use live::{LiveRuns, RunProgress};
 
 use crate::command::Stopped;
-use crate::driver::Driver;
 use crate::engine::{Engine, detached, now};
 use crate::failpoint::{self, Moment};
 use crate::files::Content;
@@ -20,7 +19,6 @@ use crate::files::wire::{Operation, Parents, Write};
 use crate::notice::Notice;
 use crate::run::{Asker, RunDetails, RunFilter, RunOrder, RunRecord, RunSeen, RunState};
 use crate::spec::WorkspaceSpec;
-use crate::store::Store;
 use holm_core::{Code, Fault, RunId, TreePath, WorkspaceId};
 use live::Live;
 use std::path::PathBuf;
@@ -70,7 +68,7 @@ const CANCEL_LIMIT: Duration = Duration::from_secs(120);
 
 // === impl Engine ===
 
-impl<D: Driver, S: Store> Engine<D, S> {
+impl Engine {
     /// Starts a run. Starts a stopped workspace where that is allowed; counts as use. A run that
     /// could not start leaves nothing behind.
     pub async fn create_run(
@@ -226,7 +224,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
             asker: new.asker,
         };
         failpoint::pass("run", Moment::Before)?;
-        let mut seen = inner.driver.begin_run(&id, order).await?;
+        let mut seen = inner.driver_of(&id).await?.begin_run(&id, order).await?;
         failpoint::pass("run", Moment::After)?;
         record.state = RunState::Running;
         // The first report contains the start time.
@@ -301,7 +299,7 @@ impl<D: Driver, S: Store> Engine<D, S> {
         };
         live.cancel();
         live.wait_begun().await?;
-        if let Err(fault) = self.inner.driver.cancel_run(id, run).await {
+        if let Err(fault) = self.inner.driver_of(id).await?.cancel_run(id, run).await {
             // It may be ending by itself; then that result counts.
             tracing::info!(%id, %run, %fault, "a run was not cancelled");
         }

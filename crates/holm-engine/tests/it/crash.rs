@@ -1,9 +1,9 @@
 //! The daemon dies before or after each action; the next one ends at the start or at the goal.
 
-use crate::world::{Island, TestEngine, When, Wrong, create, made, new, project};
+use crate::world::{Island, When, Wrong, create, made, new, project};
 use holm_core::WorkspaceId;
 use holm_core::plan::{Action, State};
-use holm_engine::{Recovery, Removal};
+use holm_engine::{Engine, Recovery, Removal};
 use std::future::Future;
 use tokio::runtime::Runtime;
 
@@ -11,7 +11,7 @@ use tokio::runtime::Runtime;
 pub fn die_in<F: Future<Output = ()> + Send + 'static>(
     island: &Island,
     moment: (Action, When),
-    operation: impl FnOnce(TestEngine) -> F,
+    operation: impl FnOnce(Engine) -> F,
 ) {
     let runtime = Runtime::new().unwrap();
     island.world.set_trouble(moment.0, moment.1, Wrong::Hang);
@@ -26,7 +26,7 @@ pub fn die_in<F: Future<Output = ()> + Send + 'static>(
     island.world.reached.send_replace(0);
 }
 
-pub fn next_daemon<T>(island: &Island, check: impl AsyncFnOnce(&TestEngine, Recovery) -> T) -> T {
+pub fn next_daemon<T>(island: &Island, check: impl AsyncFnOnce(&Engine, Recovery) -> T) -> T {
     Runtime::new().unwrap().block_on(async {
         let engine = island.engine();
         let recovery = engine.recover().await.unwrap();

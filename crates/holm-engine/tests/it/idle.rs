@@ -1,10 +1,11 @@
 //! Workspaces that nobody uses, with a clock of the test's own.
 
 use crate::unsaved::{says, says_clean};
-use crate::world::{Island, TestEngine, made, project};
+use crate::world::{Island, made, project};
 use holm_core::idle::IdleLimits;
 use holm_core::plan::{Keeper, State};
 use holm_core::{Code, WorkspaceId};
+use holm_engine::Engine;
 use jiff::{SignedDuration, Timestamp};
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ const LIMITS: IdleLimits = IdleLimits {
     remove_after: Some(Duration::from_secs(10 * 3600)),
 };
 
-async fn prepared(island: &Island) -> (TestEngine, WorkspaceId) {
+async fn prepared(island: &Island) -> (Engine, WorkspaceId) {
     let engine = island.engine();
     let shop = project(&engine).await;
     let id = made(&engine, &shop, "fix").await.record.id;
@@ -27,7 +28,7 @@ fn after(hours: i64) -> Timestamp {
     Timestamp::now() + SignedDuration::from_hours(hours)
 }
 
-async fn state(engine: &TestEngine, id: &WorkspaceId) -> (State, Option<String>) {
+async fn state(engine: &Engine, id: &WorkspaceId) -> (State, Option<String>) {
     let view = engine.show(id).await.unwrap();
     (view.state, view.note)
 }

@@ -1,24 +1,24 @@
 //! Into the trash, back from it, and out of it for good; also when the daemon dies on the way.
 
 use crate::crash::{MOMENTS, die_in, next_daemon, prepared};
-use crate::world::{Island, TestEngine, When, Wrong, create, made, new, project, repository};
+use crate::world::{Island, When, Wrong, create, made, new, project, repository};
 use holm_core::plan::{Action, Files, State};
 use holm_core::trash::Extent;
 use holm_core::{Code, WorkspaceId};
-use holm_engine::{Collect, Collected, Progress, Removal};
+use holm_engine::{Collect, Collected, Engine, Progress, Removal};
 use std::time::Duration;
 
 const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
 const ALL: Collect = Collect::Unused(Extent::All);
 
-async fn removed(engine: &TestEngine, label: &str) -> WorkspaceId {
+async fn removed(engine: &Engine, label: &str) -> WorkspaceId {
     let shop = project(engine).await;
     let id = made(engine, &shop, label).await.record.id;
     engine.remove(&id, Removal::Force).await.unwrap();
     id
 }
 
-async fn collect(engine: &TestEngine, collect: Collect) -> Collected {
+async fn collect(engine: &Engine, collect: Collect) -> Collected {
     let collected = engine.collect(WEEK, collect, Progress::default());
     collected.await.unwrap()
 }

@@ -1,14 +1,15 @@
 //! Removal and unsaved work: refused with a list, whatever the workspace says.
 
-use crate::world::{Island, TestEngine, made, project};
+use crate::world::{Island, made, project};
 use holm_core::plan::State;
 use holm_core::{Code, WorkspaceId};
+use holm_engine::Engine;
 use holm_engine::Removal;
 
 const HERE: &str = "1111111111111111111111111111111111111111";
 const MISSING: &str = "2222222222222222222222222222222222222222";
 
-async fn prepared(island: &Island) -> (TestEngine, WorkspaceId) {
+async fn prepared(island: &Island) -> (Engine, WorkspaceId) {
     let engine = island.engine();
     let shop = project(&engine).await;
     let id = made(&engine, &shop, "fix").await.record.id;

@@ -1,6 +1,8 @@
 //! The fake driver's world, which outlives engines as a machine outlives daemons, and an island of
 //! it for one test.
 
+use async_trait::async_trait;
+use holm_core::config::DriverName;
 use holm_core::layer::LayerKey;
 use holm_core::plan::{Action, Base, Files, Keeper, Observed};
 use holm_core::service::Wish;
@@ -8,7 +10,8 @@ use holm_core::trash::BaseKey;
 use holm_core::{Code, Fault, Label, ProjectId, RunId, WorkspaceId};
 use holm_engine::clock::Clock;
 use holm_engine::driver::{
-    Condemn, Condemned, Driver, Ended, Journaled, Known, Progress, Sighting, Survey, Tip, ToldPort,
+    Condemn, Condemned, Driver, Drivers, Ended, Journaled, Known, Progress, Running, Sighting,
+    Survey, Tip, ToldPort,
 };
 use holm_engine::exec::{ExecOutput, ExecRequest, ExecStream, Resume};
 use holm_engine::run::{RunOrder, RunSeen};
@@ -32,8 +35,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{mpsc, watch};
-
-pub type TestEngine = Engine<FakeDriver, SqliteStore>;
 
 /// When, around an action, something goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,9 +142,10 @@ pub const LIMIT: Duration = Duration::from_secs(60);
 
 // === impl FakeDriver ===
 
+#[async_trait]
 impl Driver for FakeDriver {
-    fn name(&self) -> &'static str {
-        "fake"
+    fn name(&self) -> DriverName {
+        DriverName::Linux
     }
 
     async fn observe(&self, spec: &WorkspaceSpec) -> Result<Sighting, Fault> {
@@ -260,6 +262,78 @@ impl Driver for FakeDriver {
         Ok(self.0.with(|state| state.layers.contains(layer)))
     }
 
+    async fn discard(&self, spec: &WorkspaceSpec) -> Result<(), Fault> {
+        self.0.with(|state| {
+            if state.discards_fail {
+                return Err(Fault::new(Code::Internal, "made to fail", "none"));
+            }
+            state.discarded += 1;
+            state.keepers.remove(&spec.id);
+            state.files.remove(&spec.id);
+            Ok(())
+        })
+    }
+
+    async fn survey(&self, _: Known) -> Result<Survey, Fault> {
+        let bases = self.0.with(|state| {
+            let bases = state.bases.iter().map(|(project, commit)| BaseKey {
+                project: project.clone(),
+                commit: commit.clone(),
+            });
+            bases.map(|base| (base, Duration::ZERO)).collect()
+        });
+        let layers = self.0.with(|state| {
+            let layers = state.layers.iter().cloned();
+            layers.map(|layer| (layer, Duration::ZERO)).collect()
+        });
+        Ok(Survey {
+            bases,
+            layers,
+            ..Survey::default()
+        })
+    }
+
+    async fn condemn(&self, what: Condemn) -> Result<Option<Condemned>, Fault> {
+        Ok(self.0.with(|state| {
+            let name = match what {
+                Condemn::Workspace(id) => {
+                    state.trash.remove(id.as_str())?;
+                    id.to_string()
+                }
+                Condemn::Base(base) => {
+                    assert!(state.bases.remove(&(base.project.clone(), base.commit)));
+                    format!("base-{}", base.project)
+                }
+                Condemn::Layer(layer) => {
+                    assert!(state.layers.remove(&layer));
+                    format!("layer-{}", layer.key)
+                }
+                Condemn::Project(id) => format!("project-{id}"),
+                Condemn::Leftover(path) => path.display().to_string(),
+            };
+            state.condemned.push(name.clone());
+            Some(Condemned::new(name))
+        }))
+    }
+
+    async fn condemned(&self) -> Result<Vec<Condemned>, Fault> {
+        let names = self.0.with(|state| state.condemned.clone());
+        Ok(names.into_iter().map(Condemned::new).collect())
+    }
+
+    async fn reap(&self, condemned: Condemned, _: Progress) -> Result<u64, Fault> {
+        self.0.with(|state| {
+            if state.reaps_fail {
+                return Err(Fault::new(Code::ReadOnly, "made to fail", "none"));
+            }
+            state.condemned.retain(|name| name != condemned.name());
+            Ok(10)
+        })
+    }
+}
+
+#[async_trait]
+impl Running for FakeDriver {
     async fn exec(&self, id: &WorkspaceId, request: ExecRequest) -> Result<ExecStream, Fault> {
         let (input, mut taken) = mpsc::channel(8);
         let (said, output) = mpsc::channel(8);
@@ -378,75 +452,6 @@ impl Driver for FakeDriver {
             .with(|state| state.labels.insert(id.to_string(), label.to_owned()));
         Ok(())
     }
-
-    async fn discard(&self, spec: &WorkspaceSpec) -> Result<(), Fault> {
-        self.0.with(|state| {
-            if state.discards_fail {
-                return Err(Fault::new(Code::Internal, "made to fail", "none"));
-            }
-            state.discarded += 1;
-            state.keepers.remove(&spec.id);
-            state.files.remove(&spec.id);
-            Ok(())
-        })
-    }
-
-    async fn survey(&self, _: Known) -> Result<Survey, Fault> {
-        let bases = self.0.with(|state| {
-            let bases = state.bases.iter().map(|(project, commit)| BaseKey {
-                project: project.clone(),
-                commit: commit.clone(),
-            });
-            bases.map(|base| (base, Duration::ZERO)).collect()
-        });
-        let layers = self.0.with(|state| {
-            let layers = state.layers.iter().cloned();
-            layers.map(|layer| (layer, Duration::ZERO)).collect()
-        });
-        Ok(Survey {
-            bases,
-            layers,
-            ..Survey::default()
-        })
-    }
-
-    async fn condemn(&self, what: Condemn) -> Result<Option<Condemned>, Fault> {
-        Ok(self.0.with(|state| {
-            let name = match what {
-                Condemn::Workspace(id) => {
-                    state.trash.remove(id.as_str())?;
-                    id.to_string()
-                }
-                Condemn::Base(base) => {
-                    assert!(state.bases.remove(&(base.project.clone(), base.commit)));
-                    format!("base-{}", base.project)
-                }
-                Condemn::Layer(layer) => {
-                    assert!(state.layers.remove(&layer));
-                    format!("layer-{}", layer.key)
-                }
-                Condemn::Project(id) => format!("project-{id}"),
-                Condemn::Leftover(path) => path.display().to_string(),
-            };
-            state.condemned.push(name.clone());
-            Some(Condemned::new(name))
-        }))
-    }
-
-    async fn condemned(&self) -> Result<Vec<Condemned>, Fault> {
-        let names = self.0.with(|state| state.condemned.clone());
-        Ok(names.into_iter().map(Condemned::new).collect())
-    }
-
-    async fn reap(&self, condemned: Condemned, _: Progress) -> Result<u64, Fault> {
-        self.0.with(|state| {
-            if state.reaps_fail {
-                return Err(Fault::new(Code::ReadOnly, "made to fail", "none"));
-            }
-            state.condemned.retain(|name| name != condemned.name());
-            Ok(10)
-        })
-    }
 }
 
 // === impl Island ===
@@ -463,7 +468,7 @@ impl Island {
     }
 
     /// A daemon's engine. There may be another after it.
-    pub fn engine(&self) -> TestEngine {
+    pub fn engine(&self) -> Engine {
         let store = SqliteStore::open(&self.directory.path().join("holm.db")).unwrap();
         // The user's repository has everything that begins with 1.
         let missing = |_: &ProjectId, objects: &[String]| {
@@ -471,9 +476,10 @@ impl Island {
             Ok(missing.cloned().collect())
         };
         let clock = Clock::open(&store, Duration::from_secs(7 * 86_400)).unwrap();
+        let driver: Arc<dyn Driver> = Arc::new(FakeDriver(self.world.clone()));
         Engine::new(
-            FakeDriver(self.world.clone()),
-            store,
+            Drivers::of([driver]),
+            Arc::new(store),
             Arc::new(missing),
             clock,
         )
@@ -493,7 +499,7 @@ pub fn repository(name: &str, inode: u64) -> Repository {
     }
 }
 
-pub async fn project(engine: &TestEngine) -> ProjectRecord {
+pub async fn project(engine: &Engine) -> ProjectRecord {
     engine.sync_project(repository("shop", 1)).await.unwrap().0
 }
 
@@ -508,6 +514,7 @@ pub fn new(project: &ProjectRecord, label: Option<&str>) -> NewWorkspace {
         spec: WorkspaceSpec {
             id: String::new(),
             project_id: project.id.to_string(),
+            driver: DriverName::Linux,
             label: String::new(),
             root: "/src/shop".into(),
             home: "/home/me".into(),
@@ -553,12 +560,12 @@ pub fn new(project: &ProjectRecord, label: Option<&str>) -> NewWorkspace {
     }
 }
 
-pub async fn create(engine: &TestEngine, new: NewWorkspace) -> Result<Created, Fault> {
+pub async fn create(engine: &Engine, new: NewWorkspace) -> Result<Created, Fault> {
     engine.create(new, Told::default(), |_| {}).await
 }
 
 /// Makes a workspace that has to be new.
-pub async fn made(engine: &TestEngine, project: &ProjectRecord, label: &str) -> View {
+pub async fn made(engine: &Engine, project: &ProjectRecord, label: &str) -> View {
     match create(engine, new(project, Some(label))).await.unwrap() {
         Created::New(view) => view,
         Created::Existing(view) => panic!("{} was there", view.record.label),

@@ -30,7 +30,7 @@ pub fn here(spec: &WorkspaceSpec) -> Value {
         "home": spec.home,
         "ref": spec.code.ref_name,
         "commit": spec.code.commit,
-        "driver": "linux",
+        "driver": spec.driver.as_str(),
         "limits": {
             "memory": spec.limits.memory_bytes,
             "cpus": spec.limits.cpus,

@@ -38,12 +38,14 @@ use crate::Layout;
 use crate::cgroup;
 use crate::layout::WorkspaceDirs;
 use crate::probe;
+use async_trait::async_trait;
+use holm_core::config::DriverName;
 use holm_core::layer::LayerKey;
 use holm_core::plan::Action;
 use holm_core::service::Wish;
 use holm_core::{Code, Fault, ProjectId, RunId, WorkspaceId};
 use holm_engine::driver::{
-    Condemn, Condemned, Driver, Journaled, Known, Progress, Sighting, Survey, ToldPort,
+    Condemn, Condemned, Driver, Journaled, Known, Progress, Running, Sighting, Survey, ToldPort,
 };
 use holm_engine::exec::{ExecRequest, ExecStream, Resume};
 use holm_engine::run::{RunOrder, RunSeen};
@@ -203,9 +205,10 @@ impl LinuxDriver {
     }
 }
 
+#[async_trait]
 impl Driver for LinuxDriver {
-    fn name(&self) -> &'static str {
-        "linux"
+    fn name(&self) -> DriverName {
+        DriverName::Linux
     }
 
     async fn observe(&self, spec: &WorkspaceSpec) -> Result<Sighting, Fault> {
@@ -239,6 +242,50 @@ impl Driver for LinuxDriver {
         Ok(layer::directory(&self.layout, layer).is_dir())
     }
 
+    async fn discard(&self, spec: &WorkspaceSpec) -> Result<(), Fault> {
+        let id = workspace_id(spec)?;
+        self.builds.ended(&spec.id).await;
+        halt::halt(&self.layout, &id).await?;
+        // A keeper that a daemon before this one started may be about to take its lock.
+        let disk = |error| disk_fault(&error, format!("cannot undo workspace {id}"));
+        let mut held = halt::hold(&self.layout, &id).map_err(disk)?;
+        if held.is_none() {
+            halt::halt(&self.layout, &id).await?;
+            held = halt::hold(&self.layout, &id).map_err(disk)?;
+        }
+        let dir = self.layout.workspace(&id).dir;
+        try_blocking(move || {
+            let _held = held;
+            remove_tree(&dir)
+                .map_err(|error| disk_fault(&error, format!("cannot remove {}", dir.display())))
+        })
+        .await
+    }
+
+    async fn survey(&self, known: Known) -> Result<Survey, Fault> {
+        let programs = reap::programs_in_use(&self.layout, &self.program, &known).await?;
+        let layout = Arc::clone(&self.layout);
+        try_blocking(move || reap::survey(&layout, &known, programs.as_ref())).await
+    }
+
+    async fn condemn(&self, what: Condemn) -> Result<Option<Condemned>, Fault> {
+        let layout = Arc::clone(&self.layout);
+        try_blocking(move || reap::condemn(&layout, what)).await
+    }
+
+    async fn condemned(&self) -> Result<Vec<Condemned>, Fault> {
+        let layout = Arc::clone(&self.layout);
+        try_blocking(move || reap::condemned(&layout)).await
+    }
+
+    async fn reap(&self, condemned: Condemned, progress: Progress) -> Result<u64, Fault> {
+        let layout = Arc::clone(&self.layout);
+        try_blocking(move || reap::reap(&layout, &condemned, &progress)).await
+    }
+}
+
+#[async_trait]
+impl Running for LinuxDriver {
     async fn exec(&self, id: &WorkspaceId, request: ExecRequest) -> Result<ExecStream, Fault> {
         exec::exec(&self.layout.workspace(id), request).await
     }
@@ -341,47 +388,6 @@ impl Driver for LinuxDriver {
             label: label.to_owned(),
         };
         keeper::ask(&self.layout.workspace(id), op).await.map(drop)
-    }
-
-    async fn discard(&self, spec: &WorkspaceSpec) -> Result<(), Fault> {
-        let id = workspace_id(spec)?;
-        self.builds.ended(&spec.id).await;
-        halt::halt(&self.layout, &id).await?;
-        // A keeper that a daemon before this one started may be about to take its lock.
-        let disk = |error| disk_fault(&error, format!("cannot undo workspace {id}"));
-        let mut held = halt::hold(&self.layout, &id).map_err(disk)?;
-        if held.is_none() {
-            halt::halt(&self.layout, &id).await?;
-            held = halt::hold(&self.layout, &id).map_err(disk)?;
-        }
-        let dir = self.layout.workspace(&id).dir;
-        try_blocking(move || {
-            let _held = held;
-            remove_tree(&dir)
-                .map_err(|error| disk_fault(&error, format!("cannot remove {}", dir.display())))
-        })
-        .await
-    }
-
-    async fn survey(&self, known: Known) -> Result<Survey, Fault> {
-        let programs = reap::programs_in_use(&self.layout, &self.program, &known).await?;
-        let layout = Arc::clone(&self.layout);
-        try_blocking(move || reap::survey(&layout, &known, programs.as_ref())).await
-    }
-
-    async fn condemn(&self, what: Condemn) -> Result<Option<Condemned>, Fault> {
-        let layout = Arc::clone(&self.layout);
-        try_blocking(move || reap::condemn(&layout, what)).await
-    }
-
-    async fn condemned(&self) -> Result<Vec<Condemned>, Fault> {
-        let layout = Arc::clone(&self.layout);
-        try_blocking(move || reap::condemned(&layout)).await
-    }
-
-    async fn reap(&self, condemned: Condemned, progress: Progress) -> Result<u64, Fault> {
-        let layout = Arc::clone(&self.layout);
-        try_blocking(move || reap::reap(&layout, &condemned, &progress)).await
     }
 }
 

@@ -4,14 +4,13 @@
 use super::canonical::{Canonicals, CheckedOut};
 use super::island::{Hosted, Kept, Watch, islands};
 use super::{FrontDoor, Inward, Notes, Routes, hosting};
-use crate::LinuxEngine;
 use crate::events::Events;
 use holm_core::plan::State;
 use holm_core::state::Birth;
 use holm_core::{Fault, WorkspaceId};
 use holm_engine::driver::ToldPort;
 use holm_engine::store::Claim;
-use holm_engine::{Driver, Notice};
+use holm_engine::{Engine, Notice};
 use holm_proxy::{Table, Traffic};
 use serde_json::{Value, json};
 use std::collections::{BTreeSet, HashMap};
@@ -46,7 +45,7 @@ pub enum Command {
 }
 
 pub struct Keep {
-    pub(super) engine: LinuxEngine,
+    pub(super) engine: Engine,
     pub(super) inward: Inward,
     pub(super) traffic: Traffic,
     pub(super) events: Events,
@@ -453,8 +452,9 @@ impl Keep {
     }
 }
 
-async fn tell_keeper(engine: LinuxEngine, id: WorkspaceId, ports: Vec<ToldPort>) {
-    if let Err(fault) = engine.driver().tell_ports(&id, ports).await {
+async fn tell_keeper(engine: Engine, id: WorkspaceId, ports: Vec<ToldPort>) {
+    let told = async { engine.driver_of(&id).await?.tell_ports(&id, ports).await };
+    if let Err(fault) = told.await {
         // It may just have ended, or be of an earlier holm.
         tracing::debug!(%id, %fault, "a workspace was not told its ports");
     }
@@ -462,14 +462,15 @@ async fn tell_keeper(engine: LinuxEngine, id: WorkspaceId, ports: Vec<ToldPort>)
 
 /// Passes on what a keeper says, until it ends; then looks how the workspace is.
 async fn follow(
-    engine: LinuxEngine,
+    engine: Engine,
     commands: mpsc::WeakUnboundedSender<Command>,
     id: WorkspaceId,
     generation: u64,
     pause: Duration,
 ) {
     tokio::time::sleep(pause).await;
-    if let Ok(mut listening) = engine.driver().watch_ports(&id).await {
+    let watched = async { engine.driver_of(&id).await?.watch_ports(&id).await };
+    if let Ok(mut listening) = watched.await {
         while let Some(ports) = listening.recv().await {
             let Some(commands) = commands.upgrade() else {
                 return;

@@ -13,13 +13,12 @@ mod serve;
 pub use canonical::CheckedOut;
 pub use serve::routes;
 
-use super::LinuxEngine;
 use super::events::Events;
 use holm_api::workspace::Port as WirePort;
 use holm_core::{Code, Fault, WorkspaceId, service};
 use holm_engine::driver::ToldPort;
 use holm_engine::spec::Probe;
-use holm_engine::{Driver, Notice, View};
+use holm_engine::{Engine, Notice, View};
 use holm_proxy::socks::Outside;
 use holm_proxy::{Inside, LiveWorkspace, Port, Table, Tallies, Traffic, Visit};
 use keep::{Command, Keep};
@@ -41,7 +40,7 @@ pub struct Routes {
     table: Table,
     inward: Inward,
     traffic: Traffic,
-    engine: LinuxEngine,
+    engine: Engine,
     commands: mpsc::UnboundedSender<Command>,
     front_door: FrontDoor,
     notes: Notes,
@@ -56,7 +55,7 @@ pub struct Unheard(mpsc::UnboundedReceiver<Command>);
 /// The way into workspaces. Going it counts as use.
 #[derive(Clone)]
 pub struct Inward {
-    engine: LinuxEngine,
+    engine: Engine,
     traffic: Traffic,
     tallies: Tallies,
 }
@@ -69,7 +68,7 @@ pub struct FrontDoor(Arc<AtomicU16>);
 
 impl Routes {
     /// Listens to the engine from now on.
-    pub fn new(engine: &LinuxEngine) -> (Self, Unheard) {
+    pub fn new(engine: &Engine) -> (Self, Unheard) {
         let (commands, unheard) = mpsc::unbounded_channel();
         let heard = commands.clone();
         engine.tell_changes_to(move |id, notice: Notice| {
@@ -174,13 +173,8 @@ impl Routes {
         }
         let id = &view.record.id;
         let look = async {
-            self.engine
-                .driver()
-                .watch_ports(id)
-                .await
-                .ok()?
-                .recv()
-                .await
+            let driver = self.engine.driver_of(id).await.ok()?;
+            driver.watch_ports(id).await.ok()?.recv().await
         };
         let found = tokio::time::timeout(LONGEST_LOOK, look).await;
         // A workspace that just ended has none.
@@ -296,14 +290,17 @@ impl Outside for Inward {
         host: &str,
         port: u16,
     ) -> io::Result<UnixStream> {
-        let driver = self.engine.driver();
+        let driver = self.engine.driver_of(workspace).await;
+        let driver = driver.map_err(io::Error::other)?;
         driver.dial_out(workspace, host, port).await
     }
 }
 
 impl Inside for Inward {
     async fn dial(&self, workspace: &WorkspaceId, port: u16) -> io::Result<Visit> {
-        let stream = self.engine.driver().dial(workspace, port).await?;
+        let driver = self.engine.driver_of(workspace).await;
+        let driver = driver.map_err(io::Error::other)?;
+        let stream = driver.dial(workspace, port).await?;
         self.traffic.note(workspace);
         Ok(self.tallies.count(stream, workspace, port))
     }

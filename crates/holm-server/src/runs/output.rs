@@ -73,7 +73,7 @@ async fn serve(
     let (mut sink, mut stream) = socket.split();
     let mut telling = Telling {
         progress: app.engine.run_progress(&run),
-        reader: Reader::new(app.engine.driver().run_record(&id, &run), after),
+        reader: Reader::new(app.linux.run_record(&id, &run), after),
         app,
         id,
         run,

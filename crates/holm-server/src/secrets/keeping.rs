@@ -15,7 +15,6 @@ use holm_secrets::authority::Authority;
 use holm_secrets::keyring::{Keyring, KeyringError};
 use holm_secrets::vault::{Entry, Scope, Vault, VaultError};
 use holm_secrets::{KeyError, Place, Protection, Value};
-use holm_store::SqliteStore;
 use jiff::Timestamp;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -39,7 +38,7 @@ pub struct Keeping {
     /// `None`: nobody needed it yet.
     pub(super) authority: Mutex<Option<Arc<Authority>>>,
     /// Knows the newest line of the record.
-    store: SqliteStore,
+    store: Arc<dyn Store>,
     clock: Clock,
     waiting: Mutex<Waiting>,
 }
@@ -64,7 +63,7 @@ pub enum Unread {
 // === impl Keeping ===
 
 impl Keeping {
-    pub fn new(directory: PathBuf, keyring: Keyring, store: SqliteStore, clock: Clock) -> Self {
+    pub fn new(directory: PathBuf, keyring: Keyring, store: Arc<dyn Store>, clock: Clock) -> Self {
         Self {
             chain: Chain::in_directory(&directory),
             store,

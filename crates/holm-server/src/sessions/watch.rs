@@ -3,7 +3,6 @@
 
 use super::super::{App, stopped};
 use holm_core::{Fault, WorkspaceId};
-use holm_engine::Driver;
 use holm_engine::session::{Happened, SessionNotice};
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -62,7 +61,14 @@ impl App {
     pub async fn resume_sessions(self: &Arc<Self>) -> Result<(), Fault> {
         for view in self.engine.list().await? {
             let id = view.record.id;
-            if !self.engine.driver().ended_sessions(&id).await?.is_empty() {
+            if !self
+                .engine
+                .driver_of(&id)
+                .await?
+                .ended_sessions(&id)
+                .await?
+                .is_empty()
+            {
                 begin(self, &id);
             }
         }

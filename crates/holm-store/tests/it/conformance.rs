@@ -61,6 +61,7 @@ pub fn workspace(project: &ProjectRecord, label: &str) -> WorkspaceRecord {
     let spec = WorkspaceSpec {
         id: id.to_string(),
         project_id: project.id.to_string(),
+        driver: holm_core::config::DriverName::Linux,
         label: label.to_string(),
         root: "/src/shop".into(),
         home: "/home/me".into(),
