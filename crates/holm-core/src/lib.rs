@@ -13,6 +13,8 @@ pub mod config;
 pub mod cut;
 pub mod database;
 pub mod detect;
+pub mod disk;
+pub mod doctor;
 pub mod egress;
 pub mod fault;
 pub mod git_settings;

@@ -2,15 +2,15 @@
 //! looks itself where no daemon runs, and by the daemon's route.
 
 use holm_api::daemon::{Check, Doctor};
-use holm_linux::probe;
+use holm_core::doctor;
 
 /// `daemon` is the process of the daemon that looked, if one did.
-pub fn document(found: Vec<probe::Check>, daemon: Option<u32>) -> Doctor {
+pub fn document(found: Vec<doctor::Check>, daemon: Option<u32>) -> Doctor {
     judged(found.into_iter().map(check).collect(), daemon)
 }
 
 /// What a daemon found, and what its client needs too: where that is worse here, it counts.
-pub fn with_own(document: Doctor, own: Vec<probe::Check>) -> Doctor {
+pub fn with_own(document: Doctor, own: Vec<doctor::Check>) -> Doctor {
     let mut checks = document.checks;
     for own in own.into_iter().map(check).filter(|own| own.status != "ok") {
         match checks.iter_mut().find(|check| check.name == own.name) {
@@ -36,7 +36,7 @@ fn judged(checks: Vec<Check>, daemon: Option<u32>) -> Doctor {
     }
 }
 
-fn check(found: probe::Check) -> Check {
+fn check(found: doctor::Check) -> Check {
     Check {
         name: found.name.to_owned(),
         status: found.status.as_str().to_owned(),
@@ -53,10 +53,10 @@ fn is_good_enough(check: &Check) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use holm_linux::probe::Status;
+    use holm_core::doctor::Status;
 
-    fn found(name: &'static str, status: Status, required: bool) -> probe::Check {
-        probe::Check {
+    fn found(name: &'static str, status: Status, required: bool) -> doctor::Check {
+        doctor::Check {
             name,
             status,
             detail: "probed".to_owned(),

@@ -3,19 +3,11 @@
 
 use crate::GitError;
 use crate::bare::Bare;
+use holm_core::layer::Dated;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, openat, utimensat};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::path::{Component, Path};
-
-/// When a file of the checkout was changed that has this content.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Dated {
-    pub path: String,
-    pub object: String,
-    pub seconds: i64,
-    pub nanoseconds: u32,
-}
 
 pub(super) fn date(
     tree: &Path,

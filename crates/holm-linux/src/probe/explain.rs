@@ -1,9 +1,9 @@
 //! Why a part is missing and how to get it, and what else of the machine matters.
 
-use super::{Check, Status};
 use crate::cgroup::{self, Place};
 use crate::open_files;
 use crate::wire::{LaunchFailure, Part};
+use holm_core::doctor::{Check, Status};
 use holm_core::share;
 use holm_engine::Isolation;
 use rustix::process::{Resource, getrlimit};

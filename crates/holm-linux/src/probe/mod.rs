@@ -7,21 +7,9 @@ mod trial;
 use crate::cgroup::{self, Place};
 use crate::wire::Part;
 use explain::{control_groups, fix_for, host_limits};
+use holm_core::doctor::{Check, Status};
 use std::io;
 use std::path::{Path, PathBuf};
-
-/// One thing that was looked at.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Check {
-    pub name: &'static str,
-    pub status: Status,
-    /// What was found.
-    pub detail: String,
-    /// How to get it, when it is not there.
-    pub fix: Option<String>,
-    /// Without it nothing starts.
-    pub required: bool,
-}
 
 /// What workspaces are made with. Who asks for them and the daemon that makes them may have
 /// different ones: systemd or root may have given the daemon groups that a shell has not.
@@ -31,13 +19,6 @@ pub struct Means {
     pub program: PathBuf,
     /// Where control groups may be made, or why nowhere.
     pub groups: Result<Place, String>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
-    Ok,
-    Warning,
-    Missing,
 }
 
 /// The parts that a trial shows, in the order in which they are made.
@@ -75,18 +56,6 @@ impl Means {
             program: std::env::current_exe()?,
             groups: cgroup::find(),
         })
-    }
-}
-
-// === impl Status ===
-
-impl Status {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Status::Ok => "ok",
-            Status::Warning => "warning",
-            Status::Missing => "missing",
-        }
     }
 }
 

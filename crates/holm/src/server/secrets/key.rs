@@ -12,9 +12,9 @@ use holm_api::daemon::Check;
 use holm_api::secret::{
     Audit, Export, Exported, Import, Imported, KeepIn, KeyState, RotateKey, Unlock,
 };
+use holm_core::doctor::Status;
 use holm_core::{Code, Fault};
 use holm_engine::try_blocking;
-use holm_linux::probe::Status;
 use holm_secrets::parcel::{self, Packed};
 use holm_secrets::vault::{Entry, Scope, Vault};
 use holm_secrets::{KeyError, Place, Protection};
