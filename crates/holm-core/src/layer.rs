@@ -159,6 +159,22 @@ pub enum Choice {
     Own,
 }
 
+/// When a file of the checkout was changed that has this content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dated {
+    pub path: String,
+    pub object: String,
+    pub seconds: i64,
+    pub nanoseconds: u32,
+}
+
+/// A layer that is there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Layer {
+    /// Paths that the set-up made and that git does not ignore; they are not in the layer.
+    pub left_out: Vec<String>,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LayerKey {
     pub project: String,

@@ -13,6 +13,7 @@ pub mod config;
 pub mod cut;
 pub mod database;
 pub mod detect;
+pub mod disk;
 pub mod egress;
 pub mod fault;
 pub mod fitness;

@@ -1,7 +1,7 @@
 //! Resource use over time: rates from totals, a short history, and sparklines. Called by the
 //! daemon, which samples, and by `top` and `show`.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 /// The length of a history.
@@ -10,9 +10,35 @@ pub const KEPT: usize = 60;
 /// Bars in eighths of a line's height.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
+/// What one workspace takes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Usage {
+    pub total: Load,
+    /// By name; only of those that have processes.
+    pub services: BTreeMap<String, Load>,
+}
+
+/// Time of processors since the beginning, bytes of memory, and a count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    pub cpu: Duration,
+    pub memory: u64,
+    pub processes: u64,
+}
+
 /// The last values, oldest first.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct History(VecDeque<f64>);
+
+// === impl Load ===
+
+impl Load {
+    pub fn add(&mut self, other: Load) {
+        self.cpu += other.cpu;
+        self.memory += other.memory;
+        self.processes += other.processes;
+    }
+}
 
 // === impl History ===
 

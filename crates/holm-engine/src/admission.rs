@@ -4,7 +4,7 @@ use crate::create::NewWorkspace;
 use crate::engine::Inner;
 use crate::spec::WorkspaceSpec;
 use crate::store::WorkspaceRecord;
-use holm_core::admission::{Declared, Machine, Overcommitted, admit};
+use holm_core::admission::{Declared, Overcommitted, admit};
 use holm_core::config::display_size;
 use holm_core::plan::Desired;
 use holm_core::{Code, Fault};
@@ -12,7 +12,7 @@ use holm_core::{Code, Fault};
 /// Whether a new workspace is checked against the machine's resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    Check(Machine),
+    Check,
     /// The user overrides the check.
     Force,
 }
@@ -27,17 +27,16 @@ impl Inner {
         new: &NewWorkspace,
         record: &WorkspaceRecord,
     ) -> Result<(), Fault> {
-        let Admission::Check(machine) = new.admission else {
-            return Ok(());
-        };
         let wanted = declared(&record.spec);
-        if wanted == Declared::default() {
+        if new.admission == Admission::Force || wanted == Declared::default() {
             return Ok(());
         }
+        let machine = self.driver(&record.spec)?.room().await.map_err(unknown)?;
         let records = self.store.call(|store| store.live_workspaces()).await?;
         let running: Vec<_> = records
             .iter()
             .filter(|other| other.desired == Desired::Running && other.id != record.id)
+            .filter(|other| other.spec.driver == record.spec.driver)
             .map(|other| declared(&other.spec))
             .collect();
         admit(machine, &running, wanted).map_err(refusal)
@@ -51,6 +50,14 @@ fn declared(spec: &WorkspaceSpec) -> Declared {
         memory: limits.memory_bytes.filter(|_| is_declared("memory")),
         disk: limits.disk_bytes.filter(|_| is_declared("disk")),
     }
+}
+
+fn unknown(fault: Fault) -> Fault {
+    Fault::new(
+        Code::Internal,
+        format!("cannot tell what the machine has: {}", fault.message),
+        "`holm up --force` does not ask",
+    )
 }
 
 fn refusal(why: Overcommitted) -> Fault {

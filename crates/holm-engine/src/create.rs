@@ -84,6 +84,8 @@ impl Engine {
         progress: Progress,
         begun: impl FnOnce(&WorkspaceId) + Send + 'static,
     ) -> Result<Created, Fault> {
+        // Before anything is written down: without its driver a workspace could not be undone.
+        self.inner.drivers.require(new.spec.driver)?;
         let cancel = Cancel::default();
         let _guard = CancelOnDrop(cancel.clone());
         let inner = Arc::clone(&self.inner);

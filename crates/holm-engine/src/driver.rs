@@ -7,14 +7,18 @@ use crate::service::{ServiceStatus, Services};
 use crate::session::{Ask, Attach, AttachStream, SessionNotices, SessionStatus, Told};
 use crate::spec::{Egress, Service, WorkspaceSpec};
 use async_trait::async_trait;
+use holm_core::admission::Machine;
 use holm_core::config::DriverName;
-use holm_core::layer::LayerKey;
+use holm_core::disk::DiskUsage;
+use holm_core::fitness::Check;
+use holm_core::layer::{Dated, Layer, LayerKey};
+use holm_core::numbers::Usage;
 use holm_core::plan::{Action, Observed};
 use holm_core::service::Wish;
 use holm_core::trash::BaseKey;
-use holm_core::{Fault, ProjectId, RunId, WorkspaceId};
+use holm_core::{Code, Fault, ProjectId, RunId, WorkspaceId};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -84,7 +88,16 @@ pub enum Condemn {
     /// All files of a project.
     Project(ProjectId),
     /// A leftover that a [`Survey`] found.
-    Leftover(PathBuf),
+    Leftover(Leftover),
+}
+
+/// Files of interrupted work or of an earlier program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leftover {
+    /// Only the driver that gave the name knows what it stands for.
+    pub name: String,
+    /// What users see.
+    pub shown: String,
 }
 
 /// The new name of something that was renamed away; for a workspace, its id.
@@ -105,10 +118,50 @@ pub struct Survey {
     /// With the build time of each, since the epoch.
     pub bases: Vec<(BaseKey, Duration)>,
     pub layers: Vec<(LayerKey, Duration)>,
-    /// Files of interrupted work and earlier programs; they contain no user data.
-    pub leftovers: Vec<PathBuf>,
-    /// Files among the workspaces that belong to no record.
-    pub unknown: Vec<PathBuf>,
+    /// They contain no user data.
+    pub leftovers: Vec<Leftover>,
+    /// Files among the workspaces that belong to no record, as users see them.
+    pub unknown: Vec<String>,
+}
+
+/// What of the disk a driver measures.
+#[derive(Clone, Debug)]
+pub enum Measure {
+    Everything,
+    Trash,
+    /// One workspace by itself, with directories that it closed.
+    Workspace(Arc<WorkspaceSpec>),
+    /// The volumes of these workspaces, without directories that they closed.
+    Volumes(Vec<Arc<WorkspaceSpec>>),
+}
+
+/// A tree that a client brought, to become a layer: build output, or a snapshot of a cache. The
+/// paths are those of files that the daemon received.
+#[derive(Clone, Debug)]
+pub struct BroughtTree {
+    pub layer: LayerKey,
+    /// Has the directory `tree`, which the client may have filled. The driver takes it away.
+    pub directory: PathBuf,
+    /// An archive of the files, of a client that could not fill the directory.
+    pub archive: Option<PathBuf>,
+    /// When the files of the client's checkout were changed.
+    pub dates: Vec<Dated>,
+}
+
+/// The tree of a workspace, which other workspaces of its project may read.
+#[derive(Debug)]
+pub struct SiblingTree {
+    pub project: ProjectId,
+    pub workspace: WorkspaceId,
+    /// A tar archive.
+    pub archive: mpsc::Receiver<Piece>,
+}
+
+/// A part of an archive. Without the end the archive is not whole.
+#[derive(Debug)]
+pub enum Piece {
+    Bytes(Vec<u8>),
+    End,
 }
 
 /// A port of a workspace as `holm here` shows it inside.
@@ -141,14 +194,38 @@ pub trait Driver: Running {
     /// The name users see (`linux`).
     fn name(&self) -> DriverName;
 
+    /// Whether this machine is fit, found by trying.
+    async fn probe(&self) -> Result<Vec<Check>, Fault>;
+
+    /// Refuses a spec that could not be started.
+    fn check(&self, spec: &WorkspaceSpec) -> Result<(), Fault>;
+
     /// Observes a workspace without changing it.
     async fn observe(&self, spec: &WorkspaceSpec) -> Result<Sighting, Fault>;
 
     /// Does one journaled action. Dropping the future cancels it; what it left is `Partial`.
     async fn apply(&self, journaled: Journaled, progress: Progress) -> Result<(), Fault>;
 
-    /// Whether a layer is there.
-    async fn has_layer(&self, layer: &LayerKey) -> Result<bool, Fault>;
+    /// A layer that was built or brought; `None`: it is not there.
+    async fn layer(&self, key: &LayerKey) -> Result<Option<Layer>, Fault>;
+
+    /// Makes a layer of a tree that a client brought, unless the layer is there by now.
+    async fn keep_tree(&self, tree: BroughtTree) -> Result<(), Fault>;
+
+    /// Shows a tree to the workspaces of its project, in place of the one it showed before.
+    async fn show_tree(&self, tree: SiblingTree) -> Result<(), Fault>;
+
+    /// Hides the trees of all workspaces but these.
+    async fn show_only(&self, shown: HashMap<ProjectId, HashSet<WorkspaceId>>)
+    -> Result<(), Fault>;
+
+    /// What the machine has, and how much of its disk is free.
+    async fn room(&self) -> Result<Machine, Fault>;
+
+    async fn measure(&self, what: Measure) -> Result<DiskUsage, Fault>;
+
+    /// The processor time and memory of each workspace; `None` of one that does not run.
+    async fn usage(&self, ids: &[WorkspaceId]) -> Result<Vec<Option<Usage>>, Fault>;
 
     /// Throws away a workspace that was never acknowledged to anybody.
     async fn discard(&self, spec: &WorkspaceSpec) -> Result<(), Fault>;
@@ -262,6 +339,25 @@ impl Drivers {
 
     pub fn get(&self, name: DriverName) -> Option<&Arc<dyn Driver>> {
         self.0.get(name.as_str())
+    }
+
+    /// As [`get`](Self::get), for a name that a user wrote.
+    pub fn require(&self, name: DriverName) -> Result<&Arc<dyn Driver>, Fault> {
+        self.get(name).ok_or_else(|| {
+            let known: Vec<_> = self
+                .0
+                .keys()
+                .map(|name| format!("`driver = \"{name}\"`"))
+                .collect();
+            Fault::new(
+                Code::DriverUnavailable,
+                format!("the driver `{}` is not available here", name.as_str()),
+                format!(
+                    "use {} in [project] of holm.toml, or leave it out",
+                    known.join(" or ")
+                ),
+            )
+        })
     }
 
     pub fn all(&self) -> impl Iterator<Item = &Arc<dyn Driver>> {

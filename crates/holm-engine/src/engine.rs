@@ -139,7 +139,27 @@ impl Engine {
         &self.inner.drivers
     }
 
-    /// The driver of one workspace.
+    /// The driver that a spec names.
+    pub fn driver(&self, spec: &WorkspaceSpec) -> Result<&Arc<dyn Driver>, Fault> {
+        self.inner.driver(spec)
+    }
+
+    /// Those of these workspaces that a driver has.
+    pub async fn of_driver(
+        &self,
+        ids: &[WorkspaceId],
+        driver: &Arc<dyn Driver>,
+    ) -> Result<Vec<WorkspaceId>, Fault> {
+        let mut of_driver = Vec::new();
+        for id in ids {
+            if self.driver_of(id).await?.name() == driver.name() {
+                of_driver.push(id.clone());
+            }
+        }
+        Ok(of_driver)
+    }
+
+    /// As [`driver`](Self::driver), by the id of the workspace.
     pub async fn driver_of(&self, id: &WorkspaceId) -> Result<Arc<dyn Driver>, Fault> {
         self.inner.driver_of(id).await
     }

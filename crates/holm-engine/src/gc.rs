@@ -12,7 +12,6 @@ use holm_core::trash::{BaseKey, Extent, may_go, unused_bases};
 use holm_core::{Code, Fault, WorkspaceId};
 use jiff::Timestamp;
 use std::collections::HashSet;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -30,7 +29,7 @@ pub enum Collect {
 pub struct Collected {
     pub gone: Vec<Gone>,
     /// Files that no record knows. They are not deleted.
-    pub unknown: Vec<PathBuf>,
+    pub unknown: Vec<String>,
     pub faults: Vec<Fault>,
 }
 
@@ -363,9 +362,9 @@ fn unused(survey: Survey, used: &Used, extent: Extent) -> Vec<(Condemn, Gone)> {
         let name = base.commit.as_deref().unwrap_or("empty").to_owned();
         (Condemn::Base(base), Gone::new("base", &name))
     });
-    let leftovers = survey.leftovers.into_iter().map(|path| {
-        let name = path.display().to_string();
-        (Condemn::Leftover(path), Gone::new("leftover", &name))
+    let leftovers = survey.leftovers.into_iter().map(|leftover| {
+        let gone = Gone::new("leftover", &leftover.shown);
+        (Condemn::Leftover(leftover), gone)
     });
     bases.chain(layers).chain(leftovers).collect()
 }

@@ -105,7 +105,7 @@ impl Inner {
     /// Checks while no collection runs: afterwards the record keeps the layer.
     async fn has_layer(&self, spec: &WorkspaceSpec, layer: &LayerKey) -> Result<bool, Fault> {
         let _making = self.making.read().await;
-        self.driver(spec)?.has_layer(layer).await
+        Ok(self.driver(spec)?.layer(layer).await?.is_some())
     }
 
     async fn build_layer(

@@ -13,26 +13,11 @@ use crate::layout::WorkspaceDirs;
 use crate::process;
 use crate::sys::units;
 use crate::wire::LastRun;
+use holm_core::numbers::{Load, Usage};
 use holm_engine::service::Services;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::time::Duration;
-
-/// What one workspace takes.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Usage {
-    pub total: Load,
-    /// By name; only of those that have processes.
-    pub services: BTreeMap<String, Load>,
-}
-
-/// Time of processors since the beginning, bytes of memory, and a count.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Load {
-    pub cpu: Duration,
-    pub memory: u64,
-    pub processes: u64,
-}
 
 /// Looks again and again; remembers whose processes are whose.
 #[derive(Default)]
@@ -107,16 +92,6 @@ impl Meter {
             stack.extend(below.map(|child| (*child, mark.clone())));
         }
         usage
-    }
-}
-
-// === impl Load ===
-
-impl Load {
-    fn add(&mut self, other: Load) {
-        self.cpu += other.cpu;
-        self.memory += other.memory;
-        self.processes += other.processes;
     }
 }
 

@@ -8,7 +8,7 @@ use super::uploads::Received;
 use super::{App, declared};
 use holm_api::workspace::CreateWorkspace;
 use holm_core::config::{
-    DriverName, Egress as ConfigEgress, EgressMode, Limits as ConfigLimits, Name, Policy, Project,
+    Egress as ConfigEgress, EgressMode, Limits as ConfigLimits, Name, Policy, Project,
     ProjectConfig, Root, SIBLINGS, Scope,
 };
 use holm_core::policy::Typed;
@@ -53,9 +53,7 @@ impl App {
         let (judged, mut notes) = judged.settle(untrusted)?;
         self.refuse_beyond_policy(&judged.config, typed(create))?;
         let asked = &judged.config.project;
-        if self.engine.drivers().get(asked.driver).is_none() {
-            return Err(Failure(no_driver(asked.driver)));
-        }
+        self.engine.drivers().require(asked.driver)?;
         let root = root(create, &judged)?;
         refuse_in_place_of_siblings(asked.isolation, &root)?;
         let home = absolute("home", &create.home)?;
@@ -70,9 +68,9 @@ impl App {
             toolchains: &found.shown,
         };
         let layers = self.layers(create, project, asked, surroundings).await?;
-        let caches = self.caches(&judged.config, project, (&root, &home));
-        notes.extend(shared_caches(&caches));
         let start = Start::of(create, &root, &home);
+        let caches = self.caches(&start, project, &judged.config).await?;
+        notes.extend(shared_caches(&caches));
         let volumes = self.volumes(&start, project, &judged.config).await?;
         refuse_covering(&volumes, &root, &home)?;
         notes.extend(said_of_volumes(&volumes, &judged.config));
@@ -413,12 +411,4 @@ fn shared_caches(caches: &[Cache]) -> impl Iterator<Item = String> {
             cache.name
         )
     })
-}
-
-fn no_driver(driver: DriverName) -> Fault {
-    Fault::new(
-        Code::DriverUnavailable,
-        format!("the driver `{}` is not available here", driver.as_str()),
-        "use `driver = \"linux\"` in [project] of holm.toml, or leave it out",
-    )
 }

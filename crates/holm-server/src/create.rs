@@ -22,8 +22,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
 use holm_api::workspace::{CreateEvent, CreateWorkspace, Workspace};
-use holm_core::admission::Machine;
-use holm_core::{Code, Fault, ProjectId, RequestId, WorkspaceId};
+use holm_core::{Fault, ProjectId, RequestId, WorkspaceId};
 use holm_engine::driver::ProgressEvent;
 use holm_engine::{Admission, Created, NewWorkspace, Once, Progress, Reuse, Turn, View};
 use std::convert::Infallible;
@@ -141,7 +140,7 @@ async fn begin(
     let values = handed_over(&app, &create)?;
     let admission = match create.force {
         true => Admission::Force,
-        false => Admission::Check(machine(&app)?),
+        false => Admission::Check,
     };
     let new = NewWorkspace {
         project_id: id,
@@ -194,7 +193,7 @@ fn lead(
         }
         let made = made?;
         if let Created::New(made) = &made {
-            notes.extend(app.linux.layer_notes(&made.record.spec));
+            notes.extend(app.layer_notes(&made.record.spec).await);
             notes.extend(app.missing_secrets(&made.record.spec).await);
         }
         let mut workspace = told(&app, made, notes, asked).await;
@@ -259,16 +258,6 @@ fn handed_over(app: &App, create: &CreateWorkspace) -> Result<Option<Values>, Fa
     let unknown = || bad_request("nothing was handed over by this name");
     let values = app.secrets.take_over(token);
     values.ok_or_else(unknown).map(Some)
-}
-
-pub fn machine(app: &App) -> Result<Machine, Fault> {
-    crate::machine::look(&app.paths.data_dir).map_err(|error| {
-        Fault::new(
-            Code::Internal,
-            format!("cannot tell what the machine has: {error}"),
-            "`holm up --force` does not ask",
-        )
-    })
 }
 
 // === impl Right ===

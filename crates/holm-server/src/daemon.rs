@@ -71,7 +71,7 @@ async fn stop(State(app): State<Arc<App>>, Body(stop): Body<Stop>) -> Answer<Sta
     responses((status = 200, body = Doctor))
 )]
 async fn doctor(State(app): State<Arc<App>>) -> Answer<Doctor> {
-    let mut checks = app.linux.doctor().await?;
+    let mut checks = app.probe().await?;
     checks.push(app.check_of_key().await);
     checks.push(app.policy.check());
     checks.push(app.check_of_clock());
@@ -81,6 +81,15 @@ async fn doctor(State(app): State<Arc<App>>) -> Answer<Doctor> {
 // === impl App ===
 
 impl App {
+    /// What every driver says of this machine.
+    async fn probe(&self) -> Result<Vec<holm_core::fitness::Check>, Fault> {
+        let mut checks = Vec::new();
+        for driver in self.engine.drivers().all() {
+            checks.extend(driver.probe().await?);
+        }
+        Ok(checks)
+    }
+
     async fn status(&self) -> Result<Status, Fault> {
         let views = self.engine.list().await?;
         let running = views.iter().filter(|view| view.state == Condition::Running);

@@ -1,6 +1,5 @@
 //! `/workspaces/{id}/snapshots`, `/fork` and `/reset`: freeze, branch, go back.
 
-use super::create::machine;
 use super::failure::{Answer, Body, WorkspaceKey};
 use super::workspaces::label;
 use super::{App, view};
@@ -74,7 +73,7 @@ async fn fork(
 ) -> Answer<Workspace> {
     let asked = Instant::now();
     let label = fork.label.as_deref().map(label).transpose()?;
-    let admission = Admission::Check(machine(&app)?);
+    let admission = Admission::Check;
     let made = app.engine.fork(&id, label, fork.at.as_deref(), admission);
     let workspace = app.workspace(made.await?).await;
     let elapsed = asked.elapsed().as_millis();

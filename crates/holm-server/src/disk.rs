@@ -1,6 +1,7 @@
 //! `/disk`: what takes room, what could go, and whether room is short.
 
 use super::failure::Answer;
+use super::startup::unusable;
 use super::{App, view};
 use axum::Json;
 use axum::extract::State;
@@ -10,19 +11,27 @@ use holm_api::disk::{
 use holm_api::workspace::Workspace;
 use holm_config::paths::Paths;
 use holm_core::config::rough_size;
+use holm_core::disk::{DiskUsage, WorkspaceUsage};
 use holm_core::layer::LayerKey;
 use holm_core::trash::{BaseKey, is_short};
 use holm_core::{Fault, ProjectId};
 use holm_engine::View;
+use holm_engine::driver::Measure;
 use holm_engine::store::WorkspaceRecord;
 use holm_engine::try_blocking;
-use holm_linux::driver::{DiskUsage, WorkspaceUsage};
 use jiff::Timestamp;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
+
+/// Bytes of a file system.
+pub struct Room {
+    /// For us.
+    pub free: u64,
+    pub size: u64,
+}
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -64,7 +73,7 @@ impl App {
     /// What is in the trash, with sizes and the times of their going.
     pub async fn trash(&self) -> Result<Vec<Workspace>, Fault> {
         let keep_for = self.keep_for().await?;
-        let sizes = self.linux.trash_usage().await?;
+        let sizes = self.measure(Measure::Trash).await?.trash;
         let views = self.engine.trash().await?.into_iter();
         Ok(views
             .map(|found| {
@@ -79,9 +88,29 @@ impl App {
             .collect())
     }
 
+    /// The sizes of all drivers together.
+    async fn measure(&self, what: Measure) -> Result<DiskUsage, Fault> {
+        let mut all = DiskUsage::default();
+        for driver in self.engine.drivers().all() {
+            all.add(driver.measure(what.clone()).await?);
+        }
+        Ok(all)
+    }
+
+    /// The file system of the daemon's own directory.
+    pub fn room(&self) -> Result<Room, Fault> {
+        let directory = &self.paths.data_dir;
+        let found = rustix::fs::statvfs(directory)
+            .map_err(|error| unusable("look at the disk of", directory, &error.into()))?;
+        Ok(Room {
+            free: found.f_bavail * found.f_frsize,
+            size: found.f_blocks * found.f_frsize,
+        })
+    }
+
     /// What is said when the disk is nearly full.
     pub async fn shortage(&self) -> Result<Option<String>, Fault> {
-        let (free, size) = self.linux.room()?;
+        let Room { free, size } = self.room()?;
         if !is_short(free, size) {
             return Ok(None);
         }
@@ -104,7 +133,8 @@ impl App {
 
     async fn disk(&self) -> Result<Disk, Fault> {
         let keep_for = self.keep_for().await?;
-        let usage = self.linux.disk_usage().await?;
+        let usage = self.measure(Measure::Everything).await?;
+        let Room { free, size } = self.room()?;
         let live = self.engine.names().await?;
         let trashed = self.engine.trash().await?;
         let projects = self.engine.projects().await?.into_iter();
@@ -137,7 +167,7 @@ impl App {
         });
         let layers: Vec<_> = layers.collect();
         let workspaces = live.iter().map(|(record, project)| {
-            let used = usage.workspaces.get(&record.id).copied();
+            let used = usage.workspaces.get(&record.id).cloned();
             workspace_size(record, project.as_str(), used.unwrap_or_default())
         });
         let repositories = usage.repositories.iter().map(|(id, used)| RepositorySize {
@@ -166,8 +196,8 @@ impl App {
             leftovers: usage.leftovers,
             other: usage.other,
             total: usage.total(),
-            free: usage.free,
-            size: usage.size,
+            free,
+            size,
             data_dir: self.paths.data_dir.display().to_string(),
             trash,
             bases,
@@ -218,7 +248,7 @@ fn workspace_size(record: &WorkspaceRecord, project: &str, used: WorkspaceUsage)
         label: record.label.to_string(),
         project: project.to_owned(),
         bytes: used.total(),
-        upper: used.upper,
+        upper: used.tree,
         home: used.home,
         tmp: used.tmp,
         volumes: used.volumes,

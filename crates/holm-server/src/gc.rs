@@ -108,12 +108,11 @@ fn view(collected: holm_engine::Collected) -> Collected {
         bytes: gone.bytes,
     });
     let removed: Vec<_> = removed.collect();
-    let unknown = collected.unknown.iter();
     let failed = collected.faults.iter();
     Collected {
         freed_bytes: removed.iter().map(|removed| removed.bytes).sum(),
         removed,
-        unknown: unknown.map(|path| path.display().to_string()).collect(),
+        unknown: collected.unknown,
         failed: failed.map(|fault| failure::told(fault).error).collect(),
         notes: Vec::new(),
     }

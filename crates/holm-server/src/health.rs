@@ -11,7 +11,7 @@ use holm_api::daemon::Doctor;
 use holm_api::health::{Condition, Health};
 use holm_config::paths::Paths;
 use holm_core::Fault;
-use holm_engine::{Driver, try_blocking};
+use holm_engine::try_blocking;
 use jiff::Timestamp;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ use utoipa_axum::routes;
 #[derive(Default)]
 pub struct LastHealth {
     found: Mutex<Option<(Instant, Health)>>,
-    driver: Mutex<Option<(Instant, Condition)>>,
+    drivers: Mutex<Option<(Instant, BTreeMap<String, Condition>)>>,
 }
 
 /// What was found is told for so long.
@@ -75,28 +75,31 @@ impl App {
             return health.clone();
         }
         let paths = self.paths.clone();
-        let (store, directory, places, driver) = tokio::join!(
+        let (store, directory, places, drivers) = tokio::join!(
             judged("the store", self.check_store()),
             judged("the data directory", {
                 let directory = paths.data_dir.clone();
                 try_blocking(move || write_and_read(&directory))
             }),
             try_blocking(move || Ok(unusable_places(&paths))),
-            self.driver_condition(),
+            self.driver_conditions(),
         );
         let places = places.unwrap_or_default();
         for place in &places {
             tracing::warn!(place, "not well: it is missing, or cannot be written");
         }
         let data_dir = condition(directory == Condition::Ok && places.is_empty());
-        let name = self.linux.name().as_str();
         let parts = [
             (store, "the store cannot be read and written".to_owned()),
             (directory, "the data directory cannot be written".to_owned()),
-            (driver, format!("the driver {name} cannot make workspaces")),
         ];
+        let of_drivers = drivers.iter().map(|(name, condition)| {
+            let words = format!("the driver {name} cannot make workspaces");
+            (*condition, words)
+        });
         let failing = parts
             .into_iter()
+            .chain(of_drivers)
             .filter(|(part, _)| *part == Condition::Failing);
         let missing = places.into_iter();
         let missing = missing.map(|place| format!("{place} is missing or cannot be written"));
@@ -105,7 +108,7 @@ impl App {
             status: condition(problems.is_empty()),
             store,
             data_dir,
-            drivers: BTreeMap::from([(name.to_owned(), driver)]),
+            drivers,
             timestamp: view::time(Timestamp::now()),
             problems,
         };
@@ -123,17 +126,21 @@ impl App {
             .map_err(|error| super::startup::unusable("find", &file, &error))
     }
 
-    async fn driver_condition(&self) -> Condition {
-        let mut last = self.health.driver.lock().await;
-        match &*last {
-            Some((at, found)) if at.elapsed() < DRIVER_FRESH => *found,
-            _ => {
-                let checks = self.linux.doctor().await;
-                let is_fit = checks.is_ok_and(|checks| Doctor::new(checks, None).ok);
-                *last = Some((Instant::now(), condition(is_fit)));
-                condition(is_fit)
-            }
+    async fn driver_conditions(&self) -> BTreeMap<String, Condition> {
+        let mut last = self.health.drivers.lock().await;
+        if let Some((at, found)) = &*last
+            && at.elapsed() < DRIVER_FRESH
+        {
+            return found.clone();
         }
+        let mut found = BTreeMap::new();
+        for driver in self.engine.drivers().all() {
+            let checks = driver.probe().await;
+            let is_fit = checks.is_ok_and(|checks| Doctor::new(checks, None).ok);
+            found.insert(driver.name().as_str().to_owned(), condition(is_fit));
+        }
+        *last = Some((Instant::now(), found.clone()));
+        found
     }
 }
 

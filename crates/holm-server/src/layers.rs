@@ -4,11 +4,10 @@ use super::App;
 use holm_api::workspace::CreateWorkspace;
 use holm_core::Fault;
 use holm_core::config::{Name, Pattern, Policy, Project, ProjectConfig};
-use holm_core::layer::{self, Choice, Ingredients, LayerKey, Maker, SeedIngredients};
-use holm_engine::is_without;
+use holm_core::layer::{self, Choice, Ingredients, Layer, LayerKey, Maker, SeedIngredients};
 use holm_engine::spec::{Cache, Layers, Seed, Setup, Volume};
 use holm_engine::store::ProjectRecord;
-use holm_engine::try_blocking;
+use holm_engine::{Driver, WorkspaceSpec, is_without, try_blocking};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -63,7 +62,8 @@ impl App {
         surroundings: Surroundings<'_>,
     ) -> Result<Layers, Fault> {
         let warm = LayerKey::warm(project.id.as_str());
-        let warm = self.linux.has_brought(&warm).then_some(warm.key);
+        let driver = self.engine.drivers().require(asked.driver)?;
+        let warm = driver.layer(&warm).await?.map(|_| warm.key);
         if asked.setup.is_empty() {
             return Ok(Layers { setup: None, warm });
         }
@@ -88,7 +88,7 @@ impl App {
                 key: digest(&layer::canonical(&ingredients), KEY_LENGTH),
             }
         };
-        let (key, borrowed) = self.chosen(maker(create), key);
+        let (key, borrowed) = chosen(driver, maker(create), key).await?;
         let setup = Setup {
             key,
             commands: asked.setup.clone(),
@@ -101,43 +101,51 @@ impl App {
         })
     }
 
-    /// The key of the layer that is used, and whether others made it. `key` says that of a layer for the
-    /// only code that may use it, or for all.
-    fn chosen(
-        &self,
-        maker: Maker<'_>,
-        mut key: impl FnMut(Option<String>) -> LayerKey,
-    ) -> (String, bool) {
-        let only = layer::only(maker);
-        let only = only.filter(|_| !is_without("layer_origin"));
-        let shared = key(None);
-        let is_there = self.linux.has_brought(&shared);
-        match layer::choose(only.as_deref(), is_there) {
-            Choice::Shared => (shared.key, false),
-            Choice::Borrowed => (shared.key, true),
-            Choice::Own => (key(only).key, false),
-        }
-    }
-
     /// The project's caches, with what each begins with.
-    pub fn caches(
+    pub async fn caches(
         &self,
-        config: &ProjectConfig,
+        start: &Start<'_>,
         project: &ProjectRecord,
-        (root, home): (&Path, &Path),
-    ) -> Vec<Cache> {
-        let caches = config.caches.iter().map(|(name, cache)| {
-            let path = cache.path.resolve(root, home);
+        config: &ProjectConfig,
+    ) -> Result<Vec<Cache>, Fault> {
+        let driver = self.engine.drivers().require(config.project.driver)?;
+        let mut caches = Vec::new();
+        for (name, cache) in &config.caches {
+            let path = cache.path.resolve(start.root, start.home);
             let snapshot = cache_key(project.id.as_str(), name, &path);
-            let is_used = cache.policy == Policy::Fork && self.linux.has_brought(&snapshot);
-            Cache {
+            let is_used = cache.policy == Policy::Fork && driver.layer(&snapshot).await?.is_some();
+            caches.push(Cache {
                 name: name.to_string(),
                 path,
                 policy: cache.policy,
                 snapshot: is_used.then_some(snapshot.key),
-            }
-        });
-        caches.collect()
+            });
+        }
+        Ok(caches)
+    }
+
+    /// What the user should know of the workspace's layers. A driver that does not answer now has
+    /// answered when the workspace was made.
+    pub async fn layer_notes(&self, spec: &WorkspaceSpec) -> Vec<String> {
+        let mut notes = Vec::new();
+        let Ok(driver) = self.engine.driver(spec) else {
+            return notes;
+        };
+        for key in spec.tree_layers() {
+            let Ok(Some(Layer { left_out })) = driver.layer(&key).await else {
+                continue;
+            };
+            let what = match left_out.as_slice() {
+                [] => continue,
+                [one] => one.clone(),
+                [first, more @ ..] => format!("{first} and {} more", more.len()),
+            };
+            notes.push(format!(
+                "`setup` made {what}, which git does not ignore, so it is not in the layer; \
+                 name it in .gitignore"
+            ));
+        }
+        notes
     }
 
     /// The project's volumes, each with what it begins with.
@@ -148,6 +156,7 @@ impl App {
         config: &ProjectConfig,
     ) -> Result<Vec<Volume>, Fault> {
         let Start { root, home, .. } = start;
+        let driver = self.engine.drivers().require(config.project.driver)?;
         let mut volumes = Vec::new();
         for (name, volume) in &config.volumes {
             let path = volume.path.resolve(root, home);
@@ -165,11 +174,12 @@ impl App {
                     inputs: layer::seed_inputs(committed, &start.changed, patterns),
                     only: None,
                 };
-                let (key, borrowed) = self.chosen(start.maker, |only| {
+                let key = |only| {
                     ingredients.only = only;
                     let inputs = digest(&layer::canonical_seed(&ingredients), KEY_LENGTH);
                     LayerKey::volume(project.id.as_str(), name, &inputs)
-                });
+                };
+                let (key, borrowed) = chosen(driver, start.maker, key).await?;
                 seed = Some(Seed {
                     key,
                     commands: volume.seed.clone(),
@@ -248,6 +258,24 @@ impl KnownInputs {
         }
         known.insert(asked, Arc::clone(listed));
     }
+}
+
+/// The key of the layer that is used, and whether others made it. `key` says that of a layer for the
+/// only code that may use it, or for all.
+async fn chosen(
+    driver: &Arc<dyn Driver>,
+    maker: Maker<'_>,
+    mut key: impl FnMut(Option<String>) -> LayerKey,
+) -> Result<(String, bool), Fault> {
+    let only = layer::only(maker);
+    let only = only.filter(|_| !is_without("layer_origin"));
+    let shared = key(None);
+    let is_there = driver.layer(&shared).await?.is_some();
+    Ok(match layer::choose(only.as_deref(), is_there) {
+        Choice::Shared => (shared.key, false),
+        Choice::Borrowed => (shared.key, true),
+        Choice::Own => (key(only).key, false),
+    })
 }
 
 /// The code that a new workspace begins with.

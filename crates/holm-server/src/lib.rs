@@ -34,7 +34,6 @@ mod housekeeping;
 mod keyed;
 mod layers;
 mod listen;
-mod machine;
 mod make;
 mod mcp;
 mod metrics;
@@ -77,6 +76,7 @@ use holm_config::paths::Paths;
 use holm_config::policy::PolicyFile;
 use holm_core::Fault;
 use holm_engine::clock::Clock;
+use holm_engine::driver::Measure;
 use holm_engine::{Driver, Drivers, Engine, MissingObjects, Store, View, WorkspaceSpec};
 use holm_linux::{Layout, LinuxDriver};
 use holm_secrets::keyring::Keyring;
@@ -364,11 +364,17 @@ impl App {
         if specs.iter().all(|spec| spec.volumes.is_empty()) {
             return;
         }
-        let measured = self.linux.volume_usage(specs).await;
-        let measured = measured.unwrap_or_default().into_iter();
-        for (workspace, sizes) in workspaces.iter_mut().zip(measured) {
-            for (volume, bytes) in workspace.volumes.iter_mut().zip(sizes) {
-                volume.bytes = Some(bytes);
+        for driver in self.engine.drivers().all() {
+            let of_driver = specs.iter().filter(|spec| spec.driver == driver.name());
+            let of_driver: Vec<_> = of_driver.cloned().collect();
+            let measured = driver.measure(Measure::Volumes(of_driver)).await;
+            for (id, usage) in measured.unwrap_or_default().workspaces {
+                let measured = workspaces.iter_mut().filter(|one| one.id == id.as_str());
+                for volumes in measured.map(|workspace| &mut workspace.volumes) {
+                    for (volume, bytes) in volumes.iter_mut().zip(&usage.each_volume) {
+                        volume.bytes = Some(*bytes);
+                    }
+                }
             }
         }
     }

@@ -4,6 +4,7 @@
 //! when somebody asks, by the difference to what was seen before.
 
 use super::App;
+use super::disk::Room;
 use super::egress::Tail;
 use super::failure::Failure;
 use axum::extract::{MatchedPath, Request, State};
@@ -168,7 +169,7 @@ impl App {
         let is_first = last.is_none();
         let views = self.engine.list().await?;
         let trashed = self.engine.trash().await?.len();
-        let (free, size) = self.linux.room()?;
+        let Room { free, size } = self.room()?;
         let metrics = &self.metrics;
         metrics.disk_free.set(signed(free));
         metrics.disk_size.set(signed(size));

@@ -9,12 +9,12 @@ use super::failure::{Answer, WorkspaceKey};
 use axum::Json;
 use axum::extract::State;
 use holm_api::numbers::{NumbersList, Past, ServiceNumbers, VolumeNumbers, WorkspaceNumbers};
-use holm_core::numbers::{History, processors};
+use holm_core::disk::WorkspaceUsage;
+use holm_core::numbers::{History, Load, Usage, processors};
 use holm_core::{Fault, WorkspaceId};
+use holm_engine::View;
+use holm_engine::driver::Measure;
 use holm_engine::store::WorkspaceRecord;
-use holm_engine::{View, try_blocking};
-use holm_linux::driver::OwnDisk;
-use holm_linux::numbers::{Load, Meter, Usage};
 use holm_proxy::visit::PortTraffic;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -37,7 +37,6 @@ const DISK_PATIENCE: Duration = Duration::from_secs(2);
 /// What was seen so far.
 #[derive(Default)]
 pub struct Gauge {
-    meter: Arc<Mutex<Meter>>,
     seen: Mutex<Seen>,
 }
 
@@ -50,7 +49,7 @@ struct Seen {
 }
 
 struct Disk {
-    taken: OwnDisk,
+    taken: WorkspaceUsage,
     at: Instant,
 }
 
@@ -148,8 +147,13 @@ async fn measure(app: Arc<App>, record: WorkspaceRecord) {
     if !app.gauge.begin_measuring(&record.id) {
         return;
     }
-    let measured = app.linux.disk_of(&record.spec).await;
-    app.gauge.end_measuring(&record.id, measured.ok());
+    let what = Measure::Workspace(Arc::clone(&record.spec));
+    let measured = match app.engine.driver(&record.spec) {
+        Ok(driver) => driver.measure(what).await.ok(),
+        Err(_) => None,
+    };
+    let taken = measured.and_then(|mut measured| measured.workspaces.remove(&record.id));
+    app.gauge.end_measuring(&record.id, taken);
 }
 
 // === impl App ===
@@ -157,22 +161,16 @@ async fn measure(app: Arc<App>, record: WorkspaceRecord) {
 impl App {
     /// Looks at these.
     async fn sample(&self, ids: &[WorkspaceId]) -> Result<(), Fault> {
-        let places: Vec<_> = ids.iter().map(|id| self.linux.directories(id)).collect();
-        let meter = Arc::clone(&self.gauge.meter);
-        let (usages, at) = try_blocking(move || {
-            let mut meter = meter.lock().unwrap_or_else(PoisonError::into_inner);
-            Ok((meter.look(&places), Instant::now()))
-        })
-        .await?;
-        let mut seen = self.gauge.seen();
-        for (id, usage) in ids.iter().zip(usages) {
-            match usage {
-                Some(usage) => seen
-                    .workspaces
-                    .entry(id.clone())
-                    .or_default()
-                    .add(&usage, at),
-                None => drop(seen.workspaces.remove(id)),
+        for driver in self.engine.drivers().all() {
+            let ids = self.engine.of_driver(ids, driver).await?;
+            let usages = driver.usage(&ids).await?;
+            let at = Instant::now();
+            let mut seen = self.gauge.seen();
+            for (id, usage) in ids.into_iter().zip(usages) {
+                match usage {
+                    Some(usage) => seen.workspaces.entry(id).or_default().add(&usage, at),
+                    None => drop(seen.workspaces.remove(&id)),
+                }
             }
         }
         Ok(())
@@ -215,7 +213,7 @@ impl Gauge {
     /// Of all workspaces, as far as they were measured.
     pub fn disks(&self) -> u64 {
         let seen = self.seen();
-        seen.disks.values().map(|disk| disk.taken.total).sum()
+        seen.disks.values().map(|disk| disk.taken.total()).sum()
     }
 
     fn begin_measuring(&self, id: &WorkspaceId) -> bool {
@@ -225,7 +223,7 @@ impl Gauge {
         !is_fresh && seen.measuring.insert(id.clone())
     }
 
-    fn end_measuring(&self, id: &WorkspaceId, taken: Option<OwnDisk>) {
+    fn end_measuring(&self, id: &WorkspaceId, taken: Option<WorkspaceUsage>) {
         let mut seen = self.seen();
         seen.measuring.remove(id);
         if let Some(taken) = taken {
@@ -263,7 +261,7 @@ impl Gauge {
         let volumes = volumes.map(|(index, volume)| VolumeNumbers {
             name: volume.name.clone(),
             policy: volume.policy.as_str().to_owned(),
-            bytes: disk.and_then(|disk| disk.volumes.get(index).copied()),
+            bytes: disk.and_then(|disk| disk.each_volume.get(index).copied()),
         });
         WorkspaceNumbers {
             id: record.id.to_string(),
@@ -274,7 +272,7 @@ impl Gauge {
             cpu: total.cpu,
             memory: load.memory,
             processes: load.processes,
-            disk: disk.map(|disk| disk.total),
+            disk: disk.map(WorkspaceUsage::total),
             disk_tree: disk.map(|disk| disk.tree),
             volumes: volumes.collect(),
             network_in: carried.bytes_in + served.iter().map(|port| port.bytes_in).sum::<u64>(),

@@ -72,6 +72,7 @@ async fn reload(
     app.refuse_beyond_policy(&judged.config, Typed::default())?;
     let (next, _) = app.within_policy(next)?;
     refuse_unstartable(&next, judged.config.project.isolation)?;
+    app.engine.driver(&next)?.check(&next)?;
     let untaken = [takeover::untaken(&spec, &judged.config), data.untaken].concat();
     let asks: Vec<_> = match judged.is_approved {
         true => Vec::new(),
@@ -147,7 +148,7 @@ impl App {
             home,
         };
         let volumes = self.volumes(&start, &project, &judged.config).await?;
-        let caches = self.caches(&judged.config, &project, (root, home));
+        let caches = self.caches(&start, &project, &judged.config).await?;
         Ok((volumes, caches))
     }
 
@@ -209,8 +210,7 @@ fn asked(spec: &WorkspaceSpec, judged: &Judged) -> WorkspaceSpec {
 /// What would keep the next start from succeeding is refused now.
 fn refuse_unstartable(next: &WorkspaceSpec, isolation: Scope) -> Result<(), Fault> {
     compose::refuse_in_place_of_siblings(isolation, &next.root)?;
-    compose::refuse_covering(&next.volumes, &next.root, &next.home)?;
-    holm_linux::driver::check(next)
+    compose::refuse_covering(&next.volumes, &next.root, &next.home)
 }
 
 fn on_wire(ask: &trust::Ask) -> Ask {

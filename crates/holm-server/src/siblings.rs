@@ -7,10 +7,10 @@
 use super::{App, stopped, until_stopped};
 use holm_core::plan::Keeper;
 use holm_core::{Code, Fault, ProjectId, WorkspaceId};
+use holm_engine::driver::{Piece, SiblingTree};
 use holm_engine::exec::ExecOutput;
 use holm_engine::spec::Siblings;
 use holm_engine::store::WorkspaceRecord;
-use holm_linux::driver::Piece;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -68,23 +68,21 @@ impl App {
         let showing: Vec<_> = records
             .filter(|record| record.spec.siblings == Siblings::Shown)
             .collect();
-        let mut projects: HashMap<ProjectId, HashSet<WorkspaceId>> = HashMap::new();
-        for project in self.linux.projects_with_trees().await? {
-            projects.entry(project).or_default();
-        }
-        for record in &showing {
-            let ids = projects.entry(record.project_id.clone()).or_default();
-            ids.insert(record.id.clone());
-        }
         shown.retain(|id, _| showing.iter().any(|record| record.id == *id));
-        for (project, ids) in projects {
-            self.linux.show_only(&project, ids).await?;
+        for driver in self.engine.drivers().all() {
+            let mut projects: HashMap<ProjectId, HashSet<WorkspaceId>> = HashMap::new();
+            let of_driver = |record: &&WorkspaceRecord| record.spec.driver == driver.name();
+            for record in showing.iter().filter(of_driver) {
+                let ids = projects.entry(record.project_id.clone()).or_default();
+                ids.insert(record.id.clone());
+            }
+            driver.show_only(projects).await?;
         }
         for record in &showing {
             if shown.get(&record.id).is_some_and(|shown| !shown.is_due()) {
                 continue;
             }
-            let driver = self.engine.driver_of(&record.id).await?;
+            let driver = self.engine.driver(&record.spec)?;
             let sighting = driver.observe(&record.spec).await?;
             if sighting.observed.keeper != Keeper::Running {
                 continue;
@@ -143,7 +141,12 @@ impl App {
             }
             Err(not_shown("it ended without saying how"))
         };
-        let showing = self.linux.show_tree(&record.project_id, id, arriving);
+        let shown = SiblingTree {
+            project: record.project_id.clone(),
+            workspace: id.clone(),
+            archive: arriving,
+        };
+        let showing = self.engine.driver(&record.spec)?.show_tree(shown);
         let (sent, put) = tokio::join!(sending, showing);
         sent?;
         put?;

@@ -8,10 +8,11 @@ use super::layers::cache_key;
 use axum::Json;
 use axum::extract::State;
 use holm_api::project::{TreeBrought, TreeName, TreePlace};
-use holm_core::config::Name;
-use holm_core::layer::LayerKey;
-use holm_core::{ProjectId, WorkspaceId};
-use holm_git::Dated;
+use holm_core::config::{DriverName, Name};
+use holm_core::layer::{Dated, LayerKey};
+use holm_core::{Fault, ProjectId};
+use holm_engine::Driver;
+use holm_engine::driver::BroughtTree;
 use std::path::Path;
 use std::sync::Arc;
 use utoipa_axum::router::OpenApiRouter;
@@ -38,17 +39,16 @@ async fn begin(
 ) -> Answer<TreePlace> {
     app.engine.project(&id).await?;
     let key = key(&id, &tree)?;
-    let driver = &app.linux;
-    if driver.has_brought(&key) {
+    if app.tree_driver()?.layer(&key).await?.is_some() {
         return Ok(Json(present()));
     }
-    let begun = driver.begin_tree(&key)?;
+    let begun = app.uploads.new_tree()?;
     // Another user's files would not be the daemon's own.
     let may_fill = caller.is_daemon_user();
     Ok(Json(TreePlace {
         is_present: false,
-        name: Some(begun.name.to_string()),
-        directory: may_fill.then(|| begun.directory.display().to_string()),
+        directory: may_fill.then(|| begun.directory.join("tree").display().to_string()),
+        name: Some(begun.name),
     }))
 }
 
@@ -68,24 +68,35 @@ async fn finish(
 ) -> Answer<TreePlace> {
     app.engine.project(&id).await?;
     let key = key(&id, &brought.tree)?;
-    let name =
-        WorkspaceId::parse(&brought.name).map_err(|_| bad_request("`name` is not of a tree"))?;
+    let directory = app.uploads.take_tree(&brought.name)?;
     let received = match &brought.upload {
         Some(upload) => Some(app.uploads.take(upload)?),
         None => None,
     };
-    let archive = received.as_ref().map(|received| received.path().to_owned());
     let dates = brought.dates.into_iter().map(|date| Dated {
         path: date.path,
         object: date.object,
         seconds: date.seconds,
         nanoseconds: date.nanoseconds,
     });
-    let driver = &app.linux;
-    driver
-        .finish_tree(key, name, archive, dates.collect())
-        .await?;
+    let tree = BroughtTree {
+        layer: key,
+        directory,
+        archive: received.as_ref().map(|received| received.path().to_owned()),
+        dates: dates.collect(),
+    };
+    app.tree_driver()?.keep_tree(tree).await?;
     Ok(Json(present()))
+}
+
+// === impl App ===
+
+impl App {
+    /// Clients put trees into a directory of this machine, so only the driver of this machine has a
+    /// use for them.
+    fn tree_driver(&self) -> Result<&Arc<dyn Driver>, Fault> {
+        self.engine.drivers().require(DriverName::Linux)
+    }
 }
 
 fn present() -> TreePlace {

@@ -26,6 +26,13 @@ pub struct Uploads {
     directory: PathBuf,
 }
 
+/// A directory that a client may fill with a tree.
+pub struct NewTree {
+    pub name: String,
+    /// Has the directory `tree`.
+    pub directory: PathBuf,
+}
+
 /// An uploaded file that goes when this is dropped.
 #[derive(Debug)]
 pub struct Received {
@@ -65,12 +72,15 @@ async fn upload(State(app): State<Arc<App>>, body: Body) -> Answer<Upload> {
 // === impl Uploads ===
 
 impl Uploads {
-    /// Takes over the directory; what an earlier daemon left in it goes.
+    /// Takes over the directory. Files that an earlier daemon left in it go. A client may still fill
+    /// a tree, so those stay, and `holm gc` deletes them when they are old.
     pub fn open(directory: PathBuf) -> Result<Self, Fault> {
         let failed = |error: io::Error| unusable("clear", &directory, &error);
         for entry in std::fs::read_dir(&directory).map_err(failed)? {
             let entry = entry.map_err(failed)?;
-            std::fs::remove_file(entry.path()).map_err(failed)?;
+            if !entry.file_type().map_err(failed)?.is_dir() {
+                std::fs::remove_file(entry.path()).map_err(failed)?;
+            }
         }
         Ok(Self { directory })
     }
@@ -87,6 +97,30 @@ impl Uploads {
             )));
         }
         Ok(Received { path })
+    }
+
+    /// An empty directory for a tree.
+    pub fn new_tree(&self) -> Result<NewTree, Fault> {
+        let name = WorkspaceId::random().to_string();
+        let directory = self.directory.join(&name);
+        let tree = directory.join("tree");
+        std::fs::create_dir_all(&tree).map_err(|error| unusable("make", &tree, &error))?;
+        Ok(NewTree { name, directory })
+    }
+
+    /// The directory of a tree that was begun.
+    pub fn take_tree(&self, name: &str) -> Result<PathBuf, Failure> {
+        WorkspaceId::parse(name).map_err(|_| bad_request("`name` is not of a tree"))?;
+        let directory = self.directory.join(name);
+        if !directory.join("tree").is_dir() {
+            let message = format!("there is no tree `{name}`");
+            return Err(Failure(Fault::new(
+                Code::PathNotFound,
+                message,
+                "begin it again",
+            )));
+        }
+        Ok(directory)
     }
 
     fn new_file(&self) -> (String, Received) {

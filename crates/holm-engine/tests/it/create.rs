@@ -1,9 +1,11 @@
 //! Making workspaces: whole or not at all, one per label.
 
 use crate::world::{Island, When, Wrong, create, eventually, made, new, project};
+use holm_core::config::DriverName;
 use holm_core::plan::{Action, State};
 use holm_core::{Code, Label};
-use holm_engine::{Created, Progress, Removal, Reuse};
+use holm_engine::{Created, Progress, Removal, Reuse, Store};
+use holm_store::SqliteStore;
 use std::collections::HashSet;
 use tokio::sync::oneshot;
 
@@ -28,6 +30,32 @@ async fn what_is_made_runs() {
     let shown = engine.show(&view.record.id).await.unwrap();
     assert_eq!(shown.record, view.record);
     assert_eq!(engine.list().await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_driver_that_is_not_here_is_refused_and_never_replaced_by_another() {
+    let island = Island::new();
+    let engine = island.engine();
+    let shop = project(&engine).await;
+    let mut wish = new(&shop, Some("fix"));
+    wish.spec.driver = DriverName::Docker;
+    let fault = create(&engine, wish).await.unwrap_err();
+    assert_eq!(fault.code, Code::DriverUnavailable);
+    assert_eq!(fault.message, "the driver `docker` is not available here");
+    let hint = "use `driver = \"linux\"` in [project] of holm.toml, or leave it out";
+    assert_eq!(fault.hint, hint);
+    island.world.assert_empty();
+    // A stored workspace of a daemon that had the driver is shown as failed.
+    let id = made(&engine, &shop, "other").await.record.id;
+    let store = SqliteStore::open(&island.directory.path().join("holm.db")).unwrap();
+    let mut spec = (*store.workspace(&id).unwrap().unwrap().spec).clone();
+    spec.driver = DriverName::Kubernetes;
+    store.set_spec(&id, &spec).unwrap();
+    drop(engine);
+    let view = island.engine().show(&id).await.unwrap();
+    assert_eq!(view.state, State::Failed);
+    let why = format!("the driver `kubernetes` of workspace `{id}` is not available here");
+    assert_eq!(view.reason, Some(why));
 }
 
 #[tokio::test]

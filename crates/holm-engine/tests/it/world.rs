@@ -2,16 +2,20 @@
 //! it for one test.
 
 use async_trait::async_trait;
+use holm_core::admission::Machine;
 use holm_core::config::DriverName;
-use holm_core::layer::LayerKey;
+use holm_core::disk::DiskUsage;
+use holm_core::fitness::Check;
+use holm_core::layer::{Layer, LayerKey};
+use holm_core::numbers::Usage;
 use holm_core::plan::{Action, Base, Files, Keeper, Observed};
 use holm_core::service::Wish;
 use holm_core::trash::BaseKey;
 use holm_core::{Code, Fault, Label, ProjectId, RunId, WorkspaceId};
 use holm_engine::clock::Clock;
 use holm_engine::driver::{
-    Condemn, Condemned, Driver, Drivers, Ended, Journaled, Known, Progress, Running, Sighting,
-    Survey, Tip, ToldPort,
+    BroughtTree, Condemn, Condemned, Driver, Drivers, Ended, Journaled, Known, Measure, Progress,
+    Running, SiblingTree, Sighting, Survey, Tip, ToldPort,
 };
 use holm_engine::exec::{ExecOutput, ExecRequest, ExecStream, Resume};
 use holm_engine::run::{RunOrder, RunSeen};
@@ -258,8 +262,46 @@ impl Driver for FakeDriver {
         self.0.meet(action, When::After).await
     }
 
-    async fn has_layer(&self, layer: &LayerKey) -> Result<bool, Fault> {
-        Ok(self.0.with(|state| state.layers.contains(layer)))
+    async fn probe(&self) -> Result<Vec<Check>, Fault> {
+        Ok(Vec::new())
+    }
+
+    fn check(&self, _: &WorkspaceSpec) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    async fn layer(&self, key: &LayerKey) -> Result<Option<Layer>, Fault> {
+        let is_there = self.0.with(|state| state.layers.contains(key));
+        Ok(is_there.then(Layer::default))
+    }
+
+    async fn keep_tree(&self, tree: BroughtTree) -> Result<(), Fault> {
+        self.0.with(|state| state.layers.insert(tree.layer));
+        Ok(())
+    }
+
+    async fn show_tree(&self, _: SiblingTree) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    async fn show_only(&self, _: HashMap<ProjectId, HashSet<WorkspaceId>>) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    async fn room(&self) -> Result<Machine, Fault> {
+        Ok(Machine {
+            memory: 1 << 30,
+            disk: 1 << 30,
+            free_disk: 1 << 29,
+        })
+    }
+
+    async fn measure(&self, _: Measure) -> Result<DiskUsage, Fault> {
+        Ok(DiskUsage::default())
+    }
+
+    async fn usage(&self, ids: &[WorkspaceId]) -> Result<Vec<Option<Usage>>, Fault> {
+        Ok(ids.iter().map(|_| None).collect())
     }
 
     async fn discard(&self, spec: &WorkspaceSpec) -> Result<(), Fault> {
@@ -309,7 +351,7 @@ impl Driver for FakeDriver {
                     format!("layer-{}", layer.key)
                 }
                 Condemn::Project(id) => format!("project-{id}"),
-                Condemn::Leftover(path) => path.display().to_string(),
+                Condemn::Leftover(leftover) => leftover.name,
             };
             state.condemned.push(name.clone());
             Some(Condemned::new(name))

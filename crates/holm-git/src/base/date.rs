@@ -3,19 +3,11 @@
 
 use crate::GitError;
 use crate::bare::Bare;
+use holm_core::layer::Dated;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, openat, utimensat};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::path::{Component, Path};
-
-/// The modification time of a file in the checkout, with the object id of its content.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Dated {
-    pub path: String,
-    pub object: String,
-    pub seconds: i64,
-    pub nanoseconds: u32,
-}
 
 pub(super) fn date(
     tree: &Path,

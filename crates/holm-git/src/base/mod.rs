@@ -17,7 +17,7 @@ use crate::GitError;
 use crate::bare::{Bare, is_object_id};
 use crate::command::{Cancel, Git};
 use crate::seed::OBJECTS_INSIDE;
-pub use date::Dated;
+use holm_core::layer::Dated;
 use link_tree::{Linked, link_tree};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;

@@ -2,7 +2,8 @@
 //! they are not copied.
 
 use super::{Repository, path_bytes};
-use crate::{Dated, GitError};
+use crate::GitError;
+use holm_core::layer::Dated;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;

@@ -1,95 +1,48 @@
 //! Layers that a client brings: build output of the user's checkout, and snapshots of caches.
 //!
-//! A client of the same user fills a directory of ours itself, by sharing blocks where the file
+//! A client of the same user fills a directory of the daemon itself, by sharing blocks where the file
 //! system can; any other one sends an archive. Either becomes the layer by one rename.
 
 use super::unpack::unpack;
-use super::{LinuxDriver, disk_fault, layer, remove_tree};
+use super::{disk_fault, layer, remove_tree};
 use crate::Layout;
-use holm_core::layer::LayerKey;
-use holm_core::{Code, Fault, WorkspaceId};
+use holm_core::layer::Dated;
+use holm_core::{Code, Fault};
+use holm_engine::driver::BroughtTree;
 use holm_engine::spec::WorkspaceSpec;
-use holm_engine::try_blocking;
-use holm_git::Dated;
 use std::fs::{self, File};
 use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
-/// A tree that is being brought.
-#[derive(Clone, Debug)]
-pub struct BroughtTree {
-    pub name: WorkspaceId,
-    /// What is to be filled, by who may.
-    pub directory: PathBuf,
-}
 
 /// What the file of dates is called: `object seconds nanoseconds path`, each ended by a zero byte.
 const DATES: &str = "dates";
 
-// === impl LinuxDriver ===
-
-impl LinuxDriver {
-    pub fn has_brought(&self, key: &LayerKey) -> bool {
-        layer::directory(&self.layout, key).is_dir()
-    }
-
-    /// An empty directory for a tree.
-    pub fn begin_tree(&self, key: &LayerKey) -> Result<BroughtTree, Fault> {
-        let name = WorkspaceId::random();
-        let directory = place(&self.layout, key, &name).join("tree");
-        fs::create_dir_all(&directory)
-            .map_err(|error| disk_fault(&error, format!("cannot make {}", directory.display())))?;
-        Ok(BroughtTree { name, directory })
-    }
-
-    /// Makes a layer of a tree that was brought, unless another one was quicker.
-    pub async fn finish_tree(
-        &self,
-        key: LayerKey,
-        name: WorkspaceId,
-        archive: Option<PathBuf>,
-        dates: Vec<Dated>,
-    ) -> Result<(), Fault> {
-        let layout = Arc::clone(&self.layout);
-        try_blocking(move || finish(&layout, &key, &name, archive.as_deref(), dates)).await
-    }
-}
-
-fn place(layout: &Layout, key: &LayerKey, name: &WorkspaceId) -> PathBuf {
-    layer::directory(layout, key).with_file_name(format!("{}{name}", layer::BRINGING))
-}
-
-fn finish(
-    layout: &Layout,
-    key: &LayerKey,
-    name: &WorkspaceId,
-    archive: Option<&Path>,
-    dates: Vec<Dated>,
-) -> Result<(), Fault> {
-    let bringing = place(layout, key, name);
+/// Makes a layer of a tree that was brought, unless another client was quicker.
+pub fn keep(layout: &Layout, brought: &BroughtTree) -> Result<(), Fault> {
+    let BroughtTree {
+        layer,
+        directory: bringing,
+        archive,
+        dates,
+    } = brought;
     let tree = bringing.join("tree");
-    if !tree.is_dir() {
-        let message = format!("there is no tree `{name}`");
-        return Err(Fault::new(Code::PathNotFound, message, "begin it again"));
-    }
-    let target = layer::directory(layout, key);
+    let target = layer::directory(layout, layer);
     let keep = || {
         if let Some(archive) = archive {
             unpack(archive, &tree)?;
         }
         // A layer has nothing of a repository, whoever brings it.
         remove_tree(&tree.join(".git"))?;
-        fs::write(bringing.join(DATES), written(&dates))?;
-        rustix::fs::syncfs(File::open(&bringing)?)?;
-        match fs::rename(&bringing, &target) {
-            Err(_) if target.is_dir() => remove_tree(&bringing),
+        fs::write(bringing.join(DATES), written(dates))?;
+        rustix::fs::syncfs(File::open(bringing)?)?;
+        fs::create_dir_all(target.parent().unwrap_or(&layout.data_dir))?;
+        match fs::rename(bringing, &target) {
+            Err(_) if target.is_dir() => remove_tree(bringing),
             renamed => renamed,
         }
     };
     keep().map_err(|error: io::Error| {
         // It is nobody's any more; what stays is a leftover.
-        let _ = remove_tree(&bringing);
+        let _ = remove_tree(bringing);
         let message = format!("cannot keep what was brought: {error}");
         match error.kind() {
             io::ErrorKind::InvalidData => Fault::new(Code::Refused, message, "leave it out"),

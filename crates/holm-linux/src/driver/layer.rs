@@ -10,7 +10,7 @@ use super::freeze::{self, Before, Kept};
 use super::{LinuxDriver, base, disk_fault, exec, halt, project_id, seed, workspace_id};
 use crate::Layout;
 use crate::layout::WorkspaceDirs;
-use holm_core::layer::LayerKey;
+use holm_core::layer::{Layer, LayerKey};
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::driver::Progress;
 use holm_engine::exec::{ExecInput, ExecOutput, ExecRequest};
@@ -43,26 +43,18 @@ pub struct Note {
     pub left_out: Vec<String>,
 }
 
-// === impl LinuxDriver ===
-
-impl LinuxDriver {
-    /// What the user should know of the workspace's layers.
-    pub fn layer_notes(&self, spec: &WorkspaceSpec) -> Vec<String> {
-        let notes = spec.tree_layers().filter_map(|layer| {
-            let path = directory(&self.layout, &layer).join("layer.json");
-            let note: Note = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
-            let (first, more) = (note.left_out.first()?, note.left_out.len() - 1);
-            let what = match more {
-                0 => first.clone(),
-                more => format!("{first} and {more} more"),
-            };
-            Some(format!(
-                "`setup` made {what}, which git does not ignore, so it is not in the layer; \
-                 name it in .gitignore"
-            ))
-        });
-        notes.collect()
+/// What is known of a layer, if it is there.
+pub fn look(layout: &Layout, key: &LayerKey) -> Option<Layer> {
+    let directory = directory(layout, key);
+    if !directory.is_dir() {
+        return None;
     }
+    // Layers that a client brought have no note.
+    let note = fs::read(directory.join("layer.json")).ok();
+    let note = note.and_then(|text| serde_json::from_slice::<Note>(&text).ok());
+    Some(Layer {
+        left_out: note.unwrap_or_default().left_out,
+    })
 }
 
 pub fn directory(layout: &Layout, layer: &LayerKey) -> PathBuf {

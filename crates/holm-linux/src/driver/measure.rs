@@ -1,24 +1,25 @@
 //! How much of the disk everything in the data directory takes, by what it is.
 
-use super::disk::{DiskUsage, RepositoryUsage, WorkspaceUsage};
 use super::reap::{entries, name};
-use super::{disk_fault, layer};
+use super::{disk_fault, layer, volume, workspace_id};
 use crate::Layout;
+use crate::machine;
 use crate::measure::Meter;
+use holm_core::admission::Machine;
+use holm_core::disk::{DiskUsage, RepositoryUsage, WorkspaceUsage};
 use holm_core::layer::LayerKey;
 use holm_core::trash::BaseKey;
 use holm_core::{Fault, ProjectId, WorkspaceId};
-use rustix::fs::statvfs;
+use holm_engine::spec::WorkspaceSpec;
 use std::collections::HashMap;
+use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 pub fn everything(layout: &Layout) -> Result<DiskUsage, Fault> {
     let mut meter = Meter::default();
-    let (free, size) = room(layout)?;
     let mut usage = DiskUsage {
         trash: trash_by(&mut meter, layout)?,
-        free,
-        size,
         ..DiskUsage::default()
     };
     for entry in entries(&layout.data_dir)? {
@@ -43,20 +44,75 @@ pub fn everything(layout: &Layout) -> Result<DiskUsage, Fault> {
     Ok(usage)
 }
 
-pub fn trash(layout: &Layout) -> Result<HashMap<WorkspaceId, u64>, Fault> {
-    trash_by(&mut Meter::default(), layout)
+pub fn trash(layout: &Layout) -> Result<DiskUsage, Fault> {
+    Ok(DiskUsage {
+        trash: trash_by(&mut Meter::default(), layout)?,
+        ..DiskUsage::default()
+    })
 }
 
-/// Free bytes for us, and all bytes, of the data directory's file system.
-pub fn room(layout: &Layout) -> Result<(u64, u64), Fault> {
-    let found = statvfs(&layout.data_dir).map_err(|error| {
+/// What one workspace takes by itself. A process of its own measures it, which may look into
+/// directories that the workspace closed.
+pub fn workspace(
+    layout: &Layout,
+    program: &Path,
+    spec: &WorkspaceSpec,
+) -> Result<DiskUsage, Fault> {
+    let id = workspace_id(spec)?;
+    let dirs = layout.workspace(&id);
+    let mut command = crate::measure::command(program, &dirs.dir);
+    command.arg(dirs.upper());
+    command.args(volume::places(layout, spec, &dirs));
+    let output = command.output();
+    let sizes = output.and_then(|output| crate::measure::understand_all(&output.stdout));
+    let usage = sizes.and_then(|mut sizes| {
+        if sizes.len() < 2 {
+            return Err(io::Error::other("the measuring process said too little"));
+        }
+        let each_volume = sizes.split_off(2);
+        let (total, tree) = (sizes[0], sizes[1]);
+        Ok(WorkspaceUsage {
+            tree,
+            other: total.saturating_sub(tree),
+            each_volume,
+            ..WorkspaceUsage::default()
+        })
+    });
+    let usage =
+        usage.map_err(|error| disk_fault(&error, format!("cannot measure workspace {id}")))?;
+    Ok(DiskUsage {
+        workspaces: HashMap::from([(id, usage)]),
+        ..DiskUsage::default()
+    })
+}
+
+/// The bytes that each volume of each workspace takes by itself: of a fork, what differs from its
+/// seed. Directories that a workspace closed are not counted.
+pub fn volumes(layout: &Layout, specs: &[Arc<WorkspaceSpec>]) -> Result<DiskUsage, Fault> {
+    let mut usage = DiskUsage::default();
+    for spec in specs {
+        let id = workspace_id(spec)?;
+        let mut dirs = layout.workspace(&id);
+        if !dirs.dir.exists() {
+            dirs.dir = layout.trash(&id);
+        }
+        // A volume that was never mounted takes nothing.
+        let places = volume::places(layout, spec, &dirs).into_iter();
+        let sizes = places.map(|place| Meter::default().tree(&place).bytes);
+        let measured = WorkspaceUsage {
+            each_volume: sizes.collect(),
+            ..WorkspaceUsage::default()
+        };
+        usage.workspaces.insert(id, measured);
+    }
+    Ok(usage)
+}
+
+pub fn room(layout: &Layout) -> Result<Machine, Fault> {
+    machine::look(&layout.data_dir).map_err(|error| {
         let message = format!("cannot look at the disk of {}", layout.data_dir.display());
-        disk_fault(&error.into(), message)
-    })?;
-    Ok((
-        found.f_bavail * found.f_frsize,
-        found.f_blocks * found.f_frsize,
-    ))
+        disk_fault(&error, message)
+    })
 }
 
 fn trash_by(meter: &mut Meter, layout: &Layout) -> Result<HashMap<WorkspaceId, u64>, Fault> {
@@ -79,7 +135,7 @@ fn workspaces(meter: &mut Meter, path: &Path, usage: &mut DiskUsage) -> Result<(
         for part in entries(&entry.path())? {
             let bytes = meter.tree(&part.path()).bytes;
             match name(&part).as_str() {
-                "upper" => workspace.upper += bytes,
+                "upper" => workspace.tree += bytes,
                 "home" => workspace.home += bytes,
                 "tmp" => workspace.tmp += bytes,
                 "volumes" => workspace.volumes += bytes,

@@ -4,7 +4,6 @@ mod base;
 mod bring;
 mod cache;
 mod commands;
-mod disk;
 mod environment;
 mod exec;
 mod files;
@@ -36,16 +35,21 @@ mod volume;
 
 use crate::Layout;
 use crate::cgroup;
-use crate::layout::WorkspaceDirs;
+use crate::numbers::Meter;
 use crate::probe;
 use async_trait::async_trait;
+use holm_core::admission::Machine;
 use holm_core::config::DriverName;
-use holm_core::layer::LayerKey;
+use holm_core::disk::DiskUsage;
+use holm_core::fitness::Check;
+use holm_core::layer::{Layer, LayerKey};
+use holm_core::numbers::Usage;
 use holm_core::plan::Action;
 use holm_core::service::Wish;
 use holm_core::{Code, Fault, ProjectId, RunId, WorkspaceId};
 use holm_engine::driver::{
-    Condemn, Condemned, Driver, Journaled, Known, Progress, Running, Sighting, Survey, ToldPort,
+    BroughtTree, Condemn, Condemned, Driver, Journaled, Known, Measure, Progress, Running,
+    SiblingTree, Sighting, Survey, ToldPort,
 };
 use holm_engine::exec::{ExecRequest, ExecStream, Resume};
 use holm_engine::run::{RunOrder, RunSeen};
@@ -53,20 +57,16 @@ use holm_engine::service::Services;
 use holm_engine::session::{Ask, Attach, AttachStream, SessionNotices, SessionStatus, Told};
 use holm_engine::spec::{Egress, Service, WorkspaceSpec};
 use holm_engine::try_blocking;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::mpsc;
 
-pub use bring::BroughtTree;
-pub use disk::{DiskUsage, OwnDisk, RepositoryUsage, WorkspaceUsage};
 pub(crate) use files::make_directories;
-pub use launch::check;
 pub use remove::{is_mount, remove_at, remove_tree};
 pub use secrets::Giver;
-pub use siblings::Piece;
 
 /// Workspaces of namespaces and overlayfs.
 pub struct LinuxDriver {
@@ -78,6 +78,8 @@ pub struct LinuxDriver {
     groups: Result<cgroup::Place, String>,
     /// Says what a workspace is given of its secrets when it is started.
     giver: Giver,
+    /// Remembers which processes belong to which service.
+    meter: Arc<Mutex<Meter>>,
 }
 
 // === impl LinuxDriver ===
@@ -111,60 +113,13 @@ impl LinuxDriver {
             // Why there are none is said by `doctor`, and where a limit is refused.
             groups: cgroup::find(),
             giver,
+            meter: Arc::default(),
         })
-    }
-
-    /// Whether the machine is fit, tried with the means that workspaces are made with.
-    pub async fn doctor(&self) -> Result<Vec<holm_core::fitness::Check>, Fault> {
-        let layout = Arc::clone(&self.layout);
-        let means = probe::Means {
-            program: self.program.clone(),
-            groups: self.groups.clone(),
-        };
-        try_blocking(move || Ok(probe::doctor(&layout.data_dir, &means))).await
-    }
-
-    /// What takes room on the disk below the data directory.
-    pub async fn disk_usage(&self) -> Result<DiskUsage, Fault> {
-        let layout = Arc::clone(&self.layout);
-        try_blocking(move || measure::everything(&layout)).await
-    }
-
-    /// The disk that one workspace takes by itself, and its parts.
-    pub async fn disk_of(&self, spec: &WorkspaceSpec) -> Result<OwnDisk, Fault> {
-        let id = workspace_id(spec)?;
-        let dirs = self.layout.workspace(&id);
-        let mut command = crate::measure::command(&self.program, &dirs.dir);
-        command.arg(dirs.upper());
-        command.args(volume::places(&self.layout, spec, &dirs));
-        try_blocking(move || {
-            let output = command.output();
-            let sizes = output.and_then(|output| crate::measure::understand_all(&output.stdout));
-            let parts = sizes.and_then(OwnDisk::of);
-            parts.map_err(|error| disk_fault(&error, format!("cannot measure workspace {id}")))
-        })
-        .await
-    }
-
-    /// Where a workspace's files are.
-    pub fn directories(&self, id: &WorkspaceId) -> WorkspaceDirs {
-        self.layout.workspace(id)
-    }
-
-    /// The bytes of each entry of the trash.
-    pub async fn trash_usage(&self) -> Result<HashMap<WorkspaceId, u64>, Fault> {
-        let layout = Arc::clone(&self.layout);
-        try_blocking(move || measure::trash(&layout)).await
     }
 
     /// The files in which is written what left a workspace, the oldest first.
     pub fn egress_record(&self, id: &WorkspaceId) -> Vec<PathBuf> {
         crate::keeper::record::files(&self.layout.workspace(id).egress())
-    }
-
-    /// What is free on the data directory's file system, and its size.
-    pub fn room(&self) -> Result<(u64, u64), Fault> {
-        measure::room(&self.layout)
     }
 
     /// Where the logs of a workspace's services are, also of one in the trash.
@@ -211,6 +166,19 @@ impl Driver for LinuxDriver {
         DriverName::Linux
     }
 
+    async fn probe(&self) -> Result<Vec<Check>, Fault> {
+        let layout = Arc::clone(&self.layout);
+        let means = probe::Means {
+            program: self.program.clone(),
+            groups: self.groups.clone(),
+        };
+        try_blocking(move || Ok(probe::doctor(&layout.data_dir, &means))).await
+    }
+
+    fn check(&self, spec: &WorkspaceSpec) -> Result<(), Fault> {
+        launch::check(spec)
+    }
+
     async fn observe(&self, spec: &WorkspaceSpec) -> Result<Sighting, Fault> {
         observe::observe(&self.layout, spec).await
     }
@@ -238,8 +206,52 @@ impl Driver for LinuxDriver {
         }
     }
 
-    async fn has_layer(&self, layer: &LayerKey) -> Result<bool, Fault> {
-        Ok(layer::directory(&self.layout, layer).is_dir())
+    async fn layer(&self, key: &LayerKey) -> Result<Option<Layer>, Fault> {
+        Ok(layer::look(&self.layout, key))
+    }
+
+    async fn keep_tree(&self, tree: BroughtTree) -> Result<(), Fault> {
+        let layout = Arc::clone(&self.layout);
+        try_blocking(move || bring::keep(&layout, &tree)).await
+    }
+
+    async fn show_tree(&self, tree: SiblingTree) -> Result<(), Fault> {
+        let layout = Arc::clone(&self.layout);
+        try_blocking(move || siblings::show(&layout, tree)).await
+    }
+
+    async fn show_only(
+        &self,
+        shown: HashMap<ProjectId, HashSet<WorkspaceId>>,
+    ) -> Result<(), Fault> {
+        let layout = Arc::clone(&self.layout);
+        try_blocking(move || siblings::show_only(&layout, &shown)).await
+    }
+
+    async fn room(&self) -> Result<Machine, Fault> {
+        let layout = Arc::clone(&self.layout);
+        try_blocking(move || measure::room(&layout)).await
+    }
+
+    async fn measure(&self, what: Measure) -> Result<DiskUsage, Fault> {
+        let (layout, program) = (Arc::clone(&self.layout), self.program.clone());
+        try_blocking(move || match what {
+            Measure::Everything => measure::everything(&layout),
+            Measure::Trash => measure::trash(&layout),
+            Measure::Workspace(spec) => measure::workspace(&layout, &program, &spec),
+            Measure::Volumes(specs) => measure::volumes(&layout, &specs),
+        })
+        .await
+    }
+
+    async fn usage(&self, ids: &[WorkspaceId]) -> Result<Vec<Option<Usage>>, Fault> {
+        let places: Vec<_> = ids.iter().map(|id| self.layout.workspace(id)).collect();
+        let meter = Arc::clone(&self.meter);
+        try_blocking(move || {
+            let mut meter = meter.lock().unwrap_or_else(PoisonError::into_inner);
+            Ok(meter.look(&places))
+        })
+        .await
     }
 
     async fn discard(&self, spec: &WorkspaceSpec) -> Result<(), Fault> {

@@ -8,7 +8,7 @@ use crate::wire::{Answer, Op};
 use holm_core::layer::LayerKey;
 use holm_core::trash::BaseKey;
 use holm_core::{Fault, ProjectId, WorkspaceId};
-use holm_engine::driver::{Condemn, Condemned, Known, Progress, Survey};
+use holm_engine::driver::{Condemn, Condemned, Known, Leftover, Progress, Survey};
 use std::collections::HashSet;
 use std::fs::{self, DirEntry};
 use std::io;
@@ -56,7 +56,7 @@ pub fn survey(
 ) -> Result<Survey, Fault> {
     let mut survey = Survey::default();
     for entry in entries(&layout.data_dir.join("projects"))? {
-        survey_project(&entry, known, &mut survey)?;
+        survey_project(layout, &entry, known, &mut survey)?;
     }
     for place in ["workspaces", "trash"] {
         for entry in entries(&layout.data_dir.join(place))? {
@@ -64,35 +64,40 @@ pub fn survey(
             let is_known = WorkspaceId::parse(&name(&entry))
                 .is_ok_and(|id| known.workspaces.contains(&id) || known.trashed.contains(&id));
             if !is_known {
-                survey.unknown.push(entry.path());
+                survey.unknown.push(entry.path().display().to_string());
             }
         }
     }
     for entry in entries(&layout.data_dir.join("incoming"))? {
         if is_stale(&entry) {
-            survey.leftovers.push(entry.path());
+            survey.leftovers.push(leftover(layout, &entry));
         }
     }
     for entry in entries(&layout.data_dir)? {
         if name(&entry).starts_with("trial-") && is_stale(&entry) {
-            survey.leftovers.push(entry.path());
+            survey.leftovers.push(leftover(layout, &entry));
         }
     }
     if let Some(programs) = programs {
         for entry in entries(&layout.data_dir.join("program"))? {
             if !programs.contains(&entry.path().join("holm")) {
-                survey.leftovers.push(entry.path());
+                survey.leftovers.push(leftover(layout, &entry));
             }
         }
     }
     Ok(survey)
 }
 
-fn survey_project(entry: &DirEntry, known: &Known, survey: &mut Survey) -> Result<(), Fault> {
+fn survey_project(
+    layout: &Layout,
+    entry: &DirEntry,
+    known: &Known,
+    survey: &mut Survey,
+) -> Result<(), Fault> {
     let project = match ProjectId::parse(&name(entry)) {
         Ok(id) if known.projects.contains(&id) => id,
         Ok(_) => {
-            survey.unknown.push(entry.path());
+            survey.unknown.push(entry.path().display().to_string());
             return Ok(());
         }
         // Deletions under way have names that are no ids.
@@ -101,7 +106,7 @@ fn survey_project(entry: &DirEntry, known: &Known, survey: &mut Survey) -> Resul
     for base in entries(&entry.path().join("bases"))? {
         let commit = name(&base);
         if commit.starts_with(BUILDING) {
-            survey.leftovers.push(base.path());
+            survey.leftovers.push(leftover(layout, &base));
             continue;
         }
         let key = BaseKey {
@@ -110,24 +115,24 @@ fn survey_project(entry: &DirEntry, known: &Known, survey: &mut Survey) -> Resul
         };
         survey.bases.push((key, made_at(&base)));
     }
-    survey_layers(&entry.path(), &project, known, survey)
+    survey_layers(layout, &project, known, survey)
 }
 
 fn survey_layers(
-    directory: &Path,
+    layout: &Layout,
     project: &ProjectId,
     known: &Known,
     survey: &mut Survey,
 ) -> Result<(), Fault> {
-    for layer in entries(&directory.join("layers"))? {
+    for layer in entries(&layout.project(project).join("layers"))? {
         let key = name(&layer);
         let builder = key.strip_prefix(layer::BUILDING).map(WorkspaceId::parse);
         match builder {
             Some(Ok(id)) if known.workspaces.contains(&id) => {}
-            Some(_) => survey.leftovers.push(layer.path()),
+            Some(_) => survey.leftovers.push(leftover(layout, &layer)),
             None if key.starts_with(layer::FAILED) || key.starts_with(layer::BRINGING) => {
                 if is_stale(&layer) {
-                    survey.leftovers.push(layer.path());
+                    survey.leftovers.push(leftover(layout, &layer));
                 }
             }
             None => {
@@ -140,6 +145,16 @@ fn survey_layers(
         }
     }
     Ok(())
+}
+
+/// Its name is the path below the data directory.
+fn leftover(layout: &Layout, entry: &DirEntry) -> Leftover {
+    let path = entry.path();
+    let name = path.strip_prefix(&layout.data_dir).unwrap_or(&path);
+    Leftover {
+        name: name.to_string_lossy().into_owned(),
+        shown: path.display().to_string(),
+    }
 }
 
 /// Since the epoch; what does not say is old.
@@ -163,7 +178,10 @@ pub fn condemn(layout: &Layout, what: Condemn) -> Result<Option<Condemned>, Faul
         }
         Condemn::Layer(key) => (layer::directory(layout, &key), format!("layer-{}", fresh())),
         Condemn::Project(id) => (layout.project(&id), format!("project-{}", fresh())),
-        Condemn::Leftover(path) => (path, format!("leftover-{}", fresh())),
+        Condemn::Leftover(leftover) => {
+            let path = layout.data_dir.join(&leftover.name);
+            (path, format!("leftover-{}", fresh()))
+        }
     };
     match fs::rename(&path, layout.reap().join(&name)) {
         Ok(()) => Ok(Some(Condemned::new(name))),

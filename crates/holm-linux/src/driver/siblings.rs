@@ -6,15 +6,15 @@
 //! copy that is exchanged in one step is seen by all, whole, and needs no mount.
 
 use super::unpack::{GitDirectory, unpack_at};
-use super::{LinuxDriver, disk_fault, remove_tree};
+use super::{disk_fault, remove_tree};
 use crate::Layout;
 use crate::launch::open_directory;
 use holm_core::{Fault, ProjectId, WorkspaceId};
+use holm_engine::driver::{Piece, SiblingTree};
 use holm_engine::spec::{Siblings, WorkspaceSpec};
-use holm_engine::try_blocking;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -22,13 +22,6 @@ use tokio::sync::mpsc;
 
 /// A larger tree is not shown: its size is what a program inside says.
 const LARGEST: u64 = 1 << 30;
-
-/// What an archive comes in. Without its end it is not whole.
-#[derive(Debug)]
-pub enum Piece {
-    Bytes(Vec<u8>),
-    End,
-}
 
 /// The directory that is mounted for a workspace, if its project shows trees.
 pub fn shown(
@@ -53,57 +46,34 @@ fn workshop(layout: &Layout, project: &ProjectId) -> PathBuf {
     layout.project(project).join("siblings-making")
 }
 
-// === impl LinuxDriver ===
+/// Shows what comes as an archive in place of what was shown of a workspace before.
+pub fn show(layout: &Layout, tree: SiblingTree) -> Result<(), Fault> {
+    let SiblingTree {
+        project,
+        workspace: id,
+        archive,
+    } = tree;
+    let (place, workshop) = (directory(layout, &project), workshop(layout, &project));
+    exchange(&place, &workshop, &id, archive)
+        .map_err(|error| disk_fault(&error, format!("cannot show the tree of {id}")))
+}
 
-impl LinuxDriver {
-    /// Shows what comes as an archive in place of what was shown of a workspace before.
-    pub async fn show_tree(
-        &self,
-        project: &ProjectId,
-        id: &WorkspaceId,
-        archive: mpsc::Receiver<Piece>,
-    ) -> Result<(), Fault> {
-        let (place, workshop) = (
-            directory(&self.layout, project),
-            workshop(&self.layout, project),
-        );
-        let id = id.clone();
-        try_blocking(move || {
-            exchange(&place, &workshop, &id, archive)
-                .map_err(|error| disk_fault(&error, format!("cannot show the tree of {id}")))
-        })
-        .await
+/// Takes back the trees of all but these workspaces, of every project.
+pub fn show_only(
+    layout: &Layout,
+    shown: &HashMap<ProjectId, HashSet<WorkspaceId>>,
+) -> Result<(), Fault> {
+    let projects = layout.data_dir.join("projects");
+    let nothing = HashSet::new();
+    for entry in fs::read_dir(&projects).into_iter().flatten().flatten() {
+        let Ok(project) = ProjectId::parse(&entry.file_name().to_string_lossy()) else {
+            continue;
+        };
+        let (place, workshop) = (directory(layout, &project), workshop(layout, &project));
+        take_back(&place, &workshop, shown.get(&project).unwrap_or(&nothing))
+            .map_err(|error| disk_fault(&error, "cannot take a tree back".to_owned()))?;
     }
-
-    /// Takes back the trees of all but these workspaces.
-    pub async fn show_only(
-        &self,
-        project: &ProjectId,
-        shown: HashSet<WorkspaceId>,
-    ) -> Result<(), Fault> {
-        let (place, workshop) = (
-            directory(&self.layout, project),
-            workshop(&self.layout, project),
-        );
-        try_blocking(move || {
-            take_back(&place, &workshop, &shown)
-                .map_err(|error| disk_fault(&error, "cannot take a tree back".to_owned()))
-        })
-        .await
-    }
-
-    /// The projects that have such trees.
-    pub async fn projects_with_trees(&self) -> Result<Vec<ProjectId>, Fault> {
-        let projects = self.layout.data_dir.join("projects");
-        try_blocking(move || {
-            let entries = fs::read_dir(&projects).into_iter().flatten().flatten();
-            let with_trees = entries.filter(|entry| entry.path().join("siblings").is_dir());
-            let ids = with_trees
-                .filter_map(|entry| ProjectId::parse(&entry.file_name().to_string_lossy()).ok());
-            Ok(ids.collect())
-        })
-        .await
-    }
+    Ok(())
 }
 
 fn exchange(

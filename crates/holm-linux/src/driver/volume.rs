@@ -13,7 +13,6 @@ use super::{LinuxDriver, disk_fault, halt, keeper, launch, layer, remove_tree, s
 use crate::Layout;
 use crate::copier::{self, Pair};
 use crate::layout::WorkspaceDirs;
-use crate::measure::Meter;
 use crate::wire::{Answer, Below, Mounted, Op, Renewal, VolumeMount};
 use holm_core::config::Policy;
 use holm_core::{Code, Fault, WorkspaceId};
@@ -29,36 +28,6 @@ use std::time::Duration;
 
 /// Services get twenty seconds to end; the rest is quick.
 const RENEWED_WITHIN: Duration = Duration::from_secs(120);
-
-// === impl LinuxDriver ===
-
-impl LinuxDriver {
-    /// The bytes that each volume of each workspace takes by itself: of a fork, what differs from what
-    /// it began with. What somebody inside closed is not counted.
-    pub async fn volume_usage(
-        &self,
-        specs: Vec<Arc<WorkspaceSpec>>,
-    ) -> Result<Vec<Vec<u64>>, Fault> {
-        let layout = Arc::clone(&self.layout);
-        try_blocking(move || {
-            specs
-                .iter()
-                .map(|spec| {
-                    let id = super::workspace_id(spec)?;
-                    let mut dirs = layout.workspace(&id);
-                    if !dirs.dir.exists() {
-                        dirs.dir = layout.trash(&id);
-                    }
-                    // One that was never mounted takes nothing.
-                    let places = places(&layout, spec, &dirs).into_iter();
-                    let sizes = places.map(|place| Meter::default().tree(&place).bytes);
-                    Ok(sizes.collect())
-                })
-                .collect()
-        })
-        .await
-    }
-}
 
 /// The mounts of a workspace's volumes, with everything that they need on the host.
 pub async fn mounts(

@@ -1,12 +1,12 @@
 //! What takes room on the disk, as a driver measured it. Every size is what the disk really holds:
 //! holes take nothing, and a file with several names counts once.
 
-use holm_core::layer::LayerKey;
-use holm_core::trash::BaseKey;
-use holm_core::{ProjectId, WorkspaceId};
+use crate::layer::LayerKey;
+use crate::trash::BaseKey;
+use crate::{ProjectId, WorkspaceId};
 use std::collections::HashMap;
-use std::io;
 
+/// A driver fills in the fields that it was asked for; the others are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DiskUsage {
     pub workspaces: HashMap<WorkspaceId, WorkspaceUsage>,
@@ -20,38 +20,26 @@ pub struct DiskUsage {
     pub volumes: Vec<(ProjectId, String, u64)>,
     /// Copies of holm that keepers run.
     pub programs: u64,
-    /// What was condemned or interrupted and not deleted yet.
+    /// Files of interrupted work, and files that are discarded and not deleted yet.
     pub leftovers: u64,
     /// The store, logs, and what no record knows.
     pub other: u64,
-    pub free: u64,
-    /// The size of the file system.
-    pub size: u64,
     /// Directories that a workspace closed, and whose content is not counted.
     pub unread: u64,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkspaceUsage {
-    /// What differs from the base.
-    pub upper: u64,
+    /// The files that differ from the base.
+    pub tree: u64,
     pub home: u64,
     pub tmp: u64,
-    /// Of forks, what differs from what they began with.
+    /// Of a forked volume, what differs from its seed.
     pub volumes: u64,
     pub other: u64,
-}
-
-/// What one workspace takes by itself.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct OwnDisk {
-    /// With home and temporary files.
-    pub total: u64,
-    /// What differs from the base.
-    pub tree: u64,
-    /// In the order of the specification: of forks, what differs from what they began with. Those
-    /// that are shared are not part of the total.
-    pub volumes: Vec<u64>,
+    /// The size of each volume in the order of the specification. Shared volumes are not part of
+    /// the total.
+    pub each_volume: Vec<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,28 +50,11 @@ pub struct RepositoryUsage {
     pub shared: u64,
 }
 
-// === impl OwnDisk ===
-
-impl OwnDisk {
-    /// From the sizes of the whole, of the tree and of each volume.
-    pub fn of(mut sizes: Vec<u64>) -> io::Result<Self> {
-        if sizes.len() < 2 {
-            return Err(io::Error::other("the measuring process said too little"));
-        }
-        let volumes = sizes.split_off(2);
-        Ok(Self {
-            total: sizes[0],
-            tree: sizes[1],
-            volumes,
-        })
-    }
-}
-
 // === impl WorkspaceUsage ===
 
 impl WorkspaceUsage {
     pub fn total(&self) -> u64 {
-        self.upper + self.home + self.tmp + self.volumes + self.other
+        self.tree + self.home + self.tmp + self.volumes + self.other
     }
 }
 
@@ -105,5 +76,19 @@ impl DiskUsage {
             + self.programs
             + self.leftovers
             + self.other
+    }
+
+    /// Adds what another driver measured.
+    pub fn add(&mut self, other: Self) {
+        self.workspaces.extend(other.workspaces);
+        self.trash.extend(other.trash);
+        self.bases.extend(other.bases);
+        self.layers.extend(other.layers);
+        self.repositories.extend(other.repositories);
+        self.volumes.extend(other.volumes);
+        self.programs += other.programs;
+        self.leftovers += other.leftovers;
+        self.other += other.other;
+        self.unread += other.unread;
     }
 }
