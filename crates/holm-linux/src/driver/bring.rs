@@ -1,7 +1,7 @@
-//! Layers that a client brings: build output of the user's checkout, and snapshots of caches.
+//! Layers that a client provides: build output of the user's checkout, and snapshots of caches.
 //!
-//! A client of the same user fills a directory of ours itself, by sharing blocks where the file
-//! system can; any other one sends an archive. Either becomes the layer by one rename.
+//! A client of the same user fills a directory of the daemon itself, with reflinks where possible;
+//! any other client sends an archive. One rename makes it a layer.
 
 use super::unpack::unpack;
 use super::{LinuxDriver, disk_fault, layer, remove_tree};
@@ -16,15 +16,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A tree that is being brought.
+/// A tree that is being provided.
 #[derive(Clone, Debug)]
 pub struct BroughtTree {
     pub name: WorkspaceId,
-    /// What is to be filled, by who may.
+    /// The directory to fill.
     pub directory: PathBuf,
 }
 
-/// What the file of dates is called: `object seconds nanoseconds path`, each ended by a zero byte.
+/// The file of modification times: `object seconds nanoseconds path`, each ended by a zero byte.
 const DATES: &str = "dates";
 
 // === impl LinuxDriver ===
@@ -34,7 +34,7 @@ impl LinuxDriver {
         layer::directory(&self.layout, key).is_dir()
     }
 
-    /// An empty directory for a tree.
+    /// Creates an empty directory for a tree.
     pub fn begin_tree(&self, key: &LayerKey) -> Result<BroughtTree, Fault> {
         let name = WorkspaceId::random();
         let directory = place(&self.layout, key, &name).join("tree");
@@ -43,7 +43,7 @@ impl LinuxDriver {
         Ok(BroughtTree { name, directory })
     }
 
-    /// Makes a layer of a tree that was brought, unless another one was quicker.
+    /// Makes the tree a layer, unless another client was faster.
     pub async fn finish_tree(
         &self,
         key: LayerKey,
@@ -78,7 +78,7 @@ fn finish(
         if let Some(archive) = archive {
             unpack(archive, &tree)?;
         }
-        // A layer has nothing of a repository, whoever brings it.
+        // A layer never contains a repository.
         remove_tree(&tree.join(".git"))?;
         fs::write(bringing.join(DATES), written(&dates))?;
         rustix::fs::syncfs(File::open(&bringing)?)?;
@@ -88,7 +88,7 @@ fn finish(
         }
     };
     keep().map_err(|error: io::Error| {
-        // It is nobody's any more; what stays is a leftover.
+        // It is unused now; if removal fails, the next collection finds it.
         let _ = remove_tree(&bringing);
         let message = format!("cannot keep what was brought: {error}");
         match error.kind() {
@@ -98,7 +98,7 @@ fn finish(
     })
 }
 
-/// When the files of the project's checkout were changed, if anybody said.
+/// The modification times of the checkout's files, if a client sent them.
 pub fn dates(layout: &Layout, spec: &WorkspaceSpec) -> Vec<Dated> {
     let Some(warm) = &spec.layers.warm else {
         return Vec::new();

@@ -1,5 +1,5 @@
-//! What takes room on the disk, as a driver measured it. Every size is what the disk really holds:
-//! holes take nothing, and a file with several names counts once.
+//! Disk use as a driver measured it. All sizes are bytes allocated on disk: holes count nothing,
+//! and a file with several hard links counts once.
 
 use holm_core::layer::LayerKey;
 use holm_core::trash::BaseKey;
@@ -10,55 +10,54 @@ use std::io;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DiskUsage {
     pub workspaces: HashMap<WorkspaceId, WorkspaceUsage>,
-    /// By the id of what was removed.
+    /// By workspace id.
     pub trash: HashMap<WorkspaceId, u64>,
-    /// A file that several bases share counts with the first of them.
+    /// A file that several bases share counts for the first of them.
     pub bases: Vec<(BaseKey, u64)>,
     pub layers: Vec<(LayerKey, u64)>,
     pub repositories: Vec<(ProjectId, RepositoryUsage)>,
-    /// Those that the workspaces of a project share, by name.
+    /// Shared volumes of projects, by name.
     pub volumes: Vec<(ProjectId, String, u64)>,
     /// Copies of holm that keepers run.
     pub programs: u64,
-    /// What was condemned or interrupted and not deleted yet.
+    /// Interrupted work, and data that is being deleted.
     pub leftovers: u64,
-    /// The store, logs, and what no record knows.
+    /// The store, logs, and files that no record knows.
     pub other: u64,
     pub free: u64,
     /// The size of the file system.
     pub size: u64,
-    /// Directories that a workspace closed, and whose content is not counted.
+    /// Closed directories of workspaces, whose content is not counted.
     pub unread: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WorkspaceUsage {
-    /// What differs from the base.
+    /// Differences from the base.
     pub upper: u64,
     pub home: u64,
     pub tmp: u64,
-    /// Of forks, what differs from what they began with.
+    /// For forks, differences from their origin.
     pub volumes: u64,
     pub other: u64,
 }
 
-/// What one workspace takes by itself.
+/// The disk use of one workspace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OwnDisk {
-    /// With home and temporary files.
+    /// Including home and temporary files.
     pub total: u64,
-    /// What differs from the base.
+    /// Differences from the base.
     pub tree: u64,
-    /// In the order of the specification: of forks, what differs from what they began with. Those
-    /// that are shared are not part of the total.
+    /// In the order of the spec; for forks, differences from their origin. Shared ones are not part
+    /// of the total.
     pub volumes: Vec<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RepositoryUsage {
     pub bytes: u64,
-    /// The part that also has a name elsewhere, in the user's repository: deleting it here frees
-    /// nothing.
+    /// The part that is hard-linked with the user's repository: deleting it here frees nothing.
     pub shared: u64,
 }
 

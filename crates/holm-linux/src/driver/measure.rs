@@ -1,4 +1,4 @@
-//! How much of the disk everything in the data directory takes, by what it is.
+//! Measures the disk use of the data directory, by kind.
 
 use super::disk::{DiskUsage, RepositoryUsage, WorkspaceUsage};
 use super::reap::{entries, name};
@@ -42,7 +42,7 @@ pub fn trash(layout: &Layout) -> Result<HashMap<WorkspaceId, u64>, Fault> {
     trash_by(&mut Meter::default(), layout)
 }
 
-/// Free bytes for us, and all bytes, of the data directory's file system.
+/// Available and total bytes of the data directory's file system.
 pub fn room(layout: &Layout) -> Result<(u64, u64), Fault> {
     let found = statvfs(&layout.data_dir).map_err(|error| {
         let message = format!("cannot look at the disk of {}", layout.data_dir.display());
