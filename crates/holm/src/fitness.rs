@@ -1,15 +1,15 @@
-//! What was found out about this machine, in the shape of the wire. Used by `holm doctor`, which
-//! looks itself where no daemon runs, and by the daemon's route.
+//! The results of `holm doctor` in API types. Used by `holm doctor`, which checks itself without a
+//! daemon, and by the daemon's route.
 
 use holm_api::daemon::{Check, Doctor};
 use holm_linux::probe;
 
-/// `daemon` is the process of the daemon that looked, if one did.
+/// `daemon` is the pid of the daemon that ran the checks, if any.
 pub fn document(found: Vec<probe::Check>, daemon: Option<u32>) -> Doctor {
     judged(found.into_iter().map(check).collect(), daemon)
 }
 
-/// What a daemon found, and what its client needs too: where that is worse here, it counts.
+/// A daemon's results, combined with checks of its client: the worse result counts.
 pub fn with_own(document: Doctor, own: Vec<probe::Check>) -> Doctor {
     let mut checks = document.checks;
     for own in own.into_iter().map(check).filter(|own| own.status != "ok") {
@@ -21,7 +21,7 @@ pub fn with_own(document: Doctor, own: Vec<probe::Check>) -> Doctor {
     judged(checks, document.daemon)
 }
 
-/// A document with one more thing that was looked at.
+/// Adds a check.
 pub fn also(document: Doctor, more: Check) -> Doctor {
     let mut checks = document.checks;
     checks.push(more);
