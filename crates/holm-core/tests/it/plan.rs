@@ -1,5 +1,5 @@
-//! The planner in a simulated world: whatever is there and whatever fails, looking and planning
-//! again leads to what is wanted, and nobody's work is touched on the way.
+//! The planner in a simulated world: from any state and after any failure, observing and planning
+//! again reaches the desired state, and no user data is touched on the way.
 
 use holm_core::plan::{Action, Base, Desired, Files, Keeper, Observed, plan};
 use proptest::prelude::*;
@@ -39,7 +39,7 @@ enum Luck {
     FailsBefore,
     /// It was interrupted and leaves what an interruption can leave.
     Crashes,
-    /// All was done, and nobody heard of it.
+    /// Everything was done, but the acknowledgement was lost.
     FailsAfter,
 }
 

@@ -344,7 +344,8 @@ fn other_declarations_start_end_and_renew_what_they_name() {
     assert_eq!(graph.due(at(1)), [(web, Order::Start)], "it waited for db");
     graph.hear(old, exited(0), at(1));
     graph.hear(old, Event::Gone, at(1));
-    // One that somebody stopped stays so, whatever changes; one that comes back is started.
+    // A service that the user stopped stays stopped, whatever changes; one that is declared again
+    // is started.
     graph.want(db, Wish::Stop);
     graph.due(at(2));
     graph.hear(db, exited(0), at(2));

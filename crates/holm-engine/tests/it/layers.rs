@@ -1,4 +1,5 @@
-//! A layer is made once for all who need it, by a workspace that nobody sees and nothing is left of.
+//! A layer is built once for all that need it, by a temporary workspace that is never shown and
+//! leaves nothing behind.
 
 use crate::crash::{MOMENTS, die_in, next_daemon};
 use crate::world::{Island, When, Wrong, create, new, project};

@@ -281,7 +281,7 @@ impl Driver for FakeDriver {
                 return;
             }
             let (stdout, code) = answer.unwrap_or_default();
-            // Whoever asked may have heard enough.
+            // The receiver may be gone.
             let _ = said.send(ExecOutput::Started).await;
             let _ = said.send(ExecOutput::Stdout(stdout)).await;
             let _ = said.send(ExecOutput::Exit(code)).await;

@@ -181,7 +181,7 @@ sealed_test! {
 sealed_test! {
     fn a_repository_of_another_user_is_told_with_the_way_out(sandbox: &Sandbox) {
         let path = sandbox.repository("theirs");
-        // Only root can make a file belong to somebody else.
+        // Only root can give a file to another user.
         if std::os::unix::fs::chown(&path, Some(65534), None).is_err() {
             return;
         }

@@ -238,7 +238,7 @@ async fn a_flood_of_half_heads_holds_the_door_for_a_time_and_no_longer() {
         head: Duration::from_millis(200),
         ..Limits::for_files(20_000)
     };
-    // Without an end to it, nobody gets in any more.
+    // Without a time limit, no other client gets in any more.
     let endless = Limits {
         head: Duration::from_secs(3600),
         ..limits

@@ -541,7 +541,7 @@ fn attack_88_90_the_walls_cannot_be_changed_or_dialled_from_inside() {
     let said = island.python("b", flush);
     let is_refused = said.out() == "-1" || said.stderr.contains("Error");
     assert!(is_refused, "{said:?}");
-    // Dialled directly the gateway has nothing to say, whoever asks.
+    // Dialled directly, the gateway refuses every caller.
     all_refused(
         &world,
         "b",

@@ -190,12 +190,12 @@ fn attack_9_links_where_the_next_start_writes_are_not_followed() {
     island.holm(&["rename", "x", "y"]).ok();
     island.holm(&["show", "y"]).ok();
     island.holm(&["restart", "y"]).ok();
-    // With such a repository nobody can tell what is unsaved.
+    // With such a repository holm cannot tell what is unsaved.
     island.holm(&["rm", "y", "--json"]).error(4);
     island.holm(&["rm", "y", "--force"]).ok();
     assert_eq!(contents(&outside), before);
 
-    // What was planted works on whoever follows links.
+    // The planted symlinks work against a program that follows them.
     let place = island.data().join("trash").join(id).join("home/.cargo/bin");
     island
         .run(&island.home(), "mkdir", &["-p", place.to_str().unwrap()])
@@ -364,7 +364,7 @@ fn descriptors_inside(repository: &Repository) -> String {
     Ran::new(&mut command).ok().out()
 }
 
-/// Stops the daemon and waits for it, so that it is nobody's zombie.
+/// Stops the daemon and waits for it, so that no zombie is left.
 fn end(island: &Island, mut daemon: Child) {
     island.holm(&["daemon", "stop", "--all"]).ok();
     daemon.wait().unwrap();

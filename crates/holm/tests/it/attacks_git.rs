@@ -1,5 +1,5 @@
 //! Git as the attack (attacks 29–34, 36, 38–40): what a workspace writes into its repository to run
-//! a program in somebody else's git. Every command of holm is driven over each of them; the marker
+//! a program in another user's git. Every command of holm is driven over each of them; the marker
 //! that the program makes on the host never appears. Counterpart: the ordinary git command of the
 //! host on a copy of the same tree makes it.
 

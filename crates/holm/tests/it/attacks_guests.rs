@@ -65,9 +65,10 @@ fn ask_outside(door: &Door, token: &str, requests: &[Request]) -> Vec<Reply> {
                 .iter()
                 .map(|(name, value)| (name.as_str(), value.as_str())),
         );
-        match headers.iter().any(|(name, _)| name == "Upgrade") {
-            true => read_head(&mut door.begin(method, path, &all, 0, b"")),
-            false => door.ask_bare(method, path, &all, body.as_bytes()),
+        if headers.iter().any(|(name, _)| name == "Upgrade") {
+            read_head(&mut door.begin(method, path, &all, 0, b""))
+        } else {
+            door.ask_bare(method, path, &all, body.as_bytes())
         }
     };
     requests.iter().map(ask).collect()
@@ -261,7 +262,7 @@ fn attack_114_tokens_are_for_whom_they_are_for_and_the_socket_outlives_daemons()
         seen.contains("api.sock") && !seen.contains("guest.digest"),
         "{seen}"
     );
-    // Whoever finds the guests' socket, as this user can, has to prove it.
+    // A process that finds the guests' socket, as this user can, has to prove its workspace.
     let talk = "import socket, sys
 s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])
 s.sendall(b'holm 1 ' + sys.argv[2].encode() + b' ' + b'0' * 52 + b'\\nGET /api/v1/ping HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n')
@@ -366,7 +367,8 @@ fn attack_122_and_125_what_is_ended_is_cut_and_what_comes_after_is_another() {
     }
     assert!(kept.iter_mut().all(|stream| !is_over(stream)));
 
-    // A workspace that goes, with whoever came in its name; one of the same label is another one.
+    // A workspace is removed, with the connections of its guests; one with the same label is
+    // another one.
     let guest = token_of(&island, "a");
     let mut cut = open(&guest, &a);
     island.holm(&["rm", "a", "--force"]).ok();

@@ -217,7 +217,7 @@ fn attack_168_names_that_are_alike_stay_apart() {
         let ran = repository.holm(&["exec", "same", "--", "sh", "-c", elsewhere]);
         assert_eq!(ran.ok().out(), whose);
     }
-    // From elsewhere the label means nobody in particular.
+    // From elsewhere the label is ambiguous.
     assert_eq!(
         island.holm(&["stop", "same", "--json"]).error(4)["code"],
         "ambiguous"

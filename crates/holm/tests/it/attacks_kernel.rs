@@ -418,8 +418,8 @@ fn attack_59_nested_allows_user_namespaces_and_says_that_this_is_weaker() {
     assert!(!degraded.contains(&json!("nested")), "{degraded:?}");
     island.sh("plain", "! unshare -Ur true").ok();
 
-    // Root of a namespace inside is nobody on the host: the system stays as it is, and what holm
-    // mounted cannot be taken away.
+    // Root of a namespace inside has no rights on the host: the system stays as it is, and holm's
+    // mounts cannot be removed.
     let as_root = r#"
 call(libc.unshare, 0x10020000)
 attempt("usr", lambda: open("/usr/holm-was-here", "w"))

@@ -44,8 +44,8 @@ fn assert_unprivileged(found: &Value, seccomp: i32) {
     assert!(found.len() >= 3, "init is among them: {names:?}");
 }
 
-/// Runs a program of the system that has the setuid bit, held up at writing its help, and a copy of
-/// it with the bit; tells whether each runs as somebody else.
+/// Runs a setuid program of the system, blocked at writing its help, and a copy of it with the bit;
+/// reports whether each runs as another user.
 const ELEVATION: &str = r#"
 import os, shutil, subprocess
 def elevated(program):
@@ -247,7 +247,7 @@ for wave in range(20):
     let zombies = island.sh("x", "grep -l '^State:.Z' /proc/[0-9]*/status | wc -l");
     assert_eq!(zombies.ok().out(), "0");
 
-    // The same outside leaves zombies where nobody buries: the probe can tell.
+    // The same outside leaves zombies where no process reaps: the probe can detect them.
     let unburied = r#"
 import os
 if os.fork() == 0: os._exit(0)

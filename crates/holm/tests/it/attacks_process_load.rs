@@ -28,7 +28,7 @@ fn what_a_command_left_writing_does_not_keep_it_from_returning() {
         std::thread::park_timeout(Duration::from_micros(200));
     }
     assert_eq!(child.wait().unwrap().code(), Some(3));
-    // They go on, but for those who wrote where nobody reads any more.
+    // They continue, except for those that wrote to a pipe without a reader.
     island.sh("x", "true").ok();
 }
 

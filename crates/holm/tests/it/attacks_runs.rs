@@ -49,7 +49,7 @@ fn attack_26_context_files_stay_in_the_tree() {
         ]);
         assert!(matches!(refused.code, Some(2..=4)), "{path}: {refused:?}");
     }
-    // By the API, where nobody checked it before; nothing else is taken either.
+    // Through the API, where no client checked it before; nothing else is accepted either.
     for body in [
         r#"{"command":["true"],"files":[{"path":"..\u0000","content":"x"}]}"#.to_owned(),
         r#"{"command":["true"],"files":[{"path":"a","content":"x","target":"/etc"}]}"#.to_owned(),

@@ -130,7 +130,8 @@ impl Drop for Tmux<'_> {
     }
 }
 
-/// Afterwards: what was typed to this terminal by nobody, and whether letters are letters.
+/// Afterwards: input in this terminal that the user did not type, and whether letters are still
+/// letters.
 const AFTERWARDS: &str =
     "stty -echo -icanon min 0 time 10; cat > typed-NAME; printf '\\nlqk-over\\n'; sleep 1000";
 

@@ -230,7 +230,8 @@ fn attack_153_unsaved_work_outlives_a_workspace_without_memory() {
     for (label, script, _) in KINDS {
         place.holm(&repository, &["up", label]).ok();
         place.sh(label, script).ok();
-        // Files in memory belong to nobody who could be killed for them, so in the end init goes.
+        // Files in memory belong to no process that could be killed for them, so in the end init is
+        // killed.
         let fill = "head -c 160M /dev/zero > /dev/shm/full; sleep 1000";
         place.sh(label, fill).exits(137);
     }

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
-/// Sockets that answer whoever reaches them, as agents and helpers of a user do.
+/// Sockets that answer every client, as a user's agents and helpers do.
 struct Helpers {
     paths: Vec<PathBuf>,
 }
@@ -154,7 +154,7 @@ fn attack_133_the_environment_of_daemon_and_client_stays_outside() {
             );
         }
     }
-    // Who knows the names of the sockets reaches nobody by them.
+    // Knowing the names of the sockets does not help to reach them.
     let asked = island.python("x", &helpers.ask()).ok().out();
     assert_eq!(asked, "refused 2\nrefused 2");
     // What is asked for by name is another matter: it is the user's own word.
@@ -372,7 +372,7 @@ fn attack_185_nothing_of_a_repository_runs_on_the_host_before_a_person_agreed() 
         include["message"].as_str().unwrap().contains("$(touch"),
         "{include}"
     );
-    // The same words do their work where somebody has the host execute them.
+    // The same text takes effect where the host executes it.
     for file in [".envrc", ".env"] {
         island
             .run(

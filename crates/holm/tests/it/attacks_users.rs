@@ -10,7 +10,7 @@ use std::process::Command;
 /// The user `nobody` of every Linux.
 const STRANGER: u32 = 65534;
 
-/// `None` for somebody who cannot become another user.
+/// `None` for a user who cannot become another user.
 fn stranger(script: &str, arguments: &[&str]) -> Option<Ran> {
     if !rustix::process::geteuid().is_root() {
         eprintln!("not root: another user was NOT tried");

@@ -13,7 +13,7 @@ fn audit(island: &Island, arguments: &[&str]) -> Vec<Value> {
     list["audit"].as_array().unwrap().clone()
 }
 
-/// Waits for an entry: some are written when nobody waits for them.
+/// Waits for an entry: some are written asynchronously.
 #[track_caller]
 fn entry(island: &Island, arguments: &[&str], is_wanted: impl Fn(&Value) -> bool) -> Value {
     let mut found = Value::Null;
@@ -138,7 +138,7 @@ fn the_record_says_who_it_was_and_what_came_of_it() {
     let run = runs["runs"][0]["id"].as_str().unwrap().to_owned();
     let found = entry(&island, &["--actor", &run], route);
     assert_eq!(found["actor"], format!("workspace {id} run {run}"));
-    // Whoever says to be somebody else is not.
+    // A caller that claims to be another is not believed.
     let forged = "Content-Type: application/json\r\nX-Holm-On-Behalf-Of: token t (root)\r\n";
     let stop = format!("/api/v1/workspaces/{id}/cancel");
     island.ask_with("POST", &stop, forged, b"");
@@ -148,7 +148,7 @@ fn the_record_says_who_it_was_and_what_came_of_it() {
         found["actor"].as_str().unwrap().starts_with("user "),
         "{found}"
     );
-    // By MCP: whoever has the token, and not the daemon that asks itself for them.
+    // Through MCP: the entry names the token's owner, and not the daemon that calls itself for it.
     rename_by_mcp(&Door::of(&island), "c");
     let rename = |it: &Value| it["method"] == "PATCH";
     let found = entry(&island, &["--actor", "token"], rename);

@@ -123,7 +123,7 @@ fn attack_95_a_page_of_one_workspace_reads_nothing_of_another() {
         tab.evaluate("localStorage.getItem('kept')"),
         serde_json::Value::Null
     );
-    // Cookies for everybody are not set for anybody else, and nobody is sent to TLS.
+    // Cookies for all sites are not set for other workspaces, and no browser is sent to TLS.
     assert_eq!(
         tab.evaluate("document.cookie.split('; ').sort().join()"),
         "own=one,wide=one"

@@ -48,7 +48,7 @@ fn a_fork_is_warm_and_its_writes_are_private_attack_176() {
     island.holm(&["restart", "a"]).ok();
     let kept = island.sh("a", "cat ~/.deps/pkg/one ~/.deps/pkg/new; ls ~/.deps");
     assert_eq!(kept.ok().out(), "poison\npoison\npkg");
-    // The snapshot is one, whoever uses it, and goes when nobody does.
+    // There is one snapshot for all workspaces, deleted when none uses it.
     let disk = island.holm(&["df", "--json"]).json();
     assert_eq!(disk["layers"].as_array().unwrap().len(), 1, "{disk}");
     assert_eq!(disk["layers"][0]["used_by"], 3);

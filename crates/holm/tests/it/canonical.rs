@@ -20,7 +20,7 @@ fn shop<'a>(island: &'a Island, [web, api]: [u16; 2]) -> Repository<'a> {
     repository
 }
 
-/// Says the label of the workspace to whoever connects, then repeats what it hears, line by line.
+/// Sends the label of the workspace to each client, then echoes line by line.
 fn echo(port: u16) -> String {
     format!(
         "exec python3 -c \"

@@ -90,9 +90,12 @@ fn attack_120_no_part_of_a_path_takes_nonsense() {
         };
         let (_, after) = rest.split_once('}').unwrap();
         // Of several parts, the others are of the right form.
-        let after = after.split('/').map(|part| match part.starts_with('{') {
-            true => "r000000000000",
-            false => part,
+        let after = after.split('/').map(|part| {
+            if part.starts_with('{') {
+                "r000000000000"
+            } else {
+                part
+            }
         });
         let after = after.collect::<Vec<_>>().join("/");
         for part in nonsense {
@@ -137,7 +140,7 @@ fn lists_come_in_pages_and_are_filtered() {
         found.extend(ids(&page));
         let Some(next) = page.get("next") else { break };
         assert_eq!(ids(&page).len(), 2);
-        // Whoever was shown already goes: nobody is skipped because of it.
+        // An entry that was shown already is removed: no other is skipped because of it.
         if after.is_empty() {
             island.holm(&["rm", "--force", &found[1]]).ok();
         }
@@ -251,7 +254,7 @@ store.commit()";
     island.holm(&["daemon", "start"]).ok();
     assert_eq!(made("k-1", &unnamed), first);
 
-    // A daemon that dies when the workspace is made and nobody was told: the next one tells it.
+    // A daemon dies when the workspace is made and not acknowledged: the next one returns it.
     island.holm(&["daemon", "stop"]).ok();
     let at = "acknowledge:after:kill";
     island
@@ -334,7 +337,7 @@ fn health_is_found_out_and_numbers_are_told() {
         eventually("all is well", || get(&island, "/health").0 == 200);
     }
 
-    // A store that somebody else holds is not well.
+    // A store that another process locks is unhealthy.
     let hold = "import sqlite3, sys
 store = sqlite3.connect(sys.argv[1])
 store.execute('begin immediate')

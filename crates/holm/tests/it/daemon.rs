@@ -31,7 +31,7 @@ fn it_is_started_stopped_and_asked() {
     assert!(text.contains(&status["pid"].to_string()), "{text}");
     let again = island.holm(&["daemon", "start", "--json"]).json();
     assert_eq!(again["pid"], status["pid"]);
-    // It is nobody's child and holds nothing of whoever started it.
+    // It has no parent of ours and holds nothing of the process that started it.
     let pid = island.daemon_pid();
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let fields: Vec<_> = stat
@@ -151,7 +151,8 @@ fn stop_all_ends_every_process_and_keeps_every_file() {
         )
         .ok();
     island.holm(&["daemon", "stop", "--all"]).ok();
-    // Nobody with this data directory is left: keepers have it in their sight, inits are their children.
+    // No process with this data directory is left: keepers have it in their arguments, inits are
+    // their children.
     let place = island.data().display().to_string();
     let uses = || -> Vec<String> {
         let processes = std::fs::read_dir("/proc").unwrap().flatten();

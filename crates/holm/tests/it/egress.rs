@@ -293,7 +293,7 @@ fn a_changed_file_changes_nothing_until_it_is_taken_over() {
     );
     assert_eq!(code("http://10.9.9.9/"), Some(0));
     assert_eq!(code("http://192.0.2.20/"), Some(7));
-    // Narrower needs nobody, and what takes effect later is named.
+    // A narrower policy needs no approval, and what takes effect later is listed.
     edit("[ports]\nweb = 3000\n[egress]\nmode = \"allow\"\nallow = [\"web.test\"]\n");
     let done = island.holm(&["reload", "x", "--json"]).json();
     assert_eq!(done["applied"], true);

@@ -7,8 +7,8 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::process::Stdio;
 
-/// Many files: making the base takes long enough to see it, and to change one's mind. They are in
-/// the commit only, because nobody needs them in the checkout.
+/// Many files: building the base takes long enough to see it, and to cancel. They are only in the
+/// commit, because the checkout does not need them.
 fn large(island: &Island, files: u32) -> Repository<'_> {
     let repository = island.repository("shop");
     let script = r#"python3 - "$0" <<'END' | git fast-import --quiet --force

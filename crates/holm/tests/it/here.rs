@@ -94,7 +94,7 @@ fn agents_read_what_is_true_now() {
         let text = island.sh("mended", "cat /run/holm/AGENTS.md").ok().out();
         text.contains("Outward: nothing.")
     });
-    // Nobody inside writes it.
+    // No program inside can write it.
     for attempt in [
         "echo x > /run/holm/AGENTS.md",
         "rm -f /run/holm/AGENTS.md",

@@ -1,4 +1,4 @@
-//! `stop_after` and `remove_after`: what nobody uses is stopped and removed, by the real daemon.
+//! `stop_after` and `remove_after`: the real daemon stops and removes idle workspaces.
 
 use crate::support::{Island, Running, eventually};
 use serde_json::Value;
@@ -48,8 +48,7 @@ fn what_nobody_uses_is_stopped_and_what_is_used_is_not() {
     eventually("then it is stopped, too", || {
         shown(&island, "busy")["state"] == "stopped"
     });
-    // The next use starts it, as ever.
-    // Whoever looks late may find it stopped again.
+    // The next use starts it again. A late check may find it stopped again.
     eventually("it is as it was", || {
         assert_eq!(island.sh("idle", "cat work").ok().out(), "x");
         shown(&island, "idle").get("notes").is_none()

@@ -191,7 +191,7 @@ fn up_names_what_init_would_write() {
     let plain = island.repository("plain");
     let workspace = plain.holm(&["up", "x", "--json"]).json();
     assert!(workspace.get("notes").is_none(), "{workspace}");
-    // Inside, the file is somebody else's to write.
+    // Inside, programs can write the file.
     let refused = island.sh("one", "holm init --json").error(4);
     assert_eq!(refused["code"], "inside_workspace");
 }
@@ -209,7 +209,7 @@ services:
 fn the_databases_of_a_compose_file_really_run() {
     let island = Island::new();
     let repository = island.repository("shop");
-    // The file stays uncommitted, so that the commands are started by this test and nobody else.
+    // The file stays uncommitted, so that only this test starts the commands.
     repository.up("x");
     repository.write("compose.yaml", DATABASES);
     repository.holm(&["init"]).ok();

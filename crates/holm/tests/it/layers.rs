@@ -97,7 +97,7 @@ fn what_setup_makes_is_there_at_once_and_is_made_once() {
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!(found[0]["used_by"], 3);
     assert_eq!(workspaces_on_disk(&island), 3);
-    // Nobody sees the workspace that it ran in, and its log says what it said.
+    // The temporary workspace is never shown, and its log has the output.
     let shown = island.holm(&["ls", "--json"]).json();
     assert_eq!(shown["workspaces"].as_array().unwrap().len(), 3);
     let log = island.run(&island.data(), "sh", &["-c", "cat projects/*/layers/*/log"]);
@@ -504,7 +504,8 @@ fn attack_193_what_a_hostile_branch_makes_is_for_itself() {
     repository.up("two");
     assert_eq!(island.sh("two", MADE).ok().out(), "good");
     assert_eq!(layers(&island).len(), 8);
-    // What the default branch made is there for whoever has the same inputs, and nothing is made again.
+    // What the default branch built is used by every workspace with the same inputs, and not built
+    // again.
     repository.git(&["checkout", "-q", "-b", "other", "evil"]);
     repository.write("README.md", "other\n");
     repository.commit("other");

@@ -191,7 +191,7 @@ fn attack_156_after_a_reboot_nothing_is_signalled_and_start_brings_it_back() {
     let everything = island.inhabitants();
     send(island.keeper_of(&id).expect("a keeper"), Signal::KILL);
     all_gone(&everything);
-    // Somebody else has the numbers now, even with the same time of start, counted from the boot.
+    // Another process has the pids now, even with the same start time, counted from boot.
     let mut decoy = Running::new(island.command("sleep", &island.home()).arg("1000"));
     let stat = fs::read_to_string(format!("/proc/{}/stat", decoy.pid())).unwrap();
     let fields: Vec<_> = stat

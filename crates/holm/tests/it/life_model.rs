@@ -121,7 +121,7 @@ fn client(
                 if known == Some(true) && shown.code == Some(0) {
                     let id = shown.json()["id"].as_str().unwrap().to_owned();
                     kill(island.keeper_of(&id));
-                    // It is wanted, so it is brought back by whoever wants it.
+                    // It should run, so the next request starts it again.
                     expect(here(&["start", &label]), 0)?;
                 }
             }

@@ -28,7 +28,7 @@ enum Verb {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
     Is(Model),
-    /// The command ran, or was cut short by whoever stopped the workspace.
+    /// The command ran, or the stop of the workspace interrupted it.
     Ran,
     NotRunning,
     NotFound,

@@ -231,7 +231,7 @@ fn stopped_under_a_command(island: &Island, stop: impl Fn()) -> (Running, std::p
         let text = fs::read_to_string(&said).unwrap();
         text.contains("holm daemon start")
     });
-    // It may still be ending; nobody starts another one.
+    // It may still be ending; no client starts another one.
     eventually("there is none", || island.daemon_of_the_lock().is_none());
     island.holm(&["daemon", "status"]).exits(5);
     (running, said)
@@ -251,7 +251,7 @@ fn a_daemon_that_was_stopped_is_not_brought_back_by_a_command_under_way() {
     };
     for stop in [&by_name as &dyn Fn(), &by_signal] {
         let (mut running, _) = stopped_under_a_command(&island, stop);
-        // The next one that somebody starts is found, and nothing was lost.
+        // The client finds the next daemon that is started, and nothing was lost.
         island.holm(&["daemon", "start"]).ok();
         island.sh("x", "touch ~/go").ok();
         running.says("done");

@@ -186,7 +186,7 @@ fn attack_51_what_left_its_session_dies_with_the_workspace_and_its_port_is_free(
         eventually("it listens", || {
             island.sh("x", "test -e ~/listens").code == Some(0)
         });
-        // While it lives nobody else has the port, and its command is long gone.
+        // While it lives no other program has the port, and its command is long gone.
         let taken = island.python("x", BIND);
         assert!(taken.stderr.contains("Address already in use"), "{taken:?}");
         let earlier = island.inhabitants();

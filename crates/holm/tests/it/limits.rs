@@ -165,7 +165,7 @@ fn more_disk_than_the_limit_stops_the_workspace_and_it_starts_when_there_is_room
         .sh("x", "head -c 2M /dev/zero > small; truncate -s 1G hole")
         .ok();
 
-    // In a directory that nobody may look into, so that only a real measure finds it.
+    // In a directory with mode 000, so that only a real measurement finds it.
     let script = "mkdir -p ~/closed; head -c 16M /dev/zero > ~/closed/large; chmod 0 ~/closed; \
                   exec sleep 1000";
     let told = island.sh("x", script);
@@ -219,7 +219,7 @@ fn a_frozen_workspace_can_be_stopped_and_does_not_outlive_its_keeper_attack_160(
         let members = std::fs::read_to_string(group.join("inside/cgroup.procs")).unwrap();
         members.lines().next().unwrap().to_owned()
     };
-    // In the network of its own that tests run in nobody buries the dead.
+    // In the tests' own pid namespace no process reaps zombies.
     let is_alive = |pid: &str| {
         std::fs::read_to_string(format!("/proc/{pid}/status"))
             .is_ok_and(|status| !status.contains("State:\tZ"))
@@ -231,7 +231,8 @@ fn a_frozen_workspace_can_be_stopped_and_does_not_outlive_its_keeper_attack_160(
     assert!(!is_alive(&first), "nothing of it is left");
     assert_eq!(groups(id), Vec::<PathBuf>::new());
 
-    // The keeper killed: what is frozen cannot die by itself, so whoever looks next lets it.
+    // The keeper is killed: frozen processes cannot die by themselves, so the next observation
+    // thaws them.
     place.holm(&repository, &["start", "x"]).ok();
     let second = init();
     freeze();

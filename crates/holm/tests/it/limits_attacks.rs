@@ -183,7 +183,8 @@ fn attack_138_memory_without_end_kills_in_that_workspace_only_and_is_told() {
     );
     place.sh("x", "kill -0 $(cat /tmp/pid)").ok();
 
-    // Files in memory belong to nobody who could be killed for them, so in the end init goes.
+    // Files in memory belong to no process that could be killed for them, so in the end init is
+    // killed.
     let fill = "head -c 160M /dev/zero > /dev/shm/full; sleep 1000";
     place.sh("x", fill).exits(137);
     eventually("it is told", || place.show("x")["state"] == "failed");
@@ -193,7 +194,7 @@ fn attack_138_memory_without_end_kills_in_that_workspace_only_and_is_told() {
     let log = std::fs::read_to_string(log.join("keeper.log")).unwrap();
     assert!(log.contains("the memory limit was reached"), "{log}");
 
-    // Nobody else noticed, and it comes back with its files.
+    // No other workspace noticed, and it comes back with its files.
     place.sh("sibling", "kill -0 $(cat /tmp/pid)").ok();
     let sibling = place.show("sibling");
     assert_eq!(sibling["isolation"]["oom_kills"], 0);

@@ -256,7 +256,7 @@ fn what_cannot_be_made_says_why() {
     assert_eq!(sick["state"], "running", "{sick}");
     assert_eq!(sick["trouble"]["code"], "service_not_ready", "{sick}");
 
-    // What nobody approved: the same refusal as on the command line.
+    // Without approval: the same refusal as on the command line.
     shop.write("holm.toml", "[project]\ninclude = [\"*.local\"]\n");
     shop.commit("asks for something");
     let wish = of_shop(json!({ "label": "wide" }));
@@ -351,7 +351,8 @@ fn what_is_made_with_a_key_is_made_once_whoever_dies() {
     assert_ne!(make("k-2", &unnamed)["id"], answers[0]["id"]);
     assert_eq!(count(&island), 2);
 
-    // Whoever asks may go away in the middle: it is made, and the key leads to it when it is ready.
+    // The caller may disconnect in the middle: the workspace is made, and the key returns it when
+    // it is ready.
     shop.write(
         "holm.toml",
         format!("[project]\nsetup = [\"sleep 2\"]\n{WEB}"),
@@ -388,7 +389,7 @@ fn what_is_made_with_a_key_is_made_once_whoever_dies() {
     let events = island.holm(&["events", "--json"]).out();
     assert!(events.contains(later["id"].as_str().unwrap()), "{events}");
 
-    // The daemon dies when it is made and nobody was told, or just before.
+    // The daemon dies when it is made and not acknowledged, or just before.
     for (key, at, more) in [
         ("k-4", "acknowledge:after:kill", 1),
         ("k-5", "acknowledge:before:kill", 0),

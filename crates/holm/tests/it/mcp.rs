@@ -132,7 +132,8 @@ fn inside(island: &Island, workspace: &str) -> Value {
     json!({ "id": here["id"], "tools": names })
 }
 
-/// Attacks 108, 110 and 121: who has no token, or is a page of somebody else, has no session either.
+/// Attacks 108, 110 and 121: a client without a token, or a page of another origin, has no session
+/// either.
 fn http_is_guarded(island: &Island, door: &Door) {
     let post = |headers: &[(&str, &str)], body: &Value| {
         door.ask_bare("POST", "/mcp", headers, body.to_string().as_bytes())
@@ -350,7 +351,7 @@ fn clients_are_told_after_showing_it() {
     let island = Island::new();
     let home = island.home();
     let install = |arguments: &[&str]| island.holm(&[&["mcp", "install"], arguments].concat());
-    // Nobody agreed: nothing is written, but it is shown.
+    // Without confirmation nothing is written, but it is shown.
     let shown = install(&["claude"]).exits(4);
     assert!(
         shown.stderr.contains("mcpServers") && shown.stderr.contains("--yes"),

@@ -40,8 +40,8 @@ const NOT_OURS: [&str; 24] = [
     "prompts-get-with-image",
 ];
 
-/// The suite cannot show a token, so somebody in between does. Names of hosts and pages go through as they are,
-/// but for the port.
+/// The suite cannot send a token, so a proxy adds it. Names of hosts and pages pass unchanged,
+/// except for the port.
 fn with_token(door: &Door) -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let own = listener.local_addr().unwrap().port();

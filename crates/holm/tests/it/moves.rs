@@ -96,7 +96,7 @@ fn the_tree_and_the_branch_follow_and_what_was_before_is_kept() {
     assert_eq!(tree(&island, "x"), main);
     repository.holm(&["restart", "x"]).ok();
     assert_eq!(tree(&island, "x"), main);
-    // The base that it rests on is one that nobody starts from any more, and stays; the other goes.
+    // No new workspace starts from its base any more, but it stays; the other is deleted.
     repository.holm(&["assign", "x", "feature"]).ok();
     repository.holm(&["rm", "main", "feature"]).ok();
     repository.holm(&["gc", "--all"]).ok();
@@ -237,8 +237,8 @@ fn a_ref_that_is_not_there_and_one_that_is_there_already() {
     assert!(events.contains("workspace.moved"), "{events}");
 }
 
-/// The files of the workspace belong to whoever works in it, and so do its hooks and settings: they
-/// run inside, if at all.
+/// Programs inside own the files of the workspace, and so its hooks and settings: these run inside,
+/// if at all.
 #[test]
 fn hooks_and_settings_of_the_workspace_do_nothing_outside() {
     let island = Island::new();

@@ -172,7 +172,7 @@ fn a_daemon_that_dies_in_the_middle_does_not_disturb_git_and_the_next_one_waits_
     let daemon = island.daemon_of_the_lock().expect("a daemon");
     send(daemon, Signal::KILL);
     assert_eq!(assign.code(), Some(5));
-    // Whoever wants something inside next starts a daemon, which waits for git first.
+    // The next command for the workspace starts a daemon, which waits for git first.
     let arguments = ["exec", "x", "--", "cat", "many/7.txt"];
     let mut next = Running::new(&mut island.holm_command(&repository.path, &arguments));
     eventually("there is another daemon", || {
@@ -200,7 +200,7 @@ fn a_client_that_dies_in_the_middle_leaves_the_new() {
     assert_eq!(service(&show(&island), "web")["state"], "ready");
 }
 
-/// Files that somebody wrote in between are not lost, also when the tree is made whole by force.
+/// Files that a program wrote in between are not lost, even when the tree is restored by force.
 #[test]
 fn what_lay_between_two_commits_is_kept() {
     let island = Island::new();

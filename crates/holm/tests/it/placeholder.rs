@@ -143,7 +143,7 @@ fn every_program_uses_a_secret_that_it_does_not_have() {
             format!("Bearer {VALUE}")
         );
     }
-    // Bodies are nobody's business, whether their length is known or not.
+    // Bodies are not changed, whether their length is known or not.
     assert_eq!(request(&world, "/urllib")["body"], token);
     assert_eq!(request(&world, "/stream")["body"], token.repeat(3));
     assert!(!said.contains(VALUE), "{said}");

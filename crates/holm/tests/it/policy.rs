@@ -1,5 +1,5 @@
-//! The machine's policy: nobody below widens it, it holds from the moment it is written, and one that
-//! cannot be read starts nothing.
+//! The machine's policy: no user or repository can exceed it, it takes effect when it is written,
+//! and an unreadable one starts nothing.
 
 use crate::support::{Door, Island, Repository};
 use serde_json::{Value, json};

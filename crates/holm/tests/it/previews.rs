@@ -214,8 +214,8 @@ fn attack_101_a_label_that_is_used_again_shows_the_new_workspace_and_the_id_noth
     );
 }
 
-/// A request does not cost a connection into the workspace, whoever the clients are; and what was
-/// kept for the next one ends with its server.
+/// A request does not cost a connection into the workspace, for any client; and kept connections
+/// end with their server.
 #[test]
 fn connections_inside_are_used_again_and_never_by_another_workspace_or_server() {
     let island = Island::new();

@@ -263,7 +263,7 @@ fn nobody_inside_sees_or_ends_the_mover() {
         .ok();
 }
 
-/// Whoever can be killed while a move is under way.
+/// The processes that can be killed during a move.
 fn victim(island: &Island, id: &str, whom: &str) -> Option<i32> {
     let command = |pid: i32| std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let has = |pid: i32, word: &str| {
@@ -284,8 +284,8 @@ fn find(island: &Island, is_it: impl Fn(i32) -> bool) -> Option<i32> {
     all.into_iter().find(|pid| is_it(*pid))
 }
 
-/// Moves a directory of the base, kills somebody at a moment, and says what is there afterwards:
-/// how many files under the old name, and how many under the new one.
+/// Moves a directory of the base, kills a process at a moment, and returns what is there
+/// afterwards: how many files under the old name, and how many under the new one.
 fn move_and_kill(island: &Island, id: &str, whom: &str, moment: &str) -> (usize, usize) {
     let journal = island.data().join("workspaces").join(id).join("moves");
     let text = || std::fs::read_to_string(&journal).unwrap_or_default();
@@ -303,7 +303,7 @@ fn move_and_kill(island: &Island, id: &str, whom: &str, moment: &str) -> (usize,
             "it may have ended by then"
         ),
     }
-    // Whoever made it never waits for ever.
+    // The caller never waits forever.
     mv.code();
     if matches!(whom, "keeper" | "init") {
         eventually("the workspace is noticed as failed", || {

@@ -1,5 +1,5 @@
-//! `holm run` and `holm runs`: what an agent or command is given, says, changes and leaves, whoever dies
-//! meanwhile and however often it is asked for.
+//! `holm run` and `holm runs`: what an agent or command gets, prints, changes and leaves behind,
+//! whichever process dies and however often it is requested.
 
 use crate::support::{Island, Ran, Running, eventually, is_gone};
 use rustix::process::Signal;
@@ -500,7 +500,7 @@ fn a_request_with_the_same_key_runs_once() {
     assert_eq!(times(), "2");
     let list = island.holm(&["runs", "ls", "--json"]).json();
     assert_eq!(list["runs"].as_array().unwrap().len(), 2);
-    // Its daemon dies before anything runs, or when it runs and nobody was told.
+    // Its daemon dies before anything runs, or when it runs and was not acknowledged.
     let mut earlier = 2;
     for at in ["run:before:kill", "run:after:kill"] {
         let script = format!("{script}; until [ -e /tmp/go ]; do sleep 0.02; done");

@@ -1,6 +1,6 @@
-//! Secrets while workspaces run: given to the services, runs and sessions that are named and to nobody
-//! else, masked in logs, and in nothing that is kept (attacks 126, 128). Their time is in
-//! `secrets_time`, what is kept of them in `secrets_kept`.
+//! Secrets while workspaces run: given only to the named services, runs and sessions, masked in
+//! logs, and absent from everything that is stored (attacks 126, 128). `secrets_time` tests their
+//! lifetime, `secrets_kept` their storage.
 
 use crate::support::{Island, Ran, Repository, eventually};
 use serde_json::Value;
@@ -155,17 +155,20 @@ fn up(repository: &Repository<'_>) -> String {
     made["id"].as_str().unwrap().to_owned()
 }
 
-/// How somebody without secrets finds one. The text goes in by a pipe, with the other case: it is
-/// to be found in nobody's memory because of this.
+/// How a program without secrets searches for one. The text goes in through a pipe in the other
+/// case, so that the search itself puts it into no memory.
 fn search(repository: &Repository<'_>, workspace: &str, wanted: &str) -> String {
     let argv = ["exec", workspace, "--", "/usr/bin/python3", "-c", SEARCH];
     piped(repository, &argv, swapped(wanted)).ok().out()
 }
 
 fn swapped(text: &str) -> String {
-    let swap = |letter: char| match letter.is_ascii_lowercase() {
-        true => letter.to_ascii_uppercase(),
-        false => letter.to_ascii_lowercase(),
+    let swap = |letter: char| {
+        if letter.is_ascii_lowercase() {
+            letter.to_ascii_uppercase()
+        } else {
+            letter.to_ascii_lowercase()
+        }
     };
     text.chars().map(swap).collect()
 }
@@ -267,7 +270,7 @@ for what in ("run", "session"):
 print(" ".join(codes))
 "#;
 
-/// What a receiver finds, in capitals, which nobody masks.
+/// What a receiver finds, in capitals, which are not masked.
 const RECEIVED: &str = "env | grep -E '^(RUN|SESSION)_KEY=|^STORED=|^FROM_' | cut -d= -f2 | tr a-z A-Z; \
      for f in /run/holm/secrets/*; do cat $f 2>/dev/null | tr a-z A-Z; done";
 
@@ -313,7 +316,8 @@ fn attack_126_a_secret_is_with_those_it_was_given_to_and_with_nobody_else() {
             assert_eq!(has, word.starts_with(beginning), "{word}: {shown}");
         }
     }
-    // Nobody else has them: no other program inside, however it looks, and no other workspace.
+    // No other process has them: no other program inside, however it searches, and no other
+    // workspace.
     let bare = island.repository("bare");
     bare.up("y");
     let seek = |workspace: &str, wanted: &str| search(&repository, workspace, wanted);
@@ -339,7 +343,7 @@ fn attack_126_a_secret_is_with_those_it_was_given_to_and_with_nobody_else() {
         let found = island.holm(&argv).ok().out();
         assert_eq!(found, expected, "{word}");
     }
-    // Whoever is inside can begin runs and sessions of its own, and they are given nothing.
+    // A program inside can start runs and sessions, and these get no secrets.
     assert_eq!(
         island
             .python("x", &ASK.replace("WORKSPACE", &id))
@@ -425,7 +429,7 @@ fn attack_128_files_are_in_memory_for_their_owner_and_in_nothing_that_is_kept() 
         shown, "FROM_FILE\nRUN_FILE\nSESSION_FILE",
         "nobody changes them"
     );
-    // Whoever renames for others does not read for them either: files, what is above, environments.
+    // The mover does not read for a caller either: files, parents, environments.
     let moves = r#"
 import os
 home = os.path.expanduser("~/")

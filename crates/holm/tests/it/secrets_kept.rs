@@ -1,5 +1,5 @@
-//! Secrets as they are kept: who may write them, that nobody reads them, whose counts, and that the
-//! record of what happened to them cannot be changed without being seen (attacks 131, 132, 134).
+//! Stored secrets: who may write them, that they are never returned, which one counts, and that the
+//! record cannot be changed without detection (attacks 131, 132, 134).
 
 use crate::secrets::{audit, canary, events, has_canary, piped, set, shop, state, sweep, with_env};
 use crate::support::{Island, Ran, Repository, eventually};

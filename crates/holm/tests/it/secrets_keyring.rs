@@ -140,7 +140,7 @@ fn the_key_is_in_the_keyring_and_nothing_takes_its_place_while_that_is_closed() 
         (&"keyring".into(), &true.into())
     );
 
-    // It is there again, and locked; nobody is there to be asked for its password.
+    // It is there again, and locked; there is no prompter for its password.
     desktop.start(None);
     eventually("it says that it is locked", || {
         desktop.list()["locked_why"]

@@ -93,7 +93,7 @@ fn logged(island: &Island, service: &str) -> String {
     island.holm(&["logs", "x", service]).ok().out()
 }
 
-/// What somebody who is attached is sent, until the last line is there.
+/// What an attached client receives, until the last line is there.
 fn attached(island: &Island, workspace: &str, session: &str, attach: &Attach) -> String {
     let workspace = WorkspaceId::parse(workspace).unwrap();
     let session = SessionId::parse(session).unwrap();

@@ -1,5 +1,5 @@
-//! Secrets that change while workspaces run: replaced whole, and withdrawn when they are revoked or their
-//! time is up, whoever is dead meanwhile (attack 129).
+//! Secrets that change while workspaces run: replaced atomically, and withdrawn when they are
+//! revoked or expire, whichever process is dead (attack 129).
 
 use crate::secrets::{audit, canary, declared, events, piped, set, state};
 use crate::support::{Island, eventually};
@@ -136,7 +136,7 @@ fn attack_129_a_value_is_withdrawn_in_time_while_no_daemon_runs() {
     let ids = [repository.up("x"), repository.up("y")];
     island.holm(&["stop", "y"]).ok();
     island.holm(&["daemon", "stop"]).ok();
-    // The keeper of x withdraws them and says so; nobody runs for y.
+    // The keeper of x withdraws them and records that; y has no keeper.
     let record = island.data().join("secrets/audit.jsonl");
     let expired = |id: &str| {
         let text = std::fs::read_to_string(&record).unwrap();
@@ -145,7 +145,7 @@ fn attack_129_a_value_is_withdrawn_in_time_while_no_daemon_runs() {
     };
     eventually("the keeper says so", || expired(&ids[0]) == 2);
     island.holm(&["ls"]).ok();
-    // A daemon that comes later finds what nobody said, and keeps no value of it.
+    // A daemon that starts later records the missed expiry, and stores no value of it.
     eventually("it is over for both", || {
         let states = ids.iter().flat_map(|id| declared(&island, id));
         states

@@ -39,7 +39,7 @@ fn two_shops_on_the_same_ports_share_nothing() {
     let repository = shop(&island);
     let text = std::fs::read_to_string(repository.path.join("holm.toml")).unwrap();
     let config: toml::Table = toml::from_str(&text).unwrap();
-    // Without its holm.toml nobody but this test starts anything.
+    // Without its holm.toml only this test starts programs.
     std::fs::remove_file(repository.path.join("holm.toml")).unwrap();
     repository.commit("A shop");
     let probe = config["services"]["db"]["ready"]["log"].as_str().unwrap();

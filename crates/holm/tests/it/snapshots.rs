@@ -401,7 +401,7 @@ fn a_daemon_that_dies_in_the_middle_leaves_it_done_or_not_done_attack_148() {
             island.sh("w", "cat /data/v/x; ls work 2>/dev/null").out(),
             "seed"
         );
-        // A fork that nobody was told of is undone.
+        // A fork that was not acknowledged is undone.
         for step in ["make_files", "launch", "acknowledge"] {
             if (step, moment) == ("acknowledge", "after") {
                 continue;

@@ -71,7 +71,7 @@ fn what_was_removed_comes_back_with_everything_it_had() {
     assert!(text(&entry["expires_at"]) > text(&entry["removed_at"]));
     let human = island.holm(&["ls", "--trash"]).ok().out();
     assert!(human.contains("fix") && human.contains(" in "), "{human}");
-    // Whoever names it is told how to have it back.
+    // A request that names it gets the hint to restore it.
     for command in [
         vec!["exec", &id, "--json", "--", "true"],
         vec!["exec", "fix", "--json", "--", "true"],

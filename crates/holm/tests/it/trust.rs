@@ -290,9 +290,10 @@ fn one_changed_byte_is_asked_for_again_and_told() {
         let first = repository.holm(&["trust", "--yes", "--json"]).json();
         // Fewer protected paths are asked for once they are in force.
         let is_free = toml.contains("protected_paths");
-        match is_free {
-            true => drop(repository.up("before")),
-            false => assert_eq!(first["changes"][0]["change"], "added", "{first}"),
+        if is_free {
+            drop(repository.up("before"))
+        } else {
+            assert_eq!(first["changes"][0]["change"], "added", "{first}")
         }
         let again = repository.holm(&["trust", "--json"]).json();
         assert_eq!(again["approved"], true, "{again}");
@@ -300,7 +301,7 @@ fn one_changed_byte_is_asked_for_again_and_told() {
         assert_eq!(again["approved_at"].is_string(), !is_free, "{again}");
         configure(&repository, &changed);
         if told.starts_with("removed") {
-            // Less than was approved needs nobody, and is told all the same.
+            // Less than was approved needs no approval, and is shown anyway.
             let less = repository.holm(&["trust", "--json"]).json();
             assert_eq!(less["asks"], json!([]), "{less}");
             let change = &less["changes"][0];
@@ -310,13 +311,12 @@ fn one_changed_byte_is_asked_for_again_and_told() {
             let error = repository.holm(&["up", "x", "--json"]).error(4);
             assert_eq!(error["code"], "not_trusted", "{error}");
             let message = text(&error, "message");
-            let since = match is_free {
+            let since = if is_free {
                 // Nothing was approved before, so all of it is new.
-                true => told.strip_prefix("added: ").unwrap(),
-                false => {
-                    assert!(message.contains("since the last approval ("), "{message}");
-                    told
-                }
+                told.strip_prefix("added: ").unwrap()
+            } else {
+                assert!(message.contains("since the last approval ("), "{message}");
+                told
             };
             assert!(message.contains(since), "{message} {told}");
             let shown = repository.holm(&["trust"]).exits(4);
@@ -564,7 +564,7 @@ fn on_a_terminal_it_is_shown_in_plain_words_and_asked() {
     // What is approved is shown all the same.
     let shown = repository.holm(&["trust"]).ok();
     assert!(shown.stderr.contains("*.pem"), "{}", shown.stderr);
-    // With --json nobody is asked, terminal or not.
+    // With --json there is no question, terminal or not.
     configure(&repository, "[project]\ninclude = [\"*.key\"]\n");
     let played = island.play(&repository.path, &["up", "w", "--json"], &[]);
     assert_eq!(played.code, 4, "{}", played.screen);

@@ -175,7 +175,7 @@ fn a_shared_one_is_the_same_for_all_and_a_single_one_for_one_at_a_time() {
     repository.up("d");
     assert_eq!(island.sh("d", "cat /data/v/x").out(), "one");
     island.holm(&["start", "c"]).exits(4);
-    // Whoever dies gives it back.
+    // A workspace that dies releases it.
     let keeper = island.holm(&["show", "d", "--json"]).json()["id"].clone();
     let keeper = island
         .keeper_of(keeper.as_str().unwrap())

@@ -126,9 +126,10 @@ impl<'a> Case<'a> {
     /// The next one works, and the checkout is the new one.
     #[track_caller]
     fn applies_again(&self, when: &str) -> Ran {
-        let ran = match contents(&self.repository.path) == self.new {
-            true => self.repository.holm(&["merge", "x"]),
-            false => self.repository.holm(&["apply", "x"]).ok(),
+        let ran = if contents(&self.repository.path) == self.new {
+            self.repository.holm(&["merge", "x"])
+        } else {
+            self.repository.holm(&["apply", "x"]).ok()
         };
         assert_eq!(contents(&self.repository.path), self.new, "{when}: {ran:?}");
         self.nothing_is_left(when);
@@ -183,7 +184,7 @@ impl Steps {
     }
 }
 
-/// What kills somebody, as a script.
+/// A script that kills a process.
 fn killing(island: &Island, id: &str, whom: &str) -> String {
     let pid = match whom {
         "client" => return "kill -9 $victim".to_owned(),
@@ -194,7 +195,7 @@ fn killing(island: &Island, id: &str, whom: &str) -> String {
     format!("kill -9 {}", pid.unwrap())
 }
 
-/// Kills somebody before every start of git in a fetch, an apply and a merge.
+/// Kills a process before every start of git in a fetch, an apply and a merge.
 fn killed_at_every_step(whom: &str) {
     let island = Island::new();
     let case = Case::new(&island);
@@ -251,7 +252,7 @@ fn killed_at_every_step(whom: &str) {
         assert!(names.iter().all(|name| tip(name) == new), "{when}");
         case.nothing_is_left(&when);
     }
-    // A workspace whose keeper or init died is started again by whoever needs it.
+    // A workspace whose keeper or init died is started again by the next command that needs it.
     let is_needed = ["client", "daemon"].contains(&whom);
     assert!(cut > 5 || !is_needed, "{cut}: the victim matters");
 }
@@ -415,7 +416,7 @@ fn attack_161_an_apply_that_is_killed_at_any_move_is_undone_or_finished_by_the_n
     }
     // The counterpart: without the journal these would have stayed so.
     assert!(mixed > 5, "{mixed}");
-    // Whoever takes the checkout as it is gets one that is not mixed.
+    // A command that uses the checkout finds a consistent one.
     cut_at(&case, &steps, ("f3", IN));
     case.repository.holm(&["up", "y", "--dirty"]).ok();
     assert_eq!(contents(&case.repository.path), case.old);

@@ -48,8 +48,8 @@ pub fn background(island: &Island, workspace: &str, command: &str) {
     island.sh(workspace, &script).ok();
 }
 
-/// A port of the host that nobody has, and that neither the kernel gives to who connects nor a daemon
-/// to a workspace. Each test is a process, and begins to look elsewhere.
+/// A free port of the host, outside the kernel's ephemeral range and the daemon's host ports. Each
+/// test is a process, and starts its search at another number.
 pub fn free_port() -> u16 {
     static LOOKED: AtomicU32 = AtomicU32::new(0);
     loop {

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 pub struct Remote<'a> {
     /// Where its commits are made.
     pub repository: Repository<'a>,
-    /// With an address that is nobody's, which a program with a token may name.
+    /// With an unused address, which a program with a token may name.
     pub url: String,
 }
 

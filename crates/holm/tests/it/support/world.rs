@@ -174,8 +174,8 @@ impl Drop for World {
     }
 }
 
-/// Certificates by name, and `roots`, which the machine believes: `untrusted.test` is of somebody
-/// else, and `wrong.test` has a certificate for another name.
+/// Certificates by name, and `roots`, which the machine trusts: `untrusted.test` is signed by
+/// another CA, and `wrong.test` has a certificate for another name.
 fn certificates(island: &Island) -> PathBuf {
     let place = island.make_dir("certificates");
     let script = "set -e; cd \"$1\"\n\
