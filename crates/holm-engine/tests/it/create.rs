@@ -1,4 +1,4 @@
-//! Making workspaces: whole or not at all, one per label.
+//! Creating workspaces: completely or not at all, one per label.
 
 use crate::world::{Island, When, Wrong, create, eventually, made, new, project};
 use holm_core::plan::{Action, State};

@@ -107,7 +107,7 @@ fn a_daemon_that_dies_leaves_no_workspace_of_a_set_up() {
     }
 }
 
-/// What others made is used while it is there, and never made by code that only borrows it.
+/// A layer that others built is used while it exists, and never built by code that only borrows it.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_borrowed_is_not_made() {
     let island = Island::new();

@@ -1,4 +1,4 @@
-//! Finding the repository that the user stands in.
+//! Finding the repository around the current directory.
 
 use crate::sandbox::*;
 use holm_core::{Code, Fault, ProjectId};
@@ -172,7 +172,7 @@ sealed_test! {
         found.ignored_matching(&["*".to_owned()]).unwrap();
         found.refs().unwrap();
         assert!(!marker.exists());
-        // The counterpart: with git as it is, the hook runs.
+        // The counterpart: with an ordinary git, the hook runs.
         git(&path, ["status"]);
         assert!(marker.exists());
     }

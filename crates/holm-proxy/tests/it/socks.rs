@@ -99,7 +99,7 @@ async fn only_connect_is_served() {
             7
         );
     }
-    // What is not SOCKS 5 without a password is cut.
+    // Anything but SOCKS 5 without a password is cut.
     for wrong in [
         &b"GET / HTTP/1.1\r\n\r\n"[..],
         b"\x04\x01\0\x50\x7f\0\0\x01\0",

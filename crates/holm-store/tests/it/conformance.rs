@@ -422,7 +422,7 @@ fn host_ports_have_one_owner(store: &impl Store) {
         .unwrap();
     assert_eq!(store.abandoned_ports().unwrap(), [20_001]);
     taken(claim(&two.id, 8080, 20_001));
-    // A host port of one's own may lead to another port of one's own.
+    // A host port of a workspace may be moved to another port of it.
     store
         .claim_port(&claim(&one.id, 4000, 20_003), at(4))
         .unwrap();

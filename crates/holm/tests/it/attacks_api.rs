@@ -1,5 +1,5 @@
-//! Attacks on the API at the front door: who has no token or a wrong one, pages of other origins, and
-//! bodies that are no bodies (attacks 108–111, 118, 119, 147). Every route of the list is tried.
+//! Attacks on the API at the front door: no token or a wrong one, pages of other origins, and
+//! invalid bodies (attacks 108–111, 118, 119, 147). Every listed route is tried.
 
 use crate::support::{
     Chromium, Door, Island, JSON, Reply, UPGRADE, background, eventually, host_port, read_head,
@@ -106,7 +106,7 @@ fn attack_108_every_route_needs_a_token_that_is_valid_here() {
     // Neither in the address.
     let query = format!("/api/v1/workspaces?token={0}&access_token={0}", door.token);
     assert_eq!(door.ask_bare("GET", &query, &[], b"").status, 401);
-    // What is not there is not told to strangers either.
+    // Missing things are not revealed to strangers either.
     assert_eq!(
         door.ask_bare("GET", "/api/v1/nothing", &[], b"").status,
         401
@@ -166,11 +166,11 @@ fn attack_109_other_pages_cannot_send_anything_that_is_done() {
         assert_eq!(reply.code(), "not_found", "{verb}");
     }
     assert_eq!(state(), "running");
-    // By one who knows how to ask, it is.
+    // A correct request succeeds.
     let stop = format!("/api/v1/workspaces/{id}/stop");
     assert_eq!(door.ask("POST", &stop, "").status, 200);
     assert_eq!(state(), "stopped");
-    // A page that can ask for it is refused for what it is, with everything else right.
+    // A page that can send the request is refused for its origin, with everything else right.
     let start = format!("/api/v1/workspaces/{id}/start");
     for origin in ["null", "http://evil.test", "http://web.x.localhost:7070"] {
         let headers = [JSON, ("Origin", origin)];
@@ -284,7 +284,7 @@ fn attack_111_no_page_of_another_origin_reads_an_answer() {
         )
     };
     assert_eq!(tab.evaluate(&socket("localhost")), "refused");
-    // One of the daemon's own may.
+    // A page of the daemon's own may.
     tab.go(&format!("http://localhost:{port}/"));
     assert_eq!(tab.evaluate(&ask("localhost")), "read 200");
 }

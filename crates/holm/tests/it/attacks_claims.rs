@@ -97,7 +97,7 @@ fn attack_188_with_leases_the_users_git_waits_and_holm_does_not() {
         "{}",
         refused.stderr
     );
-    // Everything inside goes on afterwards.
+    // Everything inside continues afterwards.
     island.sh("x", "cat README.md").ok();
 }
 
@@ -160,7 +160,7 @@ fn attack_188_locks_inside_hold_up_neither_git_nor_holm() {
     repository.up("y");
     island.holm(&["snapshot", "x", "one"]).ok();
     island.holm(&["changes", "x"]).ok();
-    // Files of the system and of the base have locks of their own inside.
+    // Files of the system and of the base have separate locks inside.
     let base = bases(&island)[0].join("README.md");
     let lock = format!(
         r#"

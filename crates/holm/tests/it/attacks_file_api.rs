@@ -7,8 +7,8 @@ use holm_api::client::{FileDeletion, FileSearch};
 use holm_core::Code;
 use std::io::Cursor;
 
-/// `d` is a directory and `l` a link out of the root; they change places as fast as they can. Says
-/// so, and goes on until its input ends.
+/// `d` is a directory and `l` a symlink out of the root; they change places as fast as possible.
+/// Reports that, and continues until its input ends.
 const SWAP: &str = r#"
 import ctypes, os, sys, threading
 libc = ctypes.CDLL(None, use_errno=True)

@@ -5,9 +5,9 @@ use crate::support::{Island, Running, eventually, is_gone};
 use serde_json::{Value, json};
 use std::process::{Command, Stdio};
 
-/// Takes init's end of the link and does with it what each line of stdin says; answers each with a
-/// line. `{"say": [TEXT or [LENGTH, TEXT]…], "descriptors": N}` sends messages, each with so many
-/// descriptors, `{"flood": N}` so many bytes of a message that is longer.
+/// Takes init's end of the link and acts by each line of stdin; answers each with a line. `{"say":
+/// [TEXT or [LENGTH, TEXT]…], "descriptors": N}` sends messages, each with this many descriptors,
+/// `{"flood": N}` this many bytes of a longer message.
 const TAKE_OVER: &str = r#"
 import array, ctypes, json, os, socket, struct, sys
 pid = int(sys.argv[1])
@@ -110,8 +110,8 @@ fn attack_182_words_of_another_init_are_dropped() {
         Running::new(&mut island.holm_command(&island.home(), &arguments))
     };
     let mut command = begin("echo $$; exec cat");
-    // One that does not end when the keeper takes it for ended: of that the real init would speak, too,
-    // in the middle of what is said here.
+    // A process that does not end when the keeper considers it ended: otherwise the real init would
+    // report it, in the middle of these messages.
     let mut victim = begin("echo $$; exec sleep 1000");
     command.line();
     let pid: i32 = victim.line().parse().unwrap();
@@ -146,7 +146,7 @@ fn attack_182_words_of_another_init_are_dropped() {
     });
     let now = number_of(keeper, "VmRSS:");
     assert!(now < memory + (64 << 10), "{memory} kB became {now} kB");
-    // Everything else goes on.
+    // Everything else continues.
     command.write("on it goes\n");
     command.says("on it goes");
     assert_eq!(island.sh("x", "echo well").ok().out(), "well");

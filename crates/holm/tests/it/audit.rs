@@ -1,4 +1,4 @@
-//! `holm audit`: every route that changes something leaves a record of who, what and what came of it,
+//! `holm audit`: every route that changes something leaves a record of caller, action and result,
 //! also when it was refused.
 
 use crate::attacks_api::{NOBODY, ask, path};
@@ -159,8 +159,8 @@ fn the_record_says_who_it_was_and_what_came_of_it() {
     filters(&island, &id);
 }
 
-/// With `nested`, a program chooses its number in a namespace of its own. The process that asks the daemon
-/// has there the number that the first process of a session has in the workspace.
+/// With `nested`, a program chooses its pid in its own namespace. The process that calls the daemon
+/// has there the pid that a session's first process has in the workspace.
 const DISGUISED: &str = r#"
 import ctypes, os, sys
 libc = ctypes.CDLL(None, use_errno=True)

@@ -1,6 +1,6 @@
-//! `holm checkout`: `localhost:<port>` of the host is one workspace's at a time.
+//! `holm checkout`: `localhost:<port>` of the host belongs to one workspace at a time.
 //!
-//! Each test looks for ports of its own: tests share a machine's loopback.
+//! Each test uses its own ports: tests share a machine's loopback.
 
 use crate::support::{
     Island, Repository, background, eventually, fetch, free_port, host_port, take,

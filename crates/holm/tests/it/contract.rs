@@ -204,7 +204,7 @@ fn a_request_with_a_key_is_carried_out_once() {
     );
     assert_eq!(count(), 3);
 
-    // The key stands for one request, also while that is under way, and in any order of fields.
+    // The key stands for one request, also while that is in progress, and in any order of fields.
     let (status, refused) = create(&island, "k-1", &wish(&repository, Some("x"))).unwrap();
     assert_eq!(
         (status, &refused["error"]["code"]),
@@ -230,7 +230,7 @@ fn a_request_with_a_key_is_carried_out_once() {
     );
     assert_eq!(count(), 4);
 
-    // What failed left nothing, and its key stands for nothing.
+    // A failed request left nothing, and its key is free.
     let (status, _) = create(&island, "k-4", &wish(&repository, Some("Bad"))).unwrap();
     assert_eq!(status, 400);
     let good = wish(&repository, Some("good"));
@@ -266,7 +266,7 @@ store.commit()";
     let found = made("k-5", &unnamed);
     assert_eq!(made("k-5", &unnamed), found);
     assert_eq!(count(), before);
-    // One that dies before: nothing is there, and it is made once.
+    // A daemon that dies before: nothing exists, and it is created once.
     island.holm(&["daemon", "stop"]).ok();
     let at = "acknowledge:before:kill";
     island
@@ -377,7 +377,7 @@ sys.stdin.read()";
     let health = "holm_api_requests_total{method=\"GET\",route=\"/health\",status=\"503\"}";
     assert!(value(&text, health) > 0.0);
     assert!(text.ends_with("# EOF\n"));
-    // Of what has not happened yet there may be no line.
+    // There may be no line for what has not happened yet.
     let counted = |name: &str| {
         let text = metrics();
         let is_there = text.lines().any(|line| line.starts_with(name));
@@ -398,7 +398,7 @@ sys.stdin.read()";
     eventually("the request is counted", || {
         counted("holm_proxy_requests_total{status=\"404\"}") == 1.0
     });
-    // A new daemon begins anew, with what there is.
+    // A new daemon starts new counters.
     island.kill_daemon();
     island.holm(&["stop", "one"]).ok();
     let text = metrics();
@@ -429,7 +429,7 @@ fn bodies_are_objects_and_never_lists_by_position() {
             let answer: Value = serde_json::from_slice(&answer).unwrap();
             let message = answer["error"]["message"].as_str().unwrap();
             assert_eq!(status, 400, "{method} {path} {body} {answer}");
-            // Of a body with values no more is said than where it is wrong; one is an enum.
+            // Errors of a body with values say only where it is wrong; one is an enum.
             let expect = match (method.as_str(), path.as_str()) {
                 ("POST", "/api/v1/projects/{id}/trees") => "expected value",
                 (_, path) if path.contains("/secrets") => "line 1",

@@ -1,4 +1,4 @@
-//! The daemon: starting, stopping, dying, and who may talk to it.
+//! The daemon: start, stop, crash, and access to it.
 
 use crate::support::{Island, Ran, Running, eventually, send};
 use rustix::process::Signal;
@@ -214,7 +214,7 @@ fn files_are_where_the_xdg_variables_say() {
     assert!(run.join("holm/daemon.sock").exists());
     assert!(island.home().join(".local/share/holm/holm.db").exists());
     holm(&["exec", "x", "--", "true"]).ok();
-    // The home inside is not the one that holds all this.
+    // The home inside is not the one with these files.
     holm(&[
         "exec",
         "x",
@@ -244,7 +244,7 @@ fn only_its_user_and_root_may_talk_to_it() {
         // Being another user takes root.
         return;
     }
-    // Even when every door is open, the daemon looks at who knocks.
+    // Even with open permissions, the daemon checks its peers.
     let mut path = run.join("daemon.sock");
     let socket = path.clone();
     std::fs::set_permissions(&path, PermissionsExt::from_mode(0o777)).unwrap();

@@ -21,7 +21,7 @@ pub fn groups(id: &str) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The keeper of a workspace: who holds its lock.
+/// The keeper of a workspace: the holder of its lock.
 fn keeper(place: &Place, id: &str) -> i32 {
     keeper_below(&place.holm_home().join("data"), id).expect("a keeper")
 }
@@ -53,7 +53,7 @@ fn limits_are_kept_by_control_groups_that_root_prepared() {
         let above = std::fs::read_to_string(group.join("cgroup.procs")).unwrap();
         assert_eq!(above, "", "nobody is beside the limits");
     }
-    // So is who does renames for it.
+    // So is the mover.
     place.sh("x", "mv README.md other").ok();
     let members = std::fs::read_to_string(made_groups[0].join("inside/cgroup.procs")).unwrap();
     let is_mover = |pid: &str| {
@@ -176,7 +176,8 @@ fn more_disk_than_the_limit_stops_the_workspace_and_it_starts_when_there_is_room
     assert_eq!(show()["reason"], "disk_limit");
     assert_eq!(island.sh("sibling", "echo well").ok().out(), "well");
 
-    // Neither `start` nor `exec` goes on while there is no room, and they say where to make some.
+    // Neither `start` nor `exec` continues while the disk is full, and they say where to free
+    // space.
     let refused = island.holm(&["start", "x", "--json"]).error(4);
     assert_eq!(refused["code"], "disk_limit");
     let home = island.data().join("workspaces");
@@ -284,10 +285,10 @@ fn memory_is_not_promised_twice() {
     assert!(refused["hint"].to_string().contains("--force"));
     let list = || place.holm(&repository, &["ls", "--json"]).json()["workspaces"].clone();
     assert_eq!(list().as_array().unwrap().len(), 1, "nothing is left of it");
-    // One that is there already is not counted again.
+    // An existing one is not counted again.
     assert_eq!(up(&["first"]).json()["created"], false);
     up(&["second", "--force"]).ok();
-    // What is stopped takes none.
+    // A stopped workspace counts nothing.
     up(&["third"]).exits(4);
     for stopped in ["first", "second"] {
         place.holm(&repository, &["stop", stopped]).ok();

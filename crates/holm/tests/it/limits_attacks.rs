@@ -25,7 +25,7 @@ fn hog(place: &Place, workspace: &str, mebibytes: &str) -> Ran {
     place.holm(&place.home(), &argv)
 }
 
-/// Mounts every kind of control groups that there may be and tries to get out of its own.
+/// Mounts every kind of control groups and tries to escape from its own.
 const ESCAPE: &str = r#"
 import ctypes, errno, os
 libc = ctypes.CDLL(None, use_errno=True)
@@ -103,7 +103,7 @@ fn attack_21_where_programs_may_mount_control_groups_the_limit_still_holds() {
         ESCAPE.replace('\'', "\"")
     );
     let tried = place.sh("x", &nested).ok().out();
-    // It gets to see its own group and may do what it likes with that. The limits are above.
+    // It sees its own group and may do what it likes with that. The limits are above.
     assert!(!tried.ends_with("mounted: "), "{tried}");
     assert!(tried.contains("wrote"), "{tried}");
     assert!(!tried.contains("left"), "{tried}");
@@ -225,7 +225,7 @@ fn attack_142_spinning_on_every_processor_gets_its_share_only() {
     assert_eq!(made["isolation"]["limits"]["cpus"], "cgroup");
     place.configure(&repository, "");
     place.holm(&repository, &["up", "free"]).ok();
-    // Two processes that spin for a while; what they got of it, in hundredths.
+    // Two processes that spin for a while; their share, in hundredths.
     let spin = r#"
 import os, time
 begin = time.monotonic()

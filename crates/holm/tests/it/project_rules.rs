@@ -1,5 +1,5 @@
-//! What is asked of a project itself (`project_create`, `POST /projects`, `holm project add`) holds for every
-//! workspace that is made from then on, whatever its `holm.toml` says.
+//! Rules of a project itself (`project_create`, `POST /projects`, `holm project add`) hold for
+//! every workspace that is created from then on, whatever its `holm.toml` says.
 
 use crate::support::{Door, Island, Repository};
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ fn post(door: &Door, route: &str, body: &Value) -> Value {
     reply.json()
 }
 
-/// Changes what is protected, and what is beside it.
+/// Tries to change protected files, and files beside them.
 #[track_caller]
 fn is_kept(island: &Island, workspace: &str) {
     for attempt in [

@@ -155,7 +155,7 @@ assert not [name for name in os.listdir('.') if name.startswith('.holm-move')]
 ").ok();
 }
 
-/// What is there, with every content, and what a move may have left anywhere.
+/// All files with their content, and what a move may have left anywhere.
 const PICTURE: &str =
     "find . ~ /tmp -path ./.git -prune -o -type f -print0 | sort -z | xargs -0 md5sum;
 find . ~ /tmp -path ./.git -prune -o -print | sort";
@@ -187,7 +187,7 @@ for old, new in [("infra", "/tmp/infra"), ("infra", "deep/er/infra"), ("deep/er"
     attempt(old + " to " + new, os.rename, old, new)
 "#;
     island.attempts("a", moves).refused(&["EBUSY"]);
-    // Programs that copy when they hear that something is on another device have nothing to do either.
+    // Programs that copy on EXDEV do not get it, and so copy nothing.
     for old in ["infra", "deep/er", "data", "$PWD"] {
         island.sh("a", &format!("! mv {old} /tmp/moved")).ok();
     }
@@ -336,7 +336,7 @@ fn a_move_of_ten_thousand_files_that_is_killed_is_old_or_new_never_mixed() {
                 counts == (FILES + 1, 0) || counts == (0, FILES + 1),
                 "{whom} {moment}: {counts:?}"
             );
-            // Every file is what it was, under its one name.
+            // Every file is unchanged, under its one name.
             let name = if counts.0 == 0 { "moved" } else { "lib" };
             let sum = format!("cd {name} && cat sub/file* | sort -n | md5sum && ./run");
             let expect = format!("seq 0 {} | md5sum && echo ran", FILES - 1);

@@ -99,7 +99,7 @@ pub fn canary(word: &str) -> String {
 }
 
 pub fn has_canary(bytes: &[u8]) -> bool {
-    // The copy of holm itself is large and has nothing of a user's in it.
+    // The copy of holm itself is large and contains no user data.
     if bytes.starts_with(b"\x7fELF") {
         return false;
     }
@@ -229,8 +229,7 @@ pub fn sweep(directory: &Path) -> Vec<String> {
     found
 }
 
-/// Processes of the machine that have a canary where everybody of the same user can see it, but for
-/// those that were given one.
+/// Processes of the machine with a canary where the same user can see it, except for receivers.
 fn processes_with_canaries() -> Vec<String> {
     const RECEIVERS: [&str; 3] = ["HOLM_SERVICE=api", "HOLM_RUN=", "SESSION_KEY="];
     let mut found = Vec::new();
@@ -252,7 +251,7 @@ fn processes_with_canaries() -> Vec<String> {
     found
 }
 
-/// Begins a run and a session from inside, each of which writes down what it finds.
+/// Starts a run and a session from inside, each of which records what it finds.
 const ASK: &str = r#"
 import http.client, json, socket
 class Connection(http.client.HTTPConnection):
@@ -280,7 +279,7 @@ fn attack_126_a_secret_is_with_those_it_was_given_to_and_with_nobody_else() {
     let repository = shop(&island);
     set_all(&repository);
     let id = up(&repository);
-    // The service has them, and what it prints of them is masked, in base64 too.
+    // The service has them, and its output of them is masked, in base64 too.
     eventually("it printed them", || log(&island).lines().count() >= 2);
     assert_api_runs(&island);
     let printed = log(&island);
@@ -330,7 +329,7 @@ fn attack_126_a_secret_is_with_those_it_was_given_to_and_with_nobody_else() {
         !variables.contains(&tag()) && !variables.contains("STORED"),
         "{variables}"
     );
-    // A receiver looks at the others: it finds what is its own and nothing else.
+    // A receiver inspects the others: it finds only its own.
     for (word, expected) in [
         ("stored", "found:"),
         ("file", "found:"),
@@ -397,7 +396,7 @@ fn attack_126_without_domains_of_their_own_other_programs_read_them() {
         let found = search(&repository, "x", &canary(word));
         assert!(found.contains("file"), "{found}");
     }
-    // Where the kernel has no Landlock, nothing is given unless the user says so.
+    // Without Landlock no secret is given out unless the user allows it.
     let island = Island::without("landlock");
     let repository = shop(&island);
     let error = with_env(&repository, &["up", "x", "--json"]).error(4);
@@ -444,7 +443,7 @@ for number, place in enumerate(places):
 print(len([name for name in os.listdir(home) if name.startswith(("moved", ".holm-move"))]))
 "#;
     assert_eq!(island.python("x", moves).ok().out(), "0");
-    // What else works in a domain of its own: moving between directories, and the shared /run.
+    // What else works in a separate domain: moving between directories, and the shared /run.
     let works = "mkdir ~/a ~/b && touch ~/a/f && mv ~/a/f ~/b/f && cat ~/b/f /run/holm/id";
     island.sh("x", works).ok();
     let status = island.sh("x", "git status --porcelain").ok().out();

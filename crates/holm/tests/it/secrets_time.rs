@@ -52,7 +52,7 @@ fn attack_129_what_is_rotated_or_revoked_is_replaced_whole_and_at_once() {
     };
     let both = |length: usize| length + soon.len();
     eventually("both are read", || seen().contains(&both(1000)));
-    // Its time is up: the file vanishes by itself, and the record says so, once.
+    // It expires: the file disappears, and the record says so, once.
     eventually("one of them vanished", || seen().last() == Some(&1000));
     eventually("the record says so", || {
         events(&audit(&island), "SOON").contains(&"expired")
@@ -78,7 +78,7 @@ fn attack_129_what_is_rotated_or_revoked_is_replaced_whole_and_at_once() {
         "{:?}",
         seen()
     );
-    // Another value of a variable: who is started from now on has that one only.
+    // Another value of a variable: programs that start from now on get only that one.
     let key = [
         "run",
         "x",
@@ -90,7 +90,7 @@ fn attack_129_what_is_rotated_or_revoked_is_replaced_whole_and_at_once() {
     assert_eq!(island.holm(&key).ok().out(), first.to_uppercase());
     set(&repository, "KEY", &second);
     assert_eq!(island.holm(&key).ok().out(), second.to_uppercase());
-    // Who runs keeps what it has in its memory until it is started anew: the counterpart.
+    // A running program keeps its value in memory until it is restarted: the counterpart.
     let holds = |value: &str| {
         let mut entries = std::fs::read_dir("/proc").unwrap().flatten();
         entries.any(|entry| {
@@ -104,7 +104,7 @@ fn attack_129_what_is_rotated_or_revoked_is_replaced_whole_and_at_once() {
     eventually("it has the new one only", || {
         holds(&second) && !holds(&first)
     });
-    // What is not there any more is withdrawn.
+    // A value that no longer exists is withdrawn.
     std::fs::remove_file(island.home().join("long")).unwrap();
     let refreshed = repository
         .holm(&["secret", "refresh", "x", "--json"])
@@ -166,7 +166,7 @@ fn attack_129_a_value_is_withdrawn_in_time_while_no_daemon_runs() {
     let run = "echo \"${A_KEY:-none}\"; cat /run/holm/secrets/A_FILE";
     let run = island.holm(&["run", "x", "--", "sh", "-c", run]).exits(1);
     assert_eq!(run.out(), "none");
-    // A start gives it anew.
+    // A start gives it again.
     let received = || {
         let text = std::fs::read_to_string(&record).unwrap();
         let begins = |line: &&str| line.contains("\"received\"") && line.contains(&ids[1]);

@@ -78,7 +78,7 @@ impl Island {
              content-length: {length}\r\n{headers}\r\n"
         );
         stream.write_all(head.as_bytes()).unwrap();
-        // Who is refused early does not read the rest.
+        // A server that refuses early does not read the rest.
         let _ = stream.write_all(part);
         stream
     }

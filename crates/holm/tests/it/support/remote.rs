@@ -1,5 +1,5 @@
-//! A repository that is reached by URL. git is real and speaks its ssh transport; in place of ssh a script
-//! runs the server's command here and writes down what it was asked for.
+//! A repository that is reached by URL. git is real and speaks its ssh transport; in place of ssh a
+//! script runs the server's command here and records the request.
 
 use super::{Island, Repository};
 use std::os::unix::fs::PermissionsExt;
@@ -32,7 +32,7 @@ impl Island {
         }
     }
 
-    /// Every repository of this machine is also one of every server that git reaches by ssh.
+    /// Every repository of this machine is also on every server that git reaches by ssh.
     pub fn answer_ssh(&self) {
         let script = self.write("home/ssh", SSH);
         std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
