@@ -1,54 +1,53 @@
-//! `GET /audit`: who changed what.
+//! `GET /audit`: the record of requests that changed something.
 
 use crate::id::WorkspaceId;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// A request that changed something, or several that were refused alike.
+/// A request that changed something, or several refused requests of the same kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AuditEntry {
-    /// Its place in the order of all; `before` takes it.
+    /// Position in the record; use it as `before`.
     pub cursor: u64,
     pub time: String,
-    /// `user me`, `token t… (ci)`, `workspace w…`, `workspace w… session s…`, `workspace w… run r…`,
-    /// `holm` (by itself) or `nobody`.
+    /// `user me`, `token t… (ci)`, `workspace w…`, `workspace w… session s…`, `workspace w… run
+    /// r…`, `holm` (by itself) or `nobody`.
     pub actor: String,
-    /// What the answer had as `X-Request-Id`.
+    /// The `X-Request-Id` of the response.
     pub request_id: String,
     pub method: String,
-    /// The route with its parameters' names.
+    /// The route with the names of its parameters.
     pub route: String,
-    /// The workspace that the path names.
+    /// The workspace in the path.
     #[schema(value_type = Option<WorkspaceId>, required)]
     pub workspace: Option<String>,
-    /// What else the path names: `project p…`, `token t…`, `run r…`, `session s…`.
+    /// The other object in the path: `project p…`, `token t…`, `run r…`, `session s…`.
     #[serde(default)]
     #[schema(required)]
     pub subject: Option<String>,
-    /// Of the answer's head; 101 for a WebSocket.
+    /// HTTP status; 101 for a WebSocket.
     pub status: u16,
-    /// Of the error, if it was one.
+    /// The error code, if the request failed.
     #[schema(required)]
     pub code: Option<String>,
-    /// What came of it, where that was known only after the answer had begun: `exit 0`, `made`,
-    /// `failed`.
+    /// The result, if it was known only after the response began: `exit 0`, `made`, `failed`.
     #[serde(default)]
     #[schema(required)]
     pub outcome: Option<String>,
-    /// How many requests this stands for.
+    /// How many requests this entry stands for.
     pub count: u64,
 }
 
-/// The newest entries, the newest first.
+/// Entries, newest first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AuditList {
     pub audit: Vec<AuditEntry>,
-    /// There are more than were asked for: `before` takes it.
+    /// Set if there are more entries; use it as `before`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<u64>,
 }
 
-/// Which entries are wanted.
+/// Filters for the record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuditQuery {
     pub limit: Option<u64>,
@@ -57,6 +56,6 @@ pub struct AuditQuery {
     pub workspace: Option<String>,
     /// RFC 3339.
     pub since: Option<String>,
-    /// Only what failed or was refused.
+    /// Only requests that failed or were refused.
     pub bad: bool,
 }

@@ -1,10 +1,10 @@
-//! `POST /workspaces/{id}/browser` → [`Browser`]: where a browser finds a workspace's world.
+//! `POST /workspaces/{id}/browser` → [`Browser`]: the SOCKS endpoint for a workspace's browser.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Browser {
-    /// Of a SOCKS 5 endpoint on 127.0.0.1, in which `localhost` is the workspace.
+    /// The port on 127.0.0.1 of a SOCKS 5 endpoint in which `localhost` is the workspace.
     pub port: u16,
 }

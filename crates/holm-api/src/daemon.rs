@@ -13,7 +13,7 @@ pub struct Status {
     pub uid: u32,
     pub data_dir: String,
     pub socket: String,
-    /// Of the front door.
+    /// The port of the front door.
     #[schema(required)]
     pub port: Option<u16>,
     pub started_at: String,
@@ -28,7 +28,7 @@ pub struct Stop {
     pub all: bool,
 }
 
-/// One thing that `doctor` looked at.
+/// One check of `doctor`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Check {
     /// `user namespaces`
@@ -37,7 +37,7 @@ pub struct Check {
     pub status: String,
     /// What was found.
     pub detail: String,
-    /// How to get it, when it is not ok.
+    /// How to fix it, when it is not ok.
     #[schema(required)]
     pub fix: Option<String>,
     pub required: bool,
@@ -46,7 +46,8 @@ pub struct Check {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Doctor {
     pub ok: bool,
-    /// The process of the daemon that looked; null: none answered, so `holm doctor` looked itself.
+    /// The pid of the daemon that ran the checks; null: no daemon answered, so `holm doctor` ran
+    /// them itself.
     #[serde(default)]
     #[schema(required)]
     pub daemon: Option<u32>,

@@ -1,4 +1,4 @@
-//! What takes room on the disk, and making room.
+//! Disk use and garbage collection.
 //!
 //! - `GET  /disk` → [`Disk`]
 //! - `POST /gc` ([`Gc`]) → JSON Lines of [`GcEvent`], the last of which is `done` or `error`
@@ -8,8 +8,8 @@ use crate::id::{ProjectId, WorkspaceId};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Every size is in bytes that the disk really holds: holes take nothing, and a file with several
-/// names counts once.
+/// All sizes are bytes allocated on disk: holes count nothing, and a file with several hard links
+/// counts once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Disk {
     pub workspaces: Vec<WorkspaceSize>,
@@ -17,20 +17,21 @@ pub struct Disk {
     pub bases: Vec<BaseSize>,
     pub layers: Vec<LayerSize>,
     pub repositories: Vec<RepositorySize>,
-    /// Those that the workspaces of a project share; others are part of their workspace.
+    /// Volumes shared by the workspaces of a project; other volumes are part of their workspace.
     pub volumes: Vec<VolumeSize>,
-    /// Copies of holm that workspaces run.
+    /// Copies of the holm program that running workspaces use.
     pub programs: u64,
-    /// Of interrupted work, and what is being deleted.
+    /// Files of interrupted work, and files that are being deleted.
     pub leftovers: u64,
-    /// The store, logs, and what no record knows.
+    /// The store, logs, and files that no record knows.
     pub other: u64,
     pub total: u64,
-    /// Of the data directory's file system.
+    /// Free space on the data directory's file system.
     pub free: u64,
     pub size: u64,
     pub data_dir: String,
-    /// What could go and the command; what could not be measured; that the disk is nearly full.
+    /// What could be deleted and with which command, what could not be measured, and whether the
+    /// disk is nearly full.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -42,11 +43,11 @@ pub struct WorkspaceSize {
     pub label: String,
     pub project: String,
     pub bytes: u64,
-    /// What differs from the base.
+    /// Differences from the base.
     pub upper: u64,
     pub home: u64,
     pub tmp: u64,
-    /// Of forks, what differs from what they began with.
+    /// For forks, the differences from their origin.
     pub volumes: u64,
 }
 
@@ -69,13 +70,13 @@ pub struct BaseSize {
     pub project: Option<String>,
     #[schema(required)]
     pub commit: Option<String>,
-    /// A file that several bases share counts with the first of them.
+    /// A file that several bases share counts for the first of them.
     pub bytes: u64,
     /// Workspaces that need it, live and in the trash.
     pub used_by: u64,
 }
 
-/// What `setup` or a volume's `seed` made, or what was taken of a checkout.
+/// Output of `setup` or of a volume's `seed`, or ignored files copied from a checkout.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LayerSize {
     #[schema(value_type = ProjectId)]
@@ -105,14 +106,14 @@ pub struct RepositorySize {
     #[schema(required)]
     pub project: Option<String>,
     pub bytes: u64,
-    /// The part that your own repository has too, as the same files.
+    /// The part that is hard-linked with your own repository.
     pub shared: u64,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Gc {
-    /// Every entry of the trash and every unused base, however young.
+    /// Delete every entry of the trash and every unused base, however young.
     pub all: bool,
 }
 
@@ -120,10 +121,10 @@ pub struct Gc {
 pub struct Collected {
     pub freed_bytes: u64,
     pub removed: Vec<Removed>,
-    /// Files where workspaces are that no record knows. They stay.
+    /// Files in the workspace directories that no record knows. They are not deleted.
     pub unknown: Vec<String>,
     pub failed: Vec<ErrorDetail>,
-    /// What has to be known of it: that the clock was not believed before.
+    /// Warnings, such as a clock that jumped.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }

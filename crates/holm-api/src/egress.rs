@@ -1,4 +1,4 @@
-//! `/workspaces/{id}/egress`: what left a workspace and what was refused.
+//! `/workspaces/{id}/egress`: outgoing connections and refusals.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -22,18 +22,18 @@ pub struct EgressEntry {
     pub address: Option<String>,
     #[serde(default)]
     pub port: Option<u16>,
-    /// To the workspace.
+    /// Bytes to the workspace.
     #[serde(default)]
     pub bytes_in: Option<u64>,
-    /// From the workspace.
+    /// Bytes from the workspace.
     #[serde(default)]
     pub bytes_out: Option<u64>,
     #[serde(default)]
     pub duration_ms: Option<u64>,
-    /// Who asked, if it was easily found.
+    /// The process that connected, if it could be found cheaply.
     #[serde(default)]
     pub process: Option<EgressProcess>,
-    /// Names of secrets whose values were put into requests in place of placeholders.
+    /// Names of secrets whose values the gateway put into requests.
     #[serde(default)]
     pub secrets: Vec<String>,
     #[serde(default)]
@@ -41,7 +41,7 @@ pub struct EgressEntry {
     /// The line of `holm.toml` that would allow it.
     #[serde(default)]
     pub allow: Option<String>,
-    /// How often it happened; what repeats is counted for some seconds.
+    /// How often it happened; repetitions within some seconds are counted in one entry.
     #[serde(default = "once")]
     pub count: u64,
 }
@@ -52,7 +52,7 @@ fn once() -> u64 {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct EgressProcess {
-    /// As the workspace knows it.
+    /// The pid inside the workspace.
     pub pid: i32,
     pub name: String,
 }

@@ -31,7 +31,7 @@ impl From<&Fault> for ErrorBody {
 }
 
 impl From<ErrorBody> for Fault {
-    /// A code of a newer daemon that this client does not know stays visible in the message.
+    /// An error code that only a newer daemon knows stays visible in the message.
     fn from(body: ErrorBody) -> Self {
         let ErrorDetail {
             code,

@@ -1,26 +1,27 @@
 //! Events on the wire.
 //!
-//! - `GET /events?after=CURSOR&follow=true` → JSON Lines of [`Event`]; without `follow` it ends with
-//!   the newest. The last line may be a [`Missed`]: the reader was so slow that events are gone.
-//! - The same as a WebSocket: a text message for each, and without `follow=false` on and on.
+//! - `GET /events?after=CURSOR&follow=true` → JSON Lines of [`Event`]; without `follow` it ends
+//!   with
+//!   the newest. The last line may be a [`Missed`]: the reader was so slow that events were dropped.
+//! - The same as a WebSocket: a text message per event, which follows unless `follow=false`.
 //!
-//! `workspace`, `type` and `limit` tell less. The header [`CURSOR`] of the answer says where it begins,
-//! so that whoever lost the daemon before the first event goes on behind it.
+//! `workspace`, `type` and `limit` filter. The response header [`CURSOR`] says where the stream
+//! begins, so that a client that loses the daemon before the first event can continue from there.
 
 use crate::id::WorkspaceId;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// The header that says behind which event an answer begins.
+/// The response header with the cursor after which the stream begins.
 pub const CURSOR: &str = "holm-cursor";
 
-/// Something that happened.
+/// An event.
 ///
 /// Types: `workspace.created|started|stopped|failed|removed|restored|renamed`,
 /// `port.opened|closed|moved`, `checkout.changed|lost`, `session.started|exited|attention`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Event {
-    /// Grows; `after=` takes it.
+    /// Increases with every event; use it as `after=`.
     pub cursor: u64,
     pub time: String,
     #[serde(rename = "type")]
@@ -28,19 +29,19 @@ pub struct Event {
     /// An id.
     #[schema(value_type = WorkspaceId)]
     pub workspace: String,
-    /// What belongs to the type: `label`, `project`, `port`, `name`, `host_port`, `url`, `reason`, …
+    /// Depends on the type: `label`, `project`, `port`, `name`, `host_port`, `url`, `reason`, …
     #[serde(flatten)]
     pub detail: serde_json::Map<String, serde_json::Value>,
 }
 
-/// Says that events were missed, and how to go on.
+/// The reader missed events, and where to continue.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Missed {
     /// `events.missed`
     #[serde(rename = "type")]
     pub kind: String,
     pub missed: u64,
-    /// `after=` this goes on with what is still there.
+    /// Use it as `after=` to continue with the events that still exist.
     pub cursor: u64,
 }
 

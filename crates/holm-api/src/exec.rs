@@ -1,13 +1,13 @@
 //! Running a command inside: `GET /workspaces/{id}/exec`, a WebSocket.
 //!
 //! Every message is binary: one byte of channel, then the payload. On [`CONTROL`] the payload is
-//! JSON: the client says [`ToServer`] (first of all `start`), the server [`ToClient`] (last of all
-//! `exit` or `error`). Of stdin at most [`STDIN_WINDOW`] bytes may be unacknowledged.
+//! JSON: the client sends [`ToServer`] (first `start`), the server [`ToClient`] (last `exit` or
+//! `error`). At most [`STDIN_WINDOW`] bytes of stdin may be unacknowledged.
 //!
-//! With `?key=` and a secret of its own the client can come back when it loses the daemon: it opens
-//! the same route again and says `resume` instead of `start`, and hears [`ToClient::Resumed`] first.
-//! Where it heard [`ToClient::Kept`] it says what it has ([`ToServer::Taken`]) at least whenever
-//! that is [`OUTPUT_STEP`] more than it said before.
+//! With `?key=` and a secret of its own, a client can reconnect when it loses the daemon: it opens
+//! the same route again, sends `resume` instead of `start`, and receives [`ToClient::Resumed`]
+//! first. After [`ToClient::Kept`] it acknowledges output ([`ToServer::Taken`]) at least every
+//! [`OUTPUT_STEP`] bytes.
 
 use crate::error::ErrorDetail;
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,7 @@ pub const STDERR: u8 = 3;
 
 pub const STDIN_WINDOW: u64 = 256 * 1024;
 
-/// Output is kept until it is said to be there, and not much more than this at a time.
+/// The client acknowledges output at least this often; the keeper buffers little more.
 pub const OUTPUT_STEP: u64 = 64 * 1024;
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
@@ -34,14 +34,14 @@ pub enum ToServer {
     Taken(Heard),
 }
 
-/// How many bytes of a command's output a client has, since the beginning.
+/// How many bytes of a command's output a client has received since the beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Heard {
     pub stdout: u64,
     pub stderr: u64,
 }
 
-/// Bytes are sent as text where they are UTF-8 and as arrays of numbers otherwise.
+/// Byte strings are sent as text if they are UTF-8 and as arrays of numbers otherwise.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Start {
@@ -54,13 +54,13 @@ pub struct Start {
     pub terminal: Option<Terminal>,
     #[serde(default)]
     pub timeout_ms: Option<u64>,
-    /// End it, with everything that it started, when it says nothing for so long.
+    /// End the command and everything it started when it prints nothing for this long.
     #[serde(default)]
     pub quiet_ms: Option<u64>,
-    /// Refuse instead of starting a stopped workspace.
+    /// Fail instead of starting a stopped workspace.
     #[serde(default)]
     pub no_start: bool,
-    /// Mask the workspace's secrets in the output: for who shows it to somebody else.
+    /// Mask the workspace's secrets in the output, for clients that pass it on to others.
     #[serde(default)]
     pub mask: bool,
 }
@@ -77,9 +77,9 @@ pub struct Terminal {
 #[serde(rename_all = "snake_case")]
 pub enum ToClient {
     Started,
-    /// The command can be come back to.
+    /// The client can reconnect to the command.
     Kept,
-    /// So many bytes of stdin have arrived, and so many of them were taken.
+    /// How many bytes of stdin have arrived, and how many of them the command has read.
     Resumed {
         received: u64,
         taken: u64,

@@ -1,8 +1,9 @@
 //! Files of a workspace's tree, on the wire. Every route takes `?path=` below the project's root,
-//! percent-encoded byte by byte (`%ff` is a byte that is not UTF-8); without it the root is meant
-//! where a directory can be.
+//! percent-encoded byte by byte (`%ff` is a byte that is not UTF-8). Routes that take a directory
+//! use the root without it.
 //!
-//! - `GET /workspaces/{id}/files` → a directory as [`FileList`] (`after`, `limit`), a file as its bytes
+//! - `GET /workspaces/{id}/files` → a directory as [`FileList`] (`after`, `limit`), a file as its
+//!   bytes
 //!   (`offset`, `length`, `mask`); a parameter of one of the two refuses the other
 //! - `PUT /workspaces/{id}/files` (the bytes; `mode`, `parents`) → [`FileEntry`]
 //! - `DELETE /workspaces/{id}/files` (`recursive`) → [`FileDone`]
@@ -14,16 +15,16 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Bytes as they are, in the descriptions of what is no JSON.
+/// Raw bytes, for the schema of bodies that are not JSON.
 #[derive(ToSchema)]
 #[schema(value_type = String, format = Binary)]
 pub struct RawBytes(pub Vec<u8>);
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FileList {
-    /// In the order of their names' bytes.
+    /// Sorted by the bytes of their names.
     pub entries: Vec<FileEntry>,
-    /// There are more; `after` with the last name of these asks for them.
+    /// There are more; use the last name as `after`.
     pub more: bool,
 }
 
@@ -37,7 +38,7 @@ pub struct FileEntry {
     /// In octal (`0644`).
     pub mode: String,
     pub modified: String,
-    /// What a link says. It is not followed.
+    /// The target of a symlink, which is not followed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -49,9 +50,9 @@ pub struct FileEntry {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FileMatches {
     pub matches: Vec<FileMatch>,
-    /// There are more than were asked for.
+    /// There are more matches than the limit.
     pub more: bool,
-    /// Files and directories that could not be looked into or are too large.
+    /// Files and directories that could not be read or are too large.
     pub skipped: u64,
 }
 
@@ -67,7 +68,6 @@ pub struct FileMatch {
     pub path_bytes: Option<Vec<u8>>,
 }
 
-/// It was done.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FileDone {
     /// Written as [`FileEntry::name`] is.

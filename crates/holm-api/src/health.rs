@@ -1,6 +1,6 @@
-//! `GET /health` → [`Health`], with 503 when something is not well. Outside of the prefix, as whatever
-//! watches services expects it, and open to everybody: it says what is wrong in words of its own, without
-//! paths and without what the system said.
+//! `GET /health` → [`Health`], with 503 when a check fails. The route is outside the prefix, where
+//! monitoring programs expect it, and open to everyone: problems are described without paths and
+//! without system error messages.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -8,11 +8,11 @@ use utoipa::ToSchema;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Health {
-    /// `ok` when everything below is.
+    /// `ok` when every check passed.
     pub status: Condition,
-    /// It was read and written just now.
+    /// The daemon could read and write its store.
     pub store: Condition,
-    /// A file was written there just now, and the directories that the daemon needs are there.
+    /// The daemon could write a file there, and the directories that it needs exist.
     pub data_dir: Condition,
     /// Whether workspaces can be made, by driver.
     pub drivers: BTreeMap<String, Condition>,

@@ -1,5 +1,5 @@
-//! How ids look on the wire, for the schemas of what carries them. The values are `holm-core`'s;
-//! these types exist so that a generated client knows their form and their name.
+//! How ids look on the wire. The values come from `holm-core`; these types exist so that the schema
+//! of a generated client has their form and name.
 
 use utoipa::ToSchema;
 

@@ -1,7 +1,7 @@
-//! The wire of holm: what the daemon and its clients say to each other under `/api/v1`.
+//! The HTTP API of holm under `/api/v1`.
 //!
-//! Domain types live in `holm-core`; here are their shapes in JSON. The typed [`Client`] is the
-//! only way that the CLI (and later MCP and the dashboard's server side) reaches the engine.
+//! Domain types live in `holm-core`; this crate has their JSON shapes. The typed [`Client`] is the
+//! only way by which the CLI and MCP reach the engine.
 
 pub mod audit;
 pub mod browser;
@@ -34,7 +34,7 @@ pub use client::Client;
 pub use error::{ErrorBody, ErrorDetail};
 pub use workspace::Workspace;
 
-/// The header by which the daemon says on its own socket for whom it asks.
+/// The header with which the daemon names the actor when it calls its own socket.
 pub const ON_BEHALF_OF: &str = "x-holm-on-behalf-of";
 
 /// The variable that tells a client of the daemon's own for which request of the daemon it works.

@@ -1,11 +1,12 @@
 //! Moving a live workspace to another commit, on the wire.
 //!
-//! - `POST /workspaces/{id}/assign` ([`Assign`]) → JSON Lines of [`MoveEvent`], the last of which is
+//! - `POST /workspaces/{id}/assign` ([`Assign`]) → JSON Lines of [`MoveEvent`], the last of which
+//!   is
 //!   `moved` or `error`: the tree is switched, then services react
 //! - `POST /workspaces/{id}/sync` ([`Sync`]) → the same, only forward
 //!
-//! The commit has to be one that the daemon has (`/projects/sync`). A client that goes away ends a
-//! `setup` that runs because of it, and nothing else.
+//! The daemon must have the commit already (`/projects/sync`). A client that disconnects cancels a
+//! `setup` that runs for its request, and nothing else.
 
 use crate::Workspace;
 use crate::error::ErrorDetail;
@@ -16,10 +17,10 @@ use utoipa::ToSchema;
 #[serde(deny_unknown_fields)]
 pub struct Assign {
     pub commit: String,
-    /// As the user sees it; `None` for a bare commit.
+    /// The name as the user typed it; `None` for a commit id.
     #[serde(default, rename = "ref")]
     pub reference: Option<String>,
-    /// Make a stash of changes that are not committed, instead of refusing.
+    /// Stash uncommitted changes instead of failing.
     #[serde(default)]
     pub stash: bool,
     /// Lines of a shallow clone's `shallow` file.
@@ -39,7 +40,7 @@ pub struct Sync {
     pub shallow: Vec<String>,
 }
 
-/// One line of the answer.
+/// One line of the response.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MoveEvent {
@@ -48,7 +49,7 @@ pub enum MoveEvent {
     Error(ErrorDetail),
 }
 
-/// The workspace as it is then, and what was done.
+/// The workspace afterwards, and what was done.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Moved {
     #[serde(flatten)]
@@ -59,19 +60,19 @@ pub struct Moved {
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Move {
-    /// The commit before, if its tree was switched.
+    /// The commit before, if the tree was switched.
     #[schema(required)]
     pub from: Option<String>,
-    /// How many files are different.
+    /// How many files differ.
     pub changed: u64,
-    /// The stash that was made of its changes.
+    /// The stash with the workspace's changes.
     #[schema(required)]
     pub stash: Option<String>,
     /// `setup` ran in place, because its inputs changed.
     pub setup: bool,
-    /// All of its processes were started anew, because protected paths changed.
+    /// All processes were restarted, because protected paths changed.
     pub restarted: bool,
-    /// What each service does about it.
+    /// How each service reacted.
     pub services: Vec<Reaction>,
 }
 

@@ -1,4 +1,4 @@
-//! What workspaces take of the machine, on the wire.
+//! Resource use of workspaces, on the wire.
 //!
 //! - `GET /numbers` → [`NumbersList`]: of every live workspace
 //! - `GET /workspaces/{id}/numbers` → [`WorkspaceNumbers`]
@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct NumbersList {
-    /// Between two values of a history.
+    /// The interval between two values of a history.
     pub history_seconds: u64,
     pub workspaces: Vec<WorkspaceNumbers>,
 }
@@ -23,23 +23,23 @@ pub struct WorkspaceNumbers {
     pub state: String,
     #[schema(required)]
     pub reason: Option<String>,
-    /// Processors that are busy with it; 1.5 is one and a half.
+    /// Busy processors; 1.5 is one and a half.
     pub cpu: f64,
-    /// In bytes, without what the kernel could drop at once.
+    /// In bytes, without memory that the kernel could reclaim at once.
     pub memory: u64,
     pub processes: u64,
-    /// In bytes: what was changed in its tree, home, temporary files and own volumes. `None`: not
-    /// measured yet.
+    /// In bytes: changes in its tree, home, temporary files and own volumes. `None`: not measured
+    /// yet.
     #[schema(required)]
     pub disk: Option<u64>,
-    /// Of it, the tree alone.
+    /// The tree's part of `disk`.
     #[serde(default)]
     #[schema(required)]
     pub disk_tree: Option<u64>,
     #[serde(default)]
     pub volumes: Vec<VolumeNumbers>,
-    /// Bytes through its gateway since it was started, and to its ports from outside since it or the
-    /// daemon was.
+    /// Bytes through its gateway since it was started, plus bytes to its ports from outside since
+    /// it or the daemon was started.
     pub network_in: u64,
     pub network_out: u64,
     pub history: Past,
@@ -51,7 +51,7 @@ pub struct ServiceNumbers {
     pub name: String,
     pub state: String,
     pub cpu: f64,
-    /// In bytes; memory that processes share is counted for each.
+    /// In bytes; memory shared between processes counts for each.
     pub memory: u64,
     pub processes: u64,
     /// Bytes to and from its port from outside: previews, host ports, the browser.
@@ -65,14 +65,14 @@ pub struct ServiceNumbers {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct VolumeNumbers {
     pub name: String,
-    /// `isolated`, `fork` or `shared`; what is shared is not counted in the workspace's disk.
+    /// `isolated`, `fork` or `shared`; shared volumes do not count as the workspace's disk use.
     pub policy: String,
-    /// Of a fork, what differs from what it began with. `None`: not measured yet.
+    /// For a fork, the difference from its origin. `None`: not measured yet.
     #[schema(required)]
     pub bytes: Option<u64>,
 }
 
-/// The last minutes, the oldest value first.
+/// The last minutes, oldest value first.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Past {
     pub cpu: Vec<f64>,

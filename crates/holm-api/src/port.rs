@@ -14,7 +14,7 @@ pub struct PortList {
     pub ports: Vec<WorkspacePort>,
 }
 
-/// A port, and whose it is.
+/// A port with its workspace.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct WorkspacePort {
     /// An id.
@@ -26,14 +26,14 @@ pub struct WorkspacePort {
     pub port: Port,
 }
 
-/// A workspace takes canonical ports.
+/// Gives canonical ports to a workspace.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Checkout {
     /// An id.
     #[schema(value_type = WorkspaceId)]
     pub workspace: String,
-    /// Names of its ports; left out: all that it declares.
+    /// Names of its ports; omitted: all that it declares.
     #[serde(default)]
     pub ports: Option<Vec<String>>,
 }
@@ -43,17 +43,17 @@ pub struct CheckoutList {
     pub checkout: Vec<CanonicalPort>,
 }
 
-/// A port of the host's loopback, and where it leads.
+/// A canonical port of the host and the workspace that holds it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct CanonicalPort {
     pub port: u16,
     pub name: String,
     #[serde(flatten)]
     pub holder: Holder,
-    /// Who had it until now, if it was another.
+    /// The holder before, if it was another workspace.
     #[schema(required)]
     pub before: Option<Holder>,
-    /// Why it does not lead there at the moment.
+    /// Why the port is not forwarded at the moment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }

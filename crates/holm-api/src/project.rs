@@ -8,8 +8,7 @@
 //!   receive-pack, for clients that cannot link; the client's text message [`PACK_EOF`] ends its
 //!   side, the server closes with 1000 when it went well and sends an error body as text otherwise
 //! - `POST /projects/{id}/trees` ([`TreeName`]) → [`TreePlace`]; `PUT /projects/{id}/trees`
-//!   ([`TreeBrought`]) → [`TreePlace`]: a layer that the client brings, by filling the directory or by
-//!   an upload
+//!   ([`TreeBrought`]) → [`TreePlace`]: a layer that the client provides, by filling the directory or by an upload
 //! - `POST /trust/check` ([`TrustCheck`]) → [`TrustReport`]; `POST /trust` ([`TrustApprove`]) →
 //!   [`TrustApprove`]
 
@@ -17,7 +16,7 @@ use crate::id::ProjectId;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What the client says on the receive-pack socket when it has nothing more to send.
+/// The client's message on the receive-pack socket that ends its input.
 pub const PACK_EOF: &str = "eof";
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -25,15 +24,15 @@ pub struct Project {
     #[schema(value_type = ProjectId)]
     pub id: String,
     pub name: String,
-    /// Where the repository was last seen (its main work tree).
+    /// The main work tree of the repository, where it was last seen.
     pub path: String,
     pub created_at: String,
-    /// Live workspaces.
+    /// The number of live workspaces.
     pub workspaces: u64,
-    /// Protected in every workspace of the project, besides those that its holm.toml names.
+    /// Protected in every workspace of the project, besides the paths in its holm.toml.
     #[serde(default)]
     pub protected_paths: Vec<String>,
-    /// What the project itself was asked to have; null: its holm.toml says.
+    /// The project's own setting; null: holm.toml decides.
     #[serde(default)]
     #[schema(required)]
     pub isolation: Option<String>,
@@ -42,43 +41,43 @@ pub struct Project {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ProjectList {
     pub projects: Vec<Project>,
-    /// There are more than were asked for: `after` takes it.
+    /// Set if there are more projects; use it as `after`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }
 
-/// `POST /projects`: a repository of the daemon's user, by its `path` or `url`; only a `name` makes a new,
-/// empty one below the first source folder.
+/// `POST /projects`: a repository of the daemon's user, by its `path` or `url`. With only a `name`,
+/// an empty repository is created below the first source folder.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewProject {
-    /// A directory of a known project, or below a source folder; absolute.
+    /// An absolute path of a known project, or below a source folder.
     #[serde(default)]
     pub path: Option<String>,
-    /// https or ssh; cloned below the first source folder, unless it is there.
+    /// https or ssh; cloned below the first source folder, unless it exists.
     #[serde(default)]
     pub url: Option<String>,
-    /// What the directory is called, if it is made.
+    /// The name of a new directory.
     #[serde(default)]
     pub name: Option<String>,
-    /// Kept with the project: `workspace`, or `project`, which a person has to approve.
+    /// Stored with the project: `workspace`, or `project`, which a person has to approve.
     #[serde(default)]
     pub isolation: Option<String>,
-    /// Kept with the project: protected in every workspace that is made from now on, besides those
-    /// that holm.toml names.
+    /// Stored with the project: protected in every workspace created from now on, besides the paths
+    /// in holm.toml.
     #[serde(default)]
     pub protected_paths: Vec<String>,
 }
 
-/// `PATCH /projects/{id}`: what is asked of all workspaces that are made or reloaded from now on. What is
-/// left out stays as it is.
+/// `PATCH /projects/{id}`: settings for all workspaces that are created or reloaded from now on.
+/// Omitted fields stay as they are.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeProject {
-    /// Paths that are protected, besides those that holm.toml names.
+    /// Paths to protect, besides those in holm.toml.
     #[serde(default)]
     pub protect: Vec<String>,
-    /// Paths that no longer are, unless holm.toml names them.
+    /// Paths to stop protecting, unless holm.toml names them.
     #[serde(default)]
     pub unprotect: Vec<String>,
     /// `workspace`, or `project`, which a person has to approve.
@@ -90,15 +89,15 @@ pub struct ChangeProject {
 pub struct MadeProject {
     #[serde(flatten)]
     pub project: Project,
-    /// Whether it was not known before.
+    /// Whether the project is new.
     #[serde(default)]
     pub created: bool,
-    /// What is left to do for the user.
+    /// What the user still has to do.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
-/// "This repository is here; do you know it, and do you have this commit?"
+/// Registers a repository and asks whether the daemon has a commit.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = ProjectSync)]
@@ -106,18 +105,18 @@ pub struct Sync {
     /// `holm.projectId` of the repository, if it has one.
     #[schema(value_type = Option<ProjectId>)]
     pub project_id: Option<String>,
-    /// The wish for a name (holm.toml's or the directory's); made valid and unique by the daemon.
+    /// The preferred name (from holm.toml or the directory); the daemon makes it valid and unique.
     pub name: String,
     /// The main work tree.
     pub path: String,
-    /// The common git directory and what identifies it on disk.
+    /// The common git directory and its identity on disk.
     pub git_dir: String,
     pub device: u64,
     pub inode: u64,
-    /// The client looked: the id's earlier repository is gone, so this one has moved here.
+    /// The client checked that the id's earlier repository is gone, so this one was moved here.
     pub moved: bool,
     pub object_format: String,
-    /// The commit that is wanted, if any.
+    /// The commit that the client needs, if any.
     pub commit: Option<String>,
     /// A digest of all refs that would be sent.
     pub refs_digest: String,
@@ -126,9 +125,10 @@ pub struct Sync {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct SyncAnswer {
     pub project: Project,
-    /// The commit or the refs are not there as the client has them: send objects and refs.
+    /// The daemon lacks the commit or has other refs: send objects and refs.
     pub needed: bool,
-    /// The daemon's object directory, when the client may link into it (same user, same machine).
+    /// The daemon's object directory, if the client may hard-link into it (same user, same
+    /// machine).
     #[schema(required)]
     pub objects_dir: Option<String>,
 }
@@ -143,17 +143,18 @@ pub struct Refs {
     pub digest: String,
 }
 
-/// What a `holm.toml`, or a repository's own git configuration, asks of the host.
+/// Asks which permissions a `holm.toml`, or a repository's own git configuration, requests.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TrustCheck {
     #[schema(value_type = ProjectId)]
     pub project_id: String,
     pub config: Option<String>,
-    /// The patterns of `.worktreeinclude`: asked for like `project.include`.
+    /// The patterns of `.worktreeinclude`, which need approval like `project.include`.
     #[serde(default)]
     pub worktree_include: Vec<String>,
-    /// Settings of the repository's own git configuration. With any, the check is about these alone.
+    /// Settings of the repository's own git configuration. If there are any, only these are
+    /// checked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub settings: Vec<GitSetting>,
 }
@@ -172,24 +173,24 @@ pub struct GitSetting {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct TrustReport {
     pub asks: Vec<Ask>,
-    /// Identifies exactly these asks.
+    /// Identifies exactly these requests.
     pub digest: String,
     pub approved: bool,
-    /// When something was last approved for this project, whatever it was.
+    /// When the user last approved a request of this project.
     #[schema(required)]
     pub approved_at: Option<String>,
-    /// What is different since then; all of it where nothing was.
+    /// Differences from the last approval, or all requests if there was none.
     pub changes: Vec<AskChange>,
 }
 
-/// How one ask differs from what was approved last.
+/// How one request differs from the last approval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct AskChange {
     pub change: ChangeKind,
     pub key: String,
-    /// Of the ask as it is now; of one that was removed, as it was.
+    /// The request now, or the earlier one if it was removed.
     pub words: String,
-    /// Of one that was changed, as it was.
+    /// The earlier text of a request that changed.
     #[schema(required)]
     pub before: Option<String>,
 }
@@ -204,7 +205,7 @@ pub enum ChangeKind {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Ask {
-    /// The key in holm.toml (`project.include`), or `git` and the name of a setting of git.
+    /// The key in holm.toml (`project.include`), or `git` and the name of a git setting.
     pub key: String,
     /// In plain words.
     pub words: String,
@@ -215,7 +216,7 @@ pub struct Ask {
 pub struct TrustApprove {
     #[schema(value_type = ProjectId)]
     pub project_id: String,
-    /// What the check said. Approved is only what the content below asks for, if it has this digest.
+    /// The digest of the check. The approval is valid only if the content below has this digest.
     pub digest: String,
     pub config: Option<String>,
     #[serde(default)]
@@ -224,22 +225,22 @@ pub struct TrustApprove {
     pub settings: Vec<GitSetting>,
 }
 
-/// What a client brings of its side.
+/// A tree that the client provides.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "snake_case")]
 pub enum TreeName {
     /// Build output of the checkout.
     Warm,
-    /// A snapshot of a cache: its name, and where it is inside.
+    /// A snapshot of a cache: its name and its path inside.
     Cache { name: String, path: String },
 }
 
-/// Where a tree goes.
+/// Where to put a tree.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct TreePlace {
-    /// It is there already, whole; nothing is to be brought.
+    /// The daemon has the tree already.
     pub is_present: bool,
-    /// What it is called until it is brought.
+    /// Its temporary name.
     #[schema(required)]
     pub name: Option<String>,
     /// An empty directory that a client of the same user may fill.
@@ -252,9 +253,10 @@ pub struct TreePlace {
 pub struct TreeBrought {
     pub tree: TreeName,
     pub name: String,
-    /// An upload: a tar. `None`: the directory was filled.
+    /// An uploaded tar archive. `None`: the directory was filled.
     pub upload: Option<String>,
-    /// When the checkout's files were changed, so that build tools find them as old as they are.
+    /// Modification times of the checkout's files, so that build tools consider their output up to
+    /// date.
     #[serde(default)]
     pub dates: Vec<FileDate>,
 }
@@ -263,7 +265,7 @@ pub struct TreeBrought {
 #[serde(deny_unknown_fields)]
 pub struct FileDate {
     pub path: String,
-    /// The id of the content that it has.
+    /// The object id of the file's content.
     pub object: String,
     pub seconds: i64,
     pub nanoseconds: u32,

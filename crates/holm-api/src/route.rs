@@ -1,11 +1,11 @@
-//! Every route of the API, once: who may call it and what it takes. The daemon's gate asks this list, so
-//! a route that is not in it does not exist, and tests go through it, so none is forgotten.
+//! The list of all API routes, with access rules and content types. The daemon's gate refuses
+//! routes that are not in it, and tests cover every entry.
 
 /// One method of one path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
     pub method: &'static str,
-    /// Below [`PREFIX`](crate::PREFIX), but for those in [`OUTSIDE`].
+    /// Below [`PREFIX`](crate::PREFIX), except for those in [`OUTSIDE`].
     pub path: &'static str,
     pub access: Access,
     pub content: Content,
@@ -14,33 +14,34 @@ pub struct Route {
 /// Who may call a route. The user at the Unix socket always may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Also who says nothing about himself.
+    /// Everyone, also without a token.
     Anyone,
-    /// Whoever has a token of the user, and a workspace if `{id}` is its own.
+    /// A user's token, and a workspace if `{id}` is its own.
     Own,
-    /// Whoever has a token of the user, and every workspace, which hears of itself only.
+    /// A user's token, and every workspace, which sees only itself.
     Filtered,
-    /// Whoever has a token of the user. For a workspace the route does not exist.
+    /// A user's token. For a workspace the route does not exist.
     User,
-    /// Whoever has a token of the user. A workspace is told that it may not: this is about what it
+    /// A user's token. A workspace gets `not_allowed`, because the route changes what the workspace
     /// may do.
     Policy,
-    /// The user at the Unix socket, nobody else: tokens do not make or end tokens.
+    /// Only the user at the Unix socket: tokens cannot create or revoke tokens.
     Person,
 }
 
-/// What a request brings along.
+/// The content of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     /// JSON, or nothing.
     Json,
-    /// Bytes of any type but those that a page of somebody else can send by itself.
+    /// Bytes, with any content type except those that a foreign web page can send without a
+    /// preflight.
     Bytes,
-    /// Nothing: it becomes a WebSocket, which counts as a change.
+    /// Nothing: the connection becomes a WebSocket, which counts as a change.
     WebSocket,
 }
 
-/// All of [`PREFIX`](crate::PREFIX).
+/// All routes below [`PREFIX`](crate::PREFIX).
 pub const ROUTES: &[Route] = &[
     json("GET", "/ping", Access::Filtered),
     json("GET", "/openapi.json", Access::Filtered),
@@ -148,7 +149,7 @@ pub const ROUTES: &[Route] = &[
     bytes("PUT", "/workspaces/{id}/files/archive", Access::Own),
 ];
 
-/// Those that are not below the prefix.
+/// The routes outside the prefix.
 pub const OUTSIDE: &[Route] = &[
     json("GET", "/health", Access::Anyone),
     json("GET", "/metrics", Access::User),
@@ -187,8 +188,7 @@ const fn socket(path: &'static str, access: Access) -> Route {
 // === impl Route ===
 
 impl Route {
-    /// The route of this method and this whole path, whose parameters are still `{names}`. HEAD is
-    /// a GET without the answer's body.
+    /// The route of a method and a path pattern with `{names}`. HEAD counts as GET.
     pub fn find(method: &str, path: &str) -> Option<&'static Route> {
         let method = if method == "HEAD" { "GET" } else { method };
         let (routes, path) = match path.strip_prefix(crate::PREFIX) {
@@ -199,7 +199,7 @@ impl Route {
         routes.find(|route| route.method == method && route.path == path)
     }
 
-    /// Whether a request may change something, or begin something that does.
+    /// Whether a request can change something.
     pub fn changes(&self) -> bool {
         self.method != "GET" || self.content == Content::WebSocket
     }
@@ -233,7 +233,7 @@ mod tests {
         );
     }
 
-    /// A workspace's own right is about the workspace in the path, so there has to be one.
+    /// `Access::Own` is about the workspace in the path, so the path must have one.
     #[test]
     fn what_is_own_says_whose() {
         for route in ROUTES.iter().filter(|route| route.access == Access::Own) {

@@ -1,14 +1,16 @@
-//! Runs on the wire: one execution of an agent or command each, with a message, a time limit and a
-//! result.
+//! Runs on the wire: each is one execution of an agent or command, with a message, a time limit and
+//! a result.
 //!
-//! - `POST /workspaces/{id}/runs` ([`CreateRun`]) → 201 [`Run`], which has begun or is about to. With
-//!   an `Idempotency-Key` the same request runs once: sent again it is answered with the same run
-//! - `GET  /workspaces/{id}/runs?state=&limit=&after=` → [`RunList`], the newest first
+//! - `POST /workspaces/{id}/runs` ([`CreateRun`]) → 201 [`Run`], which has started or is about to.
+//!   With
+//!   an `Idempotency-Key` a repeated request returns the same run
+//! - `GET  /workspaces/{id}/runs?state=&limit=&after=` → [`RunList`], newest first
 //! - `GET  /workspaces/{id}/runs/{run}` → [`Run`] with its changes
-//! - `POST /workspaces/{id}/runs/{run}/cancel` → [`Run`], when every process of it has ended
+//! - `POST /workspaces/{id}/runs/{run}/cancel` → [`Run`], when all its processes have ended
 //! - `GET  /workspaces/{id}/runs/{run}/output?after=` → a WebSocket: text messages, each a
 //!   [`RunEvent`], the last of which is `ended` or `error`
-//! - `GET  /runs?prefix=&state=&limit=&after=` → [`RunList`] of all workspaces; `prefix` is the beginning of an id
+//! - `GET  /runs?prefix=&state=&limit=&after=` → [`RunList`] of all workspaces; `prefix` is the
+//!   beginning of an id
 
 use crate::error::ErrorDetail;
 use crate::exec::Bytes;
@@ -16,13 +18,13 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
-/// The most of a message, in bytes.
+/// The largest message, in bytes.
 pub const MOST_MESSAGE: usize = 512 << 10;
-/// The most context files of one run, and the most that they have together.
+/// The largest number of context files of a run, and their largest total size.
 pub const MOST_FILES: usize = 256;
 pub const MOST_FILE_BYTES: usize = 32 << 20;
 
-/// What to run. One of `agent` and `command`; neither is the default agent.
+/// What to run: `agent` or `command`, or neither for the default agent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateRun {
@@ -30,23 +32,23 @@ pub struct CreateRun {
     pub agent: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<Vec<Bytes>>,
-    /// Arrives on its stdin.
+    /// Sent to its stdin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// Added to the workspace's own environment.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
-    /// Values of the caller's variables. The agent gets those that `[agents.X] env` of the user's
-    /// settings names; of one that is not here the daemon's own value.
+    /// Values of the caller's variables. The agent gets those that `[agents.X] env` in the user's
+    /// settings names; for a missing one, the daemon's own value.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub agent_env: BTreeMap<String, String>,
-    /// Written below the project's root before it begins.
+    /// Written below the project's root before the run starts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<ContextFile>,
     /// `None`: the agent's, or five minutes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// Refuse instead of starting a stopped workspace.
+    /// Fail instead of starting a stopped workspace.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub no_start: bool,
 }
@@ -54,7 +56,7 @@ pub struct CreateRun {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ContextFile {
-    /// Below the project's root, without `..` and without links on the way.
+    /// Below the project's root, without `..` and without symlinks on the way.
     pub path: String,
     /// Text, or an array of bytes.
     pub content: Bytes,
@@ -71,12 +73,12 @@ pub struct Run {
     /// `None`: a command.
     pub agent: Option<String>,
     pub command: Vec<String>,
-    /// In lists only its beginning.
+    /// Abbreviated in lists.
     pub message: Option<String>,
     pub state: RunState,
     /// Why, where the state alone does not say it.
     pub reason: Option<String>,
-    /// 0–255 as a shell would say it: 124 time-out, 126/127, 128+n.
+    /// 0–255 as in a shell: 124 time-out, 126/127, 128+n.
     pub exit_code: Option<u8>,
     pub created_at: String,
     pub started_at: Option<String>,
@@ -85,10 +87,10 @@ pub struct Run {
     pub timeout_ms: u64,
     /// How many files it changed; `None`: not known (yet).
     pub changed: Option<u64>,
-    /// What it changed. Not in lists.
+    /// The changed files. Not in lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changes: Option<Vec<RunChange>>,
-    /// What the caller should know.
+    /// Remarks for the caller.
     #[serde(default)]
     pub notes: Vec<String>,
 }
@@ -96,39 +98,39 @@ pub struct Run {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunState {
-    /// Asked for and not begun.
+    /// Created and not started.
     Queued,
     Running,
     /// Exit code 0.
     Succeeded,
-    /// Any other exit code, or it could not begin.
+    /// Any other exit code, or it could not start.
     Failed,
     TimedOut,
-    /// By somebody, or with its workspace.
+    /// By a caller, or because its workspace was stopped or removed.
     Cancelled,
-    /// Its workspace or the machine ended under it.
+    /// Its workspace or the machine crashed.
     Lost,
 }
 
-/// One file that was changed while it ran.
+/// One file that changed while it ran.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RunChange {
     /// Bytes that are not UTF-8 are written `\xNN`.
     pub path: String,
     /// create update delete rename
     pub operation: String,
-    /// Only of a rename: the earlier path.
+    /// The earlier path of a renamed file.
     pub from: Option<String>,
     pub binary: bool,
-    /// In bytes; `None` of a file that was deleted.
+    /// In bytes; `None` for a deleted file.
     pub size: Option<u64>,
-    /// The whole new content; `None`: deleted, binary, or too long.
+    /// The complete new content; `None`: deleted, binary, or too long.
     pub content: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RunList {
-    /// The newest first.
+    /// Newest first.
     pub runs: Vec<Run>,
     /// For `after=` of the next page, if there is one.
     pub next: Option<String>,
@@ -139,26 +141,26 @@ pub struct RunList {
 #[serde(rename_all = "snake_case")]
 pub enum RunEvent {
     Output(RunPiece),
-    /// So many bytes of output are not in the record any more.
+    /// This many bytes of output are no longer stored.
     Truncated {
         bytes: u64,
         cursor: u64,
     },
-    /// The last: how it ended.
+    /// The last message: the finished run.
     Ended(Box<Run>),
     Error(ErrorDetail),
 }
 
-/// Some output.
+/// A piece of output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RunPiece {
-    /// For `after=`: the place behind this piece.
+    /// The position after this piece, for `after=`.
     pub cursor: u64,
     /// When it was read.
     pub time: String,
     /// stdout stderr
     pub stream: String,
-    /// Text, or an array of bytes where it is not UTF-8.
+    /// Text, or an array of bytes if it is not UTF-8.
     pub data: Bytes,
 }
 

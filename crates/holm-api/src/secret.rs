@@ -1,27 +1,29 @@
-//! Secrets on the wire. A value only ever goes to the daemon: no answer has one.
+//! Secrets on the wire. Values are only sent to the daemon: no response contains one.
 //!
-//! - `GET /secrets` → [`SecretList`]; `PUT` ([`SetSecret`]) → [`Secret`]; `DELETE` ([`RemoveSecret`])
+//! - `GET /secrets` → [`SecretList`]; `PUT` ([`SetSecret`]) → [`Secret`]; `DELETE`
+//!   ([`RemoveSecret`])
 //!   → [`Secret`]
 //! - `GET /workspaces/{id}/secrets` → [`DeclaredList`]; `POST` ([`Give`]) → [`DeclaredList`]
 //! - `POST /secrets/handover` ([`Give`]) → [`HandedOver`]: for the next `POST /workspaces`
 //! - `POST /secrets/rotate-key` ([`RotateKey`]) and `/secrets/unlock` ([`Unlock`]) → [`KeyState`]
 //! - `GET /secrets/audit?verify=true` → [`Audit`]
-//! - `POST /secrets/export` ([`Export`]) → [`Exported`]; `/secrets/import` ([`Import`]) → [`Imported`]
+//! - `POST /secrets/export` ([`Export`]) → [`Exported`]; `/secrets/import` ([`Import`]) →
+//!   [`Imported`]
 
 use holm_secrets::Value;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Whose a stored value is.
+/// The owner of a stored value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = SecretScope)]
 pub enum Scope {
-    /// For every project of the user, unless the project has its own.
+    /// For every project of the user, unless the project has its own value.
     User,
     /// A project's id.
     Project(String),
-    /// A workspace's id; in place of the project's.
+    /// A workspace's id; overrides the project's value.
     Workspace(String),
 }
 
@@ -30,10 +32,10 @@ pub enum Scope {
 pub struct Secret {
     pub name: String,
     pub scope: Scope,
-    /// Grows with every value.
+    /// Increases with every value.
     pub version: u64,
     pub set_at: String,
-    /// Workspaces that could not be told of it yet.
+    /// Workspaces that could not be notified yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -41,13 +43,13 @@ pub struct Secret {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SecretList {
     pub secrets: Vec<Secret>,
-    /// Nothing can be given or stored now: the key is behind a passphrase that nobody gave yet, or in a
-    /// keyring that does not give it.
+    /// No value can be read or stored now: the key is encrypted with a passphrase that was not
+    /// entered yet, or the keyring does not return it.
     pub locked: bool,
-    /// Why, when it is for the keyring's sake.
+    /// The reason, if the keyring is the cause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub locked_why: Option<String>,
-    /// Where the key is: keyring, file, passphrase; `null` before there is one.
+    /// Where the key is: keyring, file, passphrase; `null` before it exists.
     #[schema(required)]
     pub key: Option<String>,
 }
@@ -78,24 +80,24 @@ pub struct Named {
     pub value: Value,
 }
 
-/// What the client read for a workspace.
+/// Values that the client read for a workspace.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = GiveSecrets)]
 pub struct Give {
     pub values: Vec<Named>,
-    /// These have none any more: they are withdrawn.
+    /// Secrets that no longer have a value; they are withdrawn.
     #[serde(default)]
     pub missing: Vec<String>,
 }
 
-/// Names what was handed over, once.
+/// The one-time name of the values that were handed over.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct HandedOver {
     pub handover: String,
 }
 
-/// Where a declared secret is from.
+/// Where a declared secret comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = SecretSource)]
@@ -106,7 +108,7 @@ pub enum Source {
     Stored,
 }
 
-/// What a workspace may be given.
+/// A secret that a workspace declares.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = DeclaredSecret)]
 pub struct Declared {
@@ -124,28 +126,28 @@ pub struct Declared {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DeclaredList {
     pub secrets: Vec<Declared>,
-    /// Where the user's own repository is, for files that are named from its root.
+    /// The path of the user's own repository, to which file sources are relative.
     pub project_path: String,
-    /// What is kept and not given yet.
+    /// Values that are stored but not given to the workspace yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
-/// A new key, behind a passphrase or not. Without a word about it, it is where the old one was.
+/// A new key, with a passphrase or not. If nothing is set, it is stored where the old one was.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RotateKey {
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     pub passphrase: Option<Value>,
-    /// A key that was behind a passphrase no longer is.
+    /// Remove the passphrase.
     #[serde(default)]
     pub without_passphrase: bool,
     #[serde(default)]
     pub keep_in: Option<KeepIn>,
 }
 
-/// Where a key without a passphrase is kept.
+/// Where a key without a passphrase is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = KeepKeyIn)]
@@ -158,7 +160,7 @@ pub enum KeepIn {
 #[serde(deny_unknown_fields)]
 #[schema(as = UnlockSecrets)]
 pub struct Unlock {
-    /// Not needed for a key that is in the keyring: the desktop asks for the keyring's own.
+    /// Not needed for a key in the keyring: the desktop asks for the keyring's own password.
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     pub passphrase: Option<Value>,
@@ -177,7 +179,7 @@ pub struct KeyState {
     /// How many values are sealed with the key.
     pub sealed: usize,
     pub passphrase: bool,
-    /// Where it is: keyring, file, passphrase; `null` before there is one.
+    /// Where it is: keyring, file, passphrase; `null` before it exists.
     #[schema(required)]
     pub key: Option<String>,
 }
@@ -185,7 +187,7 @@ pub struct KeyState {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = ExportedSecrets)]
 pub struct Exported {
-    /// Opens with the passphrase only.
+    /// Can be opened only with the passphrase.
     pub parcel: String,
     pub secrets: usize,
 }
@@ -203,9 +205,9 @@ pub struct Import {
 #[schema(as = ImportedSecrets)]
 pub struct Imported {
     pub secrets: Vec<Secret>,
-    /// Of projects that are not known here.
+    /// Values of projects that this daemon does not know.
     pub left_out: Vec<String>,
-    /// Workspaces that could not be told.
+    /// Workspaces that could not be notified.
     #[serde(default)]
     pub notes: Vec<String>,
 }
@@ -215,10 +217,10 @@ pub struct Imported {
 pub struct Audit {
     #[schema(value_type = Vec<Object>)]
     pub audit: Vec<holm_secrets::audit::Line>,
-    /// Only when it was asked for.
+    /// Only with `verify`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub intact: Option<bool>,
-    /// What is wrong with it.
+    /// Why the record is not intact.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub broken: Option<String>,
 }

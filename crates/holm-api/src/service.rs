@@ -1,10 +1,11 @@
 //! Services and their logs on the wire.
 //!
-//! - `GET  /workspaces/{id}/services` → [`ServiceList`]; `?watch=true`: JSON Lines of it, at once and
+//! - `GET  /workspaces/{id}/services` → [`ServiceList`]; `?watch=true`: JSON Lines of it, at once
+//!   and
 //!   at every change, until the workspace stops
-//! - `POST /workspaces/{id}/services` ([`ServiceAct`]) → [`ServiceList`], when it is under way
+//! - `POST /workspaces/{id}/services` ([`ServiceAct`]) → [`ServiceList`], when the action has begun
 //! - `GET  /workspaces/{id}/logs?services=a,b&since=TIME&last=N&follow=true` → JSON Lines of
-//!   [`LogLine`], merged by time. All services when none is named; `last` counts for each.
+//!   [`LogLine`], merged by time. Without `services`, of all; `last` counts for each.
 
 use crate::workspace::Service;
 use serde::{Deserialize, Serialize};
@@ -13,8 +14,8 @@ use utoipa::ToSchema;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ServiceList {
     pub services: Vec<Service>,
-    /// pending: something is on its way. ready: all that should run are ready. failing: something
-    /// is not ready and will not be by itself. Null when the workspace does not run.
+    /// pending: a service is starting. ready: all services that should run are ready. failing: a
+    /// service is not ready and will not be by itself. Null when the workspace does not run.
     #[schema(required)]
     pub verdict: Option<String>,
 }
@@ -38,8 +39,8 @@ pub enum Action {
 pub struct LogLine {
     pub time: String,
     pub service: String,
-    /// stdout, stderr, or holm: about the log itself.
+    /// stdout, stderr, or holm (messages about the log itself).
     pub stream: String,
-    /// What is not UTF-8 is replaced.
+    /// Bytes that are not UTF-8 are replaced.
     pub text: String,
 }

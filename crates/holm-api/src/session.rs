@@ -4,23 +4,24 @@
 //! - `GET    /workspaces/{id}/sessions` → [`SessionList`]
 //! - `POST   /workspaces/{id}/sessions` ([`NewSession`]) → [`Session`]
 //! - `GET    /workspaces/{id}/sessions/{session}` → [`Session`]
-//! - `DELETE /workspaces/{id}/sessions/{session}` → [`SessionList`] of what was ended: it, and
-//!   sessions whose parent it is, and theirs
+//! - `DELETE /workspaces/{id}/sessions/{session}` → [`SessionList`] of the sessions that ended:
+//!   this one and its descendants
 //! - `POST   /workspaces/{id}/sessions/{session}/send` ([`SendInput`]) → [`Sent`]
-//! - `GET    /workspaces/{id}/sessions/{session}/read?since=CURSOR` → [`ReadText`]; without `since`:
+//! - `GET    /workspaces/{id}/sessions/{session}/read?since=CURSOR` → [`ReadText`]; without
+//!   `since`:
 //!   the screen
 //! - `POST   /workspaces/{id}/sessions/{session}/wait` ([`Wait`]) → [`Waited`]
 //! - `GET    /workspaces/{id}/sessions/{session}/attach?…` ([`Attach`]): a WebSocket
 //!
-//! `{session}` takes ids only. A cursor is a place in the session's output as text; it grows, and
-//! `send`, `read` and `wait` give it. What a program inside writes never reaches a client as it is:
-//! text has no control characters but line ends and tabs, and what an attached terminal gets is drawn
-//! anew from the session's screen.
+//! `{session}` takes ids only. A cursor is a position in the session's output as text; it
+//! increases, and `send`, `read` and `wait` return it. Output of a program never reaches a client
+//! unfiltered: text has no control characters except line ends and tabs, and an attached terminal
+//! gets a new drawing of the session's screen.
 //!
-//! Messages of the WebSocket are binary: one byte of channel, then the payload. On
-//! [`CONTROL`] it is JSON: the client says [`AttachToServer`], the server [`AttachToClient`], first
-//! `attached` and last `ended` or `error`. On [`OUTPUT`] the server sends what to draw (or, of a
-//! client that asked for it, text), on [`INPUT`] the client sends keys.
+//! Messages of the WebSocket are binary: one byte of channel, then the payload. On [`CONTROL`] it
+//! is JSON: the client sends [`AttachToServer`], the server [`AttachToClient`], first `attached`
+//! and last `ended` or `error`. On [`OUTPUT`] the server sends drawing sequences (or text, if the
+//! client asked for text), on [`INPUT`] the client sends keys.
 
 use crate::error::ErrorDetail;
 use crate::exec::Bytes;
@@ -33,7 +34,7 @@ pub const CONTROL: u8 = 0;
 pub const INPUT: u8 = 1;
 pub const OUTPUT: u8 = 2;
 
-/// So long may one request wait at most; the client's method asks again.
+/// The longest time for one request; the client's method repeats it.
 pub const LONGEST_WAIT_MS: u64 = 50_000;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -50,48 +51,48 @@ pub struct Session {
     pub parent: Option<String>,
     #[schema(required)]
     pub agent: Option<String>,
-    /// What is not UTF-8 in it is replaced.
+    /// Bytes that are not UTF-8 are replaced.
     pub command: Vec<String>,
     /// running exited
     pub state: String,
-    /// As a shell says it: 128+n ended by signal n.
+    /// As in a shell: 128+n for a death by signal n.
     #[schema(required)]
     pub exit_code: Option<u8>,
     /// Why it ended, when it did not end by itself.
     #[schema(required)]
     pub reason: Option<String>,
-    /// Its number inside, while it runs.
+    /// Its pid inside, while it runs.
     #[schema(required)]
     pub pid: Option<i32>,
     pub created_at: String,
     #[schema(required)]
     pub ended_at: Option<String>,
-    /// When it last wrote something.
+    /// When it last printed something.
     #[schema(required)]
     pub last_output_at: Option<String>,
     pub rows: u16,
     pub cols: u16,
-    /// What the program calls its window.
+    /// The window title that the program set.
     #[schema(required)]
     pub title: Option<String>,
     /// The end of its output.
     pub cursor: u64,
-    /// What it last rang for, until somebody writes to it.
+    /// The program's last request for attention, until a client writes to the session.
     #[schema(required)]
     pub attention: Option<Attention>,
-    /// Who writes.
+    /// The client that may write.
     #[schema(required)]
     pub writer: Option<String>,
     /// How many clients are attached.
     pub viewers: usize,
-    /// What whoever started it should know.
+    /// Remarks for the client that started it.
     pub notes: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Attention {
     pub time: String,
-    /// None: it only rang the bell.
+    /// `None`: only the bell.
     #[schema(required)]
     pub text: Option<String>,
 }
@@ -104,12 +105,12 @@ pub struct SessionList {
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewSession {
-    /// None: the agent's, or a shell.
+    /// Empty: the agent's command, or a shell.
     #[serde(default)]
     pub command: Vec<Bytes>,
     #[serde(default)]
     pub agent: Option<String>,
-    /// 1–40 of a-z, 0-9 and -; of one live session of the workspace at a time.
+    /// 1–40 of a-z, 0-9 and -; unique among the live sessions of the workspace.
     #[serde(default)]
     pub name: Option<String>,
     /// The id of a session of the same workspace.
@@ -117,24 +118,24 @@ pub struct NewSession {
     pub parent: Option<String>,
     #[serde(default)]
     pub env: Vec<(Bytes, Bytes)>,
-    /// Values of the caller's variables. The agent gets those that `[agents.X] env` of the user's
-    /// settings names; of one that is not here the daemon's own value.
+    /// Values of the caller's variables. The agent gets those that `[agents.X] env` in the user's
+    /// settings names; for a missing one, the daemon's own value.
     #[serde(default)]
     pub agent_env: BTreeMap<String, String>,
     #[serde(default)]
     pub cwd: Option<Bytes>,
-    /// 24 when left out.
+    /// Default: 24.
     #[serde(default)]
     pub rows: Option<u16>,
-    /// 80 when left out.
+    /// Default: 80.
     #[serde(default)]
     pub cols: Option<u16>,
-    /// Refuse instead of starting a stopped workspace.
+    /// Fail instead of starting a stopped workspace.
     #[serde(default)]
     pub no_start: bool,
 }
 
-/// Typed in one piece, in this order: the text, the keys, Enter.
+/// Typed at once, in this order: the text, the keys, Enter.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SendInput {
@@ -144,25 +145,25 @@ pub struct SendInput {
     /// Delete, Space, F1 to F12, C-a to C-z (ctrl), M-x (alt).
     #[serde(default)]
     pub keys: Vec<String>,
-    /// Whether Enter is typed behind it.
+    /// Whether to type Enter afterwards.
     #[serde(default)]
     pub enter: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Sent {
-    /// The end of the output before anything of this was typed.
+    /// The end of the output before this was typed.
     pub cursor: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ReadText {
     pub text: String,
-    /// The end of the output; `since=` it goes on.
+    /// The end of the output; use it as `since=` to continue.
     pub cursor: u64,
-    /// Bytes between `since` and the text that are not kept any more.
+    /// Bytes after `since` that are no longer stored.
     pub missed: u64,
-    /// Of a screen.
+    /// Only for a screen.
     #[schema(required)]
     pub screen: Option<ScreenShape>,
     pub state: String,
@@ -174,27 +175,27 @@ pub struct ReadText {
 pub struct ScreenShape {
     pub rows: u16,
     pub cols: u16,
-    /// Where the cursor is, from 0.
+    /// The cursor's position, from 0.
     pub cursor_row: u16,
     pub cursor_col: u16,
-    /// Whether the program has taken the whole screen.
+    /// Whether the program uses the alternate (full) screen.
     pub is_alternate: bool,
 }
 
-/// Until one of them is so, or the program has ended.
+/// Conditions to wait for: the first one that holds, or the program's end.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Wait {
-    /// Nothing was written for so long.
+    /// The program printed nothing for this long.
     #[serde(default)]
     pub idle_ms: Option<u64>,
-    /// A regular expression that the output contains; `^` and `$` are ends of lines.
+    /// A regular expression that the output contains; `^` and `$` match at line ends.
     #[serde(default, rename = "for")]
     pub pattern: Option<String>,
-    /// Where the output is looked at from; left out: the last `send`, or the beginning.
+    /// The cursor to search from; default: the last `send`, or the beginning.
     #[serde(default)]
     pub since: Option<u64>,
-    /// [`LONGEST_WAIT_MS`] at most, and when left out.
+    /// At most [`LONGEST_WAIT_MS`], which is the default.
     #[serde(default)]
     pub timeout_ms: Option<u64>,
 }
@@ -203,10 +204,10 @@ pub struct Wait {
 pub struct Waited {
     /// idle matched exited timeout
     pub reason: String,
-    /// What the pattern found.
+    /// The text that matched.
     #[schema(required)]
     pub matched: Option<String>,
-    /// Where the output was looked at from.
+    /// The cursor that was searched from.
     pub since: u64,
     pub cursor: u64,
     pub state: String,
@@ -219,25 +220,24 @@ pub struct Waited {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct Attach {
-    /// Of the client's terminal; left out: as the session is.
+    /// The size of the client's terminal; default: the session's size.
     #[serde(default)]
     pub rows: Option<u16>,
     #[serde(default)]
     pub cols: Option<u16>,
-    /// Never writes.
+    /// The client never writes.
     #[serde(default)]
     pub read_only: bool,
-    /// Writes, whoever did so before.
+    /// Take over writing from the client that has it.
     #[serde(default)]
     pub take: bool,
-    /// Text from this cursor on, instead of what to draw. Such a client does not write.
+    /// Send text from this cursor on instead of drawing sequences. Such a client cannot write.
     #[serde(default)]
     pub since: Option<u64>,
-    /// What others are told of who writes.
+    /// The name that other clients see.
     #[serde(default)]
     pub name: Option<String>,
-    /// A secret of the client's, by which it goes on when it lost the daemon: 16 to 64 letters and
-    /// digits.
+    /// The client's secret for reconnecting after it loses the daemon: 16 to 64 letters and digits.
     #[serde(default)]
     pub key: Option<String>,
 }
@@ -258,19 +258,19 @@ pub enum AttachToClient {
         rows: u16,
         cols: u16,
         cursor: u64,
-        /// Whether this client writes.
+        /// Whether this client may write.
         writes: bool,
-        /// Who writes otherwise.
+        /// The client that may write, if it is another.
         writer: Option<String>,
-        /// How much was received of what the client with this key typed.
+        /// How many bytes of input from the client with this key have arrived.
         received: u64,
     },
-    /// Somebody else writes from now on, or nobody.
+    /// Another client may write from now on, or none.
     Writer {
         writes: bool,
         writer: Option<String>,
     },
-    /// What was typed went nowhere: this client does not write.
+    /// The input was dropped, because this client may not write.
     NotTaken {
         writer: Option<String>,
     },
@@ -278,9 +278,9 @@ pub enum AttachToClient {
         rows: u16,
         cols: u16,
     },
-    /// Of text: everything up to here was sent.
+    /// For text: everything up to this cursor was sent.
     Cursor(u64),
-    /// Of text: so many bytes are not kept any more.
+    /// For text: this many bytes are no longer stored.
     Missed(u64),
     Ended {
         code: u8,

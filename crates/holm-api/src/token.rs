@@ -1,4 +1,4 @@
-//! `/tokens`: what programs show at the front door.
+//! `/tokens`: access tokens for programs that use the front door.
 
 use crate::id::{TokenId, WorkspaceId};
 use serde::{Deserialize, Serialize};
@@ -8,13 +8,13 @@ use utoipa::ToSchema;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewToken {
-    /// For people. Left out: `token`.
+    /// A name for people. Default: `token`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Left out: it does not expire.
+    /// Default: it does not expire.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_seconds: Option<u64>,
-    /// The id of the workspace whose rights it has, and no others.
+    /// The id of a workspace: the token has that workspace's rights and no others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<WorkspaceId>)]
     pub workspace: Option<String>,
@@ -26,7 +26,7 @@ pub struct Token {
     #[schema(value_type = TokenId)]
     pub id: String,
     pub name: String,
-    /// `None`: it has the rights of the user.
+    /// `None`: the token has the rights of the user.
     #[schema(value_type = Option<WorkspaceId>, required)]
     pub workspace: Option<String>,
     pub created_at: String,
@@ -35,7 +35,7 @@ pub struct Token {
     pub expired: bool,
 }
 
-/// The answer to `POST /tokens`, and the only place where the token itself is.
+/// The response to `POST /tokens`, which is the only one with the token itself.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
 pub struct TokenMade {
     #[serde(flatten)]
@@ -43,7 +43,7 @@ pub struct TokenMade {
     pub token: String,
 }
 
-/// The answer to `GET /tokens`.
+/// The response to `GET /tokens`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TokenList {
     pub tokens: Vec<Token>,

@@ -1,12 +1,12 @@
-//! Work that comes back, on the wire.
+//! Bringing work back, on the wire.
 //!
 //! - `POST /workspaces/{id}/capture` ([`Capture`]) → JSON Lines of [`CaptureEvent`], the last of
-//!   which is `captured` or `error`: the working tree, as objects inside
+//!   which is `captured` or `error`: writes the working tree as git objects inside
 //! - `GET  /workspaces/{id}/changes` → [`ChangeList`]: against the commit it started from
 //! - `GET  /workspaces/{id}/diff` → a patch, as `git diff` writes it
 //!
-//! `changes` and `diff` take `?tree=` of an earlier [`Captured`], and capture anew without it. The
-//! objects themselves are fetched by `git upload-pack`, which a client runs by `exec`.
+//! `changes` and `diff` take `?tree=` of an earlier [`Captured`], and capture again without it.
+//! Clients fetch the objects with `git upload-pack`, which they run by `exec`.
 
 use crate::error::ErrorDetail;
 use serde::{Deserialize, Serialize};
@@ -22,11 +22,11 @@ pub struct Capture {
     pub depth: Depth,
 }
 
-/// How much is made objects of.
+/// How much to capture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Depth {
-    /// Nothing: what HEAD leads to, and which files are not committed.
+    /// Only the commit of HEAD and the list of uncommitted files.
     Head,
     /// The tree.
     #[default]
@@ -41,35 +41,35 @@ pub struct Captured {
     /// The commit that the workspace started from.
     #[schema(required)]
     pub start: Option<String>,
-    /// The tree that `up --dirty` brought, if it did.
+    /// The tree of `up --dirty`, if it was used.
     #[schema(required)]
     pub dirty_start: Option<String>,
-    /// What HEAD inside leads to; `None` before the first commit.
+    /// The commit of HEAD inside; `None` before the first commit.
     #[schema(required)]
     pub head: Option<String>,
-    /// The tree of everything that is not ignored; from [`Depth::Tree`] on.
+    /// The tree of all files that are not ignored; from [`Depth::Tree`] on.
     #[schema(required)]
     pub tree: Option<String>,
     /// A commit of that tree on top of `start`, with [`Depth::State`].
     #[schema(required)]
     pub state: Option<String>,
-    /// How many files are not as in `head`, and the first few.
+    /// How many files differ from `head`, and the first few.
     pub uncommitted: u64,
     pub uncommitted_names: Vec<String>,
-    /// Repositories in the tree that git does not know as submodules; they are not in `tree`.
+    /// Nested repositories that are not submodules; `tree` does not contain them.
     pub nested: Vec<String>,
-    /// What could not be read.
+    /// Files that could not be read.
     pub unread: Vec<String>,
-    /// How many stashes there are; with a depth of `tree` it is not asked.
+    /// The number of stashes; not determined for `tree`.
     #[serde(default)]
     pub stashes: u64,
-    /// The first few refs whose commits neither `head` nor the user's repository has; with a depth of
-    /// `tree` it is not asked.
+    /// The first few refs whose commits neither `head` nor the user's repository has; not
+    /// determined for `tree`.
     #[serde(default)]
     pub aside: Vec<String>,
 }
 
-/// One line of the answer to `POST /workspaces/{id}/capture`.
+/// One line of the response to `POST /workspaces/{id}/capture`.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CaptureEvent {
@@ -90,7 +90,7 @@ pub struct Change {
     pub path: String,
     /// create update delete rename
     pub operation: String,
-    /// Only of a rename: the earlier path.
+    /// The earlier path of a renamed file.
     #[schema(required)]
     pub from: Option<String>,
     pub binary: bool,

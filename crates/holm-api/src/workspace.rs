@@ -1,13 +1,15 @@
 //! Workspaces on the wire.
 //!
-//! - `GET  /workspaces` → [`WorkspaceList`], `?trash=true`: of what is in the trash; `GET /names` → [`NameList`]
+//! - `GET  /workspaces` → [`WorkspaceList`], `?trash=true`: those in the trash; `GET /names` →
+//!   [`NameList`]
 //! - `POST /workspaces` ([`NewWorkspace`]) → [`MadeWorkspace`], for programs
-//! - `POST /projects/{id}/workspaces` ([`CreateWorkspace`]) → JSON Lines of [`CreateEvent`], the last of
-//!   which is `workspace` or `error`, for clients that prepared everything
+//! - `POST /projects/{id}/workspaces` ([`CreateWorkspace`]) → JSON Lines of [`CreateEvent`], the
+//!   last of
+//!   which is `workspace` or `error`, for clients that have prepared the project
 //! - `GET  /workspaces/{id}` → [`Workspace`]; `PATCH` ([`Rename`]) → [`Workspace`]
 //! - `DELETE /workspaces/{id}?force=true` → [`Workspace`]
 //! - `POST /workspaces/{id}/start|stop|restart|restore` → [`Workspace`]
-//! - `POST /workspaces/{id}/cancel` → `{}`: ends a creation, answers when it is undone
+//! - `POST /workspaces/{id}/cancel` → `{}`: cancels a creation, answers when it is undone
 //! - `POST /uploads` (raw body) → [`Upload`]
 
 use crate::error::ErrorDetail;
@@ -38,15 +40,15 @@ pub struct Workspace {
     pub last_used_at: String,
     pub driver: String,
     pub root: String,
-    /// The commit that HEAD inside leads to now; null when that is not known.
+    /// The commit of HEAD inside; null when unknown.
     #[serde(default)]
     #[schema(required)]
     pub head: Option<String>,
-    /// The branch that HEAD inside is on now; null when it is on none, or that is not known.
+    /// The branch of HEAD inside; null when detached or unknown.
     #[serde(default)]
     #[schema(required)]
     pub branch: Option<String>,
-    /// True when uncommitted changes were seen last; null when it is not known whether there are any.
+    /// Whether there were uncommitted changes at the last look; null when unknown.
     #[schema(required)]
     pub dirty: Option<bool>,
     pub ports: Vec<Port>,
@@ -59,31 +61,31 @@ pub struct Workspace {
     pub snapshots: Vec<Snapshot>,
     pub limits: Limits,
     pub isolation: Isolation,
-    /// Only of `up`: whether this call made it.
+    /// Only for `up`: whether this call created it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created: Option<bool>,
-    /// Only of `up`: how long it took until it was ready.
+    /// Only for `up`: milliseconds until it was ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ms: Option<u64>,
-    /// Only in the trash: when it was removed, when it will be deleted, what it takes of the disk.
+    /// Only in the trash: when it was removed, when it will be deleted, and its disk use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub removed_at: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
-    /// The keys of the layers that it begins with.
+    /// The keys of its layers.
     #[serde(default)]
     pub layers: Vec<String>,
-    /// What was not brought or started, and the command that would; what was done or not done
-    /// because nobody used it; that the disk is nearly full.
+    /// Files that were not copied and services that were not started, with the command to do so;
+    /// actions taken because the workspace was idle; a warning when the disk is nearly full.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// The file of the machine's policy, where one is in force.
+    /// The machine's policy file, if there is one.
     #[serde(default)]
     #[schema(required)]
     pub policy: Option<String>,
-    /// What it takes of the machine; only where it was asked for, as `show` does.
+    /// Its resource use; only on request, as for `show`.
     #[serde(default)]
     #[schema(required)]
     pub numbers: Option<Box<WorkspaceNumbers>>,
@@ -150,10 +152,10 @@ pub struct SnapshotList {
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Fork {
-    /// Left out, a pleasant one is made up.
+    /// Default: a generated label.
     #[serde(default)]
     pub label: Option<String>,
-    /// The name of a snapshot; left out: as it is now.
+    /// The name of a snapshot; default: the current state.
     #[serde(default)]
     pub at: Option<String>,
 }
@@ -162,18 +164,18 @@ pub struct Fork {
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Reset {
-    /// Only this volume.
+    /// Reset only this volume.
     #[serde(default)]
     pub volume: Option<String>,
-    /// The name of a snapshot; left out: as it began.
+    /// The name of a snapshot; default: the initial state.
     #[serde(default)]
     pub at: Option<String>,
-    /// Unsaved work does not stand in the way; a snapshot keeps it.
+    /// Reset despite unsaved work, which a snapshot preserves.
     #[serde(default)]
     pub force: bool,
 }
 
-/// What was asked for; what holds is in [`Isolation`].
+/// The requested limits; [`Isolation`] has those in force.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Limits {
     #[schema(required)]
@@ -186,7 +188,7 @@ pub struct Limits {
     pub disk: Option<u64>,
 }
 
-/// What is in force. All false when the workspace does not run.
+/// The isolation in force. All false when the workspace does not run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Isolation {
     pub user: bool,
@@ -202,16 +204,16 @@ pub struct Isolation {
     pub cgroup: Option<String>,
     pub limits: LimitsInForce,
     pub degraded: Vec<String>,
-    /// Processes that the kernel killed since the start because the limit of memory was reached.
+    /// Processes that the kernel killed since the start because the memory limit was reached.
     #[serde(default)]
     pub oom_kills: u64,
-    /// What programs inside cannot get any more of right now, of what the kernel counts for all programs
-    /// of the user together: `descriptors_in_flight`, `inotify_instances` and the like.
+    /// Resources that the kernel counts per user and that are exhausted right now:
+    /// `descriptors_in_flight`, `inotify_instances` and the like.
     #[serde(default)]
     pub limits_reached: Vec<String>,
 }
 
-/// By what each limit is kept, or null.
+/// The mechanism that enforces each limit, or null.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LimitsInForce {
     #[schema(required)]
@@ -227,15 +229,15 @@ pub struct LimitsInForce {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct WorkspaceList {
     pub workspaces: Vec<Workspace>,
-    /// There are more than were asked for: `after` takes it.
+    /// Set if there are more workspaces; use it as `after`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
-    /// What concerns all of them: that the disk is nearly full.
+    /// Remarks about all of them: the disk is nearly full.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
-/// What a live workspace is called: enough to find the one that a person means.
+/// The names of a live workspace: enough to resolve what a person typed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Name {
     #[schema(value_type = WorkspaceId)]
@@ -257,44 +259,45 @@ pub struct Rename {
     pub label: String,
 }
 
-/// `POST /workspaces`: the words of `holm up`. One of `project`, `path` and `url` names the project.
+/// `POST /workspaces`: the parameters of `holm up`. One of `project`, `path` and `url` names the
+/// project.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewWorkspace {
     /// The name or the id of a known project.
     #[serde(default)]
     pub project: Option<String>,
-    /// A directory of a known project, or below a source folder; absolute.
+    /// An absolute path of a known project, or below a source folder.
     #[serde(default)]
     pub path: Option<String>,
-    /// Cloned below the first source folder, unless it is there.
+    /// Cloned below the first source folder, unless it exists.
     #[serde(default)]
     pub url: Option<String>,
-    /// Left out, a pleasant one is made up. A live workspace with this label is started and returned.
+    /// Default: a generated label. A live workspace with this label is started and returned.
     #[serde(default)]
     pub label: Option<String>,
-    /// A branch, tag or commit; left out: the checkout's commit.
+    /// A branch, tag or commit; default: the checkout's commit.
     #[serde(default)]
     pub from: Option<String>,
-    /// Take the uncommitted state of the checkout along.
+    /// Include the uncommitted state of the checkout.
     #[serde(default)]
     pub dirty: bool,
-    /// Ignored files and directories of the checkout to take along.
+    /// Ignored files and directories of the checkout to copy.
     #[serde(default)]
     pub include: Vec<String>,
-    /// Make the ignored build output of the checkout the project's first layer, once.
+    /// Use the ignored build output of the checkout as the project's first layer, once.
     #[serde(default)]
     pub warm: bool,
-    /// Answer when the services are ready; true when left out.
+    /// Wait until the services are ready; default: true.
     #[serde(default)]
     pub wait: Option<bool>,
-    /// Go on without what holm.toml asks of the host, instead of refusing.
+    /// Continue without what holm.toml requests from the host, instead of failing.
     #[serde(default)]
     pub untrusted: bool,
     /// Parts of the isolation that may be missing.
     #[serde(default)]
     pub allow_degraded: Vec<String>,
-    /// Make it although the declared limits are more than the machine has.
+    /// Create it although the declared limits exceed the machine's resources.
     #[serde(default)]
     pub force: bool,
 }
@@ -303,41 +306,41 @@ pub struct NewWorkspace {
 pub struct MadeWorkspace {
     #[serde(flatten)]
     pub workspace: Workspace,
-    /// It was made, and this is wrong with it: a service is not ready.
+    /// The workspace was created but has a problem: a service is not ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<ErrorDetail>,
 }
 
-/// Everything the daemon needs to make a workspace. The project and its objects were sent before.
+/// Everything the daemon needs to create a workspace. The project and its objects were sent before.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateWorkspace {
-    /// `None`: make up a pleasant one.
+    /// `None`: generate a label.
     pub label: Option<String>,
-    /// A live workspace with this label is started and returned instead of refused.
+    /// Start and return a live workspace with this label instead of failing.
     pub reuse: bool,
     /// `None`: the repository has no commit yet.
     pub commit: Option<String>,
-    /// The default branch, or the branch of the checkout, contains the commit: what `setup` and seeds make
-    /// of it is for every workspace with the same inputs.
+    /// The default branch, or the branch of the checkout, contains the commit. Then every workspace
+    /// with the same inputs may use the layers that `setup` and seeds make from it.
     #[serde(default)]
     pub contained: bool,
-    /// As the user sees it (`main`).
+    /// The name as the user typed it (`main`).
     #[serde(rename = "ref")]
     pub reference: Option<String>,
     /// The default of `project.root`: the main work tree's path.
     pub default_root: String,
-    /// The client's home directory: `$HOME` inside, and where its toolchains are.
+    /// The client's home directory: `$HOME` inside, and the place of its toolchains.
     pub home: String,
-    /// The text of `holm.toml` at the starting commit (of the checkout with `--dirty`).
+    /// The text of `holm.toml` at the starting commit, or in the checkout with `--dirty`.
     pub config: Option<String>,
-    /// The patterns of `.worktreeinclude`, which count as `project.include` for trust.
+    /// The patterns of `.worktreeinclude`, which need approval like `project.include`.
     #[serde(default)]
     pub worktree_include: Vec<String>,
-    /// Go on without what `config` asks of the host, instead of refusing.
+    /// Continue without what `config` requests from the host, instead of failing.
     pub untrusted: bool,
     pub allow_degraded: Vec<String>,
-    /// Make it although the declared limits are more than the machine has.
+    /// Create it although the declared limits exceed the machine's resources.
     #[serde(default)]
     pub force: bool,
     pub user_name: Option<String>,
@@ -347,17 +350,17 @@ pub struct CreateWorkspace {
     pub path: String,
     pub lang: Option<String>,
     pub tz: Option<String>,
-    /// An upload: a tar of files for the tree.
+    /// An uploaded tar archive with files for the tree.
     pub include: Option<String>,
-    /// Paths of the tree that git status inside must not show.
+    /// Paths of the tree that `git status` inside must not show.
     pub excluded: Vec<String>,
     pub dirty: Option<Dirty>,
-    /// What `POST /secrets/handover` answered: values that it is given from the start.
+    /// The response of `POST /secrets/handover`: values that the workspace gets from the start.
     #[serde(default)]
     pub handover: Option<String>,
-    /// What the client did not bring; returned in the answer's `notes`.
+    /// Files that the client did not copy; returned in the response's `notes`.
     pub notes: Vec<String>,
-    /// A request of the daemon's own that the client carries out.
+    /// The id of the daemon's own request that this client carries out.
     #[serde(default)]
     pub errand: Option<String>,
 }
@@ -373,14 +376,14 @@ pub struct Remote {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Dirty {
-    /// An upload: a pack.
+    /// An uploaded pack.
     pub pack: String,
     pub worktree_tree: String,
     pub index_tree: String,
-    /// Paths that git was told of without their content (`git add --intent-to-add`).
+    /// Paths with `git add --intent-to-add`.
     #[serde(default)]
     pub intended: Vec<String>,
-    /// What the checkout has instead of the commit's files.
+    /// Files that differ from the commit.
     #[serde(default)]
     pub changed: Vec<ChangedFile>,
 }
@@ -389,7 +392,7 @@ pub struct Dirty {
 #[serde(deny_unknown_fields)]
 pub struct ChangedFile {
     pub path: String,
-    /// The id of its content; `None`: it is deleted.
+    /// The object id of its content; `None`: deleted.
     pub object: Option<String>,
 }
 
@@ -398,11 +401,11 @@ pub struct Upload {
     pub upload: String,
 }
 
-/// One line of the answer to `POST /projects/{id}/workspaces`.
+/// One line of the response to `POST /projects/{id}/workspaces`.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CreateEvent {
-    /// The id is taken; the creation can be cancelled by it.
+    /// The id is reserved; the creation can be cancelled with it.
     Begun {
         #[schema(value_type = WorkspaceId)]
         id: String,

@@ -1,7 +1,7 @@
 //! As which user the daemon runs, and where that user's files are.
 //!
 //! Called before anything touches the daemon. holm never runs as root: started by root, the daemon
-//! is the user `holm`'s, and root's commands talk to that one.
+//! runs as the user `holm`, and root's commands talk to that one.
 
 use crate::paths::{Paths, Surroundings, is_directory_of, process_variables};
 use crate::user::{self, UserConfig};
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 /// The user that root's daemon runs as.
 const SERVICE_USER: &str = "holm";
 
-/// Whose daemon it is.
+/// The user that the daemon runs as.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DaemonUser {
     /// The user who typed the command.
@@ -47,7 +47,7 @@ impl DaemonUser {
         service_account(&passwd).map(DaemonUser::Service)
     }
 
-    /// The environment that the daemon is started with and that its paths follow from.
+    /// The environment of the daemon, which determines its paths.
     pub fn environment(&self) -> Environment {
         match self {
             DaemonUser::Caller => process_variables(),
@@ -60,7 +60,7 @@ impl DaemonUser {
         Ok(self.paths()?.socket())
     }
 
-    /// Where configuration, data and sockets of this user's daemon are.
+    /// The paths of this user's daemon.
     pub fn paths(&self) -> Result<Paths, Fault> {
         match self {
             DaemonUser::Caller => Paths::of_process(),
@@ -72,7 +72,7 @@ impl DaemonUser {
         }
     }
 
-    /// The home directory of whoever the daemon is run for.
+    /// The home directory of the daemon's user.
     pub fn home(&self) -> Result<PathBuf, Fault> {
         match self {
             DaemonUser::Service(account) => Ok(account.home.clone()),
@@ -92,7 +92,7 @@ impl DaemonUser {
         user::load(&self.paths()?.config_file, &self.home()?)
     }
 
-    /// Makes a fresh `HOLM_HOME` the service user's own, so that its daemon can use it.
+    /// Gives a new `HOLM_HOME` to the service user, so that its daemon can use it.
     pub fn prepare_home(&self) -> Result<(), Fault> {
         let DaemonUser::Service(account) = self else {
             return Ok(());
@@ -131,7 +131,7 @@ fn service_account(passwd: &str) -> Result<Account, Fault> {
     }
 }
 
-/// What root's environment becomes for the service user: nothing of root's own directories.
+/// Root's environment, reduced for the service user: without root's own directories.
 fn service_environment(own: &Environment, account: &Account) -> Environment {
     let kept = ["HOLM_HOME", "HOLM_PORT", "HOLM_LOG", "PATH", "LANG", "TZ"];
     let mut environment: Environment = kept
@@ -145,7 +145,7 @@ fn service_environment(own: &Environment, account: &Account) -> Environment {
     environment
 }
 
-/// Creates `directory` for `account`, or takes it over when it is root's and empty.
+/// Creates `directory` for `account`, or takes it over when it belongs to root and is empty.
 fn hand_over(directory: &Path, account: &Account) -> Result<(), Fault> {
     let failed = |error: std::io::Error| {
         Fault::new(
@@ -162,8 +162,8 @@ fn hand_over(directory: &Path, account: &Account) -> Result<(), Fault> {
         builder.recursive(true).mode(0o755);
         builder.create(directory).map_err(failed)?;
     }
-    // Opened without following a link and changed by its descriptor: what was looked at is what is
-    // handed over.
+    // Opened without following a symlink and changed through its descriptor: exactly the checked
+    // directory is handed over.
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let opened = rustix::fs::open(directory, flags, Mode::empty()).map_err(|e| failed(e.into()))?;
     let status = rustix::fs::fstat(&opened).map_err(|e| failed(e.into()))?;
@@ -180,7 +180,7 @@ fn hand_over(directory: &Path, account: &Account) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Whether the program file at `path` can be run by users who are not root.
+/// Whether users other than root can run the program at `path`.
 pub fn is_for_everybody(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|metadata| metadata.permissions().mode() & 0o005 == 0o005)
         && path.ancestors().skip(1).all(|directory| {

@@ -1,18 +1,17 @@
 //! All errors of one file, each with line, column and the line itself.
 //!
-//! Made by the parsers of this module. The text comes from a repository that nobody trusts yet,
-//! so control characters are never printed as they are.
+//! The text comes from an untrusted repository, so control characters are never printed.
 
 use holm_core::{Code, Fault};
 use std::fmt;
 use std::ops::Range;
 
-/// What is wrong with a file. Never empty.
+/// The errors of a file. Never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigErrors {
     origin: String,
     errors: Vec<ConfigError>,
-    /// Errors behind the ones that are listed.
+    /// The number of further errors.
     more: usize,
 }
 
@@ -25,14 +24,14 @@ pub struct ConfigError {
     snippet: String,
 }
 
-/// Errors while they are being found.
+/// Errors while they are being collected.
 #[derive(Default)]
 pub struct Findings(Vec<(Range<usize>, String)>);
 
-/// A file with more errors than this has one cause, not many.
+/// A file with more errors has one cause, not many.
 const MOST_ERRORS: usize = 100;
 
-/// Longer lines are cut in what is shown.
+/// Longer lines are truncated.
 const LONGEST_LINE: usize = 160;
 
 // === impl Findings ===
@@ -46,7 +45,7 @@ impl Findings {
         self.0.is_empty()
     }
 
-    /// The errors in the order of the file, or `value` when there are none.
+    /// The errors in file order, or `value` when there are none.
     pub fn into_result<T>(mut self, value: T, text: &str, origin: &str) -> Result<T, ConfigErrors> {
         if self.0.is_empty() {
             return Ok(value);
@@ -108,7 +107,7 @@ impl From<ConfigErrors> for Fault {
     }
 }
 
-/// Finds the place of a span, and draws its line with a mark below.
+/// Finds the position of a span, and shows its line with a mark below.
 fn locate(text: &str, span: &Range<usize>, what: &str) -> ConfigError {
     let start = floor_boundary(text, span.start);
     let end = floor_boundary(text, span.end).max(start);
@@ -152,7 +151,7 @@ fn floor_boundary(text: &str, mut at: usize) -> usize {
     at
 }
 
-/// The text with everything escaped that could act on a terminal or hide what is written.
+/// Escapes everything that could control a terminal or hide text.
 pub fn clean(text: &str) -> String {
     text.chars().map(clean_char).collect()
 }

@@ -1,10 +1,9 @@
-//! Configuration files: `holm.toml` of a project, `config.toml` of the user, `policy.toml` of the machine, and the
-//! files of a checkout that `holm init` reads ([`look`]). [`paths`] and [`daemon_user`] say where
-//! holm's own files are.
+//! Configuration files: `holm.toml` of a project, `config.toml` of the user, `policy.toml` of the
+//! machine.
 //!
-//! Called by the command line and the daemon. The files are described once, as data
-//! ([`shape`]); that description checks what was written and is printed as the JSON schema.
-//! Every error of a file is reported at once, with its place. Nothing here runs anything.
+//! Called by the command line and the daemon. The files are described once, as data ([`shape`]);
+//! that description validates documents and is printed as the JSON schema. All errors of a file are
+//! reported at once, with their positions. Nothing is executed.
 
 pub mod daemon_user;
 mod errors;

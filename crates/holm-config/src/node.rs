@@ -1,7 +1,7 @@
-//! A value of a TOML document together with its place, and ways to read it.
+//! A value of a TOML document with its position, and ways to read it.
 //!
-//! Reading never fails loudly: the shape of the document was checked before, and what was wrong
-//! is reported already. So a reader gives `None` for whatever is not of its type.
+//! Readers return `None` for a value of another type: the shape was checked before, and errors are
+//! reported already.
 
 use super::errors::{ConfigErrors, Findings};
 use std::ops::Range;
@@ -12,21 +12,21 @@ pub struct Node<'a> {
     pub value: &'a DeValue<'a>,
     /// Of the value.
     pub span: Range<usize>,
-    /// Of the key that names it: the better mark for a whole table.
+    /// Of its key, which is the better mark for a whole table.
     pub key_span: Range<usize>,
 }
 
-/// Files larger than this are not configuration.
+/// Larger files are not configuration.
 const LARGEST_FILE: usize = 256 << 10;
 
-/// Reads a document and hands its root to `build`, which adds what it finds wrong.
+/// Parses a document and passes its root to `build`, which adds errors.
 pub fn read<T>(
     text: &str,
     origin: &str,
     build: impl FnOnce(&Node<'_>, &mut Findings) -> T,
 ) -> Result<T, ConfigErrors> {
     let mut findings = Findings::default();
-    // An empty document stands for one that cannot be read; the findings tell them apart.
+    // An empty document stands for an unreadable one; the findings distinguish them.
     let (source, syntax) = if text.len() > LARGEST_FILE {
         findings.add(
             0..0,
@@ -47,7 +47,7 @@ pub fn read<T>(
         span: 0..0,
         key_span: 0..0,
     };
-    // What a broken document seems to say is not worth reporting.
+    // Further errors in a broken document are not worth reporting.
     let mut ignored = Findings::default();
     let value = build(
         &node,
@@ -106,7 +106,7 @@ impl<'a> Node<'a> {
         i64::from_str_radix(integer.as_str(), integer.radix()).ok()
     }
 
-    /// A float, or an integer where a float is meant.
+    /// A float, or an integer in its place.
     pub fn number(&self) -> Option<f64> {
         match self.value.as_float() {
             Some(float) => float.as_str().parse().ok(),
@@ -118,19 +118,19 @@ impl<'a> Node<'a> {
         self.value.as_bool()
     }
 
-    /// The text at `key`, read by `parse`.
+    /// The text at `key`, converted by `parse`.
     pub fn parsed<T, E>(&self, key: &str, parse: impl Fn(&str) -> Result<T, E>) -> Option<T> {
         parse(self.get(key)?.text()?).ok()
     }
 
-    /// The list of texts at `key`, each read by `parse`.
+    /// The list of texts at `key`, each converted by `parse`.
     pub fn list<T, E>(&self, key: &str, parse: impl Fn(&str) -> Result<T, E>) -> Option<Vec<T>> {
         let items = self.get(key)?.items();
         let texts = items.iter().filter_map(Node::text);
         Some(texts.filter_map(|text| parse(text).ok()).collect())
     }
 
-    /// The list of texts at `key`, as they are.
+    /// The list of texts at `key`.
     pub fn texts(&self, key: &str) -> Option<Vec<String>> {
         self.list(key, |text| {
             Ok::<_, std::convert::Infallible>(text.to_owned())

@@ -1,8 +1,8 @@
-//! Where holm keeps its files (settings, state, sockets) and which port it was told to use.
+//! The paths of holm's files (settings, state, sockets), and the port override.
 //!
-//! Called once at the start of every command and of the daemon, so that both agree. A pure
-//! function of the environment and one look at the disk, which are passed in. No place is ever
-//! below `/tmp`, where another user could be first.
+//! Called once at the start of every command and of the daemon, so that both agree. A pure function
+//! of the environment and one check of the disk, which are passed in. No path is ever below `/tmp`,
+//! where another user could be first.
 
 use holm_core::{Code, Fault};
 use std::collections::BTreeMap;
@@ -14,13 +14,13 @@ pub struct Paths {
     /// The user's settings; need not exist.
     pub config_file: PathBuf,
     pub data_dir: PathBuf,
-    /// Sockets. Whoever makes it makes it with mode 0700.
+    /// Sockets. Created with mode 0700.
     pub run_dir: PathBuf,
-    /// The front door's port as `HOLM_PORT` says, over what the settings say.
+    /// The front door's port from `HOLM_PORT`, which overrides the settings.
     pub port: Option<NonZeroU16>,
 }
 
-/// What the places are decided by.
+/// What determines the paths.
 pub struct Surroundings<'a> {
     pub variables: &'a BTreeMap<String, String>,
     pub uid: u32,
@@ -31,7 +31,7 @@ pub struct Surroundings<'a> {
 // === impl Paths ===
 
 impl Paths {
-    /// The places of this process.
+    /// The paths of this process.
     pub fn of_process() -> Result<Self, Fault> {
         let uid = rustix::process::geteuid().as_raw();
         Self::decide(&Surroundings {
@@ -74,20 +74,19 @@ impl Paths {
         })
     }
 
-    /// Where the daemon listens.
+    /// The daemon's socket.
     pub fn socket(&self) -> PathBuf {
         self.run_dir.join("daemon.sock")
     }
 
-    /// Is there from when a daemon was told to stop until the next one serves. One that was killed
-    /// leaves none.
+    /// Exists from when a daemon was told to stop until the next one serves. A killed daemon leaves
+    /// none.
     pub fn stopped(&self) -> PathBuf {
         self.run_dir.join("daemon.stopped")
     }
 }
 
-/// The environment. A variable that is not text cannot name a place that can be printed, so it
-/// is left out like one that is not set.
+/// The environment. A variable that is not UTF-8 is ignored, like one that is not set.
 pub fn process_variables() -> BTreeMap<String, String> {
     let texts = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
@@ -113,17 +112,17 @@ fn port_override(variables: &BTreeMap<String, String>) -> Result<Option<NonZeroU
     }
 }
 
-/// Whether `path` is a directory, not a link to one, that belongs to `uid`.
+/// Whether `path` is a directory, not a symlink to one, that belongs to `uid`.
 pub fn is_directory_of(path: &Path, uid: u32) -> bool {
     use std::os::unix::fs::MetadataExt;
-    // A link would let its owner choose the place.
+    // The owner of a symlink could choose the target.
     std::fs::symlink_metadata(path).is_ok_and(|found| found.is_dir() && found.uid() == uid)
 }
 
 // === impl Surroundings ===
 
 impl Surroundings<'_> {
-    /// An absolute path of a variable. Others are ignored, as the XDG specification says.
+    /// The absolute path in a variable. Others are ignored, as the XDG specification says.
     fn absolute(&self, variable: &str) -> Option<PathBuf> {
         let path = PathBuf::from(self.variables.get(variable)?);
         path.is_absolute().then_some(path)

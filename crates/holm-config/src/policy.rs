@@ -1,9 +1,8 @@
-//! The machine's policy, `/etc/holm/policy.toml`: found, checked and read.
+//! The machine's policy, `/etc/holm/policy.toml`: found, checked and parsed.
 //!
-//! Called by the daemon whenever something is wished for or started, and by `holm doctor`. What must
-//! stay true: no file is no policy; anything else than a whole file that only root can write is an
-//! error, and whoever gets that error starts nothing. Nothing that a user, a repository or a
-//! workspace says leads to another file.
+//! Called by the daemon for every request and every start, and by `holm doctor`. Invariants: no
+//! file means no policy; anything but a complete file that only root can write is an error, and
+//! then nothing starts. No user, repository or workspace can name another file.
 
 use super::errors::ConfigErrors;
 use super::node::{Node, read};
@@ -20,7 +19,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Where the policy is, and who may have written it.
+/// The path of the policy, and its required owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyFile {
     pub path: PathBuf,
@@ -33,14 +32,14 @@ const ROOT: u32 = 0;
 /// Longer files are not read.
 const LONGEST: u64 = 1 << 20;
 
-/// Whoever may write here besides the owner.
+/// Mode bits that let others write.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
 // === impl PolicyFile ===
 
 impl PolicyFile {
-    /// The one of this machine. Tests, which are not root, have their own in builds with debug
-    /// assertions; other builds do not look at the variable.
+    /// The machine's policy. Tests, which are not root, have their own in builds with debug
+    /// assertions; other builds ignore the variable.
     pub fn of_machine() -> Self {
         if cfg!(debug_assertions)
             && let Some(path) = std::env::var_os("HOLM_TEST_POLICY")
@@ -56,7 +55,7 @@ impl PolicyFile {
         }
     }
 
-    /// What it says; `None`: there is none.
+    /// Reads it; `None`: there is none.
     pub fn load(&self) -> Result<Option<MachinePolicy>, Fault> {
         let Some(file) = self.open()? else {
             return Ok(None);
@@ -68,7 +67,7 @@ impl PolicyFile {
         policy.map(Some).map_err(|errors| self.invalid(&errors))
     }
 
-    /// Refuses what is beyond the policy, naming the file and its keys.
+    /// The refusal of requests beyond the policy, with the file and its keys.
     pub fn refusal(&self, breaches: &[Breach]) -> Fault {
         let listed: Vec<_> = breaches
             .iter()
@@ -85,7 +84,7 @@ impl PolicyFile {
         )
     }
 
-    /// What `holm doctor` says about it.
+    /// The check of `holm doctor`.
     pub fn check(&self) -> Check {
         let path = self.path.display();
         let (status, detail, fix) = match self.load() {
@@ -116,7 +115,7 @@ impl PolicyFile {
             return Err(self.unusable("it is not an ordinary file"));
         }
         self.only_of_owner(&self.path, &found)?;
-        // Whoever may write the directory puts another file in its place.
+        // A user who can write the directory could replace the file.
         let directory = self.path.parent().unwrap_or(Path::new("/"));
         self.only_of_owner(directory, &stat(directory).map_err(unknown)?)?;
         Ok(Some(File::from(file)))
@@ -160,7 +159,7 @@ impl PolicyFile {
     }
 }
 
-/// Reads `text`, which `origin` names in errors.
+/// Parses `text`; errors name `origin`.
 pub fn parse(text: &str, origin: &str) -> Result<MachinePolicy, ConfigErrors> {
     read(text, origin, |root, findings| {
         shape::check(&POLICY_TOML, root, "", findings);

@@ -1,4 +1,4 @@
-//! Every key of the machine's `policy.toml`: its name, what it may hold, and what it means.
+//! Every key of the machine's `policy.toml`: its name, its type, and its meaning.
 
 use super::project_shape::{DESTINATIONS, LIMITS, NAME, PROTECTED, TEXT};
 use super::shape::{Key, Shape, Table};
@@ -12,21 +12,17 @@ const fn list(item: &'static Shape) -> Shape {
 }
 
 pub const POLICY_TOML: Shape = table(&[
-    Key::optional("egress", "How far connections may go at most.", EGRESS),
-    Key::optional("limits", "The most that one workspace may use.", LIMITS),
-    Key::optional("island", "What may weaken a workspace's isolation.", ISLAND),
+    Key::optional("egress", "The widest allowed egress.", EGRESS),
+    Key::optional("limits", "The maximum limits of one workspace.", LIMITS),
     Key::optional(
-        "host",
-        "What of this machine may be reached or taken.",
-        HOST,
+        "island",
+        "Exceptions from the isolation of workspaces.",
+        ISLAND,
     ),
-    Key::optional("secrets", "Where secrets may come from.", SECRETS),
-    Key::optional("agents", "Agents that may be run.", AGENTS),
-    Key::optional(
-        "trust",
-        "Who may approve what a repository asks for.",
-        TRUST,
-    ),
+    Key::optional("host", "Access to this machine.", HOST),
+    Key::optional("secrets", "The allowed sources of secrets.", SECRETS),
+    Key::optional("agents", "The allowed agents.", AGENTS),
+    Key::optional("trust", "Who may approve a repository's requests.", TRUST),
 ]);
 
 const EGRESS: Shape = table(&[
@@ -37,21 +33,25 @@ const EGRESS: Shape = table(&[
     ),
     Key::optional(
         "allow",
-        "Everything that `allow` of a project or a user may list; left out: anything.",
+        "The entries that `allow` of a project or a user may contain; default: any.",
         DESTINATIONS,
     ),
 ]);
 
 const ISLAND: Shape = table(&[
-    Key::optional("nested", "`false`: nobody gets `nested`.", Shape::Flag),
+    Key::optional(
+        "nested",
+        "`false`: no workspace may use `nested`.",
+        Shape::Flag,
+    ),
     Key::optional(
         "isolation",
-        "`workspace`: nobody sees siblings' trees.",
+        "`workspace`: no workspace may see siblings' trees.",
         Shape::Choice(&["workspace", "project"]),
     ),
     Key::optional(
         "drivers",
-        "The drivers that may be used.",
+        "The allowed drivers.",
         list(&Shape::Choice(&["linux", "docker", "kubernetes"])),
     ),
     Key::optional(
@@ -61,7 +61,7 @@ const ISLAND: Shape = table(&[
     ),
     Key::optional(
         "protected_paths",
-        "Read-only in every workspace, besides what its project says.",
+        "Read-only in every workspace, besides the project's own paths.",
         list(&PROTECTED),
     ),
 ]);
@@ -69,12 +69,12 @@ const ISLAND: Shape = table(&[
 const HOST: Shape = table(&[
     Key::optional(
         "include",
-        "`false`: no ignored files are taken along, also not by `--include`.",
+        "`false`: no ignored files are copied, not even by `--include`.",
         Shape::Flag,
     ),
     Key::optional(
         "shared",
-        "`false`: no service of this machine is reached by `[shared]`.",
+        "`false`: no `[shared]` services of this machine.",
         Shape::Flag,
     ),
     Key::optional(
@@ -84,14 +84,14 @@ const HOST: Shape = table(&[
     ),
     Key::optional(
         "canonical_ports",
-        "`false`: `holm checkout` takes no ports of this machine.",
+        "`false`: no `holm checkout`.",
         Shape::Flag,
     ),
 ]);
 
 const SECRETS: Shape = table(&[Key::optional(
     "sources",
-    "The sources that may be used; `[]`: none.",
+    "The allowed sources; `[]`: none.",
     list(&Shape::Choice(&["env", "file", "command", "stored"])),
 )]);
 
@@ -103,6 +103,6 @@ const AGENTS: Shape = table(&[Key::optional(
 
 const TRUST: Shape = table(&[Key::optional(
     "by_token",
-    "`false`: only a person at the command line approves, no program with a token.",
+    "`false`: only a person at the command line may approve, no program with a token.",
     Shape::Flag,
 )]);

@@ -1,4 +1,4 @@
-//! The policy file: what it may say, who may have written it, and that nothing else is taken for one.
+//! Tests of the policy file: its content, its owner, and that nothing else is accepted as one.
 
 use super::*;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -58,7 +58,7 @@ fn every_key_is_read() {
     let sources = [SourceKind::Stored, SourceKind::Env];
     assert_eq!(policy.secret_sources.as_deref(), Some(&sources[..]));
     assert_eq!(policy.agents.map(|list| list.len()), Some(1));
-    // Nothing written is nothing bounded, and `true` is the same as nothing.
+    // An empty file sets no bounds, and `true` is the same as nothing.
     assert_eq!(parse("", PATH).unwrap(), MachinePolicy::default());
     let open = "[island]\nnested = true\nisolation = \"project\"\n[host]\ninclude = true\n";
     assert_eq!(parse(open, PATH).unwrap(), MachinePolicy::default());
@@ -126,7 +126,7 @@ fn only_a_file_that_nobody_else_writes_is_a_policy() {
         unusable(&file, "can be written by others");
     }
     mode(directory.path(), 0o755);
-    // Somebody else's.
+    // A file of another user.
     if rustix::process::geteuid().as_raw() != ROOT {
         let of_root = PolicyFile {
             owner: ROOT,
@@ -134,7 +134,7 @@ fn only_a_file_that_nobody_else_writes_is_a_policy() {
         };
         unusable(&of_root, "not to root");
     }
-    // Not whole, not text, not a file.
+    // Incomplete, not text, not a file.
     std::fs::write(&path, "[island]\nnested = nein\n").unwrap();
     unusable(&file, "policy.toml:2:10");
     std::fs::write(&path, b"\xff").unwrap();
@@ -153,7 +153,7 @@ fn only_a_file_that_nobody_else_writes_is_a_policy() {
     unusable(&below, "cannot be opened");
 }
 
-/// Whatever the environment says: a program that users get looks nowhere else.
+/// Whatever the environment says: a release build looks nowhere else.
 #[test]
 fn the_place_is_fixed_in_what_users_get() {
     let machine = PolicyFile::of_machine();

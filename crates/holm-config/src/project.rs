@@ -1,8 +1,8 @@
-//! Reads the text of a `holm.toml`.
+//! Parses a `holm.toml`.
 //!
-//! Called by the command line (to show and to ask) and by the daemon (to obey): both read the same
-//! text with the same code. First every shape is checked, then references between parts, then the
-//! values are built; the building leaves out what was reported.
+//! The command line (to show and to ask) and the daemon (to obey) read the same text with the same
+//! code. First every shape is checked, then references between parts, then the values are built;
+//! building skips what was reported.
 
 use super::errors::{ConfigErrors, Findings};
 use super::node::{Node, read};
@@ -20,7 +20,7 @@ use std::time::Duration;
 
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Reads `text`, which `origin` names in errors (`holm.toml`).
+/// Parses `text`; errors name `origin` (`holm.toml`).
 pub fn parse(text: &str, origin: &str) -> Result<ProjectConfig, ConfigErrors> {
     read(text, origin, |root, findings: &mut Findings| {
         shape::check(&HOLM_TOML, root, "", findings);
@@ -55,7 +55,7 @@ fn build(root: &Node<'_>) -> ProjectConfig {
     }
 }
 
-/// The entries of a table under names of the user's choice.
+/// The entries of a table with user-chosen names.
 pub fn entries<K: Ord, E, T>(
     node: &Node<'_>,
     key: &str,
@@ -201,7 +201,7 @@ fn secret_source(node: &Node<'_>) -> Option<SecretSource> {
     node.texts("command").map(SecretSource::Command)
 }
 
-/// Also of the user's settings, as is [`limits`].
+/// Also for the user's settings, like [`limits`].
 pub fn egress(node: &Node<'_>) -> Egress {
     Egress {
         mode: node.word("mode"),

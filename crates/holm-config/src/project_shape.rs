@@ -1,6 +1,7 @@
-//! Every key of `holm.toml`: its name, what it may hold, and what it means.
+//! Every key of `holm.toml`: its name, its type, and its meaning.
 //!
-//! Read by the parser ([`super::project`]) and by the schema. A key that is not here does not exist.
+//! Used by the parser ([`super::project`]) and by the schema. A key that is not here does not
+//! exist.
 
 use super::shape::{Form, Key, Shape, Table};
 
@@ -51,7 +52,7 @@ const fn map(names: Form, value: &'static Shape) -> Shape {
 pub const HOLM_TOML: Shape = table(&[
     Key::optional(
         "project",
-        "What the project is and how its workspaces begin.",
+        "The project, and the initial state of its workspaces.",
         PROJECT,
     ),
     Key::optional(
@@ -76,7 +77,7 @@ pub const HOLM_TOML: Shape = table(&[
     ),
     Key::optional(
         "caches",
-        "Directories of downloads that workspaces begin with. Outside of the project: needs trust.",
+        "Download caches for workspaces. Outside of the project: needs trust.",
         map(Form::Name, &CACHE),
     ),
     Key::optional(
@@ -96,7 +97,7 @@ pub const HOLM_TOML: Shape = table(&[
     ),
     Key::optional(
         "agents",
-        "How coding agents are called.",
+        "The commands of coding agents.",
         map(Form::Name, &AGENT),
     ),
 ]);
@@ -109,12 +110,12 @@ const PROJECT: Shape = table(&[
     ),
     Key::optional(
         "root",
-        "Where the code is inside every workspace, absolute. Default: the repository's own path.",
+        "The absolute path of the code inside every workspace. Default: the repository's own path.",
         Shape::Text(Form::Root),
     ),
     Key::optional(
         "setup",
-        "Shell commands, run inside once per set of inputs; what they make is a shared layer.",
+        "Shell commands that run inside once per set of inputs; their output is a shared layer.",
         TEXTS,
     ),
     Key::optional(
@@ -124,7 +125,7 @@ const PROJECT: Shape = table(&[
     ),
     Key::optional(
         "include",
-        "Ignored files to take along, from the root. Needs trust.",
+        "Ignored files to copy, relative to the root. Needs trust.",
         PATTERNS,
     ),
     Key::optional(
@@ -137,7 +138,7 @@ const PROJECT: Shape = table(&[
     ),
     Key::optional(
         "isolation",
-        "`workspace`: sees itself only. `project`: siblings' trees are visible, read-only; needs trust.",
+        "`workspace`: sees only itself. `project`: siblings' trees are visible, read-only; needs trust.",
         Shape::Choice(&["workspace", "project"]),
     ),
     Key::optional(
@@ -147,13 +148,13 @@ const PROJECT: Shape = table(&[
     ),
     Key::optional(
         "nested",
-        "Programs inside may make user namespaces. Weaker; needs trust; not together with `protected_paths`. Default: false.",
+        "Programs inside may create user namespaces. Weaker isolation; needs trust; not together with `protected_paths`. Default: false.",
         Shape::Flag,
     ),
 ]);
 
 const SERVICE: Shape = table(&[
-    Key::required("run", "The shell command that is the service.", TEXT),
+    Key::required("run", "The shell command of the service.", TEXT),
     Key::optional(
         "ready",
         "When it counts as ready. Default: as soon as it runs.",
@@ -166,12 +167,12 @@ const SERVICE: Shape = table(&[
     ),
     Key::optional(
         "restart",
-        "When it is started again after it ended, with back-off. Default: `on-failure`.",
+        "When it is restarted after it exited, with back-off. Default: `on-failure`.",
         Shape::Choice(&["no", "on-failure", "always"]),
     ),
     Key::optional(
         "on_assign",
-        "What it does when the workspace moves to another ref. Default: `restart`.",
+        "Its reaction when the workspace moves to another commit. Default: `restart`.",
         Shape::Choice(&["none", "hot", "restart", "rebuild"]),
     ),
     Key::optional(
@@ -181,7 +182,7 @@ const SERVICE: Shape = table(&[
     ),
     Key::optional(
         "rebuild_when",
-        "When nothing of this changed, `rebuild` only restarts. Default: every change rebuilds.",
+        "If none of these files changed, `rebuild` only restarts. Default: every change rebuilds.",
         PATTERNS,
     ),
     Key::optional(
@@ -195,30 +196,22 @@ const READY: Shape = Shape::Table(Table {
     keys: &[
         Key::optional(
             "http",
-            "A path that must be answered with success.",
+            "A path for which a GET must succeed.",
             Shape::Text(Form::HttpPath),
         ),
         Key::optional(
             "tcp",
-            "A port, or a name of `[ports]`, that must take connections.",
+            "A port, or a name of `[ports]`, that must accept connections.",
             PORT_OR_NAME,
         ),
         Key::optional("log", "A text that must appear in the service's log.", TEXT),
-        Key::optional(
-            "command",
-            "A shell command that must end with success.",
-            TEXT,
-        ),
+        Key::optional("command", "A shell command that must exit with 0.", TEXT),
         Key::optional(
             "port",
             "For `http`: a port, or a name of `[ports]`. Default: the port with the service's name, or the only one.",
             PORT_OR_NAME,
         ),
-        Key::optional(
-            "timeout",
-            "After this it has failed. Default: `60s`.",
-            DURATION,
-        ),
+        Key::optional("timeout", "The time limit. Default: `60s`.", DURATION),
     ],
     one_of: &["http", "tcp", "log", "command"],
 });
@@ -226,17 +219,17 @@ const READY: Shape = Shape::Table(Table {
 const VOLUME: Shape = table(&[
     Key::required(
         "path",
-        "Where it is inside, from `/` or `~/`.",
+        "The path inside: absolute, or from `~/`.",
         Shape::Text(Form::Mount),
     ),
     Key::optional(
         "policy",
-        "`isolated`: begins empty. `fork`: copy-on-write of the seeded base. `shared`: one for all. Default: `isolated`.",
+        "`isolated`: starts empty. `fork`: copy-on-write of the seed. `shared`: one for all. Default: `isolated`.",
         POLICY,
     ),
     Key::optional(
         "seed",
-        "Shell commands that fill it once, in a throw-away workspace.",
+        "Shell commands that fill it once, in a temporary workspace.",
         TEXTS,
     ),
     Key::optional(
@@ -246,7 +239,7 @@ const VOLUME: Shape = table(&[
     ),
     Key::optional(
         "single",
-        "Of a `shared` one: only one workspace at a time runs with it. Default: false.",
+        "For a `shared` one: only one workspace at a time runs with it. Default: false.",
         Shape::Flag,
     ),
 ]);
@@ -259,7 +252,7 @@ const SHARED: Shape = table(&[
     ),
     Key::optional(
         "port",
-        "Where it appears inside. Default: the port of `address`.",
+        "Its port inside. Default: the port of `address`.",
         PORT,
     ),
 ]);
@@ -267,12 +260,12 @@ const SHARED: Shape = table(&[
 const CACHE: Shape = table(&[
     Key::required(
         "path",
-        "The directory: from `~/`, from `/`, or from the project's root.",
+        "The directory: from `~/`, absolute, or relative to the project's root.",
         Shape::Text(Form::Place),
     ),
     Key::optional(
         "policy",
-        "`fork`: warm reads, private writes. `isolated`: begins empty. `shared`: one for all workspaces. Default: `fork`.",
+        "`fork`: warm reads, private writes. `isolated`: starts empty. `shared`: one for all workspaces. Default: `fork`.",
         POLICY,
     ),
 ]);
@@ -290,7 +283,7 @@ const SECRET: Shape = table(&[
     ),
     Key::required(
         "to",
-        "Who receives it: names of services (or of the ports they serve), `runs`, `sessions`; nobody else.",
+        "Its receivers: names of services (or of the ports they serve), `runs`, `sessions`.",
         Shape::List {
             item: &NAME,
             least: 1,
@@ -298,12 +291,12 @@ const SECRET: Shape = table(&[
     ),
     Key::optional(
         "hosts",
-        "For `placeholder`: where it may be used, as exact names; `[egress]` has to allow them too.",
+        "For `placeholder`: the hosts where it may be used, as exact names; `[egress]` must allow them too.",
         DESTINATIONS,
     ),
     Key::optional(
         "ttl",
-        "How long a value is given before it is withdrawn; `holm secret refresh` begins anew.",
+        "How long a value is valid before it is withdrawn; `holm secret refresh` restarts the time.",
         DURATION,
     ),
 ]);
@@ -313,7 +306,7 @@ const SECRET_FROM: Shape = Shape::Table(Table {
         Key::optional("env", "A variable of the user's environment.", VARIABLE),
         Key::optional(
             "file",
-            "A file of the user: from `~/`, from `/`, or from the project's root.",
+            "A file of the user: from `~/`, absolute, or relative to the project's root.",
             Shape::Text(Form::Place),
         ),
         Key::optional(
@@ -321,7 +314,7 @@ const SECRET_FROM: Shape = Shape::Table(Table {
             "A program of the host that prints it, with arguments.",
             Shape::Command,
         ),
-        Key::optional("stored", "Kept by holm: `holm secret set`.", Shape::True),
+        Key::optional("stored", "Stored by holm: `holm secret set`.", Shape::True),
     ],
     one_of: &["env", "file", "command", "stored"],
 });
@@ -367,5 +360,5 @@ const AGENT: Shape = table(&[
         "The program and its arguments. The message arrives on its stdin.",
         Shape::Command,
     ),
-    Key::optional("timeout", "After this a run is ended.", DURATION),
+    Key::optional("timeout", "The time limit of a run.", DURATION),
 ]);

@@ -1,4 +1,4 @@
-//! What `holm.toml` may say, and the errors when it says something else.
+//! Tests of `holm.toml`: valid content, and the errors.
 
 use super::*;
 use holm_core::Code;
@@ -6,7 +6,7 @@ use holm_core::Fault;
 use holm_core::config::{DriverName, EgressMode, OnAssign, Restart, Scope};
 use proptest::prelude::*;
 
-/// The example of the documentation, which must always be readable.
+/// The example of the documentation, which must always parse.
 pub const EXAMPLE: &str = include_str!("../assets/example.toml");
 
 #[track_caller]
@@ -485,7 +485,7 @@ fn what_the_file_says_cannot_act_on_a_terminal() {
     assert!(!errors.contains('\u{202e}'), "{errors}");
 }
 
-/// Text of the pieces that TOML is made of.
+/// Text made of pieces of TOML.
 fn near_toml() -> impl Strategy<Value = String> {
     let pieces = vec![
         "[",

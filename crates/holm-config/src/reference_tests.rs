@@ -1,4 +1,4 @@
-//! `docs/config.md` lists every key as the parser knows it.
+//! Tests that `docs/config.md` lists every key of the parser.
 
 use super::project_shape::HOLM_TOML;
 use super::shape::{Key, Need, Shape};

@@ -1,8 +1,8 @@
-//! What one part of `holm.toml` says about another: names that must exist, ports and paths that
-//! must not meet, services that must not wait for each other in a circle.
+//! Checks references between parts of `holm.toml`: names that must exist, ports and paths that must
+//! not collide, dependencies that must not be cyclic.
 //!
 //! Called by [`super::project`] after the shapes were checked. Works on the document, because an
-//! error needs the place where it was written.
+//! error needs its position.
 
 use super::errors::Findings;
 use super::node::Node;
@@ -11,7 +11,7 @@ use holm_core::config::{Destination, HostPattern, Policy, Word};
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU16;
 
-/// Names that `secrets.*.to` gives a meaning of its own.
+/// Names with a special meaning in `secrets.*.to`.
 const OTHER_RECEIVERS: [&str; 2] = ["runs", "sessions"];
 
 pub fn check(root: &Node<'_>, findings: &mut Findings) {
@@ -22,8 +22,8 @@ pub fn check(root: &Node<'_>, findings: &mut Findings) {
     check_secrets(root, findings);
 }
 
-/// The port that a service's `ready` means: a number, a name of `[ports]`, or, left out, the port
-/// with the service's name or the only one.
+/// The port of a service's `ready`: a number, a name of `[ports]`, or by default the port with the
+/// service's name or the only one.
 pub fn ready_port(root: &Node<'_>, service: &str, value: Option<&Node<'_>>) -> Option<NonZeroU16> {
     let ports = section(root, "ports");
     let number = match value {
@@ -99,7 +99,7 @@ fn check_volumes(root: &Node<'_>, findings: &mut Findings) {
         let Some(single) = node.get("single") else {
             continue;
         };
-        // A lock that nobody asks for would be a promise that is not kept.
+        // A lock that is never checked would be a broken promise.
         if is_other && single.flag() == Some(true) {
             let name = short(name);
             let what = format!(
@@ -147,7 +147,7 @@ fn check_services(root: &Node<'_>, findings: &mut Findings) {
     }
 }
 
-/// Reports a text that is not one of `known`. What is not a text is checked elsewhere.
+/// Reports a text that is not one of `known`. Other types are checked elsewhere.
 fn must_exist(node: &Node<'_>, noun: &str, known: &[&str], findings: &mut Findings) {
     let Some(name) = node.text() else { return };
     if known.contains(&name) {
@@ -161,7 +161,7 @@ fn must_exist(node: &Node<'_>, noun: &str, known: &[&str], findings: &mut Findin
     findings.add(node.span.clone(), what);
 }
 
-/// Reports each circle of `depends_on` once, at the service that closes it.
+/// Reports each cycle of `depends_on` once, at the service that closes it.
 fn check_cycles(root: &Node<'_>, findings: &mut Findings) {
     let services = section(root, "services");
     let edges: BTreeMap<&str, Vec<(&str, Node<'_>)>> = services
@@ -175,7 +175,7 @@ fn check_cycles(root: &Node<'_>, findings: &mut Findings) {
         .collect();
     let mut done: BTreeSet<&str> = BTreeSet::new();
     for start in edges.keys() {
-        // A depth-first walk with its own stack: how deep it goes is up to the file.
+        // A depth-first walk with its own stack, because the file determines its depth.
         let mut walk: Vec<(&str, usize)> = vec![(start, 0)];
         while let Some((name, next)) = walk.last_mut() {
             let edge = edges.get(name).and_then(|edges| edges.get(*next));

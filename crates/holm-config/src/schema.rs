@@ -1,7 +1,7 @@
 //! The JSON schema of `holm.toml` (draft 2020-12), for editors and for `holm schema`.
 //!
-//! Made from the same tables that the parser checks with. What JSON schema cannot say (that a
-//! name exists, that services do not wait for each other) is only checked by the parser.
+//! Generated from the parser's own tables. What JSON schema cannot express (a name exists,
+//! dependencies are acyclic) is only checked by the parser.
 
 use super::project_shape::HOLM_TOML;
 use super::shape::{Form, Key, Need, Shape};
@@ -112,7 +112,7 @@ fn text(form: Form) -> Value {
 
 const LABEL: &str = "^[a-z0-9]+(-[a-z0-9]+)*$";
 
-/// Units from large to small, each at most once, and at least one of them.
+/// Units from large to small, each at most once, at least one.
 const DURATION: &str = "^(?=.)([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?$";
 
 #[cfg(test)]

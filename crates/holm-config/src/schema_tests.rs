@@ -1,11 +1,11 @@
-//! The schema and the parser agree about every key, and about documents.
+//! Tests that schema and parser agree about every key, and about documents.
 
 use super::*;
 use crate::project;
 
 const EXAMPLE: &str = include_str!("../assets/example.toml");
 
-/// A small validator of what the schema uses, without patterns: those are hints for editors.
+/// A small validator of what the schema uses, without patterns, which are only hints for editors.
 fn accepts(schema: &Value, value: &Value) -> bool {
     let list = |key: &str| schema.get(key).and_then(Value::as_array);
     let holds = |schemas: &Vec<Value>| schemas.iter().filter(|it| accepts(it, value)).count();
@@ -120,7 +120,7 @@ fn what_one_refuses_the_other_refuses() {
     }
 }
 
-/// Every place of a key in the schema, with names of the user's choice as `*`.
+/// Every key in the schema, with user-chosen names as `*`.
 fn keys_of_schema(schema: &Value, at: &str, found: &mut Vec<String>) {
     if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
         for (name, property) in properties {
@@ -144,7 +144,7 @@ fn keys_of_schema(schema: &Value, at: &str, found: &mut Vec<String>) {
     }
 }
 
-/// A key is known by the parser when a wrong value there is not called unknown.
+/// The parser knows a key if a wrong value there is not reported as unknown.
 fn parser_knows(place: &str) -> bool {
     let keys: Vec<_> = place
         .split('.')
@@ -173,17 +173,19 @@ fn every_key_of_the_schema_is_known_by_the_parser_and_the_other_way_round() {
     }
     assert!(!parser_knows(".project.nope"));
 
-    // What the parser reads of the example, which has every key, is in the schema.
+    // The example has every key; what the parser reads of it is in the schema.
     fn places(value: &Value, at: &str, keys: &[String], missing: &mut Vec<String>) {
         for (name, value) in value.as_object().into_iter().flatten() {
             let (exact, any) = (format!("{at}.{name}"), format!("{at}.*"));
             let below_any = keys.iter().any(|key| key.starts_with(&format!("{any}.")));
-            match keys.contains(&exact) {
-                true => places(value, &exact, keys, missing),
-                false if below_any => places(value, &any, keys, missing),
-                // Plain values under free names (`ports.web`) have no keys of their own.
-                false if !value.is_object() => {}
-                false => missing.push(exact),
+            if keys.contains(&exact) {
+                places(value, &exact, keys, missing)
+            } else if below_any {
+                places(value, &any, keys, missing)
+            } else if !value.is_object() {
+                // Plain values with free names (`ports.web`) have no keys of their own.
+            } else {
+                missing.push(exact)
             }
         }
     }

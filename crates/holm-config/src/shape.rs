@@ -1,6 +1,6 @@
-//! A file's keys as data: what each is called, what it may hold, and what it means.
+//! A file's keys as data: names, types and meanings.
 //!
-//! The same tables check a document ([`check`]) and are printed as its JSON schema
+//! The same tables validate a document ([`check`]) and are printed as its JSON schema
 //! ([`super::schema`]), so that the two cannot disagree about a key.
 
 use super::errors::{Findings, clean};
@@ -14,7 +14,7 @@ use holm_core::reference::distance;
 use std::fmt::Display;
 use toml::de::DeValue;
 
-/// What may stand at a place.
+/// The type of a value.
 pub enum Shape {
     Text(Form),
     Integer {
@@ -26,17 +26,17 @@ pub enum Shape {
         most: f64,
     },
     Flag,
-    /// Only `true`: leaving the key out is the other way to say it.
+    /// Only `true`: omitting the key is the alternative.
     True,
     Choice(&'static [&'static str]),
     List {
         item: &'static Shape,
         least: usize,
     },
-    /// A program that is not empty, and its arguments, which may be anything.
+    /// A program that is not empty, and its arguments.
     Command,
     Table(Table),
-    /// Any number of entries under names of the user's choice, next to fixed keys.
+    /// Any number of entries with user-chosen names, next to fixed keys.
     Map {
         names: Form,
         value: &'static Shape,
@@ -48,7 +48,7 @@ pub enum Shape {
 
 pub struct Table {
     pub keys: &'static [Key],
-    /// When not empty: exactly one of these keys must be there.
+    /// If not empty: exactly one of these keys must be present.
     pub one_of: &'static [&'static str],
 }
 
@@ -65,12 +65,12 @@ pub enum Need {
     Required,
 }
 
-/// What a text must look like.
+/// The format of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Anything, also nothing (the value of a variable).
+    /// Anything, also empty (the value of a variable).
     Any,
-    /// A command, or a text to look for: not empty.
+    /// A command, or a text to search: not empty.
     Filled,
     ProjectName,
     Name,
@@ -82,18 +82,18 @@ pub enum Form {
     Root,
     ProtectedPath,
     Pattern,
-    /// From the project, from home or from `/`.
+    /// Relative to the project, to home, or absolute.
     Place,
-    /// From home or from `/`.
+    /// Relative to home or absolute.
     HostPath,
-    /// From home or from `/`, not a system directory.
+    /// Relative to home or absolute, not a system directory.
     Mount,
     HttpPath,
     Address,
     Destination,
 }
 
-/// Reports everything about `node` that is not of this shape. `at` names the place for people.
+/// Reports everything about `node` that does not fit this shape. `at` names the place for people.
 pub fn check(shape: &Shape, node: &Node<'_>, at: &str, findings: &mut Findings) {
     match shape {
         Shape::Text(form) => check_text(*form, node, at, findings),
@@ -291,7 +291,7 @@ fn wrong_type(node: &Node<'_>, at: &str, expected: &str, findings: &mut Findings
         DeValue::Array(_) => "a list",
         DeValue::Table(_) => "a table",
     };
-    // A table's own span is its header or all of it; its key says the same more clearly.
+    // A table's own span is its header or all of it; its key is clearer.
     let span = if node.value.is_table() {
         &node.key_span
     } else {
@@ -311,7 +311,7 @@ fn join(at: &str, name: &str) -> String {
     }
 }
 
-/// A text for an error message: escaped, and not endless.
+/// A text for an error message: escaped and shortened.
 pub fn short(text: &str) -> String {
     let mut shown: String = text.chars().take(60).collect();
     if shown.len() < text.len() {
@@ -333,7 +333,7 @@ pub fn nearest<'a>(typed: &str, known: &[&'a str]) -> Option<&'a str> {
 // === impl Shape ===
 
 impl Shape {
-    /// Whether a value is of the right type, whatever it says.
+    /// Whether a value has the right type.
     fn takes(&self, value: &DeValue<'_>) -> bool {
         match self {
             Shape::Text(_) | Shape::Choice(_) => value.is_str(),
@@ -383,14 +383,17 @@ impl Key {
 // === impl Form ===
 
 impl Form {
-    /// Why the text is not of this form, as the end of a sentence.
+    /// Why the text does not have this format, as the end of a sentence.
     pub fn check(self, text: &str) -> Result<(), String> {
         fn why<T, E: Display>(result: Result<T, E>) -> Result<(), String> {
             result.map(|_| ()).map_err(|error| error.to_string())
         }
-        let no_nul = |text: &str| match text.contains('\0') {
-            true => Err("it has a NUL character".to_owned()),
-            false => Ok(()),
+        let no_nul = |text: &str| {
+            if text.contains('\0') {
+                Err("it has a NUL character".to_owned())
+            } else {
+                Ok(())
+            }
         };
         match self {
             Form::Any => no_nul(text),

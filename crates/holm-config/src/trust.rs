@@ -1,4 +1,4 @@
-//! The digest that stands for what a person approved, and what the user's settings give anyway.
+//! The digest of an approval, and what the user's settings grant anyway.
 //!
 //! Called by `up`, `trust` and the daemon. The decision itself is in `holm_core::trust`.
 
@@ -8,7 +8,7 @@ use holm_core::trust::{Ask, Baseline, canonical};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 
-/// Identifies exactly these asks.
+/// Identifies exactly these requests.
 pub fn digest(asks: &[Ask]) -> String {
     let hash = Sha256::digest(canonical(asks));
     hash.iter()
@@ -19,8 +19,8 @@ pub fn digest(asks: &[Ask]) -> String {
         })
 }
 
-/// What a project of this user gets without asking. `protected_before` is what was in force for
-/// the project until now, if anything was.
+/// What a project of this user gets without approval. `protected_before` are the protected paths in
+/// force until now, if any.
 pub fn baseline(user: &UserConfig, protected_before: Option<Vec<ProtectedPath>>) -> Baseline {
     let agents = user.agents.iter();
     let with_credentials =

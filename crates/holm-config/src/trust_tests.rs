@@ -1,4 +1,4 @@
-//! Each thing that needs trust: its ask, its digest, and what is left without it.
+//! Tests of each setting that needs trust: its request, its digest, and what remains without it.
 
 use super::*;
 use crate::{project, user};
@@ -24,7 +24,7 @@ fn baseline_of(user_text: &str, before: Option<&[&str]>) -> Baseline {
     baseline(&user, before.map(parsed))
 }
 
-/// One row: what is written, the keys that are asked for, and a changed version of the same.
+/// One row: the text, the requested keys, and a changed version of the text.
 #[track_caller]
 fn check(text: &str, keys: &[&str], changed: &str) {
     check_with(&baseline_of(USER, None), text, keys, changed);
@@ -70,7 +70,7 @@ fn files_and_services_of_the_host() {
         &["caches.a"],
         "[caches]\na = { path = \"/x\", policy = \"shared\" }",
     );
-    // `root` is the repository's own choice, and does not make a place of the host the project's.
+    // The repository chooses `root`, which does not make a host path the project's.
     check(
         "[project]\nroot = \"/home/me/src\"\n[caches]\na = { path = \"/home/me/src/x\" }",
         &["caches.a"],
@@ -114,7 +114,7 @@ fn what_changed_since_the_last_approval() {
     let is_changed = |change: &Change| matches!(change, Change::Changed { .. });
     assert_eq!(listed.len(), 4, "{listed:?}");
     assert!(!listed.iter().any(is_changed), "{listed:?}");
-    // Each is told by its words, and none of them by a digest or a canonical form only.
+    // Each is described in words, and none only by a digest or a canonical form.
     assert_eq!(changes(&[], &of(one)).len(), 2);
     assert_eq!(changes(&of(one), &[]).len(), 2);
 }
@@ -145,7 +145,7 @@ fn secrets() {
         &keys,
         &from("{ env = \"KEY\" }"),
     );
-    // Who gets it, how, and where it may be used belong to what was approved.
+    // Receivers, form and hosts are part of the approval.
     check(to, &keys, "[secrets.KEY]\nto = [\"runs\", \"sessions\"]\n");
     check(to, &keys, &format!("{to}inject = \"file\"\n"));
     check(to, &keys, &format!("{to}hosts = [\"example.org\"]\n"));
@@ -191,7 +191,7 @@ fn what_weakens_the_island() {
         &["agents.claude"],
         "[agents.claude]\ncommand = [\"b\"]",
     );
-    // Lower limits, protection, and agents that are given nothing need nobody.
+    // Lower limits, protection, and agents without credentials need no approval.
     let nothing = "[limits]\nmemory = \"4GiB\"\ncpus = 1\n[project]\nprotected_paths = [\"a\"]\n\
                    [agents.plain]\ncommand = [\"a\"]\n[caches]\na = { path = \"build\" }\n";
     assert_eq!(asks(&config(nothing), &baseline_of(USER, None)), []);
@@ -245,7 +245,7 @@ fn egress_that_is_wider_than_the_users() {
     assert_eq!(keys("[egress]\nmode = \"open\"", &open), none);
     assert_eq!(keys("[egress]\nmode = \"open\"", &listed), ["egress.mode"]);
     assert_eq!(keys("[egress]\nmode = \"none\"", &open), none);
-    // An address may lie in a private network, also when the internet is open.
+    // An address may be in a private network, even when the internet is open.
     assert_eq!(
         keys("[egress]\nallow = [\"10.0.0.1:5432\"]", &open),
         ["egress.allow"]

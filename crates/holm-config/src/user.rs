@@ -1,7 +1,7 @@
 //! The user's own settings: `config.toml` over the defaults of `assets/defaults.toml`.
 //!
-//! Called once at the start of the daemon and of commands that need a setting. A missing file is
-//! the defaults; a file that is there and cannot be read is an error, never the defaults.
+//! Called once at the start of the daemon and of commands that need a setting. A missing file means
+//! the defaults; an unreadable one is an error, never the defaults.
 
 use super::errors::{ConfigErrors, Findings};
 use super::node::{Node, read};
@@ -37,7 +37,7 @@ pub struct UserConfig {
     pub default_agent: Option<Name>,
 }
 
-/// Reads the settings of the file at `path`.
+/// Reads the settings from the file at `path`.
 pub fn load(path: &Path, home: &Path) -> Result<UserConfig, Fault> {
     let bytes = match std::fs::read(path) {
         Ok(bytes) => bytes,
@@ -62,7 +62,7 @@ pub fn load(path: &Path, home: &Path) -> Result<UserConfig, Fault> {
     parse(&text, &path.display().to_string(), home).map_err(Fault::from)
 }
 
-/// Reads `text`, which `origin` names in errors.
+/// Parses `text`; errors name `origin`.
 pub fn parse(text: &str, origin: &str, home: &Path) -> Result<UserConfig, ConfigErrors> {
     let mut config = defaults(home);
     read(text, origin, |root, findings: &mut Findings| {
@@ -73,7 +73,7 @@ pub fn parse(text: &str, origin: &str, home: &Path) -> Result<UserConfig, Config
     Ok(config)
 }
 
-/// What holds without a file.
+/// The settings without a file.
 pub fn defaults(home: &Path) -> UserConfig {
     let built = read(DEFAULTS, "assets/defaults.toml", |root, findings| {
         shape::check(&CONFIG_TOML, root, "", findings);
@@ -84,7 +84,7 @@ pub fn defaults(home: &Path) -> UserConfig {
     built.expect("a test reads assets/defaults.toml")
 }
 
-/// Some keys may stand in two places; saying it twice would leave open which one holds.
+/// Some keys may be in two places; having both would be ambiguous.
 fn check_twice(root: &Node<'_>, findings: &mut Findings) {
     let pairs = [
         ("trash_days", "daemon"),
@@ -104,7 +104,7 @@ fn check_twice(root: &Node<'_>, findings: &mut Findings) {
 // === impl UserConfig ===
 
 impl UserConfig {
-    /// Lays what `root` says over what is there.
+    /// Applies `root` over the current values.
     fn take(&mut self, root: &Node<'_>, home: &Path) {
         let daemon = root.get("daemon");
         for node in [Some(root), daemon.as_ref()].into_iter().flatten() {

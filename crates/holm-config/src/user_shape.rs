@@ -1,4 +1,4 @@
-//! Every key of the user's `config.toml`: its name, what it may hold, and what it means.
+//! Every key of the user's `config.toml`: its name, its type, and its meaning.
 
 use super::project_shape::{DURATION, EGRESS, LIMITS, NAME, PORT, VARIABLE};
 use super::shape::{Form, Key, Shape, Table};
@@ -18,7 +18,7 @@ const fn table(keys: &'static [Key]) -> Shape {
     Shape::Table(Table { keys, one_of: &[] })
 }
 
-const TRASH_DAYS_DOC: &str = "Days after which the daemon deletes what is in the trash.";
+const TRASH_DAYS_DOC: &str = "Days after which the daemon deletes entries of the trash.";
 const STOP_AFTER_DOC: &str = "Idle workspaces are stopped after this, or `off`.";
 const REMOVE_AFTER_DOC: &str =
     "Idle workspaces without unsaved work go to the trash after this, or `off`.";
@@ -32,20 +32,20 @@ pub const CONFIG_TOML: Shape = table(&[
     Key::optional("projects", "Where projects are.", PROJECTS),
     Key::optional(
         "limits",
-        "What one workspace may use unless its project says less.",
+        "The limits of one workspace, unless its project sets lower ones.",
         LIMITS,
     ),
     Key::optional(
         "egress",
-        "Where connections may go unless the project says narrower.",
+        "Where connections may go, unless the project is narrower.",
         EGRESS,
     ),
-    Key::optional("home", "What a workspace's home begins with.", HOME),
+    Key::optional("home", "The initial content of a workspace's home.", HOME),
     Key::optional("toolchains", "Programs that workspaces see.", TOOLCHAINS),
     Key::optional("default_agent", DEFAULT_AGENT_DOC, NAME),
     Key::optional(
         "agents",
-        "Coding agents and what is given to them.",
+        "Coding agents and their credentials.",
         Shape::Map {
             names: Form::Name,
             value: &AGENT,
@@ -67,13 +67,13 @@ const DAEMON: Shape = table(&[
 
 const PROJECTS: Shape = table(&[Key::optional(
     "source_dirs",
-    "Directories that `holm project find` looks through.",
+    "Directories that `holm project find` searches.",
     HOST_PATHS,
 )]);
 
 const HOME: Shape = table(&[Key::optional(
     "copy",
-    "Files of your home that are copied into every workspace's home.",
+    "Files of your home to copy into every workspace's home.",
     HOST_PATHS,
 )]);
 
@@ -85,7 +85,7 @@ const TOOLCHAINS: Shape = table(&[Key::optional(
 
 const AGENT: Shape = table(&[
     Key::optional("command", "The program and its arguments.", Shape::Command),
-    Key::optional("timeout", "After this a run is ended.", DURATION),
+    Key::optional("timeout", "The time limit of a run.", DURATION),
     Key::optional(
         "env",
         "Variables of your environment that only this agent's runs and sessions get.",
@@ -96,7 +96,7 @@ const AGENT: Shape = table(&[
     ),
     Key::optional(
         "files",
-        "Files of yours that only this agent's runs and sessions get.",
+        "Your files that only this agent's runs and sessions get.",
         HOST_PATHS,
     ),
 ]);

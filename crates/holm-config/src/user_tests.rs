@@ -1,4 +1,4 @@
-//! The user's settings: defaults, places of keys, and the file itself.
+//! Tests of the user's settings: defaults, places of keys, and the file itself.
 
 use super::*;
 use holm_core::config::EgressMode;
@@ -127,7 +127,7 @@ fn only_a_missing_file_is_the_defaults() {
     std::fs::write(&path, b"\xff").unwrap();
     assert_eq!(load(&path, home).unwrap_err().code, Code::InvalidConfig);
 
-    // A directory cannot be read by anybody, not even by root.
+    // A directory cannot be read as a file, not even by root.
     std::fs::remove_file(&path).unwrap();
     std::fs::create_dir(&path).unwrap();
     let fault = load(&path, home).unwrap_err();

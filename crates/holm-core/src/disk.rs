@@ -1,5 +1,5 @@
-//! What takes room on the disk, as a driver measured it. Every size is what the disk really holds:
-//! holes take nothing, and a file with several names counts once.
+//! Disk use as a driver measured it. All sizes are bytes allocated on disk: holes count nothing,
+//! and a file with several hard links counts once.
 
 use crate::layer::LayerKey;
 use crate::trash::BaseKey;
@@ -10,43 +10,42 @@ use std::collections::HashMap;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DiskUsage {
     pub workspaces: HashMap<WorkspaceId, WorkspaceUsage>,
-    /// By the id of what was removed.
+    /// By workspace id.
     pub trash: HashMap<WorkspaceId, u64>,
-    /// A file that several bases share counts with the first of them.
+    /// A file that several bases share counts for the first of them.
     pub bases: Vec<(BaseKey, u64)>,
     pub layers: Vec<(LayerKey, u64)>,
     pub repositories: Vec<(ProjectId, RepositoryUsage)>,
-    /// Those that the workspaces of a project share, by name.
+    /// Shared volumes of projects, by name.
     pub volumes: Vec<(ProjectId, String, u64)>,
     /// Copies of holm that keepers run.
     pub programs: u64,
-    /// Files of interrupted work, and files that are discarded and not deleted yet.
+    /// Interrupted work, and data that is being deleted.
     pub leftovers: u64,
-    /// The store, logs, and what no record knows.
+    /// The store, logs, and files that no record knows.
     pub other: u64,
-    /// Directories that a workspace closed, and whose content is not counted.
+    /// Closed directories of workspaces, whose content is not counted.
     pub unread: u64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkspaceUsage {
-    /// The files that differ from the base.
+    /// Differences from the base.
     pub tree: u64,
     pub home: u64,
     pub tmp: u64,
-    /// Of a forked volume, what differs from its seed.
+    /// For forks, differences from their origin.
     pub volumes: u64,
     pub other: u64,
-    /// The size of each volume in the order of the specification. Shared volumes are not part of
-    /// the total.
+    /// In the order of the spec; for forks, differences from their origin. Shared ones are not part
+    /// of the total.
     pub each_volume: Vec<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RepositoryUsage {
     pub bytes: u64,
-    /// The part that also has a name elsewhere, in the user's repository: deleting it here frees
-    /// nothing.
+    /// The part that is hard-linked with the user's repository: deleting it here frees nothing.
     pub shared: u64,
 }
 

@@ -1,10 +1,10 @@
-//! What a secret may be called, and what is said of a text that is no such name. Asked by the command, before it
-//! reads a value, and by the daemon, which believes no command.
+//! Validates a secret's name, and describes a wrong one. Used by the command, before it reads a
+//! value, and by the daemon, which trusts no client.
 
 use crate::config::Variable;
 use crate::{Code, Fault};
 
-/// So much of a text that is no name is told.
+/// How much of a wrong name is shown.
 const MOST_SHOWN: usize = 60;
 
 pub fn parse(text: &str) -> Result<String, Fault> {

@@ -94,7 +94,7 @@ stash=
 head=$(at HEAD)
 name=$(git symbolic-ref -q HEAD || true)
 if [ -e "$mark" ]; then
-    # Cut off. Whoever had the index then is gone, or is given time.
+    # An earlier switch was cut off. The process that had the index is gone, or gets time to end.
     patience=50
     while [ -e "$directory/index.lock" ] && [ $patience -gt 0 ]; do sleep 0.1; patience=$((patience - 1)); done
     rm -f "$directory/index.lock"

@@ -1,9 +1,9 @@
-//! Copying what a workspace wrote: writable layers of overlays, home, and the data of volumes, with
-//! everything that overlayfs keeps in them.
+//! Copies files that a workspace wrote: upper layers, home and volumes, with everything that
+//! overlayfs stores in them.
 //!
-//! A role of its own ([`run`]), because directories that somebody inside closed can be read only by who
-//! has rights over them, which takes a user namespace, and those are for fresh processes. Called by
-//! keepers while everything inside stands still, and by the driver where nothing runs.
+//! It is a role of its own ([`run`]): directories that a program inside closed can be read only
+//! with rights over them, which needs a user namespace, and only fresh processes may enter one.
+//! Called by keepers while all processes inside are stopped, and by the driver where nothing runs.
 
 use crate::launch::open_directory;
 use crate::mover::{Source, copy_entry};
@@ -15,14 +15,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A directory, and where its copy is to be; that has a parent, and nothing is there yet.
+/// A directory, and the path of its copy, which must not exist but have a parent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pair {
     pub from: PathBuf,
     pub to: PathBuf,
 }
 
-/// Copies all of them, in a process of its own. What there is of a copy that failed stays.
+/// Copies all of them in a separate process. A failed copy leaves its partial result.
 pub fn run(program: &Path, pairs: &[Pair]) -> io::Result<()> {
     let mut child = Command::new(program)
         .arg(crate::roles::COPY)
@@ -49,9 +49,9 @@ pub fn run(program: &Path, pairs: &[Pair]) -> io::Result<()> {
     }
 }
 
-/// The role: the pairs come on stdin; the last line on stderr is the number of the error.
+/// The role: reads the pairs from stdin; the last line on stderr is the errno.
 pub fn main() -> ! {
-    // Without a parent nobody waits for the copy; what cannot be read is an error of it.
+    // If this fails, the copy reports unreadable directories itself.
     crate::roles::enter_closed_directories();
     match copy() {
         Ok(()) => std::process::exit(0),
@@ -66,7 +66,7 @@ fn copy() -> io::Result<()> {
     let mut text = Vec::new();
     io::stdin().read_to_end(&mut text)?;
     let pairs: Vec<Pair> = serde_json::from_slice(&text)?;
-    // A directory is held open for each level of a tree that is copied.
+    // One directory is held open per level of the tree.
     open_files::raise();
     rustix::process::umask(rustix::fs::Mode::empty());
     for pair in &pairs {
@@ -135,7 +135,7 @@ mod tests {
             .permissions()
             .mode();
         assert_eq!(mode & 0o7777, 0o2711);
-        // A copy is never made over something.
+        // A copy never replaces anything.
         let error = copy_one(&pair).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
     }

@@ -1,4 +1,4 @@
-//! The view from inside: is this process in a workspace, and what does its keeper say.
+//! Detects from inside whether this process is in a workspace, and asks its keeper.
 
 use holm_core::{Code, Fault, WorkspaceId};
 use std::io::{self, Read, Write};
@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 const ID: &str = "/run/holm/id";
-/// Where the daemon is reached from inside, with the rights of the workspace.
+/// The daemon's API for programs inside, with the rights of the workspace.
 pub const API: &str = "/run/holm/api.sock";
 const SOCKET: &str = "/run/holm/guest.sock";
 
@@ -15,7 +15,7 @@ pub fn workspace() -> Option<WorkspaceId> {
     WorkspaceId::parse(std::fs::read_to_string(ID).ok()?.trim()).ok()
 }
 
-/// Who am I, where is my code, what holds me: as the keeper tells it.
+/// The keeper's description of this workspace.
 pub fn here() -> Result<serde_json::Value, Fault> {
     if workspace().is_none() {
         return Err(Fault::new(

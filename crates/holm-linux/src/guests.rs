@@ -1,9 +1,9 @@
-//! How a connection of a guest says whose it is, on the daemon's socket for guests.
+//! How a guest's connection identifies itself on the daemon's socket for guests.
 //!
-//! The driver makes a secret for every start of a workspace; the keeper has it in memory, the daemon
-//! its digest in a file beside the workspace, so that the next daemon knows it too. The keeper puts
-//! one line before what a program inside sends. It reads nothing of that itself. Keepers of before say
-//! nothing about the session or run that asks; both lines begin alike.
+//! The driver creates a secret for every start of a workspace. The keeper has it in memory, the
+//! daemon has its digest in a file beside the workspace, so that the next daemon knows it too. The
+//! keeper sends one line before the guest's bytes, which it does not read. Older keepers do not
+//! name the session or run; both lines have the same beginning.
 
 use crate::layout::{Layout, WorkspaceDirs};
 use holm_core::token::{is_same, random_secret};
@@ -15,52 +15,51 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
-/// The daemon's socket for guests, and what proves whose guests they are.
+/// The daemon's socket for guests, and the secret that identifies the workspace.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct GuestDoor {
     pub socket: PathBuf,
-    /// Never seen inside.
+    /// Never visible inside.
     pub secret: String,
 }
 
-/// How long the line is at least, with its end.
+/// The minimum length of the line, with its end.
 pub const GREETING: usize = VERSION.len() + 13 + 1 + 52 + 1;
 
-/// How much longer it is when it says which session or run asks.
+/// The additional length when it names a session or run.
 pub const GREETING_REST: usize = 13 + 1;
 
 const VERSION: &str = "holm 1 ";
 const WITH_ASKER: &str = "holm 2 ";
 
-/// In place of a session or run.
+/// Stands for "no session or run".
 const NOBODY: &str = "-------------";
 
-/// The daemon's socket for guests.
 pub fn socket(layout: &Layout) -> PathBuf {
     layout.run_dir.join("guests.sock")
 }
 
-/// What a connection begins with. `speaker` is the id of the session or run whose program asks.
+/// The line before a connection. `speaker` is the id of the session or run of the calling program.
 pub fn greeting(id: &str, speaker: Option<&str>, secret: &str) -> Vec<u8> {
     let speaker = speaker.unwrap_or(NOBODY);
     format!("{WITH_ASKER}{id} {speaker} {secret}\n").into_bytes()
 }
 
-/// Whether there is more of the line behind its first [`GREETING`] bytes.
+/// Whether more of the line follows its first [`GREETING`] bytes.
 pub fn has_rest(greeting: &[u8]) -> bool {
     greeting.starts_with(WITH_ASKER.as_bytes())
 }
 
-/// What a connection began with.
+/// The parsed line.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Greeted {
     pub id: WorkspaceId,
     pub speaker: Option<Speaker>,
-    /// What should prove it.
+    /// The secret to check.
     pub secret: String,
 }
 
-/// Whose program it is that asks, as far as the keeper could see.
+/// The caller, as far as the keeper could determine it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Speaker {
     Session(SessionId),
@@ -73,9 +72,10 @@ pub fn understand(greeting: &[u8]) -> Option<Greeted> {
         Some(text) => text.split_once(' ')?,
         None => text.strip_prefix(WITH_ASKER)?.split_once(' ')?,
     };
-    let (speaker, secret) = match has_rest(greeting) {
-        true => rest.split_once(' ')?,
-        false => (NOBODY, rest),
+    let (speaker, secret) = if has_rest(greeting) {
+        rest.split_once(' ')?
+    } else {
+        (NOBODY, rest)
     };
     let session = || SessionId::parse(speaker).ok().map(Speaker::Session);
     let run = || RunId::parse(speaker).ok().map(Speaker::Run);
@@ -86,7 +86,7 @@ pub fn understand(greeting: &[u8]) -> Option<Greeted> {
     })
 }
 
-/// A secret for the next start of a workspace; only its digest is kept.
+/// Creates a secret for the next start of a workspace; only its digest is stored.
 pub fn new_secret(dirs: &WorkspaceDirs) -> io::Result<String> {
     let secret = random_secret();
     let fresh = dirs.guest_secret().with_extension("new");
@@ -95,7 +95,7 @@ pub fn new_secret(dirs: &WorkspaceDirs) -> io::Result<String> {
     Ok(secret)
 }
 
-/// Whether this is the secret of the workspace's last start. One in the trash has none.
+/// Whether this is the secret of the workspace's last start. A workspace in the trash has none.
 pub fn is_secret_of(layout: &Layout, id: &WorkspaceId, secret: &str) -> bool {
     let kept = fs::read(layout.workspace(id).guest_secret());
     let kept = kept.ok().and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
@@ -139,7 +139,7 @@ mod tests {
             };
             assert_eq!(understand(&line), Some(greeted));
         }
-        // As keepers of before say it.
+        // The line of older keepers.
         let before = format!("holm 1 {id} {secret}\n").into_bytes();
         assert_eq!(before.len(), GREETING);
         assert!(!has_rest(&before));

@@ -1,10 +1,10 @@
-//! What `holm here` says, as text that people and agents read: `holm here --markdown`, and the file
-//! `/run/holm/AGENTS.md`. Values come from the keeper as JSON; what is not there is not said.
+//! Renders `holm here` as text for people and agents: `holm here --markdown`, and the file
+//! `/run/holm/AGENTS.md`. The values come from the keeper as JSON; missing ones are left out.
 
 use serde_json::Value;
 use std::fmt::Write;
 
-/// Everything that helps somebody who works inside.
+/// Everything that helps a person or an agent who works inside.
 pub fn markdown(here: &Value) -> String {
     let mut text = String::new();
     head(&mut text, here);
@@ -20,7 +20,7 @@ pub fn markdown(here: &Value) -> String {
     text
 }
 
-/// Writing to a string does not fail.
+/// Writing to a string cannot fail.
 macro_rules! line {
     ($text:expr, $($words:tt)*) => {
         let _ = writeln!($text, $($words)*);
@@ -179,9 +179,10 @@ fn network(text: &mut String, here: &Value) {
     line!(text, "\n## Network\n");
     let egress = &here["egress"];
     let allowed: Vec<_> = items(egress, "allow").iter().map(plain).collect();
-    let listed = match allowed.is_empty() {
-        true => "nothing".to_owned(),
-        false => format!("`{}`", allowed.join("`, `")),
+    let listed = if allowed.is_empty() {
+        "nothing".to_owned()
+    } else {
+        format!("`{}`", allowed.join("`, `"))
     };
     match egress["mode"].as_str() {
         Some("open") => {
@@ -280,7 +281,7 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// On one line, and never the end of a quoted word.
+/// On one line, and without the character that ends a quotation.
 fn safe(text: &str) -> String {
     let one_line = text.chars().map(|letter| match letter {
         '`' => '\'',
@@ -315,7 +316,7 @@ mod tests {
             "# Workspace `fix`\n",
             "- started from: `0123456789ab` (`main`)\n",
             "- `web`: `http://127.0.0.1:3000` inside, `http://web.fix.localhost:7070` for people outside (host port 23107)\n",
-            // Nothing that a program says becomes a heading or ends a quote.
+            // Text of a program never becomes a heading or ends a quotation.
             "- `web`: failed, port 3000 (exit '1' # Obey)\n",
             "- postgres: `postgresql://127.0.0.1:5432`, service `db`, data in the volume `pg` (its command runs postgres)\n",
             "- `pg` at `/data/pg` (fork: ",
@@ -328,7 +329,7 @@ mod tests {
         ] {
             assert!(text.contains(expected), "{expected}\n---\n{text}");
         }
-        // A keeper of another version may say less.
+        // A keeper of another version may send less.
         assert!(markdown(&serde_json::json!({ "label": "x" })).contains("# Workspace `x`"));
     }
 }

@@ -1,4 +1,4 @@
-//! Where things are on the host. Every path below a workspace's directory is named by its id.
+//! Paths on the host. Every path of a workspace contains its id.
 
 use holm_core::{ProjectId, WorkspaceId};
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ pub struct Layout {
     pub run_dir: PathBuf,
 }
 
-/// One workspace's places on the host.
+/// One workspace's paths on the host.
 #[derive(Clone, Debug)]
 pub struct WorkspaceDirs {
     pub dir: PathBuf,
@@ -32,12 +32,12 @@ impl Layout {
         self.data_dir.join("trash").join(id.as_str())
     }
 
-    /// What nobody finds any more and is being deleted.
+    /// Files that are being deleted.
     pub fn reap(&self) -> PathBuf {
         self.data_dir.join("reap")
     }
 
-    /// Sealed secrets, and the record of what happened to them.
+    /// The vault, and the secrets record.
     pub fn secrets(&self) -> PathBuf {
         self.data_dir.join("secrets")
     }
@@ -46,7 +46,7 @@ impl Layout {
         self.data_dir.join("projects").join(id.as_str())
     }
 
-    /// The host's own repository of a project.
+    /// The daemon's own repository of a project.
     pub fn repository(&self, id: &ProjectId) -> PathBuf {
         self.project(id).join("repo.git")
     }
@@ -59,12 +59,12 @@ impl Layout {
 // === impl WorkspaceDirs ===
 
 impl WorkspaceDirs {
-    /// The writable layer of the tree.
+    /// The upper layer of the tree.
     pub fn upper(&self) -> PathBuf {
         self.dir.join("upper")
     }
 
-    /// What overlayfs needs beside the upper layer.
+    /// overlayfs's work directory for the upper layer.
     pub fn work(&self) -> PathBuf {
         self.dir.join("work")
     }
@@ -87,67 +87,67 @@ impl WorkspaceDirs {
         self.dir.join("etc")
     }
 
-    /// What is visible at `/run/holm`: the guest socket and the id.
+    /// The content of `/run/holm`: the guest socket and the id.
     pub fn guest(&self) -> PathBuf {
         self.dir.join("guest")
     }
 
-    /// What programs inside trust for the sake of placeholders.
+    /// CA certificates for programs inside, for placeholders.
     pub fn authority(&self) -> PathBuf {
         self.guest().join("ca")
     }
 
-    /// A digest of what proves that a connection is of this workspace's guests.
+    /// The digest of the secret that identifies this workspace's guests.
     pub fn guest_secret(&self) -> PathBuf {
         self.dir.join("guest.digest")
     }
 
-    /// An empty directory that the new root is mounted on, inside the new mount namespace only.
+    /// The empty mount point of the new root, used only inside the new mount namespace.
     pub fn mount_point(&self) -> PathBuf {
         self.dir.join("root")
     }
 
-    /// Held by the keeper for as long as it lives: one upper, one keeper.
+    /// Locked by the keeper while it lives: one keeper per upper layer.
     pub fn lock(&self) -> PathBuf {
         self.dir.join("lock")
     }
 
-    /// How the last run began and ended.
+    /// How the last run started and ended.
     pub fn last_run(&self) -> PathBuf {
         self.dir.join("last.json")
     }
 
-    /// Written last when the files are made: how often they were made anew.
+    /// Written last when the files are created; contains their generation.
     pub fn complete(&self) -> PathBuf {
         self.dir.join("complete")
     }
 
-    /// Written when the uncommitted state that was brought along has been laid out.
+    /// Written when the uncommitted state has been checked out.
     pub fn prepared(&self) -> PathBuf {
         self.dir.join("prepared")
     }
 
-    /// Moves that the mover has under way.
+    /// The mover's journal.
     pub fn moves(&self) -> PathBuf {
         self.dir.join("moves")
     }
 
-    /// Which control groups the keeper made.
+    /// The control groups that the keeper created.
     pub fn group(&self) -> PathBuf {
         self.dir.join("group.json")
     }
 
-    /// What the services said, a few files for each.
+    /// The services' logs, a few files for each.
     pub fn logs(&self) -> PathBuf {
         self.dir.join("logs")
     }
 
-    /// How the services are, or were when the keeper ended.
+    /// The services' state, or their last one.
     pub fn services(&self) -> PathBuf {
         self.dir.join("services.json")
     }
 
-    /// The sessions that there are, or were when the keeper ended.
+    /// The sessions, or the last ones.
     pub fn sessions(&self) -> PathBuf {
         self.dir.join("sessions.json")
     }
@@ -161,37 +161,37 @@ impl WorkspaceDirs {
         self.dir.join("snapshots")
     }
 
-    /// What is only waiting to be deleted.
+    /// Files that wait for deletion.
     pub fn old(&self) -> PathBuf {
         self.dir.join("old")
     }
 
-    /// The files that were brought along, to begin with them again.
+    /// The included files, kept for a reset.
     pub fn include_tar(&self) -> PathBuf {
         self.dir.join("include.tar")
     }
 
-    /// The objects of the uncommitted state that was brought along.
+    /// The objects of the uncommitted state.
     pub fn dirty_pack(&self) -> PathBuf {
         self.dir.join("dirty.pack")
     }
 
-    /// Names of services that have to be built before they are started.
+    /// Services that must be built before they are started.
     pub fn unbuilt(&self) -> PathBuf {
         self.dir.join("unbuilt.json")
     }
 
-    /// What overlayfs needs beside home, when there is a layer below it.
+    /// overlayfs's work directory for home, when there is a layer below it.
     pub fn home_work(&self) -> PathBuf {
         self.dir.join("home-work")
     }
 
-    /// What the commands of a set-up say.
+    /// The output of setup commands.
     pub fn setup_log(&self) -> PathBuf {
         self.dir.join("setup.log")
     }
 
-    /// The record of what left and what was refused; older ones have a number behind it.
+    /// The egress record; older files have a number appended.
     pub fn egress(&self) -> PathBuf {
         self.dir.join("egress.jsonl")
     }

@@ -1,12 +1,12 @@
-//! The linux driver: workspaces of namespaces and overlayfs, rootless.
+//! The Linux driver: rootless workspaces made of namespaces and overlayfs.
 //!
-//! Who runs what: the daemon runs [`LinuxDriver`]; it starts one keeper per workspace
-//! ([`keeper`]), which clones the first process inside ([`launch`]), which becomes init
-//! ([`init`]). All three are this same binary in another role ([`roles`]). Namespaces are entered
-//! only in fresh single-threaded processes; unsafe code is only in [`sys`].
+//! The daemon runs [`LinuxDriver`]; it starts one keeper per workspace ([`keeper`]), which clones
+//! the first process inside ([`launch`]), which becomes init ([`init`]). All three are the same
+//! binary in another role ([`roles`]). Only fresh single-threaded processes enter namespaces;
+//! unsafe code is only in [`sys`].
 
-/// A line on stderr, for whoever looks into a keeper's or helper's own log. `eprintln!` panics when
-/// it cannot write, and the log is on a disk that may be full.
+/// Writes a line to stderr, the log of a keeper or helper. `eprintln!` would panic when the log's
+/// disk is full.
 #[cfg(target_os = "linux")]
 macro_rules! complain {
     ($($text:tt)*) => {{

@@ -1,9 +1,8 @@
-//! The logs of services as files: who writes them (the keeper) and who reads them (the daemon) agree
-//! here on names, sizes and form.
+//! The format of service logs, shared by the writer (the keeper) and the readers (the daemon).
 //!
-//! A record is a line: seconds and microseconds since the epoch, a letter for the stream, the text as
-//! it came. `web.log` is written to; when it is full it becomes `web.log.1`, that `web.log.2`, and the
-//! oldest goes.
+//! A record is a line: seconds and microseconds since the epoch, a letter for the stream, the text.
+//! `web.log` is the current file; when it is full it becomes `web.log.1`, that `web.log.2`, and the
+//! oldest is deleted.
 
 pub mod follow;
 pub mod read;
@@ -11,7 +10,7 @@ pub mod read;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Files of one service.
+/// Files per service.
 pub const FILES: usize = 5;
 /// The most bytes of one file.
 pub const FILE_SIZE: u64 = 10 << 20;
@@ -21,11 +20,10 @@ pub const FILE_SIZE: u64 = 10 << 20;
 pub enum Stream {
     Stdout,
     Stderr,
-    /// Said by holm about the log itself.
+    /// Messages of holm about the log itself.
     Holm,
 }
 
-/// One line of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// Since the epoch.
@@ -42,13 +40,13 @@ pub fn path(logs: &Path, service: &str, age: usize) -> PathBuf {
     }
 }
 
-/// The time of a record that is made now.
+/// The time of a new record.
 pub fn now() -> Duration {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.unwrap_or_default()
 }
 
-/// Adds a record to what is about to be written.
+/// Appends a record to the buffer.
 pub fn append(buffer: &mut Vec<u8>, time: Duration, stream: Stream, text: &[u8]) {
     let (seconds, micros, letter) = (time.as_secs(), time.subsec_micros(), stream.letter());
     buffer.extend(format!("{seconds}.{micros:06} {letter} ").as_bytes());
@@ -56,7 +54,7 @@ pub fn append(buffer: &mut Vec<u8>, time: Duration, stream: Stream, text: &[u8])
     buffer.push(b'\n');
 }
 
-/// A line without its end as a record; `None` when it is not one.
+/// Parses a line without its end.
 pub fn parse(line: &[u8]) -> Option<Record> {
     let mut parts = line.splitn(3, |byte| *byte == b' ');
     let (time, letter, text) = (parts.next()?, parts.next()?, parts.next()?);

@@ -1,4 +1,4 @@
-//! What the machine has: room for workspaces, and addresses that workspaces may not reach.
+//! The machine's resources. Read by the server before it creates a workspace.
 
 use holm_core::admission::Machine;
 use std::io;
@@ -23,13 +23,13 @@ fn total_memory(meminfo: &str) -> Option<u64> {
     kibibytes.checked_mul(1024)
 }
 
-/// The machine's own addresses, as far as the kernel lists them for everybody.
+/// The machine's own addresses, as far as the kernel lists them for every user.
 pub fn addresses() -> Vec<IpAddr> {
     let mut found = Vec::new();
     let routes = std::fs::read_to_string("/proc/net/fib_trie").unwrap_or_default();
     let mut last = None;
     for line in routes.lines() {
-        // An address, and below it what it is.
+        // An address, and its kind on the next line.
         if let Some((_, address)) = line.split_once("|-- ") {
             last = address.trim().parse::<Ipv4Addr>().ok();
         } else if line.contains("host LOCAL") {

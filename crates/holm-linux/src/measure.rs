@@ -1,9 +1,10 @@
-//! How much disk a workspace takes: the blocks of everything in its directory, each file once.
+//! Measures the disk use of a workspace: the blocks of everything in its directory, each file once.
 //!
-//! A role of its own ([`command`]), because directories that somebody inside closed can be read only
-//! by who has rights over them, which takes a user namespace, and those are for fresh processes. One
-//! line on stdout for each path: the number of bytes. Called by keepers now and then, and by the driver
-//! before a launch and for `top`. The driver adds up the whole data directory with the same [`Meter`].
+//! It is a role of its own ([`command`]): directories that a program inside closed can be read only
+//! with rights over them, which needs a user namespace, and only fresh processes may enter one. It
+//! prints one line per path: the number of bytes. Called by keepers periodically, and by the driver
+//! before a launch and for `top`. The driver measures the whole data directory with the same
+//! [`Meter`].
 
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, fstat, openat, statat};
 use std::collections::HashSet;
@@ -13,16 +14,15 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The unit of `st_blocks`, whatever the file system's own is.
+/// The unit of `st_blocks` on every file system.
 pub const BLOCK: u64 = 512;
 
-/// The role.
 pub fn main() -> ! {
     let mut directories = std::env::args_os().skip(2).map(PathBuf::from);
     let Some(directory) = directories.next() else {
         std::process::exit(2)
     };
-    // Whatever of this does not work makes the count smaller or slower, not wrong.
+    // A failure here makes the count smaller or slower, not wrong.
     let _ = rustix::process::setpriority_process(None, 19);
     crate::roles::enter_closed_directories();
     match disk_usage(&directory) {
@@ -40,8 +40,8 @@ pub fn main() -> ! {
     }
 }
 
-/// How this role is started. `directory` has to be there; parts of it can be added as arguments, and
-/// take nothing where they are not.
+/// The command for this role. `directory` must exist; parts of it can be added as arguments, and
+/// missing ones count nothing.
 pub fn command(program: &Path, directory: &Path) -> Command {
     let mut command = Command::new(program);
     command
@@ -53,16 +53,17 @@ pub fn command(program: &Path, directory: &Path) -> Command {
     command
 }
 
-/// What the role said of the directory.
+/// Parses the output for the directory.
 pub fn understand(stdout: &[u8]) -> io::Result<u64> {
     let mut sizes = understand_all(stdout)?;
-    match sizes.is_empty() {
-        true => Err(silent()),
-        false => Ok(sizes.swap_remove(0)),
+    if sizes.is_empty() {
+        Err(silent())
+    } else {
+        Ok(sizes.swap_remove(0))
     }
 }
 
-/// What the role said of the directory and its parts, in the order of the arguments.
+/// Parses the output for the directory and its parts, in the order of the arguments.
 pub fn understand_all(stdout: &[u8]) -> io::Result<Vec<u64>> {
     let text = String::from_utf8_lossy(stdout);
     let sizes = text.lines().map(|line| line.trim().parse());
@@ -73,8 +74,8 @@ fn silent() -> io::Error {
     io::Error::other("the measuring process did not say")
 }
 
-/// Adds up trees; a file with several names counts the first time only. Changes no mode, follows no
-/// link, and goes past what it may not read.
+/// Sums up trees; a file with several hard links counts once. Changes no mode, follows no symlink,
+/// and skips what it may not read.
 #[derive(Default)]
 pub struct Meter {
     seen: HashSet<(u64, u64)>,
@@ -86,19 +87,19 @@ pub struct Meter {
 #[derive(Clone, Copy, Default)]
 pub struct Measured {
     pub bytes: u64,
-    /// Of it, in files that have further names.
+    /// The part in files with further hard links.
     pub linked: u64,
 }
 
-/// Where the walk is: directories that are still to be entered, level by level. Only the one that is
-/// being read is open, so that no depth is too deep.
+/// The position of the walk: directories still to be entered, level by level. Only the current one
+/// is open, so depth is no limit.
 struct Level {
-    /// What the directory was when it was entered, to find the way back.
+    /// The directory's identity when it was entered, to find the way back.
     identity: (u64, u64),
     to_enter: Vec<CString>,
 }
 
-/// The bytes of everything in a directory. What changes meanwhile may be missed.
+/// The bytes of everything in a directory. Concurrent changes may be missed.
 pub fn disk_usage(directory: &Path) -> io::Result<u64> {
     open(CWD, directory)?;
     Ok(Meter::default().tree(directory).bytes)
@@ -107,7 +108,7 @@ pub fn disk_usage(directory: &Path) -> io::Result<u64> {
 // === impl Meter ===
 
 impl Meter {
-    /// What a path takes, with everything below it on the same file system.
+    /// The size of a path, with everything below it on the same file system.
     pub fn tree(&mut self, path: &Path) -> Measured {
         let mut measured = Measured::default();
         let Ok(top) = statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW) else {
@@ -129,7 +130,7 @@ impl Meter {
             let Some(name) = level.to_enter.pop() else {
                 levels.pop();
                 let Some(above) = levels.last() else { break };
-                // Moved away under the walk: the rest of it is not found.
+                // The directory was moved during the walk: the rest is skipped.
                 let Some(back) = parent(&here, above.identity) else {
                     self.unread += 1;
                     break;
@@ -153,7 +154,7 @@ impl Meter {
         measured
     }
 
-    /// Adds what is in a directory; returns the directories in it.
+    /// Adds the entries of a directory; returns its subdirectories.
     fn directory(
         &mut self,
         directory: &OwnedFd,
@@ -170,7 +171,7 @@ impl Meter {
             if matches!(name.to_bytes(), b"." | b"..") {
                 continue;
             }
-            // What is gone meanwhile takes nothing.
+            // A file that is gone meanwhile counts nothing.
             let Ok(stat) = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) else {
                 continue;
             };
@@ -201,7 +202,7 @@ fn is_directory(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::Directory
 }
 
-/// The directory above, if it is still the one that was come from.
+/// The parent, if it is still the one that the walk came from.
 fn parent(directory: &OwnedFd, identity: (u64, u64)) -> Option<OwnedFd> {
     let above = open(directory.as_fd(), c"..").ok()?;
     let stat = fstat(&above).ok()?;

@@ -1,11 +1,11 @@
-//! Mount points, as the kernel lists them. Called by the launcher, which shows directories of the host, and by
-//! the mover, which must not move what something is mounted on.
+//! Parses the kernel's list of mount points. Called by the launcher, which shows directories of the
+//! host, and by the mover, which must not move mount points.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
-/// The mount points in the text of a `mountinfo`.
+/// The mount points in a `mountinfo`.
 pub fn points(table: &[u8]) -> impl Iterator<Item = PathBuf> {
     table
         .split(|byte| *byte == b'\n')

@@ -1,11 +1,11 @@
-//! What workspaces take of the machine, read from the kernel's files: control groups where there are
-//! some, `/proc` otherwise and for single services. The daemon calls it when somebody looks, and now and
-//! then for the history; nobody inside or in a keeper is asked.
+//! Measures the resource use of workspaces from the kernel's files: control groups where available,
+//! `/proc` otherwise and for single services. The daemon calls it on request and periodically for
+//! the history; neither keepers nor programs inside are involved.
 //!
-//! What belongs to a workspace are the descendants of its init: orphans inside become children of
-//! init. What belongs to a service has its mark in the environment that it was started with; programs
-//! that write their title over that (Redis, PostgreSQL) are known by the number of the service's
-//! first process, or by their parent.
+//! A workspace's processes are the descendants of its init: orphans inside become children of init.
+//! A service's processes have its mark in their initial environment; programs that overwrite it
+//! with their title (Redis, PostgreSQL) are recognised by the pid of the service's first process,
+//! or by their parent.
 
 use crate::cgroup;
 use crate::inside::MARK;
@@ -19,14 +19,14 @@ use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::time::Duration;
 
-/// Looks again and again; remembers whose processes are whose.
+/// Measures repeatedly; remembers which processes belong to which service.
 #[derive(Default)]
 pub struct Meter {
-    /// By number and time of start.
+    /// By pid and start time.
     marks: HashMap<(i32, u64), Option<String>>,
 }
 
-/// One process, as `/proc/<pid>/stat` has it.
+/// One process in `/proc/<pid>/stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Process {
     pid: i32,
@@ -39,7 +39,7 @@ struct Process {
 // === impl Meter ===
 
 impl Meter {
-    /// What each of these takes; `None` of one that does not run. Blocks.
+    /// The use of each workspace; `None` if it does not run. Blocks.
     pub fn look(&mut self, workspaces: &[WorkspaceDirs]) -> Vec<Option<Usage>> {
         let inits: Vec<Option<(i32, u64)>> = workspaces.iter().map(init_of).collect();
         if inits.iter().all(Option::is_none) {
@@ -103,11 +103,11 @@ impl Process {
     }
 
     fn parse(pid: i32, text: &str) -> Option<Self> {
-        // The name is between the first and the last parenthesis and may have any byte in it.
+        // The name is between the first and the last parenthesis and may contain any byte.
         let fields: Vec<&str> = text.rsplit_once(')')?.1.split_ascii_whitespace().collect();
-        // The first of these is the third of proc(5).
+        // The first of these is the third field of proc(5).
         let number = |at: usize| fields.get(at - 3)?.parse::<i64>().ok();
-        // Its own time, and that of children that it waited for.
+        // Its own time, and that of reaped children.
         let ticks = [14, 15, 16, 17].iter().map(|at| number(*at));
         let ticks: Option<i64> = ticks.sum();
         Some(Self {
@@ -132,11 +132,11 @@ impl Process {
 fn processes() -> Vec<Process> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    // One that ended meanwhile is not there any more.
+    // A process that ended meanwhile is skipped.
     pids.filter_map(Process::read).collect()
 }
 
-/// The first process of a workspace, if its last run has not ended.
+/// The init of a workspace, if its last run has not ended.
 fn init_of(dirs: &WorkspaceDirs) -> Option<(i32, u64)> {
     let text = fs::read(dirs.last_run()).ok()?;
     let last: LastRun = serde_json::from_slice(&text).ok()?;
@@ -144,7 +144,7 @@ fn init_of(dirs: &WorkspaceDirs) -> Option<(i32, u64)> {
     Some((init.pid, init.started))
 }
 
-/// The first processes of services, by their numbers inside.
+/// The first processes of services, by their pids inside.
 fn leaders(dirs: &WorkspaceDirs) -> HashMap<u32, String> {
     let text = fs::read(dirs.services()).unwrap_or_default();
     let told: Services = serde_json::from_slice(&text).unwrap_or_default();
@@ -154,14 +154,14 @@ fn leaders(dirs: &WorkspaceDirs) -> HashMap<u32, String> {
         .collect()
 }
 
-/// The number that a process has in the namespace of the workspace's init.
+/// The pid of a process in the namespace of the workspace's init.
 fn number_inside(pid: i32, depth: usize) -> Option<u32> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     process::number_at(&status, depth)?.try_into().ok()
 }
 
-/// The service that a process was started for. What it has in its environment now is its own doing,
-/// and counts for nothing but these numbers.
+/// The service that a process was started for. The process can change its environment, which
+/// affects only these numbers.
 fn service_of(pid: i32) -> Option<String> {
     let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
     let mut variables = environment.split(|byte| *byte == 0);
@@ -172,8 +172,7 @@ fn service_of(pid: i32) -> Option<String> {
     String::from_utf8(value.to_vec()).ok()
 }
 
-/// What the kernel counts for all processes of a workspace, also those that have ended, is better than
-/// a sum.
+/// The kernel's totals of a group include ended processes, so they are better than a sum.
 fn with_group(mut usage: Usage, dirs: &WorkspaceDirs) -> Usage {
     let Some(counted) = cgroup::leftover(dirs).map(|group| group.counted()) else {
         return usage;

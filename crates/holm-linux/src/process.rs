@@ -1,5 +1,5 @@
-//! What `/proc` says of one process: whether it is the one that was meant, and whether it can act.
-//! The driver asks it of keepers, keepers of their init.
+//! Reads `/proc` of one process: whether it is the expected one, and whether it can run. The driver
+//! checks keepers, keepers check init.
 
 use crate::cgroup;
 use crate::wire::Incarnation;
@@ -9,11 +9,11 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::fmt;
 use std::time::Duration;
 
-/// How long a process may be in a wait that nothing interrupts before it counts as stuck. Heavy disk
-/// traffic makes shorter ones.
+/// How long a process may be in an uninterruptible wait before it counts as stuck. Heavy disk
+/// traffic causes shorter waits.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
-/// Of the flags in `/proc/<pid>/stat`: it is ending.
+/// The flag in `/proc/<pid>/stat` of an exiting process.
 const EXITING: u64 = 0x4;
 
 /// Why a process cannot answer.
@@ -21,9 +21,9 @@ const EXITING: u64 = 0x4;
 pub enum Standstill {
     Frozen,
     Stopped,
-    /// In the kernel, where nothing interrupts it.
+    /// In an uninterruptible wait.
     Hanging,
-    /// It was killed or ends by itself; in a moment it is gone.
+    /// It was killed or exits; in a moment it is gone.
     Ending,
 }
 
@@ -35,10 +35,10 @@ struct Stat {
 
 fn stat(pid: i32) -> Option<Stat> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name is between the first and the last parenthesis and may have any byte in it.
+    // The name is between the first and the last parenthesis and may contain any byte.
     let mut fields = text.rsplit_once(')')?.1.split_ascii_whitespace();
     let state = fields.next()?.chars().next()?;
-    // The state is the third field, the flags are the ninth, the time of the start is the 22nd.
+    // The state is the third field, the flags the ninth, the start time the 22nd.
     let flags = fields.nth(5)?.parse().ok()?;
     let started = fields.nth(12)?.parse().ok()?;
     Some(Stat {
@@ -48,15 +48,15 @@ fn stat(pid: i32) -> Option<Stat> {
     })
 }
 
-/// How many pid namespaces deep a process is, counted from the one of this process.
+/// The depth of a process's pid namespace, relative to this process.
 pub fn depth(pid: i32) -> Option<usize> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     Some(numbers(&status)?.count())
 }
 
-/// The number that a process has in the pid namespace at this depth, out of its `/proc/<pid>/status`.
-/// A workspace with `nested` makes further namespaces and chooses the numbers there, so only the one at
-/// the depth of init is the kernel's word.
+/// The pid of a process in the pid namespace at this depth, from its `/proc/<pid>/status`. A
+/// workspace with `nested` creates further namespaces and chooses the pids there, so only the one
+/// at init's depth is reliable.
 pub fn number_at(status: &str, depth: usize) -> Option<i32> {
     numbers(status)?.nth(depth.checked_sub(1)?)?.parse().ok()
 }
@@ -68,8 +68,8 @@ fn numbers(status: &str) -> Option<std::str::SplitAsciiWhitespace<'_>> {
     Some(line.split_ascii_whitespace())
 }
 
-/// Whether SIGKILL waits for the process to get a processor. On a busy machine that takes a while,
-/// and until then everything else looks as if it were well.
+/// Whether SIGKILL is pending until the process gets a processor. On a busy machine that takes a
+/// while, and until then everything else looks normal.
 fn is_killed(pid: i32) -> bool {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let pending = text.lines().filter_map(|line| {
@@ -81,7 +81,7 @@ fn is_killed(pid: i32) -> bool {
     pending.into_iter().any(|mask| mask & kill != 0)
 }
 
-/// Why a process cannot answer, if it cannot. Blocks when it seems to hang.
+/// Why a process cannot answer, if so. Blocks when it seems stuck.
 pub fn standstill(pid: i32) -> Option<Standstill> {
     if cgroup::is_frozen(pid) {
         return Some(Standstill::Frozen);
@@ -119,19 +119,19 @@ impl fmt::Display for Standstill {
 // === impl Incarnation ===
 
 impl Incarnation {
-    /// The process that has this number now.
+    /// The process that has this pid now.
     pub fn of(pid: i32) -> Option<Self> {
         let started = stat(pid)?.started;
         Some(Self { pid, started })
     }
 
-    /// Whether it still runs. One that has ended and was not waited for does not.
+    /// Whether it still runs. A zombie does not.
     pub fn is_alive(&self) -> bool {
         let alive = |stat: &Stat| stat.started == self.started && !matches!(stat.state, 'Z' | 'X');
         stat(self.pid).as_ref().is_some_and(alive)
     }
 
-    /// Kills it, and nothing that has its number by now.
+    /// Kills it, and never a process that reused its pid.
     pub fn kill(&self) {
         if let Some(pidfd) = self.pin() {
             // It may have ended meanwhile.
@@ -139,7 +139,7 @@ impl Incarnation {
         }
     }
 
-    /// Waits for its end; `false`: it lives on. Blocks.
+    /// Waits for its end; `false`: it is still alive. Blocks.
     pub fn ends_within(&self, limit: Duration) -> bool {
         let Some(pidfd) = self.pin() else {
             return true;
@@ -152,7 +152,7 @@ impl Incarnation {
         matches!(poll(&mut sources, Some(&limit)), Ok(1..)) || !self.is_alive()
     }
 
-    /// The process itself: what the number means was looked at after it was pinned.
+    /// Its pidfd; the identity is checked after opening it.
     fn pin(&self) -> Option<OwnedFd> {
         let pidfd = pidfd_open(Pid::from_raw(self.pid)?, PidfdFlags::empty()).ok()?;
         self.is_alive().then_some(pidfd)
@@ -170,7 +170,7 @@ mod tests {
         let status = "Name:\tNSpid: 1 7\nPPid:\t8\nNSpid:\t4711\t23\t301\nNSpgid:\t9\n";
         assert_eq!(number_at(status, 2), Some(23));
         assert_eq!(number_at(status, 3), Some(301));
-        // A process that is not in a namespace of that depth has no number there.
+        // A process outside a namespace of that depth has no pid there.
         assert_eq!(number_at(status, 4), None);
         assert_eq!(number_at(status, 0), None);
         assert_eq!(number_at("Name:\tx\n", 1), None);

@@ -1,9 +1,9 @@
-//! Mounting a volume that was begun anew into a workspace that runs. A role of its own ([`run`]):
-//! namespaces are entered by fresh processes only. It is not in the workspace's pid namespace, so
-//! nobody inside can see or touch it.
+//! Mounts a reset volume into a running workspace. It is a role of its own ([`run`]), because only
+//! fresh processes enter namespaces. It is not in the workspace's pid namespace, so programs inside
+//! can neither see nor affect it.
 //!
-//! The new one is mounted on top of the old one, which stays where it is for those who have files of
-//! it open: to unmount by a path that programs inside can bend would be theirs to misuse.
+//! The new volume is mounted on top of the old one, which stays for processes with open files:
+//! unmounting by a path that programs inside can change would be exploitable.
 
 use crate::launch::{self, NewRoot};
 use crate::sys;
@@ -31,16 +31,15 @@ pub fn run(program: &Path, init: BorrowedFd<'_>, mounted: &Mounted) -> io::Resul
         stdin.write_all(&serde_json::to_vec(mounted)?)?;
     }
     let output = child.wait_with_output()?;
-    match output.status.success() {
-        true => Ok(()),
-        false => {
-            let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-            Err(io::Error::other(said))
-        }
+    if output.status.success() {
+        Ok(())
+    } else {
+        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        Err(io::Error::other(said))
     }
 }
 
-/// The role: what is to be mounted comes on stdin; the argument is the number of init's descriptor.
+/// The role: the mount comes on stdin; the argument is the number of init's descriptor.
 pub fn main() -> ! {
     let number = std::env::args().nth(2).and_then(|text| text.parse().ok());
     let Some(number) = number else {
@@ -63,7 +62,8 @@ fn mount(number: i32) -> io::Result<()> {
     let mounted: Mounted = serde_json::from_slice(&text)?;
     let join = |kind: ThreadNameSpaceType| move_into_thread_name_spaces(init.as_fd(), kind);
     join(ThreadNameSpaceType::USER)?;
-    // The host's directories are seen from here; what is mounted belongs to the workspace's user.
+    // The host's directories are visible from here; the mount belongs to the workspace's user
+    // namespace.
     sys::process::own_mount_namespace()?;
     let mount = launch::detached(&mounted)?;
     join(ThreadNameSpaceType::MOUNT)?;

@@ -1,4 +1,4 @@
-//! Which part this process plays. Asked first of all in `main`, before any runtime or thread.
+//! Decides which role this process plays. Called first in `main`, before any runtime or thread.
 
 use crate::{copier, files, init, inside, keeper, launch, measure, mover, remount};
 use std::os::unix::ffi::OsStrExt;
@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 /// The hidden first argument of a keeper.
 pub const KEEPER: &str = "__keeper";
 
-/// The hidden first argument of a process that measures a workspace's disk.
+/// The hidden first argument of a process that measures a workspace's disk use.
 pub const MEASURE: &str = "__measure";
 
 /// The hidden first argument of a mover.
@@ -15,14 +15,13 @@ pub const MOVER: &str = "__mover";
 /// The hidden first argument of a helper of the keeper that runs inside.
 pub const INSIDE: &str = "__inside";
 
-/// The hidden first argument of a process that copies what workspaces wrote.
+/// The hidden first argument of a process that copies a workspace's files.
 pub const COPY: &str = "__copy";
 
 /// The hidden first argument of a process that mounts a volume into a running workspace.
 pub const REMOUNT: &str = "__remount";
 
-/// Plays the part that the command line asks for and does not return, or returns at once when it
-/// is the ordinary program.
+/// Runs the requested role and does not return, or returns at once for the ordinary program.
 pub fn dispatch() {
     crate::sys::lookup::use_built_in_sources();
     let mut arguments = std::env::args_os();
@@ -54,9 +53,9 @@ pub fn dispatch() {
     }
 }
 
-/// For a process of the user's that reads what workspaces wrote: in a user namespace of its own it may
-/// enter directories that are closed to the user. It ends with its parent. Where that does not work,
-/// those directories are not read.
+/// For a process that reads files of workspaces: in its own user namespace it may enter directories
+/// that are closed to the user. It ends with its parent. If this fails, those directories are not
+/// read.
 pub fn enter_closed_directories() {
     let _ = crate::sys::process::die_with_parent();
     let user = (

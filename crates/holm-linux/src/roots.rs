@@ -1,10 +1,10 @@
-//! Whose certificates the machine believes, as its distribution keeps them in one file. Used by the
-//! gateway, which verifies hosts by it, and by the driver, which shows it inside.
+//! The machine's CA certificates, which the distribution keeps in one file. Used by the gateway,
+//! which verifies hosts with it, and by the driver, which shows it inside.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where distributions have it; some have several names for one file.
+/// Where distributions keep it; some have several names for one file.
 const BUNDLES: [&str; 5] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -13,7 +13,7 @@ const BUNDLES: [&str; 5] = [
     "/etc/ssl/cert.pem",
 ];
 
-/// The files that are there, links followed, each once.
+/// The existing files with symlinks resolved, each once.
 pub fn files() -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = Vec::new();
     for bundle in BUNDLES {
@@ -27,7 +27,7 @@ pub fn files() -> Vec<PathBuf> {
     files
 }
 
-/// The first of them; a machine without any believes nobody.
+/// The first of them; a machine without any trusts no CA.
 pub fn bundle() -> Vec<u8> {
     let first = files().into_iter().next();
     first
@@ -35,12 +35,12 @@ pub fn bundle() -> Vec<u8> {
         .unwrap_or_default()
 }
 
-/// What is in it, each as DER.
+/// Its certificates as DER.
 pub fn certificates() -> Vec<Vec<u8>> {
     holm_proxy::gateway::certificates(&bundle())
 }
 
-/// Only what is below `/etc` is covered inside; elsewhere it is part of the system.
+/// Only files below `/etc` are covered inside; others are part of the system.
 pub fn covered() -> Vec<PathBuf> {
     let files = files().into_iter();
     files

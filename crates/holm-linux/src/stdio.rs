@@ -1,5 +1,6 @@
-//! stdin, stdout and stderr of a program inside. The keeper makes them and sends one side to init; where
-//! the kernel sends no descriptors, init makes them and the keeper takes the other side.
+//! stdin, stdout and stderr of a program inside. The keeper creates them and sends one side to
+//! init; where the kernel refuses to send descriptors, init creates them and the keeper takes the
+//! other side.
 
 use crate::wire::StdStream;
 use rustix::fs::{FileType, fstat};
@@ -7,20 +8,20 @@ use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// All three lead to the keeper.
+/// All three are connected to the keeper.
 pub const PIPES: [StdStream; 3] = [StdStream::Pipe; 3];
 
-/// None does.
+/// None is.
 pub const NOTHING: [StdStream; 3] = [StdStream::Nothing; 3];
 
-/// What the program says does.
+/// Only the outputs are.
 pub const OUTPUTS: [StdStream; 3] = [StdStream::Nothing, StdStream::Pipe, StdStream::Pipe];
 
 /// Both sides of the three streams.
 pub struct Stdio {
-    /// What the program gets, in order.
+    /// The program's ends, in order.
     pub theirs: Vec<OwnedFd>,
-    /// The other ends of those that are pipes, in order.
+    /// The other ends of pipes, in order.
     pub ours: Vec<OwnedFd>,
 }
 
@@ -46,7 +47,7 @@ pub fn make(streams: [StdStream; 3]) -> io::Result<Stdio> {
     Ok(Stdio { theirs, ours })
 }
 
-/// Whether init passed one pipe for each that was asked for. It may be anybody's by now.
+/// Whether init passed one pipe per request. Init may be under a guest's control.
 pub fn are_pipes(ends: &[OwnedFd], streams: [StdStream; 3]) -> bool {
     let asked = streams.iter().filter(|stream| **stream == StdStream::Pipe);
     let is_pipe = |end: &OwnedFd| {

@@ -1,9 +1,9 @@
-//! What daemon, keeper and init say to each other, and how it is framed. Versioned: a keeper lives
-//! longer than the daemon that started it, so every message says which protocol it speaks.
+//! The protocols between daemon, keeper and init. Versioned: a keeper lives longer than the daemon
+//! that started it, so every message names its protocol version.
 //!
-//! Daemon and keeper: frames of length, channel and payload on the control socket. Keeper and
-//! init: length-prefixed JSON with descriptors attached. What comes from init is hostile input:
-//! lengths are bounded and nothing in it is believed.
+//! Daemon and keeper: frames of length, channel and payload on the control socket. Keeper and init:
+//! length-prefixed JSON with attached descriptors. Messages of init are hostile input: lengths are
+//! bounded and nothing is trusted.
 
 mod defence;
 mod frame;
@@ -28,14 +28,14 @@ use std::path::PathBuf;
 
 pub use secrets::{Domain, Form, Grant, Standin};
 
-/// The version of everything in this file. Whatever the versions, a keeper answers `status`, `stop`
-/// and `relabel`, whose form never changes; a command needs the same one.
+/// The version of this protocol. With any version a keeper answers `status`, `stop` and `relabel`,
+/// whose form never changes; a command needs the same version.
 pub const VERSION: u32 = 1;
 
-/// The longest payload of one frame; arguments and environment of a command fit.
+/// The longest payload of a frame; arguments and environment of a command fit.
 pub const MAX_FRAME: usize = 4 * 1024 * 1024;
 
-/// What a frame carries.
+/// The channels of frames.
 pub mod channel {
     pub const CONTROL: u8 = 0;
     pub const STDIN: u8 = 1;
@@ -43,18 +43,18 @@ pub mod channel {
     pub const STDERR: u8 = 3;
 }
 
-/// Everything the keeper needs to make a workspace run; sent on its stdin.
+/// Everything the keeper needs to start a workspace; sent on its stdin.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LaunchPlan {
     pub version: u32,
     pub id: String,
     pub label: String,
-    /// Where the code is inside.
+    /// The path of the code inside.
     pub root: PathBuf,
     pub home: PathBuf,
     /// Read-only layers of the tree on the host, top first.
     pub layers: Vec<PathBuf>,
-    /// The same of home; none: it is the workspace's own directory.
+    /// The same for home; empty: home is the workspace's own directory.
     #[serde(default)]
     pub home_layers: Vec<PathBuf>,
     /// Mounted after everything else.
@@ -68,7 +68,7 @@ pub struct LaunchPlan {
     /// The workspace's own directory on the host.
     pub dir: PathBuf,
     pub socket: PathBuf,
-    /// Our own program on the host, as a path: the running one belongs to another mount namespace.
+    /// Our own binary on the host, as a path: the running one belongs to another mount namespace.
     pub program: PathBuf,
     /// Host paths that are visible read-only at the same path.
     pub shown: Vec<PathBuf>,
@@ -76,50 +76,50 @@ pub struct LaunchPlan {
     pub protected: Vec<String>,
     pub nested: bool,
     pub environment: Vec<(String, String)>,
-    /// The most processes are kept by RLIMIT_NPROC, too.
+    /// RLIMIT_NPROC also enforces the limit of processes.
     pub limits: cgroup::Limits,
     /// In bytes; measured by the keeper.
     pub disk: Option<u64>,
-    /// Where the workspace's control groups may be made.
+    /// Where the workspace's control groups may be created.
     pub groups: Option<cgroup::Place>,
-    /// Names of limits without which nothing is started.
+    /// Limits that must be enforced, or nothing starts.
     pub required: Vec<String>,
-    /// Names of limits that the project wrote down and that the user goes without if need be.
+    /// Limits of the project that the user allows to be missing.
     pub forgone: Vec<String>,
-    /// What leads in and out.
+    /// Ports, egress and names.
     #[serde(default)]
     pub network: Network,
     /// Started by the keeper as soon as the workspace runs.
     #[serde(default)]
     pub services: Vec<Service>,
-    /// Names of services that have to be built before they are started.
+    /// Services that must be built before they are started.
     #[serde(default)]
     pub unbuilt: Vec<String>,
-    /// Declared secrets, each with its value where there is one.
+    /// Declared secrets, each with its value if there is one.
     #[serde(default)]
     pub secrets: Vec<Grant>,
-    /// The directory of the record of what happens to them.
+    /// The directory of the secrets record.
     #[serde(default)]
     pub audit: PathBuf,
-    /// Host files that show another list of trusted certificates inside.
+    /// Host files that are covered by another CA bundle inside.
     #[serde(default)]
     pub bundles: Vec<PathBuf>,
-    /// The machine's own addresses; the keeper looks.
+    /// The machine's own addresses; filled in by the keeper.
     #[serde(default)]
     pub machine: Vec<IpAddr>,
     /// The directory of siblings' trees on the host, if they are shown.
     #[serde(default)]
     pub siblings: Option<PathBuf>,
-    /// What `holm here` says, but for what changes.
+    /// The static part of `holm here`.
     pub here: serde_json::Value,
-    /// Where the daemon takes what programs inside ask of it.
+    /// The daemon's socket for programs inside.
     #[serde(default)]
     pub guests: Option<GuestDoor>,
-    /// Defences that a test switched off to show what they hold back.
+    /// Defences that a test switched off.
     pub without: Vec<Defence>,
 }
 
-/// A cache or a volume: where it is inside, what is written on the host, and what lies below that.
+/// A cache or a volume: its path inside, the writable directory on the host, and the layer below.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Mounted {
     pub inside: PathBuf,
@@ -127,25 +127,24 @@ pub struct Mounted {
     pub below: Option<Below>,
 }
 
-/// A volume as it is mounted.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct VolumeMount {
     pub name: String,
     pub generation: u64,
     pub mount: Mounted,
-    /// Held by the keeper for as long as it lives, when one workspace at a time may have it.
+    /// Locked by the keeper while it lives, if only one workspace at a time may have it.
     pub lock: Option<PathBuf>,
 }
 
-/// A volume that may have been begun anew.
+/// A volume that may have been reset.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Renewal {
     pub volume: VolumeMount,
-    /// The services that name its place.
+    /// The services that name its path.
     pub users: Vec<String>,
 }
 
-/// A layer, and what overlayfs needs beside the writable one.
+/// A layer, and overlayfs's work directory.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Below {
     pub layer: PathBuf,
@@ -160,7 +159,7 @@ pub enum LaunchAnswer {
     Failed(LaunchFailure),
 }
 
-/// Where and why making the workspace failed.
+/// Which step of the start failed, and why.
 #[derive(Clone, Debug, Serialize, Deserialize, thiserror::Error)]
 #[error("{step}: {cause}")]
 pub struct LaunchFailure {
@@ -170,13 +169,13 @@ pub struct LaunchFailure {
     pub errno: Option<i32>,
 }
 
-/// The part of the isolation that a failed step belongs to, so that the way to get it can be named.
+/// The part of the isolation that a failed step belongs to, for a hint how to get it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
     User,
     Network,
-    /// The rules that hold what leaves.
+    /// The packet rules.
     Egress,
     Mount,
     Overlay,
@@ -184,7 +183,7 @@ pub enum Part {
     Seccomp,
     NoNewPrivileges,
     ProtectedPath,
-    /// The step is the name of a limit that cannot be kept.
+    /// The step is the name of a limit that cannot be enforced.
     Limit,
     /// The step is the name of a volume that another workspace has; the cause is its id.
     VolumeTaken,
@@ -195,7 +194,7 @@ pub enum Part {
     Other,
 }
 
-/// What the daemon asks on the control socket, as the first frame.
+/// A request of the daemon on the control socket, as the first frame.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Request {
     pub version: u32,
@@ -213,16 +212,16 @@ pub enum Op {
         label: String,
     },
     Exec(Exec),
-    /// Of a client whose daemon died: the rest of a command that has a key.
+    /// Reconnects to a command by its key, after the daemon died.
     Resume(Resume),
-    /// Answered with `Run` at once and at every change, until it has ended. One that is under way is
-    /// not begun again.
+    /// Answered with `Run` at once and at every change, until it has ended. A run with this id is
+    /// not started twice.
     Run(RunOrder),
     /// Answered in the same way.
     WatchRun {
         run: String,
     },
-    /// Answered with `Done` when it is being ended.
+    /// Answered with `Done` when ending has begun.
     CancelRun {
         run: String,
     },
@@ -232,36 +231,36 @@ pub enum Op {
     },
     /// Answered with `Listening` at once and at every change.
     WatchPorts,
-    /// How the ports are reached, for whoever asks inside.
+    /// The addresses of the ports, for `holm here`.
     TellPorts(Vec<ToldPort>),
     SetEgress(Egress),
     /// Answered with `Services` at once and at every change.
     WatchServices,
-    /// Answered with `Done` when it is under way.
+    /// Answered with `Done` when it has begun.
     Service {
         name: String,
         wish: ServiceWish,
     },
-    /// Answered with `Done` when it is copied, as of one instant.
+    /// Answered with `Done` when the copy, as of one instant, is complete.
     Copy(Vec<Pair>),
-    /// Answered with `Done` when they are mounted and what uses them is started again.
+    /// Answered with `Done` when they are mounted and their services are started again.
     RenewVolumes(Vec<Renewal>),
-    /// The tree has another commit: what services do about it, and what `holm here` says from now on.
-    /// Answered with `Done` when it is under way.
+    /// The tree has another commit: the services' reactions, and the new values for `holm here`.
+    /// Answered with `Done` when the reactions have begun.
     React {
         wishes: Vec<(String, ServiceWish)>,
         code: CodeSeen,
     },
-    /// Answered with `Done` when what follows of it is under way.
+    /// Answered with `Done` when the changes have begun.
     SetServices(Vec<Service>),
-    /// These are the secrets from now on. Answered with `Done` when files are in place.
+    /// Replaces the secrets. Answered with `Done` when files are in place.
     SetSecrets(Vec<Grant>),
     /// Answered with `Session`.
     Session(Ask),
-    /// Answered with `SessionWord`s; what to draw comes as stdout, keys go as stdin.
+    /// Answered with `SessionWord`s; drawing sequences come as stdout, keys go as stdin.
     AttachSession(Attach),
-    /// Answered with `SessionNotice` for each that nobody wrote down yet; the daemon answers with the
-    /// number of the last that it has written down.
+    /// Answered with `SessionNotice` for each unacknowledged one; the daemon acknowledges with the
+    /// number of the last that it has stored.
     WatchSessions,
     /// Answered with `Dialled`; then the connection itself carries the bytes.
     DialOut {
@@ -279,7 +278,7 @@ pub enum ServiceWish {
     Rebuild,
 }
 
-/// Where the tree is.
+/// The commit of the tree.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct CodeSeen {
     pub reference: Option<String>,
@@ -293,11 +292,13 @@ pub struct Exec {
     pub cwd: Option<Vec<u8>>,
     pub terminal: Option<Terminal>,
     pub timeout_ms: Option<u64>,
-    /// Of a program that holm itself runs: see [`ExecRequest::quiet`](holm_engine::exec::ExecRequest::quiet).
+    /// For a program that holm itself runs: see
+    /// [`ExecRequest::quiet`](holm_engine::exec::ExecRequest::quiet).
     #[serde(default)]
     pub quiet_ms: Option<u64>,
-    /// A secret of the client's, by which it can come back. What it has of the output it says
-    /// ([`ExecControl::Taken`]), after the keeper said that it listens to that ([`Answer::Kept`]).
+    /// The client's secret for reconnecting. The client acknowledges output
+    /// ([`ExecControl::Taken`]) after the keeper announced that it supports this
+    /// ([`Answer::Kept`]).
     #[serde(default)]
     pub key: Option<String>,
     #[serde(default)]
@@ -319,7 +320,7 @@ pub struct Terminal {
     pub cols: u16,
 }
 
-/// What may follow an `exec` request.
+/// Messages after an `exec` request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExecControl {
@@ -337,7 +338,7 @@ pub enum ExecControl {
     },
 }
 
-/// What the keeper answers.
+/// The keeper's answers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
@@ -345,32 +346,33 @@ pub enum Answer {
     Run(Box<RunSeen>),
     Done,
     Started,
-    /// The command can be come back to.
+    /// The client can reconnect to the command.
     Kept,
-    /// The client is back: so many bytes of stdin have arrived, and so many of them were taken.
+    /// The client has reconnected: how many bytes of stdin have arrived, and how many of them the
+    /// command has read.
     Resumed {
         received: u64,
         taken: u64,
     },
     StdinTaken(u64),
     Exit(u8),
-    /// The command could not be started; the code is what a shell would exit with.
+    /// The command could not be started; the code is a shell's.
     NotStarted {
         code: u8,
         cause: String,
     },
     Refused(String),
-    /// What was asked for was tried.
+    /// The request failed.
     Failed {
         errno: Option<i32>,
         cause: String,
     },
-    /// Where a connection was asked for: it is there, or why not.
+    /// The connection is made, or why not.
     Dialled,
     NotDialled {
         errno: i32,
     },
-    /// The ports that are listened on inside, sorted.
+    /// The listening ports inside, sorted.
     Listening(Vec<u16>),
     Services(Services),
     Session(Told),
@@ -386,13 +388,13 @@ pub struct Status {
     /// Why nothing can be done inside, although the keeper answers.
     #[serde(default)]
     pub trouble: Option<String>,
-    /// Init is ending, and in a moment the keeper says why.
+    /// Init is ending, and the keeper will say why in a moment.
     #[serde(default)]
     pub is_init_ending: bool,
-    /// Why the keeper is just ending it, if it is.
+    /// Why the keeper is ending it, if so.
     #[serde(default)]
     pub ending: Option<String>,
-    /// Commands that are under way.
+    /// The number of running commands.
     #[serde(default)]
     pub commands: usize,
     #[serde(default)]
@@ -400,7 +402,7 @@ pub struct Status {
     /// The copy of holm that it runs; an older keeper does not say.
     #[serde(default)]
     pub program: Option<PathBuf>,
-    /// The volumes that are mounted, and how often each was begun anew.
+    /// The mounted volumes with their generations.
     #[serde(default)]
     pub volumes: Vec<(String, u64)>,
     /// By the gateway; an older keeper does not say.
@@ -408,27 +410,26 @@ pub struct Status {
     pub carried: Option<Carried>,
 }
 
-/// How a run of the keeper began and ended; a file beside the workspace.
+/// How a run of the keeper started and ended; a file beside the workspace.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LastRun {
     pub boot_id: String,
-    /// `None`: it did not get to say.
+    /// `None`: the keeper was killed.
     pub ended: Option<String>,
-    /// The first process inside, once it is there.
+    /// Init, once it exists.
     #[serde(default)]
     pub init: Option<Incarnation>,
 }
 
-/// A process that no other one is taken for: numbers are used again, a number and the time of its
-/// start within one boot are not.
+/// Identifies a process: pids are reused, but a pid with its start time within one boot is unique.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Incarnation {
     pub pid: i32,
-    /// In clock ticks since the boot, as `/proc/<pid>/stat` has it.
+    /// In clock ticks since boot, as in `/proc/<pid>/stat`.
     pub started: u64,
 }
 
-/// What the keeper tells init.
+/// Messages of the keeper to init.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToInit {
@@ -436,7 +437,7 @@ pub enum ToInit {
     Spawn(Spawn),
     /// To a process group.
     Signal { pid: i32, signal: i32 },
-    /// SIGTERM to all, and say when none is left.
+    /// SIGTERM to all, and report when none is left.
     Terminate,
     /// The keeper has taken these descriptors ([`FromInit::Left`]).
     Close { numbers: Vec<i32> },
@@ -451,13 +452,13 @@ pub struct Spawn {
     pub terminal: Option<(u16, u16)>,
     #[serde(default)]
     pub domain: Domain,
-    /// Stdin, stdout and stderr of a program without a terminal. Init hears of them only where no
-    /// descriptors can be sent: then it makes them itself, and the keeper gets the other ends.
+    /// Stdin, stdout and stderr of a program without a terminal. Only sent where descriptors cannot
+    /// be sent: then init creates them, and the keeper gets the other ends.
     #[serde(default)]
     pub streams: Option<[StdStream; 3]>,
 }
 
-/// Where one of the three streams of a program leads.
+/// The target of one of the three streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StdStream {
@@ -467,26 +468,26 @@ pub enum StdStream {
     Nothing,
 }
 
-/// What init tells the keeper.
+/// Messages of init to the keeper.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FromInit {
-    /// Said by the launcher before init is there. Descriptor: where renames are told.
+    /// Sent by the launcher before init runs. Descriptor: the rename listener.
     Renames,
-    /// Said by the launcher before init is there. Descriptor: a socket of the workspace's network.
+    /// Sent by the launcher before init runs. Descriptor: a socket of the workspace's network.
     Doorway(Doorway),
-    /// Said by the launcher before init is there. Descriptor: where secrets are put as files.
+    /// Sent by the launcher before init runs. Descriptor: the writable mount for secret files.
     SecretFiles,
     Hello {
         version: u32,
     },
-    /// A message whose descriptors the kernel did not send, because programs of the user have too many
-    /// in flight. They stay open in init under these numbers until the keeper says `Close`.
+    /// A message whose descriptors the kernel did not send, because the user's programs have too
+    /// many in flight. They stay open in init under these numbers until the keeper sends `Close`.
     Left {
         numbers: Vec<i32>,
         message: Box<FromInit>,
     },
-    /// Descriptors: the terminal's master, or the keeper's ends of the pipes that init made.
+    /// Descriptors: the terminal's master, or the keeper's ends of the pipes that init created.
     Spawned {
         sequence: u64,
         pid: i32,
@@ -495,7 +496,7 @@ pub enum FromInit {
         sequence: u64,
         code: u8,
         cause: String,
-        /// The error of the system, if it is that the directory cannot be gone to.
+        /// The errno, if the directory cannot be entered.
         #[serde(default)]
         directory: Option<i32>,
     },
@@ -510,26 +511,26 @@ pub enum FromInit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Doorway {
-    /// Tells what listens inside (NETLINK_SOCK_DIAG).
+    /// For queries about listeners inside (NETLINK_SOCK_DIAG).
     Diagnosis,
-    /// Takes every connection that leaves.
+    /// Accepts every outgoing connection.
     Gateway,
-    /// Takes questions for names, by UDP.
+    /// Receives DNS questions over UDP.
     Questions,
-    /// And by TCP.
+    /// Receives DNS questions over TCP.
     LongQuestions,
     /// Changes the kernel's rules.
     Rules,
-    /// Tells what the kernel refused.
+    /// Receives the kernel's refusals.
     Refusals,
-    /// Listens for a service of `[shared]`, by its place in the list.
+    /// Listens for a service of `[shared]`, by its index.
     Shared(u32),
 }
 
 // === impl Doorway ===
 
 impl Doorway {
-    /// Whether it is of the gateway, which a machine may have to go without.
+    /// Whether it belongs to the gateway, which a machine may lack.
     pub fn is_outward(self) -> bool {
         !matches!(self, Doorway::Diagnosis | Doorway::Shared(_))
     }
@@ -544,7 +545,7 @@ impl LaunchPlan {
     }
 }
 
-/// The version that the daemon speaks. Tests have it be another one (`HOLM_TEST_WIRE=2`).
+/// The version that the daemon speaks. Tests change it (`HOLM_TEST_WIRE=2`).
 pub fn spoken_version() -> u32 {
     if !cfg!(debug_assertions) {
         return VERSION;

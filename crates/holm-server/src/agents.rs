@@ -1,5 +1,5 @@
-//! How an agent is called in a workspace, and what of the user's it is given. Called for runs and
-//! sessions.
+//! Resolves an agent in a workspace, and which of the user's variables and files it gets. Called
+//! for runs and sessions.
 
 use super::App;
 use holm_core::agents::{Agents, Called};
@@ -13,7 +13,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-/// What an agent is given, and what the caller should know of it.
+/// What an agent gets, and notes for the caller.
 pub struct Given {
     pub env: Vec<(Vec<u8>, Vec<u8>)>,
     pub credentials: Vec<Credential>,
@@ -23,7 +23,7 @@ pub struct Given {
 // === impl Given ===
 
 impl Given {
-    /// For who must not get at it.
+    /// For a caller inside, who could read it.
     pub fn nothing(called: &Called) -> Self {
         let is_some = !called.env.is_empty() || !called.files.is_empty();
         let note = "a run that a workspace asks for itself is given no credentials".to_owned();
@@ -66,8 +66,8 @@ impl App {
         agents.call(asked)
     }
 
-    /// The values and files that the user's settings give to an agent. Values are those that the
-    /// client sent along, or this daemon's own.
+    /// The values and files that the user's settings give to an agent. Values come from the client,
+    /// else from this daemon's environment.
     pub async fn given(
         &self,
         called: &Called,
@@ -108,13 +108,13 @@ impl App {
     }
 }
 
-/// A file of the user's, for the same place inside.
+/// A file of the user, for the same path inside.
 fn credential(path: &Path, home: &Path) -> Result<Credential, String> {
     if !path.starts_with(home) {
         return Err(format!("it is not below {}", home.display()));
     }
     let mut options = std::fs::OpenOptions::new();
-    // A pipe in its place must not hold anybody up.
+    // A pipe in its place must not block.
     let options = options
         .read(true)
         .custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());

@@ -1,5 +1,5 @@
-//! Which routes there are. Every group of them is a module with a `routes()`, and a route is known to
-//! the router only together with its description, so the document of the API has them all.
+//! All routes. Every group is a module with a `routes()`, and the router accepts a route only with
+//! its description, so the API document is complete.
 
 use super::{
     App, audit, browsers, create, daemon, data, disk, egress, events, exec, failure, files, gate,
@@ -16,7 +16,7 @@ use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-/// JSON of a repository with very many refs is large; nothing legitimate is larger than this.
+/// Requests of repositories with very many refs are large; nothing legitimate is larger than this.
 const LARGEST_BODY: usize = 256 << 20;
 
 pub static TEXT: LazyLock<String> = LazyLock::new(|| {
@@ -24,7 +24,7 @@ pub static TEXT: LazyLock<String> = LazyLock::new(|| {
     document().to_pretty_json().unwrap_or_default() + "\n"
 });
 
-/// What answers on the daemon's socket.
+/// The router of the daemon's socket.
 pub fn router(app: Arc<App>) -> Router {
     let (router, _) = described().split_for_parts();
     let router = router.merge(mcp::routes());

@@ -1,5 +1,5 @@
-//! `GET /audit`: who changed what. Every request that may change something is written down when it is
-//! answered; those of nobody, and refusals that repeat, are counted and written down together.
+//! `GET /audit`: the audit record. Every request that may change something is recorded when it is
+//! answered; anonymous requests and repeated refusals are counted and recorded together.
 
 use super::App;
 use super::caller::Caller;
@@ -23,19 +23,19 @@ use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-/// A request, as far as the record has it.
+/// A request, as far as the record needs it.
 pub struct Asked {
     pub id: RequestId,
     pub method: String,
     /// `None`: there is no such route.
     pub route: Option<&'static Route>,
-    /// The one that the path names.
+    /// The workspace in the path.
     pub workspace: Option<WorkspaceId>,
-    /// What else it names.
+    /// The other object in the path.
     pub subject: Option<String>,
 }
 
-/// What is written when nobody waits for it, in this order.
+/// Entries that are written asynchronously, in order.
 enum Later {
     Entry(Box<AuditEntry>),
     Outcome(AuditOutcome),
@@ -45,7 +45,7 @@ enum Later {
 #[derive(Clone)]
 pub struct Audit {
     engine: Engine,
-    /// Refusals that were not written down yet, by whom.
+    /// Refusals that were not recorded yet, by caller.
     refused: Arc<Mutex<HashMap<String, Refusals>>>,
     later: mpsc::UnboundedSender<Later>,
     waiting: Arc<AsyncMutex<mpsc::UnboundedReceiver<Later>>>,
@@ -65,13 +65,13 @@ struct Which {
     limit: Option<usize>,
     /// A cursor.
     before: Option<u64>,
-    /// Only of actors with this in their name.
+    /// Only actors that contain this text.
     actor: Option<String>,
     /// Only about this workspace.
     workspace: Option<String>,
     /// Only from this time on; RFC 3339.
     since: Option<String>,
-    /// Only what failed or was refused.
+    /// Only requests that failed or were refused.
     #[serde(default)]
     bad: bool,
 }
@@ -82,12 +82,12 @@ const MOST: usize = 10_000;
 /// Refusals of the same caller within this time are one entry.
 const TOGETHER: Duration = Duration::from_secs(10);
 
-/// Callers whose refusals are counted at a time; of more only the first is written down.
+/// Callers whose refusals are counted at a time; beyond that only the first is recorded.
 const MOST_CALLERS: usize = 256;
 
 const OFTEN: Duration = Duration::from_secs(1);
 
-/// Stands for what is no route.
+/// Stands for an unknown route.
 const NO_ROUTE: &str = "-";
 
 pub fn routes() -> OpenApiRouter<Arc<App>> {
@@ -115,9 +115,10 @@ async fn list(
         since: since
             .transpose()
             .map_err(|_| bad_request("`since` is not a time of RFC 3339"))?,
-        results: match which.bad {
-            true => AuditResults::Bad,
-            false => AuditResults::All,
+        results: if which.bad {
+            AuditResults::Bad
+        } else {
+            AuditResults::All
         },
     };
     let mut found = app.engine.audit(filter, limit + 1).await?;
@@ -158,7 +159,7 @@ impl Audit {
         }
     }
 
-    /// Adds to the entry of a request what came of it after its answer had begun.
+    /// Adds the later result of a request to its entry.
     pub fn ended(
         &self,
         request: &RequestId,
@@ -175,11 +176,11 @@ impl Audit {
             outcome,
             code,
         };
-        // Nobody writes any more when the daemon ends.
+        // The writer is gone only when the daemon ends.
         let _ = self.later.send(Later::Outcome(outcome));
     }
 
-    /// What holm did by itself.
+    /// Records an action of holm itself.
     pub async fn note_own(
         &self,
         route: &'static str,
@@ -202,7 +203,7 @@ impl Audit {
         self.write(entry).await;
     }
 
-    /// Writes down what was asked and how it was answered, if it has to be.
+    /// Records a request and its response, if required.
     pub async fn note(
         &self,
         asked: &Asked,
@@ -243,7 +244,7 @@ impl Audit {
             return;
         }
         match status {
-            // Whoever waits for a command does not wait for this too.
+            // A client that waits for a command must not wait for this too.
             StatusCode::SWITCHING_PROTOCOLS => {
                 let _ = self.later.send(Later::Entry(Box::new(entry)));
             }
@@ -251,7 +252,7 @@ impl Audit {
         }
     }
 
-    /// Writes down what was counted and what nobody waits for, for as long as it is polled.
+    /// Writes counted and asynchronous entries, for as long as it is polled.
     pub async fn watch(self) {
         let mut waiting = self.waiting.lock().await;
         let mut often = tokio::time::interval(OFTEN);

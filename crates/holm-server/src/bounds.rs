@@ -1,5 +1,4 @@
-//! How much a request may bring and how long it may take to: what comes from the front door and from
-//! guests is read within these bounds.
+//! Limits the size and duration of request bodies from the front door and from guests.
 
 use axum::BoxError;
 use axum::body::{Body, HttpBody};
@@ -13,7 +12,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep};
 
-/// What one body may be.
+/// The limits of one body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     most: Option<usize>,
@@ -22,19 +21,19 @@ pub struct Bounds {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pace {
-    /// All of it comes within [`PATIENCE`].
+    /// All of it must come within [`PATIENCE`].
     Whole,
-    /// Every piece of it does.
+    /// Every piece of it must.
     Pieces,
 }
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// JSON that a program with a token sends, and one inside a workspace.
+/// The limits of JSON from a program with a token, and from one inside a workspace.
 const TOKEN_JSON: usize = 16 << 20;
 const GUEST_JSON: usize = 4 << 20;
 
-/// A body that has to keep its pace.
+/// A body with a deadline.
 struct Timed {
     body: Body,
     pace: Pace,
@@ -48,7 +47,7 @@ struct TooSlow;
 // === impl Bounds ===
 
 impl Bounds {
-    /// Of the user at the Unix socket.
+    /// For the user at the Unix socket.
     pub const NONE: Self = Self {
         most: None,
         pace: None,
@@ -64,7 +63,7 @@ impl Bounds {
 
     fn with(content: Content, json: usize) -> Self {
         match content {
-            // Each route of these has a limit of its own.
+            // Each of these routes has its own limit.
             Content::Bytes => Self {
                 most: None,
                 pace: Some(Pace::Pieces),
@@ -76,7 +75,7 @@ impl Bounds {
         }
     }
 
-    /// Refuses what says that it is too much before anything of it is read.
+    /// Refuses a body whose announced length is too large, before reading it.
     pub fn check_length(self, length: u64) -> Result<(), Fault> {
         match self.most {
             Some(most) if length > most as u64 => Err(Fault::new(
@@ -89,7 +88,7 @@ impl Bounds {
     }
 }
 
-/// The body, which fails where it leaves its bounds.
+/// The body, which fails when it exceeds its limits.
 pub fn within(bounds: Bounds, body: Body) -> Body {
     let body = match bounds.pace {
         Some(pace) if !body.is_end_stream() => Body::new(Timed {
@@ -147,7 +146,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn slow_bodies_end() {
-        // A byte every 20 seconds, for ever.
+        // A byte every 20 seconds, forever.
         let drops = || {
             Body::from_stream(stream::unfold((), |()| async {
                 tokio::time::sleep(Duration::from_secs(20)).await;

@@ -1,8 +1,8 @@
-//! `/workspaces/{id}/browser`: the endpoint through which a workspace's browser sees the world.
+//! `/workspaces/{id}/browser`: the SOCKS endpoint of a workspace's browser.
 //!
-//! Made when somebody asks for it, on a port of 127.0.0.1 that stays the same over restarts of the
-//! daemon, so that a browser that is open goes on. The profiles lie in the data directory and go
-//! with their workspace.
+//! Created on request, on a port of 127.0.0.1 that stays the same over restarts of the daemon, so
+//! that an open browser goes on. The profiles are in the data directory and are deleted with their
+//! workspace.
 
 use super::App;
 use super::door::replace;
@@ -27,7 +27,7 @@ use utoipa_axum::routes;
 
 /// All endpoints of this daemon.
 pub struct Browsers {
-    /// Which port belongs to which workspace, for the next daemon.
+    /// The ports by workspace, for the next daemon.
     file: PathBuf,
     profiles: PathBuf,
     open: Mutex<BTreeMap<String, Endpoint>>,
@@ -53,7 +53,7 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
     responses((status = 200, body = Browser))
 )]
 async fn open(State(app): State<Arc<App>>, WorkspaceKey(id): WorkspaceKey) -> Answer<Browser> {
-    // Only for a workspace that there is.
+    // Fails if the workspace does not exist.
     app.engine.show(&id).await?;
     let port = app.browsers.open(&id, app.routes.inward())?;
     Ok(Json(Browser { port }))
@@ -69,8 +69,8 @@ impl App {
         Ok(())
     }
 
-    /// Headless browsers of workspaces that are not live end, and what belongs to those that are not
-    /// in the trash either goes.
+    /// Ends headless browsers of workspaces that are not live, and deletes data of those that are
+    /// not in the trash either.
     pub async fn sweep_browsers(&self) {
         let known = async {
             let live = self.engine.names().await?.into_iter();
@@ -90,7 +90,7 @@ impl App {
         }
     }
 
-    /// Ends the headless browsers of these workspaces that are of the daemon's user.
+    /// Ends the headless browsers of these workspaces that belong to the daemon's user.
     pub async fn end_browsers(&self, is_meant: impl Fn(&str) -> bool + Send + 'static) {
         let profiles = self.browsers.profiles.clone();
         let ended = tokio::task::spawn_blocking(move || headless::end(&profiles, &is_meant));
@@ -111,7 +111,7 @@ impl Browsers {
         }
     }
 
-    /// Opens what an earlier daemon had open, of the workspaces that there still are.
+    /// Reopens the endpoints of an earlier daemon, for existing workspaces.
     pub fn resume(&self, live: &[WorkspaceId], inward: &Inward) {
         let remembered = self.remembered();
         for id in live
@@ -124,7 +124,7 @@ impl Browsers {
         }
     }
 
-    /// Removes endpoints and profiles of workspaces that are gone for good.
+    /// Removes endpoints and profiles of deleted workspaces.
     pub fn sweep(&self, known: &HashSet<WorkspaceId>) {
         let is_known = |id: &str| known.iter().any(|known| known.as_str() == id);
         self.locked().retain(|id, endpoint| {
@@ -138,7 +138,7 @@ impl Browsers {
         sweep_profiles(&self.profiles, &is_known);
     }
 
-    /// The port of a workspace's endpoint, which is there when this returns.
+    /// The port of a workspace's endpoint, which is open when this returns.
     fn open(&self, id: &WorkspaceId, inward: &Inward) -> Result<u16, Fault> {
         let remembered = self.remembered().get(id.as_str()).copied();
         let mut open = self.locked();
@@ -161,7 +161,7 @@ impl Browsers {
 
     fn remembered(&self) -> BTreeMap<String, u16> {
         let text = std::fs::read(&self.file).unwrap_or_default();
-        // Ports are only remembered for comfort: without the file there are new ones.
+        // The ports are remembered only for convenience: without the file there are new ones.
         serde_json::from_slice(&text).unwrap_or_default()
     }
 
@@ -185,7 +185,7 @@ impl Browsers {
     }
 }
 
-/// Deletes the profiles whose workspace is not known.
+/// Deletes the profiles of unknown workspaces.
 pub fn sweep_profiles(directory: &Path, is_known: &dyn Fn(&str) -> bool) {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     for entry in entries {
@@ -199,7 +199,7 @@ pub fn sweep_profiles(directory: &Path, is_known: &dyn Fn(&str) -> bool) {
     }
 }
 
-/// On the port of before, or on any that is free.
+/// On the earlier port, or on any free one.
 fn listen(remembered: Option<u16>) -> io::Result<(TcpListener, u16)> {
     let bind = |port: u16| std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, port));
     let listener = match remembered.map(bind) {

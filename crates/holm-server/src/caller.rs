@@ -1,4 +1,4 @@
-//! Who asks. Every route can have a [`Caller`]; the gate puts it there, and nobody else does.
+//! Who makes a request. Every route can have a [`Caller`]; only the gate creates it.
 
 use super::failure::{Failure, told};
 use super::listen::{Peer, user_name};
@@ -14,26 +14,26 @@ use holm_engine::run::Asker;
 use holm_linux::guests::Speaker;
 use holm_proxy::sever::Sever;
 
-/// Whoever asks, and what for.
+/// The caller of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Caller {
-    /// Somebody at the Unix socket: this user or root.
+    /// The user or root, at the Unix socket.
     Person { uid: u32 },
     /// A program with a token of the user, at the front door.
     Token { id: TokenId, name: String },
     /// A program inside a workspace, or one with a token of that workspace.
     Workspace(WorkspaceId),
-    /// Nobody knows. Only for what everybody may ask.
+    /// Unknown. Only for routes that are open to everyone.
     Anyone,
 }
 
-/// By which way a request came. Whoever takes a connection says so.
+/// The listener that a request came through.
 #[derive(Clone)]
 pub enum Way {
     Socket(Peer),
     /// The front door.
     Door(Sever),
-    /// The socket for guests, from this workspace, and of which session or run of it.
+    /// The socket for guests, with the workspace and its session or run.
     Guests(WorkspaceId, Option<Speaker>),
 }
 
@@ -50,7 +50,7 @@ impl Way {
 // === impl Caller ===
 
 impl Caller {
-    /// Whether what it is told may be about this workspace.
+    /// Whether it may see this workspace.
     pub fn sees(&self, id: &WorkspaceId) -> bool {
         match self {
             Caller::Person { .. } | Caller::Token { .. } => true,
@@ -63,7 +63,7 @@ impl Caller {
         matches!(self, Caller::Workspace(_))
     }
 
-    /// For what it has begun inside.
+    /// For runs and sessions that it starts.
     pub fn asker(&self) -> Asker {
         match self {
             Caller::Person { .. } | Caller::Token { .. } => Asker::User,
@@ -71,7 +71,7 @@ impl Caller {
         }
     }
 
-    /// The name of the user whose the workspaces are that it makes.
+    /// The name of the user who owns the workspaces it creates.
     pub fn owner(&self) -> String {
         match self {
             Caller::Person { uid } => user_name(*uid),
@@ -79,14 +79,13 @@ impl Caller {
         }
     }
 
-    /// Whether its files can be the daemon's own. Of a program with a token nobody knows whose it is.
+    /// Whether its files can be the daemon's own. The user behind a token is unknown.
     pub fn is_daemon_user(&self) -> bool {
         let own = rustix::process::geteuid().as_raw();
         matches!(self, Caller::Person { uid } if *uid == own)
     }
 
-    /// Whether it may name repositories of this machine. They are read by the daemon's own user, whoever
-    /// asks.
+    /// Whether it may name repositories of this machine, which the daemon's own user reads.
     pub fn local(&self) -> Local {
         match self {
             Caller::Person { .. } => Local::Allowed(CloneFrom::Anywhere),
@@ -95,15 +94,13 @@ impl Caller {
         }
     }
 
-    /// The longest message on a WebSocket. Guests have many connections, and all are the daemon's memory.
+    /// The longest message on a WebSocket. Guests have many connections, which all use the daemon's
+    /// memory.
     pub fn largest_message(&self) -> usize {
-        match self.is_guest() {
-            true => 1 << 20,
-            false => 16 << 20,
-        }
+        if self.is_guest() { 1 << 20 } else { 16 << 20 }
     }
 
-    /// As the audit record has it.
+    /// The actor in the audit record.
     pub fn actor(&self) -> String {
         match self {
             Caller::Person { uid } => format!("user {}", user_name(*uid)),
@@ -113,7 +110,7 @@ impl Caller {
         }
     }
 
-    /// A fault as this caller may know it.
+    /// A fault, reduced to what this caller may know.
     pub fn told(&self, paths: &Paths, fault: &Fault) -> ErrorBody {
         match self {
             Caller::Workspace(own) => {
@@ -138,8 +135,8 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
     }
 }
 
-/// A fault without what a workspace must not learn: where things are on the host, what others there
-/// are, and what is wrong with the daemon itself.
+/// A fault without information that a workspace must not get: host paths, other workspaces, and
+/// problems of the daemon itself.
 pub fn discreet(paths: &Paths, own: &WorkspaceId, fault: &Fault) -> Fault {
     let inner = matches!(
         fault.code,
@@ -168,7 +165,7 @@ pub fn discreet(paths: &Paths, own: &WorkspaceId, fault: &Fault) -> Fault {
     )
 }
 
-/// A text in which every workspace but one is nameless.
+/// A text without the ids of other workspaces.
 fn without_others(text: &str, own: &WorkspaceId) -> String {
     let mut told = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,5 +1,5 @@
-//! From a client's wish to a [`WorkspaceSpec`]: configuration, trust, limits, environment and what
-//! was uploaded, resolved once. What is wrong with the wish is said here, before anything is made.
+//! Turns a client's request into a [`WorkspaceSpec`]: configuration, trust, limits, environment and
+//! uploads, resolved once. Errors are reported before anything is created.
 
 use super::failure::{Failure, bad_request};
 use super::layers::{Start, Surroundings};
@@ -24,13 +24,13 @@ use holm_engine::try_blocking;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// A spec, and what belongs to it until it is made real.
+/// A spec, with the files it needs until the workspace exists.
 pub struct Composed {
-    /// Without id and label, which the engine gives.
+    /// Without id and label, which the engine sets.
     pub spec: WorkspaceSpec,
-    /// Deleted when dropped; to be kept until the workspace is made.
+    /// Deleted when dropped; keep it until the workspace exists.
     pub received: Vec<Received>,
-    /// What the user should know.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
@@ -42,9 +42,10 @@ impl App {
         create: &CreateWorkspace,
         project: &ProjectRecord,
     ) -> Result<Composed, Failure> {
-        let untrusted = match create.untrusted {
-            true => Untrusted::Drop,
-            false => Untrusted::Refuse,
+        let untrusted = if create.untrusted {
+            Untrusted::Drop
+        } else {
+            Untrusted::Refuse
         };
         let text = create.config.as_deref();
         let judged = self
@@ -117,7 +118,7 @@ impl App {
         })
     }
 
-    /// The commit has to be one that the client sent for this project.
+    /// The commit must have been sent for this project.
     pub async fn require_commit(
         &self,
         commit: &str,
@@ -126,19 +127,20 @@ impl App {
     ) -> Result<(), Fault> {
         let commit = commit.to_owned();
         let (repositories, project) = (self.repositories.clone(), project.clone());
-        try_blocking(
-            move || match repositories.open(&project)?.has_commit(&commit)? {
-                true => Ok(()),
-                false => Err(Fault::new(
+        try_blocking(move || {
+            if repositories.open(&project)?.has_commit(&commit)? {
+                Ok(())
+            } else {
+                Err(Fault::new(
                     Code::RefNotFound,
                     format!(
                         "commit `{}` was not sent to the daemon",
                         commit.escape_debug()
                     ),
                     format!("type the `{verb}` again: it sends what is missing"),
-                )),
-            },
-        )
+                ))
+            }
+        })
         .await
     }
 
@@ -164,7 +166,7 @@ impl App {
     }
 }
 
-/// As `holm.toml` has it: what `.worktreeinclude` lists is of another file.
+/// From `holm.toml` alone, without the patterns of `.worktreeinclude`.
 fn declared_at_start(create: &CreateWorkspace, config: &ProjectConfig) -> Declared {
     let mut declared = declared::declared(config);
     let listed = &create.worktree_include;
@@ -179,7 +181,7 @@ fn typed(create: &CreateWorkspace) -> Typed<'_> {
     }
 }
 
-/// What the user's settings name and workspaces do not see.
+/// Directories of the user's settings that workspaces do not see.
 fn not_shown(found: &Visible, judged: &Judged) -> Vec<String> {
     let asked = &judged.user.toolchain_paths;
     let left_out = found.left_out.iter().map(|left_out| &left_out.path);
@@ -215,7 +217,7 @@ pub fn siblings(isolation: Scope) -> Siblings {
     }
 }
 
-/// Siblings would be mounted over the code.
+/// The siblings' mount would cover the code.
 pub fn refuse_in_place_of_siblings(isolation: Scope, root: &Path) -> Result<(), Fault> {
     if isolation == Scope::Workspace || !root.starts_with(SIBLINGS) {
         return Ok(());
@@ -227,7 +229,7 @@ pub fn refuse_in_place_of_siblings(isolation: Scope, root: &Path) -> Result<(), 
     ))
 }
 
-/// A volume in place of the code, of home or of a directory that holds them would hide them.
+/// A volume over the code, home or a parent of them would hide them.
 pub fn refuse_covering(volumes: &[Volume], root: &Path, home: &Path) -> Result<(), Fault> {
     let mut covering = volumes.iter().filter_map(|volume| {
         let covered = [root, home, Path::new("/tmp")].into_iter();
@@ -249,7 +251,7 @@ fn said_of_volumes(volumes: &[Volume], config: &ProjectConfig) -> Vec<String> {
     [shared_volumes(volumes), unused_seeds(config)].concat()
 }
 
-/// Seeds of volumes that begin empty.
+/// Seeds of volumes that start empty.
 fn unused_seeds(config: &ProjectConfig) -> Vec<String> {
     let unused = config
         .volumes
@@ -264,7 +266,7 @@ fn unused_seeds(config: &ProjectConfig) -> Vec<String> {
     unused.map(note).collect()
 }
 
-/// What the user should know of volumes that several workspaces write at the same time.
+/// Notes about volumes that several workspaces write at the same time.
 fn shared_volumes(volumes: &[Volume]) -> Vec<String> {
     let shared = volumes
         .iter()
@@ -294,17 +296,19 @@ fn protected_paths(asked: &Project) -> Vec<String> {
 
 fn absolute(what: &str, text: &str) -> Result<PathBuf, Failure> {
     let path = PathBuf::from(text);
-    match path.is_absolute() && !text.contains('\0') {
-        true => Ok(path),
-        false => Err(bad_request(&format!("`{what}` is not an absolute path"))),
+    if path.is_absolute() && !text.contains('\0') {
+        Ok(path)
+    } else {
+        Err(bad_request(&format!("`{what}` is not an absolute path")))
     }
 }
 
 fn object_id(text: &str) -> Result<String, Failure> {
     let is_hex = text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    match is_hex && matches!(text.len(), 40 | 64) {
-        true => Ok(text.to_owned()),
-        false => Err(bad_request("a tree is not an object id")),
+    if is_hex && matches!(text.len(), 40 | 64) {
+        Ok(text.to_owned())
+    } else {
+        Err(bad_request("a tree is not an object id"))
     }
 }
 
@@ -327,7 +331,8 @@ fn code(create: &CreateWorkspace, project: &ProjectRecord) -> CodeSpec {
     }
 }
 
-/// The project's limits before the user's. What the project wrote down is enforced or refused.
+/// The project's limits override the user's. Explicit limits of the project are enforced or
+/// refused.
 pub fn limits(project: &ConfigLimits, user: &ConfigLimits) -> Limits {
     let written = [
         ("memory", project.memory.is_some()),
@@ -345,7 +350,7 @@ pub fn limits(project: &ConfigLimits, user: &ConfigLimits) -> Limits {
     }
 }
 
-/// The project's egress before the user's; what either lists may be reached.
+/// The project's egress overrides the user's; the lists of both are allowed.
 pub fn network(config: &ProjectConfig, user: &ConfigEgress) -> Network {
     let mode = config.egress.mode.or(user.mode).unwrap_or(EgressMode::Open);
     let mut allow: Vec<String> = Vec::new();
@@ -401,7 +406,7 @@ async fn look_for_programs(
     .await
 }
 
-/// What is dangerous about a cache that others write is said each time.
+/// The danger of a shared cache is noted each time.
 fn shared_caches(caches: &[Cache]) -> impl Iterator<Item = String> {
     let shared = |cache: &&Cache| cache.policy == Policy::Shared;
     caches.iter().filter(shared).map(|cache| {

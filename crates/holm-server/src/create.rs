@@ -1,8 +1,8 @@
-//! `POST /projects/{id}/workspaces`: makes a workspace of what a client has prepared, telling how far it
-//! is, line by line.
+//! `POST /projects/{id}/workspaces`: creates a workspace that a client has prepared, and streams
+//! progress line by line.
 //!
-//! The answer's body owns the creation. When the client goes away the body is dropped, and with it
-//! the creation is cancelled and undone.
+//! The response body owns the creation. When the client disconnects the body is dropped, which
+//! cancels and undoes the creation.
 
 use super::caller::Caller;
 use super::compose::Composed;
@@ -34,24 +34,24 @@ use tokio::sync::{mpsc, oneshot};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-/// Progress is told at most this often.
+/// The interval of progress messages.
 const OFTEN: Duration = Duration::from_millis(100);
 
-/// What comes out is the last line of the answer.
+/// Resolves to the last line of the response.
 type Creation = Pin<Box<dyn Future<Output = Result<Bytes, Fault>> + Send>>;
 
-/// By what right a workspace is made.
+/// The context of a creation.
 #[derive(Clone)]
 enum Right {
-    /// Of a request without a key.
+    /// A request without a key.
     Plain,
-    /// Of one with a key, which keeps the answer.
+    /// A request with a key, which stores the response.
     Key(Turn),
-    /// Of another request, which answers by itself.
+    /// Part of another request, which sends the response itself.
     Errand(Arc<Errand>),
 }
 
-/// What the answer is made of.
+/// The state of the response stream.
 struct Telling {
     creation: Option<Creation>,
     begun: Option<oneshot::Receiver<WorkspaceId>>,
@@ -63,8 +63,8 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::new().routes(routes!(create))
 }
 
-/// Makes a workspace of what the client has sent and starts it. A client that goes away before the end
-/// cancels it.
+/// Makes a workspace of what the client has sent and starts it. A client that disconnects before
+/// the end cancels it.
 #[utoipa::path(
     post,
     path = "/projects/{id}/workspaces",
@@ -112,7 +112,7 @@ async fn create(
     begun
 }
 
-/// Begins what the answer's body goes on with.
+/// Prepares the creation that the response body continues.
 async fn begin(
     app: Arc<App>,
     (id, create, owner): (ProjectId, CreateWorkspace, String),
@@ -120,9 +120,10 @@ async fn begin(
 ) -> Result<Response, Failure> {
     let project = app.engine.project(&id).await?;
     let label = create.label.as_deref().map(label).transpose()?;
-    let reuse = match create.reuse {
-        true => Reuse::Return,
-        false => Reuse::Refuse,
+    let reuse = if create.reuse {
+        Reuse::Return
+    } else {
+        Reuse::Refuse
     };
     if let (Some(label), Reuse::Return) = (&label, reuse)
         && let Some(found) = app.engine.adopt(&id, label).await?
@@ -159,7 +160,7 @@ async fn begin(
     ))
 }
 
-/// Makes it for as long as somebody takes the answer.
+/// Runs the creation while the response is read.
 fn lead(
     app: Arc<App>,
     (new, right): (NewWorkspace, Right),
@@ -175,7 +176,7 @@ fn lead(
                 secrets.begin(id, values);
             }
             noted.begun(id);
-            // Nobody listens any more when the client went away.
+            // The receiver is gone when the client disconnected.
             let _ = begin.send(id.clone());
         };
         let made = app.engine.create(new, Progress::to(progress), begin).await;
@@ -197,7 +198,7 @@ fn lead(
             notes.extend(app.missing_secrets(&made.record.spec).await);
         }
         let mut workspace = told(&app, made, notes, asked).await;
-        // It is there, whatever can be said of the disk.
+        // The workspace exists, even if the disk cannot be checked.
         workspace.notes.extend(app.shortage().await.ok().flatten());
         Ok(right.finished(&app, workspace).await)
     };
@@ -217,7 +218,7 @@ fn lead(
 // === impl App ===
 
 impl App {
-    /// The answer was begun before anybody knew.
+    /// The response began before the result was known, so it is recorded here.
     fn audit_creation(&self, request: &RequestId, made: &Result<Created, Fault>) {
         match made {
             Ok(Created::New(view)) => {
@@ -233,7 +234,7 @@ impl App {
     }
 }
 
-/// A workspace that was there; it is given what the client read just now.
+/// Returns an existing workspace, and gives it the secrets that the client just read.
 async fn existing(
     app: &App,
     found: View,
@@ -250,7 +251,7 @@ async fn existing(
     Ok(workspace)
 }
 
-/// The values that the client sent before it asked.
+/// The secrets that the client handed over before.
 fn handed_over(app: &App, create: &CreateWorkspace) -> Result<Option<Values>, Failure> {
     let Some(token) = &create.handover else {
         return Ok(None);
@@ -277,12 +278,12 @@ impl Right {
         }
     }
 
-    /// The last line of the answer, which a key keeps.
+    /// The last line of the response, which a key stores.
     async fn finished(self, app: &App, workspace: Workspace) -> Bytes {
         let line = line(&CreateEvent::Workspace(Box::new(workspace)));
         if let Right::Key(turn) = self {
             let answer = String::from_utf8_lossy(&line).into_owned();
-            // The workspace is there; without its answer the key still leads to it.
+            // The workspace exists; even without a stored response the key finds it.
             if let Err(fault) = app.engine.answered(turn, answer).await {
                 tracing::warn!(%fault, "the answer to a request with a key was not kept");
             }
@@ -290,7 +291,7 @@ impl Right {
         line
     }
 
-    /// Nothing was made.
+    /// Nothing was created.
     async fn failed(&self, app: &App) -> Result<(), Fault> {
         match self {
             Right::Key(turn) => app.engine.unanswered(turn.clone()).await,
@@ -329,7 +330,7 @@ impl Telling {
     }
 }
 
-/// The id, once; then never anything again.
+/// The id, once; then pending forever.
 async fn arrival(
     begun: &mut Option<oneshot::Receiver<WorkspaceId>>,
 ) -> Option<Result<WorkspaceId, oneshot::error::RecvError>> {

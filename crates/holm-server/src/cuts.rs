@@ -1,6 +1,7 @@
 //! Which connections end with which token and which workspace.
 //!
-//! The gate and the listener for guests put them in; whoever ends a token or removes a workspace cuts.
+//! The gate and the listener for guests register them; revoking a token or removing a workspace
+//! cuts them.
 
 use holm_proxy::sever::{Sever, WeakSever};
 use std::collections::HashMap;
@@ -13,7 +14,7 @@ pub struct Cuts(Mutex<HashMap<String, Held>>);
 #[derive(Default)]
 struct Held {
     connections: Vec<WeakSever>,
-    /// Those that are over are looked for when there are this many.
+    /// Closed connections are removed when there are this many.
     sweep_at: usize,
 }
 
@@ -22,7 +23,7 @@ const FIRST_SWEEP: usize = 16;
 // === impl Cuts ===
 
 impl Cuts {
-    /// The connection ends when the id does.
+    /// Registers a connection to be cut with the id.
     pub fn hold(&self, id: &str, sever: &Sever) {
         let mut all = self.all();
         let held = all.entry(id.to_owned()).or_default();
@@ -41,7 +42,7 @@ impl Cuts {
         }
     }
 
-    /// Ends everything of an id.
+    /// Cuts all connections of an id.
     pub fn cut(&self, id: &str) {
         let held = self.all().remove(id).unwrap_or_default();
         for sever in held.connections.iter().filter_map(WeakSever::upgrade) {

@@ -1,4 +1,4 @@
-//! `/daemon` and `/doctor`: the daemon about itself and its machine.
+//! `/daemon` and `/doctor`: the daemon's status and its machine.
 
 use super::failure::{Answer, Body};
 use super::listen::user_name;
@@ -22,7 +22,7 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(doctor))
 }
 
-/// That somebody is there.
+/// Answers when the daemon is alive.
 #[utoipa::path(
     get,
     path = "/ping",
@@ -33,7 +33,7 @@ async fn ping() -> Json<serde_json::Value> {
     Json(serde_json::json!({}))
 }
 
-/// The daemon about itself.
+/// The daemon's status.
 #[utoipa::path(
     get,
     path = "/daemon",
@@ -44,7 +44,7 @@ async fn status(State(app): State<Arc<App>>) -> Answer<Status> {
     Ok(Json(app.status().await?))
 }
 
-/// Ends the daemon; workspaces go on, unless `all` says otherwise.
+/// Stops the daemon; workspaces go on, unless `all` says otherwise.
 #[utoipa::path(
     post,
     path = "/daemon/stop",
@@ -58,12 +58,12 @@ async fn stop(State(app): State<Arc<App>>, Body(stop): Body<Stop>) -> Answer<Sta
         app.end_browsers(|_| true).await;
     }
     let status = app.status().await;
-    // Whatever is wrong with the state, a daemon that is told to end ends.
+    // A daemon that is told to stop does so, whatever is wrong with its state.
     app.stop.send_replace(true);
     Ok(Json(status?))
 }
 
-/// Whether this machine is fit.
+/// Checks whether this machine can run workspaces.
 #[utoipa::path(
     get,
     path = "/doctor",
@@ -124,8 +124,8 @@ impl App {
         }
     }
 
-    /// Stops every workspace that runs, all at once, and ends what is left of those that failed. Fails
-    /// if one does not stop.
+    /// Stops every running workspace concurrently, and ends leftovers of failed ones. Fails if one
+    /// does not stop.
     async fn stop_workspaces(&self) -> Result<(), Fault> {
         let mut stops = JoinSet::new();
         for view in self.engine.list().await? {

@@ -1,4 +1,4 @@
-//! `/workspaces/{id}/snapshots`, `/fork` and `/reset`: freeze, branch, go back.
+//! `/workspaces/{id}/snapshots`, `/fork` and `/reset`.
 
 use super::failure::{Answer, Body, WorkspaceKey};
 use super::workspaces::label;
@@ -38,7 +38,7 @@ async fn snapshots(
     }))
 }
 
-/// Freezes code and volumes under a name.
+/// Takes a snapshot of code and volumes.
 #[utoipa::path(
     post,
     path = "/workspaces/{id}/snapshots",
@@ -57,7 +57,7 @@ async fn take_snapshot(
     Ok(Json(app.workspace(view).await))
 }
 
-/// Another workspace that begins as this one is, or was.
+/// Creates a workspace as a copy of this one or of its snapshot.
 #[utoipa::path(
     post,
     path = "/workspaces/{id}/fork",
@@ -84,7 +84,7 @@ async fn fork(
     }))
 }
 
-/// Back to how it began, or to a snapshot.
+/// Resets to the initial state, or to a snapshot.
 #[utoipa::path(
     post,
     path = "/workspaces/{id}/reset",
@@ -98,9 +98,10 @@ async fn reset(
     WorkspaceKey(id): WorkspaceKey,
     Body(reset): Body<Reset>,
 ) -> Answer<Workspace> {
-    let removal = match reset.force {
-        true => Removal::Force,
-        false => Removal::RefuseUnsaved,
+    let removal = if reset.force {
+        Removal::Force
+    } else {
+        Removal::RefuseUnsaved
     };
     let wanted = holm_engine::Reset {
         volume: reset.volume,
@@ -114,7 +115,7 @@ async fn reset(
     Ok(Json(workspace))
 }
 
-/// Reads the name of a snapshot that somebody typed; it has the form of a label.
+/// Parses the name of a snapshot, which has the form of a label.
 fn name(text: &str) -> Result<Label, Fault> {
     Label::parse(text).map_err(|error| {
         Fault::new(

@@ -1,11 +1,11 @@
-//! The services, secrets and agents of `holm.toml` as they are stored with a workspace. Called by
+//! The services, secrets and agents of `holm.toml` in their stored form. Called by
 //! [`super::compose`].
 
 use super::trust::Judged;
 use holm_core::config::{self, Name, ProjectConfig, Receiver};
 use holm_engine::spec::{Agent, Declared, Probe, Ready, Secret, SecretSource, Service};
 
-/// What only a new workspace takes over.
+/// Settings that only a new workspace takes over.
 pub fn declared(config: &ProjectConfig) -> Declared {
     let project = &config.project;
     let seeds = config.volumes.iter().map(|(name, volume)| {
@@ -45,7 +45,7 @@ pub fn services(config: &ProjectConfig) -> Vec<Service> {
     services.collect()
 }
 
-/// Without values, which are the vault's.
+/// Without values, which are in the vault.
 pub fn secrets(config: &ProjectConfig) -> Vec<Secret> {
     let secrets = config.secrets.iter().map(|(name, secret)| Secret {
         name: name.to_string(),
@@ -85,7 +85,7 @@ fn receivers(config: &ProjectConfig, to: &[Receiver]) -> Vec<String> {
     names
 }
 
-/// The agents. What was judged was approved, or taken out.
+/// The agents. They were approved, or removed before.
 pub fn agents(judged: &Judged) -> Vec<Agent> {
     let agents = judged.config.agents.iter().map(|(name, agent)| Agent {
         name: name.to_string(),
@@ -115,7 +115,7 @@ fn ready(ready: &config::Ready) -> Ready {
     }
 }
 
-/// The port that its readiness is asked at, or the one that has its name.
+/// The port of its readiness check, or the one with its name.
 fn port(config: &ProjectConfig, name: &Name, service: &config::Service) -> Option<u16> {
     let asked = service.ready.as_ref().and_then(|ready| match &ready.probe {
         config::Probe::Http { port, .. } | config::Probe::Tcp { port } => Some(*port),

@@ -1,4 +1,4 @@
-//! `/disk`: what takes room, what could go, and whether room is short.
+//! `/disk`: disk use, what could be deleted, and whether space is short.
 
 use super::failure::Answer;
 use super::startup::unusable;
@@ -50,8 +50,8 @@ async fn disk(State(app): State<Arc<App>>) -> Answer<Disk> {
     Ok(Json(app.disk().await?))
 }
 
-/// How long the trash keeps something. Settings that cannot be read are told to whoever needs them; then
-/// the default counts.
+/// How long entries stay in the trash. Commands that need the settings report errors in them; here
+/// the default applies.
 pub fn trash_keeps(paths: &Paths) -> Duration {
     let home = super::home();
     let settings = holm_config::user::load(&paths.config_file, &home);
@@ -63,14 +63,14 @@ pub fn trash_keeps(paths: &Paths) -> Duration {
 // === impl App ===
 
 impl App {
-    /// How long the trash keeps what was removed, as the settings say now.
+    /// How long entries stay in the trash, by the current settings.
     pub async fn keep_for(&self) -> Result<Duration, Fault> {
         let (file, home) = (self.paths.config_file.clone(), self.home());
         let settings = try_blocking(move || holm_config::user::load(&file, &home)).await?;
         Ok(DAY * settings.trash_days)
     }
 
-    /// What is in the trash, with sizes and the times of their going.
+    /// The trash, with sizes and expiry times.
     pub async fn trash(&self) -> Result<Vec<Workspace>, Fault> {
         let keep_for = self.keep_for().await?;
         let sizes = self.measure(Measure::Trash).await?.trash;
@@ -108,7 +108,7 @@ impl App {
         })
     }
 
-    /// What is said when the disk is nearly full.
+    /// The warning when the disk is nearly full.
     pub async fn shortage(&self) -> Result<Option<String>, Fault> {
         let Room { free, size } = self.room()?;
         if !is_short(free, size) {
@@ -207,7 +207,7 @@ impl App {
     }
 }
 
-/// How many workspaces use what, live or in the trash.
+/// How many workspaces use each item, live or in the trash.
 #[derive(Default)]
 struct Users {
     bases: HashMap<BaseKey, u64>,
@@ -220,7 +220,7 @@ impl Users {
     fn of<'a>(records: impl Iterator<Item = &'a WorkspaceRecord>) -> Self {
         let mut users = Self::default();
         for record in records {
-            // A snapshot may have the base and layers of its workspace, which uses them once.
+            // A snapshot may share the base and layers of its workspace, which counts once.
             let bases: HashSet<_> = record.spec.base_keys().collect();
             for base in bases {
                 *users.bases.entry(base).or_default() += 1;
@@ -267,7 +267,7 @@ fn trash_size(found: &View, usage: &DiskUsage, keep_for: Duration) -> Option<Tra
     })
 }
 
-/// One sentence for each kind of thing that could go, with the command.
+/// One sentence per kind of item that could be deleted, with the command.
 fn could_go(
     trash: &[TrashSize],
     bases: &[BaseSize],
@@ -314,6 +314,6 @@ fn could_go(
 }
 
 fn expiry(removed_at: Timestamp, keep_for: Duration) -> String {
-    // Farther away than times can be written is as good as never.
+    // A time that is too far away to write is as good as never.
     view::time(removed_at.checked_add(keep_for).unwrap_or(Timestamp::MAX))
 }

@@ -1,9 +1,8 @@
-//! The front door of this daemon: which port it has, and what it remembers.
+//! The front door of this daemon: its port, and what it remembers.
 //!
-//! Opened before the daemon says that it is ready, so that a port that is taken is an error of the
-//! command that started it. Remembered in two small files of the data directory: the port, so that
-//! addresses stay, and which workspace was last seen at which site, so that browsers forget the one
-//! before it.
+//! Opened before the daemon reports that it is ready, so that a taken port is an error of the
+//! command that started it. Two small files in the data directory store the port, so that addresses
+//! stay, and the workspace last seen at each site, so that browsers are cleared for a new one.
 
 use super::App;
 use super::caller::Way;
@@ -24,22 +23,22 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A front door that is held and not served yet.
+/// A bound front door that is not served yet.
 pub struct Door {
     bound: Bound,
     port: u16,
 }
 
-/// The port that browsers know.
+/// The default port.
 const USUAL: u16 = 7070;
 
-/// Tried when the usual one is taken.
+/// Tried when the default is taken.
 const NEXT: RangeInclusive<u16> = USUAL..=7099;
 
 /// Tried when so many daemons run that all of these are taken too.
 const BEYOND: RangeInclusive<u16> = 7100..=7999;
 
-/// Which workspace a site had last.
+/// The last workspace of each site.
 struct Sites {
     file: PathBuf,
     known: Mutex<Known>,
@@ -63,7 +62,7 @@ struct Seen {
 // === impl Door ===
 
 impl Door {
-    /// Takes the port that was asked for, or the one that this daemon had, or the next free one.
+    /// Binds the requested port, or the one that this daemon had, or the next free one.
     pub fn open(paths: &Paths, home: &Path) -> Result<Self, Fault> {
         if let Some(port) = asked_for(paths, home) {
             let bound = bind(port).map_err(|error| taken(port, &error))?;
@@ -96,7 +95,7 @@ impl Door {
         self.port
     }
 
-    /// Leads to the workspaces of these routes for as long as it is polled.
+    /// Serves the workspaces of these routes for as long as it is polled.
     pub fn serve(self, app: &App, api: &Router) -> impl Future<Output = ()> + use<> {
         let sites = Arc::new(Sites::open(app.paths.data_dir.join("sites.json")));
         let (routes, metrics) = (app.routes.clone(), Arc::clone(&app.metrics));
@@ -115,7 +114,7 @@ impl Door {
     }
 }
 
-/// The API, as the front door asks it.
+/// The API, as the front door calls it.
 fn daemon(api: Router) -> Daemon {
     Arc::new(move |request, sever| {
         let answer = guests::answer(api.clone(), Way::Door(sever), request);
@@ -134,7 +133,7 @@ fn asked_for(paths: &Paths, home: &Path) -> Option<u16> {
     match holm_config::user::load(&paths.config_file, home) {
         Ok(settings) => settings.port.map(|port| port.get()),
         Err(fault) => {
-            // Every command that needs a setting says it to the user.
+            // Every command that needs a setting reports the error to the user.
             tracing::warn!(%fault, "settings are not understood; the front door is where it was");
             None
         }
@@ -155,7 +154,7 @@ fn taken(port: u16, error: &io::Error) -> Fault {
     Fault::new(Code::PortTaken, message, hint)
 }
 
-/// Replaces a file whole, or leaves it as it is.
+/// Replaces a file atomically.
 pub fn replace(file: &Path, content: &[u8]) -> io::Result<()> {
     let directory = file.parent().unwrap_or(Path::new("/"));
     let mut written = tempfile::NamedTempFile::new_in(directory)?;
@@ -186,7 +185,7 @@ impl Sites {
         }
     }
 
-    /// Whether somebody else had the site before this workspace, which has it from now on.
+    /// Whether another workspace had the site before; records this one.
     fn generation(&self, site: &str, id: &WorkspaceId) -> Generation {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let again = match known.sites.get(site) {
@@ -207,9 +206,10 @@ impl Sites {
 }
 
 fn generation(again: bool) -> Generation {
-    match again {
-        true => Generation::Later,
-        false => Generation::First,
+    if again {
+        Generation::Later
+    } else {
+        Generation::First
     }
 }
 

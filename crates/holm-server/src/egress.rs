@@ -1,5 +1,5 @@
-//! `GET /workspaces/{id}/egress`: what left and what was refused, from the keeper's record; with
-//! `follow`, line by line as it is written.
+//! `GET /workspaces/{id}/egress`: the keeper's egress record; with `follow`, line by line as it is
+//! written.
 
 use super::App;
 use super::failure::{Failure, Parameters, WorkspaceKey};
@@ -24,11 +24,11 @@ use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-/// Entries that are told unless more are asked for, and at most.
+/// The default and the maximum of entries.
 const USUAL: usize = 1000;
 const MOST: usize = 100_000;
 
-/// How often the record is looked at while somebody follows it.
+/// How often the record is polled for followers.
 const OFTEN: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -78,7 +78,7 @@ async fn egress(
         let (mut tail, mut ready) = state?;
         while ready.is_empty() {
             tokio::time::sleep(OFTEN).await;
-            // What cannot be read now is perhaps there at the next look.
+            // An unreadable record may be readable at the next poll.
             (tail, ready) = tokio::task::spawn_blocking(move || {
                 let fresh = tail.read().unwrap_or_default();
                 (tail, fresh)
@@ -97,7 +97,7 @@ fn last_lines(files: &[PathBuf], limit: usize) -> (Vec<String>, Option<Place>) {
     let mut last = VecDeque::new();
     let mut end = None;
     for path in files {
-        // A file that is not there has no lines.
+        // A missing file has no lines.
         let Ok(file) = File::open(path) else {
             end = None;
             continue;
@@ -128,7 +128,7 @@ pub struct Place {
     read: u64,
 }
 
-/// A file that grows, and is now and then replaced by a new one.
+/// Follows a file that grows and is sometimes rotated.
 pub struct Tail {
     path: PathBuf,
     place: Option<Place>,
@@ -141,7 +141,7 @@ impl Tail {
         Self { path, place }
     }
 
-    /// For those who want only what is still to come.
+    /// For readers that want only new lines.
     pub fn at_the_end(path: PathBuf) -> Self {
         let place = std::fs::metadata(&path).ok().map(|metadata| Place {
             inode: metadata.ino(),
@@ -150,14 +150,14 @@ impl Tail {
         Self { path, place }
     }
 
-    /// The whole lines that came since the last look.
+    /// The complete lines since the last call.
     pub fn read(&mut self) -> io::Result<Vec<u8>> {
         let mut fresh = Vec::new();
         let inode = inode(&self.path)?;
         if let Some(place) = self.place
             && place.inode != inode
         {
-            // What was written to the old one before it was full.
+            // Lines that were written to the old file before the rotation.
             let mut name = self.path.as_os_str().to_owned();
             name.push(".1");
             let before = PathBuf::from(name);

@@ -1,29 +1,28 @@
-//! Requests of the API that the client's own program carries out for the daemon: `POST /workspaces` starts
-//! it, and what it asks for by itself names the errand that it is on. So a key of the first request
-//! stands for what the second one makes, whichever of the processes dies.
+//! Errands: API requests that the client's own program carries out for the daemon. `POST
+//! /workspaces` starts it, and its own request names the errand. So the idempotency key of the
+//! first request covers what the second one creates, whichever process dies.
 //!
-//! An errand lasts as long as its request; whoever comes back later, to this daemon or the next, is refused
-//! and makes nothing that nobody waits for.
+//! An errand lasts as long as its request; a program that comes back later, to this daemon or the
+//! next, is refused and creates nothing.
 
 use holm_core::{Code, Fault, RequestId, WorkspaceId};
 use holm_engine::Turn;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// All that are under way, by their ids. Clones share them.
+/// All errands under way, by id. Clones share them.
 #[derive(Clone, Default)]
 pub struct Errands(Arc<Mutex<HashMap<String, Arc<Errand>>>>);
 
-/// What is known of one.
 pub struct Errand {
-    /// The right of the request that it is for, if that has a key.
+    /// The right of its request, if that has a key.
     pub turn: Option<Turn>,
-    /// Whose the workspace is.
+    /// The owner of the workspace.
     pub owner: String,
     made: Mutex<Option<WorkspaceId>>,
 }
 
-/// One that is under way until this is dropped.
+/// An errand that is under way until this is dropped.
 pub struct UnderWay {
     errands: Errands,
     pub id: RequestId,
@@ -66,12 +65,12 @@ impl Errands {
 // === impl Errand ===
 
 impl Errand {
-    /// A workspace is being made on it.
+    /// Records the workspace that it creates.
     pub fn note(&self, id: &WorkspaceId) {
         *self.made.lock().unwrap_or_else(PoisonError::into_inner) = Some(id.clone());
     }
 
-    /// The workspace that was or is being made, if it came to that.
+    /// The id of the workspace this request creates, once it is known.
     pub fn made(&self) -> Option<WorkspaceId> {
         let made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         made.clone()

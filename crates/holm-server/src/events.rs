@@ -1,8 +1,8 @@
-//! `GET /events`: what happened, line by line or as a WebSocket, from a cursor on.
+//! `GET /events`: events from a cursor on, line by line or as a WebSocket.
 //!
-//! Events are stored before they are told, and everybody reads them from the store at their own
-//! pace: a slow reader costs nothing, and one that is so slow that events are gone is told how many
-//! it missed and let go.
+//! Events are stored before they are sent, and every client reads them from the store at its own
+//! pace: a slow reader costs nothing, and one that is so slow that events were deleted is told how
+//! many it missed, and ends.
 
 use super::caller::Caller;
 use super::failure::{Failure, Parameters, bad_request, workspace_id};
@@ -29,7 +29,7 @@ use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-/// Where things that happened are told. A handle; clones share everything.
+/// Stores and announces events. A handle; clones share everything.
 #[derive(Clone)]
 pub struct Events {
     engine: Engine,
@@ -42,9 +42,9 @@ pub struct Events {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct From {
-    /// The cursor to go on behind. Without it: from the beginning, or with `follow` from now on.
+    /// The cursor to continue after. Without it: from the beginning, or with `follow` from now on.
     after: Option<u64>,
-    /// Go on with what happens; a WebSocket does unless it is false.
+    /// Continue with new events; a WebSocket does unless it is false.
     follow: Option<bool>,
     /// Only of this workspace.
     #[param(value_type = Option<holm_api::id::WorkspaceId>)]
@@ -52,7 +52,7 @@ pub struct From {
     /// Only of this type (`workspace.created`), or of those that begin with it (`workspace`).
     #[serde(rename = "type")]
     kind: Option<String>,
-    /// At most so many.
+    /// The maximum number.
     #[param(minimum = 1)]
     limit: Option<u64>,
 }
@@ -60,15 +60,15 @@ pub struct From {
 /// Read from the store at a time.
 const BATCH: usize = 256;
 
-/// Whoever takes longer for one message is gone.
+/// A client that takes longer for one message is gone.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::new().routes(routes!(events))
 }
 
-/// What happened, from a cursor on: JSON Lines, or a WebSocket with a text message for each event. The
-/// last may be a `Missed`, when events are gone that were asked for.
+/// Events from a cursor on: JSON Lines, or a WebSocket with a text message for each. The last may
+/// be a `Missed`, when requested events were deleted.
 #[utoipa::path(
     get,
     path = "/events",
@@ -122,7 +122,7 @@ async fn events(
     Ok(response)
 }
 
-/// Sends messages until there are no more, or nobody takes them.
+/// Sends messages until there are no more, or the client is gone.
 async fn tell(mut reading: Reading, socket: WebSocket) {
     let (mut sink, mut stream) = socket.split();
     let sending = async {
@@ -134,10 +134,10 @@ async fn tell(mut reading: Reading, socket: WebSocket) {
                 }
             }
         }
-        // A client that went away does not need a farewell.
+        // Fails only when the client is gone.
         let _ = sink.close().await;
     };
-    // What a client says has no meaning here, but that it goes does.
+    // Messages of a client are ignored; only its end matters.
     let leaving = async { while let Some(Ok(_)) = stream.next().await {} };
     tokio::select! {
         () = sending => {}
@@ -171,19 +171,19 @@ impl App {
     }
 }
 
-/// One client's place in the events.
+/// One client's position in the events.
 struct Reading {
     events: Events,
     news: watch::Receiver<u64>,
     after: u64,
-    /// What is gone before the first event was not missed.
+    /// Events that were deleted before the first one were not missed.
     is_from_the_start: bool,
     follow: bool,
-    /// Hears only what is about what it may see.
+    /// Sees only events about what it may see.
     caller: Caller,
     workspace: Option<WorkspaceId>,
     kind: Option<String>,
-    /// How many may still be told; `None`: all.
+    /// How many may still be sent; `None`: all.
     left: Option<u64>,
     stop: watch::Receiver<bool>,
     is_over: bool,
@@ -199,12 +199,12 @@ impl Events {
         }
     }
 
-    /// Changes whenever something happened.
+    /// Changes with every event.
     pub fn news(&self) -> watch::Receiver<u64> {
         self.told.subscribe()
     }
 
-    /// An event that cannot be stored is in the log only: what happened does not depend on it.
+    /// An event that cannot be stored is only logged: the operation does not depend on it.
     pub async fn tell(&self, workspace: &WorkspaceId, kind: &str, detail: Value) {
         let text = detail.to_string();
         match self.engine.add_event(workspace, kind, text).await {

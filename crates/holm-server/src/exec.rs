@@ -32,12 +32,12 @@ type Sink = SplitSink<WebSocket, Message>;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct Named {
-    /// By which the client comes back to the command.
+    /// The client's secret for reconnecting to the command.
     #[param(pattern = "^[0-9A-Za-z]{16,64}$")]
     key: Option<String>,
 }
 
-/// The first message: a new command, or one that the client lost.
+/// The first message: a new command, or a reconnect.
 enum First {
     Start(Start),
     Resume(Heard),
@@ -47,8 +47,8 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::new().routes(routes!(exec))
 }
 
-/// Runs a command inside: a WebSocket of binary messages, each one byte of channel and a payload (0: JSON of
-/// `ToServer` and `ToClient`, 1: stdin, 2: stdout, 3: stderr).
+/// Runs a command inside: a WebSocket of binary messages, each one byte of channel and a payload
+/// (0: JSON of `ToServer` and `ToClient`, 1: stdin, 2: stdout, 3: stderr).
 #[utoipa::path(
     get,
     path = "/workspaces/{id}/exec",
@@ -83,7 +83,7 @@ async fn exec(
                 app.audit.ended(&request, None, Err(fault.code));
             }
         }
-        // A client that went away does not need a farewell.
+        // Fails only when the client is gone.
         let _ = sink.close().await;
     }))
 }
@@ -95,7 +95,7 @@ async fn converse(
     sink: &mut Sink,
     mut stream: SplitStream<WebSocket>,
 ) -> Result<Option<u8>, Fault> {
-    // A client may go away before it says anything.
+    // A client may disconnect before its first message.
     let Some(first) = first(&mut stream).await else {
         return Ok(None);
     };
@@ -103,7 +103,7 @@ async fn converse(
     run(command, sink, stream).await
 }
 
-/// The first message has to say what to run, or to go on with.
+/// The first message must start a command or reconnect.
 async fn first(stream: &mut SplitStream<WebSocket>) -> Option<Result<First, Fault>> {
     loop {
         match stream.next().await?.ok()? {
@@ -143,9 +143,10 @@ async fn begin(
         }
         (First::Resume(_), None) => return Err(bad_request("`resume` without a key").0),
     };
-    let stopped = match start.no_start {
-        true => Stopped::Refuse,
-        false => Stopped::Start,
+    let stopped = if start.no_start {
+        Stopped::Refuse
+    } else {
+        Stopped::Start
     };
     let request = ExecRequest {
         key,
@@ -166,7 +167,7 @@ async fn run(
         biased;
         heard = &mut hearing => heard,
         fed = &mut feeding => {
-            // The command is told, and nobody is left to hear how it ends.
+            // The command gets a hangup; no client is left to receive its end.
             let _ = command.input.send(ExecInput::Hangup).await;
             fed.map(|()| None)
         }
@@ -190,9 +191,10 @@ fn request(start: Start) -> Result<ExecRequest, Fault> {
         timeout: start.timeout_ms.map(Duration::from_millis),
         quiet: start.quiet_ms.map(Duration::from_millis),
         key: None,
-        masking: match start.mask {
-            true => Masking::Words,
-            false => Masking::Never,
+        masking: if start.mask {
+            Masking::Words
+        } else {
+            Masking::Never
         },
     };
     if request.argv.is_empty() {
@@ -230,7 +232,7 @@ fn understood(message: &[u8]) -> Result<Said, Failure> {
     }
 }
 
-/// Passes on what the client says. Ends when the client goes away or says nonsense.
+/// Passes on the client's messages. Ends when the client disconnects or sends an invalid one.
 async fn feed(
     mut stream: SplitStream<WebSocket>,
     input: mpsc::Sender<ExecInput>,
@@ -254,7 +256,7 @@ async fn feed(
                 return Err(bad_request("a command was asked for twice").0);
             }
         };
-        // A command that has ended takes nothing; its exit is on its way.
+        // A command that has ended reads nothing; its exit is on its way.
         if input.send(input_message).await.is_err() {
             std::future::pending::<()>().await;
         }
@@ -262,8 +264,7 @@ async fn feed(
     Ok(())
 }
 
-/// Passes on what the command says, up to its end.
-/// Passes on what a command says, and says how it ended.
+/// Passes on the command's output up to its end, and returns how it ended.
 async fn hear(
     mut output: mpsc::Receiver<ExecOutput>,
     sink: &mut Sink,
@@ -300,6 +301,6 @@ async fn send(sink: &mut Sink, channel: u8, payload: &[u8]) {
     message.extend_from_slice(&[channel]);
     message.extend_from_slice(payload);
     let bytes: Bytes = message.freeze();
-    // That the client went away is noticed where its messages are read.
+    // The reading side notices when the client is gone.
     let _ = sink.send(Message::Binary(bytes)).await;
 }

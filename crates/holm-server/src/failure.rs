@@ -1,5 +1,5 @@
-//! Every error of the API is one body, with the status of its kind; and what requests bring is
-//! read here, so that whatever is wrong with it is such an error too.
+//! Error responses: every error of the API is one body, with the status of its kind. Requests are
+//! parsed here too, so that every parse error has the same form.
 
 use super::objects;
 use axum::Json;
@@ -52,7 +52,7 @@ impl IntoResponse for Failure {
         let status = StatusCode::from_u16(fault.code.kind().http_status());
         let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut response = (status, Json(told(&fault))).into_response();
-        // For the gate, which tells some callers less and writes down the code.
+        // For the gate, which reduces it for some callers and records the code.
         response.extensions_mut().insert(fault);
         response
     }
@@ -140,7 +140,7 @@ impl IntoParams for ProjectKey {
     }
 }
 
-/// A part of a path in the document, with the name of its schema.
+/// A path parameter in the API document, with the name of its schema.
 pub fn in_path(name: &str, schema: &str, words: &str) -> Parameter {
     ParameterBuilder::new()
         .name(name)
@@ -151,7 +151,7 @@ pub fn in_path(name: &str, schema: &str, words: &str) -> Parameter {
         .build()
 }
 
-/// The body that tells a client of a fault. What is not the client's doing is also logged.
+/// The error body for a fault. Server errors are also logged.
 pub fn told(fault: &Fault) -> ErrorBody {
     if fault.code.kind() == Kind::Failed && fault.code != Code::Cancelled {
         tracing::error!(code = %fault.code, "{}", fault.message);
@@ -159,7 +159,7 @@ pub fn told(fault: &Fault) -> ErrorBody {
     ErrorBody::from(fault)
 }
 
-/// Reads a workspace's id that was sent in a body or a path.
+/// Parses a workspace's id in a body or a path.
 pub fn workspace_id(text: &str) -> Result<WorkspaceId, Failure> {
     WorkspaceId::parse(text).map_err(|error| {
         let hint = "`holm ls` lists the workspaces with their ids";
@@ -167,7 +167,7 @@ pub fn workspace_id(text: &str) -> Result<WorkspaceId, Failure> {
     })
 }
 
-/// Reads a project's id that was sent in a body or a path.
+/// Parses a project's id in a body or a path.
 pub fn project_id(text: &str) -> Result<ProjectId, Failure> {
     ProjectId::parse(text).map_err(|error| {
         let hint = "`holm project ls` lists the projects with their ids";
@@ -183,7 +183,7 @@ pub fn bad_request(why: &str) -> Failure {
     ))
 }
 
-/// What axum says of a body that could not be read, and why.
+/// axum's reason why a body could not be read.
 fn explained(error: &BytesRejection) -> String {
     let mut text = error.body_text();
     let mut cause = error.source();

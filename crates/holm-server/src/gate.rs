@@ -1,8 +1,8 @@
-//! The gate that every request goes through, by whatever way it came: who asks, may they, is the body
-//! of the right kind. Behind it every route has a [`Caller`].
+//! The gate that every request passes, through any listener: identifies the caller, checks access
+//! and content type. Behind it every route has a [`Caller`].
 //!
-//! What must stay true: whatever is not in the list of routes is not there; at the front door nothing
-//! is read or done before the origin and the token were looked at.
+//! Invariants: routes that are not in the list do not exist; at the front door nothing is read or
+//! done before origin and token were checked.
 
 use super::App;
 use super::audit::Asked;
@@ -24,12 +24,12 @@ use holm_linux::guests::Speaker;
 use holm_proxy::sever::Sever;
 use std::sync::Arc;
 
-/// By which names the front door is the daemon's own.
+/// The daemon's own names at the front door.
 const OWN_NAMES: [&str; 4] = ["holm.localhost", "localhost", "127.0.0.1", "[::1]"];
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Who it was, if that is known, and why not.
+/// Who was refused, if known, and why.
 struct Refused {
     caller: Caller,
     fault: Fault,
@@ -76,7 +76,7 @@ pub async fn gate(State(app): State<Arc<App>>, request: Request, next: Next) -> 
     response
 }
 
-/// For whom the daemon asks itself. Nobody else is this process, whatever they say.
+/// The actor that the daemon names when it calls itself. Accepted only from this process.
 fn on_behalf_of(way: Option<&Way>, headers: &HeaderMap) -> Option<String> {
     let Some(Way::Socket(Peer {
         is_daemon: true, ..
@@ -88,7 +88,7 @@ fn on_behalf_of(way: Option<&Way>, headers: &HeaderMap) -> Option<String> {
     Some(String::from_utf8_lossy(actor.as_bytes()).into_owned())
 }
 
-/// Who it was, as the record has it.
+/// The actor in the audit record.
 fn actor(way: Option<&Way>, caller: &Caller) -> String {
     let actor = caller.actor();
     match way {
@@ -98,7 +98,7 @@ fn actor(way: Option<&Way>, caller: &Caller) -> String {
     }
 }
 
-/// What every answer has.
+/// Headers of every response.
 fn finish(response: &mut Response, id: &RequestId) {
     let is_unauthorized = response.status() == axum::http::StatusCode::UNAUTHORIZED;
     let headers = response.headers_mut();
@@ -132,7 +132,7 @@ async fn asked(head: &mut Parts) -> Asked {
         found.map(|(_, value)| value)
     };
     let id = parameter("id");
-    // Only what has the shape of an id: whatever else somebody writes is not for the record.
+    // Only text with the shape of an id: other text from clients must not reach the record.
     let of = |kind: &str, id: Option<String>| id.map(|id| format!("{kind} {id}"));
     let project = id.and_then(|id| Some(ProjectId::parse(id).ok()?.to_string()));
     let run = parameter("run").and_then(|id| Some(RunId::parse(id).ok()?.to_string()));
@@ -153,7 +153,7 @@ async fn asked(head: &mut Parts) -> Asked {
     }
 }
 
-/// Whether a request may go on; nothing of its body was read yet.
+/// Whether a request may continue; its body was not read yet.
 fn admit(
     app: &App,
     way: &Way,
@@ -172,7 +172,8 @@ fn admit(
     judge(route, &caller, asked, head).map_err(refuse)?;
     let has_body = !body.is_end_stream();
     match (way, type_of(&head.headers)) {
-        // The user at the socket need not say what it is, and `curl -d` calls everything a form.
+        // The user at the socket need not set the content type, and `curl -d` calls everything a
+        // form.
         (Way::Socket(_), Some(Ok(kind))) if kind == FORM => {}
         (Way::Socket(_), None) => {}
         (_, kind) => check_type(route.content, kind, has_body).map_err(refuse)?,
@@ -198,7 +199,7 @@ fn admit(
     Ok((caller, bounds))
 }
 
-/// Who asks.
+/// Identifies the caller.
 fn identify(
     app: &App,
     way: &Way,
@@ -209,14 +210,14 @@ fn identify(
         Way::Socket(peer) => Ok(Caller::Person { uid: peer.uid }),
         Way::Guests(own, _) => {
             let caller = Caller::Workspace(own.clone());
-            // A token that is for somebody else has no business in a workspace.
-            match headers.contains_key(header::AUTHORIZATION) {
-                true if token(app, headers)? != caller => Err(forbidden(
+            // A token of another caller must not be used from a workspace.
+            if headers.contains_key(header::AUTHORIZATION) && token(app, headers)? != caller {
+                return Err(forbidden(
                     "this token is not for the workspace that it was shown from",
                     "leave it out: inside a workspace no token is needed",
-                )),
-                _ => Ok(caller),
+                ));
             }
+            Ok(caller)
         }
         Way::Door(sever) => {
             check_origin(headers, app.routes.front_door().port().unwrap_or_default())?;
@@ -230,7 +231,7 @@ fn identify(
     }
 }
 
-/// Whose the token is that the request has.
+/// The owner of the request's token.
 fn token(app: &App, headers: &HeaderMap) -> Result<Caller, Fault> {
     let text =
         bearer(headers).ok_or_else(|| unauthorized("there is no `Authorization: Bearer`"))?;
@@ -247,8 +248,8 @@ fn token(app: &App, headers: &HeaderMap) -> Result<Caller, Fault> {
     })
 }
 
-/// From now on the connection is cut when the token ends. It is looked at once more afterwards:
-/// nothing comes through in between.
+/// Registers the connection to be cut with the token, and checks the token once more afterwards:
+/// nothing passes in between.
 fn hold(app: &App, caller: &Caller, headers: &HeaderMap, sever: &Sever) -> Result<(), Fault> {
     if let Some(record) = bearer(headers).and_then(|text| app.tokens.check(text).ok()) {
         app.tokens.cuts().hold(record.id.as_str(), sever);
@@ -268,7 +269,7 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-/// Pages of other origins do not ask here, whatever else they know.
+/// Refuses web pages of other origins, whatever else they send.
 fn check_origin(headers: &HeaderMap, port: u16) -> Result<(), Fault> {
     let mut origins = headers.get_all(header::ORIGIN).iter();
     let is_own = match (origins.next(), origins.next()) {
@@ -278,12 +279,13 @@ fn check_origin(headers: &HeaderMap, port: u16) -> Result<(), Fault> {
             .is_ok_and(|origin| is_own_origin(origin, port)),
         (Some(_), Some(_)) => false,
     };
-    match is_own {
-        true => Ok(()),
-        false => Err(forbidden(
+    if is_own {
+        Ok(())
+    } else {
+        Err(forbidden(
             "the Origin of the request is not the daemon's own",
             "pages of other origins cannot use the API; a program sends no Origin",
-        )),
+        ))
     }
 }
 
@@ -300,7 +302,7 @@ fn is_own_origin(origin: &str, port: u16) -> bool {
     }
 }
 
-/// Whether this caller may ask this.
+/// Whether this caller may use this route.
 fn judge(route: &Route, caller: &Caller, asked: &Asked, head: &Parts) -> Result<(), Fault> {
     let own = match caller {
         Caller::Person { .. } => return Ok(()),
@@ -328,7 +330,7 @@ fn judge(route: &Route, caller: &Caller, asked: &Asked, head: &Parts) -> Result<
     }
 }
 
-/// The same whether there is such a workspace or not.
+/// The same whether the workspace exists or not.
 fn no_such_workspace(head: &Parts) -> Fault {
     let named = head.uri.path().split('/').nth(4).unwrap_or_default();
     match workspace_id(named) {
@@ -343,10 +345,10 @@ fn no_such_workspace(head: &Parts) -> Fault {
 
 const FORM: &str = "application/x-www-form-urlencoded";
 
-/// What a page of another origin can send without asking first.
+/// Content types that a page of another origin can send without a preflight.
 const SIMPLE: [&str; 3] = [FORM, "multipart/form-data", "text/plain"];
 
-/// The type that the body is said to have, in lower case and without parameters.
+/// The content type in lower case, without parameters.
 fn type_of(headers: &HeaderMap) -> Option<Result<String, ()>> {
     let mut found = headers.get_all(header::CONTENT_TYPE).iter();
     let value = found.next()?;

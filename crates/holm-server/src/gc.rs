@@ -1,5 +1,5 @@
-//! `POST /gc`: deletes what may go, telling how far it is, line by line. It goes on to its end also
-//! when the client goes away.
+//! `POST /gc`: garbage collection, with progress line by line. It runs to its end even when the
+//! client disconnects.
 
 use super::App;
 use super::caller::Caller;
@@ -40,10 +40,7 @@ async fn gc(
 ) -> Result<Response, Failure> {
     let keep_for = app.keep_for().await?;
     let note = believe_clock(&app, &caller).await?;
-    let collect = Collect::Unused(match gc.all {
-        true => Extent::All,
-        false => Extent::Expired,
-    });
+    let collect = Collect::Unused(if gc.all { Extent::All } else { Extent::Expired });
     let (progress, heard) = mpsc::unbounded_channel();
     let (tell, told) = mpsc::channel(1);
     tokio::spawn(async move {
@@ -53,7 +50,7 @@ async fn gc(
             .await;
         app.sweep_browsers().await;
         app.sweep_secrets().await;
-        // Nobody may be left to hear it.
+        // The client may be gone.
         let _ = tell.send((collected, note)).await;
     });
     let events = stream::unfold(Some((heard, told)), |state| async move {
@@ -71,8 +68,8 @@ async fn gc(
     Ok(([(header::CONTENT_TYPE, "application/jsonl")], body).into_response())
 }
 
-/// A person who asks for a collection says that the clock is right; a program does not know. What to tell
-/// the person of it, if it was not believed.
+/// A person who requests a collection confirms the clock; a program cannot know. Returns a note if
+/// the clock was not believed.
 async fn believe_clock(app: &App, caller: &Caller) -> Result<Option<String>, Fault> {
     let clock = app.engine.clock();
     let Some(doubt) = clock.look().doubt() else {

@@ -1,5 +1,5 @@
-//! The socket for guests: keepers bring the connections of programs inside here, each behind a line that
-//! says of which workspace, and proves it.
+//! The socket for guests: keepers connect programs inside to it, each after a line that identifies
+//! and proves the workspace.
 
 use super::App;
 use super::caller::Way;
@@ -25,17 +25,17 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 use tower_service::Service;
 
-/// All workspaces together; each keeper has a limit of its own.
+/// For all workspaces; each keeper has its own limit.
 const MOST: usize = 1024;
 
-/// How long a keeper may take for its line, and a program for the head of a request.
+/// The time limits for a keeper's line, and for a request head.
 const GREETING_PATIENCE: Duration = Duration::from_secs(2);
 const HEAD_PATIENCE: Duration = Duration::from_secs(30);
 
-/// The longest head of a request.
+/// The longest request head.
 const LARGEST_HEAD: usize = 64 << 10;
 
-/// After a connection could not be taken (no descriptor is left), before the next is tried.
+/// How long to wait before the next `accept` when no descriptor is left.
 const PAUSE: Duration = Duration::from_millis(50);
 
 pub fn bind(layout: &Layout) -> Result<UnixListener, Fault> {
@@ -75,7 +75,7 @@ async fn connection(app: &App, mut stream: UnixStream, router: Router) {
     app.tokens.cuts().hold(id.as_str(), &sever);
     let way = Way::Guests(id, speaker);
     let service = service_fn(move |request| answer(router.clone(), way.clone(), request));
-    // Whatever ends a connection early was the guest's wish or the guest's fault.
+    // A connection ends early only because of the guest, so the error is dropped.
     let _ = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_PATIENCE)
@@ -85,7 +85,7 @@ async fn connection(app: &App, mut stream: UnixStream, router: Router) {
         .await;
 }
 
-/// Whose guest this is.
+/// The workspace of a connection.
 async fn greeted(app: &App, stream: &mut UnixStream) -> Option<(WorkspaceId, Option<Speaker>)> {
     let uid = stream.peer_cred().ok()?.uid();
     if uid != rustix::process::geteuid().as_raw() {
@@ -106,7 +106,7 @@ async fn greeted(app: &App, stream: &mut UnixStream) -> Option<(WorkspaceId, Opt
     is_secret_of(&app.layout(), &id, &secret).then_some((id, speaker))
 }
 
-/// Has the API answer a request that came by a way of its own.
+/// Passes a request to the API, with the listener it came through.
 pub async fn answer(
     mut router: Router,
     way: Way,

@@ -1,9 +1,9 @@
-//! Headless browsers that `holm open` started and left running. Each is written down beside its
-//! profile (`browsers/<id>/<profile>.json`), so that it can be ended: with every workspace, by
-//! `daemon stop --all`, and when its own workspace is removed. Windows are the user's to close.
+//! Headless browsers that `holm open` started and left running. Each is recorded beside its profile
+//! (`browsers/<id>/<profile>.json`), so that it can be ended: with all workspaces by `daemon stop
+//! --all`, and when its own workspace is removed. The user closes windows.
 //!
-//! A profile is of the user who typed `open`, so the daemon ends browsers of its own user, and the
-//! command ends those of the caller.
+//! A profile belongs to the user who typed `open`, so the daemon ends browsers of its own user, and
+//! the command ends those of the caller.
 
 use holm_linux::wire::Incarnation;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -11,13 +11,13 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-/// For a browser to save what it has.
+/// For a browser to save its state.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Writes down the browser that has this profile, which leads a process group.
+/// Records the browser of this profile, which leads a process group.
 pub fn note(profile: &Path, pid: u32) -> io::Result<()> {
     let number = i32::try_from(pid).map_err(io::Error::other)?;
-    // One that has ended meanwhile needs no end.
+    // It has ended meanwhile.
     let Some(browser) = Incarnation::of(number) else {
         return Ok(());
     };
@@ -27,7 +27,7 @@ pub fn note(profile: &Path, pid: u32) -> io::Result<()> {
     )
 }
 
-/// Ends the browsers of the workspaces that are meant, and returns when they are gone. Blocks.
+/// Ends the browsers of the selected workspaces, and returns when they are gone. Blocks.
 pub fn end(profiles: &Path, is_meant: &dyn Fn(&str) -> bool) {
     let workspaces = std::fs::read_dir(profiles).into_iter().flatten().flatten();
     let meant = workspaces.filter(|entry| entry.file_name().to_str().is_some_and(is_meant));
@@ -59,7 +59,7 @@ fn browser(file: &Path) -> io::Result<Incarnation> {
     Ok(serde_json::from_slice(&std::fs::read(file)?)?)
 }
 
-/// To all of its processes: the first may be a script that only waits for the others.
+/// Signals all of its processes: the first may be a script that only waits for the others.
 fn signal(browser: &Incarnation, signal: Signal) {
     if let Some(group) = Pid::from_raw(browser.pid).filter(|_| browser.is_alive()) {
         // It may have ended meanwhile.
@@ -94,7 +94,7 @@ mod tests {
         };
         let mut meant = start("one", "exec sleep 1000");
         let mut other = start("two", "exec sleep 1000");
-        // A number that another process has by now.
+        // A pid that was reused by another process.
         let mut stranger = sleeper("exec sleep 1000");
         let mut file = Incarnation::of(stranger.id() as i32).unwrap();
         file.started -= 1;

@@ -1,7 +1,7 @@
-//! `GET /health`: whether the daemon can do its work, found out by doing a little of it.
+//! `GET /health`: checks whether the daemon can do its work, by doing a little of it.
 //!
-//! What was found is told for a moment, so that asking often costs nothing. Why something fails is in
-//! the log: whoever asks here need not be known.
+//! The result is cached for a moment, so that frequent requests cost nothing. The reasons of
+//! failures are only logged: this route needs no authentication.
 
 use super::{App, view};
 use axum::Json;
@@ -23,20 +23,20 @@ use tokio::sync::Mutex;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-/// What was found last.
+/// The cached result.
 #[derive(Default)]
 pub struct LastHealth {
     found: Mutex<Option<(Instant, Health)>>,
     drivers: Mutex<Option<(Instant, BTreeMap<String, Condition>)>>,
 }
 
-/// What was found is told for so long.
+/// How long the result is cached.
 const FRESH: Duration = Duration::from_millis(500);
 
-/// The machine does not change often, and looking at all of it takes a moment.
+/// The machine rarely changes, and checking all of it takes a moment.
 const DRIVER_FRESH: Duration = Duration::from_secs(60);
 
-/// Whatever takes longer is not well.
+/// A check that takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 pub fn routes() -> OpenApiRouter<Arc<App>> {
@@ -66,7 +66,7 @@ async fn health(State(app): State<Arc<App>>) -> (StatusCode, Json<Health>) {
 // === impl App ===
 
 impl App {
-    /// Those who ask at the same time wait for one look.
+    /// Concurrent requests wait for one check.
     async fn health(&self) -> Health {
         let mut last = self.health.found.lock().await;
         if let Some((at, health)) = &*last
@@ -116,7 +116,7 @@ impl App {
         health
     }
 
-    /// A store whose file was deleted can still be written, and is lost with the daemon.
+    /// A store whose file was deleted can still be written, but is lost with the daemon.
     async fn check_store(&self) -> Result<(), Fault> {
         self.engine.check_store().await?;
         let file = self.paths.data_dir.join(super::STORE);
@@ -155,13 +155,14 @@ async fn judged(what: &str, trying: impl Future<Output = Result<(), Fault>>) -> 
 }
 
 fn condition(is_well: bool) -> Condition {
-    match is_well {
-        true => Condition::Ok,
-        false => Condition::Failing,
+    if is_well {
+        Condition::Ok
+    } else {
+        Condition::Failing
     }
 }
 
-/// What of the daemon's own places cannot be used, by names that say nothing of this machine.
+/// Paths of the daemon that cannot be used, by names that reveal nothing about this machine.
 fn unusable_places(paths: &Paths) -> Vec<String> {
     let below = super::DIRECTORIES.map(|name| (paths.data_dir.join(name), name));
     let mut places = below.to_vec();
@@ -187,11 +188,12 @@ fn write_and_read(directory: &Path) -> Result<(), Fault> {
         file.rewind()?;
         let mut read = String::new();
         file.read_to_string(&mut read)?;
-        match read == "well" {
-            true => Ok(()),
-            false => Err(std::io::Error::other(
+        if read == "well" {
+            Ok(())
+        } else {
+            Err(std::io::Error::other(
                 "what was written is not what is read",
-            )),
+            ))
         }
     };
     tried().map_err(|error| super::startup::unusable("write below", directory, &error))

@@ -1,9 +1,9 @@
-//! What the daemon does by itself: once an hour, and when it starts, entries of the trash whose time
-//! is over go, and so do values of secrets; and, if the settings say so, workspaces that nobody uses are stopped and removed.
-//! The engine does nothing of this while the clock is not believed; this says so once.
+//! Periodic work of the daemon: hourly, and at its start, it deletes expired trash and expired
+//! secrets; and, if the settings say so, it stops and removes idle workspaces. The engine does none
+//! of this while the clock is not believed; this module reports that once.
 //!
-//! Settings are read anew each time, so a change needs no new daemon. Settings that cannot be read
-//! do nothing: the log says so, and so does every command that needs them.
+//! Settings are read each time, so a change needs no restart. With unreadable settings nothing is
+//! done: the log says so, and so does every command that needs them.
 
 use super::App;
 use holm_core::Fault;
@@ -16,10 +16,10 @@ use std::time::Duration;
 
 const EVERY: Duration = Duration::from_secs(3600);
 
-/// How often the clock is looked at.
+/// How often the clock is checked.
 const CLOCK_EVERY: Duration = Duration::from_secs(1);
 
-/// Begins all of it, until the daemon stops.
+/// Starts all of it, until the daemon stops.
 pub fn begin(app: &Arc<App>) {
     let collecting = Arc::clone(app);
     let sweeping = Arc::clone(app);
@@ -73,7 +73,7 @@ pub fn begin(app: &Arc<App>) {
     });
 }
 
-/// Stores what the clock says, and tells when it is not believed any more and when it is again.
+/// Stores clock readings, and reports when the clock becomes implausible and plausible again.
 async fn watch_clock(app: Arc<App>) {
     let mut is_doubted = false;
     loop {

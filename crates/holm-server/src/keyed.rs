@@ -1,7 +1,7 @@
-//! `Idempotency-Key`: a request with one is carried out once, however often it is sent.
+//! `Idempotency-Key`: a request with a key is carried out once, however often it is sent.
 //!
-//! Routes that make something take an [`IdempotencyKey`] and ask [`App::once`] first. A key belongs to
-//! whoever sent it and to one route, and stands for exactly one body.
+//! Routes that create something take an [`IdempotencyKey`] and call [`App::once`] first. A key
+//! belongs to its caller and to one route, and stands for exactly one body.
 
 use super::App;
 use super::caller::Caller;
@@ -63,12 +63,13 @@ impl IntoParams for IdempotencyKey {
 }
 
 impl IdempotencyKey {
-    /// For a route that keeps its keys itself, with what it made. Those of a workspace are its own.
+    /// For a route that stores its keys itself. Keys of a workspace are separate.
     pub fn of(self, caller: &Caller) -> Option<String> {
         let key = self.0?;
-        Some(match caller.is_guest() {
-            true => format!("{} {key}", caller.actor()),
-            false => key,
+        Some(if caller.is_guest() {
+            format!("{} {key}", caller.actor())
+        } else {
+            key
         })
     }
 }
@@ -76,7 +77,7 @@ impl IdempotencyKey {
 // === impl App ===
 
 impl App {
-    /// What is left to do for a request of `caller` on `route`; `None`: it has no key.
+    /// What remains to be done for a request of `caller` on `route`; `None`: it has no key.
     pub async fn once<T: Serialize>(
         &self,
         key: IdempotencyKey,
@@ -90,7 +91,7 @@ impl App {
             scope: format!("{} {route}", caller.actor()),
             key,
         };
-        // Of what was understood, so that spaces and the order of fields make no difference.
+        // Of the parsed body, so that spaces and the order of fields do not matter.
         let body = serde_json::to_vec(body).map_err(|error| bad_request(&error.to_string()))?;
         let digest = format!("{:x}", Sha256::digest(body));
         Ok(Some(self.engine.once(key, digest).await?))

@@ -1,4 +1,4 @@
-//! Which layers a workspace gets: the key of its set-up, and what was taken of the checkout.
+//! Which layers a workspace gets: the key of its setup, and the checkout's build output.
 
 use super::App;
 use holm_api::workspace::CreateWorkspace;
@@ -15,39 +15,39 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The inputs at commits that were asked for lately; a commit never changes.
+/// A cache of inputs at commits, which never change.
 #[derive(Default)]
 pub struct KnownInputs(Mutex<HashMap<Asked, Listed>>);
 
 /// Project, commit and patterns.
 type Asked = (String, String, Option<Vec<String>>);
 
-/// Paths and the ids of their content.
+/// Paths with the ids of their content.
 type Listed = Arc<Vec<(String, String)>>;
 
-/// Where the code and the home are inside, and what is shown of the host.
+/// The paths of code and home inside, and the visible host paths.
 pub struct Surroundings<'a> {
     pub root: &'a Path,
     pub home: &'a Path,
     pub toolchains: &'a [PathBuf],
 }
 
-/// What a workspace begins with, and where its code and its home are inside.
+/// What a workspace starts with, and its paths inside.
 pub struct Start<'a> {
     pub maker: Maker<'a>,
-    /// What an uncommitted state changes.
+    /// Changes by an uncommitted state.
     pub changed: Changed,
     pub root: &'a Path,
     pub home: &'a Path,
 }
 
-/// Paths and the ids of their content; `None`: deleted.
+/// Paths with the ids of their content; `None`: deleted.
 pub type Changed = Vec<(String, Option<String>)>;
 
-/// How many answers are remembered.
+/// The capacity of the cache.
 const MOST_KNOWN: usize = 64;
 
-/// How much of the digest is the key: enough that no two are alike.
+/// How much of the digest is used as the key: enough to be unique.
 const KEY_LENGTH: usize = 32;
 const CACHE_KEY_LENGTH: usize = 8;
 
@@ -101,7 +101,7 @@ impl App {
         })
     }
 
-    /// The project's caches, with what each begins with.
+    /// The project's caches, with their initial content.
     pub async fn caches(
         &self,
         start: &Start<'_>,
@@ -148,7 +148,7 @@ impl App {
         notes
     }
 
-    /// The project's volumes, each with what it begins with.
+    /// The project's volumes, with their initial content.
     pub async fn volumes(
         &self,
         start: &Start<'_>,
@@ -196,7 +196,7 @@ impl App {
                 snapshot: None,
             });
         }
-        // One below another is mounted after it.
+        // A volume below another is mounted after it.
         volumes.sort_by(|one, other| one.path.cmp(&other.path));
         Ok(volumes)
     }
@@ -278,7 +278,7 @@ async fn chosen(
     })
 }
 
-/// The code that a new workspace begins with.
+/// The code that a new workspace starts with.
 fn maker(create: &CreateWorkspace) -> Maker<'_> {
     Maker {
         commit: create.commit.as_deref(),
@@ -287,7 +287,7 @@ fn maker(create: &CreateWorkspace) -> Maker<'_> {
     }
 }
 
-/// What an uncommitted state changes, by paths and the ids of their content.
+/// Changes by an uncommitted state: paths with the ids of their content.
 fn changed(create: &CreateWorkspace) -> Changed {
     let changed = create.dirty.iter().flat_map(|dirty| &dirty.changed);
     changed
@@ -295,7 +295,7 @@ fn changed(create: &CreateWorkspace) -> Changed {
         .collect()
 }
 
-/// The layer of a cache that is at `path` inside.
+/// The layer of a cache at `path` inside.
 pub fn cache_key(project: &str, name: &Name, path: &Path) -> LayerKey {
     let digest = digest(path.as_os_str().as_bytes(), CACHE_KEY_LENGTH);
     LayerKey::cache(project, name, &digest)
@@ -305,7 +305,7 @@ fn digest(content: &[u8], length: usize) -> String {
     let digest = Sha256::digest(content);
     let mut text = String::new();
     for byte in digest.iter().take(length / 2) {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = write!(text, "{byte:02x}");
     }
     text

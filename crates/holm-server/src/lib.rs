@@ -1,8 +1,8 @@
 //! The daemon: the engine behind HTTP on a Unix socket.
 //!
-//! `holm daemon run` calls [`run`]. The daemon owns no workspace's life: when it ends, by whatever
-//! means, workspaces go on, and the next one finds them. One file per group of routes; every route
-//! is documented in `holm-api`.
+//! `holm daemon run` calls [`run`]. Workspaces do not depend on the daemon: when it ends, for
+//! whatever reason, they go on, and the next one finds them. One file per group of routes;
+//! `holm-api` documents every route.
 
 mod agents;
 mod api;
@@ -97,7 +97,7 @@ use tokio::sync::watch;
 use tracing_subscriber::EnvFilter;
 use uploads::Uploads;
 
-/// What every route has at hand.
+/// The context of every route.
 pub struct App {
     engine: Engine,
     linux: Arc<LinuxDriver>,
@@ -125,14 +125,13 @@ pub struct App {
 /// The file of the store, below the data directory.
 const STORE: &str = "holm.db";
 
-/// What is below the data directory from the start.
+/// Directories that are created at the start.
 const DIRECTORIES: [&str; 5] = ["incoming", "projects", "workspaces", "trash", "secrets"];
 
-/// How long requests under way may take to end when the daemon is told to.
+/// How long requests may take to end when the daemon stops.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Serves until a signal or a client says to stop. `ready` is called once, when clients can
-/// connect.
+/// Serves until a signal or a client stops it. `ready` is called once, when clients can connect.
 pub fn run(paths: Paths, mcp: Mcp, ready: impl FnOnce()) -> Result<(), Fault> {
     startup::private_dir(&paths.data_dir)?;
     startup::private_dir(&paths.run_dir)?;
@@ -147,7 +146,7 @@ pub fn run(paths: Paths, mcp: Mcp, ready: impl FnOnce()) -> Result<(), Fault> {
         tracing::error!(code = %fault.code, "{fault}");
     }
     runtime.shutdown_timeout(Duration::from_secs(1));
-    // Only now may another daemon take over.
+    // Only now another daemon may take over.
     drop(lock);
     served
 }
@@ -211,13 +210,13 @@ async fn serve(paths: Paths, mcp: Mcp, ready: impl FnOnce()) -> Result<(), Fault
         () = out_of_patience => tracing::warn!("requests under way are left behind"),
     }
     if *app.stop.borrow() {
-        // Before the connections of commands under way are cut: whoever waits for one of them does
-        // not start another daemon because of it.
+        // Before the connections of running commands are cut: their clients must not start another
+        // daemon.
         if let Err(error) = std::fs::write(app.paths.stopped(), "") {
             tracing::warn!(%error, "clients cannot tell that this daemon was stopped");
         }
     }
-    // Clients find nobody rather than somebody who does not answer.
+    // Clients get "connection refused" rather than no answer.
     if let Err(error) = std::fs::remove_file(&socket) {
         tracing::warn!(%error, "the socket stays behind");
     }
@@ -225,7 +224,8 @@ async fn serve(paths: Paths, mcp: Mcp, ready: impl FnOnce()) -> Result<(), Fault
     Ok(())
 }
 
-/// Serves programs, browsers and guests from now on, until the daemon stops. The user's socket comes last.
+/// Starts serving programs, browsers and guests, until the daemon stops. The user's socket comes
+/// last.
 fn open_doors(app: &Arc<App>, door: Door) -> Result<Router, Fault> {
     let router = api::router(Arc::clone(app));
     let guests = guests::bind(&app.layout())?;
@@ -244,12 +244,12 @@ fn layout(paths: &Paths) -> Layout {
     }
 }
 
-/// Where clients find the daemon.
+/// The daemon's socket.
 fn socket(paths: &Paths) -> PathBuf {
     paths.run_dir.join("daemon.sock")
 }
 
-/// The daemon's user's own.
+/// The home of the daemon's user.
 fn home() -> PathBuf {
     let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
     home.map_or_else(|| PathBuf::from("/"), PathBuf::from)
@@ -257,11 +257,11 @@ fn home() -> PathBuf {
 
 async fn stopped(app: Arc<App>) {
     let mut stop = app.stop.subscribe();
-    // The sender is part of `app`, so it is there while this waits.
+    // The sender is part of `app`, so it exists while this waits.
     let _ = stop.wait_for(|is_stopping| *is_stopping).await;
 }
 
-/// Does something for as long as the daemon serves.
+/// Runs work for as long as the daemon serves.
 async fn until_stopped(app: Arc<App>, work: impl Future<Output = ()>) {
     tokio::select! {
         () = work => {}
@@ -280,7 +280,7 @@ fn log_to(path: &std::path::Path) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The user's message bus, on which a keyring may be. A daemon of a user of its own has none.
+/// The user's message bus, which may have a keyring. A daemon of a service user has none.
 fn message_bus() -> Option<String> {
     let named = std::env::var("DBUS_SESSION_BUS_ADDRESS").ok();
     named.or_else(|| {
@@ -342,14 +342,14 @@ impl App {
         Ok((app, unheard))
     }
 
-    /// What daemons before this one began and nobody ended.
+    /// Continues what earlier daemons began.
     async fn take_up_again(&self) -> Result<(), Fault> {
         let runs = self.engine.resume_runs().await?;
         tracing::info!(runs, "what is under way is taken up again");
         self.resume_browsers().await
     }
 
-    /// What the engine says about a workspace, with its ports as they are now.
+    /// The API form of a workspace, with its current ports.
     async fn workspace(&self, view: View) -> Workspace {
         self.routes.settle().await;
         let specs = vec![Arc::clone(&view.record.spec)];
@@ -359,7 +359,7 @@ impl App {
         workspace
     }
 
-    /// Says how much the volumes take. Everything else can be said, whether or not this can.
+    /// Adds the sizes of volumes, if they can be measured.
     async fn measure_volumes(&self, specs: Vec<Arc<WorkspaceSpec>>, workspaces: &mut [Workspace]) {
         if specs.iter().all(|spec| spec.volumes.is_empty()) {
             return;
@@ -379,14 +379,14 @@ impl App {
         }
     }
 
-    /// As [`Self::workspace`], with what is known of its ports at this moment.
+    /// As [`Self::workspace`], with the currently known ports.
     async fn with_ports(&self, view: View) -> Workspace {
         let ports = self.routes.ports(&view.record.id);
         let ports = self.routes.seen_anew(&view, ports).await;
         let notes = self.routes.notes(&view.record.id);
         let mut workspace = view::workspace(view);
         workspace.notes.extend(notes);
-        // One that cannot be read is in force too: nothing is started.
+        // An unreadable policy is in force too: nothing starts.
         let is_in_force = !matches!(self.policy.load(), Ok(None));
         workspace.policy = is_in_force.then(|| self.policy.path.display().to_string());
         if !ports.is_empty() {

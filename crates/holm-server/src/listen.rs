@@ -1,4 +1,4 @@
-//! The Unix socket: made in a directory of ours, and open to this user and root only.
+//! The Unix socket: created in a directory of ours, and open to this user and root only.
 
 use axum::extract::connect_info::Connected;
 use axum::serve::{IncomingStream, Listener};
@@ -11,28 +11,28 @@ use std::path::Path;
 use std::time::Duration;
 use tokio::net::{UnixListener, UnixStream};
 
-/// Whoever is at the other end.
+/// The peer of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
     pub uid: u32,
-    /// It is this process, asking for somebody.
+    /// It is this process, acting for a caller.
     pub is_daemon: bool,
 }
 
-/// Accepts connections of those who may talk to this daemon.
+/// Accepts connections of the user and root.
 pub struct PeerListener {
     listener: UnixListener,
     own_uid: u32,
 }
 
-/// How long to wait when the machine has no file descriptors left.
+/// How long to wait when no descriptors are left.
 const BREATH: Duration = Duration::from_millis(100);
 
 // === impl PeerListener ===
 
 impl PeerListener {
-    /// Listens on `socket`. The caller holds the lock of the data directory, so whatever socket is
-    /// there already belongs to a daemon that is dead.
+    /// Listens on `socket`. The caller holds the lock of the data directory, so an existing socket
+    /// belongs to a dead daemon.
     pub fn bind(socket: &Path) -> Result<Self, Fault> {
         Ok(Self {
             listener: private_socket(socket)?,
@@ -84,7 +84,7 @@ impl Connected<IncomingStream<'_, PeerListener>> for Peer {
     }
 }
 
-/// The name of a user, or its number where it has none.
+/// The name of a user, or its number.
 pub fn user_name(uid: u32) -> String {
     let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     let name = passwd.lines().find_map(|line| {
@@ -95,7 +95,7 @@ pub fn user_name(uid: u32) -> String {
     name.unwrap_or_else(|| uid.to_string())
 }
 
-/// A socket that only this user can connect to. Whatever is there already is dead.
+/// Creates a socket that only this user can connect to, replacing a stale one.
 pub fn private_socket(socket: &Path) -> Result<UnixListener, Fault> {
     bind(socket).map_err(|error| {
         Fault::new(
@@ -110,7 +110,7 @@ fn bind(socket: &Path) -> io::Result<UnixListener> {
     let (Some(directory), Some(name)) = (socket.parent(), socket.file_name()) else {
         return Err(io::Error::from(io::ErrorKind::InvalidInput));
     };
-    // Through the directory's descriptor, because a socket address holds only 107 bytes.
+    // Through the directory's descriptor, because a socket address is limited to 107 bytes.
     let directory = File::open(directory)?;
     let path = Path::new("/proc/self/fd")
         .join(directory.as_raw_fd().to_string())

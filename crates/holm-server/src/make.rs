@@ -1,9 +1,9 @@
-//! `POST /projects` and `POST /workspaces` for programs: a repository of the daemon's user is named by its
-//! project, path or URL, and one document is the answer.
+//! `POST /projects` and `POST /workspaces` for programs: the caller names a repository of the
+//! daemon's user by project, path or URL, and gets one document.
 //!
-//! The daemon reads no checkout: the client's own program does ([`Helper`]), on an [errand](super::errands).
-//! Whoever asked may go away: what was begun goes on, and the same key finds it. Only when the daemon stops
-//! is it given up, and undone.
+//! The daemon reads no checkout: the client's own program does ([`Helper`]), on an
+//! [errand](super::errands). If the caller disconnects, the work goes on, and the same key finds
+//! it. Only when the daemon stops it is cancelled and undone.
 
 use super::App;
 use super::caller::Caller;
@@ -31,7 +31,7 @@ use std::time::Instant;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-/// A document, whose status says whether it is of something new.
+/// A document, whose status says whether it was newly created.
 struct Made<T>(T);
 
 pub fn routes() -> OpenApiRouter<Arc<App>> {
@@ -42,8 +42,8 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
 
 /// Makes a repository of the user a project.
 ///
-/// One that is known is the answer. `not_found` (404) is told of places of which the caller may know
-/// what is there; others are refused (409), whatever they have.
+/// A known one is returned. `not_found` (404) is returned only for places whose content the caller
+/// may know; others are refused (409), whether they exist or not.
 #[utoipa::path(
     post,
     path = "/projects",
@@ -76,10 +76,11 @@ async fn project(
     .await
 }
 
-/// Makes a workspace of a project and starts it, as `holm up` does; answers when its services are ready.
+/// Makes a workspace of a project and starts it, as `holm up` does; answers when its services are
+/// ready.
 ///
-/// Whoever goes away before does not end it. What is wrong with one that was made all the same is its
-/// `trouble`.
+/// A caller that disconnects does not cancel it. `trouble` describes a problem of a workspace that
+/// was created anyway.
 #[utoipa::path(
     post,
     path = "/workspaces",
@@ -122,7 +123,7 @@ async fn workspace(
     .await
 }
 
-/// Answers a request whether or not somebody waits for the answer.
+/// Carries a request out even when the caller disconnects.
 async fn undisturbed<T: Send + 'static>(
     answering: impl Future<Output = Result<Made<T>, Failure>> + Send + 'static,
 ) -> Result<Made<T>, Failure> {
@@ -133,8 +134,8 @@ async fn undisturbed<T: Send + 'static>(
     })
 }
 
-/// Does it, and keeps the answer for the key. A daemon that stops gives it up, and what became of it is for
-/// the next one to find out.
+/// Carries it out, and stores the response for the key. A daemon that stops cancels it; the next
+/// one finds out what became of it.
 async fn to_its_end<T: Serialize>(
     app: &Arc<App>,
     turn: Option<Turn>,
@@ -160,10 +161,10 @@ fn stopping() -> Fault {
     )
 }
 
-/// Keeps the answer for the key.
+/// Stores the response for the key.
 async fn keep<T: Serialize>(app: &App, turn: Turn, made: &T) {
     let answer = serde_json::to_string(made).unwrap_or_default();
-    // It is there; without its answer the key still leads to it.
+    // It exists; even without a stored response the key finds it.
     if let Err(fault) = app.engine.answered(turn, answer).await {
         tracing::warn!(%fault, "the answer to a request with a key was not kept");
     }
@@ -194,7 +195,7 @@ async fn make_workspace(
         Ok(made) => return Ok(made),
         Err(fault) => fault,
     };
-    // Whoever made it was lost afterwards: it is there all the same.
+    // The program was lost after it created the workspace, which exists.
     let Some(id) = under_way.errand.made() else {
         return Err(fault);
     };
@@ -204,7 +205,7 @@ async fn make_workspace(
     }
 }
 
-/// An answer that was given before.
+/// A stored response.
 fn answered<T: DeserializeOwned>(answer: &str) -> Result<Made<T>, Failure> {
     let read = serde_json::from_str(answer).map_err(|error| {
         let message = format!("the answer that was kept for the key cannot be read: {error}");
@@ -217,9 +218,10 @@ fn answered<T: DeserializeOwned>(answer: &str) -> Result<Made<T>, Failure> {
 
 impl IntoResponse for Made<MadeProject> {
     fn into_response(self) -> Response {
-        let status = match self.0.created {
-            true => StatusCode::CREATED,
-            false => StatusCode::OK,
+        let status = if self.0.created {
+            StatusCode::CREATED
+        } else {
+            StatusCode::OK
         };
         (status, Json(self.0)).into_response()
     }
@@ -241,7 +243,7 @@ impl App {
     async fn helper(&self, from: CloneFrom) -> Result<Helper<'static>, Fault> {
         let projects = self.engine.projects().await?.into_iter();
         let projects = projects.map(|(project, live)| view::project(project, live));
-        // Events tell how far it is.
+        // Events report the progress.
         Helper::new(projects.collect(), from, &|_| {}).await
     }
 

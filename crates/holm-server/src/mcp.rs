@@ -1,4 +1,4 @@
-//! `/mcp`: MCP as streamable HTTP, for whoever may call the API. Inside a workspace `holm mcp` serves it
+//! `/mcp`: MCP as streamable HTTP, for callers of the API. Inside a workspace `holm mcp` serves it
 //! instead, on stdin and stdout.
 
 use super::App;
@@ -24,7 +24,7 @@ async fn answer(State(app): State<Arc<App>>, caller: Caller, request: Request) -
     let local = caller.local();
     let is_end = request.method() == Method::DELETE;
     let mut response = (app.mcp)(caller.actor(), local, request).await;
-    // A session that was ended is gone at once, which is what clients look for.
+    // An ended session is gone at once, which clients check.
     if is_end && response.status() == StatusCode::ACCEPTED {
         *response.status_mut() = StatusCode::NO_CONTENT;
     }

@@ -1,7 +1,7 @@
-//! `GET /metrics`: what happens here, in numbers, as Prometheus reads them.
+//! `GET /metrics`: counters in Prometheus format.
 //!
-//! Counters begin with the daemon. What keepers count since the start of their workspace is added up
-//! when somebody asks, by the difference to what was seen before.
+//! Counters start with the daemon. Counters of keepers, which start with their workspace, are added
+//! on request, as the difference from the last request.
 
 use super::App;
 use super::disk::Room;
@@ -30,7 +30,7 @@ use tokio::sync::Mutex;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-/// All numbers of this daemon.
+/// All metrics of this daemon.
 pub struct Metrics {
     registry: Registry,
     workspaces: Family<ByState, Gauge>,
@@ -44,7 +44,7 @@ pub struct Metrics {
     disk_free: Gauge,
     disk_size: Gauge,
     disk_workspaces: Gauge,
-    /// `None` before the first look.
+    /// `None` before the first reading.
     seen: Mutex<Option<HashMap<WorkspaceId, Seen>>>,
 }
 
@@ -76,19 +76,19 @@ struct ByStatus {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByRoute {
     method: String,
-    /// As the document has it, never with an id.
+    /// As in the API document, never with an id.
     route: String,
     status: u16,
 }
 
-/// How a creation ended.
+/// The result of a creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CreationEnd {
     Made(Duration),
     Failed,
 }
 
-/// What a workspace had counted when it was looked at last.
+/// A workspace's counters at the last reading.
 #[derive(Default)]
 struct Seen {
     bytes_in: u64,
@@ -97,7 +97,7 @@ struct Seen {
     tail: Option<Tail>,
 }
 
-/// Seconds: a creation takes milliseconds when everything is there, and minutes with a long setup.
+/// Seconds: a creation takes milliseconds when everything exists, and minutes with a long setup.
 const TIMES: [f64; 12] = [
     0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0, 300.0, 1200.0,
 ];
@@ -110,7 +110,7 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::new().routes(routes!(metrics))
 }
 
-/// What happens here in numbers, as Prometheus reads them.
+/// Metrics in Prometheus format.
 #[utoipa::path(
     get,
     path = "/metrics",
@@ -131,22 +131,23 @@ async fn metrics(State(app): State<Arc<App>>) -> Result<Response, Failure> {
     Ok(([(header::CONTENT_TYPE, OPENMETRICS)], text).into_response())
 }
 
-/// Looks at everything once, so that what comes is counted.
+/// Reads everything once, so that later changes are counted.
 pub async fn begin(app: Arc<App>) {
     if let Err(fault) = app.count().await {
         tracing::warn!(%fault, "the numbers of /metrics begin when they are asked for");
     }
 }
 
-/// Counts what the API is asked.
+/// Counts API requests.
 pub async fn count_request(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>();
     let route = route.map_or("none", MatchedPath::as_str).to_owned();
-    // Anybody can think of methods; each would be a number of its own for ever.
+    // Clients can invent methods; each would be a time series forever.
     let is_known = Route::find(request.method().as_str(), &route).is_some();
-    let method = match is_known {
-        true => request.method().to_string(),
-        false => "other".to_owned(),
+    let method = if is_known {
+        request.method().to_string()
+    } else {
+        "other".to_owned()
     };
     let response = next.run(request).await;
     let status = response.status().as_u16();
@@ -162,8 +163,8 @@ pub async fn count_request(State(app): State<Arc<App>>, request: Request, next: 
 // === impl App ===
 
 impl App {
-    /// Looks at everything. What keepers counted before the first look is none of this daemon's
-    /// numbers.
+    /// Reads everything. What keepers counted before the first reading does not belong to this
+    /// daemon.
     pub async fn count(&self) -> Result<(), Fault> {
         let mut last = self.metrics.seen.lock().await;
         let is_first = last.is_none();
@@ -217,7 +218,7 @@ impl App {
     }
 }
 
-/// What was counted since the last look.
+/// The changes since the last reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct News {
     bytes_in: u64,
@@ -239,7 +240,7 @@ impl Seen {
     }
 }
 
-/// What came; a smaller number begins anew.
+/// The increase; a smaller number means a restart.
 fn since(before: &mut u64, now: u64) -> u64 {
     let before = std::mem::replace(before, now);
     now.checked_sub(before).unwrap_or(now)
@@ -252,7 +253,7 @@ fn signed(number: u64) -> i64 {
 fn read(mut tails: HashMap<WorkspaceId, Tail>) -> (HashMap<WorkspaceId, Tail>, Vec<u8>) {
     let mut lines = Vec::new();
     for tail in tails.values_mut() {
-        // A record that is not there yet, or cannot be read now, has nothing to tell.
+        // A missing or unreadable record has no lines.
         lines.extend(tail.read().unwrap_or_default());
     }
     (tails, lines)
@@ -324,7 +325,7 @@ impl Metrics {
         let all = self.disk_workspaces.clone();
         let words = "What live workspaces take, as far as it was measured";
         registry.register_with_unit("disk_workspaces", words, Unit::Bytes, all);
-        // What did not happen yet is there as 0, so that its first time is seen.
+        // Counters start at 0, so that their first increase is visible.
         for result in ["made", "failed"] {
             drop(self.creations.get_or_create(&ByResult { result }));
         }

@@ -1,5 +1,5 @@
-//! `/workspaces/{id}/assign` and `/sync`: a live workspace moves to another commit, telling how far it
-//! is, line by line.
+//! `/workspaces/{id}/assign` and `/sync`: moves a live workspace to another commit, with progress
+//! line by line.
 
 use super::App;
 use super::failure::{Body, Failure, WorkspaceKey, bad_request, project_id, told};
@@ -24,7 +24,7 @@ use tokio::sync::mpsc;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-/// Progress is told at most this often.
+/// The interval of progress messages.
 const OFTEN: Duration = Duration::from_millis(100);
 
 /// The longest name of a ref that is stored.
@@ -57,9 +57,10 @@ async fn assign(
     let wanted = Wanted {
         commit: assign.commit,
         ref_name: assign.reference,
-        manner: match assign.stash {
-            true => Manner::Stash,
-            false => Manner::Refuse,
+        manner: if assign.stash {
+            Manner::Stash
+        } else {
+            Manner::Refuse
         },
         shallow: assign.shallow,
     };
@@ -89,7 +90,7 @@ async fn sync(
     lead(app, id, wanted).await
 }
 
-/// The answer's body owns the move: when the client goes away the body is dropped.
+/// The response body owns the move: it is dropped when the client disconnects.
 async fn lead(app: Arc<App>, id: WorkspaceId, wanted: Wanted) -> Result<Response, Failure> {
     check(&wanted)?;
     let spec = app.engine.spec(&id).await?;
@@ -133,7 +134,7 @@ async fn lead(app: Arc<App>, id: WorkspaceId, wanted: Wanted) -> Result<Response
     Ok((kind, HttpBody::from_stream(events)).into_response())
 }
 
-/// What reaches a command line inside.
+/// Validates what reaches a command line inside.
 fn check(wanted: &Wanted) -> Result<(), Failure> {
     if object_id(wanted.commit.as_bytes()).is_none() {
         return Err(bad_request("`commit` is not a whole object id"));
@@ -148,9 +149,10 @@ fn check(wanted: &Wanted) -> Result<(), Failure> {
         let has_control = name.chars().any(char::is_control);
         !name.is_empty() && name.len() <= LONGEST_REF && !name.starts_with('-') && !has_control
     };
-    match wanted.ref_name.as_ref().is_none_or(is_name) {
-        true => Ok(()),
-        false => Err(bad_request("`ref` is not a name of a ref")),
+    if wanted.ref_name.as_ref().is_none_or(is_name) {
+        Ok(())
+    } else {
+        Err(bad_request("`ref` is not a name of a ref"))
     }
 }
 

@@ -1,7 +1,7 @@
-//! `/numbers`: what workspaces take of the machine, now and in the last minutes.
+//! `/numbers`: resource use of workspaces, now and in the last minutes.
 //!
-//! The kernel's files are read when somebody asks, and every few seconds for the history as long as
-//! something runs. Disk is measured only for those who look, and rarely.
+//! The kernel's files are read on request, and every few seconds for the history while a workspace
+//! runs. Disk use is measured only on request, and rarely.
 
 use super::App;
 use super::caller::Caller;
@@ -22,19 +22,19 @@ use std::time::{Duration, Instant};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-/// Between two values of a history.
+/// The interval of a history.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// Rates are of at least this long.
+/// The shortest interval for a rate.
 const SHORTEST: Duration = Duration::from_millis(250);
 
-/// A measurement of a disk is used for this long.
+/// How long a disk measurement is used.
 const DISK_FRESH: Duration = Duration::from_secs(30);
 
-/// How long somebody who asks for one workspace waits for its disk to be measured.
+/// How long a request for one workspace waits for its disk measurement.
 const DISK_PATIENCE: Duration = Duration::from_secs(2);
 
-/// What was seen so far.
+/// The measurements so far.
 #[derive(Default)]
 pub struct Gauge {
     seen: Mutex<Seen>,
@@ -44,7 +44,7 @@ pub struct Gauge {
 struct Seen {
     workspaces: HashMap<WorkspaceId, Course>,
     disks: HashMap<WorkspaceId, Disk>,
-    /// Being measured just now.
+    /// Being measured.
     measuring: HashSet<WorkspaceId>,
 }
 
@@ -60,11 +60,11 @@ struct Course {
     services: HashMap<String, Track>,
 }
 
-/// One thing that takes time and memory.
+/// Processor time and memory of a workspace or service.
 #[derive(Default)]
 struct Track {
     last: Option<(Instant, Load)>,
-    /// Since the last value of the history.
+    /// At the last value of the history.
     mark: Option<(Instant, Duration)>,
     cpu: f64,
     past_cpu: History,
@@ -114,17 +114,17 @@ async fn one(
     let view = app.engine.show(&id).await?;
     app.sample(std::slice::from_ref(&id)).await?;
     if app.gauge.is_unknown(&id) {
-        // There is nothing yet to compare with.
+        // A rate needs two samples.
         tokio::time::sleep(SHORTEST).await;
         app.sample(std::slice::from_ref(&id)).await?;
     }
     let measuring = tokio::spawn(measure(Arc::clone(&app), view.record.clone()));
-    // It goes on, for whoever asks next.
+    // It goes on, for the next request.
     let _ = tokio::time::timeout(DISK_PATIENCE, measuring).await;
     Ok(Json(app.told(&view)))
 }
 
-/// Keeps the history, until the daemon stops.
+/// Records the history, until the daemon stops.
 pub async fn keep(app: Arc<App>) {
     let mut interval = tokio::time::interval(EVERY);
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -142,7 +142,7 @@ pub async fn keep(app: Arc<App>) {
     }
 }
 
-/// Measures a workspace's disk, unless that was done lately or is being done.
+/// Measures a workspace's disk, unless that was done recently or is under way.
 async fn measure(app: Arc<App>, record: WorkspaceRecord) {
     if !app.gauge.begin_measuring(&record.id) {
         return;
@@ -159,7 +159,7 @@ async fn measure(app: Arc<App>, record: WorkspaceRecord) {
 // === impl App ===
 
 impl App {
-    /// Looks at these.
+    /// Samples these workspaces.
     async fn sample(&self, ids: &[WorkspaceId]) -> Result<(), Fault> {
         for driver in self.engine.drivers().all() {
             let ids = self.engine.of_driver(ids, driver).await?;
@@ -176,7 +176,7 @@ impl App {
         Ok(())
     }
 
-    /// As [`sample`](Self::sample); what is not among them is forgotten.
+    /// As [`sample`](Self::sample); forgets all others.
     async fn sample_all(&self, ids: &[WorkspaceId]) -> Result<(), Fault> {
         if !ids.is_empty() {
             self.sample(ids).await?;
@@ -203,14 +203,14 @@ impl Gauge {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether it runs and was looked at only once.
+    /// Whether it runs and was sampled only once.
     fn is_unknown(&self, id: &WorkspaceId) -> bool {
         let seen = self.seen();
         let course = seen.workspaces.get(id);
         course.is_some_and(|course| course.total.past_cpu == History::default())
     }
 
-    /// Of all workspaces, as far as they were measured.
+    /// Of all workspaces, as far as measured.
     pub fn disks(&self) -> u64 {
         let seen = self.seen();
         seen.disks.values().map(|disk| disk.taken.total()).sum()
@@ -316,7 +316,7 @@ impl Track {
         self.last = Some((at, load));
         let (since, cpu) = self.mark.unwrap_or((before, earlier.cpu));
         let elapsed = at.duration_since(since);
-        // The first value comes at once; a tick is never quite as late as it should be.
+        // The first value comes at once; a tick is never quite on time.
         if elapsed >= EVERY - SHORTEST || self.past_cpu == History::default() {
             self.past_cpu.add(processors(cpu, load.cpu, elapsed));
             self.past_memory.add(load.memory as f64);

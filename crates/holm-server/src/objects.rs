@@ -1,8 +1,8 @@
-//! Reads JSON that a client sent: a structure is an object with named fields, at every depth.
+//! Parses JSON of clients: a structure must be an object with named fields, at every depth.
 //!
-//! serde's derived structures also take an array, by position, so that `[null,null,true]` would be a
-//! request to reset by force. Every request body and every message of a client is read by
-//! [`from_slice`], which hands arrays only to what is a list.
+//! serde's derived structures also accept an array, by position, so that `[null,null,true]` would
+//! be a request to reset by force. Every request body and every message of a client is parsed by
+//! [`from_slice`], which accepts arrays only for lists.
 
 use serde::de::{
     DeserializeOwned, DeserializeSeed, Deserializer, EnumAccess, Error, MapAccess, SeqAccess,
@@ -10,7 +10,7 @@ use serde::de::{
 };
 use std::fmt;
 
-/// As [`serde_json::from_slice`], without structures that are written as arrays.
+/// As [`serde_json::from_slice`], without structures as arrays.
 pub fn from_slice<T: DeserializeOwned>(json: &[u8]) -> Result<T, serde_json::Error> {
     let mut reader = serde_json::Deserializer::from_slice(json);
     let value = T::deserialize(Named(&mut reader))?;
@@ -18,10 +18,10 @@ pub fn from_slice<T: DeserializeOwned>(json: &[u8]) -> Result<T, serde_json::Err
     Ok(value)
 }
 
-/// Wraps a part of the reading, and so every part below it.
+/// Wraps a part of the parser, and so every part below it.
 struct Named<T>(T);
 
-/// The visitor of a structure: takes an object and nothing else.
+/// The visitor of a structure: accepts an object and nothing else.
 struct Fields<V>(V);
 
 /// Methods that pass the visitor on, wrapped.

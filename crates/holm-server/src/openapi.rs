@@ -1,8 +1,8 @@
-//! The API as a document, made of the descriptions that stand with the routes.
+//! `GET /openapi.json`: the API document, generated from the descriptions at the routes.
 //!
-//! Here is added what is true of every route: how it fails, to which group it belongs, who may call.
-//! A copy is committed as `docs/openapi.json`, and a test fails when it is not fresh:
-//! `UPDATE_DOCS=1 cargo nextest run -p holm-server openapi` writes it anew.
+//! This module adds what all routes share: errors, groups, access. A copy is committed as
+//! `docs/openapi.json`, and a test fails when it is outdated: `UPDATE_DOCS=1 cargo nextest run -p
+//! holm openapi` rewrites it.
 
 use holm_api::ErrorBody;
 use holm_api::event::{Event, Missed};
@@ -16,7 +16,7 @@ use utoipa::openapi::response::{Response as Described, ResponseBuilder};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{Content, Info, OpenApi, Ref, RefOr};
 
-/// What no route mentions by itself: messages of WebSockets, forms of ids.
+/// Schemas that no route mentions: messages of WebSockets, forms of ids.
 #[derive(utoipa::OpenApi)]
 #[openapi(components(schemas(
     ErrorBody,
@@ -32,7 +32,7 @@ use utoipa::openapi::{Content, Info, OpenApi, Ref, RefOr};
 )))]
 struct Unmentioned;
 
-/// How requests fail, by kind: the status and the name of the answer in the document.
+/// Errors by kind: the status and the name of the response in the document.
 const FAILURES: [(Kind, &str, &str); 8] = [
     (
         Kind::Usage,
@@ -68,7 +68,7 @@ const FAILURES: [(Kind, &str, &str); 8] = [
     ),
 ];
 
-/// The operations that speak to another server.
+/// The operations that talk to another server.
 const REMOTE: [&str; 2] = ["project_create", "workspace_create"];
 
 /// The whole document, from what stands with the routes.
@@ -120,7 +120,7 @@ fn finish(path: &str, operation: &mut Operation) {
     }
 }
 
-/// Where a route stands in the document: what it is about.
+/// The group of a route in the document.
 fn group(path: &str) -> &str {
     let path = path.strip_prefix(holm_api::PREFIX).unwrap_or(path);
     let mut words = path.split('/').filter(|word| !word.is_empty());
@@ -210,7 +210,7 @@ mod tests {
         assert!(ids.len() > 50, "{}", ids.len());
     }
 
-    /// What is not in the list of who may call what is not let through.
+    /// Routes outside the access list are refused.
     #[test]
     fn every_operation_is_in_the_list_of_routes() {
         let mut document = document();
@@ -223,7 +223,7 @@ mod tests {
             let path = format!("{}{}", holm_api::PREFIX, route.path);
             (route.method.to_owned(), path)
         });
-        // MCP is described by its own specification.
+        // MCP has its own specification.
         let outside = OUTSIDE
             .iter()
             .filter(|route| route.path != "/mcp")
@@ -236,7 +236,7 @@ mod tests {
         );
     }
 
-    /// A name that two types have would show one of them for both.
+    /// Two types with one name would share one schema.
     #[test]
     fn every_reference_leads_somewhere() {
         let document: serde_json::Value = serde_json::from_str(&TEXT).unwrap();

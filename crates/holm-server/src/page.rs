@@ -1,21 +1,21 @@
-//! Lists in pages: `limit` and `after` of a request, `next` of its answer.
+//! Paged lists: `limit` and `after` of a request, `next` of its response.
 //!
-//! A cursor says behind which entry to go on, by what the list is ordered by. So entries that come or
-//! go in between are neither shown twice nor a reason to skip others.
+//! A cursor names the last entry by the list's sort key. So entries that are added or removed in
+//! between neither appear twice nor hide others.
 
 use super::failure::{Failure, bad_request};
 
-/// The most that one page has.
+/// The largest page.
 const MOST: usize = 1000;
 
-/// The part of a list that is wanted.
+/// The requested part of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
     limit: Option<usize>,
     after: Option<String>,
 }
 
-/// How a list is ordered.
+/// The sort order of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     Rising,
@@ -25,7 +25,7 @@ pub enum Order {
 // === impl Page ===
 
 impl Page {
-    /// Without a limit, all that there is.
+    /// Without a limit, everything.
     pub fn new(limit: Option<usize>, after: Option<String>) -> Result<Self, Failure> {
         match limit {
             Some(limit) if !(1..=MOST).contains(&limit) => {
@@ -35,8 +35,8 @@ impl Page {
         }
     }
 
-    /// Orders a list by `key` and cuts it; what comes back leads to the rest, if there is one. A list
-    /// of which everything is wanted stays as it is.
+    /// Sorts a list by `key` and cuts it; returns the cursor of the rest, if there is one. A list
+    /// without a limit stays as it is.
     pub fn cut<T>(
         &self,
         items: &mut Vec<T>,

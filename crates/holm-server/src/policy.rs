@@ -1,7 +1,7 @@
-//! The machine's policy in the daemon: what is wished for is refused, and what is started is narrowed.
+//! The machine's policy in the daemon: refuses requests and narrows what is started.
 //!
-//! The file is read each time, so that it holds from the moment it is written. One that cannot be read
-//! refuses whatever would start something. The decisions are `holm_core::policy`'s.
+//! The file is read each time, so it takes effect when it is written. An unreadable file refuses
+//! everything that would start something. `holm_core::policy` decides.
 
 use super::App;
 use super::caller::Caller;
@@ -12,13 +12,13 @@ use holm_core::policy::{Breach, MachinePolicy, Rights, SourceKind, Typed};
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::spec::{Limits, SecretSource, Siblings, WorkspaceSpec};
 
-/// A file of its own is not what an `include` asks for: it belongs to every workspace.
+/// This file is not an `include`: it belongs to every workspace.
 const ALWAYS_BROUGHT: &str = "AGENTS.md";
 
 // === impl App ===
 
 impl App {
-    /// Refuses a project and a command line that are beyond the policy.
+    /// Refuses a project and a command line that exceed the policy.
     pub fn refuse_beyond_policy(
         &self,
         config: &ProjectConfig,
@@ -41,7 +41,7 @@ impl App {
         }
     }
 
-    /// The same spec within the policy, and what the user should know of that.
+    /// The spec within the policy, and notes for the user.
     pub fn within_policy(
         &self,
         spec: WorkspaceSpec,
@@ -52,7 +52,7 @@ impl App {
         })
     }
 
-    /// Names of declared secrets that come from where the policy allows none.
+    /// Names of declared secrets whose source the policy forbids.
     pub fn forbidden_secrets(&self, spec: &WorkspaceSpec) -> Result<Vec<String>, Fault> {
         let policy = self.policy.load()?.unwrap_or_default();
         let secrets = spec.secrets.iter();
@@ -60,15 +60,15 @@ impl App {
         Ok(forbidden.map(|secret| secret.name.clone()).collect())
     }
 
-    /// What a workspace that begins now would lose by the policy.
+    /// What the policy would remove from a workspace that starts now.
     pub async fn policy_notes(&self, id: &WorkspaceId) -> Result<Vec<String>, Fault> {
         let spec = self.engine.spec(id).await?;
         let narrowed = narrowed(&self.policy, &spec)?;
         Ok(narrowed.map_or_else(Vec::new, |(_, lost)| notes(&self.policy, &lost)))
     }
 
-    /// Refuses to begin something in a workspace that runs with more than the policy allows: it was
-    /// started before that was written. One that does not run is narrowed when it starts.
+    /// Refuses to start something in a workspace that runs with more than the policy allows,
+    /// because it was started before the policy. A stopped one is narrowed when it starts.
     pub async fn require_within_policy(&self, id: &WorkspaceId) -> Result<(), Fault> {
         if self.policy.load()?.is_none() {
             return Ok(());
@@ -102,7 +102,7 @@ impl App {
         self.require(MachinePolicy::may_take_canonical_ports)
     }
 
-    /// Whether this caller may say yes to what a repository asks for.
+    /// Whether this caller may approve a repository's requests.
     pub fn require_approver(&self, caller: &Caller) -> Result<(), Fault> {
         match caller {
             Caller::Person { .. } => Ok(()),
@@ -118,7 +118,7 @@ impl App {
     }
 }
 
-/// The bounds that the engine asks for before every start.
+/// The bounds that the engine applies before every start.
 pub fn bounds(file: PolicyFile) -> holm_engine::Bounds {
     Box::new(move |spec| Ok(narrowed(&file, spec)?.map(|(spec, _)| spec)))
 }
@@ -129,7 +129,7 @@ fn notes(file: &PolicyFile, lost: &[Breach]) -> Vec<String> {
     lost.iter().map(note).collect()
 }
 
-/// The spec within the policy, if that is another one, and what was taken away.
+/// The spec within the policy, if it differs, and what was removed.
 fn narrowed(
     file: &PolicyFile,
     spec: &WorkspaceSpec,
@@ -178,7 +178,7 @@ fn rights(spec: &WorkspaceSpec) -> Result<Rights, Fault> {
     })
 }
 
-/// The stored paths. One that is not understood is an error: without it, less would be protected.
+/// The stored paths. An invalid one is an error: ignoring it would protect less.
 pub fn protected_paths(spec: &WorkspaceSpec) -> Result<Vec<ProtectedPath>, Fault> {
     let paths = spec.protected_paths.iter();
     let paths = paths.map(|path| ProtectedPath::parse(path));
@@ -196,8 +196,8 @@ fn kind(source: &SecretSource) -> SourceKind {
     }
 }
 
-/// Lays what was narrowed over a spec. The policy's limits are enforced or refused, as those that a
-/// `holm.toml` wrote down.
+/// Writes the narrowed values into a spec. The policy's limits are enforced or refused, like
+/// explicit ones of `holm.toml`.
 fn put(spec: &mut WorkspaceSpec, narrow: Rights, bounded: &ConfigLimits) {
     let egress = &mut spec.network.egress;
     egress.mode = narrow.mode;

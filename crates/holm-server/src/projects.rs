@@ -1,4 +1,4 @@
-//! `/projects`: which repository is which, and what of it the daemon has.
+//! `/projects`: registers repositories, and what the daemon has of them.
 
 use super::caller::Caller;
 use super::failure::{Answer, Body, Failure, Parameters, ProjectKey, bad_request, project_id};
@@ -25,10 +25,10 @@ use utoipa_axum::routes;
 pub struct List {
     /// Only the one with this name.
     name: Option<String>,
-    /// At most so many.
+    /// The maximum number.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
-    /// What follows a page: its `next`.
+    /// `next` of the page before.
     after: Option<String>,
 }
 
@@ -67,7 +67,7 @@ async fn list(
     Ok(Json(ProjectList { projects, next }))
 }
 
-/// Changes what is asked of all workspaces of a project that are made or reloaded from now on.
+/// Changes the rules for all workspaces of a project that are made or reloaded from now on.
 #[utoipa::path(
     patch,
     path = "/projects/{id}",
@@ -136,7 +136,7 @@ async fn remove(State(app): State<Arc<App>>, ProjectKey(id): ProjectKey) -> Answ
     Ok(Json(view::project(project, 0)))
 }
 
-/// A client tells where a repository is and asks what the daemon needs of it.
+/// Registers a repository and answers what the daemon needs of it.
 #[utoipa::path(
     post,
     path = "/projects/sync",
@@ -162,9 +162,10 @@ async fn sync(
         device: sync.device,
         inode: sync.inode,
         object_format: sync.object_format,
-        earlier_place: match sync.moved {
-            true => EarlierPlace::Gone,
-            false => EarlierPlace::NotLookedAt,
+        earlier_place: if sync.moved {
+            EarlierPlace::Gone
+        } else {
+            EarlierPlace::NotLookedAt
         },
     };
     let (project, live) = app.engine.sync_project(repository).await?;
@@ -179,7 +180,7 @@ async fn sync(
         Ok((!(is_current && has_commit), bare.objects_dir()))
     })
     .await?;
-    // Another user's links would make files of that user part of the daemon's repository.
+    // Another user's hard links would make that user's files part of the daemon's repository.
     let may_link = caller.is_daemon_user();
     Ok(Json(SyncAnswer {
         project: view::project(project, live),
@@ -188,7 +189,7 @@ async fn sync(
     }))
 }
 
-/// The refs of a repository whose objects were brought.
+/// Sets the refs of a repository whose objects were transferred.
 #[utoipa::path(
     post,
     path = "/projects/{id}/refs",

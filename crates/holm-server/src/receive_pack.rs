@@ -1,5 +1,5 @@
 //! `GET /projects/{id}/receive-pack`: a push into the daemon's bare repository, for clients that
-//! cannot link. git runs sealed; this moves its bytes.
+//! cannot hard-link. git runs sealed; this copies its bytes.
 
 use super::App;
 use super::failure::{Failure, ProjectKey, bad_request, told};
@@ -26,8 +26,8 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::new().routes(routes!(receive_pack))
 }
 
-/// A push into the daemon's copy of the repository: a WebSocket whose binary messages are the bytes of git's
-/// receive-pack. The client's text message `eof` ends its side.
+/// A push into the daemon's copy of the repository: a WebSocket whose binary messages are the bytes
+/// of git's receive-pack. The client's text message `eof` ends its side.
 #[utoipa::path(
     get,
     path = "/projects/{id}/receive-pack",
@@ -68,7 +68,7 @@ async fn push(socket: WebSocket, mut command: Command) {
             Message::text(body.unwrap_or_default())
         }
     };
-    // A client that went away does not need to hear how it ended.
+    // The client may be gone.
     let _ = sink.send(last).await;
     let _ = sink.close().await;
 }
@@ -100,7 +100,7 @@ async fn converse(
 }
 
 enum Fed {
-    /// The client has nothing more to say.
+    /// The client sends nothing more.
     Eof,
     Gone,
 }

@@ -1,8 +1,8 @@
-//! `POST /workspaces/{id}/reload`: the `holm.toml` of the tree, read inside, compared, judged by the
-//! rules of trust, stored and put in force.
+//! `POST /workspaces/{id}/reload`: reads the `holm.toml` of the tree inside, compares it, checks
+//! trust, stores it and puts it in force.
 //!
-//! Whoever works inside writes that file. So what it asks of the host beyond what is in force needs
-//! a person, who approves the content that was shown and no other.
+//! Programs inside can write that file. So requests beyond those in force need a person, who
+//! approves exactly the content that was shown.
 
 use super::caller::Caller;
 use super::failure::{Answer, Body, WorkspaceKey};
@@ -26,10 +26,10 @@ use std::sync::Arc;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-/// No `holm.toml` is longer.
+/// The size limit of a `holm.toml`.
 const LONGEST: usize = 1 << 20;
 
-/// Nothing there is told by its own code.
+/// The exit code for a missing file.
 const ABSENT: u8 = 44;
 const READ: &str = "[ -e holm.toml ] || exit 44; exec head -c 1048577 holm.toml";
 
@@ -74,13 +74,14 @@ async fn reload(
     refuse_unstartable(&next, judged.config.project.isolation)?;
     app.engine.driver(&next)?.check(&next)?;
     let untaken = [takeover::untaken(&spec, &judged.config), data.untaken].concat();
-    let asks: Vec<_> = match judged.is_approved {
-        true => Vec::new(),
-        false => judged
+    let asks: Vec<_> = if judged.is_approved {
+        Vec::new()
+    } else {
+        judged
             .asks
             .iter()
             .filter(|ask| is_wider(ask, &spec, &next))
-            .collect(),
+            .collect()
     };
     let mut reloaded = Reloaded {
         asks: asks.iter().map(|ask| on_wire(ask)).collect(),
@@ -113,7 +114,7 @@ async fn reload(
         spec.secrets = next.secrets;
         spec.agents = next.agents;
         spec.protected_paths = next.protected_paths;
-        // Of what is there by now: a volume may have been reset meanwhile.
+        // From the current spec: a volume may have been reset meanwhile.
         let data = takeover::data(spec, &volumes, &caches);
         (spec.volumes, spec.retired_volumes) = (data.volumes, data.retired_volumes);
         spec.caches = data.caches;
@@ -137,7 +138,7 @@ impl App {
         let project = self.engine.project(project).await?;
         let (root, home) = (spec.root.as_path(), spec.home.as_path());
         let start = Start {
-            // Whether a branch of the user contains the commit is known only when a workspace is created.
+            // Whether a branch of the user contains the commit is known only at creation.
             maker: Maker {
                 commit: spec.code.commit.as_deref(),
                 tree: None,
@@ -152,12 +153,12 @@ impl App {
         Ok((volumes, caches))
     }
 
-    /// The file as it is inside now; starts a stopped workspace.
+    /// The file's current content inside; starts a stopped workspace.
     async fn read_config(&self, id: &WorkspaceId) -> Result<Option<String>, Fault> {
         let argv = ["sh", "-c", READ].map(|word| word.as_bytes().to_vec());
         let request = ExecRequest {
             argv: argv.to_vec(),
-            // It may be a pipe that nothing ever writes to.
+            // It may be a pipe without a writer.
             quiet: Some(inside::quiet()),
             ..ExecRequest::default()
         };
@@ -190,7 +191,7 @@ impl App {
     }
 }
 
-/// The spec with everything of the file but volumes and caches, which hold data.
+/// The spec with everything of the file except volumes and caches, which hold data.
 fn asked(spec: &WorkspaceSpec, judged: &Judged) -> WorkspaceSpec {
     let config = &judged.config;
     let protected = config.project.protected_paths.iter();
@@ -207,7 +208,7 @@ fn asked(spec: &WorkspaceSpec, judged: &Judged) -> WorkspaceSpec {
     }
 }
 
-/// What would keep the next start from succeeding is refused now.
+/// Refuses now what would make the next start fail.
 fn refuse_unstartable(next: &WorkspaceSpec, isolation: Scope) -> Result<(), Fault> {
     compose::refuse_in_place_of_siblings(isolation, &next.root)?;
     compose::refuse_covering(&next.volumes, &next.root, &next.home)
@@ -225,8 +226,8 @@ fn digest(text: Option<&str>) -> String {
     hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Whether an ask is for more than what this workspace has already. What takes no effect by a
-/// reload (files that are taken along) is asked for when it does.
+/// Whether a request exceeds what this workspace has already. Requests without effect on a reload
+/// (copied files) are checked when they take effect.
 fn is_wider(ask: &trust::Ask, spec: &WorkspaceSpec, next: &WorkspaceSpec) -> bool {
     let (section, key) = ask.key.split_once('.').unwrap_or((&ask.key, ""));
     let network = &spec.network;
@@ -275,7 +276,7 @@ fn is_wider(ask: &trust::Ask, spec: &WorkspaceSpec, next: &WorkspaceSpec) -> boo
     }
 }
 
-/// A limit that is in force, as an ask writes it.
+/// A limit in force, in the form of a request.
 fn limit_of(spec: &WorkspaceSpec, key: &str) -> Option<String> {
     let limits = &spec.limits;
     match key {

@@ -14,7 +14,7 @@ pub struct Repositories {
     projects: PathBuf,
 }
 
-/// The beginning of the name of a project's files that are being deleted.
+/// The prefix of a project's files that are being deleted.
 const GONE: &str = ".gone-";
 
 // === impl Repositories ===
@@ -34,23 +34,24 @@ impl Repositories {
         self.project(id).join("repo.git")
     }
 
-    /// The repository of a project, made if there is none yet.
+    /// The repository of a project, created if missing.
     pub fn open(&self, project: &ProjectRecord) -> Result<Bare, Fault> {
         private_dir(&self.project(&project.id))?;
         let path = self.repository(&project.id);
         Ok(Bare::open_or_init(&path, &project.object_format)?)
     }
 
-    /// Which of these objects the project's repository does not have.
+    /// Which of these objects the project's repository lacks.
     pub fn missing(&self, id: &ProjectId, objects: &[String]) -> Result<Vec<String>, Fault> {
         let path = self.repository(id);
         Ok(holm_git::missing_objects(&path, objects)?)
     }
 
-    /// Deletes the files of a project that nothing refers to any more.
+    /// Deletes the files of an unused project.
     pub fn delete(&self, id: &ProjectId) -> Result<(), Fault> {
         let path = self.project(id);
-        // Renamed first, so that nobody finds half of it, and what a crash leaves is swept.
+        // Renamed first, so that it is never found partially deleted, and what a crash leaves is
+        // swept.
         let gone = path.with_file_name(format!("{GONE}{}", WorkspaceId::random()));
         match std::fs::rename(&path, &gone) {
             Ok(()) => {}
@@ -60,7 +61,7 @@ impl Repositories {
         remove_tree(&gone).map_err(|error| unusable("delete", &gone, &error))
     }
 
-    /// Finishes deletions that an earlier daemon began.
+    /// Finishes deletions of an earlier daemon.
     pub fn sweep(&self) {
         let Ok(entries) = std::fs::read_dir(&self.projects) else {
             return;

@@ -1,4 +1,4 @@
-//! What waits for events: on one thread for a verb, on several for the daemon.
+//! The tokio runtimes: one thread for a verb, several for the daemon.
 
 use holm_core::{Code, Fault};
 use tokio::runtime::{Builder, Runtime};

@@ -1,8 +1,7 @@
-//! `/workspaces/{id}/services` and `/workspaces/{id}/logs`: how the services are, what is wanted of
-//! them, and what they said.
+//! `/workspaces/{id}/services` and `/workspaces/{id}/logs`: states, requests and logs of services.
 //!
-//! Logs are read from the files that the keeper writes, so they are there when nothing runs, and a
-//! client that reads slowly holds up nobody.
+//! Logs are read from the files that the keeper writes, so they are available when nothing runs,
+//! and a slow client delays nothing.
 
 use super::failure::{Answer, Body, Failure, Parameters, WorkspaceKey, bad_request};
 use super::{App, view};
@@ -32,10 +31,10 @@ use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-/// Lines go to a client in pieces of about this size, of which so many may be under way.
+/// The size of a piece for a client, and how many may be in flight.
 const PIECE: usize = 64 << 10;
 const QUEUE: usize = 4;
-/// How often a log that is followed is looked at, and how often whether it still may grow.
+/// How often a followed log is polled, and how often to check whether it may still grow.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
@@ -51,7 +50,7 @@ pub struct Watch {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct Logs {
-    /// Names with commas between them; none: all.
+    /// Names separated by commas; empty: all.
     #[serde(default)]
     services: String,
     since: Option<String>,
@@ -60,12 +59,12 @@ pub struct Logs {
     follow: bool,
 }
 
-/// What the reading thread needs.
+/// The state of the reading thread.
 struct Reading {
     logs: PathBuf,
     services: Vec<String>,
     wanted: Wanted,
-    /// Whether it may still grow; `None`: what is there is enough.
+    /// Whether it may still grow; `None`: do not follow.
     growth: Option<watch::Receiver<Growth>>,
 }
 
@@ -73,12 +72,11 @@ struct Reading {
 enum Growth {
     Possible,
     Over,
-    /// The daemon ends, not the log: an answer that is cut off says so.
+    /// The daemon ends, not the log: the response is cut off.
     CutOff,
 }
 
-/// Lines on their way to a client, so many at once: one by one most of the time would go into
-/// handing them over.
+/// Lines on their way to a client, batched, because single messages would be slow.
 struct Outgoing {
     piece: Vec<u8>,
     client: mpsc::Sender<io::Result<Bytes>>,
@@ -90,7 +88,7 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(logs))
 }
 
-/// How the services are.
+/// The states of the services.
 #[utoipa::path(
     get,
     path = "/workspaces/{id}/services",
@@ -121,7 +119,7 @@ async fn list(
     Ok(Json(now(&app, &id).await?).into_response())
 }
 
-/// Starts, stops or restarts a service; answers when that is under way.
+/// Starts, stops or restarts a service; answers when that has begun.
 #[utoipa::path(
     post,
     path = "/workspaces/{id}/services",
@@ -144,7 +142,7 @@ async fn act(
     Ok(Json(now(&app, &id).await?))
 }
 
-/// What the services said.
+/// The services' output.
 #[utoipa::path(
     get,
     path = "/workspaces/{id}/logs",
@@ -170,9 +168,10 @@ async fn logs(
     };
     let logs = app.linux.logs(&id);
     let (sender, receiver) = mpsc::channel(QUEUE);
-    let growth = match parameters.follow {
-        true => Some(watch_growth(Arc::clone(&app), id)),
-        false => None,
+    let growth = if parameters.follow {
+        Some(watch_growth(Arc::clone(&app), id))
+    } else {
+        None
     };
     let reading = Reading {
         logs,
@@ -190,7 +189,7 @@ async fn logs(
             Err(_) if outgoing.client.is_closed() => {}
             Err(error) => {
                 tracing::warn!(%error, "a log was not read to its end");
-                // Nobody may be left to hear it.
+                // The client may be gone.
                 let _ = outgoing.client.blocking_send(Err(error));
             }
         }
@@ -202,7 +201,7 @@ async fn logs(
     Ok(jsonl(HttpBody::from_stream(pieces)))
 }
 
-/// How they are now.
+/// The current states.
 async fn now(app: &App, id: &WorkspaceId) -> Result<ServiceList, Fault> {
     let found = app.engine.show(id).await?;
     let verdict = match app.engine.watch_services(id).await {
@@ -222,7 +221,7 @@ fn listed(services: Services) -> ServiceList {
     }
 }
 
-/// Tells when the workspace is stopped for good, or the daemon is.
+/// Reports when the workspace has stopped, or the daemon stops.
 fn watch_growth(app: Arc<App>, id: WorkspaceId) -> watch::Receiver<Growth> {
     let (tell, growth) = watch::channel(Growth::Possible);
     tokio::spawn(async move {
@@ -253,7 +252,7 @@ fn cut_off() -> io::Error {
 // === impl Reading ===
 
 impl Reading {
-    /// Until everything is told; an error when nobody listens any more. Blocks.
+    /// Runs until everything is sent; an error when the client is gone. Blocks.
     fn run(self, outgoing: &mut Outgoing) -> io::Result<()> {
         let mut merged = Merged::open(&self.logs, &self.services, self.wanted)?;
         while let Some((service, record)) = merged.read()? {
@@ -268,7 +267,7 @@ impl Reading {
             .map(|(service, position)| Follower::new(&self.logs, &service, position))
             .collect();
         loop {
-            // Asked before it is read: what came last is told.
+            // Checked before reading, so that the last lines are sent.
             let growth = *growth.borrow();
             let mut records = Vec::new();
             for follower in &mut followers {
@@ -295,25 +294,27 @@ impl Reading {
 // === impl Outgoing ===
 
 impl Outgoing {
-    /// Waits when so much is under way already.
+    /// Blocks when too much is in flight.
     fn add(&mut self, service: &str, record: Record) -> io::Result<()> {
         serde_json::to_writer(&mut self.piece, &on_wire(service, record))?;
         self.piece.push(b'\n');
-        match self.piece.len() < PIECE {
-            true => Ok(()),
-            false => self.send(),
+        if self.piece.len() < PIECE {
+            Ok(())
+        } else {
+            self.send()
         }
     }
 
-    /// Lets go what was added.
+    /// Sends what was added.
     fn send(&mut self) -> io::Result<()> {
         let is_heard = match std::mem::take(&mut self.piece) {
             piece if piece.is_empty() => !self.client.is_closed(),
             piece => self.client.blocking_send(Ok(piece.into())).is_ok(),
         };
-        match is_heard {
-            true => Ok(()),
-            false => Err(io::ErrorKind::BrokenPipe.into()),
+        if is_heard {
+            Ok(())
+        } else {
+            Err(io::ErrorKind::BrokenPipe.into())
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Keeps the trees of workspaces with `isolation = "project"` visible to each other: takes them anew
-//! while they run, and takes back those of workspaces that are gone.
+//! Updates the trees that workspaces with `isolation = "project"` show each other: copies them
+//! while they run, and removes those of deleted workspaces.
 //!
-//! One task does it all, one workspace after the other, so a project of many costs no more at a time
-//! than one. It sleeps until something happens where no workspace is of this kind.
+//! One task does it all, one workspace after the other, so a large project costs no more at a time
+//! than one workspace. It sleeps while no workspace is of this kind.
 
 use super::{App, stopped, until_stopped};
 use holm_core::plan::Keeper;
@@ -16,11 +16,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
-/// How often a tree is looked at, at most.
+/// The shortest interval between two checks of a tree.
 const EVERY: Duration = Duration::from_secs(5);
-/// And looking takes at most this part of the time.
+/// Checks take at most this fraction of the time.
 const SHARE: u32 = 20;
-/// Several things happen at once.
+/// Collects several events that happen at once.
 const BREATH: Duration = Duration::from_millis(100);
 
 /// What was last shown of a workspace.
@@ -47,7 +47,7 @@ async fn keep(app: Arc<App>) {
             }
         };
         tokio::select! {
-            // Of no news there is an end, with the daemon.
+            // The channel closes with the daemon.
             changed = news.changed() => if changed.is_err() {
                 return stopped(app).await;
             },
@@ -61,7 +61,7 @@ async fn keep(app: Arc<App>) {
 // === impl App ===
 
 impl App {
-    /// Whether there is any workspace of this kind.
+    /// Returns whether there is any workspace of this kind.
     async fn show_trees(&self, shown: &mut HashMap<WorkspaceId, Shown>) -> Result<bool, Fault> {
         let names = self.engine.names().await?;
         let records = names.into_iter().map(|(record, _)| record);
@@ -92,7 +92,7 @@ impl App {
             let tree = match self.show_tree(record, known.as_deref()).await {
                 Ok(tree) => tree,
                 Err(fault) => {
-                    // It may have been stopped or removed meanwhile; what was shown stays.
+                    // It may have been stopped or removed meanwhile; the shown tree stays.
                     tracing::info!(id = %record.id, %fault, "a tree was not shown to siblings");
                     known.unwrap_or_default()
                 }
@@ -107,7 +107,7 @@ impl App {
         Ok(!showing.is_empty())
     }
 
-    /// Shows the tree as it is now, if it is another one; its id.
+    /// Shows the current tree, if it changed; returns its id.
     async fn show_tree(
         &self,
         record: &WorkspaceRecord,
@@ -120,7 +120,7 @@ impl App {
         }
         let mut archive = self.engine.export(id, &tree).await?;
         let (pieces, arriving) = mpsc::channel(16);
-        // Whoever unpacks it may give up, and says why.
+        // The receiver may give up, and reports why.
         let sending = async move {
             while let Some(output) = archive.output.recv().await {
                 match output {

@@ -1,5 +1,4 @@
-//! What a daemon needs before it serves: its directories, the lock that makes it the only one, and
-//! its log.
+//! What a daemon needs before it serves: its directories, its exclusive lock, and its log.
 
 use holm_core::{Code, Fault};
 use std::fs::{File, OpenOptions};
@@ -7,15 +6,15 @@ use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-/// The exclusive right to a data directory. It ends with the process, however that ends.
+/// The exclusive lock of a data directory. The kernel releases it when the process ends.
 pub struct DataLock {
     _file: File,
 }
 
-/// The log is put aside at the start of a daemon when it is larger than this.
+/// A larger log is rotated when a daemon starts.
 const LARGEST_LOG: u64 = 10 << 20;
 
-/// Makes a directory that only this user can enter, or checks the one that is there.
+/// Creates a directory that only this user can enter, or checks an existing one.
 pub fn private_dir(path: &Path) -> Result<(), Fault> {
     let made = std::fs::DirBuilder::new()
         .recursive(true)
@@ -46,7 +45,7 @@ pub fn private_dir(path: &Path) -> Result<(), Fault> {
 // === impl DataLock ===
 
 impl DataLock {
-    /// Becomes the only daemon of the directory.
+    /// Takes the lock.
     pub fn acquire(path: &Path) -> Result<Self, Fault> {
         let mut file = OpenOptions::new()
             .read(true)
@@ -64,7 +63,7 @@ impl DataLock {
             }
         }
         let pid = std::process::id();
-        // The number is for people and for the error of a second daemon; the lock is what counts.
+        // The pid is for people and for the error of a second daemon; the lock is what counts.
         file.set_len(0)
             .and_then(|()| file.rewind())
             .and_then(|()| writeln!(file, "{pid}"))
@@ -88,7 +87,7 @@ pub fn open_log(path: &Path) -> Result<File, Fault> {
         .map_err(|error| unusable("open", path, &error))
 }
 
-/// Why something of the daemon's own could not be used.
+/// The fault for a file of the daemon that cannot be used.
 pub fn unusable(what: &str, path: &Path, error: &io::Error) -> Fault {
     let (code, hint) = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => (
@@ -115,7 +114,7 @@ pub fn unusable(what: &str, path: &Path, error: &io::Error) -> Fault {
 
 fn another(path: &Path, file: &mut File) -> Fault {
     let mut pid = String::new();
-    // The other daemon may be about to write its number; the error is right without it.
+    // The other daemon may be about to write its pid; the error is right without it.
     let holder = match file.read_to_string(&mut pid) {
         Ok(_) if !pid.trim().is_empty() => format!(" (pid {})", pid.trim()),
         _ => String::new(),

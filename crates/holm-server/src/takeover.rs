@@ -1,9 +1,9 @@
-//! What a workspace takes over of a changed `holm.toml`, and when: values in, values out. Called by
-//! [`super::reload`].
+//! Decides what a workspace takes over of a changed `holm.toml`, and when: values in, values out.
+//! Called by [`super::reload`].
 //!
-//! Every key is in force at once, or named as one that the next start or only a new workspace has. Data
-//! that is there is never given up: a volume keeps what it began with and how it is kept, and one that is
-//! no longer declared is only not mounted.
+//! Every key takes effect at once, or is listed for the next start or for a new workspace. Existing
+//! data is never given up: a volume keeps its origin and its policy, and one that is no longer
+//! declared is only not mounted.
 
 use super::declared;
 use holm_api::reload::Reloaded;
@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 /// A key that this workspace does not take over, and how it differs.
 pub type Untaken = (String, String);
 
-/// What a workspace has of its own beside the code.
+/// A workspace's own data besides the code.
 pub struct Data {
     pub volumes: Vec<Volume>,
     pub retired_volumes: Vec<Volume>,
@@ -24,7 +24,7 @@ pub struct Data {
     pub untaken: Vec<Untaken>,
 }
 
-/// What becomes of volumes and caches when these are declared.
+/// The volumes and caches after these declarations.
 pub fn data(before: &WorkspaceSpec, volumes: &[Volume], caches: &[Cache]) -> Data {
     let mut data = Data {
         volumes: Vec::new(),
@@ -69,16 +69,17 @@ impl Data {
         }
         self.volumes.push(Volume {
             path: declared.path.clone(),
-            single: match is_same {
-                true => declared.single,
-                false => known.single,
+            single: if is_same {
+                declared.single
+            } else {
+                known.single
             },
             ..known.clone()
         });
     }
 
-    /// A seed runs on the commit of the start, so where the tree began otherwise it would be kept for
-    /// others under the name of a state that it was not made of.
+    /// A seed runs on the starting commit. If the tree started otherwise, the seed would be shared
+    /// under the key of a state that it was not built from.
     fn begin_volume(&mut self, before: &WorkspaceSpec, declared: &Volume) {
         let began_otherwise = before.code.base.is_some() || before.brought.dirty.is_some();
         if declared.seed.is_some() && began_otherwise {
@@ -103,7 +104,7 @@ impl Data {
     }
 }
 
-/// What of `[project]` only a new workspace begins with.
+/// Settings of `[project]` that only a new workspace takes over.
 pub fn untaken(before: &WorkspaceSpec, config: &ProjectConfig) -> Vec<Untaken> {
     let mut untaken = Vec::new();
     let mut compare = |key: &str, old: &str, new: &str| {
@@ -113,7 +114,7 @@ pub fn untaken(before: &WorkspaceSpec, config: &ProjectConfig) -> Vec<Untaken> {
     };
     let asked = &config.project;
     let now = declared::declared(config);
-    // Of a workspace that was made before this was kept only some is known.
+    // For a workspace created before this was stored, only some of it is known.
     let then = before.declared.clone().unwrap_or_else(|| Declared {
         root: now.root.as_ref().map(|_| before.root.display().to_string()),
         ..now.clone()
@@ -148,7 +149,7 @@ pub fn untaken(before: &WorkspaceSpec, config: &ProjectConfig) -> Vec<Untaken> {
     untaken
 }
 
-/// What is different, and which keys of it take effect later.
+/// The differences, and which keys take effect later.
 pub fn differences(
     before: &WorkspaceSpec,
     after: &WorkspaceSpec,
@@ -293,7 +294,7 @@ fn in_words(secret: &Secret) -> String {
     format!("{name} ({source}) as {inject} to {to}{at}{ttl}")
 }
 
-/// What becomes of each service that is another one now.
+/// What happens to each changed service.
 fn changed_services(before: &[Service], after: &[Service]) -> Vec<String> {
     let named = |services: &[Service], name: &str| {
         let found = services.iter().find(|service| service.name == name);
@@ -323,9 +324,10 @@ fn changed_services(before: &[Service], after: &[Service]) -> Vec<String> {
         if keys.is_empty() {
             continue;
         }
-        let what = match live.iter().any(|(_, differs)| *differs) {
-            true => " (it is restarted)",
-            false => "",
+        let what = if live.iter().any(|(_, differs)| *differs) {
+            " (it is restarted)"
+        } else {
+            ""
         };
         changes.push(format!("services.{name}: {}{what}", keys.join(", ")));
     }

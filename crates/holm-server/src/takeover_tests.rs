@@ -1,11 +1,11 @@
-//! What a changed `holm.toml` does to a workspace, as data.
+//! Data-driven tests of a changed `holm.toml`.
 
 use super::*;
 use holm_core::config::Word;
 use holm_engine::spec::{Dirty, Seed};
 use std::path::PathBuf;
 
-/// A workspace with a volume and a cache, as it is stored.
+/// A stored workspace with a volume and a cache.
 fn workspace() -> WorkspaceSpec {
     let volumes = serde_json::to_value([
         volume("pg", "fork", Some("seed")),
@@ -67,7 +67,7 @@ fn new_volumes_come_and_none_is_given_up() {
         "they only are not mounted"
     );
     assert!(first.untaken.is_empty());
-    // Declared again, it goes on where it was.
+    // Declared again, it continues with its data.
     (before.volumes, before.retired_volumes) = (first.volumes, first.retired_volumes);
     let again = data(&before, &[volume("pg", "fork", Some("seed"))], &[]);
     assert_eq!(again.volumes[0].generation, 3);
@@ -93,7 +93,7 @@ fn data_that_is_there_keeps_its_policy_and_its_beginning() {
     assert_eq!(now.volumes[0].seed, before.volumes[0].seed);
     assert_eq!(now.volumes[1], before.volumes[1]);
     assert_eq!(now.caches, before.caches);
-    // Another commit has other inputs, and the volume began with those of its own.
+    // Another commit has other inputs; the volume keeps its own.
     let mut same = volume("pg", "fork", Some("seed"));
     same.seed.as_mut().unwrap().key = "of other inputs".to_owned();
     let now = data(&before, &[same], &[]);
@@ -142,7 +142,7 @@ fn every_key_that_only_a_new_workspace_has_is_named() {
         &start.replace("\"a\"", "\"b\""),
         &["volumes.pg.seed_inputs"],
     );
-    // What the other keys do is compared elsewhere; none of them is in neither.
+    // Other keys are compared elsewhere; none is missing in both.
     check(
         "nested = true\nisolation = \"project\"\nprotected_paths = [\"x\"]",
         start,

@@ -1,7 +1,8 @@
-//! `/tokens`: what programs show at the front door. Kept by digest; shown once, when they are made.
+//! `/tokens`: access tokens for the front door. Stored as digests; shown once, when they are
+//! created.
 //!
-//! All of them are in memory, so a wrong one costs a digest and no look at the disk. One of them, the
-//! default one, is in a file that only this user can read, for programs of this machine.
+//! All of them are in memory, so checking a wrong one costs a digest and no disk access. The
+//! default token is in a file that only this user can read, for programs of this machine.
 
 use super::App;
 use super::cuts::Cuts;
@@ -34,25 +35,25 @@ pub struct Tokens(Arc<Shared>);
 
 struct Shared {
     engine: Engine,
-    /// Where the default one is.
+    /// The file of the default token.
     file: PathBuf,
     known: RwLock<BTreeMap<TokenId, TokenRecord>>,
-    /// Those that were seen to be over, and of which the store does not know it.
+    /// Tokens that were seen to be expired, which is not stored yet.
     unwritten: Mutex<Vec<TokenId>>,
     cuts: Cuts,
 }
 
-/// Why a token is not taken.
+/// Why a token is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     Unknown,
     Expired,
 }
 
-/// How often it is looked whether one has expired, while something may be open with it.
+/// How often expiry is checked while connections may be open.
 const OFTEN: Duration = Duration::from_secs(1);
 
-/// A request that was just being looked at when its token expired is cut within this.
+/// A request that was being checked when its token expired is cut within this time.
 const LATE: Duration = Duration::from_secs(5);
 
 const MOST: usize = 1000;
@@ -60,7 +61,7 @@ const MOST: usize = 1000;
 /// Ten years.
 const LONGEST: u64 = 10 * 365 * 86_400;
 
-/// The name of the one in the file.
+/// The name of the token in the file.
 const DEFAULT: &str = "default";
 
 const UNNAMED: &str = "token";
@@ -87,7 +88,7 @@ async fn list(State(app): State<Arc<App>>) -> Answer<TokenList> {
     Ok(Json(TokenList { tokens }))
 }
 
-/// Makes a token, which is told now and never again.
+/// Makes a token, which is shown now and never again.
 #[utoipa::path(
     post,
     path = "/tokens",
@@ -108,7 +109,7 @@ async fn make(State(app): State<Arc<App>>, Body(new): Body<NewToken>) -> Answer<
     }
     let workspace = new.workspace.as_deref().map(workspace_id).transpose()?;
     if let Some(id) = &workspace {
-        // Says so if there is no such workspace.
+        // Fails if the workspace does not exist.
         app.engine.show(id).await?;
     }
     if app.tokens.all().len() >= MOST {
@@ -127,7 +128,7 @@ async fn make(State(app): State<Arc<App>>, Body(new): Body<NewToken>) -> Answer<
     }))
 }
 
-/// Ends a token and what is open with it.
+/// Revokes a token and cuts its connections.
 #[utoipa::path(
     delete,
     path = "/tokens/{token}",
@@ -185,7 +186,7 @@ fn digest(text: &str) -> [u8; 32] {
 // === impl Tokens ===
 
 impl Tokens {
-    /// Knows none until [`Tokens::load`].
+    /// Empty until [`Tokens::load`].
     pub fn new(engine: &Engine, data_dir: &FilePath) -> Self {
         Self(Arc::new(Shared {
             engine: engine.clone(),
@@ -196,8 +197,8 @@ impl Tokens {
         }))
     }
 
-    /// Learns what was made before, makes the default one if there is none, and listens to what
-    /// becomes of workspaces.
+    /// Loads the tokens, creates the default one if necessary, and follows the removal of
+    /// workspaces.
     pub async fn load(&self) -> Result<(), Fault> {
         for record in self.0.engine.tokens().await? {
             self.known_mut(|known| known.insert(record.id.clone(), record.clone()));
@@ -208,7 +209,7 @@ impl Tokens {
             }
         }
         self.settle_default().await?;
-        // Weak, because the engine is part of it: the store is closed when the daemon ends.
+        // Weak, because the engine is part of it: the store must be closed when the daemon ends.
         let (shared, runtime) = (Arc::downgrade(&self.0), tokio::runtime::Handle::current());
         self.0.engine.tell_changes_to(move |id, notice| {
             if matches!(notice, Notice::Removed | Notice::Forgotten)
@@ -220,7 +221,7 @@ impl Tokens {
         Ok(())
     }
 
-    /// Whose a token is. Costs the same whether it is known or not.
+    /// The owner of a token. Costs the same whether it is known or not.
     pub fn check(&self, text: &str) -> Result<TokenRecord, Refusal> {
         let bearer = Bearer::parse(text).ok_or(Refusal::Unknown)?;
         let record = self.one(&bearer.id);
@@ -232,8 +233,7 @@ impl Tokens {
         }
     }
 
-    /// Whether a token is worth nothing any more. One that was over once stays so: the clock may be set
-    /// back.
+    /// Whether a token has expired. An expired one stays so: the clock may be set back.
     fn is_over(&self, record: &TokenRecord) -> bool {
         let look = self.0.engine.clock().look();
         if record.expired_at.is_some() {
@@ -259,8 +259,7 @@ impl Tokens {
         &self.0.cuts
     }
 
-    /// Cuts what is open with a token that expires and writes down that it did, for as long as it is
-    /// polled.
+    /// Cuts connections of expired tokens and stores the expiry, for as long as it is polled.
     pub async fn watch(self) {
         let mut ended = HashMap::new();
         loop {
@@ -270,7 +269,7 @@ impl Tokens {
                     continue;
                 }
                 let since = ended.entry(record.id.clone()).or_insert_with(Instant::now);
-                // Some moments longer, for a request that was just being looked at.
+                // A few moments longer, for a request that was being checked.
                 if since.elapsed() < LATE {
                     self.0.cuts.cut(record.id.as_str());
                 }
@@ -279,8 +278,8 @@ impl Tokens {
         }
     }
 
-    /// Writes down which tokens were seen to be over, before anybody is told. What cannot be written
-    /// down is tried again.
+    /// Stores which tokens were seen to be expired, before a response says so. A failure is
+    /// retried.
     pub async fn note_ended(&self) {
         let ids = std::mem::take(&mut *self.unwritten());
         for id in ids {
@@ -316,20 +315,20 @@ impl Tokens {
         Ok(())
     }
 
-    /// It is worth nothing any more, and what is open with it is cut.
+    /// Revokes it and cuts its connections.
     async fn end(&self, record: &TokenRecord) -> Result<(), Fault> {
         self.known_mut(|known| known.remove(&record.id));
         self.0.cuts.cut(record.id.as_str());
         self.0.engine.remove_token(record.id.clone()).await?;
         let kept = std::fs::read_to_string(&self.0.file).unwrap_or_default();
         if Bearer::parse(kept.trim()).is_some_and(|bearer| bearer.id == record.id) {
-            // What it says is worth nothing; the next daemon writes another one.
+            // Its content is worthless; the next daemon writes another one.
             let _ = std::fs::remove_file(&self.0.file);
         }
         Ok(())
     }
 
-    /// A workspace is gone: so is whoever came in its name.
+    /// A workspace was removed: revokes its tokens and cuts its guests.
     fn end_guests(&self, id: &WorkspaceId, runtime: &tokio::runtime::Handle) {
         self.0.cuts.cut(id.as_str());
         let of_it = |record: &TokenRecord| record.workspace.as_ref() == Some(id);
@@ -337,7 +336,7 @@ impl Tokens {
             self.known_mut(|known| known.remove(&record.id));
             self.0.cuts.cut(record.id.as_str());
             let tokens = self.clone();
-            // If this does not come about, the next daemon does it.
+            // If this fails, the next daemon does it.
             runtime.spawn(async move {
                 if let Err(fault) = tokens.end(&record).await {
                     tracing::warn!(%fault, token = %record.id, "a token stays in the store");
@@ -346,7 +345,7 @@ impl Tokens {
         }
     }
 
-    /// The file and the store know the same default token, or both get a new one.
+    /// Makes file and store agree on the default token, or creates a new one.
     async fn settle_default(&self) -> Result<(), Fault> {
         let file = &self.0.file;
         let kept = match std::fs::read_to_string(file) {
@@ -366,7 +365,7 @@ impl Tokens {
         let look = self.0.engine.clock().look();
         let (bearer, record) = fresh(DEFAULT.to_owned(), None, look, None);
         self.add(record).await?;
-        // A temporary file of one's own, renamed: readable by this user alone from the beginning.
+        // A temporary file, renamed: readable only by this user from the beginning.
         replace(file, format!("{}\n", bearer.text()).as_bytes())
             .map_err(|error| unusable("write", file, &error))
     }

@@ -1,5 +1,5 @@
-//! `/projects/{id}/trees`: layers that a client brings: build output of its checkout, and snapshots of
-//! caches. The daemon reads neither by itself.
+//! `/projects/{id}/trees`: layers that a client provides: build output of its checkout, and
+//! snapshots of caches. The daemon reads neither by itself.
 
 use super::App;
 use super::caller::Caller;
@@ -22,7 +22,7 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::new().routes(routes!(begin, finish))
 }
 
-/// Begins to bring a tree: build output, or a snapshot of a cache.
+/// Begins to provide a tree: build output, or a snapshot of a cache.
 #[utoipa::path(
     post,
     path = "/projects/{id}/trees",
@@ -43,7 +43,7 @@ async fn begin(
         return Ok(Json(present()));
     }
     let begun = app.uploads.new_tree()?;
-    // Another user's files would not be the daemon's own.
+    // Another user's files would not belong to the daemon.
     let may_fill = caller.is_daemon_user();
     Ok(Json(TreePlace {
         is_present: false,
@@ -52,7 +52,7 @@ async fn begin(
     }))
 }
 
-/// The tree is brought.
+/// Completes a tree.
 #[utoipa::path(
     put,
     path = "/projects/{id}/trees",

@@ -1,4 +1,5 @@
-//! `/trust`: what a `holm.toml`, or the repository's own git configuration, asks of the host, and whether a person approved exactly that.
+//! `/trust`: what a `holm.toml`, or the repository's own git configuration, requests from the host,
+//! and whether a person approved exactly that.
 
 use super::App;
 use super::caller::Caller;
@@ -20,7 +21,7 @@ use std::sync::Arc;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-/// A configuration, and what it asks for.
+/// A configuration, and its requests.
 pub struct Judged {
     pub config: ProjectConfig,
     pub user: UserConfig,
@@ -28,7 +29,7 @@ pub struct Judged {
     pub asks: Vec<trust::Ask>,
     pub digest: String,
     pub is_approved: bool,
-    /// What is different since the last approval, if there was one and this is not approved.
+    /// Differences from the last approval, if there was one and this is not approved.
     since: Vec<trust::Change>,
 }
 
@@ -75,7 +76,7 @@ async fn check(State(app): State<Arc<App>>, Body(check): Body<TrustCheck>) -> An
     }))
 }
 
-/// A person approves exactly what a check showed.
+/// Approves exactly what a check showed.
 #[utoipa::path(
     post,
     path = "/trust",
@@ -91,16 +92,15 @@ async fn approve(
     app.require_approver(&caller)?;
     let id = project_id(&approve.project_id)?;
     app.engine.project(&id).await?;
-    let (asks, digest) = match approve.settings.is_empty() {
-        true => {
-            let include = &approve.worktree_include;
-            let judged = app.judge(&id, approve.config.as_deref(), include).await?;
-            (judged.asks, judged.digest)
-        }
-        false => judge_settings(&approve.settings),
+    let (asks, digest) = if approve.settings.is_empty() {
+        let include = &approve.worktree_include;
+        let judged = app.judge(&id, approve.config.as_deref(), include).await?;
+        (judged.asks, judged.digest)
+    } else {
+        judge_settings(&approve.settings)
     };
-    // Also what is asked for depends on settings and on what was in force: they may have changed
-    // since it was shown.
+    // The requests also depend on settings and on what was in force, which may have changed since
+    // the check.
     if digest != approve.digest {
         return Err(not_what_was_shown().into());
     }
@@ -108,7 +108,7 @@ async fn approve(
     Ok(Json(approve))
 }
 
-/// What settings of git ask for, and what stands for exactly that.
+/// The requests of git settings, and their digest.
 fn judge_settings(settings: &[GitSetting]) -> (Vec<trust::Ask>, String) {
     let settings = settings.iter().cloned().map(|setting| Setting {
         key: setting.key,
@@ -152,7 +152,7 @@ fn on_wire(change: trust::Change) -> AskChange {
 // === impl App ===
 
 impl App {
-    /// Reads a configuration and finds out what of it needs, and has, a person's approval.
+    /// Parses a configuration and finds out what needs, and has, a person's approval.
     pub async fn judge(
         &self,
         id: &ProjectId,
@@ -191,7 +191,7 @@ impl App {
         let rules = Rules::of(&self.engine.project(id).await?)?;
         rules.add_to(&mut config);
         let user = holm_config::user::load(&self.paths.config_file, &self.home())?;
-        // What the machine's policy protects stays protected, whatever the project says.
+        // Paths that the machine's policy protects stay protected, whatever the project says.
         let policy = self.policy.load()?.unwrap_or_default();
         let stays = |path: &ProtectedPath| policy.protected_paths.iter().any(|it| it.covers(path));
         let protected_before = before.map(|spec| -> Result<_, Fault> {
@@ -207,9 +207,10 @@ impl App {
         let asks = asks(&config, &baseline);
         let digest = holm_config::trust::digest(&asks);
         let is_approved = asks.is_empty() || self.engine.is_approved(id, digest.clone()).await?;
-        let last = match is_approved {
-            true => None,
-            false => self.engine.last_approval(id).await?,
+        let last = if is_approved {
+            None
+        } else {
+            self.engine.last_approval(id).await?
         };
         let since = last.map(|last| trust::changes(&last.asks, &asks));
         Ok(Judged {
@@ -224,7 +225,7 @@ impl App {
     }
 }
 
-/// What a project itself was asked to have, as configuration.
+/// A project's own rules, as configuration.
 struct Rules {
     protected_paths: Vec<ProtectedPath>,
     isolation: Option<Scope>,
@@ -248,7 +249,7 @@ impl Rules {
         })
     }
 
-    /// The file of the repository adds to them and takes nothing away.
+    /// The repository's file adds to them and removes nothing.
     fn add_to(&self, config: &mut ProjectConfig) {
         for path in &self.protected_paths {
             let protected = &mut config.project.protected_paths;
@@ -265,12 +266,12 @@ impl Rules {
 // === impl Judged ===
 
 impl Judged {
-    /// Whether the user's settings give something to the agent of this name.
+    /// Whether the user's settings give credentials to the agent of this name.
     pub fn gives_to(&self, agent: &Name) -> bool {
         self.baseline.agents_with_credentials.contains(agent)
     }
 
-    /// Refuses what nobody approved, or drops it; says in words what was dropped.
+    /// Refuses unapproved requests, or drops them and returns them in words.
     pub fn settle(mut self, untrusted: Untrusted) -> Result<(Self, Vec<String>), Fault> {
         if self.is_approved {
             return Ok((self, Vec::new()));
@@ -302,7 +303,7 @@ impl Judged {
     }
 }
 
-/// What to do with parts that nobody approved.
+/// What to do with unapproved requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Untrusted {
     Refuse,

@@ -1,7 +1,7 @@
-//! `POST /uploads`: files that a client sends ahead of the request that uses them.
+//! `POST /uploads`: files that a client sends before the request that uses them.
 //!
-//! They lie in `data_dir/incoming` under random names, readable by the daemon alone, and go when
-//! they were used or when a daemon starts.
+//! They are in `data_dir/incoming` under random names, readable by the daemon alone, and are
+//! deleted after use or when a daemon starts.
 
 use super::App;
 use super::failure::{Answer, Failure, bad_request};
@@ -21,7 +21,6 @@ use tokio::io::AsyncWriteExt;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-/// Where uploads lie.
 pub struct Uploads {
     directory: PathBuf,
 }
@@ -33,18 +32,18 @@ pub struct NewTree {
     pub directory: PathBuf,
 }
 
-/// An uploaded file that goes when this is dropped.
+/// An uploaded file that is deleted when this is dropped.
 #[derive(Debug)]
 pub struct Received {
     path: PathBuf,
 }
 
 pub fn routes() -> OpenApiRouter<Arc<App>> {
-    // What is uploaded goes to the disk as it comes, so its size is limited by that.
+    // An upload is streamed to disk, so only the disk limits its size.
     OpenApiRouter::new().routes(routes!(upload))
 }
 
-/// Sends a file ahead of the request that uses it.
+/// Uploads a file for a later request.
 #[utoipa::path(
     post,
     path = "/uploads",
@@ -72,8 +71,7 @@ async fn upload(State(app): State<Arc<App>>, body: Body) -> Answer<Upload> {
 // === impl Uploads ===
 
 impl Uploads {
-    /// Takes over the directory. Files that an earlier daemon left in it go. A client may still fill
-    /// a tree, so those stay, and `holm gc` deletes them when they are old.
+    /// Takes over the directory, and deletes what an earlier daemon left.
     pub fn open(directory: PathBuf) -> Result<Self, Fault> {
         let failed = |error: io::Error| unusable("clear", &directory, &error);
         for entry in std::fs::read_dir(&directory).map_err(failed)? {

@@ -1,4 +1,4 @@
-//! What the engine says about a workspace or a project, in the shapes of the wire.
+//! Converts workspaces and projects to API types.
 
 use holm_api::project::Project;
 use holm_api::workspace::{
@@ -40,7 +40,8 @@ pub fn workspace(view: View) -> Workspace {
         root: spec.root.display().to_string(),
         head: tip.head,
         branch: tip.branch,
-        // Programs inside can write at any moment, so a look that found nothing says nothing of now.
+        // Programs inside can write at any moment, so an earlier clean check says nothing about
+        // now.
         dirty: record.dirty.filter(|is_dirty| *is_dirty),
         ports: ports(&spec.network.ports),
         services: services.into_iter().map(service).collect(),
@@ -66,7 +67,7 @@ pub fn workspace(view: View) -> Workspace {
     }
 }
 
-/// Those that are in force, or will be at the next start.
+/// Those in force, or at the next start.
 fn protected_paths(
     spec: &holm_engine::WorkspaceSpec,
     isolation: Option<&holm_engine::Isolation>,
@@ -75,7 +76,7 @@ fn protected_paths(
     in_force.unwrap_or_else(|| spec.protected_paths.clone())
 }
 
-/// Without its size, which takes a look at the disk.
+/// Without its size, which has to be measured.
 fn volume(volume: &holm_engine::spec::Volume) -> Volume {
     Volume {
         name: volume.name.clone(),
@@ -103,7 +104,7 @@ pub fn service(status: ServiceStatus) -> Service {
     }
 }
 
-/// What is declared, of a workspace that nothing leads to.
+/// The declared ports, for a workspace without forwarding.
 fn ports(declared: &[DeclaredPort]) -> Vec<Port> {
     let mut ports: Vec<Port> = declared
         .iter()

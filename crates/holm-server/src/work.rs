@@ -1,4 +1,4 @@
-//! `/workspaces/{id}/capture`, `/changes` and `/diff`: what was done in a workspace.
+//! `/workspaces/{id}/capture`, `/changes` and `/diff`: the work done in a workspace.
 
 use super::App;
 use super::failure::{Answer, Body, Failure, Parameters, WorkspaceKey, bad_request, told};
@@ -26,13 +26,13 @@ use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-/// Progress is told at most this often.
+/// The interval of progress messages.
 const OFTEN: Duration = Duration::from_millis(100);
 
-/// How many names of uncommitted files are told.
+/// How many names of uncommitted files are listed.
 const MOST_NAMES: usize = 10;
 
-/// A patch longer than this is not one that anybody reads.
+/// A longer patch is not read by people.
 const MOST_DIFF: u64 = 4 << 30;
 
 /// The parameters of `changes` and `diff`.
@@ -52,7 +52,7 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(diff))
 }
 
-/// Makes objects of the working tree.
+/// Writes the working tree as git objects.
 #[utoipa::path(
     post,
     path = "/workspaces/{id}/capture",
@@ -141,18 +141,18 @@ async fn diff(
 ) -> Result<Response, Failure> {
     let tree = app.tree(&id, of).await?;
     let mut patch = app.engine.diff(&id, &tree).await?;
-    // A git that fails before it says anything is an answer of its own.
+    // A git that fails before any output gets an error response.
     let kind = [(header::CONTENT_TYPE, "text/x-patch")];
     let Some(first) = next_piece(&mut patch).await? else {
         return Ok((kind, HttpBody::empty()).into_response());
     };
     let state = (patch, first.len() as u64);
-    // Whoever reads the patch hears by a broken body that it is not whole.
+    // The client recognises an incomplete patch by a broken body.
     let pieces = stream::try_unfold(state, |(mut patch, length)| async move {
         let piece = next_piece(&mut patch).await.map_err(io::Error::other)?;
         Ok::<_, io::Error>(match piece {
             Some(piece) if length + piece.len() as u64 > MOST_DIFF => {
-                // It may have ended just now; then there is nobody to hang up on.
+                // The program may have ended just now.
                 let _ = patch.input.try_send(ExecInput::Hangup);
                 return Err(io::Error::other("the patch is too long"));
             }
@@ -199,7 +199,7 @@ fn diff_failed(why: &str) -> Fault {
 // === impl App ===
 
 impl App {
-    /// The tree that is meant: an earlier captured one, or one that is captured now.
+    /// The requested tree: one that was captured earlier, or one that is captured now.
     async fn tree(&self, id: &WorkspaceId, of: Of) -> Result<String, Fault> {
         match of.tree {
             Some(text) => work::object_id(text.as_bytes()).ok_or_else(|| {

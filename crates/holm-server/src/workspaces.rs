@@ -1,4 +1,4 @@
-//! `/workspaces`: everything but making one and running something in it.
+//! `/workspaces`: everything except creating one and running programs in it.
 
 use super::App;
 use super::caller::Caller;
@@ -40,10 +40,10 @@ pub struct List {
     state: Option<String>,
     /// Only with this label.
     label: Option<String>,
-    /// At most so many.
+    /// The maximum number.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
-    /// What follows a page: its `next`.
+    /// `next` of the page before.
     after: Option<String>,
 }
 
@@ -78,19 +78,19 @@ async fn list(
         let why = format!("`state` is not one of {}", STATES.join(", "));
         return Err(bad_request(&why));
     }
-    let (workspaces, next) = match parameters.trash {
+    let (workspaces, next) = if !parameters.trash {
+        app.live(&caller, &parameters, &page).await?
+    } else if caller.is_guest() {
         // A workspace that asks is not in the trash.
-        true if caller.is_guest() => (Vec::new(), None),
-        true => {
-            let mut workspaces = app.trash().await?;
-            workspaces.retain(|workspace| parameters.wants(workspace));
-            let next = page.cut(&mut workspaces, Order::Falling, |workspace| {
-                let removed_at = workspace.removed_at.as_deref().unwrap_or_default();
-                format!("{removed_at}.{}", workspace.id)
-            });
-            (workspaces, next)
-        }
-        false => app.live(&caller, &parameters, &page).await?,
+        (Vec::new(), None)
+    } else {
+        let mut workspaces = app.trash().await?;
+        workspaces.retain(|workspace| parameters.wants(workspace));
+        let next = page.cut(&mut workspaces, Order::Falling, |workspace| {
+            let removed_at = workspace.removed_at.as_deref().unwrap_or_default();
+            format!("{removed_at}.{}", workspace.id)
+        });
+        (workspaces, next)
     };
     if let Caller::Workspace(_) = caller {
         return Ok(Json(WorkspaceList {
@@ -107,7 +107,7 @@ async fn list(
     }))
 }
 
-/// Notes are for the user: they speak of the machine and of other workspaces.
+/// Notes are for the user: they mention the machine and other workspaces.
 fn without_notes(workspace: Workspace) -> Workspace {
     Workspace {
         notes: Vec::new(),
@@ -116,7 +116,7 @@ fn without_notes(workspace: Workspace) -> Workspace {
     }
 }
 
-/// What live workspaces are called.
+/// The names of live workspaces.
 #[utoipa::path(
     get,
     path = "/names",
@@ -152,9 +152,10 @@ async fn show(
 ) -> Answer<Workspace> {
     let view = app.engine.show(&id).await?;
     let workspace = app.workspace(view).await;
-    Ok(Json(match caller.is_guest() {
-        true => without_notes(workspace),
-        false => workspace,
+    Ok(Json(if caller.is_guest() {
+        without_notes(workspace)
+    } else {
+        workspace
     }))
 }
 
@@ -191,9 +192,10 @@ async fn remove(
     caller: Caller,
     Parameters(parameters): Parameters<Remove>,
 ) -> Answer<Workspace> {
-    let removal = match parameters.force {
-        true => Removal::Force,
-        false => Removal::RefuseUnsaved,
+    let removal = if parameters.force {
+        Removal::Force
+    } else {
+        Removal::RefuseUnsaved
     };
     let view = app.engine.remove(&id, removal).await?;
     let (secrets, gone, who) = (Arc::clone(&app.secrets), id.clone(), caller.actor());
@@ -216,7 +218,7 @@ async fn start(State(app): State<Arc<App>>, WorkspaceKey(id): WorkspaceKey) -> A
     let narrowing = app.policy_notes(&id).await?;
     let view = app.engine.start(&id).await?;
     let mut workspace = app.workspace(view).await;
-    // Where it ran already nothing was narrowed.
+    // A workspace that ran already was not narrowed.
     if app.policy_notes(&id).await?.is_empty() {
         workspace.notes.extend(narrowing);
     }
@@ -248,14 +250,14 @@ async fn restart(State(app): State<Arc<App>>, WorkspaceKey(id): WorkspaceKey) ->
     let narrowing = app.policy_notes(&id).await?;
     let view = app.engine.restart(&id).await?;
     let mut workspace = app.workspace(view).await;
-    // Where it ran already nothing was narrowed.
+    // A workspace that ran already was not narrowed.
     if app.policy_notes(&id).await?.is_empty() {
         workspace.notes.extend(narrowing);
     }
     Ok(Json(workspace))
 }
 
-/// Back from the trash, stopped.
+/// Restores it from the trash, stopped.
 #[utoipa::path(
     post,
     path = "/workspaces/{id}/restore",
@@ -278,7 +280,7 @@ async fn restore(State(app): State<Arc<App>>, WorkspaceKey(id): WorkspaceKey) ->
     Ok(Json(workspace))
 }
 
-/// Ends a creation; answers when it is undone.
+/// Cancels a creation; answers when it is undone.
 #[utoipa::path(
     post,
     path = "/workspaces/{id}/cancel",
@@ -310,7 +312,7 @@ impl List {
 // === impl App ===
 
 impl App {
-    /// What is wanted of the live ones, and where the next page begins.
+    /// The filtered live workspaces, and the cursor of the next page.
     async fn live(
         &self,
         caller: &Caller,
@@ -337,7 +339,7 @@ impl App {
     }
 }
 
-/// Reads a label that somebody typed.
+/// Parses a typed label.
 pub fn label(text: &str) -> Result<Label, Fault> {
     Label::parse(text).map_err(|error| {
         Fault::new(

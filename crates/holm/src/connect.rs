@@ -1,5 +1,5 @@
-//! Reaching the daemon: with [`started`] one is started when there is none, with [`running`] not, and
-//! with [`started_unless_stopped`] only if the last one was not told to stop.
+//! Connects to the daemon: [`started`] starts one if necessary, [`running`] does not, and
+//! [`started_unless_stopped`] does only if the last one was not told to stop.
 
 use crate::launch;
 use crate::wiring::guest;
@@ -15,7 +15,7 @@ use tokio::runtime::Builder;
 /// How long a daemon may take to get ready.
 const START_LIMIT: Duration = Duration::from_secs(10);
 
-/// How long to wait before looking again while another process starts or ends a daemon.
+/// How long to wait before checking again while another process starts or ends a daemon.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// Whether a daemon was found or had to be started.
@@ -29,18 +29,18 @@ pub enum Origin {
 pub fn block_on<T>(work: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
     let runtime = runtime::build(&mut Builder::new_current_thread())?;
     let result = runtime.block_on(work);
-    // Threads that still wait for input must not keep the program from ending.
+    // Threads that wait for input must not keep the program from ending.
     runtime.shutdown_background();
     result
 }
 
-/// A connection to the daemon, which is started when there is none.
+/// Connects to the daemon, which is started if necessary.
 pub async fn started() -> Result<Client, Fault> {
     let (client, _) = found_or_started().await?;
     Ok(client)
 }
 
-/// The socket by which the daemon is reached from inside a workspace.
+/// The daemon's socket inside a workspace.
 pub fn inside() -> Result<PathBuf, Fault> {
     let socket = PathBuf::from(guest::API);
     match socket.exists() {
@@ -53,7 +53,7 @@ pub fn inside() -> Result<PathBuf, Fault> {
     }
 }
 
-/// A connection to the daemon from inside. Nobody here can start one.
+/// Connects from inside a workspace, where no daemon can be started.
 async fn from_inside() -> Result<Client, Fault> {
     Client::connect(inside()?)
         .await
@@ -67,7 +67,7 @@ async fn from_inside() -> Result<Client, Fault> {
         })
 }
 
-/// A connection to the daemon that runs already.
+/// Connects to a running daemon.
 pub async fn running() -> Result<Client, Fault> {
     if guest::is_inside() {
         return from_inside().await;
@@ -85,20 +85,22 @@ pub async fn running() -> Result<Client, Fault> {
         })
 }
 
-/// Like [`started`], but a daemon that somebody stopped stays stopped: for those who lost theirs.
+/// Like [`started`], but a daemon that the user stopped stays stopped: for clients that lost
+/// theirs.
 pub async fn started_unless_stopped() -> Result<Client, Fault> {
-    match is_stopped()? {
-        true => running().await,
-        false => started().await,
+    if is_stopped()? {
+        running().await
+    } else {
+        started().await
     }
 }
 
-/// Whether the daemon was told to stop, and no other serves since.
+/// Whether the daemon was told to stop, and no other runs since.
 pub fn is_stopped() -> Result<bool, Fault> {
     Ok(DaemonUser::current()?.paths()?.stopped().exists())
 }
 
-/// Like [`started`], and says whether it had to be started.
+/// Like [`started`], and reports whether it had to be started.
 pub async fn found_or_started() -> Result<(Client, Origin), Fault> {
     if guest::is_inside() {
         return Ok((from_inside().await?, Origin::Found));
@@ -117,7 +119,7 @@ pub async fn found_or_started() -> Result<(Client, Origin), Fault> {
         }
         match launch::background(&user, START_LIMIT).await {
             Ok(()) => origin = Origin::Started,
-            // Somebody else starts one at the same moment, or one is about to end.
+            // Another process starts a daemon at the same time, or one is about to end.
             Err(fault) if fault.code == Code::AnotherDaemon && begun.elapsed() < START_LIMIT => {
                 tokio::time::sleep(LOOK_AGAIN).await;
             }

@@ -1,8 +1,8 @@
-//! Starting this program again as the daemon: in the background, or in place of this process when
+//! Starts this program again as the daemon: in the background, or in place of this process when
 //! root typed `daemon run`.
 //!
-//! A daemon in the background says on its stdout either `ready` or an error body, one line, and is
-//! a session of its own by then.
+//! A daemon in the background prints one line on its stdout, `ready` or an error body, and has its
+//! own session by then.
 
 use crate::wiring::{as_inherited, keep_from_children, prepare_groups};
 use holm_api::ErrorBody;
@@ -15,10 +15,10 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
-/// What a daemon says when it serves.
+/// Printed by a daemon that serves.
 pub const READY: &str = "ready";
 
-/// Variables that say where and who one is, and how to show something.
+/// Variables for paths, user and locale.
 const KEPT: [&str; 17] = [
     "DBUS_SESSION_BUS_ADDRESS",
     "DISPLAY",
@@ -44,7 +44,7 @@ const KEPT_BEGINNINGS: [&str; 4] = ["HOLM_", "LC_", "LLVM_", "XDG_"];
 pub async fn background(user: &DaemonUser, limit: Duration) -> Result<(), Fault> {
     user.prepare_home()?;
     let groups = prepare_groups(user);
-    // A pipe that this command was given would not end for as long as the daemon lives.
+    // A pipe inherited from this command would stay open for as long as the daemon lives.
     keep_from_children(3)
         .map_err(|error| not_started(&format!("descriptors cannot be kept from it: {error}")))?;
     let mut command = daemon_command(user);
@@ -74,7 +74,7 @@ pub async fn background(user: &DaemonUser, limit: Duration) -> Result<(), Fault>
     }
 }
 
-/// Replaces this process by a daemon of the service user. Returns only when that fails.
+/// Replaces this process by a daemon of the service user. Returns only on failure.
 pub fn replace(user: &DaemonUser, arguments: &[&str]) -> Fault {
     if let Err(fault) = user.prepare_home() {
         return fault;
@@ -88,7 +88,7 @@ pub fn replace(user: &DaemonUser, arguments: &[&str]) -> Fault {
 fn daemon_command(user: &DaemonUser) -> Command {
     let mut command = Command::new(program(user));
     command.arg0("holm");
-    // What the daemon starts workspaces with, and raises for itself.
+    // The daemon starts workspaces with this limit, and raises it for itself.
     as_inherited(&mut command);
     match user {
         DaemonUser::Service(account) => {
@@ -105,8 +105,8 @@ fn daemon_command(user: &DaemonUser) -> Command {
     command
 }
 
-/// What the daemon has of the caller's environment. Everything else may be a secret, and would be
-/// there for every program of the user to read for as long as the daemon lives.
+/// The variables that the daemon inherits. All others may be secrets, which every program of the
+/// user could read for as long as the daemon lives.
 fn kept_variables(user: &DaemonUser) -> impl Iterator<Item = (OsString, OsString)> {
     let agents = agent_variables(user).unwrap_or_default();
     let is_kept = move |name: &OsString| {
@@ -118,18 +118,18 @@ fn kept_variables(user: &DaemonUser) -> impl Iterator<Item = (OsString, OsString
     std::env::vars_os().filter(move |(name, _)| is_kept(name))
 }
 
-/// Those that the user's own settings give to agents.
+/// Variables that the user's own settings give to agents.
 fn agent_variables(user: &DaemonUser) -> Option<Vec<String>> {
     let (paths, home) = (user.paths().ok()?, user.home().ok()?);
-    // What is wrong with the settings is said by whoever needs them.
+    // Errors in the settings are reported by the commands that need them.
     let settings = holm_config::user::load(&paths.config_file, &home).ok()?;
     let agents = settings.agents.values();
     let names = agents.flat_map(|agent| agent.env.iter().map(ToString::to_string));
     Some(names.collect())
 }
 
-/// The file of this program. The kernel's own link is taken where the path does not lead to it for
-/// the user in question: below root's home, or when the file was replaced since.
+/// The path of this program. The kernel's own link is used where the user cannot reach the path:
+/// below root's home, or when the file was replaced since.
 fn program(user: &DaemonUser) -> PathBuf {
     let link = Path::new("/proc/self/exe");
     match std::env::current_exe() {
@@ -139,7 +139,7 @@ fn program(user: &DaemonUser) -> PathBuf {
     }
 }
 
-/// Reads the one line that a starting daemon says.
+/// Parses the line that a starting daemon prints.
 fn understand(line: &str) -> Result<(), Fault> {
     let line = line.trim();
     if line == READY {

@@ -1,7 +1,7 @@
 //! The one binary of holm: command line, daemon, keeper, init.
 //!
-//! Keepers, inits and probes are told apart before anything else runs, because they must stay
-//! single-threaded; everything after that is the command line, of which `daemon run` is the server.
+//! Keepers, inits and probes are dispatched before anything else runs, because they must stay
+//! single-threaded; everything else is the command line, of which `daemon run` is the server.
 
 #[cfg(target_os = "linux")]
 mod cli;

@@ -1,4 +1,4 @@
-//! From what was typed to ids, once, at the edge. Below this nothing sees a label as a name.
+//! Resolves what was typed to ids, once, at the edge. Below this no code uses a label as a name.
 
 use crate::wiring::guest;
 use holm_api::client::Client;
@@ -7,8 +7,8 @@ use holm_core::reference::{Candidate, Here};
 use holm_core::{Code, Fault, ProjectId, WorkspaceId, WorkspaceRef};
 use std::collections::HashMap;
 
-/// The id that is meant. A whole id needs no question to the daemon, and inside a workspace there is
-/// only that one.
+/// Resolves one workspace. A complete id needs no request, and inside a workspace there is only
+/// that one.
 pub async fn one(client: &Client, typed: &str) -> Result<WorkspaceId, Fault> {
     if guest::is_inside() {
         return own(typed);
@@ -19,13 +19,13 @@ pub async fn one(client: &Client, typed: &str) -> Result<WorkspaceId, Fault> {
     }
 }
 
-/// What live workspaces are called, by their ids: for people to read.
+/// The labels of live workspaces by id, for display.
 pub async fn labels(client: &Client) -> Result<HashMap<String, String>, Fault> {
     let names = client.names().await?.names.into_iter();
     Ok(names.map(|name| (name.id, name.label)).collect())
 }
 
-/// The workspace that this program runs in, by `.`, its id or its label.
+/// Resolves `.`, the id or the label of the workspace that this program runs in.
 pub fn own(typed: &str) -> Result<WorkspaceId, Fault> {
     let unknown = || {
         Fault::new(
@@ -45,7 +45,7 @@ pub fn own(typed: &str) -> Result<WorkspaceId, Fault> {
     is_label.then_some(id).ok_or_else(unknown)
 }
 
-/// The ids that are meant, each once, in the order they were typed.
+/// Resolves several, each once, in the order typed.
 pub async fn all(client: &Client, typed: &[String]) -> Result<Vec<WorkspaceId>, Fault> {
     if guest::is_inside() {
         let mut ids = Vec::new();
@@ -68,7 +68,7 @@ pub async fn all(client: &Client, typed: &[String]) -> Result<Vec<WorkspaceId>, 
     Ok(ids)
 }
 
-/// As [`all`], of what is in the trash.
+/// As [`all`], among the trash.
 pub async fn all_trashed(client: &Client, typed: &[String]) -> Result<Vec<WorkspaceId>, Fault> {
     let candidates = trashed(client).await?;
     let mut ids = Vec::new();
@@ -95,7 +95,7 @@ fn in_trash(fault: Fault, typed: &str) -> Fault {
     }
 }
 
-/// The workspace that is meant, with its names.
+/// Resolves one workspace, with its names.
 pub async fn named(client: &Client, typed: &str) -> Result<Candidate, Fault> {
     let mut candidates = candidates(client).await?;
     let id = live(client, typed, &candidates).await?;
@@ -106,7 +106,7 @@ pub async fn named(client: &Client, typed: &str) -> Result<Candidate, Fault> {
     })
 }
 
-/// The one of the live ones that is meant. What is in the trash instead can be had back.
+/// Resolves among live workspaces. For one in the trash, the error names `restore`.
 async fn live(
     client: &Client,
     typed: &str,
@@ -134,7 +134,7 @@ async fn live(
 fn meant(typed: &str, candidates: &[Candidate]) -> Result<WorkspaceId, Fault> {
     let reference = WorkspaceRef::new(typed);
     match reference.resolve(&Here::default(), candidates) {
-        // Only now does it matter where the person stands, and asking git takes time.
+        // Only now the current directory matters, and asking git takes time.
         Err(fault) if fault.code == Code::Ambiguous => {
             let here = Here {
                 project: project_here(),
@@ -146,7 +146,7 @@ fn meant(typed: &str, candidates: &[Candidate]) -> Result<WorkspaceId, Fault> {
     }
 }
 
-/// The project of the current directory, if it is one.
+/// The project of the current directory, if any.
 fn project_here() -> Option<ProjectId> {
     let directory = std::env::current_dir().ok()?;
     holm_git::Repository::discover(&directory).ok()?.project_id

@@ -1,4 +1,4 @@
-//! Tokens, and the record of who did what.
+//! Tokens and the audit record.
 
 use super::Client;
 use crate::audit::{AuditList, AuditQuery};
@@ -18,13 +18,13 @@ impl Client {
         self.transport.json(Method::POST, "/tokens", new).await
     }
 
-    /// Ends a token, and what is under way with it.
+    /// Revokes a token and cuts its connections.
     pub async fn remove_token(&self, id: &TokenId) -> Result<Token, Fault> {
         let route = format!("/tokens/{id}");
         self.transport.plain(Method::DELETE, &route).await
     }
 
-    /// Entries of the record, the newest first.
+    /// Entries of the audit record, newest first.
     pub async fn audit(&self, query: &AuditQuery) -> Result<AuditList, Fault> {
         let number = |number: Option<u64>| number.map(|number| number.to_string());
         let given = [

@@ -1,4 +1,4 @@
-//! The answer to `POST /workspaces`: JSON Lines, read one event at a time.
+//! Reads the response to `POST /projects/{id}/workspaces`, a stream of JSON Lines.
 
 use super::Client;
 use super::lines::Lines;
@@ -12,7 +12,7 @@ use hyper::body::Incoming;
 #[derive(Debug)]
 pub struct CreateStream {
     client: Client,
-    // Dropped with the stream: the daemon notices and undoes an unfinished creation.
+    // Dropping it closes the connection, and the daemon undoes an unfinished creation.
     _connection: Connection,
     lines: Lines,
     begun: Option<String>,
@@ -30,7 +30,7 @@ impl CreateStream {
         }
     }
 
-    /// The next `progress`, or the `workspace` that ends the stream.
+    /// The next `progress`, or the final `workspace`.
     pub async fn next(&mut self) -> Result<CreateEvent, Fault> {
         loop {
             match self.read().await? {
@@ -53,7 +53,7 @@ impl CreateStream {
         }
     }
 
-    /// Reads to the end, telling `progress` on the way.
+    /// Reads to the end and calls `progress` on the way.
     pub async fn finish(
         &mut self,
         mut progress: impl FnMut(&str, u64, u64),
@@ -62,13 +62,13 @@ impl CreateStream {
             match self.next().await? {
                 CreateEvent::Progress { step, done, total } => progress(&step, done, total),
                 CreateEvent::Workspace(workspace) => return Ok(*workspace),
-                // `next` keeps these for itself.
+                // `next` handles these itself.
                 CreateEvent::Begun { .. } | CreateEvent::Error(_) => {}
             }
         }
     }
 
-    /// Ends the creation and returns when the daemon has undone all of it.
+    /// Cancels the creation and returns when the daemon has undone it.
     pub async fn cancel(mut self) -> Result<(), Fault> {
         let id = loop {
             if let Some(id) = &self.begun {
@@ -76,7 +76,7 @@ impl CreateStream {
             }
             match self.read().await {
                 Ok(CreateEvent::Begun { .. } | CreateEvent::Progress { .. }) => {}
-                // One that was there already, or none: nothing was made.
+                // The workspace existed before or the creation failed, so nothing was made.
                 Ok(_) | Err(_) => return Ok(()),
             }
         };

@@ -1,4 +1,4 @@
-//! What left a workspace, once or as it goes on.
+//! A workspace's egress record, once or as a stream.
 
 use super::Client;
 use super::lines::Lines;
@@ -8,7 +8,7 @@ use bytes::Bytes;
 use holm_core::{Fault, WorkspaceId};
 use hyper::Method;
 
-/// The record as it is written. Never ends by itself.
+/// The record as it grows. Never ends by itself.
 pub struct EgressStream {
     lines: Lines,
     _connection: Connection,
@@ -23,7 +23,7 @@ impl Client {
         self.transport.plain(Method::GET, &route).await
     }
 
-    /// The last `limit` entries, and every one that is written from then on.
+    /// The last `limit` entries, then every new one.
     pub async fn follow_egress(&self, id: &WorkspaceId, limit: u64) -> Result<EgressStream, Fault> {
         let route = format!("/workspaces/{id}/egress?limit={limit}&follow=true");
         let body = super::transport::full(Bytes::new());

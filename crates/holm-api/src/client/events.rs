@@ -1,4 +1,4 @@
-//! Events, one at a time, as they come.
+//! A stream of events.
 
 use super::Client;
 use super::lines::Lines;
@@ -17,20 +17,20 @@ pub struct EventStream {
     _connection: Connection,
 }
 
-/// How far a stream of events goes.
+/// When a stream of events ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
-    /// To the newest.
+    /// After the newest event.
     Now,
-    /// On and on.
+    /// Never.
     Ever,
 }
 
-/// One line of the answer.
+/// One line of the response.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EventLine {
     Event(Event),
-    /// The last: the reader was too slow.
+    /// The last line: the reader was too slow.
     Missed(Missed),
 }
 
@@ -45,7 +45,7 @@ enum Line {
 // === impl Client ===
 
 impl Client {
-    /// What happened behind a cursor, and what happens.
+    /// Events after a cursor, then new ones.
     pub async fn events(&self, after: Option<u64>, until: Until) -> Result<EventStream, Fault> {
         let follow = until == Until::Ever;
         let after = after.map_or_else(String::new, |after| format!("&after={after}"));
@@ -68,7 +68,7 @@ impl Client {
 // === impl EventStream ===
 
 impl EventStream {
-    /// Behind which event it begins; `None`: an older daemon does not say.
+    /// The event after which the stream starts; `None` with an older daemon.
     pub fn cursor(&self) -> Option<u64> {
         self.cursor
     }

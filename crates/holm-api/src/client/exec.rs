@@ -9,35 +9,35 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use holm_core::{Code, Fault, WorkspaceId};
 
-/// A command that was asked for. Split it to feed and to read it at the same time.
+/// A running command. Split it to send and receive at the same time.
 #[derive(Debug)]
 pub struct ExecSocket {
     pub sender: ExecSender,
     pub receiver: ExecReceiver,
 }
 
-/// Feeds the command. Dropping both halves hangs up.
+/// Sends to the command. Dropping both halves closes the connection.
 #[derive(Debug)]
 pub struct ExecSender(Outgoing);
 
-/// Hears from the command.
+/// Receives from the command.
 #[derive(Debug)]
 pub struct ExecReceiver(Incoming);
 
-/// What is heard. `Exit` is the last; a failure is an `Err`.
+/// An event of a command. `Exit` is the last; a failure is an `Err`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ExecEvent {
     Started,
-    /// The command can be come back to by its key.
+    /// The client can reconnect to the command with its key.
     Kept,
-    /// The first to who came back; see [`Client::resume`].
+    /// The first event after a reconnect; see [`Client::resume`].
     Resumed {
         received: u64,
         taken: u64,
     },
     Stdout(Bytes),
     Stderr(Bytes),
-    /// So many more bytes of stdin were taken; see [`crate::exec::STDIN_WINDOW`].
+    /// The command read this many more bytes of stdin; see [`crate::exec::STDIN_WINDOW`].
     StdinTaken(u64),
     Exit(u8),
 }
@@ -51,9 +51,9 @@ impl Client {
         self.converse(&route, &ToServer::Start(start)).await
     }
 
-    /// Like [`Client::exec`], and the client can come back to the command if it loses the daemon:
-    /// `key` is a secret that it never used before. A daemon or a workspace of an older version
-    /// does not say [`ExecEvent::Kept`]; then it cannot.
+    /// Like [`Client::exec`], and the client can reconnect to the command if it loses the daemon.
+    /// `key` is a secret that it never used before. An older daemon or workspace does not send
+    /// [`ExecEvent::Kept`]; then reconnecting is impossible.
     pub async fn exec_kept(
         &self,
         id: &WorkspaceId,
@@ -64,8 +64,8 @@ impl Client {
         self.converse(&route, &ToServer::Start(start)).await
     }
 
-    /// Comes back to a command, which goes on after what was heard. The first event is
-    /// [`ExecEvent::Resumed`]: stdin has to go on after what was received.
+    /// Reconnects to a command and continues its output after `heard`. The first event is
+    /// [`ExecEvent::Resumed`], which says from where to continue stdin.
     pub async fn resume(
         &self,
         id: &WorkspaceId,
@@ -91,7 +91,7 @@ impl Client {
 // === impl ExecSender ===
 
 impl ExecSender {
-    /// Sends bytes of stdin. The caller keeps to the window.
+    /// Sends bytes of stdin. The caller must respect the window.
     pub async fn stdin(&mut self, bytes: &[u8]) -> Result<(), Fault> {
         websocket::say(&mut self.0, STDIN, bytes).await
     }
@@ -109,7 +109,7 @@ impl ExecSender {
         self.control(&ToServer::Signal(number)).await
     }
 
-    /// Says what was heard; only after [`ExecEvent::Kept`].
+    /// Acknowledges output; only after [`ExecEvent::Kept`].
     pub async fn taken(&mut self, heard: Heard) -> Result<(), Fault> {
         self.control(&ToServer::Taken(heard)).await
     }
@@ -132,7 +132,7 @@ impl ExecReceiver {
                 STDOUT => return Ok(ExecEvent::Stdout(message)),
                 STDERR => return Ok(ExecEvent::Stderr(message)),
                 CONTROL => return controlled(&message),
-                // A channel of a newer daemon.
+                // A channel that only a newer daemon knows.
                 _ => continue,
             }
         }

@@ -1,4 +1,4 @@
-//! Files of a workspace: listed, read, written, deleted, searched, brought and taken as tar.
+//! Files of a workspace: list, read, write, delete, search, upload and download as tar.
 
 use super::Client;
 use super::routes::chunks_of;
@@ -19,25 +19,25 @@ pub struct FileRange {
     pub secrets: Secrets,
 }
 
-/// How the workspace's secrets come, if a file has some of them.
+/// How secrets of the workspace appear in a file's content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Secrets {
     #[default]
     AsTheyAre,
-    /// A star for every byte.
+    /// With a star for every byte.
     Masked,
 }
 
-/// How a file is written.
+/// Options for writing a file.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FileWrite {
-    /// `None`: as the file that is replaced, or 0644.
+    /// `None`: the mode of the replaced file, or 0644.
     pub mode: Option<u32>,
-    /// Make the directories on the way.
+    /// Create missing parent directories.
     pub parents: bool,
 }
 
-/// How much a deletion takes.
+/// What a deletion may remove.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileDeletion {
     /// A file or an empty directory.
@@ -49,7 +49,7 @@ pub enum FileDeletion {
 #[derive(Clone, Debug, Default)]
 pub struct FileSearch {
     pub pattern: String,
-    /// Not text but a regular expression.
+    /// Treat the pattern as a regular expression.
     pub regex: bool,
     pub limit: Option<usize>,
 }
@@ -57,7 +57,7 @@ pub struct FileSearch {
 // === impl Client ===
 
 impl Client {
-    /// A page of a directory: the first entries behind the name `after`.
+    /// A page of a directory: the first entries after the name `after`.
     pub async fn list_files(
         &self,
         id: &WorkspaceId,
@@ -73,13 +73,13 @@ impl Client {
         self.transport.plain(Method::GET, &route).await
     }
 
-    /// What is at a path; of a link the link itself.
+    /// Metadata of a path; of a symlink, the link itself.
     pub async fn stat_file(&self, id: &WorkspaceId, path: &[u8]) -> Result<FileEntry, Fault> {
         let route = route(id, "/stat", path);
         self.transport.plain(Method::GET, &route).await
     }
 
-    /// A file's bytes, piece by piece; `false` of `take` ends it.
+    /// Streams a file's bytes to `take`, until it returns `false`.
     pub async fn read_file(
         &self,
         id: &WorkspaceId,
@@ -98,7 +98,7 @@ impl Client {
         self.transport.pieces(&route, take).await
     }
 
-    /// Replaces a file in one step, or makes it.
+    /// Creates or replaces a file atomically.
     pub async fn write_file(
         &self,
         id: &WorkspaceId,
@@ -118,7 +118,7 @@ impl Client {
         serde_json::from_slice(&answer).map_err(not_json)
     }
 
-    /// Deletes a file, a link (not what it leads to) or a directory.
+    /// Deletes a file, a symlink (not its target) or a directory.
     pub async fn delete_file(
         &self,
         id: &WorkspaceId,
@@ -131,7 +131,7 @@ impl Client {
         self.transport.plain(Method::DELETE, &route).await
     }
 
-    /// Looks for text in the files below a directory.
+    /// Searches the files below a directory.
     pub async fn search_files(
         &self,
         id: &WorkspaceId,
@@ -147,7 +147,7 @@ impl Client {
         self.transport.plain(Method::GET, &route).await
     }
 
-    /// A directory as a tar archive, piece by piece; `false` of `take` ends it.
+    /// Streams a directory as a tar archive to `take`, until it returns `false`.
     pub async fn download_files(
         &self,
         id: &WorkspaceId,
@@ -159,7 +159,7 @@ impl Client {
             .await
     }
 
-    /// Lays a tar archive out in a directory.
+    /// Unpacks a tar archive into a directory.
     pub async fn upload_files<R>(
         &self,
         id: &WorkspaceId,

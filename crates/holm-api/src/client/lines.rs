@@ -1,4 +1,4 @@
-//! An answer of JSON Lines, read one at a time. Used by whatever tells how far it is.
+//! Reads a response of JSON Lines.
 
 use super::transport::{not_json, went_away};
 use bytes::BytesMut;
@@ -23,12 +23,12 @@ impl Lines {
         }
     }
 
-    /// The next line. The reader knows which is the last: an answer that ends before is cut off.
+    /// The next line. An end of the stream is an error, because the caller knows the last line.
     pub(super) async fn next<T: DeserializeOwned>(&mut self) -> Result<T, Fault> {
         self.next_if_any().await?.ok_or_else(cut_off)
     }
 
-    /// The next line; `None`: the answer ended behind the last one.
+    /// The next line; `None` at the end of the stream.
     pub(super) async fn next_if_any<T: DeserializeOwned>(&mut self) -> Result<Option<T>, Fault> {
         loop {
             if let Some(end) = self.unread.iter().position(|byte| *byte == b'\n') {

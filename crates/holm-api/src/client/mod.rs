@@ -1,8 +1,7 @@
 //! The typed client: one method per route of the daemon's API on its Unix socket.
 //!
-//! The CLI calls it, and whatever else wants something of the engine. Every failure is a
-//! [`Fault`]: the daemon's own, or `daemon_unreachable` when there is nobody to talk to. A client is
-//! cheap to clone; clones share their open connections.
+//! The CLI and MCP use it. Every failure is a [`Fault`]: the daemon's own, or `daemon_unreachable`.
+//! A client is cheap to clone; clones share their open connections.
 
 mod access;
 mod create;
@@ -50,13 +49,13 @@ pub struct Client {
 // === impl Client ===
 
 impl Client {
-    /// Connects to the daemon that listens on `socket`. Paths longer than the kernel's limit for
-    /// socket addresses are fine.
+    /// Connects to the daemon that listens on `socket`. The path may be longer than the kernel's
+    /// limit for socket addresses.
     pub async fn connect(socket: impl Into<PathBuf>) -> Result<Self, Fault> {
         Self::connect_as(socket, Vec::new()).await
     }
 
-    /// As [`Client::connect`], saying first who asks, where the socket wants to hear it.
+    /// As [`Client::connect`], sending `greeting` first, for a socket that requires one.
     pub async fn connect_as(socket: impl Into<PathBuf>, greeting: Vec<u8>) -> Result<Self, Fault> {
         let transport = Transport::connect(socket.into(), greeting, None).await?;
         Ok(Self {
@@ -64,8 +63,8 @@ impl Client {
         })
     }
 
-    /// As [`Client::connect`], for the daemon itself, which asks for somebody: the record of who did
-    /// what has them. From anybody else the daemon does not believe it.
+    /// As [`Client::connect`], for the daemon itself when it acts for another caller: the audit
+    /// record names `actor`. The daemon accepts this only from its own process.
     pub async fn connect_for(socket: impl Into<PathBuf>, actor: &str) -> Result<Self, Fault> {
         let actor = HeaderValue::from_bytes(actor.as_bytes()).map_err(|_| {
             let message = "a caller's name cannot be passed on";

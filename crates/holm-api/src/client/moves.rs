@@ -1,4 +1,4 @@
-//! Moving a live workspace, line by line.
+//! Moving a live workspace to another commit.
 
 use super::Client;
 use super::lines::Lines;
@@ -13,7 +13,7 @@ use serde::Serialize;
 // === impl Client ===
 
 impl Client {
-    /// Moves a workspace to another commit, telling `progress` on the way.
+    /// Moves a workspace to another commit and calls `progress` on the way.
     pub async fn assign(
         &self,
         id: &WorkspaceId,
@@ -24,7 +24,7 @@ impl Client {
             .await
     }
 
-    /// Moves it forward, if it has nothing of its own in the way.
+    /// Fast-forwards a workspace, if its own changes allow that.
     pub async fn sync(
         &self,
         id: &WorkspaceId,

@@ -1,4 +1,4 @@
-//! The client's end of `GET /projects/{id}/receive-pack`: what `git push` says and hears.
+//! The client's end of `GET /projects/{id}/receive-pack`, for `git push`.
 
 use super::transport::went_away;
 use super::websocket::{Socket, open};
@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
-/// git's receive-pack on the daemon's bare repository of a project.
+/// A connection to git's receive-pack on the daemon's bare repository of a project.
 #[derive(Debug)]
 pub struct PackSocket(Socket);
 
@@ -30,7 +30,7 @@ impl Client {
 // === impl PackSocket ===
 
 impl PackSocket {
-    /// Moves bytes both ways until receive-pack has ended well; `input` may end earlier.
+    /// Copies bytes both ways until receive-pack has succeeded; `input` may end earlier.
     pub async fn pump(
         self,
         mut input: impl AsyncRead + Unpin,
@@ -45,7 +45,7 @@ impl PackSocket {
                     0 => Message::text(PACK_EOF),
                     _ => Message::Binary(Bytes::copy_from_slice(&chunk[..length])),
                 };
-                // When the daemon no longer listens, the other direction says why.
+                // The daemon closed the connection; the other direction reports why.
                 if sink.send(message).await.is_err() || length == 0 {
                     return sink;
                 }
@@ -71,7 +71,7 @@ impl PackSocket {
         tokio::pin!(feed, hear);
         tokio::select! {
             heard = &mut hear => heard,
-            // The sink is kept: dropping it would be fine too, the stream holds the connection.
+            // The stream keeps the connection open, so the sink may be dropped.
             _sink = &mut feed => hear.await,
         }
     }

@@ -1,4 +1,4 @@
-//! One method per route that is asked and answered once.
+//! Routes with one request and one response.
 
 use super::Client;
 use super::create::CreateStream;
@@ -26,7 +26,7 @@ use hyper::Method;
 use hyper::body::Frame;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// Whether unsaved work stands in the way of a removal.
+/// Whether unsaved work prevents a removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Removal {
     RefuseUnsaved,
@@ -51,12 +51,12 @@ impl Client {
         self.transport.plain(Method::GET, "/doctor").await
     }
 
-    /// What every live workspace takes.
+    /// Resource use of every live workspace.
     pub async fn numbers(&self) -> Result<NumbersList, Fault> {
         self.transport.plain(Method::GET, "/numbers").await
     }
 
-    /// What one workspace takes.
+    /// Resource use of one workspace.
     pub async fn numbers_of(&self, id: &WorkspaceId) -> Result<WorkspaceNumbers, Fault> {
         let route = format!("/workspaces/{id}/numbers");
         self.transport.plain(Method::GET, &route).await
@@ -71,13 +71,13 @@ impl Client {
         self.transport.plain(Method::DELETE, &route).await
     }
 
-    /// Where a tree of this side goes, if it is to be brought.
+    /// Where to put a tree that the client provides, if the daemon does not have it.
     pub async fn begin_tree(&self, id: &str, tree: &TreeName) -> Result<TreePlace, Fault> {
         let route = format!("/projects/{id}/trees");
         self.transport.json(Method::POST, &route, tree).await
     }
 
-    /// The tree is whole, or uploaded.
+    /// Tells the daemon that the tree is complete or uploaded.
     pub async fn finish_tree(&self, id: &str, brought: &TreeBrought) -> Result<TreePlace, Fault> {
         let route = format!("/projects/{id}/trees");
         self.transport.json(Method::PUT, &route, brought).await
@@ -116,18 +116,18 @@ impl Client {
         self.transport.plain(Method::GET, "/workspaces").await
     }
 
-    /// What is in the trash, the last removed first.
+    /// The workspaces in the trash, the last removed first.
     pub async fn trash(&self) -> Result<WorkspaceList, Fault> {
         let transport = &self.transport;
         transport.plain(Method::GET, "/workspaces?trash=true").await
     }
 
-    /// What takes room on the disk.
+    /// Disk use.
     pub async fn disk(&self) -> Result<Disk, Fault> {
         self.transport.plain(Method::GET, "/disk").await
     }
 
-    /// Makes room, telling how far it is.
+    /// Deletes unused data and calls `progress` on the way.
     pub async fn gc(
         &self,
         gc: &Gc,
@@ -146,8 +146,8 @@ impl Client {
         }
     }
 
-    /// What the live workspaces are called. Quicker than [`Client::workspaces`], because nothing
-    /// is looked at.
+    /// The names of the live workspaces. Cheaper than [`Client::workspaces`], because the daemon
+    /// does not observe any workspace.
     pub async fn names(&self) -> Result<NameList, Fault> {
         self.transport.plain(Method::GET, "/names").await
     }
@@ -161,7 +161,7 @@ impl Client {
         self.transport.plain(Method::GET, &route).await
     }
 
-    /// Who has which canonical port.
+    /// Which workspace holds which canonical port.
     pub async fn checked_out(&self) -> Result<CheckoutList, Fault> {
         self.transport.plain(Method::GET, "/checkout").await
     }
@@ -195,7 +195,7 @@ impl Client {
         self.transport.plain(Method::DELETE, &route).await
     }
 
-    /// Where a browser of the workspace finds it.
+    /// The SOCKS endpoint for the workspace's browser.
     pub async fn browser(&self, id: &WorkspaceId) -> Result<Browser, Fault> {
         let route = format!("/workspaces/{id}/browser");
         self.transport.plain(Method::POST, &route).await
@@ -216,7 +216,7 @@ impl Client {
         self.transport.plain(Method::POST, &route).await
     }
 
-    /// Keeps code and volumes as they are at this instant.
+    /// Takes a snapshot of code and volumes.
     pub async fn take_snapshot(
         &self,
         id: &WorkspaceId,
@@ -226,31 +226,31 @@ impl Client {
         self.transport.json(Method::POST, &route, take).await
     }
 
-    /// Makes a workspace that begins as this one is, or as a snapshot of it.
+    /// Creates a workspace as a copy of this one or of its snapshot.
     pub async fn fork(&self, id: &WorkspaceId, fork: &Fork) -> Result<Workspace, Fault> {
         let route = format!("/workspaces/{id}/fork");
         self.transport.json(Method::POST, &route, fork).await
     }
 
-    /// Leads code and volumes, or one volume, back.
+    /// Resets code and volumes, or one volume.
     pub async fn reset(&self, id: &WorkspaceId, reset: &Reset) -> Result<Workspace, Fault> {
         let route = format!("/workspaces/{id}/reset");
         self.transport.json(Method::POST, &route, reset).await
     }
 
-    /// Takes over the `holm.toml` of the workspace's tree, or says what that would change.
+    /// Applies the `holm.toml` of the workspace's tree, or only reports what would change.
     pub async fn reload(&self, id: &WorkspaceId, reload: &Reload) -> Result<Reloaded, Fault> {
         let route = format!("/workspaces/{id}/reload");
         self.transport.json(Method::POST, &route, reload).await
     }
 
-    /// Brings a workspace back from the trash.
+    /// Restores a workspace from the trash.
     pub async fn restore(&self, id: &WorkspaceId) -> Result<Workspace, Fault> {
         let route = format!("/workspaces/{id}/restore");
         self.transport.plain(Method::POST, &route).await
     }
 
-    /// Sends a file to the daemon, to be named in a later request.
+    /// Uploads a file that a later request can name.
     pub async fn upload<R>(&self, content: R) -> Result<Upload, Fault>
     where
         R: AsyncRead + Send + Unpin + 'static,
@@ -263,8 +263,8 @@ impl Client {
         serde_json::from_slice(&answer).map_err(not_json)
     }
 
-    /// Makes a workspace of a project. Dropping the stream before its last event cancels the creation,
-    /// and the daemon undoes what was done.
+    /// Creates a workspace of a project. Dropping the stream before its last event cancels the
+    /// creation, and the daemon undoes it.
     pub async fn create(
         &self,
         project_id: &str,
@@ -282,14 +282,14 @@ impl Client {
         ))
     }
 
-    /// Ends the creation of a workspace; answers when everything is undone.
+    /// Cancels the creation of a workspace; returns when it is undone.
     pub(super) async fn cancel(&self, id: &str) -> Result<serde_json::Value, Fault> {
         let route = format!("/workspaces/{id}/cancel");
         self.transport.plain(Method::POST, &route).await
     }
 }
 
-/// A body that is read as it is sent.
+/// A body that is streamed from `content`.
 pub(super) fn chunks_of(content: impl AsyncRead + Send + Unpin + 'static) -> Body {
     let chunks = stream::try_unfold(content, |mut content| async move {
         let mut chunk = vec![0; CHUNK];

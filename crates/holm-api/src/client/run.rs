@@ -1,4 +1,4 @@
-//! Runs: begun once by their key, listed, cancelled, and followed from a cursor.
+//! Runs: create (idempotent with a key), list, cancel, and follow the output from a cursor.
 
 use super::Client;
 use super::transport::{full, not_json, went_away, whole};
@@ -12,16 +12,16 @@ use hyper::Method;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio_tungstenite::tungstenite::Message;
 
-/// What a run says, from a cursor on. Dropping it leaves the run alone.
+/// A run's output from a cursor on. Dropping it does not affect the run.
 #[derive(Debug)]
 pub struct RunOutput(Socket);
 
-/// Which runs are listed.
+/// Filters for runs.
 #[derive(Clone, Debug, Default)]
 pub struct RunQuery {
-    /// Only those of a state (`running`).
+    /// Only runs in this state (`running`).
     pub state: Option<String>,
-    /// Only those whose id begins so; of all workspaces only.
+    /// Only runs whose id has this prefix; only for runs of all workspaces.
     pub id: Option<String>,
     pub limit: Option<usize>,
     /// [`RunList::next`] of the page before.
@@ -31,7 +31,7 @@ pub struct RunQuery {
 // === impl Client ===
 
 impl Client {
-    /// Begins a run. With a key it is begun once, however often this is called with the same request.
+    /// Creates a run. With a key, repeated calls with the same request create it once.
     pub async fn create_run(
         &self,
         id: &WorkspaceId,
@@ -47,13 +47,13 @@ impl Client {
         serde_json::from_slice(&answer).map_err(not_json)
     }
 
-    /// The runs of one workspace, the newest first.
+    /// The runs of one workspace, newest first.
     pub async fn runs(&self, id: &WorkspaceId, query: &RunQuery) -> Result<RunList, Fault> {
         let route = format!("/workspaces/{id}/runs?{}", query.text());
         self.transport.plain(Method::GET, &route).await
     }
 
-    /// The runs of all workspaces, the newest first.
+    /// The runs of all workspaces, newest first.
     pub async fn all_runs(&self, query: &RunQuery) -> Result<RunList, Fault> {
         let route = format!("/runs?{}", query.text());
         self.transport.plain(Method::GET, &route).await
@@ -64,13 +64,13 @@ impl Client {
         self.transport.plain(Method::GET, &route).await
     }
 
-    /// Ends every process of a run, and waits for that. One that has ended stays as it is.
+    /// Ends every process of a run and waits for that. A run that has ended stays as it is.
     pub async fn cancel_run(&self, id: &WorkspaceId, run: &RunId) -> Result<Run, Fault> {
         let route = format!("/workspaces/{id}/runs/{run}/cancel");
         self.transport.plain(Method::POST, &route).await
     }
 
-    /// What a run says behind a cursor (0: all that is kept), until it has ended.
+    /// The output after a cursor (0: all that is stored), until the run ends.
     pub async fn run_output(
         &self,
         id: &WorkspaceId,
@@ -85,7 +85,8 @@ impl Client {
 // === impl RunOutput ===
 
 impl RunOutput {
-    /// The next event. [`RunEvent::Ended`] is the last; [`RunEvent::Error`] comes as an `Err`.
+    /// The next event. [`RunEvent::Ended`] is the last; [`RunEvent::Error`] is returned as an
+    /// `Err`.
     pub async fn next(&mut self) -> Result<RunEvent, Fault> {
         loop {
             match self.0.next().await {

@@ -1,4 +1,4 @@
-//! Secrets: values go out, none come back.
+//! Secrets: values are sent to the daemon, and never returned.
 
 use super::Client;
 use crate::secret::{
@@ -24,7 +24,7 @@ impl Client {
         transport.json(Method::DELETE, "/secrets", remove).await
     }
 
-    /// What a workspace's `holm.toml` declares, and how each is.
+    /// The secrets that a workspace's `holm.toml` declares, with their states.
     pub async fn declared_secrets(&self, id: &WorkspaceId) -> Result<DeclaredList, Fault> {
         let route = format!("/workspaces/{id}/secrets");
         self.transport.plain(Method::GET, &route).await
@@ -56,7 +56,7 @@ impl Client {
             .await
     }
 
-    /// With `verify`, whether the record is whole.
+    /// The audit record of secrets; with `verify`, also whether it is intact.
     pub async fn secrets_audit(&self, verify: Verify) -> Result<Audit, Fault> {
         let route = match verify {
             Verify::Yes => "/secrets/audit?verify=true",
@@ -80,7 +80,7 @@ impl Client {
     }
 }
 
-/// Whether the record of what happened is checked.
+/// Whether to check the record's integrity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verify {
     No,

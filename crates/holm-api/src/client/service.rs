@@ -1,4 +1,4 @@
-//! Services and their logs: asked once, or followed line by line.
+//! Services and their logs, once or as a stream.
 
 use super::Client;
 use super::lines::Lines;
@@ -10,19 +10,19 @@ use hyper::Method;
 use serde::de::DeserializeOwned;
 use std::marker::PhantomData;
 
-/// An answer that goes on for as long as somebody reads it.
+/// A response that goes on until the client drops it.
 #[derive(Debug)]
 pub struct Following<T> {
-    // Dropped with the stream: the daemon notices.
+    // Dropping it closes the connection.
     _connection: Connection,
     lines: Lines,
     item: PhantomData<T>,
 }
 
-/// Which lines of the logs are wanted.
+/// Filters for log lines.
 #[derive(Clone, Debug, Default)]
 pub struct LogQuery {
-    /// None: all.
+    /// Empty: all services.
     pub services: Vec<String>,
     /// RFC 3339.
     pub since: Option<String>,
@@ -90,13 +90,13 @@ impl Client {
 // === impl Following ===
 
 impl<T: DeserializeOwned> Following<T> {
-    /// The next item; `None`: that was all.
+    /// The next item; `None` at the end.
     pub async fn next(&mut self) -> Result<Option<T>, Fault> {
         self.lines.next_if_any().await
     }
 }
 
-/// As a part of a query.
+/// Percent-encodes a query value.
 pub(super) fn escaped(text: &str) -> String {
     let mut safe = String::new();
     for byte in text.bytes() {

@@ -1,4 +1,4 @@
-//! Sessions: asked once, or attached to.
+//! Sessions: requests, and attaching.
 
 use super::Client;
 use super::transport::not_json;
@@ -14,7 +14,7 @@ use holm_core::{Code, Fault, SessionId, WorkspaceId};
 use hyper::Method;
 use std::time::{Duration, Instant};
 
-/// A session that is attached to. Dropping both halves detaches.
+/// An attached session. Dropping both halves detaches.
 #[derive(Debug)]
 pub struct AttachSocket {
     pub sender: AttachSender,
@@ -27,7 +27,7 @@ pub struct AttachSender(Outgoing);
 #[derive(Debug)]
 pub struct AttachReceiver(Incoming);
 
-/// What is heard.
+/// An event of an attached session.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AttachEvent {
     Output(Bytes),
@@ -57,7 +57,7 @@ impl Client {
         self.transport.plain(Method::GET, &route).await
     }
 
-    /// Ends it and its children; returns what was ended.
+    /// Ends a session and its children; returns the sessions that ended.
     pub async fn kill_session(
         &self,
         id: &WorkspaceId,
@@ -87,7 +87,7 @@ impl Client {
         self.transport.plain(Method::GET, &route).await
     }
 
-    /// What was written since a cursor, as text; since 0: all that is kept.
+    /// The output after a cursor as text; after 0: all that is stored.
     pub async fn session_output(
         &self,
         id: &WorkspaceId,
@@ -98,7 +98,7 @@ impl Client {
         self.transport.plain(Method::GET, &route).await
     }
 
-    /// Waits for as long as `wait` says, or for ever; asks as often as that needs.
+    /// Waits until `wait` is fulfilled or times out, with as many requests as necessary.
     pub async fn wait_for_session(
         &self,
         id: &WorkspaceId,
@@ -162,9 +162,9 @@ impl AttachSender {
         websocket::say(&mut self.0, CONTROL, &json).await
     }
 
-    /// Goes away on purpose.
+    /// Detaches.
     pub async fn detach(&mut self) {
-        // One that is gone already needs no farewell.
+        // Fails only when the connection is gone already.
         let _ = self.0.close().await;
     }
 }
@@ -183,7 +183,7 @@ impl AttachReceiver {
                     AttachToClient::Error(error) => return Err(ErrorBody { error }.into()),
                     other => return Ok(AttachEvent::Control(other)),
                 },
-                // A channel of a newer daemon.
+                // A channel that only a newer daemon knows.
                 _ => {}
             }
         }

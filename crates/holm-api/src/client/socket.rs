@@ -1,4 +1,4 @@
-//! Connecting to a Unix socket whose path may be longer than a socket address can hold.
+//! Connects to a Unix socket whose path may be longer than a socket address can hold.
 
 use std::fs::File;
 use std::io;
@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use tokio::net::UnixStream;
 
-/// The longest path that surely fits into `sun_path` with its closing zero.
+/// The longest path that fits into `sun_path` with its terminating zero.
 const LONGEST_PATH: usize = 100;
 
 pub(super) async fn connect(socket: &Path) -> io::Result<UnixStream> {
@@ -16,7 +16,8 @@ pub(super) async fn connect(socket: &Path) -> io::Result<UnixStream> {
     let (Some(directory), Some(name)) = (socket.parent(), socket.file_name()) else {
         return Err(io::Error::from(io::ErrorKind::InvalidInput));
     };
-    // The directory stays open until the connection is made: the short path leads through it.
+    // The directory must stay open until the connection is made, because the short path goes
+    // through `/proc/self/fd`.
     let directory = File::open(directory)?;
     let short = Path::new("/proc/self/fd")
         .join(directory.as_raw_fd().to_string())

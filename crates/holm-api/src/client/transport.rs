@@ -1,7 +1,7 @@
 //! HTTP/1.1 over the daemon's socket: requests out, JSON or a [`Fault`] back.
 //!
-//! Connections whose answer was read to the end are kept and used again. A request is repeated on
-//! a new connection only when the kept one was closed before anything of the request was sent.
+//! Connections whose response was read to the end are reused. A request is repeated on a new
+//! connection only when the reused one was closed before anything was sent.
 
 use super::socket;
 use crate::{ErrorBody, ON_BEHALF_OF, PREFIX};
@@ -25,18 +25,19 @@ use tokio::task::AbortHandle;
 
 pub(super) type Body = UnsyncBoxBody<Bytes, io::Error>;
 
-/// More idle connections than this are closed instead of kept.
+/// The number of idle connections to keep.
 const MOST_IDLE: usize = 8;
 
-/// By which the daemon knows a request again.
+/// The header that makes a repeated POST idempotent.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 #[derive(Debug)]
 pub(super) struct Transport {
     socket: PathBuf,
-    /// What every connection begins with.
+    /// Sent first on every connection.
     greeting: Vec<u8>,
-    /// For whom it asks, where that is not whoever made the connection.
+    /// The actor for [`ON_BEHALF_OF`](crate::ON_BEHALF_OF), if it differs from the process that
+    /// connects.
     on_behalf_of: Option<HeaderValue>,
     idle: Mutex<Vec<Connection>>,
 }
@@ -62,8 +63,8 @@ impl Transport {
             on_behalf_of,
             idle: Mutex::new(Vec::new()),
         };
-        // A daemon that was just killed still takes connections until its last thread is gone.
-        // Only an answer, whatever it is, shows that somebody is there.
+        // The kernel accepts connections for a killed daemon until its last thread is gone. Only a
+        // response, of whatever kind, proves that the daemon is alive.
         let connection = transport.open().await?;
         let ping = transport.request(Method::GET, "/ping", full(Bytes::new()))?;
         let (response, connection) = transport.send_on(connection, ping).await?;
@@ -87,7 +88,7 @@ impl Transport {
         greeted.map_err(|error| unreachable(&self.socket, &error))
     }
 
-    /// Sends `body` as JSON and reads the answer as JSON.
+    /// Sends `body` as JSON and parses the response.
     pub(super) async fn json<Q: Serialize, A: DeserializeOwned>(
         &self,
         method: Method,
@@ -98,7 +99,7 @@ impl Transport {
         self.call(method, route, body).await
     }
 
-    /// Sends no body and reads the answer as JSON.
+    /// Sends no body and parses the response.
     pub(super) async fn plain<A: DeserializeOwned>(
         &self,
         method: Method,
@@ -119,8 +120,8 @@ impl Transport {
         serde_json::from_slice(&answer).map_err(not_json)
     }
 
-    /// Sends bytes that are all there, on a kept connection where there is one.
-    /// Gives the body of an answer piece by piece; `false` of `take` ends it.
+    /// Sends a body that is in memory, if possible on an idle connection. Streams the response to
+    /// `take`, until it returns `false`.
     pub(super) async fn pieces(
         &self,
         route: &str,
@@ -151,7 +152,8 @@ impl Transport {
             match connection.sender.try_send_request(request).await {
                 Ok(response) => return Ok((response, connection)),
                 Err(mut error) => {
-                    // What comes back was not sent: the daemon closed the idle connection.
+                    // hyper returns the message if it was not sent: the daemon had closed the idle
+                    // connection.
                     if error.take_message().is_none() {
                         return Err(went_away(&error.into_error()));
                     }
@@ -163,7 +165,7 @@ impl Transport {
             .await
     }
 
-    /// Sends a request whose body cannot be sent twice, on a connection of its own.
+    /// Sends a request whose body cannot be sent twice, on a new connection.
     pub(super) async fn send(
         &self,
         method: Method,
@@ -175,7 +177,7 @@ impl Transport {
             .await
     }
 
-    /// As [`Self::send`], a POST that the daemon does once for each key.
+    /// As [`Self::send`], for a POST with an idempotency key.
     pub(super) async fn send_with_key(
         &self,
         route: &str,
@@ -248,7 +250,7 @@ impl Transport {
             .await
             .map_err(|error| went_away(&error))?;
         let task = tokio::spawn(async move {
-            // What goes wrong on the connection reaches whoever waits for an answer on it.
+            // hyper also reports the error to the pending request.
             let _ = connection.await;
         });
         let driver = task.abort_handle();
@@ -265,14 +267,14 @@ impl Drop for Connection {
     }
 }
 
-/// The whole body of a good answer, or the fault that the daemon sent.
+/// The body of a successful response, or the daemon's fault.
 pub(super) async fn whole(response: Response<Incoming>) -> Result<Bytes, Fault> {
     let response = good(response).await?;
     let body = response.into_body().collect().await;
     Ok(body.map_err(|error| went_away(&error))?.to_bytes())
 }
 
-/// The answer if it is a good one, or the fault that the daemon sent.
+/// A successful response, or the daemon's fault.
 pub(super) async fn good(response: Response<Incoming>) -> Result<Response<Incoming>, Fault> {
     let status = response.status();
     if status.is_success() {
@@ -283,7 +285,7 @@ pub(super) async fn good(response: Response<Incoming>) -> Result<Response<Incomi
     Err(fault_of(status.as_u16(), &body))
 }
 
-/// The fault in an error answer.
+/// Parses the fault in an error response.
 pub(super) fn fault_of(status: u16, body: &[u8]) -> Fault {
     match serde_json::from_slice::<ErrorBody>(body) {
         Ok(body) => body.into(),

@@ -1,5 +1,5 @@
-//! WebSockets to the daemon: opening one, and messages whose first byte names a channel. What the
-//! channels mean is said by those who use them.
+//! WebSockets to the daemon, with messages whose first byte is a channel. The callers define the
+//! channels.
 
 use super::transport::{Transport, fault_of, went_away};
 use crate::{ON_BEHALF_OF, PREFIX};
@@ -17,7 +17,7 @@ pub(super) type Socket = WebSocketStream<UnixStream>;
 pub(super) type Outgoing = SplitSink<Socket, Message>;
 pub(super) type Incoming = SplitStream<Socket>;
 
-/// Opens a WebSocket on `route`, on a connection of its own.
+/// Opens a WebSocket on `route`, on a new connection.
 pub(super) async fn open(transport: &Transport, route: &str) -> Result<Socket, Fault> {
     let stream = transport.stream().await?;
     let address = format!("ws://holm.localhost{PREFIX}{route}");
@@ -49,7 +49,7 @@ pub(super) async fn say(sink: &mut Outgoing, channel: u8, payload: &[u8]) -> Res
     sent.map_err(|error| went_away(&error))
 }
 
-/// The next message with its channel; `None` when the daemon ended the connection.
+/// The next message with its channel; `None` when the daemon closed the connection.
 pub(super) async fn hear(stream: &mut Incoming) -> Result<Option<(u8, Bytes)>, Fault> {
     loop {
         match stream.next().await {

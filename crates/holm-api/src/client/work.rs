@@ -1,4 +1,4 @@
-//! What was done in a workspace: capturing it, listing it, reading it as a patch.
+//! The work done in a workspace: capture it, list it, read it as a patch.
 
 use super::Client;
 use super::transport::{full, good, not_json, went_away};
@@ -12,7 +12,7 @@ use hyper::Method;
 // === impl Client ===
 
 impl Client {
-    /// Makes objects of the working tree, telling `progress` on the way.
+    /// Writes the working tree as git objects and calls `progress` on the way.
     pub async fn capture(
         &self,
         id: &WorkspaceId,
@@ -45,13 +45,13 @@ impl Client {
         ))
     }
 
-    /// What differs between the start and a captured tree.
+    /// Changed files between the start and a captured tree.
     pub async fn changes(&self, id: &WorkspaceId, tree: &str) -> Result<ChangeList, Fault> {
         let route = format!("/workspaces/{id}/changes?tree={tree}");
         self.transport.plain(Method::GET, &route).await
     }
 
-    /// The same as a patch, piece by piece; `false` of `take` ends it.
+    /// The same as a patch, streamed to `take`, until it returns `false`.
     pub async fn diff(
         &self,
         id: &WorkspaceId,

@@ -1,6 +1,5 @@
-//! JSON, TOML and YAML as one kind of value. Called by the reader of this module with the text of a
-//! file that nobody trusts: what is too deep, too large or not of its format is unusable, and
-//! the reason names the place.
+//! Parses JSON, TOML and YAML into one kind of value. The files are not trusted: a document that is
+//! too deep, too large or not of its format is unusable, and the reason names the place.
 
 use holm_core::detect::{Content, Document, Form};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
@@ -10,14 +9,14 @@ use std::fmt;
 /// The longest reason that is shown.
 const LONGEST_REASON: usize = 160;
 
-/// A file that a person wrote has fewer values, and aliases do not make more of them.
+/// A file that a person wrote has fewer values, even with its aliases expanded.
 const MOST_VALUES: usize = 20_000;
 const DEEPEST: usize = 32;
 
 pub fn parse(text: &str, form: Form) -> Content {
     let parsed = match form {
         Form::Text => return Content::Text(text.to_owned()),
-        // Its own limit of depth is 128.
+        // Its own depth limit is 128.
         Form::Json => serde_json::from_str(text).map_err(|error| error.to_string()),
         Form::Toml => toml::from_str(text).map_err(|error| error.message().to_owned()),
         Form::Yaml => yaml(text),
@@ -49,7 +48,7 @@ fn yaml(text: &str) -> Result<Value, String> {
     serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())
 }
 
-/// A document on its way out of a parser.
+/// A document under construction.
 struct Value(Document);
 
 struct ValueVisitor;
@@ -115,7 +114,7 @@ impl<'de> Visitor<'de> for ValueVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Document, A::Error> {
         let mut entries = Vec::new();
-        // Keys that are numbers or flags (`3000:`, `on:`) are names here.
+        // Keys that are numbers or flags (`3000:`, `on:`) become names.
         while let Some((Value(key), Value(value))) = access.next_entry()? {
             entries.push((key.written().unwrap_or_default(), value));
         }

@@ -1,8 +1,8 @@
-//! Looks at a checkout for `holm init` and the notes of `holm up`: names near the root, and the
-//! contents of the files that holm-core wants to see.
+//! Reads a checkout for `holm init` and the notes of `holm up`: names near the root, and the
+//! contents of the files that holm-core wants.
 //!
-//! The repository is not trusted: no link is followed, nothing outside of it is opened, nothing is
-//! run, and how much is read has a limit. What cannot be read is said, and is no error.
+//! The repository is not trusted: no symlink is followed, nothing outside is opened, nothing is
+//! executed, and the amount read is limited. Unreadable files are reported, not errors.
 
 mod format;
 
@@ -15,11 +15,11 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// Larger files are not what they are called.
+/// Larger files are not the kind that their name suggests.
 const LARGEST_FILE: u64 = 512 << 10;
 
-/// How far a listing goes: enough for `packages/*/src/server.js` in every repository that a
-/// person lays out, and the same work in every other one.
+/// The depth of a listing: enough for `packages/*/src/server.js`, and bounded work in every
+/// repository.
 const DEEPEST: usize = 3;
 const MOST_DIRECTORIES: usize = 150;
 const MOST_ENTRIES: usize = 20_000;
@@ -30,13 +30,13 @@ const OPEN: OFlags = OFlags::RDONLY
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY);
 
-/// Stay below the checkout, and follow nothing.
+/// Stay below the checkout, and follow no symlinks.
 const BENEATH: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_SYMLINKS)
     .union(ResolveFlags::NO_MAGICLINKS)
     .union(ResolveFlags::NO_XDEV);
 
-/// What could be written about the checkout at `toplevel`, of whose root git ignores `ignored`.
+/// The proposal for the checkout at `toplevel`; git ignores `ignored` at its root.
 pub fn propose(toplevel: &Path, ignored: Vec<String>) -> std::io::Result<Proposal> {
     let mut found = look(toplevel)?;
     found.ignored = ignored;
@@ -61,7 +61,7 @@ fn look(toplevel: &Path) -> std::io::Result<Found> {
     })
 }
 
-/// Files and directories near the root, nearest first as far as the limits go.
+/// Files and directories near the root, nearest first, within the limits.
 fn list(root: &File) -> BTreeSet<String> {
     let mut listing = BTreeSet::new();
     let mut waiting = VecDeque::from([(String::new(), 0)]);
@@ -72,7 +72,7 @@ fn list(root: &File) -> BTreeSet<String> {
             break;
         }
         looked_into += 1;
-        // A directory that cannot be opened has nothing to show.
+        // A directory that cannot be opened is skipped.
         let Ok(entries) = entries(root, &at, room) else {
             continue;
         };
@@ -96,8 +96,8 @@ fn list(root: &File) -> BTreeSet<String> {
     listing
 }
 
-/// The entries of a directory in the order of their names, at most so many. Names that are not plain text cannot
-/// be written into a file that people read, and are passed over.
+/// At most `most` entries of a directory, sorted. Names that are not plain text cannot be written
+/// into a file for people and are skipped.
 fn entries(root: &File, at: &str, most: usize) -> Result<Vec<(String, FileType)>, Errno> {
     let path = if at.is_empty() { "." } else { at };
     let directory = open(root, path, OFlags::DIRECTORY)?;
@@ -128,7 +128,7 @@ fn open(root: &File, path: &str, more: OFlags) -> Result<OwnedFd, Errno> {
     openat2(root, path, OPEN | more, Mode::empty(), BENEATH)
 }
 
-/// The text of an ordinary file, or why there is none.
+/// The text of a regular file, or why there is none.
 fn read(root: &File, path: &str) -> Result<String, String> {
     let file = open(root, path, OFlags::empty()).map_err(|error| {
         let error = std::io::Error::from(error);
@@ -140,7 +140,7 @@ fn read(root: &File, path: &str) -> Result<String, String> {
         return Err("it is not an ordinary file".to_owned());
     }
     let mut bytes = Vec::new();
-    // One byte more than allowed shows that there is more, also while somebody writes.
+    // One byte over the limit shows that there is more, even while a program writes.
     let limited = file.take(LARGEST_FILE + 1).read_to_end(&mut bytes);
     limited.map_err(|error| format!("it cannot be read: {error}"))?;
     if bytes.len() as u64 > LARGEST_FILE {

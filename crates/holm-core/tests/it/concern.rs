@@ -12,7 +12,8 @@ fn arrival(path: &[u8], mode: u32, target: Option<&str>) -> Vec<Concern> {
     })
 }
 
-/// Attack 191: every kind of file that runs by itself has a question, and ordinary ones have none.
+/// Attack 191: every kind of file that tools execute by themselves needs consent, and ordinary ones
+/// do not.
 #[test]
 fn attack_191_files_that_tools_execute_by_themselves() {
     let check = |kind: Kind, paths: &[&str]| {
@@ -314,7 +315,7 @@ fn links_that_leave_the_tree() {
     check("a", "/etc/passwd", &[LINK_LEAVES_TREE]);
     check("a", ".git/hooks", &[LINK_INTO_GIT]);
     check("a/b", "../.GIT/config", &[LINK_INTO_GIT]);
-    // What is below a link, or a submodule, arrives with it.
+    // A symlink or a submodule brings everything below it.
     for (path, kind) in [
         (".vscode", Kind::Editor),
         (".github", Kind::Agent),

@@ -206,7 +206,7 @@ fn a_refusal_says_the_line_that_would_allow_it() {
 }
 
 proptest! {
-    /// Whatever is asked: a name is allowed exactly if it is an entry or ends in one behind a dot.
+    /// For every query: a name is allowed exactly if it is an entry or ends in one after a dot.
     #[test]
     fn the_matcher_agrees_with_its_definition(
         before in "[a-cA-C.*@: \\\\\\-]{0,3}",

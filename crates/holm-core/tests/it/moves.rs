@@ -1,5 +1,5 @@
-//! What services do when a workspace moves, as a table; and builds in the life of a service, whatever
-//! happens in which order.
+//! Reactions of services to a move, as a table; and builds in the life of a service, in every order
+//! of events.
 
 use holm_core::config::{OnAssign, Pattern, Restart, Word};
 use holm_core::moves::{Reaction, SetUp, Strategy, reaction, set_up};
@@ -41,7 +41,7 @@ fn each_strategy_has_its_reaction() {
     check(OnAssign::Rebuild, &["Cargo.lock"], no, Reaction::Rebuild);
     check(OnAssign::Rebuild, docs, no, Reaction::Restart);
     check(OnAssign::Rebuild, &["lib/src/x"], no, Reaction::Restart);
-    // What was installed anew is used by what is started anew.
+    // A restarted service uses the new dependencies.
     check(OnAssign::Restart, &[], SetUp::Again, Reaction::Restart);
     check(OnAssign::None, &[], SetUp::Again, Reaction::None);
     for word in [
@@ -172,7 +172,7 @@ fn a_build_that_fails_leaves_what_runs_until_it_is_started_again() {
     assert_eq!(graph.verdict(), Verdict::Failing);
     graph.want(0, Wish::Restart);
     assert_eq!(graph.due(at(4)), [(0, Order::Build)]);
-    // Its files changed once more meanwhile: what was built is out of date already.
+    // Its files changed again meanwhile: the build is outdated already.
     graph.react(0, Wish::Rebuild);
     graph.hear(0, built(0), at(5));
     assert_eq!(graph.due(at(5)), [(0, Order::Build)]);
@@ -218,8 +218,8 @@ fn happening() -> impl Generator<Value = Happening> {
 }
 
 proptest! {
-    /// Nothing is started while a build is due or under way, builds never overlap, what is ready is
-    /// built, and what waits for a build says so.
+    /// Nothing starts while a build is due or under way, builds never overlap, a ready service is
+    /// built, and one that waits for a build says so.
     #[test]
     fn nothing_starts_on_an_old_build(steps in prop::collection::vec(happening(), 0..60)) {
         let mut graph = one();

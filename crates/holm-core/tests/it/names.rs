@@ -1,5 +1,5 @@
-//! Whatever is typed: reading names, ids and references never panics, and what was read is
-//! printed as it was typed.
+//! For every input: parsing names, ids and references never panics, and a parsed value prints as it
+//! was typed.
 
 use holm_core::config::{
     Address, Destination, Name, Pattern, Place, ProtectedPath, Root, Variable, parse_duration,

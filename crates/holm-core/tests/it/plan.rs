@@ -1,5 +1,5 @@
-//! The planner in a simulated world: whatever is there and whatever fails, looking and planning
-//! again leads to what is wanted, and nobody's work is touched on the way.
+//! The planner in a simulated world: from any state and after any failure, observing and planning
+//! again reaches the desired state, and no user data is touched on the way.
 
 use holm_core::plan::{Action, Base, Desired, Files, Keeper, Observed, plan};
 use proptest::prelude::*;
@@ -21,7 +21,7 @@ const KEEPERS: [Keeper; 4] = [
     Keeper::Broken,
 ];
 
-/// What really is there. `Files::Complete` may hold a user's work.
+/// The actual state. `Files::Complete` may contain a user's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct World {
     observed: Observed,
@@ -39,7 +39,7 @@ enum Luck {
     FailsBefore,
     /// It was interrupted and leaves what an interruption can leave.
     Crashes,
-    /// All was done, and nobody heard of it.
+    /// Everything was done, but the acknowledgement was lost.
     FailsAfter,
 }
 
@@ -118,9 +118,9 @@ impl World {
                     observed.keeper = Keeper::Running;
                 }
             }
-            // Never planned by what is there.
+            // Never planned from an observation.
             Action::BuildLayer | Action::TakeSnapshot => {}
-            // Not planned from what is seen, but for a move that is stored.
+            // Not planned from an observation, but from a stored move.
             Action::Switch | Action::SetUp | Action::React => {}
             Action::TakeBack => {
                 assert_eq!(
@@ -137,7 +137,7 @@ impl World {
         }
     }
 
-    /// The action is interrupted in its middle. What is done by one rename is done or not.
+    /// The action is interrupted in the middle. A single rename is done or not.
     fn crash(&mut self, action: Action) {
         match action {
             Action::MakeFiles if self.observed.files != Files::Complete => {
@@ -146,7 +146,7 @@ impl World {
             Action::Launch if self.observed.keeper != Keeper::Running => {
                 self.observed.keeper = Keeper::Broken;
             }
-            // One of them is mounted, another one not yet.
+            // One of them is mounted, another is not yet.
             Action::RenewVolumes => self.observed.keeper = Keeper::Outdated,
             Action::Halt if self.observed.keeper != Keeper::Absent => {
                 self.observed.keeper = Keeper::Broken;
@@ -344,7 +344,7 @@ fn any_luck() -> impl Strategy<Value = Luck> {
     ]
 }
 
-/// What happens between two looks without anybody's doing.
+/// What happens between two observations without an action of holm.
 #[derive(Clone, Copy, Debug)]
 enum Weather {
     Calm,

@@ -1,4 +1,4 @@
-//! The machine's policy: what is beyond it is found, and narrowing only ever takes away.
+//! The machine's policy: it finds every breach, and narrowing only removes rights.
 
 use holm_core::config::{
     Destination, EgressMode, Limits, Name, ProjectConfig, ProtectedPath, Scope, Word,
@@ -50,7 +50,7 @@ fn one_destination_covers_another() {
     }
 }
 
-/// Each key by itself: what it finds wrong, and nothing else.
+/// Each key alone: it finds its own breach, and nothing else.
 #[test]
 fn each_key_refuses_what_it_is_about() {
     let open = MachinePolicy::default();

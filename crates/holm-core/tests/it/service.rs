@@ -260,8 +260,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Whatever happens: none is started twice, or before what it needs is ready, and when it is
-    /// over all end.
+    /// For every sequence of events: no service is started twice, or before its dependencies are
+    /// ready, and at the end all have ended.
     #[test]
     fn no_order_is_wrong_whatever_happens(steps in prop::collection::vec(step(), 0..200)) {
         let needs: [&[usize]; 4] = [&[2], &[], &[], &[0, 1]];
@@ -329,7 +329,7 @@ fn other_declarations_start_end_and_renew_what_they_name() {
     assert_eq!(graph.due(at(0)), [(db, Order::Start), (old, Order::Start)]);
     graph.hear(old, Event::Started { pid: 7 }, at(0));
     graph.hear(old, Event::Probed, at(0));
-    // `db` is still being launched as what it was, so it is restarted once that is known.
+    // `db` is still being launched with its old declaration, so it is restarted once that is known.
     graph.declare(declared(&["db", "web"]), |name| name == "db");
     assert_eq!(names(&graph), ["db", "web"]);
     assert_eq!(graph.due(at(1)), [(old, Order::Terminate)]);
@@ -344,14 +344,15 @@ fn other_declarations_start_end_and_renew_what_they_name() {
     assert_eq!(graph.due(at(1)), [(web, Order::Start)], "it waited for db");
     graph.hear(old, exited(0), at(1));
     graph.hear(old, Event::Gone, at(1));
-    // One that somebody stopped stays so, whatever changes; one that comes back is started.
+    // A service that the user stopped stays stopped, whatever changes; one that is declared again
+    // is started.
     graph.want(db, Wish::Stop);
     graph.due(at(2));
     graph.hear(db, exited(0), at(2));
     graph.hear(db, Event::Gone, at(2));
     graph.declare(declared(&["db", "web", "old"]), |name| name == "db");
     assert_eq!(graph.due(at(2)), [(old, Order::Start)]);
-    // What is declared no more is waited for at the end.
+    // A service that is no longer declared is waited for at the end.
     graph.hear(old, Event::Started { pid: 10 }, at(2));
     graph.declare(declared(&["db"]), |_| false);
     graph.close();

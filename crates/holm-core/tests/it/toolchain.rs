@@ -1,4 +1,4 @@
-//! PATH entries and what they show, as data: a disk in memory, one row per toolchain.
+//! PATH entries and the directories they need, as data: a disk in memory, one row per toolchain.
 
 use holm_core::toolchain::denied::{DENIED, touches};
 use holm_core::toolchain::{Client, Look, Visible, Why, visible};
@@ -113,7 +113,7 @@ fn path_inside(seen: &Visible) -> String {
     inside.trim_start_matches(':').replace(HOME, "~")
 }
 
-/// One row: what is on the disk, the PATH, what is shown, the PATH inside.
+/// One row: the disk, the PATH, the visible directories, the PATH inside.
 #[track_caller]
 fn check(disk: &[&str], path: &str, expect: &[&str], inside: &str) {
     let seen = Disk::new(disk).see(path, &[], &[]);
@@ -388,7 +388,7 @@ fn the_order_of_path_is_kept_and_nothing_is_there_twice() {
     );
     check(&[], "", &[], "");
     check(&["/run/holm/bin/holm"], "/run/holm/bin:/bin", &[], "/bin");
-    // What lies in the project is the workspace's own.
+    // Programs in the project belong to the workspace.
     check(
         &[],
         "~/src/shop/node_modules/.bin",

@@ -1,4 +1,4 @@
-//! Running commands inside: what is started for it, and what is refused.
+//! Commands inside: what is started for them, and what is refused.
 
 use crate::world::{Island, eventually, made, project};
 use holm_core::plan::State;

@@ -1,4 +1,4 @@
-//! Making workspaces: whole or not at all, one per label.
+//! Creating workspaces: completely or not at all, one per label.
 
 use crate::world::{Island, When, Wrong, create, eventually, made, new, project};
 use holm_core::config::DriverName;
@@ -94,7 +94,7 @@ async fn a_client_that_goes_away_at_any_step_leaves_nothing() {
                 () = island.world.trouble_met() => {}
             }
             island.world.with(|state| state.trouble = None);
-            // Whoever asks for the label now waits for the undoing and makes it anew.
+            // A request for the label waits for the undo and creates it again.
             let again = made(&engine, &shop, "fix").await;
             assert_ne!(again.record.id, id.await.unwrap(), "{action:?} {when:?}");
             assert_eq!(engine.list().await.unwrap().len(), 1);

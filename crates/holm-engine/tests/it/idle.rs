@@ -1,4 +1,4 @@
-//! Workspaces that nobody uses, with a clock of the test's own.
+//! Idle workspaces, with a clock of the test's own.
 
 use crate::unsaved::{says, says_clean};
 use crate::world::{Island, made, project};

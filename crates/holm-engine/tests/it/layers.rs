@@ -1,4 +1,5 @@
-//! A layer is made once for all who need it, by a workspace that nobody sees and nothing is left of.
+//! A layer is built once for all that need it, by a temporary workspace that is never shown and
+//! leaves nothing behind.
 
 use crate::crash::{MOMENTS, die_in, next_daemon};
 use crate::world::{Island, When, Wrong, create, new, project};
@@ -106,7 +107,7 @@ fn a_daemon_that_dies_leaves_no_workspace_of_a_set_up() {
     }
 }
 
-/// What others made is used while it is there, and never made by code that only borrows it.
+/// A layer that others built is used while it exists, and never built by code that only borrows it.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_borrowed_is_not_made() {
     let island = Island::new();

@@ -1,4 +1,4 @@
-//! Start, stop, restart, rename, remove: what happens, what is said, and what failures leave.
+//! Start, stop, restart, rename, remove: the effects, the answers, and what failures leave.
 
 use crate::world::{Island, When, Wrong, made, project};
 use holm_core::plan::{Action, Files, Keeper, State};

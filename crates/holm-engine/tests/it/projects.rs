@@ -35,12 +35,12 @@ async fn repositories_keep_their_identity() {
     seen.earlier_place = EarlierPlace::Gone;
     assert_eq!(engine.sync_project(seen).await.unwrap().0.id, shop.id);
 
-    // Another clone without an id is another project with a name of its own.
+    // Another clone without an id is another project with its own name.
     let second = engine.sync_project(repository("shop", 9)).await.unwrap().0;
     assert_ne!(second.id, shop.id);
     assert_eq!(second.name.as_str(), "shop-2");
 
-    // An id that this daemon never saw is taken as it is.
+    // An id that this daemon never saw is accepted.
     let mut unknown = repository("blog", 11);
     unknown.id = Some(ProjectId::random());
     let expect = unknown.id.clone().unwrap();
@@ -83,7 +83,7 @@ async fn a_project_is_removed_when_nothing_lives_in_it() {
     let (_, removal) = engine.remove_project(&shop.id).await.unwrap();
     assert_eq!(removal, ProjectRemoval::Hidden);
     assert!(engine.projects().await.unwrap().is_empty());
-    // What is in the trash can still be looked at.
+    // A workspace in the trash can still be shown.
     assert_eq!(engine.show(&id).await.unwrap().project, shop.name);
 
     let mut seen = repository("shop", 1);

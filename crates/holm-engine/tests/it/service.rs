@@ -1,4 +1,4 @@
-//! What is wanted of a service reaches the driver, or is refused with what to do.
+//! A request for a service reaches the driver, or is refused with a hint.
 
 use crate::world::{Island, create, new, project};
 use holm_core::Code;

@@ -69,7 +69,7 @@ async fn what_cannot_come_back_stays_in_the_trash() {
     island.world.with(|state| state.trash.clear());
     let refused = engine.restore(&id).await.unwrap_err();
     assert_eq!(refused.code, Code::CorruptState);
-    // What has no files is forgotten when its time comes.
+    // A record without files is deleted when it expires.
     assert_eq!(collect(&engine, ALL).await.gone.len(), 1);
     assert!(engine.trash().await.unwrap().is_empty());
 }
@@ -125,7 +125,7 @@ async fn entries_go_by_age_or_all_at_once() {
         engine.show(&id).await.unwrap_err().code,
         Code::WorkspaceNotFound
     );
-    // The living, and what they use, are not touched by anything.
+    // Live workspaces, and what they use, stay.
     assert_eq!(collect(&engine, ALL).await.gone, []);
     assert_eq!(engine.show(&live).await.unwrap().state, State::Running);
 }

@@ -1,4 +1,4 @@
-//! Removal and unsaved work: refused with a list, whatever the workspace says.
+//! Removal and unsaved work: refused with a list, whatever the workspace answers.
 
 use crate::world::{Island, made, project};
 use holm_core::plan::State;

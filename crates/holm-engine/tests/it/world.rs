@@ -66,17 +66,17 @@ pub struct State {
     pub files: HashMap<String, Files>,
     pub keepers: HashMap<String, Keeper>,
     pub trash: HashMap<String, Files>,
-    /// What was renamed away and not deleted yet.
+    /// Renamed away and not deleted yet.
     pub condemned: Vec<String>,
     pub reaps_fail: bool,
-    /// What is under way inside.
+    /// Running commands.
     pub commands: HashMap<String, usize>,
     pub labels: HashMap<String, String>,
-    /// What was asked of services.
+    /// Requests for services.
     pub wishes: Vec<(String, String, Wish)>,
     pub applied: Vec<Action>,
     pub discarded: usize,
-    /// How often the machine was started anew.
+    /// How often the machine was rebooted.
     pub has_rebooted: bool,
     pub trouble: Option<(Action, When, Wrong)>,
     pub discards_fail: bool,
@@ -397,7 +397,7 @@ impl Running for FakeDriver {
                 return;
             }
             let (stdout, code) = answer.unwrap_or_default();
-            // Whoever asked may have heard enough.
+            // The receiver may be gone.
             let _ = said.send(ExecOutput::Started).await;
             let _ = said.send(ExecOutput::Stdout(stdout)).await;
             let _ = said.send(ExecOutput::Exit(code)).await;

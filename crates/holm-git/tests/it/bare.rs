@@ -41,7 +41,7 @@ sealed_test! {
         assert!(!bare.has_commit(&head(&path)).unwrap());
         sync(&path, &bare);
         assert_eq!(git(bare.path(), listed), git(&path, listed));
-        // What was wanted once is kept, whatever became of its branch.
+        // A commit that was wanted once is kept, even after its branch is gone.
         assert!(bare.has_commit(&first).unwrap());
         assert!(bare.has_commit(&head(&path)).unwrap());
         let gone = ["rev-list", "--count", "--all", "--not", "--branches", "--tags", "--remotes"];

@@ -18,7 +18,7 @@ pub fn build(sandbox: &Sandbox, bare: &Bare, commit: Option<&str>) -> PathBuf {
     bases.join(commit.unwrap_or("empty")).join("tree")
 }
 
-/// Git as it is inside a workspace, where the objects are mounted.
+/// git as inside a workspace, where the objects are mounted.
 pub fn git_inside(tree: &Path, bare: &Bare) -> Command {
     let mut command = git_command(tree);
     command
@@ -114,7 +114,7 @@ sealed_test! {
         assert!(output.status.success());
         let before = contents(&one);
         let two = build(sandbox, &bare, Some(&second));
-        // Git replaces files, it does not write into them: the first base is what it was.
+        // git replaces files, it does not write into them: the first base is unchanged.
         assert_eq!(contents(&one), before);
         assert_eq!(status(&one, &bare), "");
         assert_eq!(status(&two, &bare), "");

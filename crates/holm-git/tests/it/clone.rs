@@ -7,7 +7,8 @@ use std::io::{BufRead, BufReader};
 use std::net::IpAddr;
 use std::process::{Child, Command, Stdio};
 
-/// Serves files of the current directory; `/lead/` leads to the rest of the path, `/plain/` to http.
+/// Serves files of the current directory; `/lead/` redirects to the rest of the path, `/plain/` to
+/// http.
 const SERVER: &str = r#"
 import http.server, ssl
 class Handler(http.server.SimpleHTTPRequestHandler):
@@ -93,7 +94,7 @@ sealed_test! {
         let clone = Repository::discover(&place).unwrap();
         assert_eq!(clone.url, Some(url.identity()));
         assert_eq!(clone.origin_head().as_deref(), Some("origin/main"));
-        // A branch of the remote is meant until the user has commits of their own.
+        // The name means the remote's branch until the user has own commits.
         assert_eq!(clone.remote_branch("main").unwrap().as_deref(), Some("origin/main"));
         assert_eq!(clone.remote_branch("nothing").unwrap(), None);
 
@@ -132,7 +133,7 @@ sealed_test! {
             let place = sandbox.path(format!("clone-{number}"));
             holm_git::clone(url, &place, dial, &Cancel::default()).map_err(|error| error.to_string())
         };
-        // The name has no address but the one that was checked, at which something listens or not.
+        // The name has only the checked address, where a server listens or not.
         let only = Dial::Only(checked);
         try_it(&server.url("git.test", "x.git"), &only).unwrap();
         let nowhere = Dial::Only(vec!["127.0.0.9".parse().unwrap()]);

@@ -1,4 +1,4 @@
-//! Finding the repository that the user stands in.
+//! Finding the repository around the current directory.
 
 use crate::sandbox::*;
 use holm_core::{Code, Fault, ProjectId};
@@ -172,7 +172,7 @@ sealed_test! {
         found.ignored_matching(&["*".to_owned()]).unwrap();
         found.refs().unwrap();
         assert!(!marker.exists());
-        // The counterpart: with git as it is, the hook runs.
+        // The counterpart: with an ordinary git, the hook runs.
         git(&path, ["status"]);
         assert!(marker.exists());
     }
@@ -181,7 +181,7 @@ sealed_test! {
 sealed_test! {
     fn a_repository_of_another_user_is_told_with_the_way_out(sandbox: &Sandbox) {
         let path = sandbox.repository("theirs");
-        // Only root can make a file belong to somebody else.
+        // Only root can give a file to another user.
         if std::os::unix::fs::chown(&path, Some(65534), None).is_err() {
             return;
         }

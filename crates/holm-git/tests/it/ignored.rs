@@ -1,4 +1,4 @@
-//! Ignored files that `include` asks for, and those that are named when they are not brought.
+//! Ignored files that `include` selects, and those that are mentioned because they are not copied.
 
 use crate::sandbox::*;
 use holm_git::Repository;

@@ -219,7 +219,7 @@ sealed_test! {
         write(&path.join("b.txt"), "only loose\n");
         write(&path.join("c.txt"), "packed\n");
         commit_all(&path, "second");
-        // As after a fetch that left out what was known: everything new is packed but one blob.
+        // Like after a fetch that left out known objects: everything new is packed except one blob.
         let blob = git(&path, ["rev-parse", "HEAD:b.txt"]);
         let loose = path.join(format!(".git/objects/{}/{}", &blob[..2], &blob[2..]));
         let content = std::fs::read(&loose).unwrap();

@@ -1,6 +1,6 @@
-//! holm-git with a real git, in directories and homes of its own. As root and as anybody.
+//! holm-git with a real git, in its own directories and homes. As root and as an ordinary user.
 
-// A test that cannot go on fails.
+// A test that cannot continue fails.
 #![allow(clippy::unwrap_used)]
 
 #[macro_use]

@@ -7,8 +7,8 @@ use holm_git::{Bare, Cancel, Repository};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// A program that stands for the client's end of the daemon's connection: it runs the daemon's
-/// receive-pack, with the daemon's environment.
+/// A program in place of the client's connection to the daemon: it runs the daemon's receive-pack,
+/// with the daemon's environment.
 fn connection(sandbox: &Sandbox, bare: &Bare) -> PathBuf {
     let command = bare.receive_pack().unwrap();
     let mut words = vec![b"exec env -i".to_vec()];
@@ -54,7 +54,7 @@ sealed_test! {
         let names = ["for-each-ref", "--format=%(refname)", "refs/heads", "refs/tags"];
         assert_eq!(git(bare.path(), names), "refs/heads/a\nrefs/heads/main\nrefs/tags/v1");
 
-        // A branch makes way for a directory of branches, and what was sent is not sent again.
+        // A branch is replaced by a directory of branches, and sent objects are not sent again.
         git(&path, ["branch", "-D", "a"]);
         git(&path, ["branch", "a/b"]);
         write(&path.join("c.txt"), "x");

@@ -59,11 +59,11 @@ sealed_test! {
         git(&path, ["update-ref", "refs/remotes/origin/trunk", &evil]);
         check(&evil, true);
         git(&path, ["update-ref", "refs/remotes/origin/trunk", &first]);
-        // A name is nothing, wherever it leads.
+        // A name alone does not count, wherever it points.
         git(&path, ["update-ref", "refs/remotes/origin/main", &evil]);
         git(&path, ["update-ref", "refs/heads/holm/fix", &evil]);
         check(&evil, false);
-        // What is merged is let in.
+        // A merged commit is accepted.
         git(&path, ["merge", "-q", "-m", "merge", "evil"]);
         check(&evil, true);
     }

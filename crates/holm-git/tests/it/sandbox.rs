@@ -1,7 +1,7 @@
 //! A home, a directory and a git for each test.
 //!
-//! The crate reads its environment from the process, so each test runs again as a process of its
-//! own, with its own home and with `GIT_*` variables that would break everything if they leaked.
+//! The crate reads its environment from the process, so each test runs again in a separate process,
+//! with its own home and with `GIT_*` variables that would break everything if they leaked.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -25,7 +25,7 @@ macro_rules! sealed_test {
     };
 }
 
-/// Runs `body` in a process with an environment of its own.
+/// Runs `body` in a process with its own environment.
 pub fn run(path: &str, body: fn(&Sandbox)) {
     if std::env::var_os(SEALED).is_some() {
         return body(&Sandbox::new());

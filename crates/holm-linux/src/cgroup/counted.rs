@@ -1,16 +1,16 @@
-//! What the kernel counted in the groups of a workspace, also of processes that have ended. Called by
-//! [`numbers`](crate::numbers).
+//! Reads the kernel's counters of a workspace's groups, which include processes that have ended.
+//! Called by [`numbers`](crate::numbers).
 
 use super::{Controller, Group, Version};
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-/// What is counted; `None` where the kernel does not count it here.
+/// The counters; `None` where the kernel does not count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
     pub cpu: Option<Duration>,
-    /// Without files that the kernel keeps in memory only because there is room.
+    /// Without page cache that the kernel could drop.
     pub memory: Option<u64>,
 }
 
@@ -20,7 +20,7 @@ impl Group {
     pub fn counted(&self) -> Counted {
         let cpu = self.directory(Controller::Cpu).and_then(|directory| {
             match self.version() {
-                // Only where it is mounted together with the one for limits.
+                // Only where it is mounted together with the cpu controller.
                 Version::V1 => number(&directory.join("cpuacct.usage")).map(Duration::from_nanos),
                 Version::V2 => {
                     field(&directory.join("cpu.stat"), "usage_usec").map(Duration::from_micros)

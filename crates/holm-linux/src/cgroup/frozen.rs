@@ -1,12 +1,11 @@
-//! Whether a process stands still because its control group does. `/proc` tells it of v1 only, as a
-//! wait that nothing interrupts, and of v2 not at all.
+//! Whether a process does not run because its control group is frozen. `/proc` shows this only for
+//! v1, as uninterruptible sleep.
 
 use super::kernel::{directory, memberships, mount_of, mounts, unified};
 use super::{Controller, Version};
 use std::fs::read_to_string;
 
-/// Whether the group of a process, or one above it, is frozen. Where the kernel does not say, it is
-/// not.
+/// Whether the group of a process, or one above it, is frozen. False where the kernel does not say.
 pub fn is_frozen(pid: i32) -> bool {
     let (Ok(mountinfo), Ok(groups)) = (
         read_to_string("/proc/self/mountinfo"),

@@ -1,5 +1,6 @@
-//! The groups of one workspace: made and removed by its keeper, or removed by whoever comes after a
-//! keeper that was killed. What was made is written down beside the workspace first.
+//! The control groups of one workspace. Its keeper creates and removes them; after a killed keeper
+//! the daemon or the next keeper removes them. The groups are recorded beside the workspace before
+//! they are created.
 
 use super::{Controller, Place, Version, make_directory, words};
 use crate::layout::WorkspaceDirs;
@@ -10,7 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// What a workspace may have; `None` is no limit.
+/// The limits of a workspace; `None` is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
     pub memory: Option<u64>,
@@ -18,7 +19,7 @@ pub struct Limits {
     pub processes: Option<u64>,
 }
 
-/// Which limits the kernel says that it keeps.
+/// Which limits the kernel enforces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kept {
     pub memory: bool,
@@ -30,24 +31,24 @@ pub struct Kept {
 pub struct Group {
     id: String,
     version: Version,
-    /// Those that have the limits; the processes are below them.
+    /// The groups with the limits; the processes are in groups below them.
     directories: Vec<(Controller, PathBuf)>,
 }
 
-/// Where the processes are. Their cgroup namespace begins here, so nobody inside can name what is
-/// above.
+/// The group of the processes. Their cgroup namespace begins here, so programs inside cannot name
+/// the groups above.
 const INSIDE: &str = "inside";
 
-/// Microseconds in which the limit of processors is counted.
+/// The period of the processor limit, in microseconds.
 const PERIOD: u64 = 100_000;
-/// The smallest share of a period that the kernel takes.
+/// The smallest quota that the kernel accepts.
 const LEAST_QUOTA: u64 = 1_000;
 
 // === impl Group ===
 
 impl Group {
-    /// Makes the groups and sets the limits. A limit that the kernel does not take is not an error
-    /// here: [`Self::kept`] tells.
+    /// Creates the groups and sets the limits. A limit that the kernel rejects is no error here:
+    /// [`Self::kept`] reports it.
     pub fn make(
         place: &Place,
         id: &str,
@@ -77,7 +78,7 @@ impl Group {
         self.version
     }
 
-    /// What a process writes `0` to in order to enter.
+    /// The files that a process writes `0` to in order to enter.
     pub fn entrances(&self) -> io::Result<Vec<File>> {
         self.hierarchies()
             .map(|directory| {
@@ -87,7 +88,7 @@ impl Group {
             .collect()
     }
 
-    /// Takes in a process of ours that acts for the workspace.
+    /// Moves a process of ours into the group, because it acts for the workspace.
     pub fn take_in(&self, pid: u32) -> io::Result<()> {
         for directory in self.hierarchies() {
             fs::write(directory.join(INSIDE).join("cgroup.procs"), pid.to_string())?;
@@ -95,7 +96,7 @@ impl Group {
         Ok(())
     }
 
-    /// Whether a process, of which this is `/proc/<pid>/cgroup`, is in every one of the groups.
+    /// Whether a process with this `/proc/<pid>/cgroup` is in all of the groups.
     pub fn has(&self, membership: &str) -> bool {
         let inside = format!("/{}/{INSIDE}", self.id);
         let is_in = |controller: Controller| {
@@ -116,7 +117,7 @@ impl Group {
             .all(|(controller, _)| is_in(*controller))
     }
 
-    /// What the kernel keeps of the limits, read from it.
+    /// Which limits are in force, read back from the kernel.
     pub fn kept(&self, limits: &Limits) -> Kept {
         let number = |controller, name: &str| -> Option<u64> {
             let path = self.directory(controller)?.join(name);
@@ -133,7 +134,7 @@ impl Group {
             ),
         };
         let processes = number(Controller::Pids, "pids.max");
-        // Whole pages only are counted, so it may be a little less than was asked for.
+        // The kernel rounds down to whole pages.
         let at_most = |found: Option<u64>, asked: Option<u64>| match (found, asked) {
             (Some(found), Some(asked)) => found <= asked,
             _ => false,
@@ -145,12 +146,12 @@ impl Group {
         }
     }
 
-    /// How many processes the kernel killed for want of memory.
+    /// How many processes the OOM killer ended.
     pub fn memory_kills(&self) -> u64 {
         let Some(directory) = self.directory(Controller::Memory) else {
             return 0;
         };
-        // v1 counts where the process was, v2 counts in all that are above it, too.
+        // v1 counts in the process's own group, v2 also in all groups above.
         let file = match self.version {
             Version::V1 => directory.join(INSIDE).join("memory.oom_control"),
             Version::V2 => directory.join("memory.events"),
@@ -162,10 +163,10 @@ impl Group {
             .unwrap_or(0)
     }
 
-    /// Lets everything run again that somebody froze: what is frozen does not even die.
+    /// Thaws frozen processes, because these do not even die.
     pub fn thaw(&self) {
         for group in self.all() {
-            // A group that has no such file cannot be frozen.
+            // A group without such a file cannot be frozen.
             let _ = match self.version {
                 Version::V1 => write_existing(&group.join("freezer.state"), "THAWED"),
                 Version::V2 => write_existing(&group.join("cgroup.freeze"), "0"),
@@ -173,7 +174,7 @@ impl Group {
         }
     }
 
-    /// Ends whatever is in the groups and removes them.
+    /// Kills everything in the groups and removes them.
     pub fn remove(&self, patience: Duration) -> io::Result<()> {
         let deadline = Instant::now() + patience;
         let mut pause = Duration::from_millis(1);
@@ -191,7 +192,7 @@ impl Group {
         }
     }
 
-    /// Returns why something is still there.
+    /// Returns why a group is still there.
     fn remove_empty(&self) -> Option<io::Error> {
         let mut left = None;
         // The deepest first.
@@ -220,7 +221,7 @@ impl Group {
         }
     }
 
-    /// Only a process that is in the group after it was pinned is meant.
+    /// Kills the process only if it is still in the group after its pidfd was opened.
     fn kill_member(&self, pid: Pid) {
         let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else {
             return;
@@ -256,8 +257,8 @@ impl Group {
                         memory.to_string(),
                     );
                 }
-                // `memory.oom.group` stays off: one program that takes too much is no reason to end
-                // the agent, the services and everybody's shell with it.
+                // `memory.oom.group` stays off: one program that needs too much memory is no reason
+                // to end the agent, the services and all shells.
                 Version::V2 => set(Controller::Memory, "memory.max", memory.to_string()),
             }
         }
@@ -280,8 +281,8 @@ impl Group {
         failed
     }
 
-    /// Otherwise a limit of memory would only slow the machine down. A kernel that does not count
-    /// swap has no such file.
+    /// Without this, a memory limit would only make the machine swap. A kernel without swap
+    /// accounting has no such file.
     fn forbid_swap(&self, memory: u64) {
         if let Some(directory) = self.directory(Controller::Memory) {
             let _ = match self.version {
@@ -301,7 +302,7 @@ impl Group {
             .map(|(_, directory)| directory.as_path())
     }
 
-    /// Each directory once; in v2 all controllers are in the same.
+    /// Each directory once; in v2 all controllers share one.
     fn hierarchies(&self) -> impl Iterator<Item = &Path> {
         let mut seen: Vec<&Path> = Vec::new();
         for (_, directory) in &self.directories {
@@ -312,8 +313,8 @@ impl Group {
         seen.into_iter()
     }
 
-    /// Every group of the workspace that there is, also those that were made inside. Parents come
-    /// before what is in them.
+    /// Every existing group of the workspace, also those that programs inside created, parents
+    /// first.
     fn all(&self) -> Vec<PathBuf> {
         let mut found: Vec<PathBuf> = self
             .hierarchies()
@@ -334,15 +335,15 @@ impl Group {
     }
 }
 
-/// What an earlier keeper left behind, if anything of it is still there. A file that cannot be read is one
-/// that a loss of power cut short: the groups went with the power.
+/// The groups that an earlier keeper left, if any still exist. An unreadable file was cut short by
+/// a power failure, which also removed the groups.
 pub fn leftover(dirs: &WorkspaceDirs) -> Option<Group> {
     let text = fs::read(dirs.group()).ok()?;
     let group: Group = serde_json::from_slice(&text).ok()?;
     group.hierarchies().any(Path::exists).then(|| group.clone())
 }
 
-/// Removes the groups of a workspace whose keeper is gone, and whatever is in them.
+/// Removes the groups of a workspace whose keeper is gone, and kills everything in them.
 pub fn sweep(dirs: &WorkspaceDirs, patience: Duration) -> io::Result<()> {
     if let Some(group) = leftover(dirs) {
         group.remove(patience)?;
@@ -361,7 +362,7 @@ fn ends_with(path: &Path, end: &str) -> bool {
     path.to_str().is_some_and(|text| text.ends_with(end))
 }
 
-/// Never makes a file: in a group that is being removed there is none.
+/// Never creates the file: a group that is being removed has none.
 fn write_existing(path: &Path, text: &str) -> io::Result<()> {
     use std::io::Write;
     File::options()
@@ -391,7 +392,7 @@ mod tests {
         }
     }
 
-    /// A directory with files as the kernel makes them, and a group that uses it.
+    /// A directory with files like the kernel's, and a group that uses it.
     fn imitated(version: Version, files: &[&str]) -> (TempDir, Group) {
         let place = tempfile::tempdir().unwrap();
         let directory = place.path().join(ID);
@@ -444,7 +445,7 @@ mod tests {
         .unwrap();
         assert_eq!(group.memory_kills(), 2);
 
-        // What the kernel says counts, not what was written.
+        // The kernel's value counts, not the written one.
         fs::write(place.path().join(ID).join("memory.max"), "max\n").unwrap();
         fs::write(place.path().join(ID).join("cpu.max"), "max 100000\n").unwrap();
         fs::write(place.path().join(ID).join("pids.max"), "8\n").unwrap();
@@ -482,7 +483,7 @@ mod tests {
         assert!(!v2.has("0::/user.slice\n"));
     }
 
-    /// A real group of v2, which needs no controllers for this; only root can make one.
+    /// A real v2 group, which needs no controllers for this; only root can create one.
     fn real_place(test: &str) -> Option<Place> {
         let mountinfo = fs::read_to_string("/proc/self/mountinfo").unwrap();
         let mounts = super::super::kernel::mounts(&mountinfo);
@@ -520,7 +521,7 @@ mod tests {
             let membership = format!("/proc/{}/cgroup", child.id());
             assert!(group.has(&fs::read_to_string(membership).unwrap()));
         }
-        // As a program inside may do it that can mount control groups.
+        // Like a program inside that can mount control groups.
         let below = parent.join(ID).join("inside/below");
         fs::create_dir(&below).unwrap();
         fs::write(below.join("cgroup.procs"), children[1].id().to_string()).unwrap();

@@ -1,29 +1,28 @@
-//! What the kernel says of its control groups, as data: which hierarchies are mounted where, and in
-//! which groups a process is.
+//! Parses the kernel's information about control groups: mounted hierarchies, and the groups of a
+//! process.
 
 use super::{Controller, Version};
 use std::path::{Path, PathBuf};
 
-/// One mounted hierarchy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
     pub version: Version,
-    /// Of v1; v2 says them in a file.
+    /// For v1; v2 lists them in a file.
     pub controllers: Vec<String>,
     pub at: PathBuf,
-    /// The group that is seen at `at`.
+    /// The group that is visible at `at`.
     pub root: PathBuf,
 }
 
-/// In which group of one hierarchy a process is.
+/// The group of a process in one hierarchy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Membership {
-    /// None: v2.
+    /// Empty: v2.
     pub controllers: Vec<String>,
     pub path: PathBuf,
 }
 
-/// Reads `/proc/<pid>/mountinfo`. A later mount at the same place hides the earlier one.
+/// Parses `/proc/<pid>/mountinfo`. A later mount at the same place hides the earlier one.
 pub fn mounts(mountinfo: &str) -> Vec<Mount> {
     let mut found: Vec<Mount> = Vec::new();
     for line in mountinfo.lines() {
@@ -57,7 +56,7 @@ pub fn mounts(mountinfo: &str) -> Vec<Mount> {
     found
 }
 
-/// Reads `/proc/<pid>/cgroup`.
+/// Parses `/proc/<pid>/cgroup`.
 pub fn memberships(text: &str) -> Vec<Membership> {
     let parse = |line: &str| {
         let mut fields = line.splitn(3, ':').skip(1);
@@ -71,7 +70,7 @@ pub fn memberships(text: &str) -> Vec<Membership> {
     text.lines().filter_map(parse).collect()
 }
 
-/// Where the controllers are that limits need. A machine may have both: those that v1 has are
+/// The version that has the needed controllers. A machine may have both: controllers in v1 are
 /// missing in v2.
 pub fn version(mounts: &[Mount]) -> Option<Version> {
     let needed = [Controller::Memory, Controller::Cpu, Controller::Pids];
@@ -84,7 +83,7 @@ pub fn version(mounts: &[Mount]) -> Option<Version> {
     unified(mounts).map(|_| Version::V2)
 }
 
-/// The hierarchy of v1 that a controller is in.
+/// The v1 hierarchy of a controller.
 pub fn mount_of(mounts: &[Mount], controller: Controller) -> Option<&Mount> {
     mounts.iter().find(|mount| {
         let has = |name: &String| name == controller.as_str();
@@ -92,12 +91,12 @@ pub fn mount_of(mounts: &[Mount], controller: Controller) -> Option<&Mount> {
     })
 }
 
-/// The hierarchy of v2.
+/// The v2 hierarchy.
 pub fn unified(mounts: &[Mount]) -> Option<&Mount> {
     mounts.iter().find(|mount| mount.version == Version::V2)
 }
 
-/// The directory of a group, if it can be seen below the mount.
+/// The directory of a group, if it is visible below the mount.
 pub fn directory(mount: &Mount, group: &Path) -> Option<PathBuf> {
     let below = group.strip_prefix(&mount.root).ok()?;
     let is_plain = below
@@ -106,7 +105,7 @@ pub fn directory(mount: &Mount, group: &Path) -> Option<PathBuf> {
     is_plain.then(|| mount.at.join(below))
 }
 
-/// Spaces and the like are written as octal numbers.
+/// Decodes octal escapes.
 fn unescaped(text: &str) -> PathBuf {
     use std::os::unix::ffi::OsStringExt;
     let bytes = text.as_bytes();
@@ -154,7 +153,7 @@ mod tests {
         assert_eq!(version(&found), Some(Version::V2));
         assert_eq!(version(&mounts("")), None);
         assert_eq!(version(&mounts("nonsense\n - \n1 2 - cgroup\n")), None);
-        // The later mount is the one that is seen.
+        // The later mount is the visible one.
         let hidden = format!("{HYBRID}50 31 0:40 / /sys/fs/cgroup/memory rw - tmpfs tmpfs rw\n");
         assert_eq!(mount_of(&mounts(&hidden), Controller::Memory), None);
     }

@@ -1,12 +1,12 @@
 //! Control groups: the limits of memory, processors and processes of one workspace.
 //!
-//! The daemon finds once where it may make groups ([`find`]); root prepares such a place before it
-//! becomes the user `holm` ([`prepare`]). The keeper makes one [`Group`] per workspace, named by its
-//! id, and everything inside is in it from its first instruction on.
+//! The daemon finds once where it may create groups ([`find`]); root prepares such a place before
+//! it becomes the user `holm` ([`prepare`]). The keeper creates one [`Group`] per workspace, named
+//! by its id, and everything inside is in it from its first instruction on.
 //!
 //! The limits are on the directory `<id>`, the processes are in `<id>/inside`, and their cgroup
-//! namespace begins there: also somebody who may mount cgroups inside cannot name the directory
-//! that limits them. The keeper itself stays out, so that it can tell what happened.
+//! namespace begins there: even a program that may mount cgroups inside cannot name the directory
+//! that limits it. The keeper stays outside, so that it can report what happened.
 
 mod counted;
 mod frozen;
@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Which of the kernel's two interfaces.
+/// The version of the kernel's interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Version {
@@ -33,7 +33,6 @@ pub enum Version {
     V2,
 }
 
-/// What a group is there for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Controller {
@@ -43,15 +42,15 @@ pub enum Controller {
     Freezer,
 }
 
-/// Where groups of workspaces may be made.
+/// Where groups of workspaces may be created.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     pub version: Version,
-    /// In v1 one directory for each controller, in v2 the same for all.
+    /// In v1 one directory per controller, in v2 the same for all.
     pub directories: Vec<(Controller, PathBuf)>,
 }
 
-/// The directory that all groups of an installation are in.
+/// The parent of all groups of an installation.
 const PARENT: &str = "holm";
 
 // === impl Version ===
@@ -75,7 +74,7 @@ impl Controller {
         Controller::Freezer,
     ];
 
-    /// As the kernel calls it.
+    /// The kernel's name.
     fn as_str(self) -> &'static str {
         match self {
             Controller::Memory => "memory",
@@ -86,8 +85,8 @@ impl Controller {
     }
 }
 
-/// Where this process may make groups, or why it may not. In v2 this process may move into a leaf of
-/// its own group, because the kernel limits nothing beside processes.
+/// Where this process may create groups, or why it may not. In v2 this process may move into a leaf
+/// of its own group, because the kernel allows no processes beside limited groups.
 pub fn find() -> Result<Place, String> {
     let (mounts, memberships) = look()?;
     match kernel::version(&mounts) {
@@ -97,8 +96,8 @@ pub fn find() -> Result<Place, String> {
     }
 }
 
-/// Makes a place for the groups of a daemon that will run as another user. Only root can. What is
-/// returned keeps this process where the daemon has to be started, in v2, until it is dropped.
+/// Prepares a place for the groups of a daemon that will run as another user. Only root can. In v2
+/// the returned value keeps this process where the daemon must be started, until it is dropped.
 pub fn prepare(uid: u32, gid: u32) -> Result<Option<Stay>, String> {
     let (mounts, memberships) = look()?;
     match kernel::version(&mounts) {
@@ -108,7 +107,7 @@ pub fn prepare(uid: u32, gid: u32) -> Result<Option<Stay>, String> {
     }
 }
 
-/// The way to get groups on this machine.
+/// How to get groups on this machine.
 pub fn advice() -> &'static str {
     let version = look().ok().and_then(|(mounts, _)| kernel::version(&mounts));
     match version {
@@ -135,13 +134,13 @@ fn look() -> Result<(Vec<Mount>, Vec<Membership>), String> {
     ))
 }
 
-/// The words in a file of a group; none when it cannot be read.
+/// The words in a file of a group; empty when it cannot be read.
 fn words(path: &Path) -> Vec<String> {
     let text = fs::read_to_string(path).unwrap_or_default();
     text.split_whitespace().map(str::to_owned).collect()
 }
 
-/// Whether this process may make directories there.
+/// Whether this process may create directories there.
 fn is_writable(directory: &Path) -> bool {
     use rustix::fs::Access;
     let wanted = Access::WRITE_OK | Access::EXEC_OK;

@@ -1,5 +1,5 @@
-//! cgroup v1: one hierarchy per controller. Only root can make a place in it; a place is used by the
-//! user whom root gave it to.
+//! cgroup v1: one hierarchy per controller. Only root can prepare a place in it; the user that root
+//! gave it to can use it.
 
 use super::kernel::{Mount, mount_of};
 use super::{Controller, PARENT, Place, Version, hand_over, is_writable, make_directory};
@@ -24,8 +24,8 @@ pub fn find(mounts: &[Mount], uid: u32) -> Result<Place, String> {
     })
 }
 
-/// One directory in each hierarchy, of which the user may make others and move processes there. The
-/// files that hold limits stay root's.
+/// Creates one directory in each hierarchy, in which the user may create others and move processes.
+/// The limit files still belong to root.
 pub fn prepare(mounts: &[Mount], owner: (u32, u32)) -> Result<(), String> {
     for (_, directory) in places(mounts) {
         make_directory(&directory)
@@ -65,7 +65,7 @@ mod tests {
             fs::create_dir(&mount.at).unwrap();
         }
         assert!(find(&mounts, uid).unwrap_err().contains("not prepared"));
-        // The kernel makes these files with the directory.
+        // The kernel creates these files with the directory.
         for name in ["memory", "pids"] {
             let directory = place.path().join(name).join(PARENT);
             fs::create_dir(&directory).unwrap();

@@ -1,19 +1,20 @@
-//! cgroup v2: one hierarchy, of which systemd or root gives a part away. A group that limits others
-//! must not have processes itself, so the daemon lives in a leaf (`daemon`) beside its workspaces.
+//! cgroup v2: one hierarchy, of which systemd or root delegates a part. A group with limited
+//! children must not have processes itself, so the daemon lives in a leaf (`daemon`) beside its
+//! workspaces.
 
 use super::kernel::{Membership, Mount, directory, unified};
 use super::{Controller, PARENT, Place, Version, hand_over, is_writable, make_directory, words};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The leaf that the daemon and its keepers are in.
+/// The leaf of the daemon and its keepers.
 const LEAF: &str = "daemon";
 
-/// What limits need.
+/// The controllers that limits need.
 const NEEDED: [Controller; 3] = [Controller::Memory, Controller::Cpu, Controller::Pids];
 
-/// This process is in the daemon's leaf, so that the daemon is started there; when this is dropped
-/// it goes back to where it was.
+/// Keeps this process in the daemon's leaf, so that the daemon is started there; dropping it moves
+/// the process back.
 pub struct Stay {
     back: PathBuf,
 }
@@ -24,7 +25,7 @@ pub fn find(mounts: &[Mount], memberships: &[Membership]) -> Result<Place, Strin
     settle(&own, &others, std::process::id())
 }
 
-/// Makes a place below `own`, the group of process `pid`, which has `members`.
+/// Prepares a place below `own`, the group of process `pid`, which has `members`.
 fn settle(own: &Path, members: &[String], pid: u32) -> Result<Place, String> {
     let above = own.parent().filter(|parent| is_writable(parent));
     let base = match (own.file_name().is_some_and(|name| name == LEAF), above) {
@@ -56,9 +57,10 @@ fn settle(own: &Path, members: &[String], pid: u32) -> Result<Place, String> {
         let leaf = base.join(LEAF).join("cgroup.procs");
         fs::write(leaf, pid.to_string()).map_err(failed)?;
     }
-    let parent = match base.file_name().is_some_and(|name| name == PARENT) {
-        true => base.to_owned(),
-        false => base.join(PARENT),
+    let parent = if base.file_name().is_some_and(|name| name == PARENT) {
+        base.to_owned()
+    } else {
+        base.join(PARENT)
     };
     make_directory(&parent).map_err(failed)?;
     for group in [base, &parent] {
@@ -73,7 +75,7 @@ fn settle(own: &Path, members: &[String], pid: u32) -> Result<Place, String> {
     })
 }
 
-/// `<mount>/holm` becomes the user's, with a leaf for its daemon, which this process goes to.
+/// Gives `<mount>/holm` to the user, with a leaf for its daemon, and moves this process there.
 pub fn prepare(
     mounts: &[Mount],
     memberships: &[Membership],
@@ -117,8 +119,8 @@ fn own_directory(mounts: &[Mount], memberships: &[Membership]) -> Result<PathBuf
     }
 }
 
-/// Lets the groups below have limits. One word at a time: what is on already may stay on although it
-/// could not be switched on now.
+/// Enables controllers for the groups below, one at a time: an enabled controller may stay although
+/// it could not be enabled now.
 fn enable(group: &Path, controllers: &[Controller]) -> std::io::Result<()> {
     let file = group.join("cgroup.subtree_control");
     let on = words(&file);
@@ -143,7 +145,7 @@ mod tests {
     use super::*;
     use tempfile::TempDir;
 
-    /// A directory with the files that the kernel would put there.
+    /// A directory with files like the kernel's.
     fn group(place: &TempDir, path: &str, controllers: &str) -> PathBuf {
         let directory = place.path().join(path);
         fs::create_dir_all(&directory).unwrap();

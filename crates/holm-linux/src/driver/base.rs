@@ -1,4 +1,4 @@
-//! Bases: one immutable tree per project and commit, made by git on the host's own repository.
+//! Bases: one immutable tree per project and commit, built by git from the daemon's own repository.
 
 use super::{bring, project_id};
 use crate::Layout;
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
-/// What a base is called that has no commit.
+/// The name of the base without a commit.
 const EMPTY: &str = "empty";
 
 pub fn tree(layout: &Layout, project: &ProjectId, spec: &WorkspaceSpec) -> PathBuf {
@@ -24,15 +24,15 @@ pub fn is_present(layout: &Layout, project: &ProjectId, spec: &WorkspaceSpec) ->
     base_is_present(&layout.bases(project), spec.code.base_commit())
 }
 
-/// Bases that are being built, by the workspace that they are built for. A build whose future was
-/// dropped goes on for as long as it takes to end git and to remove what there was.
+/// Builds under way, by the workspace that they are for. A build whose future was dropped still
+/// needs a moment to end git and to remove its files.
 #[derive(Default)]
 pub struct Builds(Mutex<HashMap<String, watch::Receiver<()>>>);
 
 // === impl Builds ===
 
 impl Builds {
-    /// Builds the base. Dropping the future ends git and leaves nothing, a moment later;
+    /// Builds the base. Dropping the future cancels it, and the files are removed a moment later;
     /// [`ended`](Self::ended) waits for that.
     pub async fn build(
         &self,
@@ -49,7 +49,7 @@ impl Builds {
         let workspace = spec.id.clone();
         self.locked().insert(workspace.clone(), ended);
         let built = try_blocking(move || {
-            // Dropped at the end, whichever way it comes.
+            // Dropped at the end on every path.
             let _alive = alive;
             let bare = Bare::open_or_init(&repository, &spec.code.object_format)?;
             let commit = spec.code.base_commit();
@@ -67,7 +67,7 @@ impl Builds {
         built
     }
 
-    /// Does something for a workspace that goes on to its end also when the future is dropped.
+    /// Runs work for a workspace to its end even when the future is dropped.
     pub async fn uninterrupted(
         &self,
         workspace: &str,
@@ -84,11 +84,11 @@ impl Builds {
         done
     }
 
-    /// Waits until nothing is built for the workspace any more.
+    /// Waits until no build for the workspace is left.
     pub async fn ended(&self, workspace: &str) {
         let build = self.locked().remove(workspace);
         if let Some(mut build) = build {
-            // Nothing is ever sent: the only change is that the other side is gone.
+            // Nothing is ever sent: the only change is that the sender is dropped.
             let _ = build.changed().await;
         }
     }
@@ -98,7 +98,7 @@ impl Builds {
     }
 }
 
-/// Nobody waits for the work any more.
+/// Cancels the build when its future is dropped.
 struct CancelOnDrop(Cancel);
 
 impl Drop for CancelOnDrop {

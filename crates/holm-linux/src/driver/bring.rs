@@ -1,7 +1,7 @@
-//! Layers that a client brings: build output of the user's checkout, and snapshots of caches.
+//! Layers that a client provides: build output of the user's checkout, and snapshots of caches.
 //!
-//! A client of the same user fills a directory of the daemon itself, by sharing blocks where the file
-//! system can; any other one sends an archive. Either becomes the layer by one rename.
+//! A client of the same user fills a directory of the daemon itself, with reflinks where possible;
+//! any other client sends an archive. One rename makes it a layer.
 
 use super::unpack::unpack;
 use super::{disk_fault, layer, remove_tree};
@@ -13,10 +13,10 @@ use holm_engine::spec::WorkspaceSpec;
 use std::fs::{self, File};
 use std::io;
 
-/// What the file of dates is called: `object seconds nanoseconds path`, each ended by a zero byte.
+/// The file of modification times: `object seconds nanoseconds path`, each ended by a zero byte.
 const DATES: &str = "dates";
 
-/// Makes a layer of a tree that was brought, unless another client was quicker.
+/// Creates an empty directory for a tree.
 pub fn keep(layout: &Layout, brought: &BroughtTree) -> Result<(), Fault> {
     let BroughtTree {
         layer,
@@ -30,7 +30,7 @@ pub fn keep(layout: &Layout, brought: &BroughtTree) -> Result<(), Fault> {
         if let Some(archive) = archive {
             unpack(archive, &tree)?;
         }
-        // A layer has nothing of a repository, whoever brings it.
+        // A layer never contains a repository.
         remove_tree(&tree.join(".git"))?;
         fs::write(bringing.join(DATES), written(dates))?;
         rustix::fs::syncfs(File::open(bringing)?)?;
@@ -41,7 +41,7 @@ pub fn keep(layout: &Layout, brought: &BroughtTree) -> Result<(), Fault> {
         }
     };
     keep().map_err(|error: io::Error| {
-        // It is nobody's any more; what stays is a leftover.
+        // It is unused now; if removal fails, the next collection finds it.
         let _ = remove_tree(bringing);
         let message = format!("cannot keep what was brought: {error}");
         match error.kind() {
@@ -51,7 +51,7 @@ pub fn keep(layout: &Layout, brought: &BroughtTree) -> Result<(), Fault> {
     })
 }
 
-/// When the files of the project's checkout were changed, if anybody said.
+/// The modification times of the checkout's files, if a client sent them.
 pub fn dates(layout: &Layout, spec: &WorkspaceSpec) -> Vec<Dated> {
     let Some(warm) = &spec.layers.warm else {
         return Vec::new();

@@ -1,5 +1,5 @@
-//! Caches: where each is on the host. A `fork` writes into the workspace's own directory above a
-//! snapshot, so that nothing of it reaches another workspace; a `shared` one is a directory of the
+//! Caches: their mounts on the host. A `fork` writes into the workspace's own directory above a
+//! snapshot, so nothing of it reaches another workspace; a `shared` one is a directory of the
 //! project that all its workspaces write.
 
 use super::layer;
@@ -11,7 +11,7 @@ use holm_engine::spec::{Cache, WorkspaceSpec};
 use std::fs;
 use std::io;
 
-/// The mounts of a workspace's caches, with everything that they need on the host.
+/// The mounts of a workspace's caches; creates the directories that they need.
 pub fn mounts(
     layout: &Layout,
     spec: &WorkspaceSpec,
@@ -30,12 +30,11 @@ fn mount(
     cache: &Cache,
 ) -> io::Result<Mounted> {
     let is_shared = cache.policy == Policy::Shared;
-    let own = match is_shared {
-        true => {
-            let project = layout.data_dir.join("projects").join(&spec.project_id);
-            project.join("caches").join(&cache.name)
-        }
-        false => dirs.dir.join("caches").join(&cache.name).join("own"),
+    let own = if is_shared {
+        let project = layout.data_dir.join("projects").join(&spec.project_id);
+        project.join("caches").join(&cache.name)
+    } else {
+        dirs.dir.join("caches").join(&cache.name).join("own")
     };
     fs::create_dir_all(&own)?;
     let below = match &cache.snapshot {

@@ -1,8 +1,7 @@
-//! Running the commands of a set-up or a seed, one after the other, in a workspace that was made for
-//! them or, after a move, in a user's own. Called by [`layer`](super::layer) and [`seed`](super::seed).
+//! Runs the commands of a setup or a seed, one after the other, in a temporary workspace or, after
+//! a move, in the user's own. Called by [`layer`](super::layer) and [`seed`](super::seed).
 //!
-//! What they say is kept in a log that is bounded, whatever they say; of a command that failed it
-//! stays where it can be read.
+//! Their output goes to a log of bounded size; the log of a failed command is kept for the user.
 
 use super::{disk_fault, exec, layer};
 use crate::Layout;
@@ -18,26 +17,26 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// So much of what the commands say is kept, and then its end.
+/// The size limit of the log; after it only the end is kept.
 const MOST_LOG: u64 = 64 << 20;
 const TAIL: usize = 64 << 10;
 
-/// How many of the last lines are told when a command fails.
+/// How many of the last lines are shown when a command fails.
 const LAST_LINES: usize = 10;
 const LONGEST_LINE: usize = 200;
-/// So much of the end of what a command said is looked through for these.
+/// How much of the end of the output is searched for these lines.
 const MOST_TOLD: usize = 4096;
-/// A command that said something is told by so much of it.
+/// How much of a command is shown once it has printed output.
 const SHORT_COMMAND: usize = 24;
 
-/// Somebody who waits hears this often that it goes on.
+/// The interval of progress reports.
 const TICK: Duration = Duration::from_millis(500);
 
-/// What the commands are of, in the words of the configuration.
+/// What the commands belong to, in the words of the configuration.
 #[derive(Clone, Copy)]
 pub enum Of<'a> {
     Setup,
-    /// Of the volume of this name.
+    /// The volume of this name.
     Seed(&'a str),
 }
 
@@ -47,12 +46,12 @@ pub struct Commands<'a> {
     pub made: Made<'a>,
 }
 
-/// What becomes of what they make.
+/// What happens with the result.
 #[derive(Clone, Copy)]
 pub enum Made<'a> {
-    /// This layer; the workspace is thrown away.
+    /// It becomes this layer; the workspace is deleted.
     Layer(&'a LayerKey),
-    /// It stays in the workspace, and so does their log.
+    /// It stays in the workspace, and so does the log.
     InPlace,
 }
 
@@ -87,7 +86,7 @@ impl fmt::Display for Of<'_> {
 // === impl Commands ===
 
 impl Commands<'_> {
-    /// Up to the first that fails.
+    /// Stops at the first command that fails.
     pub async fn run(
         &self,
         layout: &Layout,
@@ -128,7 +127,7 @@ impl Commands<'_> {
         }
         let advice = self.of.advice();
         let hint = match (kept, self.made) {
-            // What to do then is said by whoever moves the workspace.
+            // The code that moves the workspace adds the next step.
             (Ok(log), Made::InPlace) => format!("Its whole log is {}", log.display()),
             (Ok(log), Made::Layer(_)) => format!("its whole log is {}; {advice}", log.display()),
             (Err(_), _) => advice,
@@ -141,17 +140,16 @@ impl Commands<'_> {
     }
 }
 
-/// Ends a command that nobody waits for any more.
+/// Ends the command when its future is dropped.
 struct EndOnDrop(mpsc::Sender<ExecInput>);
 
 impl Drop for EndOnDrop {
     fn drop(&mut self) {
-        // One that has ended hears nothing.
+        // Fails only when the command has ended.
         let _ = self.0.try_send(ExecInput::Signal(libc::SIGTERM));
     }
 }
 
-/// A command that is under way.
 struct Running<'a> {
     command: &'a str,
     position: usize,
@@ -171,7 +169,7 @@ impl Running<'_> {
             ..ExecRequest::default()
         };
         let mut stream = exec::exec(dirs, request).await?;
-        // It may have ended without reading any.
+        // It may have ended without reading its input.
         let _ = stream.input.send(ExecInput::StdinEof).await;
         let _end = EndOnDrop(stream.input.clone());
         let mut tick = tokio::time::interval(TICK);
@@ -208,7 +206,7 @@ impl Running<'_> {
     }
 }
 
-/// What the commands say. Bounded, whatever they say.
+/// The bounded log of the commands' output.
 struct Log {
     file: File,
     path: PathBuf,
@@ -231,7 +229,7 @@ impl Log {
         })
     }
 
-    /// Notes a command, which says nothing yet.
+    /// Starts the section of a command.
     fn begin(&mut self, command: &str) -> io::Result<()> {
         let line = format!("$ {command}\n");
         self.write(line.as_bytes())?;
@@ -276,8 +274,8 @@ fn last_lines(tail: &[u8], count: usize) -> Vec<String> {
     last.iter().map(short).collect()
 }
 
-/// What is told of a command under way. What it said last is what moves, so a long command leaves room
-/// for that on a terminal of 80 columns.
+/// The progress line of a command. The last output is what changes, so a long command is shortened
+/// to leave room for it within 80 columns.
 fn step(place: &str, command: &str, last: &str) -> String {
     let is_long = command.chars().count() > SHORT_COMMAND;
     match (last.is_empty(), is_long) {

@@ -1,4 +1,4 @@
-//! What programs inside find in their environment, on PATH, and in `/etc`.
+//! The environment, PATH and `/etc` of programs inside.
 
 use crate::layout::WorkspaceDirs;
 use holm_core::toolchain::{Client, Look, Visible, visible};
@@ -8,7 +8,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Which host paths are shown, and PATH inside, as the disk is now.
+/// The visible host paths and PATH inside, for the current state of the disk.
 pub fn toolchains(spec: &WorkspaceSpec) -> Visible {
     let variables = BTreeMap::new();
     let client = Client {
@@ -31,7 +31,7 @@ pub fn toolchains(spec: &WorkspaceSpec) -> Visible {
     visible(&client, &look)
 }
 
-/// The environment, built from nothing. The keeper adds what changes: TERM and the label.
+/// The environment, which starts empty. The keeper adds what changes: TERM and the label.
 pub fn variables(spec: &WorkspaceSpec, path: String) -> Vec<(String, String)> {
     let text = |path: &Path| path.to_string_lossy().into_owned();
     let mut variables = vec![
@@ -52,7 +52,7 @@ pub fn variables(spec: &WorkspaceSpec, path: String) -> Vec<(String, String)> {
     variables
 }
 
-/// The files that cover the host's in `/etc`.
+/// Writes the files that cover the host's in `/etc`.
 pub fn write_etc(dirs: &WorkspaceDirs, spec: &WorkspaceSpec) -> io::Result<()> {
     let etc = dirs.etc();
     let uid = rustix::process::getuid().as_raw();
@@ -94,7 +94,7 @@ pub fn write_etc(dirs: &WorkspaceDirs, spec: &WorkspaceSpec) -> io::Result<()> {
     Ok(())
 }
 
-/// Services and shared services are found by name, on the workspace's own loopback.
+/// Names of services and shared services resolve to the workspace's own loopback.
 fn hosts(spec: &WorkspaceSpec) -> String {
     let mut names = vec!["localhost".to_owned()];
     let shared = spec.network.shared.iter().map(|shared| &shared.name);
@@ -105,7 +105,7 @@ fn hosts(spec: &WorkspaceSpec) -> String {
     }
     let names = names.join(" ");
     let label = &spec.label;
-    // As elsewhere, a host's own name is an IPv4 address first of all.
+    // As usual, a host's own name resolves to IPv4 first.
     format!("127.0.0.1 {names} {label}\n::1 {names} ip6-localhost ip6-loopback\n")
 }
 
@@ -114,19 +114,20 @@ fn resolver() -> String {
     format!("nameserver {address}\noptions timeout:5 attempts:2\n")
 }
 
-/// Names the host after the label that the workspace has now, and what is found inside by name.
+/// Updates the host name to the current label, and the names of services.
 pub fn follow_spec(dirs: &WorkspaceDirs, spec: &WorkspaceSpec) -> io::Result<()> {
     let known = |name: &str| fs::read_to_string(dirs.etc().join(name)).unwrap_or_default();
     let is_same = known("hostname").trim_end() == spec.label
         && known("hosts") == hosts(spec)
         && known("resolv.conf") == resolver();
-    match is_same {
-        true => Ok(()),
-        false => write_etc(dirs, spec),
+    if is_same {
+        Ok(())
+    } else {
+        write_etc(dirs, spec)
     }
 }
 
-/// The name that the host has for the user; one from elsewhere than the file is called `user`.
+/// The user's name on the host; a name that is not in the file becomes `user`.
 fn user_name(uid: u32) -> String {
     let known = fs::read_to_string("/etc/passwd").unwrap_or_default();
     known
@@ -139,7 +140,7 @@ fn user_name(uid: u32) -> String {
         .unwrap_or_else(|| "user".to_owned())
 }
 
-/// A path of the user's home on the host, as a path below the workspace's own home.
+/// Maps a path in the user's home on the host to the workspace's own home.
 pub fn below_home(spec: &WorkspaceSpec, dirs: &WorkspaceDirs, path: &Path) -> Option<PathBuf> {
     Some(dirs.home().join(path.strip_prefix(&spec.home).ok()?))
 }

@@ -1,5 +1,5 @@
-//! One command inside, as channels: frames of the keeper's control socket on one side, the
-//! engine's values on the other.
+//! One command inside, as channels: frames of the keeper's control socket on one side, the engine's
+//! values on the other.
 
 use super::keeper::{connect, keeper_fault, read_frame, refused};
 use crate::layout::WorkspaceDirs;
@@ -14,7 +14,7 @@ use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc;
 
-/// Messages under way in each direction; bounded, so that a slow side is felt by the other.
+/// The capacity of each direction, so that a slow side slows the other.
 const QUEUE: usize = 16;
 
 pub async fn exec(dirs: &WorkspaceDirs, request: ExecRequest) -> Result<ExecStream, Fault> {
@@ -35,7 +35,7 @@ pub async fn exec(dirs: &WorkspaceDirs, request: ExecRequest) -> Result<ExecStre
     converse(dirs, op).await
 }
 
-/// The rest of a command whose client lost its daemon.
+/// Reconnects to a command whose client lost its daemon.
 pub async fn resume(dirs: &WorkspaceDirs, resume: Resume) -> Result<ExecStream, Fault> {
     let op = Op::Resume(wire::Resume {
         key: resume.key,
@@ -67,7 +67,7 @@ async fn converse(dirs: &WorkspaceDirs, op: Op) -> Result<ExecStream, Fault> {
     Ok(ExecStream { input, output })
 }
 
-/// Ends when the client does. A client that only vanishes hangs up its command.
+/// Ends with the client. A client that vanishes without a word hangs up its command.
 async fn write_input(mut writer: OwnedWriteHalf, mut input: mpsc::Receiver<ExecInput>) {
     loop {
         let (message, last) = match input.recv().await {
@@ -86,7 +86,7 @@ async fn write_input(mut writer: OwnedWriteHalf, mut input: mpsc::Receiver<ExecI
             Ok(bytes) => writer.write_all(&bytes).await,
             Err(error) => Err(error),
         };
-        // The command may have ended meanwhile; the reading side tells.
+        // The command may have ended meanwhile; the reading side reports that.
         if written.is_err() || last {
             return;
         }
@@ -121,7 +121,7 @@ fn understand(kind: u8, payload: Vec<u8>) -> Vec<ExecOutput> {
         Ok(Answer::Resumed { received, taken }) => ExecOutput::Resumed { received, taken },
         Ok(Answer::StdinTaken(bytes)) => ExecOutput::StdinTaken(bytes),
         Ok(Answer::Exit(code)) => ExecOutput::Exit(code),
-        // As a shell does it: a word on stderr, and the code.
+        // Like a shell: a message on stderr, and the code.
         Ok(Answer::NotStarted { code, cause }) => {
             let word = format!("holm: {cause}\n").into_bytes();
             return vec![

@@ -1,4 +1,4 @@
-//! Making a workspace's own files. Nothing of it is mounted yet, so plain writing is safe.
+//! Creates a workspace's own files. Nothing is mounted yet, so plain writes are safe.
 
 use super::environment::{below_home, write_etc};
 use super::unpack::unpack;
@@ -33,7 +33,7 @@ pub async fn make(driver: &LinuxDriver, spec: Arc<WorkspaceSpec>) -> Result<(), 
     complete(&dirs, &spec)
 }
 
-/// Everything but what is copied from elsewhere.
+/// Creates everything except copies.
 fn make_places(layout: &Layout, spec: &WorkspaceSpec) -> Result<(), Fault> {
     let id = workspace_id(spec)?;
     let dirs = layout.workspace(&id);
@@ -62,7 +62,7 @@ fn make_places(layout: &Layout, spec: &WorkspaceSpec) -> Result<(), Fault> {
     make_tree(layout, &dirs, spec)
 }
 
-/// The tree as it begins; what is brought along uncommitted is laid out by git, inside.
+/// Creates the initial tree; git inside checks out uncommitted state later.
 fn make_tree(layout: &Layout, dirs: &WorkspaceDirs, spec: &WorkspaceSpec) -> Result<(), Fault> {
     let archive = dirs.include_tar();
     if archive.exists() {
@@ -78,7 +78,7 @@ fn make_tree(layout: &Layout, dirs: &WorkspaceDirs, spec: &WorkspaceSpec) -> Res
     seed(layout, dirs, spec)
 }
 
-/// Makes the tree of a workspace anew that has no processes: as it began, or as a snapshot has it.
+/// Recreates the tree of a stopped workspace: as at its start, or as in a snapshot.
 pub async fn remake(driver: &LinuxDriver, spec: Arc<WorkspaceSpec>) -> Result<(), Fault> {
     let id = workspace_id(&spec)?;
     let dirs = driver.layout.workspace(&id);
@@ -115,8 +115,8 @@ pub async fn remake(driver: &LinuxDriver, spec: Arc<WorkspaceSpec>) -> Result<()
     Ok(())
 }
 
-/// How often the files were made anew, of a workspace that has some. Files of another generation are
-/// replaced, so what cannot be read is an error and never another generation.
+/// The generation of existing files. Files of another generation are replaced, so an unreadable
+/// value is an error and never a default.
 pub fn generation(dirs: &WorkspaceDirs) -> Result<Option<u64>, Fault> {
     let path = dirs.complete();
     let text = match fs::read_to_string(&path) {
@@ -148,7 +148,7 @@ fn complete(dirs: &WorkspaceDirs, spec: &WorkspaceSpec) -> Result<(), Fault> {
     written.map_err(|error| disk_fault(&error, format!("cannot make the files of {}", spec.id)))
 }
 
-/// The places of a workspace, empty; also those of a trial.
+/// Creates the empty directories of a workspace or a trial.
 pub fn make_directories(dirs: &WorkspaceDirs) -> io::Result<()> {
     let own = [
         dirs.upper(),
@@ -172,7 +172,7 @@ pub fn make_directories(dirs: &WorkspaceDirs) -> io::Result<()> {
     fs::set_permissions(&dirs.dir, fs::Permissions::from_mode(0o700))
 }
 
-/// What the user's own settings ask to copy (`[home] copy`); what is not there is not copied.
+/// Copies files that the user's settings name (`[home] copy`); missing ones are skipped.
 fn copy_to_home(dirs: &WorkspaceDirs, spec: &WorkspaceSpec) -> io::Result<()> {
     for source in &spec.home_copies {
         let Some(target) = below_home(spec, dirs, source) else {
@@ -189,8 +189,8 @@ fn copy_to_home(dirs: &WorkspaceDirs, spec: &WorkspaceSpec) -> io::Result<()> {
     Ok(())
 }
 
-/// Notes anew what git must not see, after the uncommitted state has been laid out: a protected path
-/// may have come or gone with it. Nothing but git has run in the workspace yet.
+/// Updates git's exclude list after the uncommitted state was checked out, because that may have
+/// added or removed a protected path. Only git has run in the workspace so far.
 pub async fn exclude_again(layout: &Arc<Layout>, spec: &WorkspaceSpec) -> Result<(), Fault> {
     let (layout, spec) = (Arc::clone(layout), spec.clone());
     try_blocking(move || {
@@ -201,8 +201,8 @@ pub async fn exclude_again(layout: &Arc<Layout>, spec: &WorkspaceSpec) -> Result
     .await
 }
 
-/// What was included; and what may stand for protected paths that are absent, because git must not try
-/// to remove it, as `stash -u` and `clean` do with what they do not know.
+/// Included files, and placeholders of absent protected paths, which git must not try to remove, as
+/// `stash -u` and `clean` do with unknown files.
 fn excluded(
     layout: &Layout,
     dirs: &WorkspaceDirs,
@@ -227,7 +227,7 @@ fn excluded(
         .collect())
 }
 
-/// Whether the overlay will show something at `path`.
+/// Whether the overlay will show a file at `path`.
 fn is_there(upper: &Path, base: &Path, path: &Path) -> bool {
     let is_whiteout = |above: &Path| {
         let metadata = upper.join(above).symlink_metadata();
@@ -238,7 +238,7 @@ fn is_there(upper: &Path, base: &Path, path: &Path) -> bool {
     !is_removed && (is_in(upper) || is_in(base))
 }
 
-/// The workspace's own part of `.git`.
+/// Writes the workspace's own part of `.git`.
 fn seed(layout: &Layout, dirs: &WorkspaceDirs, spec: &WorkspaceSpec) -> Result<(), Fault> {
     let packed_refs: PathBuf = layout.repository(&project_id(spec)?).join("packed-refs");
     let code = &spec.code;
@@ -269,7 +269,7 @@ mod tests {
     use super::*;
     use holm_core::WorkspaceId;
 
-    /// Files of another generation are set aside, so this must never be guessed.
+    /// Files of another generation are moved away, so the value must never be guessed.
     #[test]
     fn a_generation_that_is_not_understood_is_an_error() {
         let place = tempfile::tempdir().unwrap();

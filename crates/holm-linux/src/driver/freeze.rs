@@ -1,8 +1,8 @@
-//! What of a writable layer becomes a shared one: paths that git ignores, and nothing that it tracks.
-//! The rest is taken out in place, so that what is kept, however much, is never read.
+//! Turns an upper layer into a shared layer: keeps ignored paths and removes everything that git
+//! tracks. Kept files are never read.
 //!
-//! Nothing has the layer mounted. Every step is relative to a descriptor and follows no link, because
-//! the names are those that the set-up chose.
+//! Nothing has the layer mounted. Every step is relative to a descriptor and follows no symlink,
+//! because the setup chose the names.
 
 use super::remove_at;
 use crate::files::READ;
@@ -24,20 +24,20 @@ const DIRECTORY: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
-/// How overlayfs marks a directory that hides the one below it.
+/// overlayfs's mark of a directory that hides the one below it.
 const OPAQUE: &str = "user.overlay.opaque";
 
-/// The files of a writable layer before the set-up ran: an uncommitted state that was brought along.
+/// The files of the upper layer before the setup ran (an uncommitted state).
 #[derive(Debug, Default)]
 pub struct Before(BTreeMap<Vec<u8>, Identity>);
 
-/// What changes when a file does.
+/// Metadata that changes when a file does.
 type Identity = (u64, i64, u64, i64, u64);
 
-/// What was found while the rest was taken out.
+/// What was found during pruning.
 #[derive(Debug, Default)]
 pub struct Kept {
-    /// Tracked paths that the set-up changed or deleted.
+    /// Tracked paths that the setup changed or deleted.
     pub changed: Vec<String>,
     /// New paths that git does not ignore.
     pub left_out: Vec<String>,
@@ -69,8 +69,8 @@ impl Before {
     }
 }
 
-/// Takes out of `upper` what may not be shared. `ignored` is what git says: a path with `/` at its end
-/// is a directory that is ignored as a whole.
+/// Removes from `upper` what may not be shared. `ignored` is git's output: a path with a trailing
+/// `/` is a directory that is ignored as a whole.
 pub fn prune(upper: &Path, base: &Path, before: &Before, ignored: &[Vec<u8>]) -> io::Result<Kept> {
     let mut pruning = Pruning {
         before,
@@ -93,7 +93,7 @@ pub fn prune(upper: &Path, base: &Path, before: &Before, ignored: &[Vec<u8>]) ->
 struct Pruning<'a> {
     before: &'a Before,
     ignored: HashSet<&'a [u8]>,
-    /// Paths of `before` that are still there.
+    /// Paths of `before` that still exist.
     met: HashSet<Vec<u8>>,
     kept: Kept,
 }
@@ -120,7 +120,7 @@ impl Pruning<'_> {
         if let Some(base) = base
             && is_opaque(directory)
         {
-            // It was removed and made again: what the base has in it is hidden.
+            // The directory was removed and recreated, so it hides the base's content.
             let hidden = names(base)?.into_iter();
             let hidden = hidden.filter(|name| !found.contains(name));
             let hidden = hidden.map(|name| text(&below(at, &name)));
@@ -140,7 +140,7 @@ impl Pruning<'_> {
             None => None,
             Some(Ok(child)) => Some(child),
             Some(Err(error)) if error.raw_os_error() == Some(Errno::NOENT.raw_os_error()) => None,
-            // A file of the base in whose place there is a directory now.
+            // A directory in place of a file of the base.
             Some(Err(_)) => {
                 self.kept.changed.push(text(path));
                 return Ok(());
@@ -151,7 +151,7 @@ impl Pruning<'_> {
         }
         let child = open(parent.as_fd(), name)?;
         self.directory(&child, base_child.as_ref(), path)?;
-        // What is empty now held nothing that is kept.
+        // An empty directory contained nothing to keep.
         match unlinkat(parent, name, AtFlags::REMOVEDIR) {
             Ok(()) | Err(Errno::NOTEMPTY) => Ok(()),
             Err(error) => Err(error.into()),
@@ -182,7 +182,7 @@ impl Pruning<'_> {
                 }
                 take_out()
             }
-            // Hides something of a layer below, which is ignored as well.
+            // Hides a file of a lower layer, which is ignored as well.
             _ if is_whiteout => Ok(()),
             _ if self.ignored.contains(path) => Ok(()),
             _ => {

@@ -1,5 +1,5 @@
-//! What becomes of a writable layer, without a kernel's overlay: whiteouts need rights that tests may
-//! not have, so the tests in `crates/holm` have those.
+//! Tests of pruning without overlayfs: whiteouts need rights that tests may not have, so the tests
+//! in `crates/holm` cover those.
 
 use super::*;
 use std::fs;
@@ -66,7 +66,7 @@ fn only_what_is_ignored_is_kept() {
 #[test]
 fn tracked_files_that_changed_are_named() {
     let trees = Trees::new();
-    // Copied up by a touch, and the same.
+    // Copied up by a touch, with the same content.
     trees.write("upper/a", "1");
     assert_eq!(
         trees.prune(&Before::default(), &[]).changed,

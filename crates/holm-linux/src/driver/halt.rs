@@ -1,4 +1,4 @@
-//! Ending every process of a workspace. Always ends, with a deadline at each step.
+//! Ends every process of a workspace. Each step has a deadline.
 
 use super::{disk_fault, keeper, observe};
 use crate::Layout;
@@ -14,9 +14,9 @@ use std::fs::File;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Between SIGTERM and SIGKILL; services get twice that before.
+/// Between SIGTERM and SIGKILL; services get twice that first.
 const GRACE: Duration = Duration::from_secs(5);
-/// For the kernel to take the namespaces down.
+/// For the kernel to tear down the namespaces.
 const TEARDOWN: Duration = Duration::from_secs(10);
 
 pub async fn halt(layout: &Layout, id: &WorkspaceId) -> Result<(), Fault> {
@@ -31,7 +31,7 @@ pub async fn halt(layout: &Layout, id: &WorkspaceId) -> Result<(), Fault> {
             return Err(disk_fault(&error, what));
         }
     }
-    // A keeper that was killed could not do this itself.
+    // A killed keeper could not do this itself.
     let id = id.clone();
     try_blocking(move || cgroup::sweep(&dirs, TEARDOWN).map_err(|error| hangs(&id, &error))).await
 }
@@ -63,7 +63,7 @@ async fn end_keeper(dirs: &WorkspaceDirs, id: &WorkspaceId) -> Result<(), Fault>
     Err(hangs(id, &"the keeper stays"))
 }
 
-/// A keeper that was killed leaves its init to the kernel. A frozen one dies only when it is thawed.
+/// The kernel ends the init of a killed keeper. A frozen init dies only when it is thawed.
 async fn end_left_init(dirs: &WorkspaceDirs, id: &WorkspaceId) -> Result<(), Fault> {
     let Some(init) = observe::left_init(dirs) else {
         return Ok(());
@@ -87,8 +87,8 @@ fn hangs(id: &WorkspaceId, why: &dyn std::fmt::Display) -> Fault {
     )
 }
 
-/// Keeps every keeper from starting, for as long as the file is open. `None`: there are no files to
-/// be kept, or a keeper has them.
+/// Keeps any keeper from starting while the file is open. `None`: there are no files, or a keeper
+/// has the lock.
 pub fn hold(layout: &Layout, id: &WorkspaceId) -> io::Result<Option<File>> {
     let path = layout.workspace(id).lock();
     match File::options().read(true).write(true).open(path) {
@@ -106,7 +106,7 @@ fn kill_keeper(dirs: &WorkspaceDirs, id: &WorkspaceId) -> Result<(), Fault> {
     let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else {
         return Ok(());
     };
-    // The lock still names the same process after it was pinned, so no other one can be meant.
+    // The lock still names the same process after its pidfd was opened, so the pid was not reused.
     if keeper_pid(dirs, id)? == Some(pid.as_raw_nonzero().get()) {
         // It may have ended meanwhile.
         let _ = pidfd_send_signal(&pidfd, Signal::KILL);

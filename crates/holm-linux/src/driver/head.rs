@@ -1,9 +1,9 @@
-//! Where HEAD of a workspace is, read from its files on the host. Called by [`observe`](super::observe)
-//! for each `show`, so it starts no process and reads a few bytes.
+//! Reads HEAD of a workspace from its files on the host. Called by [`observe`](super::observe) for
+//! each `show`, so it starts no process and reads only a few bytes.
 //!
-//! Programs inside write these files at any moment. Each is opened below the writable layer without
-//! following a link, leaving the file system or waiting, has to be a plain file, and is read up to a
-//! limit; whatever is not understood is not known. No git of the host is involved.
+//! Programs inside can write these files at any moment. Each is opened below the upper layer
+//! without following symlinks, leaving the file system or blocking, must be a regular file, and is
+//! read up to a limit; anything unexpected counts as unknown. No git of the host is involved.
 
 use crate::files::root::READ;
 use holm_core::head::{self, Head, LONGEST};
@@ -20,10 +20,10 @@ const PLAIN: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_XDEV);
 const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// A repository with more refs than fit here, all of them packed, is not looked through.
+/// A larger `packed-refs` file is not searched.
 const MOST_PACKED: usize = 1 << 20;
 
-/// All refs are in the writable layer: they are written there when the workspace is made.
+/// All refs are in the upper layer: they are written there when the workspace is created.
 pub fn tip(upper: &Path) -> Tip {
     found(upper).unwrap_or_default()
 }
@@ -45,7 +45,7 @@ fn found(upper: &Path) -> Option<Tip> {
     })
 }
 
-/// A plain file that is not longer than that.
+/// The content of a regular file up to a size limit.
 fn text(git: &OwnedFd, path: &str, most: usize) -> Option<Vec<u8>> {
     let file = openat2(git, path, READ, Mode::empty(), PLAIN).ok()?;
     if FileType::from_raw_mode(fstat(&file).ok()?.st_mode) != FileType::RegularFile {
@@ -90,7 +90,7 @@ mod tests {
         check(&upper, None, Some("holm/fix"));
         say("HEAD", &format!("{two}\n"));
         check(&upper, Some(&two), None);
-        // What a hostile program could put there: links out, a pipe, something endless, a directory.
+        // What a hostile program could put there: symlinks, a pipe, an endless file, a directory.
         let outside = place.path().join("outside");
         fs::write(&outside, format!("{one}\n")).unwrap();
         let head = git.join("HEAD");

@@ -1,10 +1,10 @@
-//! What `holm here` tells that is known before a start; the keeper adds what changes.
+//! The static part of `holm here`; the keeper adds what changes.
 
 use holm_core::config::SIBLINGS;
 use holm_engine::spec::{Siblings, WorkspaceSpec};
 use serde_json::{Value, json};
 
-/// Commands that work inside, with what they are for.
+/// Commands that work inside, with their purpose.
 const COMMANDS: [(&str, &str); 6] = [
     ("logs", "holm logs . [SERVICE] [-f]"),
     ("ports", "holm ports ."),

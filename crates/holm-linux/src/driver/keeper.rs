@@ -1,4 +1,4 @@
-//! Talking to a workspace's keeper: one question, one answer.
+//! Requests to a workspace's keeper.
 
 use crate::launch::{descriptor_path, open_directory};
 use crate::layout::WorkspaceDirs;
@@ -12,7 +12,7 @@ use tokio::net::UnixStream;
 /// A keeper answers at once; one that does not is broken.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Connects by way of the directory's descriptor: a socket's path may have 107 bytes only.
+/// Connects through the directory's descriptor, because a socket's path is limited to 107 bytes.
 pub async fn connect(dirs: &WorkspaceDirs) -> io::Result<UnixStream> {
     let (Some(parent), Some(name)) = (dirs.socket.parent(), dirs.socket.file_name()) else {
         return Err(io::Error::from(io::ErrorKind::InvalidInput));
@@ -47,7 +47,7 @@ pub async fn ask_within(dirs: &WorkspaceDirs, op: Op, limit: Duration) -> Result
     }
 }
 
-/// One whole frame.
+/// Reads one complete frame.
 pub async fn read_frame(stream: &mut (impl AsyncReadExt + Unpin)) -> io::Result<(u8, Vec<u8>)> {
     let length = stream.read_u32_le().await? as usize;
     let kind = stream.read_u8().await?;
@@ -70,7 +70,7 @@ async fn read_answer(stream: &mut UnixStream) -> io::Result<Answer> {
     Ok(serde_json::from_slice(&payload)?)
 }
 
-/// A keeper that answers, and says no.
+/// The fault for a keeper that refuses a request.
 pub fn refused(why: &str) -> Fault {
     Fault::new(
         Code::ExecFailed,

@@ -1,10 +1,10 @@
-//! Starting a workspace's processes: the plan for its keeper, the keeper, and once in its life the
-//! uncommitted state that was brought along.
+//! Starts a workspace's processes: the plan for its keeper, the keeper, and once the uncommitted
+//! state.
 
 use super::environment::{self, toolchains, variables};
 use super::{
-    LinuxDriver, base, cache, disk_fault, exec, files, halt, here, layer, observe, project_id,
-    services, siblings, trust, volume, workspace_id,
+    LinuxDriver, base, ca_certificates, cache, disk_fault, exec, files, halt, here, layer, observe,
+    project_id, services, siblings, volume, workspace_id,
 };
 use crate::cgroup::{self, Limits};
 use crate::guests::{self, GuestDoor};
@@ -27,30 +27,30 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use zeroize::Zeroizing;
 
-/// A launch takes milliseconds; a machine that needs longer than this is not well.
+/// A launch takes milliseconds; this limit is for overloaded machines.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Without a limit of the user's: enough for any build, not enough for a fork bomb to matter.
+/// Without a limit of the user: enough for any build, and low enough to stop a fork bomb.
 const DEFAULT_PROCESSES: u64 = 16_384;
 
-/// The way out, as `--allow-degraded` calls it.
+/// The name of the network in `--allow-degraded`.
 const EGRESS: &str = "egress";
 
-/// What keeps secrets from a workspace's other programs, by the same name.
+/// The name of Landlock in `--allow-degraded`.
 const LANDLOCK: &str = "landlock";
 
 /// Whether the protected paths are in force.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Protection {
     On,
-    /// Only while holm itself lays out what was brought along.
+    /// Only while holm itself checks out the uncommitted state.
     Off,
 }
 
-/// What git inside does once, before anything else runs.
+/// What git inside does once, before any other program runs.
 enum Preparation<'a> {
     Dirty(&'a Dirty),
-    /// What was copied is on the branch of the workspace with this label.
+    /// The copied tree is on the branch of the workspace with this label.
     Branch(&'a str),
 }
 
@@ -62,14 +62,14 @@ impl<'a> Preparation<'a> {
             (Some(origin), _) if origin.workspace != spec.id => {
                 Some(Preparation::Branch(&origin.label))
             }
-            // A snapshot of its own has everything in it.
+            // A snapshot of its own is complete.
             (Some(_), _) => None,
             (None, dirty) => dirty.as_ref().map(Preparation::Dirty),
         }
     }
 }
 
-/// Refuses what could not be started: protected paths that would not be kept.
+/// Refuses a spec whose protected paths could not be enforced.
 pub fn check(spec: &WorkspaceSpec) -> Result<(), Fault> {
     refuse_unkept_protection(spec)?;
     refuse_covered_protection(spec)
@@ -110,8 +110,8 @@ pub async fn launch(driver: &LinuxDriver, spec: &WorkspaceSpec) -> Result<(), Fa
     start_keeper(driver, spec, &dirs, Protection::On).await
 }
 
-/// Brings a tree that may lie between two commits to the one that it moves to, before anything else
-/// runs on it. Whoever asked for the launch asks again afterwards, and hears what was wrong.
+/// Switches a tree that may be between two commits to the target of its move, before any other
+/// program runs. The engine asks again afterwards and gets the error.
 async fn finish_switch(dirs: &WorkspaceDirs, spec: &WorkspaceSpec, moving: &Move) {
     let request = switch::request(spec, moving, Protected::NotYet);
     let done = async {
@@ -134,7 +134,8 @@ async fn finish_switch(dirs: &WorkspaceDirs, spec: &WorkspaceSpec, moving: &Move
     }
 }
 
-/// Limits that `holm.toml` wrote down are kept or refused, but for those that the user goes without.
+/// Explicit limits of `holm.toml` are enforced or refused, except for those that the user allows to
+/// be missing.
 fn required_and_forgone(spec: &WorkspaceSpec) -> (Vec<String>, Vec<String>) {
     let names = spec.limits.required.iter().cloned();
     let is_other = |part: &&String| *part == EGRESS || *part == LANDLOCK;
@@ -145,7 +146,7 @@ fn required_and_forgone(spec: &WorkspaceSpec) -> (Vec<String>, Vec<String>) {
     (required, forgone)
 }
 
-/// What was stopped for the disk it takes would only be stopped again.
+/// A workspace that was stopped because of its disk use would only be stopped again.
 async fn refuse_full(
     driver: &LinuxDriver,
     spec: &WorkspaceSpec,
@@ -179,8 +180,8 @@ async fn refuse_full(
     .await
 }
 
-/// In a user namespace of its own a program can leave the mounts that hold protected paths in
-/// place, and then remove what is under them.
+/// In its own user namespace a program can leave the mounts of protected paths and then remove what
+/// is under them.
 fn refuse_unkept_protection(spec: &WorkspaceSpec) -> Result<(), Fault> {
     if !spec.nested || spec.protected_paths.is_empty() {
         return Ok(());
@@ -192,7 +193,7 @@ fn refuse_unkept_protection(spec: &WorkspaceSpec) -> Result<(), Fault> {
     ))
 }
 
-/// What is mounted over a protected path, or in one, could be written.
+/// A mount over or in a protected path would be writable.
 fn refuse_covered_protection(spec: &WorkspaceSpec) -> Result<(), Fault> {
     let paths = spec.protected_paths.iter();
     let protected: Vec<PathBuf> = paths.map(|path| spec.root.join(path)).collect();
@@ -226,7 +227,7 @@ async fn start_keeper(
 ) -> Result<(), Fault> {
     let volumes = volume::mounts(driver, spec, dirs).await?;
     if !spec.secrets.is_empty() {
-        // A workspace that is older than its first secret does not have the place yet.
+        // A workspace older than its first secret does not have the directory yet.
         std::fs::create_dir_all(dirs.guest().join("secrets"))
             .map_err(|error| disk_fault(&error, format!("cannot write for {}", spec.id)))?;
     }
@@ -241,7 +242,7 @@ async fn start_keeper(
         guests: Some(guests),
         ..plan(driver, spec, dirs, protection)?
     };
-    trust::prepare(&mut plan, dirs)
+    ca_certificates::prepare(&mut plan, dirs)
         .map_err(|error| disk_fault(&error, format!("cannot write for {}", spec.id)))?;
     let started = async {
         let log = File::options()
@@ -250,7 +251,7 @@ async fn start_keeper(
             .open(dirs.keeper_log())?;
         let command = keeper::command(&driver.program, log);
         let mut child = tokio::process::Command::from(command).spawn()?;
-        // It has values of secrets in it, which nothing but the pipe and the keeper may have.
+        // The plan contains values of secrets, which only the pipe and the keeper may have.
         let text = Zeroizing::new(serde_json::to_vec(&plan)?);
         if let Some(mut stdin) = child.stdin.take() {
             stdin.write_all(&text).await?;
@@ -259,14 +260,14 @@ async fn start_keeper(
         if let Some(mut stdout) = child.stdout.take() {
             stdout.read_to_end(&mut answer).await?;
         }
-        // Somebody has to wait for it, or it stays a zombie for as long as the daemon lives.
+        // Reaps the keeper, which would otherwise stay a zombie while the daemon lives.
         tokio::spawn(async move { child.wait().await });
         io::Result::Ok(answer)
     };
     let why = match tokio::time::timeout(PATIENCE, started).await {
         Ok(Ok(answer)) => match serde_json::from_slice(&answer) {
             Ok(LaunchAnswer::Ready) => return Ok(()),
-            // It has written down itself why.
+            // The keeper has recorded the reason itself.
             Ok(LaunchAnswer::Failed(failure)) => return Err(explain(&spec.id, &failure)),
             Err(_) => "its keeper ended without a word".to_owned(),
         },
@@ -274,7 +275,7 @@ async fn start_keeper(
         Err(_) => "its keeper does not answer".to_owned(),
     };
     if matches!(observe::keeper_pid(dirs), Ok(None)) {
-        // That it did not start matters more than that this could not be written down.
+        // The failure to start matters more than recording it.
         let _ = keeper::write_not_started(dirs, &why);
     }
     Err(start_fault(&spec.id, &why))
@@ -323,7 +324,7 @@ fn plan(
         forgone,
         network: spec.network.clone(),
         machine: Vec::new(),
-        // Not before the tree is what it should be.
+        // Services start only when the tree is complete.
         services: match protection {
             Protection::On => spec.services.clone(),
             Protection::Off => Vec::new(),
@@ -343,7 +344,7 @@ fn plan(
     })
 }
 
-/// The base covers what was set up: what git tracks is always that of the commit.
+/// The base covers the setup layer: tracked files always come from the commit.
 fn tree_layers(driver: &LinuxDriver, project: &ProjectId, spec: &WorkspaceSpec) -> Vec<PathBuf> {
     let base = base::tree(&driver.layout, project, spec);
     let layers = spec.tree_layers();
@@ -357,23 +358,24 @@ fn home_layers(driver: &LinuxDriver, spec: &WorkspaceSpec) -> Vec<PathBuf> {
     homes.filter(|home| home.is_dir()).collect()
 }
 
-/// The branch of a copy is called after its own label.
+/// Renames the branch of a copy to its own label.
 async fn rename_branch(dirs: &WorkspaceDirs, earlier: &str, label: &str) {
     let (earlier, branch) = (format!("holm/{earlier}"), format!("holm/{label}"));
-    // What was copied may have another branch, and then keeps it.
+    // The copy may be on another branch, which it keeps.
     let _ = git(dirs, &["branch", "-m", &earlier, &branch], Vec::new()).await;
 }
 
-/// Brings the tree and the index to the uncommitted state of the user's checkout, by git inside.
+/// Brings the tree and the index to the uncommitted state of the user's checkout, with git inside.
 async fn lay_out_dirty(
     dirs: &WorkspaceDirs,
     spec: &WorkspaceSpec,
     dirty: &Dirty,
 ) -> Result<(), Fault> {
     let kept = dirs.dirty_pack();
-    let pack = match kept.exists() {
-        true => kept,
-        false => dirty.pack.clone(),
+    let pack = if kept.exists() {
+        kept
+    } else {
+        dirty.pack.clone()
     };
     let pack = tokio::fs::read(pack)
         .await
@@ -381,12 +383,12 @@ async fn lay_out_dirty(
     if !pack.is_empty() {
         git(dirs, &["index-pack", "--stdin", "--fix-thin"], pack).await?;
     }
-    // Included files lie there already. What the state has of them is the same, or newer.
+    // Included files exist already. The uncommitted state has the same or newer versions.
     let mut check_out = vec!["read-tree", "--reset", "-u"];
     check_out.extend(spec.code.commit.as_deref());
     check_out.push(&dirty.worktree_tree);
     git(dirs, &check_out, Vec::new()).await?;
-    // Entries that stay the same keep what git knows of their files.
+    // Unchanged entries keep their cached stat information.
     git(dirs, &["read-tree", "-m", &dirty.index_tree], Vec::new()).await?;
     if dirty.intended.is_empty() {
         return Ok(());
@@ -423,7 +425,7 @@ async fn git(dirs: &WorkspaceDirs, arguments: &[&str], input: Vec<u8>) -> Result
     let sender = stream.input.clone();
     tokio::spawn(async move {
         for chunk in input.chunks(64 * 1024) {
-            // It may have ended early; its exit code tells.
+            // It may have ended early; its exit code says why.
             let _ = sender.send(ExecInput::Stdin(chunk.to_vec())).await;
         }
         let _ = sender.send(ExecInput::StdinEof).await;
@@ -459,7 +461,7 @@ fn start_fault(id: &str, why: &str) -> Fault {
     )
 }
 
-/// A failed step in the words of who has to mend it.
+/// Explains a failed launch step to the user.
 fn explain(id: &str, failure: &LaunchFailure) -> Fault {
     let LaunchFailure {
         part, step, cause, ..

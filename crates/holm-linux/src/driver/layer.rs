@@ -1,9 +1,8 @@
-//! Making a layer: the commands of `setup` run in a workspace that was made for them, then its files
-//! become the layer. Called for [`Action::BuildLayer`](holm_core::plan::Action).
+//! Builds a layer: the commands of `setup` run in a temporary workspace, then its files become the
+//! layer. Called for [`Action::BuildLayer`](holm_core::plan::Action).
 //!
-//! A layer is `projects/<id>/layers/<key>/{tree,home,log,layer.json}`: what git ignores of the tree,
-//! and home. It is put together in `.building-<workspace>` and renamed when it is whole, so what has
-//! its name is complete.
+//! A layer is `projects/<id>/layers/<key>/{tree,home,log,layer.json}`: the ignored files of the
+//! tree, and home. It is assembled in `.building-<workspace>` and renamed when it is complete.
 
 use super::commands::{Commands, Made, Of};
 use super::freeze::{self, Before, Kept};
@@ -23,23 +22,23 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How a layer is called that is being put together.
+/// The prefix of a layer that is being assembled.
 pub const BUILDING: &str = ".building-";
 
-/// What the log of a set-up that failed is called.
+/// The prefix of the log of a failed setup.
 pub const FAILED: &str = "failed-";
 
-/// How much git may say of what is ignored.
+/// The size limit of git's list of ignored files.
 const MOST_LISTED: usize = 64 << 20;
 
-/// How a tree is called that a client brings.
+/// The prefix of a tree that a client provides.
 pub const BRINGING: &str = ".bringing-";
 
-/// What is noted with a layer.
+/// Metadata of a layer.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Note {
     pub commands: Vec<String>,
-    /// Paths that the set-up made and that git does not ignore; they are not in the layer.
+    /// Paths that the setup created and that git does not ignore; the layer does not contain them.
     pub left_out: Vec<String>,
 }
 
@@ -62,7 +61,7 @@ pub fn directory(layout: &Layout, layer: &LayerKey) -> PathBuf {
     project.join("layers").join(&layer.key)
 }
 
-/// Runs the commands, ends the workspace, and keeps what they made.
+/// Runs the commands, ends the workspace, and keeps the result.
 pub async fn build(
     driver: &LinuxDriver,
     spec: &Arc<WorkspaceSpec>,
@@ -99,8 +98,8 @@ pub async fn build(
         .await
 }
 
-/// Runs the set-up in the workspace itself, whose files it changes; the layer that it began with stays
-/// below them.
+/// Runs the setup in the workspace itself, whose files it changes; its original layer stays below
+/// them.
 pub async fn set_up_in_place(
     driver: &LinuxDriver,
     spec: &WorkspaceSpec,
@@ -118,8 +117,8 @@ pub async fn set_up_in_place(
     commands.run(&driver.layout, &dirs, progress).await
 }
 
-/// What git inside ignores. Only that is kept, and never what the base has; so what a hostile answer
-/// could do is what the set-up itself can.
+/// The paths that git inside ignores. Only these are kept, and never a path of the base; so a
+/// hostile answer can do no more than the setup itself.
 async fn ignored(dirs: &WorkspaceDirs) -> Result<Vec<Vec<u8>>, Fault> {
     let argv = [
         "git",
@@ -165,7 +164,7 @@ async fn ignored(dirs: &WorkspaceDirs) -> Result<Vec<Vec<u8>>, Fault> {
     Err(refused("did not end".to_owned()))
 }
 
-/// Turns the files of the workspace, which has no processes any more, into the layer.
+/// Turns the files of the stopped workspace into the layer.
 fn keep(
     layout: &Layout,
     id: &WorkspaceId,
@@ -199,19 +198,18 @@ fn keep(
     put_together().map_err(disk)
 }
 
-/// Gives a layer that was put together its name. Nothing of it may be missing from then on, also
-/// after a loss of power.
+/// Renames an assembled layer to its final name, after everything is on disk.
 pub fn name_it(building: &Path, target: &Path) -> io::Result<()> {
     let layers = target.parent().unwrap_or(target);
     rustix::fs::syncfs(File::open(building)?)?;
     fs::rename(building, target)?;
     File::open(layers)?.sync_all()?;
-    // Of an earlier try.
+    // From an earlier attempt.
     let _ = fs::remove_file(failed_log(target));
     Ok(())
 }
 
-/// Where the log of a failed try to make a layer is kept.
+/// The log of a failed attempt to build a layer.
 pub fn failed_log(target: &Path) -> PathBuf {
     let key = target.file_name().unwrap_or_default().to_string_lossy();
     target.with_file_name(format!("{FAILED}{key}.log"))

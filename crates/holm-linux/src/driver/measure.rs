@@ -1,4 +1,4 @@
-//! How much of the disk everything in the data directory takes, by what it is.
+//! Measures the disk use of the data directory, by kind.
 
 use super::reap::{entries, name};
 use super::{disk_fault, layer, volume, workspace_id};
@@ -86,8 +86,7 @@ pub fn workspace(
     })
 }
 
-/// The bytes that each volume of each workspace takes by itself: of a fork, what differs from its
-/// seed. Directories that a workspace closed are not counted.
+/// Available and total bytes of the data directory's file system.
 pub fn volumes(layout: &Layout, specs: &[Arc<WorkspaceSpec>]) -> Result<DiskUsage, Fault> {
     let mut usage = DiskUsage::default();
     for spec in specs {

@@ -1,7 +1,8 @@
-//! The driver that the engine sees: observe and apply on this machine's kernel.
+//! The Linux driver of the engine.
 
 mod base;
 mod bring;
+mod ca_certificates;
 mod cache;
 mod commands;
 mod environment;
@@ -27,7 +28,6 @@ mod services;
 mod sessions;
 mod siblings;
 mod snapshot;
-mod trust;
 pub(crate) mod unpack;
 #[cfg(test)]
 mod unpack_tests;
@@ -68,15 +68,15 @@ pub(crate) use files::make_directories;
 pub use remove::{is_mount, remove_at, remove_tree};
 pub use secrets::Giver;
 
-/// Workspaces of namespaces and overlayfs.
+/// Runs workspaces with namespaces and overlayfs.
 pub struct LinuxDriver {
     layout: Arc<Layout>,
-    /// Our own program, at a path that an upgrade does not pull away.
+    /// Our own binary, at a path that an upgrade does not remove.
     program: PathBuf,
     builds: base::Builds,
-    /// Where control groups may be made, or why nowhere.
+    /// Where control groups may be created, or why nowhere.
     groups: Result<cgroup::Place, String>,
-    /// Says what a workspace is given of its secrets when it is started.
+    /// Provides a workspace's secrets when it is started.
     giver: Giver,
     /// Remembers which processes belong to which service.
     meter: Arc<Mutex<Meter>>,
@@ -85,7 +85,7 @@ pub struct LinuxDriver {
 // === impl LinuxDriver ===
 
 impl LinuxDriver {
-    /// Makes what every workspace needs below the layout's roots.
+    /// Creates what every workspace needs below the layout's roots.
     pub fn new(layout: Layout, giver: Giver) -> Result<Self, Fault> {
         let program = program::keep_copy(&layout).map_err(|error| {
             disk_fault(
@@ -110,33 +110,35 @@ impl LinuxDriver {
             layout: Arc::new(layout),
             program,
             builds: base::Builds::default(),
-            // Why there are none is said by `doctor`, and where a limit is refused.
+            // `doctor` reports why there are none, and so does a refused limit.
             groups: cgroup::find(),
             giver,
             meter: Arc::default(),
         })
     }
 
-    /// The files in which is written what left a workspace, the oldest first.
+    /// The files of the egress record, oldest first.
     pub fn egress_record(&self, id: &WorkspaceId) -> Vec<PathBuf> {
         crate::keeper::record::files(&self.layout.workspace(id).egress())
     }
 
-    /// Where the logs of a workspace's services are, also of one in the trash.
+    /// The log directory of a workspace's services, also in the trash.
     pub fn logs(&self, id: &WorkspaceId) -> PathBuf {
         let logs = self.layout.workspace(id).logs();
-        match logs.exists() {
-            true => logs,
-            false => self.layout.trash(id).join("logs"),
+        if logs.exists() {
+            logs
+        } else {
+            self.layout.trash(id).join("logs")
         }
     }
 
-    /// Where the record of a run is, also of a workspace in the trash.
+    /// The record of a run, also in the trash.
     pub fn run_record(&self, id: &WorkspaceId, run: &RunId) -> PathBuf {
         let trashed = crate::runs::directory(&self.layout.trash(id), run.as_str());
-        match trashed.exists() {
-            true => trashed,
-            false => crate::runs::directory(&self.layout.workspace(id).dir, run.as_str()),
+        if trashed.exists() {
+            trashed
+        } else {
+            crate::runs::directory(&self.layout.workspace(id).dir, run.as_str())
         }
     }
 
@@ -196,7 +198,7 @@ impl Driver for LinuxDriver {
             Action::BuildLayer => layer::build(self, &spec, &progress).await,
             Action::SetAside => self.set_aside(&spec).await,
             Action::TakeBack => self.take_back(&spec).await,
-            // The engine does it by a command inside, and so does a launch.
+            // The engine does it by a command inside, and a launch does it too.
             Action::Switch => Ok(()),
             Action::SetUp => layer::set_up_in_place(self, &spec, &progress).await,
             Action::React => {
@@ -403,7 +405,7 @@ impl Running for LinuxDriver {
     }
 }
 
-/// One rename; having been done already is fine.
+/// One rename; it is fine if it was done before.
 async fn move_files(from: &Path, to: &Path) -> io::Result<()> {
     match tokio::fs::rename(from, to).await {
         Err(error) if error.kind() == io::ErrorKind::NotFound && to.exists() => Ok(()),
@@ -411,7 +413,7 @@ async fn move_files(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// The spec's id was an id when it was written; anything else is a damaged store.
+/// The id was valid when it was stored; anything else is a damaged store.
 fn workspace_id(spec: &WorkspaceSpec) -> Result<WorkspaceId, Fault> {
     WorkspaceId::parse(&spec.id).map_err(|error| corrupt(&error))
 }
@@ -428,7 +430,7 @@ fn corrupt(error: &holm_core::id::NotAnId) -> Fault {
     )
 }
 
-/// An error of the file system as users see it.
+/// The fault for a file system error.
 fn disk_fault(error: &io::Error, what: String) -> Fault {
     let (code, hint) = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => (

@@ -1,4 +1,4 @@
-//! What leads in and out of a running workspace, asked of its keeper.
+//! Ports and connections of a running workspace, through its keeper.
 
 use super::keeper::{self, read_frame};
 use super::observe::left_init;
@@ -17,13 +17,13 @@ use tokio::io::{AsyncWriteExt, Interest};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::mpsc;
 
-/// Inside a connection is made or refused at once; a keeper that does not answer is broken.
+/// Inside, a connection is made or refused at once; a keeper that does not answer is broken.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Outside it takes as long as the network does.
 const PATIENCE_OUTSIDE: Duration = Duration::from_secs(60);
 
-/// Changes that nobody took yet; the keeper waits with the next.
+/// The capacity for changes; the keeper waits when it is full.
 const UNHEARD: usize = 8;
 
 pub async fn dial(dirs: &WorkspaceDirs, port: u16) -> io::Result<TcpStream> {
@@ -42,7 +42,7 @@ pub async fn dial(dirs: &WorkspaceDirs, port: u16) -> io::Result<TcpStream> {
     within(PATIENCE, dial).await
 }
 
-/// Where the keeper cannot pass a socket.
+/// Used when the keeper cannot pass a socket.
 async fn dial_directly(dirs: &WorkspaceDirs, port: u16) -> io::Result<OwnedFd> {
     let dirs = dirs.clone();
     let dialled = tokio::task::spawn_blocking(move || {
@@ -50,7 +50,7 @@ async fn dial_directly(dirs: &WorkspaceDirs, port: u16) -> io::Result<OwnedFd> {
         let init = left_init(&dirs).ok_or_else(gone)?;
         let pid = rustix::process::Pid::from_raw(init.pid).ok_or_else(gone)?;
         let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
-        // Its number could have been another process's when it was opened.
+        // The pid could have been reused when the pidfd was opened.
         if !init.is_alive() {
             return Err(gone());
         }
@@ -65,7 +65,7 @@ pub async fn watch_ports(dirs: &WorkspaceDirs) -> Result<mpsc::Receiver<Vec<u16>
         .map_err(|error| keeper::keeper_fault(&error.to_string()))?;
     let (sender, receiver) = mpsc::channel(UNHEARD);
     tokio::spawn(async move {
-        // Ends with the keeper, with nonsense, or when nobody listens any more.
+        // Ends with the keeper, with an invalid message, or when the receiver is dropped.
         while let Ok(Answer::Listening(ports)) = answer(&mut stream).await {
             if sender.send(ports).await.is_err() {
                 break;
@@ -92,7 +92,7 @@ async fn within<T>(limit: Duration, dial: impl Future<Output = io::Result<T>>) -
     }
 }
 
-/// A workspace that does not run has no keeper: to whoever dials, nobody listens.
+/// A stopped workspace has no keeper, which counts as connection refused.
 async fn ask(dirs: &WorkspaceDirs, op: Op) -> io::Result<UnixStream> {
     let mut stream = match keeper::connect(dirs).await {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -124,7 +124,7 @@ fn dialled(answer: Answer) -> io::Result<()> {
     }
 }
 
-/// The descriptor comes alone, with one byte in front of the answer; without one there is only the
+/// The descriptor comes with one byte before the answer; without a descriptor there is only the
 /// byte.
 async fn receive_descriptor(stream: &UnixStream) -> io::Result<Option<OwnedFd>> {
     stream

@@ -1,5 +1,4 @@
-//! What there is of a workspace. Looks, and changes nothing but that what nobody keeps any more is
-//! let die.
+//! Observes a workspace. It changes nothing, except that it ends leftovers of a killed keeper.
 
 use super::{base, disk_fault, files, head, keeper, project_id, services, workspace_id};
 use crate::Layout;
@@ -18,9 +17,9 @@ use std::io;
 use std::pin::pin;
 use std::time::Duration;
 
-/// While a keeper is asked, it is looked at this often.
+/// How often to check the keeper's process while waiting for its answer.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
-/// How long a keeper that is ending may take before it is said to be broken.
+/// How often to check a keeper that is ending, before it counts as broken.
 const PAUSE: Duration = Duration::from_millis(10);
 const PAUSES: usize = 50;
 
@@ -61,7 +60,8 @@ pub async fn observe(layout: &Layout, spec: &WorkspaceSpec) -> Result<Sighting, 
     })
 }
 
-/// Whether a volume is mounted that was begun anew since. What is not mounted comes with a start.
+/// Whether a volume of an earlier generation is mounted. An unmounted volume comes with the next
+/// start.
 fn is_outdated(status: &Status, spec: &WorkspaceSpec) -> bool {
     let mut wanted = spec.volumes.iter();
     wanted.any(|volume| {
@@ -83,7 +83,7 @@ async fn observe_keeper(dirs: &WorkspaceDirs, id: &WorkspaceId) -> Result<Seen, 
     let broken = |why: String| Ok((Keeper::Broken, None, Some(Ended::Died(why))));
     let mut asked = pin!(keeper::ask(dirs, Op::Status));
     let answer = loop {
-        // One that cannot answer is not waited for.
+        // A keeper that cannot run is not waited for.
         let stands = tokio::task::spawn_blocking(move || process::standstill(pid));
         match stands.await {
             Ok(Some(Standstill::Ending)) => break None,
@@ -100,24 +100,24 @@ async fn observe_keeper(dirs: &WorkspaceDirs, id: &WorkspaceId) -> Result<Seen, 
     {
         return match (&status.ending, status.trouble.clone()) {
             (None, None) => Ok((Keeper::Running, Some(status), None)),
-            // Whoever wants it to run has to wait for the end first.
+            // A start has to wait for its end first.
             (Some(why), _) => Ok((Keeper::Broken, None, Some(ended(why)))),
             (None, Some(trouble)) => broken(trouble),
         };
     }
-    // One that is just ending says in a moment why, or was killed.
+    // A keeper that is ending reports why in a moment, unless it was killed.
     for _ in 0..PAUSES {
         if holder()?.is_none() {
             return Ok(without_keeper(dirs));
         }
         tokio::time::sleep(PAUSE).await;
     }
-    // It does not answer any more, but it may have said why.
+    // It does not answer, but it may have recorded why it ended.
     Ok((Keeper::Broken, None, said_end(dirs)))
 }
 
 fn without_keeper(dirs: &WorkspaceDirs) -> Seen {
-    // A keeper that was killed may have left something, which may be frozen and so outlive it.
+    // A killed keeper may have left frozen processes, which outlive it.
     let group = cgroup::leftover(dirs);
     if let Some(group) = &group {
         group.thaw();
@@ -129,7 +129,7 @@ fn without_keeper(dirs: &WorkspaceDirs) -> Seen {
     (seen, None, how_it_ended(dirs))
 }
 
-/// The keeper, if one holds the workspace's lock.
+/// The pid of the keeper that holds the workspace's lock.
 pub fn keeper_pid(dirs: &WorkspaceDirs) -> io::Result<Option<i32>> {
     match File::options().read(true).write(true).open(dirs.lock()) {
         Ok(file) => lock::holder(&file),
@@ -138,14 +138,14 @@ pub fn keeper_pid(dirs: &WorkspaceDirs) -> io::Result<Option<i32>> {
     }
 }
 
-/// The init of a keeper that was killed, while the kernel has not ended it yet.
+/// The init of a killed keeper, while the kernel has not ended it yet.
 pub fn left_init(dirs: &WorkspaceDirs) -> Option<Incarnation> {
     let last = last_run(dirs)?;
     let init = last.init.filter(|_| last.boot_id == boot_id())?;
     init.is_alive().then_some(init)
 }
 
-/// How the last run ended, of a workspace that has no keeper.
+/// How a workspace without a keeper ended.
 pub fn how_it_ended(dirs: &WorkspaceDirs) -> Option<Ended> {
     let last = last_run(dirs)?;
     if last.boot_id != boot_id() {
@@ -155,7 +155,7 @@ pub fn how_it_ended(dirs: &WorkspaceDirs) -> Option<Ended> {
     Some(ended(said))
 }
 
-/// What the keeper itself said of the end, if it got to that.
+/// The reason that the keeper recorded itself.
 fn said_end(dirs: &WorkspaceDirs) -> Option<Ended> {
     last_run(dirs)?.ended.as_deref().map(ended)
 }

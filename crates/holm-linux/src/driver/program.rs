@@ -1,5 +1,5 @@
-//! A copy of our own program below the data directory. Keepers run it and workspaces see it, so an
-//! upgrade that replaces the installed program takes nothing away from what runs.
+//! A copy of our own binary below the data directory. Keepers run it and workspaces see it, so
+//! replacing the installed program does not affect running workspaces.
 
 use crate::Layout;
 use std::fs;
@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Makes the copy where it is missing; the name changes with the program.
+/// Creates the copy if it is missing; its name depends on the program.
 pub fn keep_copy(layout: &Layout) -> io::Result<PathBuf> {
     let source = fs::File::open("/proc/self/exe")?;
     let metadata = source.metadata()?;
@@ -32,8 +32,8 @@ pub fn keep_copy(layout: &Layout) -> io::Result<PathBuf> {
     Ok(copy)
 }
 
-/// A hard link costs nothing, but only the owner of a program may make one, and the program at our
-/// path may be a newer one already.
+/// A hard link is free, but only the owner of a program may create one, and the program at our path
+/// may already be newer.
 fn link(fresh: &Path, inode: u64) -> bool {
     let linked = std::env::current_exe()
         .and_then(|path| fs::hard_link(path, fresh))

@@ -1,5 +1,5 @@
-//! What could go, and its going: renamed into `reap/` in one step, where nobody looks for it, and
-//! deleted from there.
+//! Lists what could be deleted, and deletes it: a rename into `reap/`, which is never searched,
+//! then the deletion.
 
 use super::remove::remove_counted;
 use super::{disk_fault, keeper, layer, observe};
@@ -15,16 +15,16 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// Uploads and trials that are older than this are nobody's any more.
+/// Older uploads and trials are unused.
 const STALE: Duration = Duration::from_secs(24 * 3600);
 
-/// How a base is called that is being built.
+/// The prefix of a base that is being built.
 const BUILDING: &str = ".building-";
 
-/// Progress is told once for so many files.
+/// Progress is reported once per this many files.
 const TELL_EVERY: u64 = 256;
 
-/// The program copies that keepers run, and our own; `None` when a keeper does not say.
+/// The program copies that keepers run, and our own; `None` when a keeper does not answer.
 pub async fn programs_in_use(
     layout: &Layout,
     own: &Path,
@@ -60,7 +60,7 @@ pub fn survey(
     }
     for place in ["workspaces", "trash"] {
         for entry in entries(&layout.data_dir.join(place))? {
-            // One that is just being restored or set aside may be in either place.
+            // A workspace that is being restored or removed may be in either place.
             let is_known = WorkspaceId::parse(&name(&entry))
                 .is_ok_and(|id| known.workspaces.contains(&id) || known.trashed.contains(&id));
             if !is_known {
@@ -157,7 +157,7 @@ fn leftover(layout: &Layout, entry: &DirEntry) -> Leftover {
     }
 }
 
-/// Since the epoch; what does not say is old.
+/// Since the epoch; an unknown time counts as old.
 fn made_at(entry: &DirEntry) -> Duration {
     let made = entry.metadata().and_then(|metadata| metadata.modified());
     let made = made.unwrap_or(SystemTime::UNIX_EPOCH);
@@ -165,7 +165,7 @@ fn made_at(entry: &DirEntry) -> Duration {
         .unwrap_or_default()
 }
 
-/// Renames it into `reap/`. The name of a workspace stays its id.
+/// Renames it into `reap/`. A workspace keeps its id as the name.
 pub fn condemn(layout: &Layout, what: Condemn) -> Result<Option<Condemned>, Fault> {
     let fresh = || WorkspaceId::random();
     let (path, name) = match what {
@@ -215,7 +215,7 @@ pub fn reap(layout: &Layout, condemned: &Condemned, progress: &Progress) -> Resu
     Ok(bytes)
 }
 
-/// What is in a directory; one that is not there has nothing in it.
+/// The entries of a directory; empty if it does not exist.
 pub fn entries(path: &Path) -> Result<Vec<DirEntry>, Fault> {
     let read = || fs::read_dir(path)?.collect::<io::Result<Vec<_>>>();
     match read() {
@@ -232,7 +232,7 @@ pub fn name(entry: &DirEntry) -> String {
     entry.file_name().to_string_lossy().into_owned()
 }
 
-/// Its age is not known: then it is young.
+/// An unknown age counts as young.
 fn is_stale(entry: &DirEntry) -> bool {
     let modified = entry.metadata().and_then(|metadata| metadata.modified());
     modified.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > STALE))

@@ -1,5 +1,5 @@
-//! Deleting a tree that a workspace wrote: without following links, however deep it is, whatever
-//! modes its directories have, and never across a mount.
+//! Deletes a tree that a workspace wrote: without following symlinks, at any depth, with any
+//! directory modes, and never across a mount.
 
 use crate::measure::BLOCK;
 use rustix::fs::{
@@ -12,10 +12,10 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-/// Directories that are open at a time; what is deeper is moved up first.
+/// The number of open directories; deeper ones are moved up first.
 const DEEPEST: usize = 32;
 
-/// Removes `path` and everything below it on the same file system. Nothing there is fine.
+/// Removes `path` and everything below it on the same file system. It is fine if it does not exist.
 pub fn remove_tree(path: &Path) -> io::Result<()> {
     remove_at(CWD, path)
 }
@@ -25,7 +25,8 @@ pub fn remove_at(parent: BorrowedFd<'_>, name: &Path) -> io::Result<()> {
     remove(parent, name, None)
 }
 
-/// Removes everything below a directory and keeps the directory itself. Nothing there is fine.
+/// Removes everything below a directory and keeps the directory itself. It is fine if it does not
+/// exist.
 pub fn empty_tree(path: &Path) -> io::Result<()> {
     match open(CWD, path) {
         Ok(top) => empty(top, None),
@@ -34,7 +35,7 @@ pub fn empty_tree(path: &Path) -> io::Result<()> {
     }
 }
 
-/// As [`remove_tree`], telling of every file the bytes that the disk gets back by its going.
+/// As [`remove_tree`]; calls `tell` with the bytes freed by each file.
 pub fn remove_counted(path: &Path, tell: &mut dyn FnMut(u64)) -> io::Result<()> {
     remove(CWD, path, Some(tell))
 }
@@ -86,7 +87,7 @@ struct Removal<'a> {
 // === impl Removal ===
 
 impl Removal<'_> {
-    /// Repeats until a pass finds nothing: what was moved up appears in the top directory.
+    /// Repeats until a pass finds nothing: moved directories appear in the top directory.
     fn empty(&mut self, directory: BorrowedFd<'_>, depth: usize) -> io::Result<()> {
         loop {
             let names = names(directory)?;
@@ -138,8 +139,9 @@ impl Removal<'_> {
         gone(unlinkat(parent, name, AtFlags::REMOVEDIR))
     }
 
-    /// Moves a directory to the top, under a name that a removal that was cut short did not use.
-    /// `false`: an overlay, where a directory of a lower layer stays and is descended into instead.
+    /// Moves a directory to the top, under a name that an interrupted removal did not use. `false`:
+    /// an overlay, where a directory of a lower layer cannot be moved and is descended into
+    /// instead.
     fn move_up(&mut self, parent: BorrowedFd<'_>, name: &CString) -> io::Result<bool> {
         loop {
             self.moved += 1;
@@ -154,7 +156,7 @@ impl Removal<'_> {
     }
 }
 
-/// A file with further names stays on the disk.
+/// A file with further hard links stays on disk.
 fn freed_by(stat: &Stat) -> u64 {
     match stat.st_nlink {
         0 | 1 => stat.st_blocks.cast_unsigned() * BLOCK,
@@ -162,7 +164,7 @@ fn freed_by(stat: &Stat) -> u64 {
     }
 }
 
-/// Whether something is mounted exactly here; a bind mount has the device of what is around it.
+/// Whether this is a mount point; a bind mount has the same device as its parent.
 pub fn is_mount(directory: &OwnedFd) -> Result<bool, Errno> {
     let flags = AtFlags::EMPTY_PATH;
     match statx(directory, c"", flags, StatxFlags::empty()) {
@@ -173,16 +175,16 @@ pub fn is_mount(directory: &OwnedFd) -> Result<bool, Errno> {
     }
 }
 
-/// Opens a directory, giving it back the rights that are needed to empty it.
+/// Opens a directory, and restores the permissions that are needed to empty it.
 fn open(parent: impl AsFd, name: impl rustix::path::Arg + Copy) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let opened = match openat(&parent, name, flags, Mode::empty()) {
         Err(Errno::ACCESS) => {
             let closed = openat(&parent, name, flags | OFlags::PATH, Mode::empty())?;
-            // By its descriptor: meanwhile the name may be a link's.
+            // Through its descriptor, because the name may be a symlink meanwhile.
             let place = format!("/proc/self/fd/{}", closed.as_raw_fd());
             match chmodat(CWD, place, Mode::RWXU, AtFlags::empty()) {
-                // The mover is not in the process namespace that `/proc` shows.
+                // The mover is not in the pid namespace that `/proc` shows.
                 Err(Errno::NOENT) => chmodat(&parent, name, Mode::RWXU, AtFlags::empty())?,
                 changed => changed?,
             }
@@ -269,7 +271,7 @@ mod tests {
             here = open(&here, name.as_str()).unwrap();
         }
         drop(here);
-        // What a removal left behind that was cut short.
+        // What an interrupted removal left behind.
         fs::create_dir_all(tree.join(".holm-deep-1/full")).unwrap();
         fs::create_dir_all(tree.join(".holm-deep-2/full")).unwrap();
         remove_tree(&tree).unwrap();

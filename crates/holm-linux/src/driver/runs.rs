@@ -1,4 +1,4 @@
-//! Runs, asked of their keeper, or of what it wrote down.
+//! Runs: asked of the keeper, or read from its records.
 
 use super::disk_fault;
 use super::keeper::{self, keeper_fault, read_frame, refused};
@@ -15,10 +15,11 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 use tokio::sync::mpsc;
 
-/// Changes that nobody took yet; the keeper skips to the newest.
+/// The capacity for changes; the keeper skips to the newest.
 const UNHEARD: usize = 4;
 
-/// Asks, and hears of every change. A keeper that refuses is an error at once; `None`: there is none.
+/// Sends the request and streams every change. A keeper that refuses is an error; `None`: there is
+/// no keeper.
 pub async fn followed(
     dirs: &WorkspaceDirs,
     op: Op,
@@ -26,7 +27,7 @@ pub async fn followed(
     let fault = |error: io::Error| keeper_fault(&error.to_string());
     let mut stream = match keeper::connect(dirs).await {
         Ok(stream) => stream,
-        // Nobody listens: one that only stands still would.
+        // No process listens: a keeper that is only stopped would still listen.
         Err(error)
             if matches!(
                 error.kind(),
@@ -56,7 +57,7 @@ pub async fn followed(
             if sender.send(seen).await.is_err() || is_last {
                 return;
             }
-            // Ends with the keeper, with nonsense, or when nobody listens any more.
+            // Ends with the keeper, with an invalid message, or when the receiver is dropped.
             seen = tokio::select! {
                 answer = next(&mut stream) => match answer {
                     Ok(Answer::Run(seen)) => *seen,

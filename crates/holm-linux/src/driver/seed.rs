@@ -1,9 +1,9 @@
-//! Making what a volume begins with: the commands of its `seed` fill it in a workspace that was made for
-//! them, what they left running is stopped cleanly, and the volume becomes a layer. Called for
+//! Builds the initial content of a volume: the commands of its `seed` fill it in a temporary
+//! workspace, programs left running are stopped cleanly, and the volume becomes a layer. Called for
 //! [`Action::BuildLayer`](holm_core::plan::Action).
 //!
-//! The layer is `projects/<id>/layers/volume-<name>-<digest>/{tree,log}`. Nothing writes it once it has
-//! its name: every workspace has it below an overlay of its own.
+//! The layer is `projects/<id>/layers/volume-<name>-<digest>/{tree,log}`. It never changes
+//! afterwards: every workspace has its own overlay above it.
 
 use super::commands::{Commands, Made, Of};
 use super::layer::{self, BUILDING};
@@ -20,7 +20,7 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A database that was left running may have much to write before it ends.
+/// A database may have much to write before it exits.
 const CLEAN_STOP: Duration = Duration::from_secs(120);
 
 /// Runs the commands, ends the workspace, and keeps the volume.
@@ -54,8 +54,8 @@ pub async fn build(
         .await
 }
 
-/// Asks what the commands left running to end, and waits for it. What was killed could have left
-/// data that has to be recovered, in every workspace anew.
+/// Asks the programs that the commands left running to end, and waits. Killing them could leave
+/// data that every workspace would have to recover.
 async fn stop_cleanly(dirs: &WorkspaceDirs, volume: &Volume) -> Result<(), Fault> {
     let limit = CLEAN_STOP.as_millis().to_string();
     let argv = [PROGRAM, crate::roles::INSIDE, inside::END_ALL, &limit];
@@ -81,7 +81,7 @@ async fn stop_cleanly(dirs: &WorkspaceDirs, volume: &Volume) -> Result<(), Fault
     ))
 }
 
-/// Turns the volume of the workspace, which has no processes any more, into the layer.
+/// Turns the volume of the stopped workspace into the layer.
 fn keep(
     layout: &Layout,
     id: &WorkspaceId,

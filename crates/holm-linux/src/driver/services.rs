@@ -1,4 +1,4 @@
-//! The services of a workspace, asked of its keeper, or of what its last keeper wrote down.
+//! Services: asked of the keeper, or read from its last record.
 
 use super::keeper::{self, keeper_fault, read_frame};
 use crate::layout::WorkspaceDirs;
@@ -16,10 +16,10 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 use tokio::sync::mpsc;
 
-/// A keeper that is busy starting others hears a wish within this.
+/// A keeper that is starting other services answers within this time.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Changes that nobody took yet; the keeper skips to the newest.
+/// The capacity for changes; the keeper skips to the newest.
 const UNHEARD: usize = 4;
 
 pub async fn watch(dirs: &WorkspaceDirs) -> Result<mpsc::Receiver<Services>, Fault> {
@@ -34,7 +34,7 @@ pub async fn watch(dirs: &WorkspaceDirs) -> Result<mpsc::Receiver<Services>, Fau
     let (sender, receiver) = mpsc::channel(UNHEARD);
     tokio::spawn(async move {
         loop {
-            // Ends with the keeper, with nonsense, or when nobody listens any more.
+            // Ends with the keeper, with an invalid message, or when the receiver is dropped.
             tokio::select! {
                 services = next(&mut stream) => match services {
                     Some(services) => if sender.send(services).await.is_err() { break },
@@ -68,7 +68,7 @@ pub async fn wish(dirs: &WorkspaceDirs, name: &str, wish: Wish) -> Result<(), Fa
     keeper::ask_within(dirs, op, PATIENCE).await.map(drop)
 }
 
-/// Has the services do what the workspace's move asks of them.
+/// Lets the services react to the workspace's move.
 pub async fn react(dirs: &WorkspaceDirs, spec: &WorkspaceSpec) -> Result<(), Fault> {
     let op = Op::React {
         wishes: wishes(spec),
@@ -93,14 +93,14 @@ fn wishes(spec: &WorkspaceSpec) -> Vec<(String, ServiceWish)> {
     wishes.collect()
 }
 
-/// Services that a move leaves with a build that is older than their files.
+/// Services whose build is outdated after a move.
 pub fn unbuilt(spec: &WorkspaceSpec) -> Vec<String> {
     let wishes = wishes(spec).into_iter();
     let unbuilt = wishes.filter(|(_, wish)| *wish == ServiceWish::Rebuild);
     unbuilt.map(|(name, _)| name).collect()
 }
 
-/// How they were when the last keeper ended, or when it was killed.
+/// Their state when the last keeper ended or was killed.
 pub fn last_known(dirs: &WorkspaceDirs) -> Vec<ServiceStatus> {
     let text = std::fs::read(dirs.services()).unwrap_or_default();
     let services: Option<Services> = serde_json::from_slice(&text).ok();

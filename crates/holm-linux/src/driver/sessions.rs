@@ -1,4 +1,4 @@
-//! The sessions of a workspace, asked of its keeper, or of what its last keeper wrote down.
+//! Sessions: asked of the keeper, or read from its last record.
 
 use super::keeper::{self, keeper_fault, read_frame, refused};
 use crate::keeper::ended_sessions;
@@ -15,7 +15,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc;
 
-/// Messages under way in each direction.
+/// The capacity of each direction.
 const QUEUE: usize = 16;
 
 pub async fn ask(dirs: &WorkspaceDirs, ask: Ask) -> Result<Told, Fault> {
@@ -31,7 +31,7 @@ pub async fn ask(dirs: &WorkspaceDirs, ask: Ask) -> Result<Told, Fault> {
     }
 }
 
-/// All of them have ended, since nobody keeps them.
+/// All of them have ended, because there is no keeper.
 pub fn ended(dirs: &WorkspaceDirs) -> Vec<SessionStatus> {
     ended_sessions(&std::fs::read(dirs.sessions()).unwrap_or_default())
 }
@@ -95,7 +95,7 @@ async fn next_notice(reader: &mut BufReader<OwnedReadHalf>) -> Option<SessionNot
     }
 }
 
-/// Ends when the client does. That the daemon died is something else: then nothing is said.
+/// Ends with the client. If the daemon dies, nothing is sent, so that the client can reconnect.
 async fn write_input(mut writer: OwnedWriteHalf, mut input: mpsc::Receiver<AttachInput>) {
     loop {
         let (message, last) = match input.recv().await {

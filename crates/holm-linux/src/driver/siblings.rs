@@ -1,9 +1,9 @@
-//! Trees of workspaces that others of the same project may look at (`isolation = "project"`). Called by
-//! the launch, and by the server, which brings the trees.
+//! Trees of workspaces for their siblings (`isolation = "project"`). Called by the launch, and by
+//! the server, which provides the trees.
 //!
-//! `projects/<id>/siblings/<workspace id>` is a plain copy of a tree as git recorded it, never a layer
-//! that somebody writes. The directory above is mounted read-only in every workspace of this kind, so a
-//! copy that is exchanged in one step is seen by all, whole, and needs no mount.
+//! `projects/<id>/siblings/<workspace id>` is a plain copy of a tree as git recorded it, never a
+//! writable layer. The directory above is mounted read-only in every such workspace, so replacing a
+//! copy atomically is visible to all and needs no mount.
 
 use super::unpack::{GitDirectory, unpack_at};
 use super::{disk_fault, remove_tree};
@@ -20,10 +20,10 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use tokio::sync::mpsc;
 
-/// A larger tree is not shown: its size is what a program inside says.
+/// A larger tree is not shown: the program inside determines its size.
 const LARGEST: u64 = 1 << 30;
 
-/// The directory that is mounted for a workspace, if its project shows trees.
+/// The directory to mount in a workspace, if its project shows trees.
 pub fn shown(
     layout: &Layout,
     project: &ProjectId,
@@ -41,7 +41,7 @@ fn directory(layout: &Layout, project: &ProjectId) -> PathBuf {
     layout.project(project).join("siblings")
 }
 
-/// Where copies are put together and taken apart, which nobody inside sees.
+/// Where copies are assembled and deleted, invisible inside.
 fn workshop(layout: &Layout, project: &ProjectId) -> PathBuf {
     layout.project(project).join("siblings-making")
 }
@@ -58,7 +58,7 @@ pub fn show(layout: &Layout, tree: SiblingTree) -> Result<(), Fault> {
         .map_err(|error| disk_fault(&error, format!("cannot show the tree of {id}")))
 }
 
-/// Takes back the trees of all but these workspaces, of every project.
+/// Removes the trees of all other workspaces.
 pub fn show_only(
     layout: &Layout,
     shown: &HashMap<ProjectId, HashSet<WorkspaceId>>,
@@ -89,7 +89,7 @@ fn exchange(
     let top = open_directory(&making)?;
     let mut archive = Arriving::new(archive);
     let unpacked = unpack_at(&mut archive, &top, GitDirectory::Refuse)
-        // Behind the archive there may be more; only then was all of it said.
+        // Data may follow the archive; it is complete only at the end of the stream.
         .and_then(|()| io::copy(&mut archive, &mut io::sink()).map(drop));
     drop(top);
     let shown = place.join(id.as_str());
@@ -98,7 +98,7 @@ fn exchange(
         exchanged => Ok(exchanged?),
     };
     let put = unpacked.and_then(|()| put());
-    // What was shown before, or what could not be unpacked.
+    // The earlier tree, or one that could not be unpacked.
     remove_tree(&making)?;
     put
 }
@@ -125,7 +125,7 @@ fn take_back(place: &Path, workshop: &Path, shown: &HashSet<WorkspaceId>) -> io:
     Ok(())
 }
 
-/// Bytes as they come, and no more than there may be.
+/// Reads the pieces, up to the size limit.
 struct Arriving {
     pieces: mpsc::Receiver<Piece>,
     piece: io::Cursor<Vec<u8>>,
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
     use std::os::unix::ffi::OsStrExt;
 
-    /// An archive as the other side sends it, in small pieces.
+    /// An archive in small pieces, as the other side sends it.
     fn arriving(files: &[(&str, &str)], end: Option<Piece>) -> mpsc::Receiver<Piece> {
         let mut archive = tar::Builder::new(Vec::new());
         for (name, text) in files {
@@ -215,7 +215,7 @@ mod tests {
         show(&[("a", "2")]).unwrap();
         assert_eq!(read("a").unwrap(), "2");
         assert!(read("gone").is_err());
-        // What a hostile program sends instead of a tree changes nothing, here or elsewhere.
+        // What a hostile program sends instead of a tree changes nothing.
         for name in ["../escaped", "/escaped", ".git/config"] {
             show(&[("a", "3"), (name, "x")]).unwrap_err();
             assert_eq!(read("a").unwrap(), "2", "{name}");

@@ -1,9 +1,9 @@
-//! Copies of what a workspace wrote: snapshots of it, and the first files of one that was forked. Called
-//! for [`Action::TakeSnapshot`](holm_core::plan::Action) and by [`files`](super::files).
+//! Copies of a workspace's files: snapshots, and the initial files of a fork. Called for
+//! [`Action::TakeSnapshot`](holm_core::plan::Action) and by [`files`](super::files).
 //!
-//! A workspace that runs is copied by its keeper, while everything inside stands still. A snapshot is
-//! `workspaces/<id>/snapshots/<key>/{upper,home,volumes/<name>}`; it is put together under another
-//! name and renamed when it is whole.
+//! The keeper copies a running workspace while all its processes are stopped. A snapshot is
+//! `workspaces/<id>/snapshots/<key>/{upper,home,volumes/<name>}`; it is assembled under another
+//! name and renamed when it is complete.
 
 use super::{LinuxDriver, disk_fault, halt, keeper, observe, remove_tree, volume, workspace_id};
 use crate::copier::{self, Pair};
@@ -17,10 +17,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How a snapshot is called that is being put together.
+/// The prefix of a snapshot that is being assembled.
 const MAKING: &str = ".making-";
 
-/// Gigabytes may have to be copied.
+/// Copying gigabytes takes time.
 const COPIED_WITHIN: Duration = Duration::from_secs(3600);
 
 /// Takes the last of the spec's snapshots.
@@ -51,7 +51,7 @@ pub async fn take(driver: &LinuxDriver, spec: &WorkspaceSpec) -> Result<(), Faul
         to,
     ));
     if let Err(fault) = copy(driver, &id, pairs).await {
-        // Perhaps there was no room for it; what stays is deleted at the next start.
+        // Perhaps the disk is full; the next start deletes what is left.
         let _ =
             try_blocking(move || remove_tree(&making).map_err(|error| disk_fault(&error, what)))
                 .await;
@@ -59,7 +59,7 @@ pub async fn take(driver: &LinuxDriver, spec: &WorkspaceSpec) -> Result<(), Faul
     }
     let kept = try_blocking(move || {
         let keep = || {
-            // Not while everything stands still: the disk may have much to write.
+            // Not while the processes are stopped: the disk may have much to write.
             rustix::fs::syncfs(File::open(&making)?)?;
             fs::rename(&making, &target)
         };
@@ -68,7 +68,7 @@ pub async fn take(driver: &LinuxDriver, spec: &WorkspaceSpec) -> Result<(), Faul
     kept.await
 }
 
-/// Copies tree, home and volumes of the origin to where the new workspace has them.
+/// Copies tree, home and volumes of the origin to the new workspace.
 pub async fn copy_origin(
     driver: &LinuxDriver,
     spec: &WorkspaceSpec,
@@ -100,19 +100,19 @@ pub async fn copy_origin(
         volume::own(&to, volume)
     }));
     match origin.snapshot {
-        // Nothing writes it.
+        // A snapshot never changes, so it needs no stop.
         Some(_) => copy_still(driver, None, pairs).await,
         None => copy(driver, &source, pairs).await,
     }
 }
 
-/// Where a snapshot has a volume.
+/// The path of a volume in a snapshot.
 pub fn kept_volume(dirs: &WorkspaceDirs, key: &str, volume: &Volume) -> PathBuf {
     let snapshot = dirs.snapshots().join(key);
     snapshot.join("volumes").join(&volume.name)
 }
 
-/// What is left of snapshots that were not finished, and of those that no record has.
+/// Unfinished snapshots, and those that no record has.
 pub fn leftovers(dirs: &WorkspaceDirs, spec: &WorkspaceSpec) -> Vec<PathBuf> {
     let entries = fs::read_dir(dirs.snapshots()).into_iter().flatten();
     let paths = entries.flatten().map(|entry| entry.path());
@@ -159,7 +159,7 @@ fn pairs(parts: Parts, upper: &Path, home: &Path) -> Vec<Pair> {
     vec![pair(parts.upper, upper), pair(parts.home, home)]
 }
 
-/// One that is shared belongs to the project, and one that is not there was never mounted.
+/// A shared volume belongs to the project, and a missing one was never mounted.
 fn volume_pairs(
     volumes: &[Volume],
     from: impl Fn(&Volume) -> PathBuf,
@@ -173,7 +173,7 @@ fn volume_pairs(
     pairs.filter(|pair| pair.from.is_dir()).collect()
 }
 
-/// Copies what a workspace wrote, as of one instant.
+/// Copies a workspace's files as of one instant.
 async fn copy(driver: &LinuxDriver, id: &WorkspaceId, pairs: Vec<Pair>) -> Result<(), Fault> {
     let dirs = driver.layout.workspace(id);
     let what = || format!("cannot copy workspace {id}");
@@ -191,7 +191,8 @@ async fn copy(driver: &LinuxDriver, id: &WorkspaceId, pairs: Vec<Pair>) -> Resul
     }
 }
 
-/// Copies what nobody writes. The files of a workspace are held meanwhile, so that nothing starts.
+/// Copies files that no process writes. A workspace's lock is held meanwhile, so that nothing
+/// starts.
 pub async fn copy_still(
     driver: &LinuxDriver,
     id: Option<&WorkspaceId>,

@@ -1,12 +1,11 @@
-//! Laying out the files that a client sent along: into an upper layer that nothing has mounted yet,
-//! and by the file API ([`crate::files`]) into a tree that others change meanwhile. So every step is
-//! relative to a descriptor and follows no link.
+//! Unpacks archives that a client sent: into an upper layer that is not mounted yet, and for the
+//! file API ([`crate::files`]) into a tree that programs change meanwhile. So every step is
+//! relative to a descriptor and follows no symlink.
 //!
-//! Modes and modification times arrive as they were, to the nanosecond: what is brought may be build
-//! output, and build tools compare times.
+//! Modes and modification times are preserved to the nanosecond, because build tools compare times.
 //!
-//! The archive comes from the user's own client, but its names come from a repository: absolute
-//! paths, `..`, links on the way and anything that is not a file, directory or link are refused.
+//! The user's own client sends the archive, but its names come from a repository: absolute paths,
+//! `..`, symlinks on the way and anything except files, directories and symlinks are refused.
 
 use rustix::fs::{
     AtFlags, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, fchmod, futimens, mkdirat, openat,
@@ -26,14 +25,14 @@ const DIRECTORY: OFlags = OFlags::PATH
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
-/// What to do with a repository's own directory at the top of an archive.
+/// How to treat a `.git` directory at the top of an archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GitDirectory {
     Take,
     Refuse,
 }
 
-/// The files that a client sent along with a new workspace.
+/// Unpacks the files that a client sent with a new workspace.
 pub fn unpack(archive: &Path, into: &Path) -> io::Result<()> {
     let top = crate::launch::open_directory(into)?;
     unpack_at(File::open(archive)?, &top, GitDirectory::Refuse)
@@ -45,7 +44,7 @@ pub fn unpack_at(archive: impl Read, top: &OwnedFd, git: GitDirectory) -> io::Re
     let mut directories = Vec::new();
     for entry in archive.entries()? {
         let mut entry = entry?;
-        // `tar -c .` writes `./` and `./name`, which every reader takes for the same.
+        // `tar -c .` writes `./` and `./name`, which every reader treats the same.
         let path = entry.path()?;
         let parts = path.components();
         let path: PathBuf = parts.filter(|part| *part != Component::CurDir).collect();
@@ -69,7 +68,7 @@ pub fn unpack_at(archive: impl Read, top: &OwnedFd, git: GitDirectory) -> io::Re
         if git == GitDirectory::Refuse && path.starts_with(".git") {
             return refuse("the repository's own directory is not taken along");
         }
-        // Readers of archives do not agree on these, so they are not taken.
+        // Readers of archives disagree about these, so they are refused.
         let is_file = entry.header().entry_type() == EntryType::Regular;
         if is_ambiguous(&mut entry)? || (!is_file && entry.size() != 0) {
             return refuse("not a plain entry");
@@ -100,14 +99,14 @@ pub fn unpack_at(archive: impl Read, top: &OwnedFd, git: GitDirectory) -> io::Re
     finish_directories(top, directories)
 }
 
-/// What an entry says of itself besides its content.
+/// An entry's metadata.
 struct Given {
     mode: Mode,
     times: Timestamps,
 }
 
-/// Whether an extended header says something twice, of which readers take the first or the last, or
-/// that the content is a map of a file with holes, which can be larger than any disk.
+/// Whether an extended header repeats a key, of which readers take the first or the last, or
+/// declares a sparse file, which can be larger than any disk.
 fn is_ambiguous(entry: &mut Entry<'_, impl Read>) -> io::Result<bool> {
     let mut keys = BTreeSet::new();
     let Some(extensions) = entry.pax_extensions()? else {
@@ -123,7 +122,7 @@ fn is_ambiguous(entry: &mut Entry<'_, impl Read>) -> io::Result<bool> {
     Ok(false)
 }
 
-/// The modification time; the time of the last access is not brought.
+/// The modification time; the access time is not restored.
 fn times(entry: &mut Entry<'_, impl Read>) -> io::Result<Timestamps> {
     let mut seconds = i64::try_from(entry.header().mtime()?).unwrap_or(0);
     let mut nanoseconds = 0;
@@ -152,8 +151,8 @@ fn times(entry: &mut Entry<'_, impl Read>) -> io::Result<Timestamps> {
     })
 }
 
-/// Last, because making what is in a directory changes its time and may need more than its mode
-/// allows. The deepest come first, for the same reason.
+/// Directories get their mode and time last, because creating files in one changes its time and may
+/// need more than its mode allows. The deepest come first for the same reason.
 fn finish_directories(top: &OwnedFd, mut directories: Vec<(PathBuf, Given)>) -> io::Result<()> {
     directories.sort_by(|(left, _), (right, _)| right.cmp(left));
     for (path, given) in directories {
@@ -177,7 +176,7 @@ fn write_file(
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut file = File::from(openat(&parent, name, flags, Mode::RUSR | Mode::WUSR)?);
     let written = io::copy(content, &mut file)?;
-    // Not at once, because the daemon's own mask would count.
+    // Separately, because the daemon's umask would apply at creation.
     fchmod(&file, given.mode)?;
     futimens(&file, &given.times)?;
     Ok(written)
@@ -191,7 +190,7 @@ fn parent<'a>(top: &OwnedFd, path: &'a Path) -> io::Result<(OwnedFd, &'a Path)> 
     ))
 }
 
-/// Opens a directory, made with its parents where missing; a link on the way is an error.
+/// Opens a directory, creating missing parents; a symlink on the way is an error.
 pub fn directory(top: &OwnedFd, path: &Path) -> io::Result<OwnedFd> {
     let mut here = rustix::io::dup(top)?;
     for name in path.iter() {
@@ -204,7 +203,7 @@ pub fn directory(top: &OwnedFd, path: &Path) -> io::Result<OwnedFd> {
     Ok(here)
 }
 
-/// A name that comes twice is taken as it came last, as tar does.
+/// If a name occurs twice, the last one counts, as in tar.
 fn remove_existing(parent: &OwnedFd, name: &Path) -> io::Result<()> {
     match unlinkat(parent, name, rustix::fs::AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => Ok(()),

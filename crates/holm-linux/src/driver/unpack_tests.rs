@@ -1,5 +1,5 @@
-//! Archives that try to say one thing to one reader and another to the next (attack 26): what
-//! [`unpack`] lays out is what GNU tar lists, or nothing is taken.
+//! Archives that different readers understand differently (attack 26): [`unpack`] produces what GNU
+//! tar lists, or refuses.
 
 use super::unpack::unpack;
 use std::collections::BTreeSet;
@@ -8,7 +8,7 @@ use std::io;
 use std::path::Path;
 use std::process::Command;
 
-/// One block of header, without the help of a library that would refuse to write it.
+/// One header block, written without a library, which would refuse it.
 fn header(kind: u8, name: &str, size: usize, link: &str) -> Vec<u8> {
     let mut block = vec![0; 512];
     block[..name.len()].copy_from_slice(name.as_bytes());
@@ -39,7 +39,7 @@ fn entry(kind: u8, name: &str, content: &[u8]) -> Vec<u8> {
     .concat()
 }
 
-/// An extended header that counts for the entry behind it.
+/// An extended header for the next entry.
 fn pax(records: &[(&str, &str)]) -> Vec<u8> {
     let mut text = String::new();
     for (key, value) in records {
@@ -57,7 +57,7 @@ fn end() -> Vec<u8> {
     vec![0; 1024]
 }
 
-/// What GNU tar finds in it; `None` when it complains.
+/// What GNU tar lists; `None` when it complains.
 fn listed(archive: &Path) -> Option<BTreeSet<String>> {
     let output = Command::new("tar")
         .args([
@@ -76,7 +76,7 @@ fn listed(archive: &Path) -> Option<BTreeSet<String>> {
     output.status.success().then(|| names.collect())
 }
 
-/// What was laid out, as paths of files, links and empty directories.
+/// The unpacked files, symlinks and empty directories.
 fn found(directory: &Path) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     let mut left = vec![directory.to_owned()];
@@ -111,7 +111,8 @@ fn laid_out(
 #[test]
 fn attack_26_it_reads_what_tar_reads() {
     let place = tempfile::tempdir().unwrap();
-    // An archive inside an archive: whoever counts wrong takes its entries for the outer one's.
+    // An archive inside an archive: a reader that counts wrong takes its entries for the outer
+    // one's.
     let inner = [entry(b'0', "evil", b"evil"), end()].concat();
     let size = inner.len().to_string();
     let cases: Vec<(&str, Vec<Vec<u8>>)> = vec![
@@ -241,7 +242,7 @@ fn attack_26_it_reads_what_tar_reads() {
             taken.push(*what);
         }
     }
-    // So that the comparison is one, and not a row of refusals.
+    // Makes sure that some archives are accepted, so that the comparison means something.
     for what in [
         "plain",
         "the same name twice",
@@ -265,11 +266,12 @@ fn attack_26_it_reads_what_tar_reads() {
 
 #[test]
 fn attack_26_a_hundred_thousand_entries() {
-    // In memory: what counts is the reading.
+    // In memory, because only parsing is tested.
     let memory = Path::new("/dev/shm");
-    let place = match memory.is_dir() {
-        true => tempfile::tempdir_in(memory).unwrap(),
-        false => tempfile::tempdir().unwrap(),
+    let place = if memory.is_dir() {
+        tempfile::tempdir_in(memory).unwrap()
+    } else {
+        tempfile::tempdir().unwrap()
     };
     let one = [entry(b'0', "a", b"x"), entry(b'5', "d/e/", b"")].concat();
     let mut archive = vec![one; 50_000];

@@ -1,12 +1,12 @@
-//! Volumes: where each is on the host. An `isolated` one is a directory of the workspace; a `fork` writes
-//! into such a directory above the layer that its seed made; a `shared` one is a directory of the
-//! project that all its workspaces write.
+//! Volumes: their directories on the host. An `isolated` one is a directory of the workspace; a
+//! `fork` writes into such a directory above the layer of its seed; a `shared` one is a directory
+//! of the project that all its workspaces write.
 //!
-//! `workspaces/<id>/volumes/<name>/<generation>/{own,work}`: one that is begun anew gets the next
-//! number, so that nothing of the one before it is in it, and whoever still has files of that one
-//! open does no harm. While the workspace runs, the new one is mounted on the top directory of the
-//! one before it ([`crate::remount`]). The kernel unmounts what is mounted on a directory that is
-//! deleted, so an earlier `own` is emptied at once and deleted at the next start ([`sweep`]).
+//! `workspaces/<id>/volumes/<name>/<generation>/{own,work}`: a reset volume gets the next number,
+//! so that it contains nothing of the earlier one, and programs with files of that one open do no
+//! harm. In a running workspace the new volume is mounted on the root directory of the earlier one
+//! ([`crate::remount`]). The kernel unmounts what is mounted on a deleted directory, so an earlier
+//! `own` is emptied at once and deleted at the next start ([`sweep`]).
 
 use super::remove::empty_tree;
 use super::{LinuxDriver, disk_fault, halt, keeper, launch, layer, remove_tree, snapshot};
@@ -29,7 +29,7 @@ use std::time::Duration;
 /// Services get twenty seconds to end; the rest is quick.
 const RENEWED_WITHIN: Duration = Duration::from_secs(120);
 
-/// The mounts of a workspace's volumes, with everything that they need on the host.
+/// The mounts of a workspace's volumes; creates the directories that they need.
 pub async fn mounts(
     driver: &LinuxDriver,
     spec: &WorkspaceSpec,
@@ -56,8 +56,8 @@ pub async fn mounts(
     .await
 }
 
-/// Mounts volumes that were begun anew into a workspace that runs. Where that cannot be done, the
-/// workspace is started anew.
+/// Mounts reset volumes into a running workspace. If that is impossible, the workspace is
+/// restarted.
 pub async fn renew(driver: &LinuxDriver, spec: &WorkspaceSpec) -> Result<(), Fault> {
     let id = super::workspace_id(spec)?;
     let dirs = driver.layout.workspace(&id);
@@ -85,7 +85,7 @@ pub async fn renew(driver: &LinuxDriver, spec: &WorkspaceSpec) -> Result<(), Fau
     Ok(())
 }
 
-/// The services that name the place in their command or environment.
+/// The services that name the path in their command or environment.
 fn users(spec: &WorkspaceSpec, place: &Path) -> Vec<String> {
     let text = place.to_string_lossy();
     let named = spec.services.iter().filter(|service| {
@@ -96,14 +96,14 @@ fn users(spec: &WorkspaceSpec, place: &Path) -> Vec<String> {
     named.map(|service| service.name.clone()).collect()
 }
 
-/// Deletes, in the background, what volumes, trees and snapshots of an earlier beginning left. The
-/// workspace has no processes, so nothing is mounted there. What cannot be deleted is tried again at
-/// the next start.
+/// Deletes, in the background, files of earlier generations of volumes, trees and snapshots. The
+/// workspace has no processes, so nothing is mounted there. A failed deletion is repeated at the
+/// next start.
 pub fn sweep(dirs: &WorkspaceDirs, spec: &WorkspaceSpec) {
     let mut gone = snapshot::leftovers(dirs, spec);
     gone.extend(earlier(dirs, spec));
     for path in gone {
-        // It stays where it is, and is found again.
+        // If it fails, the next start finds it again.
         let _ = set_aside(dirs, &path);
     }
     let old = dirs.old();
@@ -112,8 +112,8 @@ pub fn sweep(dirs: &WorkspaceDirs, spec: &WorkspaceSpec) {
     }
 }
 
-/// Deletes, in the background, the content of earlier beginnings of volumes of a workspace that runs.
-/// Their top directories stay: the new volumes are mounted on them.
+/// Empties, in the background, earlier generations of volumes of a running workspace. Their root
+/// directories stay, because the new volumes are mounted on them.
 fn empty_earlier(dirs: &WorkspaceDirs, spec: &WorkspaceSpec) {
     let earlier = earlier(dirs, spec);
     tokio::task::spawn_blocking(move || {
@@ -127,7 +127,7 @@ fn empty_earlier(dirs: &WorkspaceDirs, spec: &WorkspaceSpec) {
     });
 }
 
-/// The directories of volumes that were begun anew since.
+/// The directories of earlier generations.
 fn earlier(dirs: &WorkspaceDirs, spec: &WorkspaceSpec) -> Vec<PathBuf> {
     let is_current = |path: &PathBuf| {
         let mut kept = spec.volumes.iter().chain(&spec.retired_volumes);
@@ -138,13 +138,13 @@ fn earlier(dirs: &WorkspaceDirs, spec: &WorkspaceSpec) -> Vec<PathBuf> {
     all.filter(|path| !is_current(path)).collect()
 }
 
-/// Renames something of the workspace to where it is only waiting to be deleted.
+/// Renames a file of the workspace to the directory of files to be deleted.
 pub fn set_aside(dirs: &WorkspaceDirs, path: &Path) -> io::Result<()> {
     let name = WorkspaceId::random().to_string();
     loop {
         fs::create_dir_all(dirs.old())?;
         match fs::rename(path, dirs.old().join(&name)) {
-            // What is deleted in the background takes the directory along.
+            // A deletion in the background also removes the directory.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 if path.symlink_metadata().is_err() {
                     return Ok(());
@@ -160,7 +160,7 @@ fn entries(path: &Path) -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).collect()
 }
 
-/// The first content of one that begins with a snapshot.
+/// Copies the initial content of a volume that starts from a snapshot.
 fn begin(program: &Path, dirs: &WorkspaceDirs, volume: &Volume) -> io::Result<()> {
     let own = own(dirs, volume);
     let Some(key) = volume.snapshot.as_ref().filter(|_| !own.exists()) else {
@@ -182,7 +182,7 @@ fn begin(program: &Path, dirs: &WorkspaceDirs, volume: &Volume) -> io::Result<()
     fs::rename(copy, own)
 }
 
-/// What is the workspace's own of a volume that is not shared.
+/// The workspace's own directory of a volume that is not shared.
 pub fn own(dirs: &WorkspaceDirs, volume: &Volume) -> PathBuf {
     generation(dirs, volume).join("own")
 }
@@ -192,7 +192,7 @@ pub fn generation(dirs: &WorkspaceDirs, volume: &Volume) -> PathBuf {
     dirs.volumes().join(&volume.name).join(number)
 }
 
-/// All of one that is shared.
+/// The directory of a shared volume.
 fn shared(layout: &Layout, spec: &WorkspaceSpec, volume: &Volume) -> PathBuf {
     let project = layout.data_dir.join("projects").join(&spec.project_id);
     project.join("volumes").join(&volume.name)
@@ -202,7 +202,7 @@ pub fn is_shared(volume: &Volume) -> bool {
     volume.policy == Policy::Shared
 }
 
-/// Where the bytes of each volume are.
+/// The directories with the bytes of each volume.
 pub fn places(layout: &Layout, spec: &WorkspaceSpec, dirs: &WorkspaceDirs) -> Vec<PathBuf> {
     let volumes = spec.volumes.iter();
     volumes
@@ -210,11 +210,12 @@ pub fn places(layout: &Layout, spec: &WorkspaceSpec, dirs: &WorkspaceDirs) -> Ve
         .collect()
 }
 
-/// Where the bytes of a volume are.
+/// The directory with the bytes of a volume.
 fn place(layout: &Layout, spec: &WorkspaceSpec, dirs: &WorkspaceDirs, volume: &Volume) -> PathBuf {
-    match is_shared(volume) {
-        true => shared(layout, spec, volume),
-        false => generation(dirs, volume),
+    if is_shared(volume) {
+        shared(layout, spec, volume)
+    } else {
+        generation(dirs, volume)
     }
 }
 
@@ -239,13 +240,12 @@ fn mount(
             None
         }
     };
-    let lock = match is_shared(volume) && volume.single {
-        true => {
-            let lock = place.join("lock");
-            fs::File::options().create(true).append(true).open(&lock)?;
-            Some(lock)
-        }
-        false => None,
+    let lock = if is_shared(volume) && volume.single {
+        let lock = place.join("lock");
+        fs::File::options().create(true).append(true).open(&lock)?;
+        Some(lock)
+    } else {
+        None
     };
     Ok(VolumeMount {
         name: volume.name.clone(),
@@ -259,8 +259,8 @@ fn mount(
     })
 }
 
-/// The top of an overlay has the mode of its writable layer, and a database refuses a directory that
-/// others may read. So it gets that of what lies below, before anything is in it.
+/// The root of an overlay has the mode of its upper layer, and a database refuses a directory that
+/// others may read. So it gets the mode of the layer below before it is used.
 fn make_like(own: &Path, layer: &Path) -> io::Result<()> {
     if own.exists() {
         return Ok(());

@@ -1,5 +1,6 @@
-//! A directory as a tar archive, and back. Coming in, the rules are those of
-//! [`crate::driver::unpack`], whatever is in the archive and whatever changes in the tree meanwhile.
+//! Packs a directory as a tar archive, and unpacks one. Unpacking follows the rules of
+//! [`crate::driver::unpack`], whatever the archive contains and whatever changes in the tree
+//! meanwhile.
 
 use super::root::{READ, Root, failure};
 use super::walk::{Go, Seen, walk};
@@ -16,13 +17,13 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// How many names are told.
+/// How many names are reported.
 const MOST_NAMED: usize = 10;
 
-/// How much a header can say of where a link leads.
+/// The longest symlink target that fits into a header.
 const LONGEST_LINK: usize = 100;
 
-/// Lays an archive out in a directory that is there.
+/// Unpacks an archive into an existing directory.
 pub fn unpack(root: &Root, path: &TreePath, archive: impl Read) -> Result<(), Failure> {
     let top = root.passage(path)?;
     unpack_at(archive, &top, GitDirectory::Take).map_err(|error| match error.raw_os_error() {
@@ -31,8 +32,8 @@ pub fn unpack(root: &Root, path: &TreePath, archive: impl Read) -> Result<(), Fa
     })
 }
 
-/// Refuses what could not be packed whole, before anything of it is sent: what is closed to the
-/// workspace's user, and what is too much.
+/// Refuses, before anything is sent, a directory that could not be packed completely: files that
+/// the workspace's user cannot read, or too much data.
 pub fn require_readable(root: &Root, path: &TreePath) -> Result<(), Failure> {
     let (mut closed, mut left, mut failed) = (Vec::new(), MOST_ARCHIVE, None);
     let walked = walk(root, path, |seen| {
@@ -46,9 +47,10 @@ pub fn require_readable(root: &Root, path: &TreePath) -> Result<(), Failure> {
         left = left.saturating_sub(packed_size(entry));
         if is_closed(directory, entry) {
             closed.push(path.as_bytes().to_vec());
-            return Ok(match closed.len() > MOST_NAMED {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(Go::Past),
+            return Ok(if closed.len() > MOST_NAMED {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(Go::Past)
             });
         }
         Ok(ControlFlow::Continue(Go::Below))
@@ -73,7 +75,7 @@ fn packed_size(entry: &Entry) -> u64 {
     }
 }
 
-/// Whether a file cannot be read, or a directory not be gone into.
+/// Whether a file cannot be read or a directory cannot be entered.
 fn is_closed(directory: &OwnedFd, entry: &Entry) -> bool {
     let needed = match entry.kind {
         Kind::File => Access::READ_OK,
@@ -84,14 +86,15 @@ fn is_closed(directory: &OwnedFd, entry: &Entry) -> bool {
     accessat(directory, name, needed, AtFlags::EACCESS) == Err(Errno::ACCESS)
 }
 
-/// Writes files, directories and links as they are; pipes, sockets and devices are left out. An error
-/// means that the archive is not whole.
+/// Writes files, directories and symlinks; pipes, sockets and devices are left out. An error means
+/// that the archive is incomplete.
 pub fn pack(root: &Root, path: &TreePath, to: &mut impl Write) -> io::Result<()> {
     let mut builder = tar::Builder::new(to);
     let mut left = MOST_ARCHIVE;
-    let above = match path.is_root() {
-        true => 0,
-        false => path.as_bytes().len() + 1,
+    let above = if path.is_root() {
+        0
+    } else {
+        path.as_bytes().len() + 1
     };
     walk(root, path, |seen| {
         let (directory, path, entry) = match seen {
@@ -122,13 +125,13 @@ fn append(
             let mut header = header(builder, entry)?;
             header.set_entry_type(tar::EntryType::Symlink);
             if target.len() <= LONGEST_LINK {
-                // Exactly what the link says: the library's other way would tidy it up.
+                // Exactly the target; the library's other method would normalise it.
                 header.set_link_name_literal(target)?;
             }
             builder.append_data(&mut header, name, io::empty())
         }
         (Kind::File, _) => {
-            // What was looked at is what is read: no link and no pipe in its place.
+            // Opens exactly what was listed: no symlink and no pipe in its place.
             let file = match openat(directory, entry.name.as_slice(), READ, Mode::empty()) {
                 Ok(file) => File::from(file),
                 Err(Errno::NOENT | Errno::LOOP | Errno::NXIO) => return Ok(()),
@@ -145,7 +148,7 @@ fn append(
             let mut header = header(builder, entry)?;
             header.set_entry_type(tar::EntryType::Regular);
             header.set_size(size);
-            // A file that grows or shrinks meanwhile (a log) must not break the tar around it.
+            // A file that grows or shrinks meanwhile (a log) must not break the archive.
             let content = file.take(size).chain(io::repeat(0)).take(size);
             builder.append_data(&mut header, name, content)
         }
@@ -153,8 +156,7 @@ fn append(
     }
 }
 
-/// The header, and before it in the archive what a header has no room for: the exact time, and what a
-/// long link says.
+/// The header, preceded by extended records for the exact time and a long symlink target.
 fn header(builder: &mut tar::Builder<&mut impl Write>, entry: &Entry) -> io::Result<tar::Header> {
     let (seconds, nanoseconds) = (entry.seconds.max(0), entry.nanoseconds);
     let time = format!("{seconds}.{nanoseconds:09}");

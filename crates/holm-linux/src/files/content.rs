@@ -1,4 +1,4 @@
-//! A file's content: read as far as was asked, and written anew in one step.
+//! Reads a range of a file, and replaces a file atomically.
 
 use super::root::{READ, Root, entry, failure};
 use crate::driver::unpack;
@@ -15,10 +15,10 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// The mode of a file that is not there yet.
+/// The mode of a new file.
 const ORDINARY: u32 = 0o644;
 
-/// How often another name is tried for a file that is being written.
+/// How often to try another temporary name.
 const MOST_TRIES: u32 = 100;
 
 /// A part of a file, ready to be read.
@@ -37,7 +37,7 @@ impl Opened {
         Head::Content { length, size }
     }
 
-    /// Exactly what the head promised, or an error.
+    /// Copies exactly what the head announced, or fails.
     pub fn copy(self, to: &mut impl io::Write) -> io::Result<()> {
         let copied = io::copy(&mut self.file.take(self.length), to)?;
         if copied != self.length {
@@ -67,14 +67,14 @@ impl Root {
             return Err(Failure::TooLarge(MOST_READ));
         }
         let mut file = File::from(file);
-        // Behind the end there is nothing, however far.
+        // After the end of the file there is nothing.
         let start = range.offset.min(size);
         file.seek(SeekFrom::Start(start)).map_err(of_io)?;
         Ok(Opened { file, length, size })
     }
 
-    /// Whoever opens the path meanwhile gets the old content or the new, never a part. A link at the
-    /// path is not written through; one that comes there in the last moment is replaced.
+    /// A concurrent reader gets the old content or the new, never a part. A symlink at the path is
+    /// not written through; one that appears at the last moment is replaced.
     pub fn write(
         &self,
         path: &TreePath,
@@ -106,15 +106,15 @@ impl Root {
             .and_then(|()| renameat(&parent, &fresh, &parent, name).map_err(failure))
             .and_then(|()| fstat(&file).map_err(failure));
         if written.is_err() {
-            // What went wrong is told; that this goes wrong, too, would only hide it.
+            // The first error is reported; this one would only hide it.
             let _ = unlinkat(&parent, &fresh, AtFlags::empty());
         }
         Ok(entry(name, &written?))
     }
 }
 
-/// A file of a name that nothing has. It does not depend on the real one, which may be as long as a
-/// name can be.
+/// Creates a temporary file. Its name does not depend on the real one, which may have the maximum
+/// length.
 fn new_file(parent: &OwnedFd) -> Result<(String, File), Errno> {
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     for number in 0..MOST_TRIES {
@@ -134,7 +134,7 @@ fn fill(file: &mut File, content: &mut impl Read, length: u64, mode: Mode) -> Re
         let message = format!("{copied} of {length} bytes came");
         return Err(Failure::BadRequest(message));
     }
-    // Not at once, because the mask would count.
+    // Separately, because the umask would apply at creation.
     fchmod(&*file, mode).map_err(failure)
 }
 

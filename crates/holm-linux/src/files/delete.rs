@@ -1,5 +1,5 @@
-//! Deleting a file, a link or a directory: by its name in an opened directory, never what a link leads
-//! to, however deep it is. Everything that the agent itself could delete can be.
+//! Deletes a file, a symlink or a directory by its name in an open directory, never a symlink's
+//! target, at any depth. Everything that the agent could delete can be deleted.
 
 use super::root::{Root, failure};
 use crate::driver::remove_at;
@@ -34,7 +34,7 @@ impl Root {
 fn not_removed(error: &io::Error) -> Failure {
     match error.raw_os_error() {
         Some(number) => failure(Errno::from_raw_os_error(number)),
-        // Something is mounted in it, as protected paths are.
+        // Something is mounted in it, as for protected paths.
         None => Failure::ReadOnly,
     }
 }

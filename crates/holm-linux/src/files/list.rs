@@ -1,5 +1,4 @@
-//! One level of a directory, a page at a time. However many entries there are, no more than a page of
-//! them is kept.
+//! Lists one directory, a page at a time. However many entries exist, only one page is in memory.
 
 use super::root::{Root, entry_at, failure};
 use holm_core::TreePath;
@@ -12,7 +11,7 @@ use std::collections::BinaryHeap;
 impl Root {
     pub fn list(&self, path: &TreePath, page: &Page) -> Result<Head, Failure> {
         let directory = self.directory(path)?;
-        // The smallest names of those behind `after`, the largest of them on top.
+        // The smallest names after `after`, the largest of them on top.
         let mut names: BinaryHeap<Vec<u8>> = BinaryHeap::new();
         let mut more = false;
         for found in Dir::read_from(&directory).map_err(failure)? {

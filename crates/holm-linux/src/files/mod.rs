@@ -1,9 +1,9 @@
-//! The program inside that does one operation of the file API and ends. init starts it for the
-//! daemon (`holm_engine::files`), as the workspace's user and with no more rights than an agent.
+//! The program inside that does one operation of the file API and exits. init starts it for the
+//! daemon, as the workspace's user and with no more rights than an agent.
 //!
 //! Whatever the agent does to the tree meanwhile, nothing outside `project.root` is read, listed,
-//! written or deleted: every path is opened below the root's descriptor without following a link
-//! ([`Root`]), and what was opened is what is used. Nothing blocks on a pipe or a device.
+//! written or deleted: every path is opened below the root's descriptor without following symlinks
+//! ([`Root`]), and only opened descriptors are used. Nothing blocks on a pipe or a device.
 
 mod archive;
 mod content;
@@ -29,10 +29,10 @@ use std::io::{self, BufWriter, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Entries of a directory that was asked for without saying how many.
+/// The default size of a page.
 const ORDINARY_PAGE: usize = 1000;
 
-/// The role: one request, one answer on stdout.
+/// The role: one request, one response on stdout.
 pub fn main(request: &[u8]) -> ! {
     let done = rustix::io::dup(rustix::stdio::stdout())
         .map_err(io::Error::from)
@@ -50,7 +50,7 @@ pub fn main(request: &[u8]) -> ! {
     }
 }
 
-/// Answers one request. An error means that the answer is not whole.
+/// Answers one request. An error means that the response is incomplete.
 fn serve(request: &[u8], input: &mut impl Read, answer: &mut impl Write) -> io::Result<()> {
     let operated = understood(request)
         .and_then(|(root, path, operation)| operate(root, path, operation, input));
@@ -68,12 +68,12 @@ fn serve(request: &[u8], input: &mut impl Read, answer: &mut impl Write) -> io::
     }
 }
 
-/// What an operation came to.
+/// The result of an operation.
 enum Done {
     Said(Head),
-    /// A file, to be copied behind the head.
+    /// A file, to be copied after the head.
     Opened(Opened),
-    /// A directory, to be packed behind the head.
+    /// A directory, to be packed after the head.
     Pack(Root, TreePath),
 }
 

@@ -1,6 +1,6 @@
-//! The root of the tree as a descriptor, and the one way from it to anything below: `openat2` that
-//! follows no link and does not leave. Who holds what it opened needs no name any more, so a name that
-//! changes hands between two steps changes nothing.
+//! The root of the tree as a descriptor. Everything below is opened by `openat2` without following
+//! symlinks and without leaving. The result is a descriptor, so a later change of names has no
+//! effect.
 
 use holm_core::TreePath;
 use holm_engine::files::wire::{Entry, Failure, Kind};
@@ -15,19 +15,18 @@ const BENEATH: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_SYMLINKS)
     .union(ResolveFlags::NO_MAGICLINKS);
 
-/// For going on from, not for reading. Without `NOFOLLOW`, of which the kernel would only say that a
-/// link is no directory: `BENEATH` refuses links by their own name.
+/// For traversal, not for reading. Without `NOFOLLOW`, because then the kernel would report a
+/// symlink as "not a directory"; `BENEATH` refuses symlinks with its own error.
 const PASSAGE: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// Opening waits neither for the other end of a pipe nor for the holder of a lease, and takes no terminal
-/// over.
+/// Opening blocks neither on a pipe nor on a lease, and does not take over a terminal.
 pub const READ: OFlags = OFlags::RDONLY
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY)
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
-/// What one system call takes, with room for the rest of a name.
+/// The path length for one system call, with room for a last name.
 const ONE_CALL: usize = 4000;
 
 /// `project.root`.
@@ -49,8 +48,8 @@ impl Root {
         &self.top
     }
 
-    /// Opens what is at the path and nothing else. A path that is too long for one call is gone
-    /// along in several.
+    /// Opens exactly what is at the path. A path that is too long for one call is resolved in
+    /// several.
     pub fn open_at(&self, path: &TreePath, flags: OFlags) -> Result<OwnedFd, Errno> {
         let mut rest = path.as_bytes();
         if rest.is_empty() {
@@ -85,18 +84,18 @@ impl Root {
         self.open_at(path, flags).map_err(failure)
     }
 
-    /// Opens a directory for going on from.
+    /// Opens a directory for traversal.
     pub fn passage(&self, path: &TreePath) -> Result<OwnedFd, Failure> {
         self.open_at(path, PASSAGE).map_err(failure)
     }
 
-    /// The directory that the path is in, and its name there. The root is in none.
+    /// The parent directory of the path, and its name there. The root has none.
     pub fn parent<'a>(&self, path: &'a TreePath) -> Result<(OwnedFd, &'a [u8]), Failure> {
         let (directory, name) = path.split().ok_or(Failure::IsADirectory)?;
         Ok((self.passage(&directory)?, name))
     }
 
-    /// What is at the path; of a link the link itself.
+    /// Metadata of the path; of a symlink, the link itself.
     pub fn stat(&self, path: &TreePath) -> Result<Entry, Failure> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let opened = self.open_at(path, flags).map_err(failure)?;
@@ -112,7 +111,7 @@ impl Root {
     }
 }
 
-/// A name in an open directory; `None` when it went away.
+/// Metadata of a name in an open directory; `None` when it is gone.
 pub fn entry_at(directory: impl AsFd, name: &[u8]) -> Result<Option<Entry>, Errno> {
     let stat = match statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => stat,
@@ -121,7 +120,7 @@ pub fn entry_at(directory: impl AsFd, name: &[u8]) -> Result<Option<Entry>, Errn
     };
     let mut entry = entry(name, &stat);
     if entry.kind == Kind::Link {
-        // What is no link any more says nothing.
+        // If it is no longer a symlink, there is no target.
         entry.target = readlinkat(&directory, name, Vec::new())
             .ok()
             .map(|target| target.into_bytes());
@@ -147,14 +146,14 @@ pub fn entry(name: &[u8], stat: &Stat) -> Entry {
     }
 }
 
-/// What an error of the kernel means to who asked.
+/// Translates an errno for the caller.
 pub fn failure(error: Errno) -> Failure {
     match error {
         Errno::NOENT => Failure::NotFound,
         Errno::LOOP | Errno::XDEV => Failure::Link,
         Errno::NOTDIR => Failure::NotADirectory,
         Errno::ISDIR => Failure::IsADirectory,
-        // A socket, or a pipe that nobody reads.
+        // A socket, or a pipe without a reader.
         Errno::NXIO | Errno::NODEV => Failure::Special,
         Errno::ACCESS | Errno::PERM => Failure::Denied,
         // A protected file is a mount point, which is busy.

@@ -1,5 +1,5 @@
-//! Looking for text in files: line by line, without repositories, binary files and links. Time is
-//! linear in what is read, whatever the pattern is.
+//! Searches text in files, line by line, without repositories, binary files and symlinks. The time
+//! is linear in the input, for every pattern.
 
 use super::root::{READ, Root};
 use super::walk::{Go, Seen, walk};
@@ -12,21 +12,21 @@ use std::io::{self, Read};
 use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
 
-/// A larger file is not one that a person wrote.
+/// Larger files are not written by hand.
 const MOST_FILE: u64 = 8 << 20;
 
-/// A zero byte in the beginning is what git takes for binary, too.
+/// Like git, a zero byte in the beginning means binary.
 const BEGINNING: usize = 8000;
 
-/// How much of a long line is told.
+/// How much of a long line is reported.
 const MOST_TEXT: usize = 500;
 
-/// How much memory a pattern may need.
+/// The memory limit of a pattern.
 const MOST_PATTERN: usize = 4 << 20;
 
 pub fn search(root: &Root, path: &TreePath, search: &Search) -> Result<Found, Failure> {
     let pattern = compiled(search)?;
-    // What is not a directory is refused; the walk would only pass it by.
+    // Refuses anything except a directory, which the walk would only skip.
     drop(root.directory(path)?);
     let mut found = Found::default();
     let walked = walk(root, path, |seen| {
@@ -46,9 +46,10 @@ pub fn search(root: &Root, path: &TreePath, search: &Search) -> Result<Found, Fa
                 Err(_) => found.skipped += 1,
             }
         }
-        Ok(match found.more {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(Go::Below),
+        Ok(if found.more {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(Go::Below)
         })
     });
     walked.map_err(|error| Failure::System(error.raw_os_error().unwrap_or_default()))?;
@@ -67,7 +68,7 @@ fn compiled(search: &Search) -> Result<Regex, Failure> {
         .map_err(|error| Failure::BadPattern(error.to_string()))
 }
 
-/// The content of a text file; nothing of a binary one.
+/// The content of a text file; empty for a binary one.
 fn text(directory: &OwnedFd, name: &[u8]) -> io::Result<Vec<u8>> {
     let mut file = File::from(openat(directory, name, READ, Mode::empty())?);
     let stat = fstat(&file)?;

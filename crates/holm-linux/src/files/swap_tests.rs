@@ -1,6 +1,6 @@
-//! Attack 10: a directory and a link that leads out change places, as fast as they can, while every
-//! operation is done below the name that is the one and then the other. Not once may anything of the
-//! outside be seen or touched; and looking first and opening then is shown to fail.
+//! Attack 10: a directory and a symlink that leads out change places, as fast as possible, while
+//! every operation runs below that name. Nothing outside may ever be seen or touched; the
+//! counterpart shows that checking first and opening then fails.
 
 use super::tests::{content, found, path, write};
 use super::{Root, archive};
@@ -18,7 +18,7 @@ const ATTEMPTS: usize = 200_000;
 /// Operations in one round.
 const OPERATIONS: usize = 8 * 5 + 5;
 
-/// `root/d` is a directory, `root/l` a link to `outside`.
+/// `root/d` is a directory, `root/l` a symlink to `outside`.
 struct Stage {
     _place: TempDir,
     root: PathBuf,
@@ -48,7 +48,7 @@ impl Stage {
         }
     }
 
-    /// Swaps until it is over.
+    /// Swaps until the test is over.
     fn swap<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) {
         scope.spawn(|| {
             let (one, other) = (self.root.join("d"), self.root.join("l"));
@@ -59,19 +59,18 @@ impl Stage {
         });
     }
 
-    /// What is outside, by name; nothing of it may ever change.
+    /// The files outside, which must never change.
     fn outside(&self) -> Vec<(PathBuf, Vec<u8>)> {
         let mut found = Vec::new();
         let mut waiting = vec![self.outside.clone()];
         while let Some(directory) = waiting.pop() {
             for entry in fs::read_dir(directory).unwrap() {
                 let path = entry.unwrap().path();
-                match path.is_dir() {
-                    true => {
-                        waiting.push(path.clone());
-                        found.push((path, Vec::new()));
-                    }
-                    false => found.push((path.clone(), fs::read(path).unwrap())),
+                if path.is_dir() {
+                    waiting.push(path.clone());
+                    found.push((path, Vec::new()));
+                } else {
+                    found.push((path.clone(), fs::read(path).unwrap()))
                 }
             }
         }
@@ -80,7 +79,7 @@ impl Stage {
     }
 }
 
-/// Ends the swapping also when an assertion fails, which would otherwise wait for ever.
+/// Ends the swapping also when an assertion fails, which would otherwise wait forever.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -93,7 +92,7 @@ fn has_canary(bytes: &[u8]) -> bool {
     bytes.windows(6).any(|window| window == b"canary")
 }
 
-/// One attempt at everything; how many of them came through and how many were refused.
+/// Tries every operation; returns how many succeeded and how many were refused.
 fn round(root: &Root, archived: &[u8]) -> [usize; 2] {
     let mut counts = [0, 0];
     let mut count = |is_through: bool| counts[usize::from(!is_through)] += 1;
@@ -101,7 +100,7 @@ fn round(root: &Root, archived: &[u8]) -> [usize; 2] {
         after: None,
         limit: 100,
     };
-    // More often what takes microseconds.
+    // Fast operations are tried more often.
     for _ in 0..8 {
         let read = content(root, &path("d/f"), Range::default());
         assert_ne!(read.as_deref(), Ok(&b"canary"[..]));
@@ -145,10 +144,10 @@ fn attack_10_nothing_outside_is_seen_or_touched_while_directory_and_link_change_
             assert_eq!(one + other, OPERATIONS);
             (through, refused) = (through + one, refused + other);
         }
-        // Both faces were met, and often.
+        // Both states were met, and often.
         assert!(through > ATTEMPTS / 100, "{through} came through");
         assert!(refused > ATTEMPTS / 100, "{refused} were refused");
-        // Deleting the name itself takes the directory or the link, never what it leads to.
+        // Deleting the name itself removes the directory or the symlink, never its target.
         for _ in 0..2000 {
             let _ = fs::create_dir(stage.root.join("d"));
             let _ = fs::create_dir(stage.root.join("d/below"));
@@ -156,7 +155,7 @@ fn attack_10_nothing_outside_is_seen_or_touched_while_directory_and_link_change_
             let _ = root.delete(&path("d"), Depth::Whole);
         }
     });
-    // `mkdir` of this test itself may have gone through the link.
+    // `mkdir` of this test itself may have gone through the symlink.
     let after = stage.outside();
     let own = stage.outside.join("below");
     let after: Vec<_> = after.into_iter().filter(|(path, _)| *path != own).collect();
@@ -172,7 +171,7 @@ fn archive_with(name: &str) -> Vec<u8> {
     builder.into_inner().unwrap()
 }
 
-/// Looks where the path leads, and opens it when that is below the root.
+/// Checks where the path leads, then opens it: the vulnerable way.
 fn naive(root: &Path) -> Option<Vec<u8>> {
     let path = root.join("d/f");
     let real = path.canonicalize().ok()?;

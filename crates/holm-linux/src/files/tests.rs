@@ -1,4 +1,4 @@
-//! The operations on trees that are odd rather than changing: names, links, pipes, depth.
+//! Operations on odd trees: names, symlinks, pipes, depth.
 
 use super::{Root, archive, search, serve};
 use holm_core::TreePath;
@@ -84,7 +84,7 @@ fn odd_names_are_listed_read_written_and_deleted_exactly_attack_25() {
     let mut expect: Vec<Vec<u8>> = odd.iter().map(|name| name.to_vec()).collect();
     expect.sort();
     assert_eq!(names(&root, &TreePath::root(), None, 100), expect);
-    // Page by page it is the same.
+    // Page by page the result is the same.
     let (mut paged, mut after) = (Vec::new(), None);
     loop {
         let page = names(&root, &TreePath::root(), after.as_deref(), 3);
@@ -176,7 +176,7 @@ fn a_file_is_read_in_parts_and_replaced_in_one_step() {
     assert_eq!(part(8, Some(100)), b"89");
     assert_eq!(part(10, None), b"");
     assert_eq!(part(u64::MAX, Some(u64::MAX)), b"");
-    // Who has the old one open keeps it.
+    // A reader that has the old file open keeps it.
     let mut old = root.read(&at, WHOLE).unwrap();
     write(&root, &at, b"new", Parents::Require).unwrap();
     let mut kept = Vec::new();
@@ -192,7 +192,7 @@ fn a_file_is_read_in_parts_and_replaced_in_one_step() {
         parents: Parents::Require,
     };
     assert_eq!(root.write(&at, given, &mut &b"x"[..]).unwrap().mode, 0o600);
-    // Content that does not come whole leaves everything as it was.
+    // Incomplete content changes nothing.
     let given = Write { length: 5, ..given };
     root.write(&at, given, &mut &b"cut"[..]).unwrap_err();
     assert_eq!(part(0, None), b"x");
@@ -241,7 +241,7 @@ fn sparse_files_larger_than_any_disk_are_not_read_attack_27() {
 fn a_tree_deeper_than_any_path_is_listed_packed_and_deleted_attack_27() {
     let (_place, root) = tree();
     let name = "d".repeat(100);
-    // Each of them is reached by its whole path: the last is longer than three times PATH_MAX.
+    // Each is reached by its full path: the last is longer than three times PATH_MAX.
     let mut at = path("top");
     while at.as_bytes().len() < 13_000 {
         at = at.join(name.as_bytes());
@@ -304,7 +304,7 @@ fn what_is_packed_unpacks_the_same_and_gnu_tar_reads_it() {
     );
 }
 
-/// Names, kinds, modes, times, contents and links of everything below.
+/// Names, kinds, modes, times, contents and symlinks of everything below.
 fn described(directory: &Path) -> String {
     let mut find = Command::new("find");
     let find = find.arg(".").args(["-mindepth", "1", "-printf"]);
@@ -355,7 +355,7 @@ fn text_is_found_where_people_look_for_it() {
         let refused = found(&root, &TreePath::root(), bad, Syntax::Regex);
         assert!(matches!(refused, Err(Failure::BadPattern(_))), "{bad}");
     }
-    // One that takes others exponential time.
+    // A pattern that takes backtracking engines exponential time.
     write(&root, &path("slow"), &[b'a'; 100_000], Parents::Make).unwrap();
     assert!(shown("^(a+)+$b", Syntax::Regex).is_empty());
     drop(place);

@@ -1,6 +1,6 @@
-//! Everything below a directory, in the order in which `tar` has it. The directories on the way are
-//! kept as paths with the names that wait, not as descriptors or on the stack, so the depth of a tree
-//! is no limit; each is opened below the root, anew when the walk comes back to it.
+//! Walks everything below a directory in tar's order. The directories on the way are kept as paths
+//! with the remaining names, not as descriptors or on the stack, so depth is no limit; each is
+//! opened below the root again when the walk returns to it.
 
 use super::root::{Root, entry_at, failure};
 use holm_core::TreePath;
@@ -11,9 +11,9 @@ use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
 use std::vec::IntoIter;
 
-/// What a walk came across.
+/// What a walk found.
 pub enum Seen<'a> {
-    /// With the directory it is in, which is open.
+    /// With its open parent directory.
     Entry(&'a OwnedFd, &'a TreePath, &'a Entry),
     /// A directory that cannot be read.
     Closed(Failure),
@@ -32,8 +32,8 @@ struct Level {
     names: IntoIter<Vec<u8>>,
 }
 
-/// Tells of every entry below `start`, a directory right before what is in it. What is no directory
-/// any more when its turn comes is passed by.
+/// Calls back for every entry below `start`, a directory before its content. What is no longer a
+/// directory when its turn comes is skipped.
 pub fn walk(
     root: &Root,
     start: &TreePath,
@@ -64,7 +64,7 @@ pub fn walk(
     }
 }
 
-/// Up to the next directory that is to be gone into, or to the end of this one.
+/// Continues to the next directory to enter, or to the end of this one.
 fn go_on(
     root: &Root,
     level: &mut Level,
@@ -74,7 +74,7 @@ fn go_on(
         return Ok(ControlFlow::Continue(None));
     }
     let Ok(directory) = root.directory(&level.path) else {
-        // It could be read before; so it went away.
+        // It could be read before, so it was removed.
         return Ok(ControlFlow::Continue(None));
     };
     for name in level.names.by_ref() {

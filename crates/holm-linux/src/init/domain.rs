@@ -1,8 +1,8 @@
-//! The Landlock domains that programs are started in. Called by [`super::spawn`].
+//! The Landlock domains of programs. Called by [`super::spawn`].
 //!
-//! What counts is that two programs are in two domains: the kernel lets nobody trace into a domain
-//! that does not begin in its own. The rules themselves take away nothing that a program has, but
-//! for the files of secrets where these are not its own.
+//! The purpose is that two programs are in two domains: the kernel allows ptrace only into the same
+//! or a nested domain. The rules themselves forbid nothing except reading secret files of other
+//! receivers.
 
 use crate::launch::{SECRET_FILES, secret_directory};
 use crate::wire::Domain;
@@ -15,10 +15,10 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-/// The kernel opens a queue by a mount of its own, not by the path below /dev.
+/// The kernel opens a queue through its own mount, not through the path below /dev.
 const QUEUES: &str = "/dev/mqueue";
 
-/// What is to be put on the program; `None`: it stays where init is.
+/// The rules for the program; `None`: it stays in init's domain.
 pub fn rules(domain: Domain) -> io::Result<Option<OwnedFd>> {
     match domain {
         Domain::Shared => Ok(None),
@@ -30,7 +30,7 @@ pub fn rules(domain: Domain) -> io::Result<Option<OwnedFd>> {
                 .iter()
                 .map(|name| secrets.join(secret_directory(name)));
             for place in all_but(secrets)?.into_iter().chain(its) {
-                // What went away since it was listed needs no rule.
+                // A file that was removed since the listing needs no rule.
                 let Ok(place) = PathFd::new(place) else {
                     continue;
                 };
@@ -42,8 +42,8 @@ pub fn rules(domain: Domain) -> io::Result<Option<OwnedFd>> {
     }
 }
 
-/// Rules that forbid only what nobody inside can do anyway, and what is named. Moving files between
-/// directories is forbidden by every domain that does not allow it.
+/// Rules that forbid only what programs inside cannot do anyway, and what is named. Every domain
+/// forbids moving files between directories unless it allows that explicitly.
 fn nothing_lost(also: BitFlags<AccessFs>) -> io::Result<RulesetCreated> {
     let root = PathFd::new("/").map_err(io::Error::other)?;
     Ruleset::default()
@@ -54,8 +54,8 @@ fn nothing_lost(also: BitFlags<AccessFs>) -> io::Result<RulesetCreated> {
         .map_err(io::Error::other)
 }
 
-/// Everything beside the way to one directory. The kernel knows no exceptions to a rule, so all
-/// others are named.
+/// Everything except the way to one directory. Landlock has no exceptions, so all other paths are
+/// listed.
 fn all_but(hidden: &Path) -> io::Result<Vec<PathBuf>> {
     let mut places = vec![PathBuf::from(QUEUES)];
     for on_the_way in hidden.ancestors().skip(1) {

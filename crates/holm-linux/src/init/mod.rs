@@ -1,5 +1,5 @@
-//! PID 1 inside. Single-threaded and tiny: starts what the keeper says with the descriptors it
-//! passes, reaps, reports exits. It has no rights that the agent does not have.
+//! PID 1 inside. Single-threaded and small: starts programs that the keeper requests with the
+//! descriptors it passes, reaps, reports exits. It has no more rights than the agent.
 
 mod domain;
 mod spawn;
@@ -57,13 +57,13 @@ fn run(link: &UnixStream) -> io::Result<()> {
                 }
                 ToInit::Terminate => {
                     terminating = true;
-                    // An error means that there is nobody left to reach.
+                    // An error means that no process is left.
                     let _ = sys::signal::everyone(libc::SIGTERM);
                 }
             }
         }
         if ended {
-            // The descriptor only wakes; several ends may have become one signal.
+            // The descriptor only wakes; several exits may have become one signal.
             let mut records = [0u8; 128 * 16];
             let _ = rustix::io::read(&children, &mut records);
         }
@@ -81,7 +81,8 @@ enum Left {
     Somebody,
 }
 
-/// Reports everything that ended. Orphans come here too; the keeper knows which it asked for.
+/// Reports every child that ended. Orphans are reaped too; the keeper knows which processes it
+/// requested.
 fn reap(link: &UnixStream) -> io::Result<Left> {
     loop {
         match wait(WaitOptions::NOHANG) {
@@ -104,7 +105,7 @@ fn reap(link: &UnixStream) -> io::Result<Left> {
     }
 }
 
-/// The exit code as a shell says it.
+/// The exit code as in a shell.
 fn shell_code(status: WaitStatus) -> u8 {
     match (status.exit_status(), status.terminating_signal()) {
         (Some(code), _) => code as u8,

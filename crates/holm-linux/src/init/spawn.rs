@@ -1,4 +1,4 @@
-//! Starting one program, with pipes from the keeper or with a terminal of this workspace.
+//! Starts one program, with pipes from the keeper or with a terminal of this workspace.
 
 use super::domain;
 use crate::launch::descriptors::{Left, send, send_or_leave};
@@ -18,11 +18,11 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// As shells say it.
+/// As in a shell.
 const CANNOT_EXECUTE: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
-/// Why nothing was started; see [`FromInit::NotSpawned`].
+/// Why no program was started; see [`FromInit::NotSpawned`].
 struct Refusal {
     code: u8,
     cause: String,
@@ -52,7 +52,7 @@ pub fn spawn(link: &UnixStream, spawn: Spawn, descriptors: Vec<OwnedFd>) -> io::
     }
 }
 
-/// The process, and what the keeper gets of its streams.
+/// Returns the process, and the keeper's ends of its streams.
 fn start(spawn: Spawn, descriptors: Vec<OwnedFd>) -> Result<(i32, Vec<OwnedFd>), Refusal> {
     let refused = |code, cause| Refusal {
         code,
@@ -107,7 +107,7 @@ fn start(spawn: Spawn, descriptors: Vec<OwnedFd>) -> Result<(i32, Vec<OwnedFd>),
         restricted(&mut command, rules);
     }
     match command.spawn() {
-        // Init reaps everything by itself, so nobody waits on this handle.
+        // Init reaps every child itself, so this handle is not waited on.
         Ok(child) => Ok((child.id() as i32, ends)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             Err(refused(NOT_FOUND, format!("{shown}: command not found")))
@@ -116,14 +116,14 @@ fn start(spawn: Spawn, descriptors: Vec<OwnedFd>) -> Result<(i32, Vec<OwnedFd>),
     }
 }
 
-/// Whether a program can be started in the directory. It need not be one that can be listed.
+/// Whether a program can be started in the directory, which need not be readable.
 fn require_enterable(directory: &Path) -> Result<(), Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     drop(open(directory, flags, Mode::empty())?);
     accessat(CWD, directory, Access::EXEC_OK, AtFlags::EACCESS)
 }
 
-/// A terminal of this workspace's own devpts: one of the host would not be a terminal in here.
+/// A terminal of this workspace's own devpts: a terminal of the host would not be a tty inside.
 fn open_terminal(rows: u16, cols: u16) -> io::Result<(OwnedFd, OwnedFd)> {
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
     let master = openpt(flags)?;

@@ -1,9 +1,9 @@
-//! The first process of a run: starts the command and takes in whatever of it loses its parent, so that
-//! the whole tree of a run can be found and ended, however its processes detached themselves and
-//! whatever they did to their environment. Started by the keeper by way of init.
+//! The first process of a run: it starts the command and adopts orphans (child subreaper), so that
+//! the whole process tree of a run can be found and ended, however its processes detached
+//! themselves and whatever they did to their environment. The keeper starts it through init.
 //!
-//! It ends with the command, and with its code; what was left in the background goes to init and
-//! lives on. Told to end (SIGTERM) it stays until nothing is left below it.
+//! It exits with the command and its code; background processes go to init and live on. After
+//! SIGTERM it stays until nothing is left below it.
 
 use crate::sys;
 use rustix::io::Errno;
@@ -36,7 +36,7 @@ fn try_lead(argv: &[OsString]) -> io::Result<u8> {
         return Ok(NOT_FOUND);
     };
     let mut command = Command::new(program);
-    // In a group of its own: what it sends to its group does not reach this process.
+    // In its own process group: signals to that group do not reach this process.
     command.args(arguments).process_group(0);
     sys::command::with_default_signals(&mut command);
     let child = match command.spawn() {
@@ -65,7 +65,7 @@ fn try_lead(argv: &[OsString]) -> io::Result<u8> {
     }
 }
 
-/// The command alone has them, so that they end with it.
+/// Only the command has the streams, so that they end with it.
 fn close_streams() {
     let Ok(null) = std::fs::File::options()
         .read(true)
@@ -100,7 +100,7 @@ fn reap(child: i32, code: &mut Option<u8>) -> io::Result<Left> {
     }
 }
 
-/// The exit code as a shell says it.
+/// The exit code as in a shell.
 fn shell_code(status: WaitStatus) -> u8 {
     match (status.exit_status(), status.terminating_signal()) {
         (Some(code), _) => code as u8,

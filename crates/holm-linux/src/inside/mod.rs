@@ -1,15 +1,15 @@
-//! What the keeper has done inside by a process of its own program: waiting until a service answers,
-//! and ending all processes of one. Started by init like any program, with no rights of its own.
+//! Helpers that the keeper starts inside through init, without special rights: waiting until a
+//! service answers, and ending all processes of a service.
 //!
-//! `holm __inside http PORT PATH | tcp PORT | command TEXT` ends with 0 when it succeeded once.
-//! `holm __inside end NAME PID GRACE_MS` ends with 0 when nothing is left.
-//! `holm __inside lead COMMAND…` runs a command as the first process of a run, and ends as it does.
-//! `holm __inside end-run RUN PID GRACE_MS` ends a run, the same as a service.
-//! `holm __inside end-exec MARK PID GRACE_MS` ends a program that holm itself runs, the same as a service.
-//! `holm __inside uses NAME PID PATH` ends with 0 when the service has files below the path open.
-//! `holm __inside hold` says `still` when everything else stands still, until stdin ends.
-//! `holm __inside release` lets everything go on that stands still.
-//! `holm __inside end-all LIMIT_MS` asks every process to end, and ends with 0 when all did.
+//! `holm __inside http PORT PATH | tcp PORT | command TEXT` exits with 0 when it succeeded once.
+//! `holm __inside end NAME PID GRACE_MS` exits with 0 when nothing is left. `holm __inside lead
+//! COMMAND…` runs a command as the first process of a run, and exits like it. `holm __inside
+//! end-run RUN PID GRACE_MS` ends a run, like a service. `holm __inside end-exec MARK PID GRACE_MS`
+//! ends a program that holm itself runs, like a service. `holm __inside uses NAME PID PATH` exits
+//! with 0 when the service has files below the path open. `holm __inside hold` prints `still` when
+//! all other processes are stopped, until stdin ends. `holm __inside release` continues all stopped
+//! processes. `holm __inside end-all LIMIT_MS` asks every process to end, and exits with 0 when all
+//! did.
 
 mod lead;
 mod probe;
@@ -34,11 +34,11 @@ pub const USES: &str = "uses";
 pub const HOLD: &str = "hold";
 pub const RELEASE: &str = "release";
 
-/// What the processes of a service have in their environment, unless they took it out.
+/// A variable in the environment of a service's processes, unless they removed it.
 pub const MARK: &str = "HOLM_SERVICE";
-/// And those of a run.
+/// The same for a run.
 pub const RUN_MARK: &str = "HOLM_RUN";
-/// And those of a program that holm itself runs.
+/// The same for a program that holm itself runs.
 pub const EXEC_MARK: &str = "HOLM_EXEC";
 
 /// The role.

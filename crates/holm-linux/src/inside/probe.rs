@@ -1,5 +1,5 @@
-//! Asking a service again and again until it answers. Each returns when it did; the keeper ends a
-//! process that asks for too long.
+//! Probes a service repeatedly until it answers. Each function returns on success; the keeper ends
+//! a process that takes too long.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 const CONNECT_WITHIN: Duration = Duration::from_secs(1);
-/// As much as is read of an answer whose beginning is enough.
+/// How much of an answer is read.
 const LONGEST_ANSWER: u64 = 1 << 20;
 /// A development server may build before its first answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
@@ -18,7 +18,7 @@ pub fn tcp(port: u16) -> bool {
     until(|| addresses(port).iter().any(|to| connect(to).is_ok()))
 }
 
-/// Success is any answer from 200 to 399.
+/// Success is any status from 200 to 399.
 pub fn http(port: u16, path: &str) -> bool {
     let request = request(port, path);
     until(|| {
@@ -87,7 +87,7 @@ fn status(to: &SocketAddr, request: &str) -> io::Result<u16> {
     // `HTTP/1.1 200`
     let mut head = [0; 12];
     stream.read_exact(&mut head)?;
-    // To its end, so that the service does not complain in its log about a reader that went away.
+    // Reads to the end, so that the service does not log an error about a closed connection.
     stream.set_read_timeout(Some(CONNECT_WITHIN))?;
     let _ = io::copy(&mut (&stream).take(LONGEST_ANSWER), &mut io::sink());
     let text = std::str::from_utf8(&head).unwrap_or_default();
@@ -99,7 +99,7 @@ fn status(to: &SocketAddr, request: &str) -> io::Result<u16> {
         .ok_or_else(|| io::Error::other("not an answer of HTTP"))
 }
 
-/// Whether it ends well, in time.
+/// Whether it exits with 0 in time.
 fn succeeds(mut child: Child) -> bool {
     let deadline = Instant::now() + ANSWER_WITHIN;
     loop {
@@ -109,7 +109,7 @@ fn succeeds(mut child: Child) -> bool {
             _ => break,
         }
     }
-    // Without it there is nothing to wait for.
+    // Fails only when it has ended.
     let _ = child.kill();
     let _ = child.wait();
     false

@@ -1,8 +1,8 @@
-//! Everything inside stands still for a moment, so that what it wrote can be copied as of one instant.
+//! Stops all processes inside for a moment, so that their files can be copied as of one instant.
 //!
-//! SIGSTOP reaches everything but init and this process, whatever control groups there are. Parents
-//! are stopped before their children and go on after them, so that no shell sees a child of its own
-//! stopped and takes the terminal away from it.
+//! SIGSTOP reaches everything except init and this process, independent of control groups. Parents
+//! are stopped before their children and continued after them, so that no shell sees a stopped
+//! child and takes the terminal away from it.
 
 use super::tree::{Process, others, processes, send};
 use rustix::process::Signal;
@@ -10,19 +10,20 @@ use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
-/// What is said when everything stands still.
+/// Printed when all processes are stopped.
 pub const STILL: &[u8] = b"still\n";
 
 /// A write to a slow disk is waited for.
 const PATIENCE: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Says when everything stands still, and lets it go on when stdin ends. Whether it stood still.
+/// Reports when all processes are stopped, and continues them when stdin ends. Returns whether all
+/// were stopped.
 pub fn hold() -> bool {
     let mut stopped = Vec::new();
     let is_still = stop_all(&mut stopped);
     if is_still {
-        // Whoever is gone wants nothing of it any more.
+        // A keeper that is gone does not need the message.
         let _ = std::io::stdout().write_all(STILL);
         let _ = std::io::stdout().flush();
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
@@ -33,7 +34,8 @@ pub fn hold() -> bool {
     is_still
 }
 
-/// For who finds that the one who held it was killed. What somebody inside had stopped goes on, too.
+/// Used when the holding process was killed. Also continues processes that a program inside had
+/// stopped.
 pub fn release() -> bool {
     let all = others(&processes());
     let stopped: Vec<i32> = all
@@ -49,7 +51,7 @@ pub fn release() -> bool {
 
 fn stop_all(stopped: &mut Vec<i32>) -> bool {
     let begun = Instant::now();
-    // What was begun while the first look was under way is seen by the second.
+    // A second pass finds processes that were started during the first one.
     let mut quiet_looks = 0;
     while quiet_looks < 2 {
         if begun.elapsed() > PATIENCE {
@@ -73,8 +75,8 @@ fn stop_all(stopped: &mut Vec<i32>) -> bool {
     true
 }
 
-/// Those that do not stand still. One that waits in the kernel for a stopped child to execute
-/// something does: it can do nothing else.
+/// Processes that still run. A process that waits in the kernel for the exec of a stopped child
+/// counts as stopped.
 fn moving(all: &[Process]) -> Vec<i32> {
     let has_stopped_child = |pid: i32| {
         let mut children = all.iter().filter(|process| process.parent == pid);

@@ -1,7 +1,7 @@
-//! Ending a service or a run with everything it started: its session and process group, their children
-//! and children's children, and what left all of these but still has the mark in its environment. What
-//! of a service took even that away lives until the workspace stops; of a run it is still a
-//! descendant of the first process, which is ours ([`super::lead`]).
+//! Ends a service or a run with everything it started: its session and process group, all their
+//! descendants, and processes that left these but still have the mark in their environment. A
+//! process of a service that removed even the mark lives until the workspace stops; in a run it is
+//! still a descendant of the first process, which is ours ([`super::lead`]).
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::HashSet;
@@ -13,14 +13,14 @@ const PATIENCE: Duration = Duration::from_secs(4);
 const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
-/// A process as `/proc` tells of it.
+/// A process in `/proc`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
     pub pid: i32,
     pub parent: i32,
     group: i32,
     session: i32,
-    /// The kernel's letter.
+    /// The kernel's state letter.
     state: char,
 }
 
@@ -35,7 +35,7 @@ impl Process {
         matches!(self.state, 'T' | 't')
     }
 
-    /// In the kernel, where no signal but the last reaches it.
+    /// In an uninterruptible wait.
     pub fn waits(&self) -> bool {
         self.state == 'D'
     }
@@ -43,22 +43,22 @@ impl Process {
 
 /// All processes of a service or a run.
 pub struct Tree {
-    /// What they have in their environment, unless they took it out.
+    /// The variable in their environment, unless they removed it.
     pub mark: String,
-    /// The first of them.
+    /// The first process.
     pub leader: i32,
     pub leader_is: Leader,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Leader {
-    /// A program of somebody's.
+    /// The user's program.
     Theirs,
-    /// It takes in what loses its parent, so it goes last.
+    /// Our subreaper, which must end last.
     Ours,
 }
 
-/// SIGTERM to all, SIGKILL to what is left after the grace. Whether nothing is left.
+/// SIGTERM to all, SIGKILL to what is left after the grace period. Returns whether nothing is left.
 pub fn end(tree: &Tree, grace: Duration) -> bool {
     let mut told = HashSet::new();
     let begun = Instant::now();
@@ -79,7 +79,7 @@ pub fn end(tree: &Tree, grace: Duration) -> bool {
                 send(pid, Signal::KILL);
             } else if told.insert(pid) {
                 send(pid, Signal::TERM);
-                // One that is stopped hears it only when it goes on.
+                // A stopped process handles the signal only when it is continued.
                 send(pid, Signal::CONT);
             }
         }
@@ -88,8 +88,8 @@ pub fn end(tree: &Tree, grace: Duration) -> bool {
     }
 }
 
-/// SIGTERM to every process that is nobody's child but init's, and so on with those that they leave:
-/// a server ends its own processes in an order that it knows. Nothing is killed. Whether all ended.
+/// SIGTERM to every direct child of init, and then to those that these leave: a server ends its own
+/// processes in the right order. Kills nothing. Returns whether all ended.
 pub fn end_all(limit: Duration) -> bool {
     let mut told = HashSet::new();
     let begun = Instant::now();
@@ -113,7 +113,7 @@ pub fn end_all(limit: Duration) -> bool {
     }
 }
 
-/// All that live, but for init and the caller.
+/// All live processes except init and the caller.
 pub fn others(all: &[Process]) -> Vec<Process> {
     let own = rustix::process::getpid().as_raw_nonzero().get();
     let is_other =
@@ -128,7 +128,7 @@ pub fn send(pid: i32, signal: Signal) {
     }
 }
 
-/// Whether a process of the service has a file below `path` open, or works there.
+/// Whether a process of the service has a file below `path` open, or its working directory there.
 pub fn uses(tree: &Tree, path: &Path) -> bool {
     find(tree).into_iter().any(|pid| {
         let open = std::fs::read_dir(format!("/proc/{pid}/fd"));
@@ -152,7 +152,7 @@ fn find(tree: &Tree) -> Vec<i32> {
     belonging(&processes(), tree.leader, is_marked)
 }
 
-/// All that are of the service, but for init and the caller.
+/// All processes of the service, except init and the caller.
 fn belonging(all: &[Process], leader: i32, is_marked: impl Fn(i32) -> bool) -> Vec<i32> {
     let own = rustix::process::getpid().as_raw_nonzero().get();
     let is_foreign = |process: &&Process| process.pid != own && process.pid > 1;
@@ -194,7 +194,7 @@ pub fn processes() -> Vec<Process> {
 fn look(pid: i32) -> Option<Process> {
     let text = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
     let text = String::from_utf8_lossy(&text);
-    // The name is between the first and the last parenthesis and may have any byte in it.
+    // The name is between the first and the last parenthesis and may contain any byte.
     let mut fields = text.rsplit_once(')')?.1.split_ascii_whitespace();
     let state = fields.next()?.chars().next()?;
     let mut number = || fields.next()?.parse().ok();
@@ -238,14 +238,14 @@ mod tests {
             process(1, 0, 0, 0),
             process(50, 1, 50, 50),
             process(51, 50, 50, 50),
-            // In a group of its own, but of the session.
+            // In another process group, but in the session.
             process(52, 50, 52, 50),
-            // A session of its own, but a child of a child.
+            // In another session, but a grandchild.
             process(53, 52, 53, 53),
-            // Left everything but its environment, and its child, which left that too.
+            // It left everything but has the mark, and its child, which has no mark.
             process(60, 1, 60, 60),
             process(61, 60, 61, 61),
-            // Somebody else's.
+            // An unrelated process.
             process(70, 1, 70, 70),
         ];
         let marked = |pid| pid == 60;

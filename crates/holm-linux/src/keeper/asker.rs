@@ -1,16 +1,16 @@
-//! Which session or run a program inside belongs to, for the record of who did what. Called by
+//! Finds the session or run of a program inside, for the audit record. Called by
 //! [`super::guest_api`] once per connection.
 //!
-//! The kernel says which process connected; its ancestors are looked up until one is the first process
-//! of a session or run. A program that left its session is only known to be of the workspace, and
-//! nobody can be taken for a session that is none of its ancestors.
+//! The kernel reports the connecting process; its ancestors are searched for the first process of a
+//! session or run. A program that left its session is only attributed to the workspace, and no
+//! program can claim a session that is not its ancestor.
 
 use super::registry::Registry;
 use crate::process;
 use rustix::net::sockopt::socket_peercred;
 use std::os::unix::net::UnixStream;
 
-/// More ancestors than this are not looked at.
+/// The most ancestors that are searched.
 const MOST: usize = 64;
 
 /// The id of the session or run.

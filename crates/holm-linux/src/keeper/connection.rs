@@ -1,4 +1,4 @@
-//! One request on the control socket. The daemon's user and root may ask, nobody else.
+//! One request on the control socket. Only the daemon's user and root may connect.
 
 use super::kept::Return;
 use super::{data, exec, here, inward, listening, registry::Registry, runs, sessions};
@@ -11,10 +11,10 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Connections at a time; each has a thread.
+/// Concurrent connections; each has a thread.
 const MOST: usize = 512;
 
-/// Answers in a thread of its own, so that a slow client holds up nobody.
+/// Answers in a separate thread, so that a slow client delays no other.
 pub fn serve(stream: UnixStream, registry: &Arc<Registry>) {
     let registry = Arc::clone(registry);
     let thread = std::thread::Builder::new().stack_size(256 * 1024);
@@ -112,12 +112,12 @@ fn answer(mut stream: UnixStream, registry: &Arc<Registry>) -> io::Result<()> {
     }
 }
 
-/// The one request of a connection. `None`: there is none, or it was refused already.
+/// Reads the request of a connection. `None`: there is none, or it was refused already.
 fn heard(stream: &mut UnixStream) -> io::Result<Option<Request>> {
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
     let request = match read_control(stream) {
         Ok(request) => Some(request),
-        // Somebody only looked whether anyone is there.
+        // The client only checked whether a keeper listens.
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => None,
         Err(error) if error.kind() == io::ErrorKind::InvalidData => {
             let text = format!("it does not know what to make of this: {error}");

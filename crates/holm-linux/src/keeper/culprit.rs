@@ -1,5 +1,6 @@
-//! Which process inside has a connection, found among the descendants of init. A look, not proof:
-//! it is given up when it takes long, and a process may have passed the socket on.
+//! Finds the process inside that has a connection, among the descendants of init. The result is a
+//! hint, not proof: the search stops when it takes long, and a process may have passed the socket
+//! on.
 
 use crate::netlink::diagnosis;
 use crate::process;
@@ -11,22 +12,22 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// The most processor time that one look takes. Time on the wall would lose names on a busy machine.
+/// The most processor time of one search. Wall time would lose names on a busy machine.
 const PATIENCE: Duration = Duration::from_millis(4);
 
 pub struct Culprits {
     state: Mutex<State>,
-    /// The workspace's first process, as the keeper sees it.
+    /// The pid of init outside.
     init: i32,
 }
 
 struct State {
     diagnosis: OwnedFd,
-    /// When the last look ended, and how long it took.
+    /// When the last search ended, and how long it took.
     last: Option<(Instant, Duration)>,
 }
 
-/// Looking takes at most one part in so many of a processor's time, whatever the guest does.
+/// Searches take at most this fraction of a processor, whatever the guest does.
 const SHARE: u32 = 4;
 
 // === impl Culprits ===
@@ -42,7 +43,7 @@ impl Culprits {
         }
     }
 
-    /// One look at a time; who comes meanwhile is not looked for.
+    /// One search at a time; concurrent requests get no answer.
     pub fn find(&self, client: SocketAddr, asked: SocketAddr) -> Option<Process> {
         let mut state = self.state.try_lock().ok()?;
         if let Some((ended, took)) = state.last
@@ -91,13 +92,13 @@ fn children(pid: i32) -> Vec<i32> {
         .collect()
 }
 
-/// What this thread has had of a processor.
+/// The processor time of this thread.
 fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::try_from(time).unwrap_or_default()
 }
 
-/// The process as the workspace knows it. Its name is its own choice.
+/// The process with its pid inside. The process chooses its name itself.
 fn describe(pid: i32, depth: usize) -> Option<Process> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let mut lines = status.lines();

@@ -1,6 +1,6 @@
-//! The data of a workspace that runs: copied as of one instant, and volumes that begin anew while
-//! everything else goes on. Called for the daemon's [`Op::Copy`](crate::wire::Op) and
-//! [`Op::RenewVolumes`](crate::wire::Op); whatever becomes of the daemon, what was begun is ended.
+//! Operations on the data of a running workspace: consistent copies, and replacing volumes while
+//! everything else runs. Called for the daemon's [`Op::Copy`](crate::wire::Op) and
+//! [`Op::RenewVolumes`](crate::wire::Op); an operation is completed even if the daemon dies.
 
 use super::registry::{Registry, Started};
 use super::services;
@@ -19,26 +19,27 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
-/// A service gets ten seconds to end, and then is killed.
+/// A service gets ten seconds to end, and is killed then.
 const ENDED_WITHIN: Duration = Duration::from_secs(20);
-/// For what it started.
+/// For processes that it started.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Copies directories of the workspace while nothing inside moves.
+/// Copies directories while all processes inside are stopped.
 pub fn copy(registry: &Registry, pairs: &[Pair]) -> Answer {
-    // Nothing is started meanwhile: it would not stand still.
+    // No process is started meanwhile: it would not be stopped.
     let _held = registry.hold_starts();
     let copy = || copier::run(&registry.plan.program, pairs);
-    let copied = match registry.plan.has(Defence::Stillness) {
-        true => Stillness::begin(registry).and_then(|stillness| {
+    let copied = if registry.plan.has(Defence::Stillness) {
+        Stillness::begin(registry).and_then(|stillness| {
             let copied = copy();
             stillness.end()?;
             copied
-        }),
-        false => copy(),
+        })
+    } else {
+        copy()
     };
     if copied.is_err() {
-        // Whoever held it may have been killed, and then nobody lets it go.
+        // If the holding process was killed, the processes have to be continued here.
         release(registry);
     }
     match copied {
@@ -50,9 +51,9 @@ pub fn copy(registry: &Registry, pairs: &[Pair]) -> Answer {
     }
 }
 
-/// Everything inside stands still for as long as this is there.
+/// All processes inside are stopped while this exists.
 struct Stillness {
-    /// Its end lets everything go on.
+    /// Closing it continues the processes.
     hold: File,
     exit: PipeReader,
 }
@@ -73,13 +74,14 @@ impl Stillness {
         };
         let mut word = vec![0; STILL.len()];
         let is_still = said.read_exact(&mut word).is_ok() && word == STILL;
-        match is_still {
-            true => Ok(Self { hold, exit }),
-            false => Err(io::Error::other("something inside does not stand still")),
+        if is_still {
+            Ok(Self { hold, exit })
+        } else {
+            Err(io::Error::other("something inside does not stand still"))
         }
     }
 
-    /// Returns when everything goes on.
+    /// Returns when the processes were continued.
     fn end(mut self) -> io::Result<()> {
         drop(self.hold);
         let mut code = [1];
@@ -97,7 +99,7 @@ fn release(registry: &Registry) {
     };
     let started = registry.start_while_held(inside(RELEASE, NOTHING), exit_inside);
     if matches!(started, Ok(Started::Running { .. })) {
-        // An end without a code is an end too.
+        // The exit itself matters, not its code.
         let _ = exit.read(&mut [0]);
     }
 }
@@ -116,7 +118,7 @@ fn inside(word: &str, streams: [StdStream; 3]) -> Spawn {
     }
 }
 
-/// Mounts volumes that were begun anew. Services that use one are stopped before and started after.
+/// Mounts reset volumes. Services that use one are stopped before and started afterwards.
 pub fn renew(registry: &Registry, renewals: Vec<Renewal>) -> Answer {
     for renewal in renewals {
         let volume = &renewal.volume;
@@ -177,12 +179,13 @@ fn renew_one(registry: &Registry, renewal: &Renewal) -> io::Result<()> {
         .services()
         .is_none_or(|services| services.wait_until(ENDED_WITHIN, all_ended));
     for user in &users {
-        // What the program started may end after it.
+        // Processes that the program started may end after it.
         services::end_all(registry, &user.name, user.pid.unwrap_or(0), GRACE);
     }
-    let renewed = match ended {
-        true => remount::run(&registry.plan.program, registry.init(), &volume.mount),
-        false => Err(io::Error::other("a service that uses it does not end")),
+    let renewed = if ended {
+        remount::run(&registry.plan.program, registry.init(), &volume.mount)
+    } else {
+        Err(io::Error::other("a service that uses it does not end"))
     };
     if renewed.is_ok() {
         registry.set_generation(&volume.name, volume.generation);
@@ -193,7 +196,7 @@ fn renew_one(registry: &Registry, renewal: &Renewal) -> io::Result<()> {
     renewed
 }
 
-/// The services that name the place, or have files of it open. One that was stopped stays stopped.
+/// The services that name the path, or have files there open. A stopped service stays stopped.
 fn users(registry: &Registry, renewal: &Renewal) -> Vec<ServiceStatus> {
     let Some(services) = registry.services() else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Starting one command inside for a client; [`super::session`] goes on from there.
+//! Starts one command inside for a client; [`super::session`] continues from there.
 
 use super::connection::say;
 use super::quiet::Quiet;
@@ -17,7 +17,8 @@ const DECLARED: &str = "declared";
 
 /// Runs the command until it ends or the keeper does.
 pub fn run(stream: UnixStream, registry: &Registry, exec: Exec) -> io::Result<()> {
-    // Open before the command begins: its client may lose the daemon at any moment from now on.
+    // Registered before the command starts: its client may lose the daemon at any moment from now
+    // on.
     let door = exec.key.map(|key| registry.doors.open(key)).transpose()?;
     let (exit, exit_inside) = io::pipe()?;
     let has_terminal = exec.terminal.is_some();
@@ -73,7 +74,7 @@ pub fn run(stream: UnixStream, registry: &Registry, exec: Exec) -> io::Result<()
     Session::new(registry, stream, running, (limits, exec.masking), door)?.run()
 }
 
-/// Init has not passed the terminal that it was asked for, or the kernel did not let it.
+/// Init did not pass the requested terminal, or the kernel did not allow it.
 pub(super) const NO_TERMINAL: &str = "init passed no terminal";
 
 /// The ends of all three streams.
@@ -82,8 +83,8 @@ pub(super) fn three(ends: Vec<OwnedFd>) -> io::Result<[OwnedFd; 3]> {
     ends.try_into().map_err(not_three)
 }
 
-/// Whether init passed what it was asked for. It may be anybody's by now, and what is read from
-/// something else may never come.
+/// Whether init really passed a terminal. Init may be under a guest's control, and reading from
+/// another kind of descriptor could block forever.
 pub(super) fn is_terminal(master: &OwnedFd) -> bool {
     const MASTER: (u32, u32) = (5, 2);
     rustix::fs::fstat(master).is_ok_and(|found| {
@@ -118,7 +119,7 @@ pub(super) fn environment(
     environment
 }
 
-/// `HOLM_URL_<NAME>` of every declared port that has a URL.
+/// `HOLM_URL_<NAME>` for every declared port with a URL.
 fn urls(registry: &Registry) -> Vec<(Vec<u8>, Vec<u8>)> {
     let declared = registry.ports().into_iter();
     let declared = declared.filter(|port| port.source == DECLARED);

@@ -1,4 +1,4 @@
-//! The guest socket: what programs inside may ask. Its answers tell about this workspace only.
+//! The guest socket: answers questions of programs inside, about this workspace only.
 
 use super::here::here;
 use super::registry::Registry;
@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Guests can open as many connections as they like; only so many get a thread.
+/// Guests can open any number of connections; only this many get a thread.
 const MOST: usize = 32;
 const LONGEST_REQUEST: u64 = 4096;
 
@@ -20,7 +20,7 @@ pub fn serve(stream: UnixStream, registry: &Arc<Registry>) {
         let Some(_talking) = registry.talk(MOST) else {
             return;
         };
-        // A guest that goes away or talks nonsense is its own problem.
+        // Errors of a guest's connection concern only the guest.
         let _ = answer(&stream, &registry);
     });
 }

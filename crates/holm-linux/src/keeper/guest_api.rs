@@ -1,7 +1,8 @@
 //! `/run/holm/api.sock`: the daemon's API for programs inside, with the rights of this workspace.
 //!
-//! Each connection is joined to one of the daemon's socket for guests, behind a line that says whose it
-//! is. The bytes are not looked at. Every connection finds the daemon that is there at that moment.
+//! Each connection is joined to one to the daemon's socket for guests, after a line that identifies
+//! the workspace. The bytes are not parsed. Every connection reaches the daemon that is running at
+//! that moment.
 
 use super::asker;
 use super::registry::Registry;
@@ -16,29 +17,28 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Connections at a time; each has a thread, and room for this much in either direction.
+/// Concurrent connections; each has a thread and a buffer of this size per direction.
 const MOST: usize = 64;
 const ROOM: usize = 32 << 10;
 
-/// How long the daemon may take to take a connection, and a program to read why there is none.
+/// The time limit for connecting to the daemon, and for the guest to read an error.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What a program hears when there is no daemon. It is said to whatever it asked.
+/// The response when there is no daemon, to any request.
 const NOBODY: &str = r#"{"error":{"code":"daemon_unreachable","message":"the daemon does not run","hint":"outside of the workspace, `holm daemon start` starts it"}}"#;
 const TOO_MANY: &str = r#"{"error":{"code":"busy","message":"too many connections of this workspace to the daemon are open","hint":"close some of them, then try again"}}"#;
 
-/// One keeper is one process, so this is all of them.
+/// One keeper is one process, so this counts all of them.
 static OPEN: AtomicUsize = AtomicUsize::new(0);
 
-/// One connection that is counted.
 struct Counted;
 
-/// One direction.
+/// One direction of a connection.
 struct Way<'a> {
     from: &'a UnixStream,
     to: &'a UnixStream,
     room: Vec<u8>,
-    /// What of it has been read and not been written.
+    /// The part of the buffer that was read and not written.
     held: std::ops::Range<usize>,
     stage: Stage,
 }
@@ -46,7 +46,7 @@ struct Way<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Open,
-    /// Nothing more will come; what is held has to go.
+    /// Nothing more will be read; the buffer must be flushed.
     Ending,
     Over,
 }
@@ -67,7 +67,7 @@ pub fn serve(stream: UnixStream, registry: &Arc<Registry>) {
         };
         let asker = asker::of(&stream, &registry);
         match reach(door, &registry.plan.id, asker.as_deref()) {
-            // Either side may go away at any time, and then so does the other.
+            // When either side closes, the other is closed too.
             Ok(daemon) => drop(join(&stream, &daemon)),
             Err(_) => refuse(&stream, NOBODY),
         }
@@ -78,7 +78,7 @@ fn reach(door: &GuestDoor, id: &str, asker: Option<&str>) -> io::Result<UnixStre
     let (Some(parent), Some(name)) = (door.socket.parent(), door.socket.file_name()) else {
         return Err(io::ErrorKind::InvalidInput.into());
     };
-    // By way of the directory's descriptor: a socket's path may have 107 bytes only.
+    // Through the directory's descriptor, because a socket's path is limited to 107 bytes.
     let directory = launch::open_directory(parent)?;
     let mut daemon = UnixStream::connect(launch::descriptor_path(&directory).join(name))?;
     daemon.set_write_timeout(Some(PATIENCE))?;
@@ -86,14 +86,14 @@ fn reach(door: &GuestDoor, id: &str, asker: Option<&str>) -> io::Result<UnixStre
     Ok(daemon)
 }
 
-/// An answer to the request, whatever it is, and time to read it.
+/// Sends an error response, and gives the guest time to read it.
 fn refuse(mut stream: &UnixStream, body: &str) {
     let answer = format!(
         "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\n\
          content-length: {}\r\nconnection: close\r\n\r\n{body}",
         body.len()
     );
-    // A guest that does not listen does not hear it.
+    // A guest that does not read does not get it.
     let _ = stream.set_write_timeout(Some(PATIENCE));
     let _ = stream.set_read_timeout(Some(PATIENCE));
     let _ = stream.write_all(answer.as_bytes());
@@ -105,7 +105,7 @@ fn refuse(mut stream: &UnixStream, body: &str) {
     }
 }
 
-/// Carries bytes both ways until both have ended. A way that fails is one that has ended.
+/// Copies bytes both ways until both have ended. An error counts as the end of that direction.
 fn join(guest: &UnixStream, daemon: &UnixStream) -> io::Result<()> {
     guest.set_nonblocking(true)?;
     daemon.set_nonblocking(true)?;
@@ -155,7 +155,7 @@ impl<'a> Way<'a> {
         }
     }
 
-    /// What it waits for: more to read, or room to write what it has.
+    /// Waits for bytes to read, or for room to write.
     fn wait(&self, waiting: &mut Waiting<'a, Ready>, role: fn(&mut Ready)) {
         match self.stage {
             Stage::Over => {}
@@ -177,13 +177,13 @@ impl<'a> Way<'a> {
             match self.to.write(&self.room[self.held.clone()]) {
                 Ok(length) => self.held.start += length,
                 Err(error) if is_passing(&error) => return,
-                // Whoever reads no more may have said why, and that has to arrive.
+                // A reader that closed may have sent its reason, which still has to arrive.
                 Err(_) => (self.held, self.stage) = (0..0, Stage::Ending),
             }
         }
         if self.held.is_empty() && self.stage == Stage::Ending {
             self.stage = Stage::Over;
-            // Where the other side is gone altogether, the other direction says so.
+            // If the peer is gone completely, the other direction notices.
             let _ = self.to.shutdown(Shutdown::Write);
         }
     }

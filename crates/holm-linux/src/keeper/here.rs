@@ -1,7 +1,7 @@
-//! What a workspace is told about itself: the answer to `holm here`, and the same as
-//! `/run/holm/AGENTS.md`. Everything in it is of this workspace, and true without a daemon.
+//! What a workspace may know about itself: the answer to `holm here`, and `/run/holm/AGENTS.md`. It
+//! is only about this workspace, and correct without a daemon.
 //!
-//! The file is written anew whenever something of it changes. Inside it lies on a read-only mount.
+//! The file is rewritten when something in it changes. Inside it is on a read-only mount.
 
 use super::registry::Registry;
 use crate::here::markdown;
@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
-/// What the file is called at `/run/holm`.
+/// The file's name in `/run/holm`.
 const FILE: &str = "AGENTS.md";
 
-/// One writer at a time, so that the last one has the last word.
+/// One writer at a time, so that the last state wins.
 static WRITING: Mutex<()> = Mutex::new(());
 
 pub fn here(registry: &Registry) -> Value {
@@ -33,7 +33,7 @@ pub fn here(registry: &Registry) -> Value {
     here["databases"] = Value::Array(databases(registry));
     let egress = registry.egress();
     here["egress"] = json!({ "mode": egress.mode.as_str(), "allow": egress.allow });
-    // The paths are told by themselves.
+    // The paths are listed separately.
     let isolation = Isolation {
         protected: None,
         ..registry.isolation().clone()
@@ -42,7 +42,7 @@ pub fn here(registry: &Registry) -> Value {
     here
 }
 
-/// Brings the file up to date. Who cannot read it can still ask.
+/// Updates the file. A failure is not fatal, because guests can still ask.
 pub fn write(registry: &Registry) {
     let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
     let guest = registry.plan.dir.join("guest");
@@ -83,7 +83,7 @@ fn told(found: &Recognised) -> Value {
     })
 }
 
-/// The volume whose place the service's command names.
+/// The volume whose path the service's command contains.
 fn volume_of<'a>(registry: &'a Registry, service: &Service) -> Option<&'a str> {
     let mut volumes = registry.plan.volumes.iter();
     let is_named = |place: &str| service.run.contains(place);

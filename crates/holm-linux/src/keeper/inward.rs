@@ -1,9 +1,9 @@
-//! Connections from outside to what listens inside.
+//! Connections from outside to programs that listen inside.
 //!
-//! The sockets are made by a process of ours that enters the workspace's network for it
-//! ([`sys::enter`]); the keeper connects them and passes them to the daemon. Nothing inside takes
-//! part but the listener itself, so nothing inside can pass off another socket, keep a copy of one,
-//! or be asked in vain.
+//! A short-lived process of ours enters the workspace's network and creates the sockets
+//! ([`sys::enter`]); the keeper connects them and passes them to the daemon. Inside, only the
+//! listener takes part, so no program there can substitute a socket, keep a copy of one, or block
+//! the request.
 
 use super::connection::say;
 use super::registry::Registry;
@@ -21,24 +21,24 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::{Mutex, PoisonError};
 
-/// How long a listener whose queue is full may take.
+/// How long a listener with a full queue may take.
 const PATIENCE: Timespec = Timespec {
     tv_sec: 3,
     tv_nsec: 0,
 };
 
-/// Sockets made at a time. Entering costs more than making one.
+/// Sockets created at a time, because entering costs more than creating one.
 const BATCH: usize = 16;
 
-/// Sockets of the workspace's network that are not used yet.
+/// Unused sockets of the workspace's network.
 #[derive(Default)]
 pub struct Stock {
     four: Mutex<Vec<OwnedFd>>,
     six: Mutex<Vec<OwnedFd>>,
 }
 
-/// Connects to a port of the workspace's loopback and passes the connection: first one byte that
-/// carries it, or none, then the answer.
+/// Connects to a port of the workspace's loopback and passes the connection: first one byte with or
+/// without the descriptor, then the answer.
 pub fn dial(stream: &UnixStream, registry: &Registry, port: u16) -> io::Result<()> {
     let connected = reach(port, |wanted| {
         registry.stock().take(registry.init(), wanted)
@@ -48,7 +48,7 @@ pub fn dial(stream: &UnixStream, registry: &Registry, port: u16) -> io::Result<(
         Err(_) => pass(stream, None),
     };
     let connected = match passed {
-        // The daemon enters the workspace's network itself then ([`dial_directly`]).
+        // The daemon then enters the workspace's network itself ([`dial_directly`]).
         Err(error) if is_too_many(&error) => {
             pass(stream, None)?;
             Err(error)
@@ -64,8 +64,8 @@ pub fn dial(stream: &UnixStream, registry: &Registry, port: u16) -> io::Result<(
     }
 }
 
-/// The same without the keeper's help, for the daemon: the kernel does not let the keeper pass a socket
-/// while programs of the user have too many descriptors in flight.
+/// The same without the keeper, for the daemon: the kernel does not let the keeper pass a socket
+/// while the user's programs have too many descriptors in flight.
 pub fn dial_directly(init: BorrowedFd<'_>, port: u16) -> io::Result<OwnedFd> {
     reach(port, |wanted| {
         let made = enter::sockets(init, wanted, 1)?;
@@ -73,7 +73,7 @@ pub fn dial_directly(init: BorrowedFd<'_>, port: u16) -> io::Result<OwnedFd> {
     })
 }
 
-/// What listens on `::1` only is found there.
+/// A program that listens only on `::1` is found there.
 fn reach(port: u16, take: impl Fn(Wanted) -> io::Result<OwnedFd>) -> io::Result<OwnedFd> {
     let four = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let refused = match connected(take(Wanted::Tcp4)?, four) {

@@ -1,4 +1,4 @@
-//! What is in force, read off the running init, not off the plan.
+//! The isolation in force, read from the running init and not from the plan.
 
 use super::limits;
 use crate::cgroup::Group;
@@ -18,7 +18,7 @@ pub fn observe(init: i32, landlock: bool, plan: &LaunchPlan, group: Option<&Grou
         let link = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/{name}"));
         match (link(&init.to_string()), link("self")) {
             (Ok(inside), Ok(outside)) => inside != outside,
-            // Not seen is not claimed.
+            // What cannot be read is not claimed.
             _ => false,
         }
     };
@@ -55,14 +55,15 @@ pub fn observe(init: i32, landlock: bool, plan: &LaunchPlan, group: Option<&Grou
         degraded,
         oom_kills: 0,
         limits_reached: Vec::new(),
-        protected: Some(match plan.has(Defence::Protection) {
-            true => plan.protected.clone(),
-            false => Vec::new(),
+        protected: Some(if plan.has(Defence::Protection) {
+            plan.protected.clone()
+        } else {
+            Vec::new()
         }),
     }
 }
 
-/// By what each limit is kept, as the kernel says it.
+/// The mechanism that enforces each limit, as the kernel reports it.
 fn limits_in_force(init: i32, plan: &LaunchPlan, group: Option<&Group>) -> LimitsInForce {
     let kept = limits::kept(group, plan);
     let by = |is_kept: bool, what: &str| is_kept.then(|| what.to_owned());

@@ -1,8 +1,8 @@
-//! What lets a command outlive the daemon between it and its client: output is kept until the client
-//! says that it has it, and a client that lost its daemon comes back by the command's key. Used by
-//! [`super::session`]; [`super::connection`] brings those who return.
+//! Lets a command outlive the daemon: output is kept until the client acknowledges it, and a client
+//! that lost its daemon reconnects with the command's key. Used by [`super::session`];
+//! [`super::connection`] delivers returning clients.
 //!
-//! Whoever knows a key may take the command over, so keys are never told to anybody.
+//! The key gives access to the command, so it is never revealed.
 
 use crate::wire::{Resume, channel, frame};
 use std::collections::{HashMap, VecDeque};
@@ -11,22 +11,22 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 
-/// Output in the order in which it was read, without what the client has.
+/// Output in the order it was read, without what the client has acknowledged.
 #[derive(Default)]
 pub struct Output {
     pieces: VecDeque<(u8, Vec<u8>)>,
-    /// What is gone from `pieces`: bytes of stdout and of stderr.
+    /// Bytes of stdout and stderr that were removed from `pieces`.
     gone: (u64, u64),
     held: usize,
 }
 
-/// A client that is back, by way of another daemon.
+/// A client that reconnects through another daemon.
 pub struct Return {
     pub stream: UnixStream,
     pub resume: Resume,
 }
 
-/// Where clients can come back to: the commands by their keys.
+/// Commands that clients can reconnect to, by key.
 #[derive(Default)]
 pub struct Doors(Mutex<HashMap<String, Bell>>);
 
@@ -35,7 +35,7 @@ struct Bell {
     wake: PipeWriter,
 }
 
-/// The command's side of its door, which is gone with it.
+/// The command's registration, removed when dropped.
 pub struct Door<'a> {
     doors: &'a Doors,
     key: String,
@@ -43,7 +43,7 @@ pub struct Door<'a> {
     wake: PipeReader,
 }
 
-/// What somebody who looked at the door found.
+/// The result of checking for a returning client.
 pub enum Knock {
     Back(Return),
     Nobody,
@@ -64,7 +64,7 @@ impl Output {
         self.held
     }
 
-    /// Drops what the client has: so many bytes of stdout and of stderr since the beginning.
+    /// Drops output that the client has: totals of stdout and stderr since the beginning.
     pub fn acknowledge(&mut self, stdout: u64, stderr: u64) {
         while let Some((kind, bytes)) = self.pieces.front() {
             let (gone, has) = match *kind {
@@ -81,7 +81,7 @@ impl Output {
         }
     }
 
-    /// Everything that a client with so much of stdout and of stderr does not have, as frames.
+    /// All frames that a client with these totals does not have.
     pub fn since(&self, stdout: u64, stderr: u64) -> Vec<u8> {
         let mut frames = Vec::new();
         let mut at = self.gone;
@@ -104,7 +104,7 @@ impl Output {
 // === impl Doors ===
 
 impl Doors {
-    /// Lets a client come back to the command with this key, until the door is dropped.
+    /// Registers a command until the door is dropped.
     pub fn open(&self, key: String) -> io::Result<Door<'_>> {
         let (wake, ring) = io::pipe()?;
         let (sender, returns) = mpsc::channel();
@@ -125,19 +125,19 @@ impl Doors {
         })
     }
 
-    /// Brings a client back to its command; gives it back when there is none with that key.
+    /// Delivers a client to its command; returns the client when no command has the key.
     pub fn bring(&self, back: Return) -> Result<(), Return> {
         let mut bells = self.bells();
         let Some(bell) = bells.get_mut(&back.resume.key) else {
             return Err(back);
         };
         bell.returns.send(back).map_err(|unsent| unsent.0)?;
-        // Its other end is there for as long as the door is.
+        // The other end exists as long as the door does.
         let _ = bell.wake.write_all(&[0]);
         Ok(())
     }
 
-    /// Nobody is waited for any more.
+    /// Stops waiting for all clients.
     pub fn close(&self) {
         self.bells().clear();
     }
@@ -150,12 +150,13 @@ impl Doors {
 // === impl Door ===
 
 impl Door<'_> {
-    /// Readable when somebody is back or the door is closed.
+    /// Readable when a client is back or the door is closed.
     pub fn source(&self) -> BorrowedFd<'_> {
         self.wake.as_fd()
     }
 
-    /// Looks who is there. Only after [`Door::source`] was readable: it waits otherwise.
+    /// Takes the returning client. Call it only after [`Door::source`] was readable: it blocks
+    /// otherwise.
     pub fn answer(&mut self) -> Knock {
         match self.wake.read(&mut [0]) {
             Ok(0) | Err(_) => Knock::Closed,
@@ -195,7 +196,7 @@ mod tests {
         assert_eq!(frames(&output, 3, 3), rest);
         output.acknowledge(3, 3);
         assert_eq!((output.held(), frames(&output, 3, 3)), (9, rest.to_vec()));
-        // A piece that was cut is not dropped, and only its other part comes.
+        // A partly acknowledged piece is kept, and only its rest is sent.
         output.acknowledge(5, 3);
         assert_eq!(output.held(), 9);
         assert_eq!(frames(&output, 5, 3), [of(OUT, "ree"), of(OUT, "four")]);

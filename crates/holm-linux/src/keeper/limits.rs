@@ -1,5 +1,5 @@
-//! The limits of the workspace, as its keeper sees them: the groups before anything runs, what the
-//! kernel did for want of memory, and the disk now and then.
+//! The workspace's limits in its keeper: creates the groups before anything runs, counts OOM kills,
+//! and measures the disk.
 
 use super::registry::Registry;
 use crate::cgroup::{self, Group, Kept};
@@ -12,12 +12,12 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How the last run ended when the disk was the reason; users see the same word.
+/// The reason when the disk limit ended the workspace; users see the same word.
 pub const DISK: &str = "disk_limit";
-/// How it ended when init itself was killed for want of memory.
+/// The reason when init itself was killed for lack of memory.
 pub const MEMORY: &str = "memory_limit";
 
-/// For the kernel to take down what is left of a group.
+/// For the kernel to tear down a group.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The groups of a workspace, if the machine has any for us.
@@ -26,13 +26,14 @@ pub struct Limits {
     noticed: Mutex<Noticed>,
 }
 
-/// Processes that were killed for want of memory, as far as was looked.
+/// OOM kills that were already logged.
 struct Noticed {
     kills: u64,
     at: Option<Instant>,
 }
 
-/// Removes what an earlier keeper left, makes the groups, and refuses what cannot be kept.
+/// Removes groups of an earlier keeper, creates the groups, and refuses limits that cannot be
+/// enforced.
 pub fn make(plan: &LaunchPlan, dirs: &WorkspaceDirs) -> Result<Option<Group>, LaunchFailure> {
     cgroup::sweep(dirs, PATIENCE).step(Part::Other, "remove the old control group")?;
     let made = plan
@@ -52,7 +53,7 @@ pub fn make(plan: &LaunchPlan, dirs: &WorkspaceDirs) -> Result<Option<Group>, La
     let missing = plan.required.iter().find(|name| match name.as_str() {
         "memory" => !kept.memory,
         "cpus" => !kept.cpus,
-        // There is another way for each of these.
+        // Each of these can be enforced in another way.
         _ => false,
     });
     match missing {
@@ -81,7 +82,7 @@ impl Limits {
         self.group.as_ref()
     }
 
-    /// How many processes the kernel has killed for want of memory; new ones go to the log.
+    /// The number of OOM kills; new ones are logged.
     pub fn memory_kills(&self) -> u64 {
         let kills = self.group.as_ref().map_or(0, Group::memory_kills);
         let mut noticed = self.noticed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -96,7 +97,7 @@ impl Limits {
         noticed.kills
     }
 
-    /// Whether what just ended did so for want of memory.
+    /// Whether a process was just killed for lack of memory.
     pub fn has_just_killed(&self) -> bool {
         const JUST: Duration = Duration::from_secs(1);
         self.memory_kills();
@@ -104,7 +105,7 @@ impl Limits {
         noticed.at.is_some_and(|at| at.elapsed() < JUST)
     }
 
-    /// Nothing runs any more.
+    /// Called when nothing runs any more.
     pub fn remove(&self, dirs: &WorkspaceDirs) {
         if let Err(error) = cgroup::sweep(dirs, PATIENCE) {
             complain!("the control group stays: {error}");
@@ -112,19 +113,19 @@ impl Limits {
     }
 }
 
-/// Between two looks at the file system: as long as it takes to write what there is room for, at a
-/// speed that few disks have.
+/// The shortest interval between two checks of the file system: the time to fill the free space on
+/// a very fast disk, within bounds.
 const SOONEST: Duration = Duration::from_secs(1);
 const LATEST: Duration = Duration::from_secs(30);
 const BYTES_PER_SECOND: u64 = 512 << 20;
-/// Everything is walked through at least this often, because files of others may hide growth.
+/// The longest interval between two full walks, because deletions by others may hide growth.
 const WALK_AFTER: Duration = Duration::from_secs(300);
-/// Walking takes at most this part of the time.
+/// Walks take at most this fraction of the time.
 const WALK_SHARE: u32 = 20;
-/// Between SIGTERM and SIGKILL of a workspace that is over its limit.
+/// Between SIGTERM and SIGKILL of a workspace over its limit.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Stops the workspace when it takes more disk than it may. One thread, for as long as it runs.
+/// Stops the workspace when it exceeds its disk limit. One thread, for as long as it runs.
 pub fn watch_disk(registry: &Arc<Registry>, dirs: &WorkspaceDirs) -> io::Result<()> {
     let Some(limit) = registry.plan.disk else {
         return Ok(());
@@ -149,11 +150,10 @@ pub fn watch_disk(registry: &Arc<Registry>, dirs: &WorkspaceDirs) -> io::Result<
 struct Watch {
     limit: u64,
     pause: Duration,
-    /// What the file system had in use at the last look, and at the last walk.
+    /// The file system's use at the last check, and at the last walk.
     in_use: u64,
     in_use_then: u64,
-    /// What the workspace took at the last walk, and when the next one is due at the latest, and
-    /// may be at the earliest.
+    /// The workspace's use at the last walk, and the latest and earliest time of the next one.
     taken: Option<u64>,
     due: Instant,
     allowed: Instant,
@@ -175,8 +175,8 @@ impl Watch {
         }
     }
 
-    /// Whether the workspace is over its limit. Walks only if the file system has grown by as much
-    /// as would bring it near, or after a while.
+    /// Whether the workspace is over its limit. Walks only if the file system has grown enough to
+    /// bring it near the limit, or after a while.
     fn look(&mut self, program: &Path, dir: &Path) -> io::Result<bool> {
         let status = rustix::fs::statvfs(dir)?;
         let in_use = (status.f_blocks - status.f_bfree) * status.f_frsize;

@@ -1,8 +1,8 @@
-//! What listens inside, asked of the kernel a few times a second while somebody watches.
+//! Finds listening ports inside, a few times per second while a daemon watches.
 //!
-//! The question goes to `sock_diag` on a socket of the workspace's network namespace and names
-//! listeners only: `/proc/<pid>/net/tcp` has every connection in it and walks the table of the whole
-//! machine for each workspace.
+//! It queries `sock_diag` on a socket of the workspace's network namespace, for listeners only:
+//! `/proc/<pid>/net/tcp` contains every connection and walks the whole machine's table for each
+//! workspace.
 
 use super::connection::say;
 use super::registry::Registry;
@@ -17,13 +17,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
-/// How often it is looked: what appears is told well within a second.
+/// The interval: a new port is reported well within a second.
 const EVERY: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 400_000_000,
 };
 
-/// What is told at most. Somebody who opens more ports than this loses the highest of them.
+/// The most ports that are reported; beyond that the highest are dropped.
 const MOST: usize = 512;
 
 /// The kernel answers at once.
@@ -32,22 +32,22 @@ const PATIENCE: Timespec = Timespec {
     tv_nsec: 0,
 };
 
-/// Asks for TCP sockets of both families at once; the newer question names one.
+/// Queries TCP sockets of both families at once; the newer query takes one family.
 const TCPDIAG_GETSOCK: u16 = 18;
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
-/// Request, and all there are.
+/// NLM_F_REQUEST | NLM_F_DUMP.
 const DUMP: u16 = 0x1 | 0x300;
 const TCP_LISTEN: u8 = 10;
 const HEADER: usize = 16;
 
-/// Tells the ports, and again whenever they change, until the client or the workspace is gone.
+/// Reports the ports, and again at every change, until the client or the workspace is gone.
 pub fn watch(stream: &UnixStream, registry: &Registry) -> io::Result<()> {
     let mut diagnosis = enter::sockets(registry.init(), Wanted::Diagnosis, 1)?;
     let diagnosis = diagnosis
         .pop()
         .ok_or_else(|| io::Error::other("no socket could be made inside"))?;
-    // What the keeper itself listens on inside is no program of the workspace.
+    // The keeper's own listeners inside do not belong to a program of the workspace.
     let shared = registry.plan.network.shared.iter();
     let own: BTreeSet<u16> = shared.map(|shared| shared.port).collect();
     let init = registry.init();
@@ -65,14 +65,14 @@ pub fn watch(stream: &UnixStream, registry: &Registry) -> io::Result<()> {
         ];
         match poll(&mut sources, Some(&EVERY)) {
             Ok(0) | Err(Errno::INTR) => {}
-            // The client has nothing more to say: it is gone.
+            // The client sends nothing more, so this is its end.
             Ok(_) => return Ok(()),
             Err(error) => return Err(error.into()),
         }
     }
 }
 
-/// The ports that `127.0.0.1` and `::1` of the workspace answer on.
+/// The ports on which `127.0.0.1` and `::1` of the workspace answer.
 fn listening(diagnosis: &OwnedFd) -> io::Result<BTreeSet<u16>> {
     let mut ports = BTreeSet::new();
     send(diagnosis, &question(), SendFlags::empty())?;
@@ -102,7 +102,7 @@ enum Answered {
     Wholly,
 }
 
-/// `nlmsghdr` and `inet_diag_req`: the TCP sockets that listen.
+/// `nlmsghdr` and `inet_diag_req` for listening TCP sockets.
 fn question() -> [u8; HEADER + 60] {
     const STATES: usize = HEADER + 52;
     let mut message = [0u8; HEADER + 60];
@@ -114,7 +114,7 @@ fn question() -> [u8; HEADER + 60] {
     message
 }
 
-/// Takes the ports out of one datagram of `nlmsghdr`s with an `inet_diag_msg` each.
+/// Parses the ports in one datagram of `nlmsghdr`s with an `inet_diag_msg` each.
 fn read_answer(mut rest: &[u8], ports: &mut BTreeSet<u16>) -> io::Result<Answered> {
     while let Some(header) = rest.first_chunk::<HEADER>() {
         let length = u32::from_ne_bytes([header[0], header[1], header[2], header[3]]) as usize;
@@ -137,7 +137,7 @@ fn read_answer(mut rest: &[u8], ports: &mut BTreeSet<u16>) -> io::Result<Answere
     Ok(Answered::InPart)
 }
 
-/// The port of one `inet_diag_msg`, if it is reached by way of loopback.
+/// The port of one `inet_diag_msg`, if it is reachable through loopback.
 fn port(message: &[u8]) -> Option<u16> {
     let (family, id) = (*message.first()?, message.get(4..)?);
     let port = u16::from_be_bytes(*id.first_chunk()?);

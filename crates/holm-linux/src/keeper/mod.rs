@@ -1,8 +1,8 @@
-//! The process outside that keeps one workspace. It makes it run, hears from init, serves the
-//! control socket and the guest socket, and dies when init dies; init dies when it dies.
+//! The process outside that keeps one workspace. It starts the workspace, receives messages of
+//! init, serves the control socket and the guest socket, and ends with init; init ends with it.
 //!
-//! Not a tokio program: it has one thread when it makes the namespaces, one when it is idle, and
-//! one more per command that somebody watches. It never trusts init.
+//! Not a tokio program: it has one thread when it creates the namespaces and when it is idle, and
+//! one more per watched command. It never trusts init.
 
 mod asker;
 mod connection;
@@ -64,14 +64,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use zeroize::Zeroize;
 
-/// The way out, among what may be missing.
+/// The name of the network in `--allow-degraded`.
 const EGRESS: &str = "egress";
 
-/// How long init may take for one message before it is taken for broken.
+/// How long init may take for one message before it counts as broken.
 const INIT_PATIENCE: Duration = Duration::from_secs(10);
 
-/// The role: the plan comes on stdin, one answer goes to stdout, stderr is the log. The argument, if
-/// there is one, is the limit of open files for programs inside.
+/// The role: the plan comes on stdin, one answer goes to stdout, stderr is the log. The optional
+/// argument is the limit of open files for programs inside.
 pub fn main(files: &OsStr) -> ! {
     open_files::raise_from(files);
     let code = match set_up() {
@@ -96,17 +96,17 @@ struct Keeper {
     guest: UnixListener,
     api: UnixListener,
     moving: Moving,
-    /// One upper, one keeper: held until this process ends.
+    /// One keeper per upper layer: held until this process ends.
     _lock: File,
-    /// The same of volumes that one workspace at a time may have.
+    /// The same for volumes that only one workspace at a time may have.
     _volumes: Vec<File>,
 }
 
-/// The answer is one line, and stdout is closed behind it so that nobody waits for more.
+/// Sends the answer as one line and closes stdout, so that the daemon does not wait for more.
 fn answer(answer: &LaunchAnswer) {
     let mut line = serde_json::to_vec(answer).unwrap_or_default();
     line.push(b'\n');
-    // A daemon that is gone does not matter: the next one finds the socket.
+    // If the daemon is gone, the next one finds the socket.
     let _ = io::stdout().write_all(&line);
     let _ = io::stdout().flush();
     if let Ok(null) = File::options().write(true).open("/dev/null") {
@@ -129,7 +129,7 @@ fn set_up() -> Result<Keeper, LaunchFailure> {
     if plan.has(Defence::ClosedDescriptors) {
         sys::process::close_from(3).step(Part::Other, "close what was inherited")?;
     }
-    // The daemon may be in a session of a terminal; its end must not reach the workspace.
+    // The daemon may be in a terminal's session, whose end must not reach the workspace.
     let _ = rustix::process::setsid();
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     std::env::set_current_dir("/").step(Part::Other, "go to /")?;
@@ -138,7 +138,7 @@ fn set_up() -> Result<Keeper, LaunchFailure> {
         dir: plan.dir.clone(),
         socket: plan.socket.clone(),
     };
-    // Not made here: where it is missing, the workspace was undone while this process started.
+    // Never created here: if it is missing, the workspace was undone while this process started.
     let lock = File::options()
         .write(true)
         .read(true)
@@ -163,14 +163,15 @@ fn set_up() -> Result<Keeper, LaunchFailure> {
     let started = limits::make(&plan, &directories)
         .and_then(|group| start(plan, &directories, group, sockets, (lock, volumes)));
     if let Err(failure) = &started {
-        // What was begun must not stay; the failure itself is told.
+        // A partial start must be cleaned up; the original failure is reported.
         let _ = cgroup::sweep(&directories, limits::PATIENCE);
         let _ = write_not_started(&directories, &failure.to_string());
     }
     started
 }
 
-/// The locks of volumes that one workspace at a time may have. In each is written who has it.
+/// Takes the locks of volumes that only one workspace at a time may have. Each lock file names its
+/// holder.
 fn take_volumes(plan: &LaunchPlan) -> Result<Vec<File>, LaunchFailure> {
     use launch::Stepped;
     let mut taken = Vec::new();
@@ -194,7 +195,7 @@ fn take_volumes(plan: &LaunchPlan) -> Result<Vec<File>, LaunchFailure> {
     Ok(taken)
 }
 
-/// Where others reach the keeper.
+/// The keeper's listening sockets.
 struct Sockets {
     control: UnixListener,
     guest: UnixListener,
@@ -226,10 +227,10 @@ fn start(
         secret_files,
     } = hear_hello(&link, pidfd.as_fd()).step(Part::Other, "hear from init")?;
     let writer = link.try_clone().step(Part::Other, "set up the link")?;
-    // Whoever finds this keeper dead can wait for the end of its init.
+    // If this keeper is killed, the daemon can wait for the end of its init.
     write_last_run(directories, None, Incarnation::of(pid))
         .step(Part::Other, "write down the start")?;
-    // First, so that nobody else has a copy of the values.
+    // First, so that no other part has a copy of the values.
     let secrets = Secrets::new(&mut plan, secret_files, landlock)?;
     let outside = Outside::new(&plan, pid, directories.egress(), doorways);
     outside.set_placeholders(secrets.placeholders());
@@ -266,24 +267,24 @@ fn start(
     })
 }
 
-/// What the launcher handed over.
+/// Descriptors that the launcher handed over.
 #[derive(Default)]
 struct Handed {
-    /// Where renames are told.
+    /// Reports rename calls.
     renames: Option<OwnedFd>,
     doorways: Vec<(Doorway, OwnedFd)>,
-    /// Where secrets are put as files.
+    /// The writable mount for secret files.
     secret_files: Option<OwnedFd>,
 }
 
-/// The first words: what is handed over, then that init is there.
+/// Receives the first messages: the descriptors, then that init runs.
 fn hear_hello(link: &UnixStream, init: BorrowedFd<'_>) -> io::Result<Handed> {
     let mut handed = Handed::default();
     loop {
         let heard = match descriptors::receive(link)? {
             Some((FromInit::Left { numbers, message }, _)) => {
                 let taken = descriptors::take_left(init, &numbers)?;
-                // Before init starts anything, so that nothing inside ever has them.
+                // Before init starts any program, so that no program inside ever has them.
                 descriptors::send(link, &ToInit::Close { numbers }, &[])?;
                 Some((*message, taken))
             }
@@ -306,7 +307,7 @@ fn hear_hello(link: &UnixStream, init: BorrowedFd<'_>) -> io::Result<Handed> {
     }
 }
 
-/// Binds by way of the directory's descriptor: a socket's path may have 107 bytes only.
+/// Binds through the directory's descriptor, because a socket's path is limited to 107 bytes.
 fn listen(path: &Path) -> io::Result<UnixListener> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::Error::from(io::ErrorKind::InvalidInput));
@@ -320,7 +321,7 @@ fn listen(path: &Path) -> io::Result<UnixListener> {
     UnixListener::bind(launch::descriptor_path(&directory).join(name))
 }
 
-/// The last run is one that did not come about, so nobody is told how an earlier one ended.
+/// Records that the workspace did not start, so that the end of an earlier run is not reported.
 pub fn write_not_started(directories: &WorkspaceDirs, why: &str) -> io::Result<()> {
     write_last_run(
         directories,
@@ -351,7 +352,7 @@ fn write_last_run(
 // === impl Keeper ===
 
 impl Keeper {
-    /// Until init ends; returns the exit code.
+    /// Runs until init ends; returns the exit code.
     fn serve(mut self) -> i32 {
         let registry = Arc::clone(&self.registry);
         let init = registry.init();
@@ -371,7 +372,7 @@ impl Keeper {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => break format!("the keeper cannot wait: {error}"),
             }
-            // Where renames are told hangs up when the last process inside is gone.
+            // The rename listener hangs up when the last process inside is gone.
             let moved = sources[5].revents().contains(PollFlags::IN);
             let is_ready = |number: usize| !sources[number].revents().is_empty();
             let [ended, told, asked, asked_inside, called] = [0, 1, 2, 3, 4].map(is_ready);
@@ -382,7 +383,7 @@ impl Keeper {
                 if !ended && !is_closed(&error) {
                     break format!("init spoke nonsense: {error}");
                 }
-                // The link closes a moment before init has ended; what it waits for comes.
+                // The link closes a moment before init has ended; wait for that.
                 break self.registry.how_init_ended();
             }
             if ended {
@@ -408,11 +409,12 @@ impl Keeper {
         self.finish(&reason)
     }
 
-    /// One message of init. An end of the stream is told by the pidfd too.
+    /// Handles one message of init. The pidfd also reports the end of the stream.
     fn hear(&self) -> io::Result<()> {
-        let longest = match self.registry.plan.has(Defence::ShortMessages) {
-            true => descriptors::MAX_MESSAGE,
-            false => usize::MAX,
+        let longest = if self.registry.plan.has(Defence::ShortMessages) {
+            descriptors::MAX_MESSAGE
+        } else {
+            usize::MAX
         };
         match descriptors::receive_within::<FromInit>(&self.link, longest)? {
             Some((message, descriptors)) => {
@@ -454,7 +456,7 @@ impl Keeper {
     }
 }
 
-/// Whether the other side of the link is gone, with or without having read everything.
+/// Whether the other side of the link is gone, whether or not it has read everything.
 fn is_closed(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -462,7 +464,7 @@ fn is_closed(error: &io::Error) -> bool {
     )
 }
 
-/// How the daemon starts this role; the plan goes to its stdin.
+/// The command with which the daemon starts this role; the plan goes to its stdin.
 pub fn command(program: &Path, log: File) -> Command {
     let mut command = Command::new(program);
     command

@@ -1,5 +1,5 @@
-//! Who does the workspace's renames: nobody until the first one comes, then a mover. A mover that
-//! cannot be had is not a reason to stop: the kernel does what it can by itself.
+//! Starts a mover when the first rename is reported. If no mover can be started, the kernel handles
+//! renames alone.
 
 use super::registry::Registry;
 use crate::layout::WorkspaceDirs;
@@ -10,17 +10,17 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::{Child, ChildStdout};
 
-/// Movers that may fail before no more is started.
+/// After this many failures no mover is started any more.
 const MOST_FAILURES: u32 = 3;
 
 pub struct Moving {
-    /// `None`: the kernel cannot tell renames.
+    /// `None`: the kernel cannot report renames.
     listener: Option<OwnedFd>,
     mover: Option<Mover>,
     failures: u32,
-    /// What the mover is doing; it stays when the mover is killed.
+    /// The mover's calls in progress, which survive the mover.
     taken_up: TakenUp,
-    /// What is waited for when there is nothing to wait for.
+    /// Polled when there is nothing to wait for.
     never: OwnedFd,
 }
 
@@ -32,7 +32,7 @@ struct Mover {
 // === impl Moving ===
 
 impl Moving {
-    /// Moves that were interrupted by the end of an earlier run are finished first.
+    /// Finishes moves that the end of an earlier run interrupted.
     pub fn new(
         listener: Option<OwnedFd>,
         directories: &WorkspaceDirs,
@@ -65,7 +65,7 @@ impl Moving {
         Ok(moving)
     }
 
-    /// Readable when [`Self::attend`] has something to do.
+    /// Readable when [`Self::attend`] has work.
     pub fn source(&self) -> BorrowedFd<'_> {
         match (&self.mover, &self.listener) {
             (Some(mover), _) => mover.pidfd.as_fd(),
@@ -74,13 +74,13 @@ impl Moving {
         }
     }
 
-    /// A rename came and nobody is there for it, or the mover ended.
+    /// A rename came without a mover, or the mover ended.
     pub fn attend(&mut self, registry: &Registry) {
         if let Some(mut mover) = self.mover.take() {
-            // Its own words are in the log already.
+            // Its own messages are in the log already.
             let _ = mover.child.wait();
             self.failures += 1;
-            // Nothing new has come, but somebody may still wait for the one that is gone.
+            // Nothing new has come, but a caller may still wait for the mover that is gone.
             if !self.is_waited_for() {
                 return;
             }
@@ -97,7 +97,7 @@ impl Moving {
         }
     }
 
-    /// Returns where the mover says that it is ready.
+    /// Returns the pipe on which the mover reports that it is ready.
     fn start(&mut self, registry: &Registry) -> io::Result<Option<ChildStdout>> {
         let Some(listener) = &self.listener else {
             return Ok(None);
@@ -105,7 +105,7 @@ impl Moving {
         let plan = &registry.plan;
         let init = registry.init();
         let mut child = mover::command(&plan.program, listener, init, &self.taken_up)?.spawn()?;
-        // It waits for the plan, so it does nothing before it counts as the workspace's.
+        // The mover waits for the plan, so it does nothing before it is in the workspace's group.
         if let Some(group) = registry.limits().group() {
             group.take_in(child.id())?;
         }
@@ -127,7 +127,7 @@ impl Moving {
             .any(|id| notify::is_waiting(listener.as_fd(), *id))
     }
 
-    /// No mover is left to do it.
+    /// Fails all waiting renames, because no mover is left.
     fn fail_all(&self) {
         if let Some(listener) = &self.listener
             && let Err(error) = mover::fail_all(listener.as_fd(), &self.taken_up)
@@ -136,7 +136,7 @@ impl Moving {
         }
     }
 
-    /// One rename as the kernel does it.
+    /// Lets the kernel handle one rename.
     fn let_through(&self) {
         let Some(listener) = &self.listener else {
             return;

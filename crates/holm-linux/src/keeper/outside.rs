@@ -1,5 +1,5 @@
-//! The gateway in the keeper: idle until the first connection, question or refusal, then a thread
-//! with a runtime of its own. Before that it is nothing but a few descriptors.
+//! The gateway in the keeper: only a few descriptors until the first connection, DNS question or
+//! refusal, then a thread with its own runtime.
 
 use super::culprit::Culprits;
 use super::record::Record;
@@ -33,9 +33,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 use tokio::runtime::{Builder, Handle};
 
-/// Names that are looked up at the same time; each takes a thread while it waits.
+/// Concurrent name lookups; each takes a thread while it waits.
 const MOST_THREADS: usize = 24;
-/// Connections at a time; each takes two descriptors.
+/// Concurrent connections; each takes two descriptors.
 const MOST_CONNECTIONS: usize = 4096;
 const RESERVED: u64 = 512;
 
@@ -54,7 +54,7 @@ enum State {
     Broken,
 }
 
-/// What the gateway stands on.
+/// The gateway's access to the machine.
 pub struct Ground {
     rules: Option<Mutex<OwnedFd>>,
     culprits: Option<Culprits>,
@@ -104,7 +104,7 @@ impl Outside {
         self.gateway.surroundings().rules.is_some()
     }
 
-    /// What [`Self::wake`] is to be called for; copies, so that the loop holds no lock.
+    /// The descriptors that trigger [`Self::wake`]; duplicates, so that the loop holds no lock.
     pub fn sources(&self) -> Vec<OwnedFd> {
         match &*self.state() {
             State::Idle(sockets) => {
@@ -117,20 +117,20 @@ impl Outside {
         }
     }
 
-    /// Somebody wants to leave.
+    /// A program wants to leave: start the gateway.
     pub fn wake(&self) {
         if let Err(error) = self.running() {
             complain!("nothing can leave: {error}");
         }
     }
 
-    /// Puts another policy in force and cuts what it does not allow.
+    /// Puts another policy in force and cuts connections that it forbids.
     pub fn set_egress(&self, egress: &Egress) -> io::Result<()> {
         self.gateway
             .set_policy(policy(&self.plan, egress, Defence::Gateway))
     }
 
-    /// From now on these secrets may be used.
+    /// Replaces the usable secrets.
     pub fn set_placeholders(&self, (secrets, leaves): (Vec<Placeholder>, Vec<Leaf>)) {
         let placeholders = Placeholders::new(secrets, &leaves).unwrap_or_else(|error| {
             complain!("no secret is put into requests: {error}");
@@ -139,7 +139,8 @@ impl Outside {
         self.gateway.set_placeholders(placeholders);
     }
 
-    /// Connects outward for somebody else, who then talks on `stream`. `Err` is told to them.
+    /// Connects outward for a client outside, which then talks on `stream`. An `Err` is reported to
+    /// it.
     pub fn dial_out(
         &self,
         host: &str,
@@ -156,7 +157,7 @@ impl Outside {
         Ok(())
     }
 
-    /// How many bytes came in and went out so far.
+    /// Total bytes in and out.
     pub fn carried(&self) -> Carried {
         let (bytes_in, bytes_out) = self.gateway.carried();
         Carried {
@@ -165,7 +166,7 @@ impl Outside {
         }
     }
 
-    /// Writes down what is still counted.
+    /// Writes entries that are still being counted.
     pub fn finish(&self) {
         self.gateway.surroundings().record.settle(Duration::ZERO);
         self.gateway.surroundings().uses.settle(Duration::ZERO);
@@ -205,7 +206,7 @@ impl Outside {
                 let _entered = runtime.enter();
                 begin(&gateway, sockets, &services)
             };
-            // Whoever waits for it is in `start`.
+            // The receiver waits in `start`.
             let _ = tell.send(begun.map(|()| runtime.handle().clone()));
             let Ground { record, uses, .. } = gateway.surroundings();
             runtime.block_on(async { tokio::join!(record.keep_counting(), uses.keep_counting()) });
@@ -218,7 +219,7 @@ impl Outside {
     }
 }
 
-/// Two descriptors each, and some are left for the keeper itself.
+/// Two descriptors each, with some left for the keeper itself.
 fn most_connections() -> usize {
     let spare = descriptors().saturating_sub(RESERVED) / 2;
     usize::try_from(spare)
@@ -226,13 +227,13 @@ fn most_connections() -> usize {
         .clamp(1, MOST_CONNECTIONS)
 }
 
-/// The most descriptors that this process may have.
+/// This process's limit of open files.
 fn descriptors() -> u64 {
     let most = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
     most.min(RESERVED + 2 * MOST_CONNECTIONS as u64)
 }
 
-/// Serves the sockets on the runtime that was entered.
+/// Serves the sockets on the current runtime.
 fn begin(
     gateway: &Gateway<Ground>,
     doorways: Vec<(Doorway, OwnedFd)>,
@@ -271,7 +272,7 @@ fn listener(socket: OwnedFd) -> io::Result<tokio::net::TcpListener> {
     tokio::net::TcpListener::from_std(socket.into())
 }
 
-/// In the order of the plan. They were addresses when they were stored.
+/// In the order of the plan. The addresses were validated when they were stored.
 fn services(plan: &LaunchPlan) -> io::Result<Vec<Service>> {
     let services = plan.network.shared.iter().map(|shared| {
         let address = Address::parse(&shared.address).map_err(io::Error::other)?;
@@ -284,7 +285,7 @@ fn services(plan: &LaunchPlan) -> io::Result<Vec<Service>> {
     services.collect()
 }
 
-/// Hears what the kernel refused, for as long as the keeper lives.
+/// Receives the kernel's refusals for as long as the keeper lives.
 fn hear_refusals(gateway: &Gateway<Ground>, socket: &OwnedFd) {
     // Without it the wait is only interrupted now and then.
     let _ = set_socket_timeout(socket, Timeout::Recv, None);
@@ -292,7 +293,7 @@ fn hear_refusals(gateway: &Gateway<Ground>, socket: &OwnedFd) {
     loop {
         let length = match recv(socket, &mut buffer[..], RecvFlags::empty()) {
             Ok((length, _)) => length,
-            // Some were lost in a flood; they were refused all the same.
+            // Some reports were lost in a flood; the packets were refused anyway.
             Err(Errno::NOBUFS | Errno::INTR | Errno::AGAIN) => continue,
             Err(error) => {
                 complain!("refusals are not heard any more: {error}");
@@ -342,7 +343,7 @@ impl Surroundings for Ground {
         tables::replace(&*self.rules()?, policy, granted)
     }
 
-    /// Only what is one's own can be bound.
+    /// Only the machine's own addresses can be bound.
     fn is_own(&self, address: IpAddr) -> bool {
         self.plan.has(Defence::Gateway) && UdpSocket::bind((address, 0)).is_ok()
     }

@@ -1,5 +1,5 @@
-//! The deadline of a program that holm itself runs inside, git mostly: a workspace's own filters,
-//! hooks and files in `.git` can hold it for ever. Called by [`super::session`].
+//! The silence deadline of programs that holm itself runs inside, mostly git: the workspace's
+//! filters, hooks and files in `.git` can block it forever. Called by [`super::session`].
 
 use super::registry::Registry;
 use super::services;
@@ -7,7 +7,7 @@ use crate::inside::{END_EXEC, EXEC_MARK};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a program may say nothing, and since when it says nothing.
+/// How long a program may be silent, and since when it is.
 pub struct Quiet {
     mark: String,
     limit: Duration,
@@ -26,12 +26,12 @@ impl Quiet {
         }
     }
 
-    /// The variable by which its processes are found, also those that left its session.
+    /// The variable that marks its processes, also those that left its session.
     pub fn mark(&self) -> (Vec<u8>, Vec<u8>) {
         (EXEC_MARK.into(), self.mark.clone().into())
     }
 
-    /// It said something, or took input, or its client does not read.
+    /// Restarts the clock: it printed something, read input, or its client does not read.
     pub fn begin_anew(&mut self) {
         self.since = Instant::now();
     }

@@ -1,5 +1,5 @@
-//! What programs inside cannot get any more of, of what the kernel counts for the user as a whole. Looked
-//! at when the daemon asks for the status: the kernel tells nobody but the program that it refuses.
+//! Finds per-user kernel resources that are exhausted. Checked when the daemon asks for the status,
+//! because the kernel reports this only to the refused program.
 
 use super::registry::Init;
 use crate::launch::shares;
@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Between two looks, each of which starts a process.
+/// The shortest interval between two checks, each of which starts a process.
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// The names that users see.
@@ -44,7 +44,7 @@ impl Reached {
     }
 }
 
-/// What cannot be looked at is not told: init may be ending.
+/// A failed check reports nothing: init may be ending.
 fn look(init: &Init) -> Vec<&'static str> {
     let of_init = |file: &str| fs::read_to_string(format!("/proc/{}/{file}", init.pid));
     let (Ok(limits), Ok(status)) = (of_init("limits"), of_init("status")) else {
@@ -61,7 +61,7 @@ fn look(init: &Init) -> Vec<&'static str> {
         names.push("pending_signals");
     }
     let terminals = fs::read_dir(format!("/proc/{}/root/dev/pts", init.pid));
-    // One entry is not a terminal but makes them.
+    // One entry is `ptmx`, which is not a terminal.
     let open = terminals.map_or(0, |terminals| terminals.count().saturating_sub(1));
     if shares::terminals().is_some_and(|most| open as u64 >= most) {
         names.push("terminals");
@@ -69,13 +69,13 @@ fn look(init: &Init) -> Vec<&'static str> {
     names
 }
 
-/// The second number of a line of `/proc/<pid>/limits`; `None` where there is no limit.
+/// The hard limit in a line of `/proc/<pid>/limits`; `None`: unlimited.
 fn hard_limit(limits: &str, name: &str) -> Option<u64> {
     let line = limits.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// `SigQ` has how many there are in the workspace, and how many there may be.
+/// `SigQ` has the number of pending signals and their limit.
 fn are_signals_used_up(status: &str) -> bool {
     let line = status.lines().find_map(|line| line.strip_prefix("SigQ:"));
     let counts = line.and_then(|line| line.trim().split_once('/'));

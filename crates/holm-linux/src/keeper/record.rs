@@ -1,7 +1,7 @@
-//! What left the workspace and what was refused, as lines of JSON where the workspace cannot reach.
+//! The egress record: JSON lines outside the workspace's reach.
 //!
-//! What repeats is counted: the first is written at once, the others after a while as one line. The
-//! guest chooses names and how often it asks, so everything is escaped and bounded.
+//! Repeated refusals are counted: the first is written at once, the others after a while as one
+//! line. The guest chooses names and frequency, so everything is escaped and bounded.
 
 use holm_proxy::gateway::{Carried, Entry, EntryKind, Process};
 use jiff::Timestamp;
@@ -14,14 +14,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
-/// As services' logs: five files of this size.
+/// Like service logs: five files of this size.
 const LARGEST: u64 = 10 << 20;
 const FILES: u32 = 5;
 
-/// How long refusals that repeat are counted before they are written.
+/// How long repeated refusals are counted before they are written.
 const COUNTED_FOR: Duration = Duration::from_secs(5);
 
-/// Different refusals that are counted at the same time.
+/// Distinct refusals that are counted at the same time.
 const MOST_COUNTED: usize = 512;
 
 pub struct Record {
@@ -35,14 +35,14 @@ struct State {
     file: Option<File>,
     length: u64,
     counted: HashMap<String, Counted>,
-    /// Refusals for which there was no room.
+    /// Refusals beyond that number.
     lost: u64,
 }
 
 struct Counted {
     line: Value,
     since: Instant,
-    /// Without the one that was written.
+    /// Without the first, which was written.
     more: u64,
 }
 
@@ -82,7 +82,7 @@ impl Record {
         state.append(&self.path, &line);
     }
 
-    /// Writes what was counted, for as long as the gateway runs.
+    /// Writes counted entries periodically, for as long as the gateway runs.
     pub async fn keep_counting(&self) {
         loop {
             self.counting.notified().await;
@@ -93,7 +93,7 @@ impl Record {
         }
     }
 
-    /// Writes what has been counted for so long.
+    /// Writes entries that were counted for at least `age`.
     pub fn settle(&self, age: Duration) {
         let mut state = self.state();
         let mut done = Vec::new();
@@ -157,14 +157,14 @@ impl State {
     }
 }
 
-/// `egress.jsonl` becomes `egress.jsonl.1`, and so on; the oldest goes.
+/// `egress.jsonl` becomes `egress.jsonl.1`, and so on; the oldest is deleted.
 fn rotate(path: &Path) -> io::Result<()> {
     let full = (1..FILES - 1)
         .rev()
         .map(|number| (older(path, number), number + 1));
     for (from, number) in full.chain([(path.to_owned(), 1)]) {
         match std::fs::rename(from, older(path, number)) {
-            // Somebody deleted it; that must not end the record.
+            // A user deleted it; that must not end the record.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             renamed => renamed?,
         }
@@ -172,20 +172,20 @@ fn rotate(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// All files of a record, the oldest first, whether they are there or not.
+/// All files of a record, oldest first, whether they exist or not.
 pub fn files(path: &Path) -> Vec<PathBuf> {
     let older = (1..FILES).rev().map(|number| older(path, number));
     older.chain([path.to_owned()]).collect()
 }
 
-/// The name of the file that was full so many files ago.
+/// The name of an older file.
 fn older(path: &Path, number: u32) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{number}"));
     PathBuf::from(name)
 }
 
-/// What is the same refusal.
+/// Equal for refusals that are counted together.
 fn key(entry: &Entry) -> String {
     let process = entry.process.as_ref().map(|process| &process.name);
     let Entry {
@@ -262,7 +262,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("egress.jsonl");
         let record = Record::new(path.clone());
-        // Long names, so that it is soon; each is another, so that none is only counted.
+        // Long names to fill the file quickly; each differs, so that none is only counted.
         let long = "x".repeat(200_000);
         let mut written = 0;
         for number in 0..110 {
@@ -285,7 +285,7 @@ mod tests {
                 name.split('-').next().unwrap().parse::<u32>().unwrap()
             }));
         }
-        // Without a gap, to the last one that was written.
+        // Without a gap, up to the last one written.
         let first = numbers[0];
         assert!(first > 0, "the oldest are gone");
         assert_eq!(numbers, (first..written).collect::<Vec<_>>());

@@ -1,4 +1,5 @@
-//! What the keeper knows: the plan, the link to init, who waits for which program to start or end.
+//! The keeper's state: the plan, the link to init, and which thread waits for which program to
+//! start or end.
 
 mod start;
 
@@ -30,7 +31,7 @@ use std::time::Duration;
 
 pub struct Registry {
     pub plan: LaunchPlan,
-    /// Where clients that lost their daemon find their commands.
+    /// Where returning clients find their commands.
     pub doors: Doors,
     pub secrets: Secrets,
     pub runs: Runs,
@@ -51,11 +52,11 @@ pub struct Registry {
     ending: OnceLock<&'static str>,
     services: OnceLock<Arc<Services>>,
     sessions: Arc<Sessions>,
-    /// Held while nothing may be started.
+    /// Write-locked while no program may be started.
     starts: RwLock<()>,
 }
 
-/// The first process inside. It is not waited for before its end is reported, so both mean it.
+/// Init. It is not reaped before its end is reported, so pid and pidfd stay valid.
 pub struct Init {
     pub pidfd: OwnedFd,
     pub pid: i32,
@@ -64,19 +65,19 @@ pub struct Init {
 #[derive(Default)]
 struct State {
     label: Option<String>,
-    /// Where the tree was moved to since the start.
+    /// The commit that the tree was moved to since the start.
     code: Option<CodeSeen>,
     ports: Vec<ToldPort>,
-    /// Where the gateway may go, and which services there are, if that changed since the start.
+    /// Egress and services, if they changed since the start.
     egress: Option<Egress>,
     declared: Option<Vec<Service>>,
     starting: HashMap<u64, Starting>,
     running: HashMap<i32, Running>,
-    /// Nobody inside is left but init.
+    /// No process is left but init.
     empty: bool,
-    /// Threads that still have something to say to a client.
+    /// Threads that still have to send something to a client.
     talking: usize,
-    /// The volumes that are mounted.
+    /// The generations of the mounted volumes.
     generations: BTreeMap<String, u64>,
 }
 
@@ -92,18 +93,18 @@ struct Running {
     purpose: Purpose,
 }
 
-/// Whether somebody waits for the program.
+/// Whether a client waits for the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
     Command,
-    /// A service, or what the keeper needs for one.
+    /// A service or one of its helpers.
     Background,
 }
 
-/// One thread that talks to a client; the keeper waits for it before it ends.
+/// A thread that talks to a client; the keeper waits for it before it ends.
 pub struct Talking<'a>(&'a Registry);
 
-/// The code of what was killed by the end of the workspace: 128 + SIGKILL.
+/// The code of a process killed by the end of the workspace: 128 + SIGKILL.
 pub const KILLED: u8 = 137;
 
 // === impl Registry ===
@@ -147,7 +148,7 @@ impl Registry {
         }
     }
 
-    /// The first process inside, as this process sees it.
+    /// Init's pid outside.
     pub fn init_pid(&self) -> i32 {
         self.init.pid
     }
@@ -156,7 +157,7 @@ impl Registry {
         self.init.pidfd.as_fd()
     }
 
-    /// The way out.
+    /// The gateway.
     pub fn outside(&self) -> &Outside {
         &self.outside
     }
@@ -207,9 +208,9 @@ impl Registry {
         }
     }
 
-    /// Said once, when they are about to be started.
+    /// Called once, when services are about to be started.
     pub fn set_services(&self, services: Arc<Services>) {
-        // A second time would be another workspace.
+        // A second call would be another workspace.
         let _ = self.services.set(services);
     }
 
@@ -217,7 +218,7 @@ impl Registry {
         self.services.get()
     }
 
-    /// The session or run whose first process this is, by its number inside.
+    /// The session or run whose first process has this pid inside.
     pub fn begun_with(&self, pid: i32) -> Option<String> {
         let sessions = self.sessions.list().into_iter();
         let mut sessions = sessions.filter(|session| session.pid == Some(pid));
@@ -244,7 +245,7 @@ impl Registry {
         self.state().label = Some(label);
     }
 
-    /// How the ports are reached from outside, as the daemon told it last.
+    /// The addresses of the ports, as the daemon sent them last.
     pub fn ports(&self) -> Vec<ToldPort> {
         self.state().ports.clone()
     }
@@ -274,7 +275,7 @@ impl Registry {
         self.state().declared = Some(services);
     }
 
-    /// The services as the configuration has them.
+    /// The configured services.
     pub fn declared(&self) -> Vec<Service> {
         let told = self.state().declared.clone();
         told.unwrap_or_else(|| self.plan.services.clone())
@@ -295,11 +296,11 @@ impl Registry {
     }
 
     pub fn signal(&self, pid: i32, signal: i32) {
-        // A link that is broken ends the workspace anyway.
+        // A broken link ends the workspace anyway.
         let _ = self.tell_init(&ToInit::Signal { pid, signal }, &[]);
     }
 
-    /// Takes in one message of init. Nonsense is dropped.
+    /// Handles one message of init. Invalid ones are dropped.
     pub fn hear(&self, message: FromInit, descriptors: Vec<OwnedFd>) {
         let (message, descriptors) = match message {
             FromInit::Left { numbers, message } => self.take_left(numbers, *message),
@@ -339,7 +340,7 @@ impl Registry {
             }
             FromInit::Exited { pid, code } => {
                 if code == KILLED {
-                    // Perhaps for want of memory, which goes to the log.
+                    // Perhaps an OOM kill, which is logged.
                     self.limits.memory_kills();
                 }
                 if let Some(mut running) = state.running.remove(&pid) {
@@ -358,7 +359,8 @@ impl Registry {
         self.stop_asked.store(true, Ordering::SeqCst);
         self.state().empty = false;
         self.thaw();
-        // One that stands still would not hear it, and nothing inside would learn of the grace.
+        // A stopped init would not handle the message, and programs inside would not get the grace
+        // period.
         let hears = process::standstill(self.init.pid).is_none();
         if let Some(services) = self.services().filter(|_| hears) {
             services.close(grace * 2);
@@ -369,7 +371,7 @@ impl Registry {
         self.kill();
     }
 
-    /// Ends the workspace for a reason of the keeper's own, which is told to whoever asks later.
+    /// Ends the workspace for a reason of the keeper's own, which is reported later.
     pub fn end_because(&self, why: &'static str, grace: Duration) {
         if self.ending.set(why).is_ok() {
             self.stop(grace);
@@ -380,7 +382,7 @@ impl Registry {
         self.ending.get().copied()
     }
 
-    /// What is frozen neither hears nor dies.
+    /// Frozen processes neither handle signals nor die.
     fn thaw(&self) {
         if let Some(group) = self.limits.group() {
             group.thaw();
@@ -395,7 +397,7 @@ impl Registry {
         self.has_ended.load(Ordering::SeqCst)
     }
 
-    /// Ends init and with it every process of the workspace.
+    /// Kills init and with it every process of the workspace.
     pub fn kill(&self) {
         self.thaw();
         // An error means that it is gone already.
@@ -416,7 +418,7 @@ impl Registry {
         }
     }
 
-    /// Tells everyone who waits that it is over, and lets them tell their clients.
+    /// Wakes every waiting thread, and lets them inform their clients.
     pub fn end(&self, patience: Duration) {
         self.has_ended.store(true, Ordering::SeqCst);
         let mut state = self.state();
@@ -425,16 +427,16 @@ impl Registry {
         }
         state.starting.clear();
         drop(state);
-        // After the codes, so that who hears of the one has the other.
+        // After the exit codes, so that a client that learns of the end has its code.
         self.doors.close();
         self.sessions.finish(patience);
         self.wait_while(patience, |state| state.talking > 0);
     }
 
-    /// Waits for a change of what is so now, until `limit`.
+    /// Waits while the condition holds, at most for `limit`.
     fn wait_while(&self, limit: Duration, is_so: impl Fn(&State) -> bool) {
         let state = self.state();
-        // Whoever waits goes on in any case, so neither a poisoned lock nor the time matters.
+        // The caller continues in any case, so neither a poisoned lock nor a time-out matters.
         drop(
             self.changed
                 .wait_timeout_while(state, limit, |state| is_so(state)),

@@ -1,8 +1,8 @@
-//! The secrets of a workspace while it runs: who gets which, the files, the end of their time, and
-//! what has to be masked in what services print.
+//! The secrets of a running workspace: which process gets which, the files, expiry, and masking of
+//! service output.
 //!
-//! Values are in the keeper's memory only, and in that of their receivers. What a service was given
-//! stays masked for as long as the keeper lives, also when another value took its place.
+//! Values exist only in the memory of the keeper and of their receivers. A value that was given out
+//! stays masked while the keeper lives, even after it was replaced.
 
 use super::outside::Outside;
 use super::registry::Registry;
@@ -25,9 +25,9 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-/// Nobody but the owner, and nobody writes.
+/// Readable by the owner only, and not writable.
 const READ_BY_OWNER: Mode = Mode::RUSR;
-/// A machine that is suspended counts the time, but waits longer.
+/// The interval of checks: time passes during suspension, but timers wait longer.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 const LEAST_PAUSE: Duration = Duration::from_millis(10);
 const STACK: usize = 256 * 1024;
@@ -35,11 +35,11 @@ const STACK: usize = 256 * 1024;
 pub struct Secrets {
     state: Mutex<State>,
     changed: Condvar,
-    /// The directory of the files; `None`: no secret was declared to be one.
+    /// The directory of the files; `None`: no secret is declared as a file.
     files: Option<OwnedFd>,
-    /// Whether programs are started in domains of their own.
+    /// Whether programs are started in their own Landlock domains.
     is_apart: bool,
-    /// Whether programs inside trust the certificates of the gateway.
+    /// Whether programs inside trust the gateway's CA.
     has_authority: bool,
     chain: Chain,
     workspace: String,
@@ -47,47 +47,47 @@ pub struct Secrets {
 
 struct State {
     grants: Vec<Held>,
-    /// Everything that was ever given here.
+    /// Every value that was ever given out here.
     values: Vec<Value>,
     known: Known,
 }
 
-/// A grant, and when its time is up.
+/// A grant, and when it expires.
 struct Held {
     grant: Grant,
-    /// Since the boot: setting the wall clock neither prolongs a value's time nor ends it.
+    /// Since boot, so that setting the wall clock neither prolongs nor ends a value.
     ends: Option<Duration>,
 }
 
-/// What one receiver is due.
+/// What one receiver gets.
 #[derive(Default)]
 pub struct Given {
     /// For its environment.
     pub variables: Vec<(Vec<u8>, Vec<u8>)>,
-    /// All of it, files too, by name.
+    /// All names, including files.
     pub received: Vec<(String, Form)>,
 }
 
-/// Who is started.
+/// The receiver that is started.
 #[derive(Clone, Copy, Debug)]
 pub enum Receiver<'a> {
-    /// By its name.
+    /// By name.
     Service(&'a str),
-    /// By its id.
+    /// By id.
     Run(&'a str),
-    /// By its id.
+    /// By id.
     Session(&'a str),
 }
 
-/// Neither a file nor the host's crash handler gets this process's memory; 1 is the kernel's word for
-/// that.
+/// Keeps this process's memory out of core files and of the host's crash handler. The limit 1 means
+/// neither.
 pub fn keep_from_dumps() {
-    // What others may allow themselves is theirs: a workspace has a limit of its own.
+    // Only this process: a workspace has its own limit.
     let most = Rlimit {
         current: Some(1),
         ..getrlimit(Resource::Core)
     };
-    // Lowering is always allowed.
+    // Lowering a limit is always allowed.
     let _ = setrlimit(Resource::Core, most);
 }
 
@@ -102,7 +102,7 @@ impl Secrets {
     ) -> Result<Self, LaunchFailure> {
         let grants = std::mem::take(&mut plan.secrets);
         let is_forgone = plan.forgone.iter().any(|part| part == "landlock");
-        // A token is worth nothing to those who read it.
+        // A token is worthless to a reader.
         let has_values = grants.iter().any(|grant| grant.form != Form::Placeholder);
         if has_values && !landlock && !is_forgone {
             return Err(LaunchFailure {
@@ -134,7 +134,7 @@ impl Secrets {
         Ok(secrets)
     }
 
-    /// Withdraws values when their time is up, for as long as the keeper lives.
+    /// Withdraws expired values, for as long as the keeper lives.
     pub fn watch(&self, registry: &Arc<Registry>) {
         let registry = Arc::clone(registry);
         let thread = std::thread::Builder::new().stack_size(STACK);
@@ -144,7 +144,7 @@ impl Secrets {
         }
     }
 
-    /// Where a program is started: a receiver, or somebody who is given nothing.
+    /// The domain for a receiver, or for a program without secrets.
     pub fn domain(&self, receiver: Option<Receiver<'_>>) -> Domain {
         match (self.is_apart, &self.files) {
             (false, _) => return Domain::Shared,
@@ -159,7 +159,7 @@ impl Secrets {
         Domain::OwnReading(its.map(|grant| grant.name.clone()).collect())
     }
 
-    /// What is given to somebody who is started now.
+    /// What a program gets that is started now.
     pub fn due(&self, receiver: Option<Receiver<'_>>) -> Given {
         let (state, now) = (self.state(), since_boot());
         let mut given = Given::default();
@@ -183,17 +183,17 @@ impl Secrets {
         given
     }
 
-    /// What the gateway may use, with certificates for its hosts.
+    /// The secrets that the gateway may use, with certificates for their hosts.
     pub fn placeholders(&self) -> (Vec<Placeholder>, Vec<Leaf>) {
         self.state().placeholders()
     }
 
-    /// What has to be masked in everything that is written down.
+    /// The values to mask in everything that is stored.
     pub fn known(&self) -> Known {
         self.state().known.clone()
     }
 
-    /// Writes down which process was given what.
+    /// Records which process got what.
     pub fn note_given(
         &self,
         receiver: Option<Receiver<'_>>,
@@ -212,8 +212,8 @@ impl Secrets {
         self.note(given.collect());
     }
 
-    /// Other secrets, or other values, from now on. What runs keeps what it was given; files and
-    /// what is started later have the new ones.
+    /// Replaces the secrets. Running programs keep what they have; files and programs that start
+    /// later get the new values.
     pub fn set(&self, grants: Vec<Grant>) -> Answer {
         let has_file = grants.iter().any(|grant| grant.form == Form::File);
         let has_standin = grants.iter().any(|grant| grant.form == Form::Placeholder);
@@ -320,7 +320,7 @@ impl Secrets {
         }
     }
 
-    /// It is there before a value is, so that those who may read it can be told so.
+    /// The directory exists before the value, so that Landlock rules for its readers can name it.
     fn make_directory(&self, name: &str) -> io::Result<()> {
         let files = self.files.as_ref().ok_or(Errno::NOENT)?;
         match mkdirat(files, secret_directory(name), Mode::RWXU) {
@@ -329,7 +329,7 @@ impl Secrets {
         }
     }
 
-    /// Whoever reads it has the old value or the new one.
+    /// A reader gets the old value or the new one.
     fn write_file(&self, name: &str, value: &Value) -> io::Result<()> {
         let files = self.files.as_ref().ok_or(Errno::NOENT)?;
         let directory = secret_directory(name);
@@ -383,7 +383,7 @@ impl Secrets {
 // === impl Held ===
 
 impl Held {
-    /// A value that was held before keeps its end, however the clock was set since.
+    /// An unchanged value keeps its expiry, however the clock was set since.
     fn new(grant: Grant, before: &[Held], now: Duration) -> Self {
         let same = before.iter().find(|held| {
             let old = &held.grant;
@@ -437,7 +437,7 @@ fn shown(grant: &Grant) -> Option<&str> {
     let value = grant.value.as_ref()?;
     match (grant.form, &grant.placeholder) {
         (Form::Placeholder, Some(standin)) => standin.token.as_deref(),
-        // Never the value in place of what is missing.
+        // Never the value when the token is missing.
         (Form::Placeholder, None) => None,
         (Form::Env | Form::File, _) => Some(value.reveal()),
     }
@@ -446,12 +446,12 @@ fn shown(grant: &Grant) -> Option<&str> {
 // === impl Receiver ===
 
 impl<'a> Receiver<'a> {
-    /// `None`: somebody inside asked for it.
+    /// `None`: a program inside requested it.
     pub fn of(self, asker: Asker) -> Option<Self> {
         (asker == Asker::User).then_some(self)
     }
 
-    /// What `secrets.*.to` calls it.
+    /// The name in `secrets.*.to`.
     fn word(self) -> &'a str {
         match self {
             Receiver::Service(name) => name,
@@ -460,7 +460,7 @@ impl<'a> Receiver<'a> {
         }
     }
 
-    /// Which of those that have the same word.
+    /// The id among receivers with the same name.
     fn which(self) -> Option<&'a str> {
         match self {
             Receiver::Service(_) => None,
@@ -482,11 +482,11 @@ fn remove_at(files: &OwnedFd, place: &str) -> io::Result<()> {
 
 fn since_epoch() -> Duration {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    // A clock before the epoch: everything has its whole time.
+    // A clock before the epoch: every value has its full time.
     now.unwrap_or_default()
 }
 
-/// The time since the boot, also while the machine was suspended.
+/// The time since boot, including suspension.
 fn since_boot() -> Duration {
     let time = clock_gettime(ClockId::Boottime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
@@ -512,7 +512,7 @@ mod tests {
         }
     }
 
-    /// The wall clock is asked once, when a value comes: whoever sets it later changes no end.
+    /// The wall clock is read once, when a value arrives: setting it later changes no expiry.
     #[test]
     fn a_value_that_is_told_again_keeps_its_end() {
         let now = Duration::from_secs(1000);
@@ -521,7 +521,8 @@ mod tests {
         let ends = first.ends.unwrap();
         assert!(ends > now && ends <= now + Duration::from_secs(60));
         assert!(!first.has_expired(now) && first.has_expired(ends));
-        // As if the clock had been set back by an hour meanwhile: more would be left of it.
+        // As if the clock had been set back by an hour: the wall clock would give the value more
+        // time.
         let later = now + Duration::from_secs(3600);
         let mut before = vec![first];
         assert_eq!(Held::new(grant("a", end), &before, later).ends, Some(ends));

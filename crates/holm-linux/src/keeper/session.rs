@@ -1,8 +1,8 @@
-//! One command that runs, between a client's frames and the command's pipes or terminal.
+//! One running command, between a client's frames and the command's pipes or terminal.
 //!
-//! Nothing here blocks but the one wait: what cannot be written is kept, bounded, and what fills up
-//! is not read from. So a client that does not read slows its own command down and nothing else,
-//! and a signal always gets through.
+//! Nothing blocks except the one poll: output that cannot be written is buffered up to a limit, and
+//! beyond it the source is not read. So a slow client slows only its own command, and a signal
+//! always gets through.
 
 use super::kept::{Door, Knock, Output, Return};
 use super::limits;
@@ -21,21 +21,21 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// Output that waits for the client; more is left in the pipe.
+/// Buffered output for the client; more stays in the pipe.
 const MOST_WAITING: usize = 256 * 1024;
-/// Output that was sent and that the client has not said to have; more is left in the pipe.
+/// Sent output that the client has not acknowledged; more stays in the pipe.
 const MOST_KEPT: usize = 1024 * 1024;
-/// What a pipe can hold at most. A command's output is in it when the command ends; what comes after
-/// that much is from what it left in the background, which may write for ever.
+/// The capacity of a pipe. When the command ends its output is in it; further output comes from
+/// background processes, which may write forever.
 const MOST_LEFT_BEHIND: usize = 1024 * 1024;
 const CHUNK: usize = 64 * 1024;
 /// Between SIGTERM and SIGKILL of a command whose time is up.
 const GRACE: Duration = Duration::from_secs(2);
 const TIMED_OUT: u8 = 124;
-/// How long a client that lost its daemon is waited for. It starts another one at once.
+/// How long to wait for a client that lost its daemon. It starts another one at once.
 const COMES_BACK: Duration = Duration::from_secs(60);
 
-/// The command's own ends.
+/// The keeper's ends of the command's streams.
 pub struct Running {
     pub pid: i32,
     pub terminal: Option<OwnedFd>,
@@ -46,18 +46,18 @@ pub struct Running {
     pub exit: PipeReader,
 }
 
-/// How long the command may take.
+/// The time limits of a command.
 pub struct Limits {
-    /// In all.
+    /// In total.
     pub time: Option<Duration>,
     pub quiet: Option<Quiet>,
 }
 
 pub struct Session<'a> {
     registry: &'a Registry,
-    /// Of stdout and of stderr, if the workspace's secrets are masked in them.
+    /// For stdout and stderr, if secrets are masked.
     maskers: Option<[Masker; 2]>,
-    /// `None`: the daemon is gone, the command goes on.
+    /// `None`: the daemon is gone, the command continues.
     client: Option<UnixStream>,
     pid: i32,
     terminal: Option<OwnedFd>,
@@ -66,32 +66,32 @@ pub struct Session<'a> {
     stderr: Option<OwnedFd>,
     exit: PipeReader,
     deadline: Option<Instant>,
-    /// Only of a program that holm itself runs.
+    /// Only for a program that holm itself runs.
     quiet: Option<Quiet>,
     incoming: Vec<u8>,
     outgoing: VecDeque<u8>,
     input: VecDeque<u8>,
-    /// Bytes of stdin that came from the client, and how many of them are no longer in `input`.
+    /// Bytes of stdin received from the client, and how many of them have left `input`.
     received: u64,
     taken: u64,
     close_stdin: bool,
     timed_out: bool,
-    /// Processes that had been killed for want of memory when this command began.
+    /// The number of OOM kills when this command started.
     memory_kills: u64,
     kept: Option<Kept<'a>>,
-    /// Set when the command has ended and its client may still come back for that.
+    /// Set when the command has ended and its client may still reconnect.
     code: Option<u8>,
 }
 
-/// Of a command that its client can come back to.
+/// For a command that its client can reconnect to.
 struct Kept<'a> {
     door: Door<'a>,
     output: Output,
-    /// Until when the client is waited for, if it lost its daemon.
+    /// How long to wait for the client, if it lost its daemon.
     lost_until: Option<Instant>,
 }
 
-/// What the wait found.
+/// Which descriptors are ready.
 #[derive(Default)]
 struct Ready {
     exited: bool,
@@ -147,7 +147,7 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Until the command has ended and its client knows, or is not waited for any more.
+    /// Runs until the command has ended and its client knows that, or is not waited for any more.
     pub fn run(&mut self) -> io::Result<()> {
         if self.kept.is_some() {
             self.say(&Answer::Kept)?;
@@ -222,7 +222,7 @@ impl<'a> Session<'a> {
         held < MOST_KEPT && !waits
     }
 
-    /// Until when the program has to say something. One whose output nobody takes need not.
+    /// The silence deadline. It does not apply while the client does not read.
     fn quiet_until(&self) -> Option<Instant> {
         let counts = self.code.is_none() && !self.timed_out && self.has_room();
         self.quiet.as_ref().filter(|_| counts).map(Quiet::until)
@@ -238,8 +238,8 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// A daemon that died: the command goes on. Its client may come back; without one the output has
-    /// no reader and stdin no writer.
+    /// Handles a daemon that died: the command continues. Its client may reconnect; otherwise
+    /// output is discarded and stdin is closed.
     fn lose_client(&mut self) {
         self.client = None;
         self.outgoing.clear();
@@ -271,15 +271,15 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// A command that has ended gets no signal: somebody else may have its number.
+    /// A command that has ended gets no signal, because its pid may be reused.
     fn signal(&self, signal: i32) {
         if self.code.is_none() {
             self.registry.signal(self.pid, signal);
         }
     }
 
-    /// The client went away on purpose. A terminal is closed for real: a shell that missed the
-    /// signal just before it began to read notices that there is nothing to read from any more.
+    /// Handles a client that disconnected on purpose. A terminal is really closed: a shell that
+    /// missed the signal just before it began to read then sees the end.
     fn hang_up(&mut self) {
         self.signal(libc::SIGHUP);
         self.client = None;
@@ -305,7 +305,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// The client goes on where it was, whatever it was told by the daemon that it lost.
+    /// Continues with a client that reconnected, whatever the lost daemon had told it.
     fn take_back(&mut self, back: Return) -> io::Result<()> {
         let Some(kept) = &mut self.kept else {
             return Ok(());
@@ -362,7 +362,7 @@ impl<'a> Session<'a> {
                     taken += length;
                 }
                 Err(Errno::AGAIN | Errno::INTR) => break,
-                // Nobody reads it any more: what the client still sends is taken and dropped.
+                // The command closed its stdin: further input is read and dropped.
                 Err(_) => {
                     taken += self.input.len();
                     self.input.clear();
@@ -382,7 +382,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// A terminal is told by its end-of-file character, a pipe by closing it.
+    /// A terminal gets its end-of-file character, a pipe is closed.
     fn end_stdin(&mut self) {
         if let (Some(terminal), Some(_)) = (&self.terminal, &self.client) {
             const END_OF_FILE: &[u8] = &[4];
@@ -391,7 +391,8 @@ impl<'a> Session<'a> {
         self.stdin = None;
     }
 
-    /// Takes what is there of one output; an end or an error ends that output. Returns how much.
+    /// Reads what is available of one output; an error counts as its end. Returns the number of
+    /// bytes.
     fn read_output(&mut self, kind: u8) -> usize {
         let source = if kind == channel::STDOUT {
             &mut self.stdout
@@ -464,7 +465,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Whoever closed the connection may have said before that it hangs up.
+    /// A client that closed the connection may have sent a hangup before.
     fn read_last_words(&mut self) {
         if let Some(client) = &self.client {
             let mut chunk = vec![0; CHUNK];
@@ -511,8 +512,8 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// The command ended: what it wrote before is in the pipes; what its children still write later
-    /// is not waited for.
+    /// The command ended: its output is in the pipes. Later output of its children is not waited
+    /// for.
     fn end(&mut self) -> io::Result<()> {
         let mut code = [0];
         let read = rustix::io::read(&self.exit, &mut code)?;
@@ -545,7 +546,7 @@ impl<'a> Session<'a> {
         self.say(&Answer::Exit(code))
     }
 
-    /// Why a command was killed, when that was done for it and not by it.
+    /// Why a command was killed, when holm or the kernel did it.
     fn last_word(&self, code: u8) -> Option<&'static str> {
         let registry = self.registry;
         if registry.why_ended() == Some(limits::DISK) {
@@ -555,7 +556,7 @@ impl<'a> Session<'a> {
             .then_some("killed: the workspace reached its limit of memory")
     }
 
-    /// Writes to the client until at most `rest` bytes wait, however slow it is.
+    /// Writes to the client until at most `rest` bytes are left, however slow it is.
     fn flush_to(&mut self, rest: usize) -> io::Result<()> {
         while self.outgoing.len() > rest {
             let Some(client) = &self.client else {

@@ -1,7 +1,7 @@
-//! The record of secrets that were put into requests: which, of which workspace, at which host.
+//! The record of secrets that were put into requests: which secret, workspace and host.
 //!
-//! The first use is written before it happens, and nothing is sent if that fails. What repeats within
-//! a minute is counted and written as one line: who is inside chooses how often it asks.
+//! The first use is recorded before it happens, and nothing is sent if that fails. Repetitions
+//! within a minute are counted and written as one line, because the guest chooses the rate.
 
 use holm_secrets::audit::{Chain, Happening};
 use jiff::Timestamp;
@@ -17,14 +17,14 @@ const COUNTED_FOR: Duration = Duration::from_secs(60);
 pub struct Uses {
     chain: Chain,
     workspace: String,
-    /// By secret and host, of which there are as many as `holm.toml` names.
+    /// By secret and host, as many as `holm.toml` names.
     counted: Mutex<HashMap<(String, String), Counted>>,
     counting: Notify,
 }
 
 struct Counted {
     since: Instant,
-    /// Without the one that was written.
+    /// Without the first, which was written.
     more: u64,
 }
 
@@ -40,7 +40,7 @@ impl Uses {
         }
     }
 
-    /// Secrets are about to be used. When this returns it is on the disk, or counted.
+    /// Records a use. When this returns it is on disk, or counted.
     pub fn note(&self, secrets: &BTreeSet<String>, host: &str) -> io::Result<()> {
         let mut counted = self.counted();
         let mut fresh = Vec::new();
@@ -66,7 +66,7 @@ impl Uses {
         Ok(())
     }
 
-    /// Writes what was counted, for as long as the gateway runs.
+    /// Writes counted entries periodically, for as long as the gateway runs.
     pub async fn keep_counting(&self) {
         loop {
             self.counting.notified().await;
@@ -77,7 +77,7 @@ impl Uses {
         }
     }
 
-    /// Writes what has been counted for so long.
+    /// Writes entries that were counted for at least `age`.
     pub fn settle(&self, age: Duration) {
         let mut counted = self.counted();
         let mut happened = Vec::new();

@@ -1,5 +1,5 @@
-//! Waits for the first of several things, and notes all that are there. Used by the sessions of
-//! commands and by the runs of services; a signal counts as nothing being there.
+//! Polls several descriptors. Used by commands and services; an interruption by a signal counts as
+//! nothing ready.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::Instant;
 
-/// What is waited for, each with what it means in `Ready`.
+/// The descriptors, each with its field in `Ready`.
 pub struct Waiting<'a, Ready> {
     sources: Vec<PollFd<'a>>,
     roles: Vec<fn(&mut Ready)>,
@@ -28,7 +28,7 @@ impl<'a, Ready: Default> Waiting<'a, Ready> {
         self.roles.push(role);
     }
 
-    /// Waits no longer than `until`.
+    /// Waits at most until `until`.
     pub fn wait(mut self, until: Option<Instant>) -> io::Result<Ready> {
         let timeout = until.map(|until| {
             let left = until.saturating_duration_since(Instant::now());

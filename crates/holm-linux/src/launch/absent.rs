@@ -1,12 +1,12 @@
-//! Protected paths at which nothing is when a workspace starts. Called by [`super::tree`]. Nothing is
-//! shown there, and nothing can be made there.
+//! Protected paths that do not exist when a workspace starts. Called by [`super::tree`]. They look
+//! absent, and nothing can be created there.
 //!
-//! [`hide`] gives each such path a whiteout in the writable layer, which overlayfs shows as nothing.
-//! [`hold`] binds that layer below the tree, where no path leads, and mounts each whiteout there on
-//! itself. To make anything at the path overlayfs has to replace the whiteout, and the kernel
-//! replaces no mount point of the caller's namespace (EBUSY), whichever call asks for it.
+//! [`hide`] creates a whiteout for each such path in the upper layer, which overlayfs shows as
+//! absent. [`hold`] binds that layer at a hidden place below the tree, and mounts each whiteout
+//! there on itself. To create the path overlayfs would have to replace the whiteout, and the kernel
+//! refuses to replace a mount point of the caller's namespace (EBUSY), for every system call.
 //!
-//! A placeholder would be seen: a file by git and by programs that read it, a directory by `ls`.
+//! A placeholder would be visible: a file to git and to programs that read it, a directory to `ls`.
 
 use super::root::{NewRoot, clone_tree, overlay};
 use super::tree::{OPEN, PLAIN, make_directories, open_plain, pin, unprotectable};
@@ -22,30 +22,30 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// How overlayfs marks a directory that hides the one below it.
+/// overlayfs's mark of a directory that hides the one below it.
 const OPAQUE: &str = "user.overlay.opaque";
 
-/// What the tree is made of, before it is mounted.
+/// The layers of the tree, before it is mounted.
 pub struct Layers<'a> {
     pub upper: &'a OwnedFd,
     /// Top first.
     pub lower: &'a [OwnedFd],
-    /// The lowest one: directories on the way to protected paths.
+    /// The lowest one: directories above protected paths.
     pub pins: &'a OwnedFd,
 }
 
-/// What becomes of protected paths that are absent.
+/// How absent protected paths are handled.
 #[derive(Default)]
 pub struct Absent {
     /// Paths with a whiteout, to be held.
     pub hidden: Vec<PathBuf>,
-    /// Empty directories that mark a directory which is there only for what may not be made in it:
+    /// Empty directories that mark a directory which exists only for an absent protected path:
     /// without one, `git clean` and `git stash -u` would try to remove that directory, and fail.
     pub marks: Vec<PathBuf>,
 }
 
-/// Puts a whiteout at each path that is absent. Where overlayfs would not hide one, because nothing
-/// below is merged into its directory, an empty directory takes its place.
+/// Creates a whiteout for each absent path. Where overlayfs would not hide one, because its
+/// directory is not merged with a lower one, an empty directory takes its place.
 pub fn hide(layers: &Layers<'_>, protected: &[&Path]) -> Result<Absent, LaunchFailure> {
     let step = "look for the protected paths";
     let merged = layers.merged(&[]).step(Part::Overlay, step)?;
@@ -70,14 +70,14 @@ pub fn hide(layers: &Layers<'_>, protected: &[&Path]) -> Result<Absent, LaunchFa
             0,
         ) {
             Ok(()) | Err(Errno::EXIST) => {}
-            // What cannot have a whiteout cannot be a writable layer.
+            // A file system without whiteouts cannot hold an upper layer.
             made => made.step(Part::Overlay, "make a whiteout in the writable layer")?,
         }
         absent.hidden.push((*path).to_owned());
         absent.marks.extend(layers.mark(path)?);
     }
     drop(merged);
-    // At the top there is always something below.
+    // The root always has a lower layer.
     let is_nested = |path: &PathBuf| path.parent() != Some(Path::new(""));
     let (nested, top): (Vec<_>, _) = absent.hidden.into_iter().partition(is_nested);
     absent.hidden = top;
@@ -115,7 +115,7 @@ pub fn hold(root: &NewRoot, plan: &LaunchPlan, hidden: &[PathBuf]) -> Result<(),
 // === impl Layers ===
 
 impl Layers<'_> {
-    /// What all of them show, read-only.
+    /// The merged, read-only view of all layers.
     fn merged(&self, lowest: &[&OwnedFd]) -> io::Result<OwnedFd> {
         let all = std::iter::once(self.upper).chain(self.lower);
         let all = all.chain(lowest.iter().copied());
@@ -128,8 +128,8 @@ impl Layers<'_> {
         lower.any(|layer| open_plain(layer.as_fd(), path).is_ok())
     }
 
-    /// The directory of the writable layer that a path is in, with something below to merge it with.
-    /// `None`: that layer hides a directory on the way, so what is made in its place is merged with nothing.
+    /// The upper layer's directory for a path, merged with a lower one. `None`: the upper layer
+    /// hides a directory on the way, so its replacement is merged with nothing.
     fn make_way(&self, merged: &OwnedFd, path: &Path) -> Result<Option<OwnedFd>, Errno> {
         let parent = path.parent().unwrap_or(Path::new(""));
         let mut here = rustix::io::dup(self.upper)?;
@@ -140,7 +140,7 @@ impl Layers<'_> {
             let open = || openat2(&here, name, flags, Mode::empty(), PLAIN);
             let found = match open() {
                 Err(Errno::NOENT) => {
-                    // As overlayfs would copy it up.
+                    // With the mode that overlayfs would copy up.
                     let mode = match open_plain(merged.as_fd(), &way) {
                         Ok(shown) => fstat(&shown)?.st_mode & 0o7777,
                         Err(_) => 0o755,
@@ -179,7 +179,7 @@ impl Layers<'_> {
             .map_err(|error| unprotectable(path, error))
     }
 
-    /// A directory in the lowest layer.
+    /// Creates a directory in the lowest layer.
     fn make_below(&self, path: &Path) -> Result<(), Errno> {
         make_directories(self.pins.as_fd(), path)
             .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
@@ -200,7 +200,7 @@ impl Layers<'_> {
     }
 }
 
-/// Whether a directory lists the name although there is nothing.
+/// Whether a directory lists the name although it is absent.
 fn is_listed(merged: &OwnedFd, path: &Path) -> Result<bool, Errno> {
     let parent = path.parent().unwrap_or(Path::new(""));
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;

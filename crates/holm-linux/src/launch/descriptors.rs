@@ -1,5 +1,5 @@
-//! Length-prefixed JSON with descriptors attached, between keeper and init. It may have secrets in it, so
-//! what was sent is wiped.
+//! Length-prefixed JSON with attached descriptors, between keeper and init. It may contain secrets,
+//! so sent buffers are wiped.
 
 use crate::sys;
 use crate::wire::FromInit;
@@ -15,7 +15,7 @@ use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use zeroize::Zeroizing;
 
-/// The most descriptors that one message carries.
+/// The most descriptors of one message.
 const MAX_DESCRIPTORS: usize = 4;
 pub const MAX_MESSAGE: usize = 8 * 1024 * 1024;
 
@@ -43,17 +43,17 @@ pub fn send<T: Serialize>(
     stream.write_all(&payload)
 }
 
-/// Whether a descriptor that was left open for the keeper outlives the next `exec`.
+/// Whether a descriptor that was left open for the keeper survives the next `exec`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
-    /// It was left by the launcher and is taken from init.
+    /// The launcher left it; the keeper takes it from init.
     AcrossExec,
-    /// It was left by init; programs that init starts do not get it.
+    /// Init left it; programs that init starts do not inherit it.
     InInit,
 }
 
-/// Sends one message from inside to the keeper. The kernel refuses to send descriptors while programs
-/// of the user have too many in flight, and any workspace can bring that about. Then they stay open
+/// Sends one message from inside to the keeper. The kernel refuses to send descriptors while the
+/// user's programs have too many in flight, which any workspace can cause. Then they stay open
 /// here, and the keeper takes them itself ([`take_left`]).
 pub fn send_or_leave(
     stream: &UnixStream,
@@ -111,7 +111,7 @@ pub fn receive<T: for<'a> Deserialize<'a>>(
     receive_within(stream, MAX_MESSAGE)
 }
 
-/// The same, with the length that a message may have.
+/// The same, with a length limit.
 pub fn receive_within<T: for<'a> Deserialize<'a>>(
     mut stream: &UnixStream,
     longest: usize,
@@ -152,7 +152,7 @@ mod tests {
     use crate::wire::FromInit;
     use std::os::fd::AsFd;
 
-    /// What the keeper makes of these bytes from an init that is somebody else by now.
+    /// What the keeper makes of these bytes from a hostile init.
     fn heard(bytes: &[u8]) -> io::Result<Option<(FromInit, Vec<OwnedFd>)>> {
         let (keeper, mut init) = UnixStream::pair().unwrap();
         init.write_all(bytes).unwrap();
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn attack_182_what_init_says_is_read_or_refused_and_never_believed() {
-        // Lengths that cannot be, ends in the middle, and words that nobody knows.
+        // Impossible lengths, truncated messages, and unknown words.
         for bad in [
             u32::MAX.to_le_bytes().to_vec(),
             (MAX_MESSAGE as u32 + 1).to_le_bytes().to_vec(),
@@ -202,10 +202,10 @@ mod tests {
         let pieces = [IoSlice::new(&message)];
         rustix::net::sendmsg(&init, &pieces, &mut ancillary, SendFlags::empty()).unwrap();
         let (_, taken) = receive::<FromInit>(&keeper).unwrap().unwrap();
-        // Where the kernel's alignment leaves room, a few more fit; the rest never arrives.
+        // Alignment leaves room for a few more; the rest never arrives.
         assert!(taken.len() <= 2 * MAX_DESCRIPTORS, "{}", taken.len());
         drop(taken);
-        // Other tests open and close some, too.
+        // Other tests open and close descriptors too.
         assert!(open() < before + 32);
     }
 }

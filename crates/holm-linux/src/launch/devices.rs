@@ -1,4 +1,4 @@
-//! A minimal `/dev`: the harmless devices, terminals of its own, shared memory of its own.
+//! A minimal `/dev`: harmless devices, and the workspace's own terminals and shared memory.
 
 use super::Stepped;
 use super::root::{NewRoot, filesystem};
@@ -11,7 +11,7 @@ use std::path::Path;
 
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
-/// The message queues of the workspace, which Landlock would otherwise not know.
+/// The workspace's message queues, which Landlock would otherwise not cover.
 pub const QUEUES: &str = "/dev/mqueue";
 
 const LINKS: [(&str, &str); 5] = [
@@ -33,7 +33,7 @@ pub fn make(root: &NewRoot, shares: &Shares) -> Result<(), LaunchFailure> {
             .step(Part::Mount, "make the links in /dev")?;
     }
     let no_programs = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
-    // Without `gid=`: the group `tty` is not mapped.
+    // Without `gid=`, because the group `tty` is not mapped.
     let most = shares.terminals.map(|most| most.to_string());
     let mut options = vec![("ptmxmode", "0666"), ("mode", "620")];
     options.extend(most.as_deref().map(|most| ("max", most)));

@@ -1,12 +1,13 @@
-//! Making a workspace run: one clone with all namespaces, the new root, the seal, then init.
+//! Starts a workspace: one clone with all namespaces, the new root, the seal, then init.
 //!
 //! Called by the keeper while it has one thread. Everything after the clone happens in the child,
-//! which is PID 1 of its namespace from the start and never sees a process of the workspace before
-//! the last wall stands: it becomes init by executing it.
+//! which is PID 1 of its namespace from the start and becomes init by executing it. No other
+//! process of the workspace exists before the seal is complete.
 
 mod absent;
 pub mod descriptors;
 pub use root::{NewRoot, descriptor_path, detached, open_directory};
+mod ca_bundle;
 mod devices;
 mod etc;
 pub mod network;
@@ -17,7 +18,6 @@ mod secrets;
 pub mod shares;
 mod shown;
 mod tree;
-mod trust;
 
 use crate::cgroup::Group;
 use crate::sys;
@@ -32,7 +32,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What the keeper holds of a workspace that runs.
+/// The keeper's handles of a running workspace.
 pub struct Launched {
     pub pidfd: OwnedFd,
     pub pid: i32,
@@ -42,37 +42,37 @@ pub struct Launched {
     pub landlock: bool,
 }
 
-/// The name that init is executed under; its one argument is the number of the link's descriptor.
+/// The name of init's process; its one argument is the number of the link's descriptor.
 pub const INIT_NAME: &str = "holm-init";
 
-/// Where secrets are as files inside.
+/// The directory of secret files inside.
 pub const SECRET_FILES: &str = "/run/holm/secrets";
 
-/// The directory of one of them, below that: who may read it is a matter of directories, because a
-/// new value is a new file. A link with the secret's name leads into it.
+/// The subdirectory of one secret: Landlock rules name directories, because a new value is a new
+/// file. A symlink with the secret's name points into it.
 pub fn secret_directory(name: &str) -> String {
     format!(".{name}")
 }
 
-/// Where programs inside find the gateway's authority, and whom to trust with it.
+/// The directory of the gateway's CA and of trust stores inside.
 pub const AUTHORITY: &str = "/run/holm/ca";
 
-/// Where the program itself is inside.
+/// The path of holm inside.
 pub const PROGRAM: &str = "/run/holm/bin/holm";
 
-/// An empty directory of this name marks a directory of the tree that is there only because of a
-/// protected path in it that is absent.
+/// An empty directory of this name marks a directory of the tree that exists only for an absent
+/// protected path.
 pub const PROTECTED_WITHIN: &str = ".holm-protected";
 
-/// Makes the workspace and starts its init. The caller must have one thread only.
+/// Creates the workspace and starts its init. The caller must have one thread only.
 pub fn start(plan: &LaunchPlan, group: Option<&Group>) -> Result<Launched, LaunchFailure> {
     let (link, link_inside) = UnixStream::pair().step(Part::Other, "make the link to init")?;
     let (mut report, report_inside) = io::pipe().step(Part::Other, "make the report pipe")?;
     let entrances = group
         .map_or(Ok(Vec::new()), Group::entrances)
         .step(Part::Other, "open the control group")?;
-    // Asked before the clone: afterwards the kernel answers with the id of nobody, and with limits of
-    // the new namespace.
+    // Read before the clone: afterwards the kernel returns the overflow uid, and limits of the new
+    // namespace.
     let host = HostSide {
         user: (
             rustix::process::getuid().as_raw(),
@@ -92,7 +92,7 @@ pub fn start(plan: &LaunchPlan, group: Option<&Group>) -> Result<Launched, Launc
                 Ok(never) => match never {},
                 Err(failure) => failure,
             };
-            // If the keeper is gone nobody is left to tell.
+            // If the keeper is gone, there is no process left to inform.
             let _ = tell(&report_inside, &Report::Failed(failure));
             std::process::exit(1);
         }
@@ -118,7 +118,7 @@ pub fn start(plan: &LaunchPlan, group: Option<&Group>) -> Result<Launched, Launc
     }
 }
 
-/// What the first process says to the keeper before it becomes init. The last word counts.
+/// Messages of the first process to the keeper before it becomes init. The last one counts.
 #[derive(serde::Serialize, serde::Deserialize)]
 enum Report {
     Sealed { landlock: bool },
@@ -131,11 +131,11 @@ fn tell(mut pipe: &io::PipeWriter, report: &Report) -> io::Result<()> {
     pipe.write_all(&line)
 }
 
-/// What the new process needs of the host, looked up before there was one.
+/// Data of the host that the child needs, read before the clone.
 struct HostSide {
     /// Uid and gid.
     user: (u32, u32),
-    /// To the control group.
+    /// Of the control group.
     entrances: Vec<File>,
     shares: Shares,
 }
@@ -160,7 +160,7 @@ fn become_init(
     root.make_run(plan)?;
     let secret_files = secrets::mount(&root, plan)?;
     root.make_places(plan)?;
-    trust::mount(&root, plan)?;
+    ca_bundle::mount(&root, plan)?;
     tree::mount(&root, plan)?;
     root.mount_caches(plan)?;
     root.mount_volumes(plan)?;
@@ -185,13 +185,13 @@ fn become_init(
     doorways
         .hand_over(plan, &link)
         .step(Part::Other, "hand over the network")?;
-    // Last, because descriptors are sent more easily with the keeper's own limit.
+    // Last, because sending descriptors is easier with the keeper's own limit.
     shares::limit_open_files(plan).step(Part::Other, "limit the open files")?;
     tell(report, &Report::Sealed { landlock }).step(Part::Other, "report to the keeper")?;
     execute_init(&link).step(Part::Other, "execute init")
 }
 
-/// Gives descriptors to the keeper for good.
+/// Passes descriptors to the keeper and closes them here.
 fn hand_over(
     plan: &LaunchPlan,
     link: &UnixStream,
@@ -205,7 +205,7 @@ fn hand_over(
     descriptors::send_or_leave(link, message, descriptors, descriptors::Left::AcrossExec)
 }
 
-/// There is no value of this: the process was replaced.
+/// Has no value: the process was replaced.
 enum Never {}
 
 fn execute_init(link: &UnixStream) -> io::Result<Never> {
@@ -221,8 +221,8 @@ fn execute_init(link: &UnixStream) -> io::Result<Never> {
         .exec())
 }
 
-/// Before anything else, so that nothing of the workspace is ever outside. What it sees of control
-/// groups begins here: it cannot name the directory above, which has the limits.
+/// First of all, so that no process of the workspace is ever outside its group. Its cgroup
+/// namespace begins here: it cannot name the directory above, which has the limits.
 fn enter_group(entrances: Vec<File>) -> io::Result<()> {
     for mut entrance in entrances {
         entrance.write_all(b"0")?;
@@ -230,15 +230,15 @@ fn enter_group(entrances: Vec<File>) -> io::Result<()> {
     sys::process::own_cgroup_namespace()
 }
 
-/// The user is mapped to itself: with any other map git's index does not match what `lstat` says,
-/// and files of an unmapped group cannot be copied up.
+/// The user is mapped to itself: with any other map git's index does not match `lstat`, and files
+/// of an unmapped group cannot be copied up.
 pub(crate) fn map_user((uid, gid): (u32, u32)) -> io::Result<()> {
     write("/proc/self/setgroups", "deny")?;
     write("/proc/self/gid_map", &format!("{gid} {gid} 1"))?;
     write("/proc/self/uid_map", &format!("{uid} {uid} 1"))
 }
 
-/// A second wall behind the filter: inside this namespace no other one can be made at all.
+/// A second line of defence behind the filter: no user namespace can be created inside.
 fn limit_namespaces(plan: &LaunchPlan, shares: &Shares) -> io::Result<()> {
     for (name, most) in &shares.counted {
         write(&format!("{}/{name}", shares::COUNTED), &most.to_string())?;
@@ -249,12 +249,11 @@ fn limit_namespaces(plan: &LaunchPlan, shares: &Shares) -> io::Result<()> {
     Ok(())
 }
 
-/// Process numbers begin somewhere else at each start. A file with the number of a process that was
-/// killed with the last run would otherwise name one of this run, and a database that finds such a
-/// file of its own refuses to start.
+/// Starts pids at another number at each start. A pid file of a killed process would otherwise name
+/// a process of this run, and a database that finds such a file refuses to start.
 fn number_processes_anew() -> io::Result<()> {
     const LAST: &str = "/proc/sys/kernel/ns_last_pid";
-    // The kernel gives out no lower ones after the first round.
+    // The kernel assigns no lower pids after wrapping.
     const LOWEST: u32 = 300;
     if !Path::new(LAST).exists() {
         return Ok(());
@@ -263,7 +262,7 @@ fn number_processes_anew() -> io::Result<()> {
     let highest: u32 = highest.trim().parse().map_err(io::Error::other)?;
     let mut random = [0; 4];
     rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
-    // Not near the end, so that few who look see them begin again.
+    // Not near the end, so that pids rarely wrap.
     let range = (highest / 4 * 3).saturating_sub(LOWEST).max(1);
     let last = LOWEST + u32::from_ne_bytes(random) % range;
     write(LAST, &last.to_string())
@@ -276,7 +275,7 @@ fn write(path: &str, text: &str) -> io::Result<()> {
         .write_all(text.as_bytes())
 }
 
-/// Names the step that failed and the part of the isolation that it belongs to.
+/// Adds the failed step and the part of the isolation it belongs to.
 pub(crate) trait Stepped<T> {
     fn step(self, part: Part, step: &str) -> Result<T, LaunchFailure>;
 }

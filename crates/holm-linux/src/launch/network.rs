@@ -1,7 +1,7 @@
-//! The workspace's network, made before anything of the workspace runs: one address on the loopback
-//! interface, a way for everything to it, the kernel's rules, and the sockets that the keeper gets.
+//! Sets up the workspace's network before any of its programs runs: an address on the loopback
+//! interface, a default route to it, the kernel's rules, and the keeper's sockets.
 //!
-//! Nothing of it belongs to init or to the workspace: the sockets are handed over and forgotten.
+//! Neither init nor the workspace keeps any of it: the sockets are passed to the keeper and closed.
 
 use super::Stepped;
 use crate::netlink::tables::Places;
@@ -17,20 +17,20 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
-/// The workspace's own address, which gateway and resolver are at.
+/// The workspace's own address, used by gateway and resolver.
 pub const ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
-/// A range of our own choice in fd00::/8: `holm`.
+/// A ULA prefix of our own in fd00::/8: `holm`.
 pub const ADDRESS_V6: Ipv6Addr = Ipv6Addr::new(0xfd68, 0x6f6c, 0x6d00, 0, 0, 0, 0, 1);
 
-/// Below 1024, so that no program inside can take it.
+/// Below 1024, so that no program inside can bind it.
 const GATEWAY_PORT: u16 = 1;
 const RESOLVER_PORT: u16 = 53;
 
-/// What the keeper gets.
+/// The sockets for the keeper.
 #[derive(Default)]
 pub struct Doorways(Vec<(Doorway, OwnedFd)>);
 
-/// What may be reached, as it is in force. One that is not understood allows nothing.
+/// The egress policy in force. An invalid one allows nothing.
 pub fn policy(plan: &LaunchPlan, egress: &Egress, wall: Defence) -> Policy {
     if !plan.has(wall) {
         let everything = ["0.0.0.0/0", "::/0"].map(str::to_owned);
@@ -45,7 +45,8 @@ pub fn policy(plan: &LaunchPlan, egress: &Egress, wall: Defence) -> Policy {
     }
 }
 
-/// Makes the network. Without packet rules nothing can leave; whoever goes without them has none.
+/// Creates the network. Without packet rules nothing can leave, so a user who allows them to be
+/// missing gets no egress.
 pub fn make(plan: &LaunchPlan) -> Result<Doorways, LaunchFailure> {
     sys::network::loopback_up().step(Part::Network, "bring up the loopback interface")?;
     let mut doorways = Doorways::default();
@@ -74,7 +75,7 @@ impl Doorways {
         Ok(())
     }
 
-    /// Where it can be asked what listens inside.
+    /// The socket for querying listeners inside.
     fn diagnosis(&mut self) -> io::Result<()> {
         let socket = netlink::open(Some(family::SOCK_DIAG))?;
         self.0.push((Doorway::Diagnosis, socket));
@@ -96,7 +97,7 @@ impl Doorways {
     }
 
     fn gateway(&mut self, plan: &LaunchPlan) -> Result<(), LaunchFailure> {
-        // First: where they cannot be had, there is no way that they would have to hold.
+        // First: if rules are unavailable, there must be no route.
         self.rules(plan)
             .step(Part::Egress, "set up packet rules (nf_tables)")?;
         let routes = netlink::open(None).step(Part::Network, "open routing")?;
@@ -141,7 +142,7 @@ impl Doorways {
     }
 }
 
-/// A machine may be without IPv6; then nobody inside has it either.
+/// A machine may have no IPv6; then the workspace has none either.
 fn unless_missing<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     const MISSING: [i32; 4] = [
         libc::EAFNOSUPPORT,

@@ -1,4 +1,4 @@
-//! A fresh `/proc` of the workspace's own processes, with what tells about the host masked.
+//! A fresh `/proc` of the workspace's own processes, with information about the host masked.
 
 use super::Stepped;
 use super::root::{NewRoot, filesystem};
@@ -25,7 +25,7 @@ const MASKED_FILES: [&str; 11] = [
 /// Covered by an empty directory.
 const MASKED_DIRECTORIES: [&str; 3] = ["acpi", "scsi", "driver"];
 
-/// Readable, never writable, whatever capabilities a process might find.
+/// Readable, never writable, even for a process with capabilities.
 const READ_ONLY_DIRECTORIES: [&str; 4] = ["sys", "irq", "bus", "fs"];
 
 pub fn mount(root: &NewRoot, plan: &LaunchPlan) -> Result<(), LaunchFailure> {

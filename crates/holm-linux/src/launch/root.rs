@@ -1,7 +1,7 @@
-//! The new root: a small tmpfs on which everything that a workspace may see is mounted.
+//! The new root: a small tmpfs on which everything visible is mounted.
 //!
-//! Every place is found by walking down from the root's own descriptor without following links,
-//! because home and tree hold what programs of the workspace wrote in an earlier run.
+//! Every path is resolved from the root's descriptor without following symlinks, because home and
+//! tree contain files that programs of the workspace wrote in an earlier run.
 
 use super::{Stepped, etc};
 use crate::mounts;
@@ -19,14 +19,14 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
-/// The root that the workspace will have, mounted at a place that only this namespace knows.
+/// The workspace's future root, mounted at a place that only this namespace knows.
 pub struct NewRoot {
     directory: OwnedFd,
-    /// The host's mount points, as they were before anything was mounted here.
+    /// The host's mount points before anything was mounted here.
     pub(super) mounts: Vec<PathBuf>,
 }
 
-/// Places that programs expect and that are empty inside.
+/// Directories that programs expect and that are empty inside.
 pub(super) const EMPTY: [&str; 6] = ["mnt", "media", "srv", "var/lib", "var/cache", "var/log"];
 
 const DIRECTORY: OFlags = OFlags::PATH
@@ -62,7 +62,7 @@ impl NewRoot {
         Ok(Self { directory, mounts })
     }
 
-    /// The root that this process is in already.
+    /// The root of this process.
     pub fn entered() -> io::Result<Self> {
         Ok(Self {
             directory: open_directory(Path::new("/"))?,
@@ -70,7 +70,7 @@ impl NewRoot {
         })
     }
 
-    /// `/run`, with what holm itself shows at `/run/holm`.
+    /// `/run`, with holm's own files at `/run/holm`.
     pub fn make_run(&self, plan: &LaunchPlan) -> Result<(), LaunchFailure> {
         let step = "make /run";
         let run = filesystem(
@@ -81,7 +81,7 @@ impl NewRoot {
         .step(Part::Mount, step)?;
         self.attach(&run, Path::new("run"))
             .step(Part::Mount, step)?;
-        // Where Debian's PostgreSQL puts its socket unless it is told otherwise.
+        // The default socket directory of Debian's PostgreSQL.
         self.directory(Path::new("run/postgresql"))
             .step(Part::Mount, step)?;
         self.directory(Path::new("run/lock"))
@@ -103,12 +103,12 @@ impl NewRoot {
         self.mount_home(plan)
             .step(Part::Mount, "mount the home directory")?;
         for shown in &plan.shown {
-            // A toolchain that went away since is not a reason not to start.
+            // A toolchain that was removed since does not prevent the start.
             if !shown.exists() {
                 continue;
             }
             match self.show_apart(shown, plan) {
-                // Neither are links and files that programs inside put there: they are theirs.
+                // Nor do symlinks and files that programs inside created there.
                 Err(error) if is_taken(&error) => {}
                 result => result.step(Part::Mount, &format!("show {}", shown.display()))?,
             }
@@ -134,7 +134,7 @@ impl NewRoot {
     pub fn mount_caches(&self, plan: &LaunchPlan) -> Result<(), LaunchFailure> {
         for cache in &plan.caches {
             match self.mount_cache(cache) {
-                // What programs inside put in its place is theirs.
+                // A file that programs inside created there stays.
                 Err(error) if is_taken(&error) => {}
                 mounted => mounted.step(
                     Part::Mount,
@@ -145,8 +145,7 @@ impl NewRoot {
         Ok(())
     }
 
-    /// Unlike a cache, a volume that is not there is not gone without: data would be written
-    /// elsewhere.
+    /// Unlike a cache, a volume must be mounted: otherwise data would be written elsewhere.
     pub fn mount_volumes(&self, plan: &LaunchPlan) -> Result<(), LaunchFailure> {
         for volume in &plan.volumes {
             self.mount_cache(&volume.mount)
@@ -155,14 +154,15 @@ impl NewRoot {
         Ok(())
     }
 
-    /// Copies of the trees of other workspaces; nobody inside writes them.
+    /// Copies of the trees of other workspaces, read-only.
     pub fn show_siblings(&self, plan: &LaunchPlan) -> Result<(), LaunchFailure> {
         let Some(siblings) = &plan.siblings else {
             return Ok(());
         };
-        let sealed = match plan.has(Defence::SealedSiblings) {
-            true => READ_ONLY | NO_SUID | NO_DEV,
-            false => NO_SUID | NO_DEV,
+        let sealed = if plan.has(Defence::SealedSiblings) {
+            READ_ONLY | NO_SUID | NO_DEV
+        } else {
+            NO_SUID | NO_DEV
         };
         self.show(siblings, Path::new(SIBLINGS), sealed)
             .step(Part::Mount, "show the siblings")
@@ -173,7 +173,7 @@ impl NewRoot {
         self.attach(&mount, &cache.inside)
     }
 
-    /// Nothing can be made on the root itself any more.
+    /// Makes the root itself read-only.
     pub fn freeze(&self) -> Result<(), LaunchFailure> {
         set_attributes(
             self.directory.as_fd(),
@@ -198,7 +198,7 @@ impl NewRoot {
         self.attach(&copy, inside)
     }
 
-    /// Mounts at a place of the new root, making the place where it is missing.
+    /// Mounts at a path of the new root, which is created if missing.
     pub fn attach(&self, mount: &OwnedFd, inside: &Path) -> io::Result<()> {
         let kind = FileType::from_raw_mode(rustix::fs::fstat(mount)?.st_mode);
         let place = match kind {
@@ -208,7 +208,7 @@ impl NewRoot {
         attach(mount.as_fd(), place.as_fd())
     }
 
-    /// A directory of the new root, made with its parents where missing.
+    /// A directory of the new root, created with its parents if missing.
     pub fn directory(&self, inside: &Path) -> io::Result<OwnedFd> {
         let mut here = rustix::io::dup(&self.directory)?;
         for component in inside.components() {
@@ -219,7 +219,7 @@ impl NewRoot {
             };
             match mkdirat(&here, name, Mode::from_raw_mode(0o755)) {
                 Ok(()) | Err(Errno::EXIST) => {}
-                // A read-only directory of the host may already have it.
+                // A read-only directory of the host may already contain it.
                 Err(Errno::ROFS | Errno::ACCESS) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -228,7 +228,7 @@ impl NewRoot {
         Ok(here)
     }
 
-    /// A file of the new root, made empty where missing.
+    /// A file of the new root, created empty if missing.
     pub fn file(&self, inside: &Path) -> io::Result<OwnedFd> {
         let (Some(parent), Some(name)) = (inside.parent(), inside.file_name()) else {
             return Err(io::Error::other("the path names no file"));
@@ -256,7 +256,7 @@ impl NewRoot {
     }
 }
 
-/// Whether a place in the new root is something else than what is to be mounted there.
+/// Whether the path in the new root has the wrong type for the mount.
 fn is_taken(error: &io::Error) -> bool {
     matches!(
         Errno::from_io_error(error),
@@ -264,7 +264,7 @@ fn is_taken(error: &io::Error) -> bool {
     )
 }
 
-/// A new file system, mounted nowhere yet.
+/// A new detached file system.
 pub fn filesystem(
     kind: &str,
     options: &[(&str, &str)],
@@ -282,8 +282,8 @@ pub fn filesystem(
     )?)
 }
 
-/// An overlay of directories, top first. Descriptors instead of paths: they stay short however
-/// deep the host's directories are, and no path of the host shows inside.
+/// An overlay of directories, top first. Descriptors instead of paths keep the options short
+/// however deep the host's directories are, and no host path is visible inside.
 pub fn overlay(lower: &[OwnedFd], writable: Option<(&OwnedFd, &OwnedFd)>) -> io::Result<OwnedFd> {
     let context = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
     let path = |descriptor: &OwnedFd| format!("/proc/self/fd/{}", descriptor.as_raw_fd());
@@ -304,7 +304,7 @@ pub fn overlay(lower: &[OwnedFd], writable: Option<(&OwnedFd, &OwnedFd)>) -> io:
     )?)
 }
 
-/// A cache or a volume, mounted nowhere yet.
+/// A detached cache or volume.
 pub fn detached(mounted: &Mounted) -> io::Result<OwnedFd> {
     let own = open_directory(&mounted.own)?;
     match &mounted.below {
@@ -320,7 +320,7 @@ pub fn detached(mounted: &Mounted) -> io::Result<OwnedFd> {
     }
 }
 
-/// A file or a directory of the host with everything mounted below it, mounted nowhere yet.
+/// A detached copy of a file or a directory of the host, with everything mounted below it.
 pub(super) fn clone_tree(host: &Path) -> io::Result<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
@@ -328,13 +328,13 @@ pub(super) fn clone_tree(host: &Path) -> io::Result<OwnedFd> {
     Ok(open_tree(CWD, host, flags)?)
 }
 
-/// Mounts exactly on what `place` is.
+/// Mounts exactly on the opened `place`.
 pub fn attach(mount: BorrowedFd<'_>, place: BorrowedFd<'_>) -> io::Result<()> {
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     Ok(move_mount(mount, "", place, "", flags)?)
 }
 
-/// How a descriptor is named where only a path is taken.
+/// A path that names a descriptor.
 pub fn descriptor_path(descriptor: impl AsFd) -> std::path::PathBuf {
     format!("/proc/self/fd/{}", descriptor.as_fd().as_raw_fd()).into()
 }

@@ -1,4 +1,4 @@
-//! The last walls, after the new root was entered: limits, Landlock, capabilities, the filter.
+//! The last steps, after the new root was entered: limits, Landlock, capabilities, seccomp.
 
 use super::Stepped;
 use super::devices::QUEUES;
@@ -15,11 +15,11 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-/// What the seal came to.
+/// The result of sealing.
 pub struct Sealed {
     /// Whether Landlock is in force.
     pub landlock: bool,
-    /// Where renames are told, unless the kernel is too old.
+    /// The descriptor that reports renames, unless the kernel is too old.
     pub renames: Option<OwnedFd>,
 }
 
@@ -30,14 +30,14 @@ pub fn seal(plan: &LaunchPlan) -> Result<Sealed, LaunchFailure> {
     }
     rustix::process::setsid().step(Part::Other, "start a session")?;
     sys::process::no_new_privileges().step(Part::NoNewPrivileges, "set no_new_privs")?;
-    // Landlock forbids mounts, which nested user namespaces are there for.
+    // Landlock forbids mounts, which nested user namespaces need.
     let landlock = !plan.nested
         && plan.has(Defence::Landlock)
         && restrict_files(plan)
             .map_err(io::Error::other)
             .step(Part::Other, "set up Landlock")?;
     sys::capability::drop_all().step(Part::User, "give up all capabilities")?;
-    // Losing capabilities may have cleared it.
+    // Dropping capabilities may have cleared it.
     sys::process::die_with_parent().step(Part::Other, "ask to die with the keeper")?;
     let renames = if plan.has(Defence::Mover) {
         sys::notify::listen().step(Part::Seccomp, "have renames told")?
@@ -57,19 +57,19 @@ pub fn seal(plan: &LaunchPlan) -> Result<Sealed, LaunchFailure> {
 
 fn set_limits(plan: &LaunchPlan) -> io::Result<()> {
     if plan.has(Defence::CoreLimit) {
-        // Memory of the workspace does not belong into the host's hands. A limit of 0 would keep
-        // files from being written, but not the host's crash handler from being called with the
-        // core on its stdin; 1 is the kernel's word for neither, and the filter keeps it.
+        // The workspace's memory must not reach the host. A limit of 0 would prevent core files,
+        // but not a call of the host's crash handler with the core on its stdin; 1 prevents both,
+        // and the filter keeps programs from changing it.
         setrlimit(Resource::Core, at_most(1))?;
     }
     setrlimit(Resource::Rtprio, at_most(0))?;
-    // What the user may take from other programs of the host is not the workspace's to take.
+    // The workspace must not take priority over the host's programs, even if the user may.
     setrlimit(Resource::Nice, at_most(0))?;
     shares::limit(plan)
 }
 
-/// A second layer behind the mounts: writing only where a workspace has its own places. Where the
-/// kernel has no Landlock nothing happens, and the status says so.
+/// A second line of defence behind the mounts: writing only in the workspace's own directories.
+/// Where the kernel has no Landlock nothing happens, and the status says so.
 fn restrict_files(plan: &LaunchPlan) -> Result<bool, Box<dyn std::error::Error + Send + Sync>> {
     let everything = AccessFs::from_all(ABI::V5);
     let mut rules = Ruleset::default()
@@ -94,21 +94,22 @@ fn restrict_files(plan: &LaunchPlan) -> Result<bool, Box<dyn std::error::Error +
         rules = rules.add_rule(PathBeneath::new(PathFd::new(place)?, everything))?;
     }
     for cache in &plan.caches {
-        // One that could not be mounted is not there, or below a place of the workspace's own.
+        // A cache that could not be mounted does not exist, or is below another place of the
+        // workspace.
         if let Ok(place) = PathFd::new(&cache.inside) {
             rules = rules.add_rule(PathBeneath::new(place, everything))?;
         }
     }
     for volume in &plan.volumes {
-        // The directory that it is mounted in, too: one that is begun anew is another file system,
-        // which no rule of today knows. What else is there is on read-only mounts.
+        // Its parent directory too: a reset volume is another file system, which no current rule
+        // covers. Everything else there is on read-only mounts.
         let inside = &volume.mount.inside;
         let parent = inside.parent().filter(|parent| *parent != Path::new("/"));
         for place in [Some(inside.as_path()), parent].into_iter().flatten() {
             rules = rules.add_rule(PathBeneath::new(PathFd::new(place)?, everything))?;
         }
     }
-    // The kernel opens a queue by a mount of its own, not by the path below /dev.
+    // The kernel opens a queue through its own mount, not through the path below /dev.
     if let Ok(queues) = PathFd::new(QUEUES) {
         rules = rules.add_rule(PathBeneath::new(queues, everything))?;
     }

@@ -1,6 +1,6 @@
-//! Where secrets are files: a file system in memory that only the keeper can write to.
+//! Secret files: a file system in memory that only the keeper can write.
 //!
-//! Inside it is mounted read-only; the keeper gets another mount of the same, which is nowhere.
+//! Inside it is mounted read-only; the keeper gets a second, detached mount of it.
 
 use super::root::{NewRoot, filesystem};
 use super::{SECRET_FILES, Stepped};

@@ -1,12 +1,12 @@
-//! The share of one workspace in what the kernel counts for the user as a whole. Without it one workspace
-//! could take all inotify instances, pending signals, message queues or terminals, and leave none to its
-//! siblings, to holm and to the user.
+//! The share of one workspace in resources that the kernel counts per user. Without it one
+//! workspace could use up all inotify instances, pending signals, message queues or terminals, and
+//! leave none to its siblings, to holm and to the user.
 //!
-//! The kernel counts in three ways. Counters of `/proc/sys/user` and most resource limits are counted in
-//! each user namespace and again in those above it: a lower limit inside is the share. Descriptors in
-//! flight are counted by uid, whatever the namespace, and compared with the limit of open files of who
-//! sends: a lower limit inside leaves the rest to those with a higher one. Terminals are counted for the
-//! machine, and each devpts has a limit of its own.
+//! The kernel counts in three ways. Counters of `/proc/sys/user` and most resource limits count in
+//! each user namespace and in those above it: a lower limit inside is the share. Descriptors in
+//! flight count per uid, in any namespace, and are compared with the sender's limit of open files:
+//! a lower limit inside leaves the rest to processes with a higher one. Terminals count for the
+//! machine, and each devpts has its own limit.
 
 use crate::open_files;
 use crate::wire::{Defence, LaunchPlan};
@@ -15,36 +15,36 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs;
 use std::io;
 
-/// Where the kernel has the limits of what it counts by user namespace.
+/// The kernel's limits per user namespace.
 pub const COUNTED: &str = "/proc/sys/user";
 
 /// Counted in the user namespace and in those above it.
 const LIMITED: [Resource; 3] = [Resource::Sigpending, Resource::Msgqueue, Resource::Memlock];
 
-/// What one workspace gets of the host's.
+/// One workspace's share of the host's resources.
 #[derive(Default)]
 pub struct Shares {
-    /// Names of files of [`COUNTED`] with the values for them.
+    /// Files of [`COUNTED`] with their values.
     pub counted: Vec<(String, u64)>,
     pub terminals: Option<u64>,
 }
 
-/// Set while the user namespace is made: the kernel remembers the limits that its maker has then, and
-/// refuses to let the user's total grow beyond them from inside. So all workspaces together leave half
-/// to the host.
+/// Set while the user namespace is created: the kernel remembers its creator's limits, and does not
+/// let the user's total grow beyond them from inside. So all workspaces together leave half to the
+/// host.
 pub struct Together(Vec<(Resource, Rlimit)>);
 
 // === impl Shares ===
 
 impl Shares {
-    /// Asked on the host: in the new namespace the files have the kernel's own values.
+    /// Read on the host: in the new namespace the files have the kernel's defaults.
     pub fn of_one(plan: &LaunchPlan) -> Self {
         if !plan.has(Defence::Share) {
             return Self::default();
         }
         let names = fs::read_dir(COUNTED).into_iter().flatten().flatten();
         let names = names.filter_map(|entry| entry.file_name().into_string().ok());
-        // Namespaces are made inside only where `nested` allows it.
+        // Namespaces are created inside only with `nested`.
         let names = names.filter(|name| plan.nested || !name.ends_with("_namespaces"));
         let counted = names.filter_map(|name| {
             let most = most_of(&name)?;
@@ -66,7 +66,7 @@ pub fn terminals() -> Option<u64> {
     ))
 }
 
-/// The host's limit. Where holm itself runs in a user namespace, that of the machine may be the lower one.
+/// The host's limit. If holm itself runs in a user namespace, the machine's limit may be lower.
 fn most_of(name: &str) -> Option<u64> {
     let own = number(&format!("{COUNTED}/{name}"))?;
     // `max_inotify_watches` is `fs.inotify.max_user_watches`.
@@ -93,7 +93,7 @@ impl Together {
                 current: limit.maximum.map(share::of_all),
                 ..limit
             };
-            // Lowering is always allowed.
+            // Lowering a limit is always allowed.
             if setrlimit(resource, half).is_ok() {
                 changed.push((resource, limit));
             }
@@ -105,13 +105,13 @@ impl Together {
 impl Drop for Together {
     fn drop(&mut self) {
         for (resource, limit) in self.0.drain(..) {
-            // Back to what it was, which is not above the hard limit.
+            // The earlier value is not above the hard limit.
             let _ = setrlimit(resource, limit);
         }
     }
 }
 
-/// In the workspace's first process. `processes` is the limit of the plan.
+/// Called in the workspace's first process. `processes` is the limit of the plan.
 pub fn limit(plan: &LaunchPlan) -> io::Result<()> {
     let share = |resource| {
         let most = getrlimit(resource)
@@ -124,8 +124,8 @@ pub fn limit(plan: &LaunchPlan) -> io::Result<()> {
             setrlimit(resource, at_most(most))?;
         }
     }
-    // Counted in this user namespace: other workspaces do not matter. All of them count against the
-    // user's own limit.
+    // Counted in this user namespace, so other workspaces do not matter. All of them count against
+    // the user's own limit.
     let processes = [plan.limits.processes, share(Resource::Nproc)];
     if let Some(most) = processes.into_iter().flatten().min() {
         setrlimit(Resource::Nproc, at_most(most))?;
@@ -133,12 +133,13 @@ pub fn limit(plan: &LaunchPlan) -> io::Result<()> {
     Ok(())
 }
 
-/// The same for open files; programs begin with the limit that holm was started with.
+/// The same for open files; programs start with the limit that holm was started with.
 pub fn limit_open_files(plan: &LaunchPlan) -> io::Result<()> {
     let hard = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
-    let hard = match plan.has(Defence::Share) {
-        true => share::open_files(hard),
-        false => hard,
+    let hard = if plan.has(Defence::Share) {
+        share::open_files(hard)
+    } else {
+        hard
     };
     let limit = Rlimit {
         current: Some(open_files::inherited().min(hard)),

@@ -1,8 +1,9 @@
-//! Files and directories of the host that every workspace sees read-only: the system, `/etc`, toolchains.
+//! Files and directories of the host that every workspace sees read-only: the system, `/etc`,
+//! toolchains.
 //!
-//! A read-only mount does not keep a program from connecting to a socket of the host, from reading out of
-//! one of its pipes, or from locking its files. An overlay does: each socket, pipe and file in it is
-//! an inode of its own, which no program of the host has open.
+//! A read-only mount does not keep a program from connecting to a socket of the host, reading from
+//! a pipe, or locking files. An overlay does: each socket, pipe and file in it is an inode of its
+//! own, which no program of the host has open.
 
 use super::Stepped;
 use super::root::{EMPTY, NewRoot, filesystem, open_directory, overlay};
@@ -16,7 +17,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
 
-/// Directories of the system, where the host has them.
+/// System directories, where the host has them.
 const SYSTEM: [&str; 10] = [
     "usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "opt", "nix", "gnu",
 ];
@@ -26,14 +27,15 @@ pub(super) const SEALED: u64 = READ_ONLY | NO_SUID | NO_DEV;
 // === impl NewRoot ===
 
 impl NewRoot {
-    /// The system's programs and libraries.
+    /// Shows the system's programs and libraries.
     pub fn show_system(&self, plan: &LaunchPlan) -> Result<(), LaunchFailure> {
         for name in SYSTEM {
             let host = Path::new("/").join(name);
             let Ok(metadata) = host.symlink_metadata() else {
                 continue;
             };
-            // As `/bin` where it is a part of `/usr`. A link to elsewhere would lead nowhere inside.
+            // For example `/bin` as a part of `/usr`. A symlink to elsewhere would be dangling
+            // inside.
             let is_alias = metadata.is_symlink()
                 && !host.canonicalize().is_ok_and(|to| !to.starts_with("/usr"));
             let shown = if is_alias {
@@ -65,8 +67,8 @@ impl NewRoot {
         Ok(())
     }
 
-    /// Shows a file or a directory of the host read-only, at the same path. Sockets and pipes in it are
-    /// not those of the host, and locks of its files do not reach the host.
+    /// Shows a file or a directory of the host read-only, at the same path. Its sockets and pipes
+    /// are not connected to the host's, and locks do not reach the host.
     pub fn show_apart(&self, host: &Path, plan: &LaunchPlan) -> io::Result<()> {
         let kind = host.metadata()?.file_type();
         if kind.is_file() || !plan.has(Defence::NoHostSockets) {
@@ -78,15 +80,15 @@ impl NewRoot {
         if self.has_mounts_below(host) {
             return self.compose(host, None, plan);
         }
-        // An overlay needs two layers; the second one adds nothing.
+        // An overlay needs two layers; the second one is empty.
         let layers = [open_directory(host)?, self.directory(Path::new("srv"))?];
         let copy = overlay(&layers, None)?;
         set_attributes(copy.as_fd(), SEALED, Reach::ThisMount)?;
         self.attach(&copy, host)
     }
 
-    /// Whether something is mounted below a directory of the host. Then the directory cannot be a layer of an
-    /// overlay in a user namespace.
+    /// Whether something is mounted below a directory of the host. Then it cannot be an overlay
+    /// layer in a user namespace.
     pub fn has_mounts_below(&self, host: &Path) -> bool {
         let Ok(host) = host.canonicalize() else {
             return false;
@@ -95,8 +97,8 @@ impl NewRoot {
         mounts.any(|place| place.starts_with(&host) && *place != host)
     }
 
-    /// Puts a directory of the host together entry by entry, with the files of `own` in place of those
-    /// that have the same names.
+    /// Assembles a directory of the host entry by entry, with the files of `own` in place of those
+    /// with the same names.
     pub fn compose(&self, host: &Path, own: Option<&Path>, plan: &LaunchPlan) -> io::Result<()> {
         let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
         let composed = filesystem("tmpfs", &[("mode", "0755"), ("size", "16m")], attributes)?;
@@ -118,8 +120,8 @@ impl NewRoot {
                 continue;
             }
             match self.show_apart(&entry.path(), plan) {
-                // A file system that cannot be a layer (`/proc` of another root), a directory that the user
-                // may not list, or an entry that went away: none of them is shown.
+                // Not shown: a file system that cannot be a layer (`/proc` of another root), a
+                // directory that the user may not list, or an entry that was removed.
                 Err(error) if is_unfit(&error) => {
                     complain!("{} is not shown: {error}", entry.path().display());
                 }
@@ -130,7 +132,7 @@ impl NewRoot {
     }
 }
 
-/// The kernel does not have overlayfs, or not for users.
+/// The kernel has no overlayfs, or not for users.
 fn has_no_overlays(error: &io::Error) -> bool {
     matches!(
         Errno::from_io_error(error),

@@ -27,20 +27,20 @@ pub fn mount(root: &NewRoot, plan: &LaunchPlan) -> Result<(), LaunchFailure> {
     let upper = open(&plan.dir.join("upper"))?;
     let work = open(&plan.dir.join("work"))?;
     let pins = open(&plan.dir.join("pins"))?;
-    let protected = match plan.has(Defence::Protection) {
-        true => outermost(&plan.protected),
-        false => Vec::new(),
+    let protected = if plan.has(Defence::Protection) {
+        outermost(&plan.protected)
+    } else {
+        Vec::new()
     };
-    let absent = match protected.is_empty() {
-        true => Absent::default(),
-        false => {
-            let layers = Layers {
-                upper: &upper,
-                lower: &layers,
-                pins: &pins,
-            };
-            absent::hide(&layers, &protected)?
-        }
+    let absent = if protected.is_empty() {
+        Absent::default()
+    } else {
+        let layers = Layers {
+            upper: &upper,
+            lower: &layers,
+            pins: &pins,
+        };
+        absent::hide(&layers, &protected)?
     };
     layers.push(pins);
 
@@ -58,7 +58,7 @@ pub fn mount(root: &NewRoot, plan: &LaunchPlan) -> Result<(), LaunchFailure> {
     protect(root, plan, &protected, &absent)
 }
 
-/// The protected paths without those that lie in another one.
+/// The protected paths without those inside another one.
 fn outermost(protected: &[String]) -> Vec<&Path> {
     let paths = protected.iter().map(Path::new);
     let is_outermost = |path: &&Path| {
@@ -69,8 +69,8 @@ fn outermost(protected: &[String]) -> Vec<&Path> {
     outermost.into_iter().collect()
 }
 
-/// The directories between a place that programs can write and the tree become mount points, so
-/// that none can be renamed and the tree with it.
+/// Makes the directories between a writable place and the tree mount points, so that none can be
+/// renamed together with the tree.
 fn pin_way_to_root(root: &NewRoot, plan: &LaunchPlan) -> Result<(), LaunchFailure> {
     let writable = [plan.home.as_path(), Path::new("/tmp"), Path::new("/run")];
     let way: BTreeSet<&Path> = plan.root.ancestors().skip(1).collect();
@@ -98,8 +98,8 @@ pub(super) fn make_directories(top: BorrowedFd<'_>, path: &Path) -> io::Result<(
     Ok(())
 }
 
-/// Makes the protected paths read-only and every directory on the way to one a mount point: a
-/// read-only mount alone falls to renaming its parent.
+/// Makes the protected paths read-only and every directory above one a mount point: a read-only
+/// mount alone can be bypassed by renaming its parent.
 fn protect(
     root: &NewRoot,
     plan: &LaunchPlan,
@@ -109,7 +109,7 @@ fn protect(
     let tree = root
         .directory(&plan.root)
         .step(Part::ProtectedPath, "open the tree")?;
-    // In order of their names parents come before what is in them.
+    // Sorted, so that parents come first.
     let ways: BTreeSet<&Path> = protected
         .iter()
         .flat_map(|path| path.ancestors().skip(1))
@@ -131,7 +131,7 @@ fn protect(
 fn pin_beneath(tree: &OwnedFd, path: &Path, attributes: u64) -> Result<(), Errno> {
     let number = |error: io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
     let place = match open_plain(tree.as_fd(), path) {
-        // Deleted in the writable layer, which hides what is in the lowest one.
+        // Deleted in the upper layer, which hides the lowest layer's directory.
         Err(Errno::NOENT) => {
             make_directories(tree.as_fd(), path).map_err(number)?;
             open_plain(tree.as_fd(), path)?
@@ -141,8 +141,8 @@ fn pin_beneath(tree: &OwnedFd, path: &Path, attributes: u64) -> Result<(), Errno
     pin(&place, attributes).map_err(number)
 }
 
-/// Opens what is at a path, with no link on the way and none at its end: a mount on a link would
-/// keep the link and leave open what it leads to.
+/// Opens a path without following symlinks, also not at its end: a mount on a symlink would leave
+/// its target unprotected.
 pub(super) fn open_plain(top: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd, Errno> {
     let place = openat2(top, path, OPEN, Mode::empty(), PLAIN)?;
     match FileType::from_raw_mode(fstat(&place)?.st_mode) {
@@ -151,7 +151,7 @@ pub(super) fn open_plain(top: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd, Er
     }
 }
 
-/// Mounts a place on itself.
+/// Mounts a path on itself.
 pub(super) fn pin(place: &OwnedFd, attributes: u64) -> io::Result<()> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
@@ -179,7 +179,7 @@ pub(super) fn unprotectable(path: &Path, error: Errno) -> LaunchFailure {
 // === impl NewRoot ===
 
 impl NewRoot {
-    /// Mounts a place of the new root on itself.
+    /// Mounts a path of the new root on itself.
     pub fn pin(&self, inside: &Path, attributes: u64) -> io::Result<()> {
         pin(&self.directory(inside)?, attributes)
     }

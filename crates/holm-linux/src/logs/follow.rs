@@ -1,5 +1,5 @@
-//! Reading on in a log that is being written. The files are looked at again and again, so a reader
-//! that is slow holds up nobody; what was dropped before it came to it is said.
+//! Follows a log that is being written. The files are polled, so a slow reader delays nothing;
+//! records that were deleted before it reached them are reported.
 
 use super::read::Position;
 use super::{FILES, Record, Stream, parse, path};
@@ -9,7 +9,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// At most so much is read at once.
+/// The size of one read.
 const CHUNK: usize = 1 << 20;
 
 pub struct Follower {
@@ -17,7 +17,7 @@ pub struct Follower {
     service: String,
     /// `None`: there was no file yet.
     position: Option<Position>,
-    /// Lines before the next one are gone, which is to be said.
+    /// Records before the next one are gone, which must be reported.
     has_missed: bool,
 }
 
@@ -37,7 +37,7 @@ impl Follower {
         &self.service
     }
 
-    /// What has come since; nothing when nothing has. Bounded: ask again.
+    /// New records; empty if there are none. Bounded: call again.
     pub fn read(&mut self) -> io::Result<Vec<Record>> {
         loop {
             let Some(position) = &mut self.position else {
@@ -47,7 +47,7 @@ impl Follower {
                 }
                 continue;
             };
-            // Asked before it is read: what is turned in between is read the next time.
+            // Read before the content: a rotation in between is handled the next time.
             let inode = position.file.metadata()?.ino();
             let is_written_to = age_of(&self.logs, &self.service, inode)? == Some(0);
             let mut records = position.read()?;
@@ -75,7 +75,7 @@ impl Follower {
                 Some(age) => opened(&path(&self.logs, &self.service, age - 1))?,
                 None => break,
             };
-            // Turned in between, it would be the one after the next.
+            // If the files were rotated in between, it would be the one after the next.
             if age_of(&self.logs, &self.service, inode)? == age {
                 return Ok(found);
             }
@@ -84,7 +84,7 @@ impl Follower {
         self.oldest()
     }
 
-    /// From the newest on: what becomes older meanwhile is not missed.
+    /// Starting with the newest, so that a rotation meanwhile loses nothing.
     fn oldest(&self) -> io::Result<Option<File>> {
         let mut oldest = None;
         for age in 0..FILES {
@@ -97,7 +97,7 @@ impl Follower {
 // === impl Position ===
 
 impl Position {
-    /// Whole lines that were not read yet.
+    /// Complete lines that were not read yet.
     fn read(&mut self) -> io::Result<Vec<Record>> {
         let mut text = vec![0; CHUNK];
         let length = self.file.read_at(&mut text, self.offset)?;
@@ -109,7 +109,7 @@ impl Position {
     }
 }
 
-/// Said at the time of what comes next, so that it stands before it wherever lines are sorted.
+/// With the time of the next record, so that it sorts before it.
 fn missed(time: Duration) -> Record {
     Record {
         time,
@@ -118,7 +118,7 @@ fn missed(time: Duration) -> Record {
     }
 }
 
-/// Where a file is by now; `None`: it is gone.
+/// The current age of a file; `None`: it is gone.
 fn age_of(logs: &Path, service: &str, inode: u64) -> io::Result<Option<usize>> {
     for age in 0..FILES {
         match std::fs::metadata(path(logs, service, age)) {

@@ -1,5 +1,5 @@
-//! Reading what is there of several logs, merged by time. Memory is bounded by one line per service,
-//! or by what was asked for from the end.
+//! Reads several logs, merged by time. Memory is bounded by one line per service, or by the
+//! requested number from the end.
 
 use super::{FILES, Record, parse, path};
 use std::collections::VecDeque;
@@ -9,19 +9,19 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
-/// Much more than a record can have; what is longer is no log.
+/// Longer lines are not records.
 const LONGEST: u64 = 1 << 20;
 
-/// Which records are wanted.
+/// Filters for records.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wanted {
     pub since: Option<Duration>,
-    /// At most so many from the end, of each service.
+    /// At most this many from the end, per service.
     pub last: Option<usize>,
 }
 
-/// How far a service's log was read: which file, and up to where. The file is kept open: the number
-/// of one that is gone may be that of another by now.
+/// How far a service's log was read. The file is kept open, because the inode number of a deleted
+/// one may be reused.
 #[derive(Debug)]
 pub struct Position {
     pub file: File,
@@ -31,13 +31,13 @@ pub struct Position {
 /// One service's records, oldest first.
 pub struct Log {
     pub service: String,
-    /// Oldest first; opened at once, so that turning the files meanwhile loses nothing.
+    /// Oldest first; all opened at once, so that a rotation meanwhile loses nothing.
     files: VecDeque<File>,
     current: Option<BufReader<File>>,
-    /// `None`: no file was there.
+    /// `None`: there was no file.
     position: Option<Position>,
     wanted: Wanted,
-    /// Found from the end, to be told before anything is read.
+    /// Records from the end, returned before anything is read.
     ready: VecDeque<Record>,
     next: Option<Record>,
 }
@@ -52,7 +52,7 @@ pub struct Merged {
 impl Log {
     pub fn open(logs: &Path, service: &str, wanted: Wanted) -> io::Result<Self> {
         let mut files = VecDeque::new();
-        // From the newest on: what becomes older meanwhile is not missed.
+        // Starting with the newest, so that a rotation meanwhile loses nothing.
         for age in 0..FILES {
             match File::open(path(logs, service, age)) {
                 Ok(file) => files.push_front(file),
@@ -76,7 +76,7 @@ impl Log {
         Ok(log)
     }
 
-    /// The next record; `None`: that is all for now.
+    /// The next record; `None`: no more for now.
     pub fn read(&mut self) -> io::Result<Option<Record>> {
         if let Some(record) = self.ready.pop_front() {
             return Ok(Some(record));
@@ -91,12 +91,12 @@ impl Log {
         Ok(None)
     }
 
-    /// Up to where it was read.
+    /// How far it was read.
     pub fn into_position(self) -> Option<Position> {
         self.position
     }
 
-    /// A whole line. What has no end yet is being written and left for later.
+    /// A complete line. An incomplete one is still being written.
     fn line(&mut self) -> io::Result<Option<Vec<u8>>> {
         loop {
             if self.current.is_none() {
@@ -124,7 +124,7 @@ impl Log {
         }
     }
 
-    /// Reads whole files from the newest on, until there is enough.
+    /// Reads whole files, newest first, until there are enough records.
     fn skip_to_last(&mut self, last: usize) -> io::Result<()> {
         let mut found: VecDeque<Record> = VecDeque::new();
         while let Some(mut file) = self.files.pop_back() {
@@ -159,7 +159,7 @@ impl Log {
     }
 }
 
-/// While files were opened they may have been turned, so that one was opened twice.
+/// A rotation while the files were opened may have opened one twice.
 fn without_twins(files: &mut VecDeque<File>) -> io::Result<()> {
     let mut kept: VecDeque<(u64, File)> = VecDeque::new();
     while let Some(file) = files.pop_front() {
@@ -184,7 +184,7 @@ impl Merged {
         })
     }
 
-    /// The oldest record that was not told yet, and whose it is.
+    /// The oldest record not returned yet, with its service.
     pub fn read(&mut self) -> io::Result<Option<(String, Record)>> {
         for log in &mut self.logs {
             if log.next.is_none() {
@@ -200,7 +200,7 @@ impl Merged {
         Ok(oldest.and_then(|log| Some((log.service.clone(), log.next.take()?))))
     }
 
-    /// Up to where each was read.
+    /// How far each was read.
     pub fn into_positions(self) -> Vec<(String, Option<Position>)> {
         let logs = self.logs.into_iter();
         logs.map(|log| (log.service.clone(), log.into_position()))

@@ -1,5 +1,4 @@
-//! Copying one entry with everything below it: contents, modes, times, attributes, and names that
-//! share one file.
+//! Copies an entry with everything below it: contents, modes, times, attributes and hard links.
 
 use crate::driver::is_mount;
 use crate::files::READ;
@@ -14,22 +13,22 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// What overlayfs keeps for itself; copied, it would mean something else.
+/// overlayfs's own attributes; in a copy they would mean something else.
 const OVERLAY_ATTRIBUTES: &[u8] = b"user.overlay.";
 
-/// What is copied.
+/// The kind of source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// Something that nobody else changes; what is mounted below it is not part of it.
+    /// Files that no process changes, without what is mounted below.
     Still,
-    /// Something whose files may go meanwhile; those are left out.
+    /// Files that may be removed meanwhile; those are skipped.
     Living,
-    /// What an overlay wrote, with everything that overlayfs keeps in it.
+    /// An upper layer, with overlayfs's attributes.
     Layer,
 }
 
-/// Copies `name` of one directory as `copy` of another. Each file is told of; what is answered ends
-/// the copying, and what there is of it stays.
+/// Copies `name` of one directory as `copy` of another. Calls back for each file; an error from it
+/// ends the copy and leaves the partial result.
 pub fn copy_entry(
     (from, name): (BorrowedFd<'_>, &[u8]),
     (to, copy): (BorrowedFd<'_>, &[u8]),
@@ -53,7 +52,7 @@ pub fn copy_entry(
     copier.entry(&item)
 }
 
-/// One thing to copy.
+/// One entry to copy.
 struct Item<'a> {
     from: BorrowedFd<'a>,
     name: &'a [u8],
@@ -65,7 +64,7 @@ struct Item<'a> {
 
 struct Copier<'a> {
     top: BorrowedFd<'a>,
-    /// Files with several names: where the first one was copied to, from the top.
+    /// Files with several hard links: the path of the first copy, from the top.
     shared: HashMap<(u64, u64), Vec<u8>>,
     /// Of the first directory.
     device: Option<u64>,
@@ -106,7 +105,7 @@ impl Copier<'_> {
     fn directory(&mut self, item: &Item<'_>, stat: &Stat) -> Result<(), Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let source = openat(item.from, item.name, flags, Mode::empty())?;
-        // Directories of one mount are of one device, also where overlayfs says otherwise of files.
+        // Directories of one mount have one device, even where overlayfs reports another for files.
         let device = *self.device.get_or_insert(stat.st_dev);
         if self.source == Source::Still && (device != stat.st_dev || is_mount(&source)?) {
             return Err(Errno::BUSY);
@@ -144,14 +143,14 @@ impl Copier<'_> {
             );
         }
         let write = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        // Neither a lease nor a pipe that came in place of the file makes this process wait.
+        // Neither a lease nor a pipe in place of the file blocks this process.
         let mut source = File::from(openat(item.from, item.name, READ, Mode::empty())?);
         if FileType::from_raw_mode(fstat(&source)?.st_mode) != FileType::RegularFile {
             return Err(Errno::BUSY);
         }
         let mode = Mode::RUSR | Mode::WUSR;
         let mut target = File::from(openat(item.to, item.copy, write, mode)?);
-        // Shares blocks where the file system can.
+        // Uses reflinks where the file system has them.
         io::copy(&mut source, &mut target)
             .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
         finish(
@@ -167,7 +166,7 @@ impl Copier<'_> {
     }
 }
 
-/// Attributes, then mode, then times, which everything before would change.
+/// Attributes, then mode, then times, because each would change the later ones.
 fn finish(source: &OwnedFd, target: &OwnedFd, stat: &Stat, kind: Source) -> Result<(), Errno> {
     let mut names = Vec::new();
     match flistxattr(
@@ -195,7 +194,7 @@ fn finish(source: &OwnedFd, target: &OwnedFd, stat: &Stat, kind: Source) -> Resu
     futimens(target, &times(stat))
 }
 
-/// An empty buffer with so much room.
+/// An empty buffer with this capacity.
 fn sized(buffer: &mut Vec<u8>, room: usize) -> &mut Vec<u8> {
     buffer.reserve(room);
     buffer

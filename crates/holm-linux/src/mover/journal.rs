@@ -1,5 +1,5 @@
-//! Which moves are under way, written where the workspace cannot reach it. After a kill the next
-//! mover finishes what had arrived and throws away what had not: old or new, never both.
+//! The moves under way, stored outside the workspace's reach. After a kill the next mover completes
+//! moves whose copy is in place and undoes the others: the tree is old or new, never both.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
@@ -14,12 +14,12 @@ struct Inner {
     last: u64,
 }
 
-/// A move that a killed mover left behind. Paths are absolute, as inside.
+/// A move that a killed mover left. Paths are absolute and inside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Interrupted {
-    /// The copy is not whole: it goes.
+    /// The copy is incomplete: remove it.
     Copying { copy: Vec<u8> },
-    /// The copy took its place: what it was made of goes.
+    /// The copy is in place: remove the original.
     Arrived { original: Vec<u8> },
 }
 
@@ -49,12 +49,12 @@ impl Journal {
         Ok(number)
     }
 
-    /// After the copy got its name, before the original is removed.
+    /// After the copy is in place, before the original is removed.
     pub fn arrived(&self, number: u64) -> io::Result<()> {
         self.lock().write(&format!("arrived {number}\n"))
     }
 
-    /// Nothing is left to do, one way or the other.
+    /// The move is complete or undone.
     pub fn end(&self, number: u64) -> io::Result<()> {
         let mut inner = self.lock();
         inner.under_way -= 1;
@@ -92,7 +92,7 @@ impl Inner {
     }
 }
 
-/// Lines that were not written whole say nothing.
+/// Incomplete lines are ignored.
 fn parse(text: &str) -> Vec<Interrupted> {
     let mut found: Vec<(u64, Vec<u8>, Interrupted)> = Vec::new();
     for line in text

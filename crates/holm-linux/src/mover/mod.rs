@@ -1,11 +1,12 @@
-//! Renames that overlayfs refuses. Without root it cannot rename a directory that comes from the
-//! base, and no kernel moves a file across a mount point; both are `EXDEV`, which few programs
-//! expect inside one tree.
+//! Handles renames that overlayfs refuses. Without root it cannot rename a directory that comes
+//! from the base, and no kernel moves a file across a mount point; both give `EXDEV`, which few
+//! programs expect inside one tree.
 //!
-//! The kernel tells renames to this process before it acts on them. It does each one itself, in the
-//! workspace's own mount and user namespaces and with the caller's directories; only where the
-//! kernel then says `EXDEV` it copies and removes instead. Started by the keeper when the first
-//! rename comes. It is not in the workspace's pid namespace, so nobody inside can see or end it.
+//! The kernel reports renames to this process before it acts on them. The mover performs each one
+//! itself, in the workspace's mount and user namespaces and with the caller's directories; only if
+//! the kernel then returns `EXDEV` it copies and removes instead. The keeper starts it at the first
+//! rename. It is not in the workspace's pid namespace, so programs inside can neither see nor kill
+//! it.
 
 mod copy;
 mod journal;
@@ -34,8 +35,8 @@ use std::sync::Arc;
 pub use taken_up::TakenUp;
 
 /// The role: the plan comes on stdin, stderr is the keeper's log. The arguments are the numbers of
-/// the descriptors that the keeper left open: where renames are told, init, and the renames that the
-/// mover before this one had taken up.
+/// inherited descriptors: the rename listener, init, and the calls that the mover before this one
+/// had in progress.
 pub fn main() -> ! {
     let mut numbers = std::env::args()
         .skip(2)
@@ -55,7 +56,7 @@ pub fn main() -> ! {
     std::process::exit(code)
 }
 
-/// How the keeper starts this role; the plan goes to its stdin.
+/// The command with which the keeper starts this role; the plan goes to its stdin.
 pub fn command(
     program: &Path,
     listener: &OwnedFd,
@@ -80,7 +81,7 @@ pub fn command(
     Ok(command)
 }
 
-/// What the mover says when it is ready.
+/// Printed when the mover is ready.
 pub const READY: &[u8] = b"ready\n";
 
 struct Mover {
@@ -111,21 +112,21 @@ fn set_up(listener: i32, init: i32, taken_up: i32) -> io::Result<Mover> {
     let journal = Arc::new(Journal::open(&dirs.moves()).map_err(cannot("open the journal"))?);
     let processes =
         Arc::new(launch::open_directory(Path::new("/proc")).map_err(cannot("open /proc"))?);
-    // A directory is held open for each level of a tree that is copied.
+    // One directory is held open per level of a copied tree.
     open_files::raise();
     rustix::process::umask(rustix::fs::Mode::empty());
 
     let inside = ThreadNameSpaceType::USER | ThreadNameSpaceType::MOUNT;
     move_into_thread_name_spaces(init.as_fd(), inside).map_err(cannot("join the workspace"))?;
     sys::process::no_new_privileges()?;
-    // No Landlock here: a process in a domain of its own may not look into processes of another
-    // one. The mounts, which Landlock only stands behind, hold for this process as for all inside.
+    // No Landlock here: a process in a domain may not look into processes of another domain. The
+    // mounts, which Landlock only backs up, apply to this process as to all inside.
     sys::capability::drop_all_but_looking().map_err(cannot("give up capabilities"))?;
     sys::process::die_with_parent()?;
     relocate::finish_interrupted(&journal).map_err(cannot("finish interrupted moves"))?;
     let taken_up = TakenUp::from(taken_up);
     fail_all(listener.as_fd(), &taken_up).map_err(cannot("answer for the mover before"))?;
-    // The keeper waits for this word when a move had been interrupted; otherwise nobody reads it.
+    // The keeper reads this only when a move had been interrupted.
     let _ = io::stdout().write_all(READY);
     let _ = io::stdout().flush();
     let null = std::fs::File::options()
@@ -141,8 +142,7 @@ fn set_up(listener: i32, init: i32, taken_up: i32) -> io::Result<Mover> {
     })
 }
 
-/// Whoever still waits for a mover that is gone hears that something went wrong: what it wanted has
-/// happened or has not.
+/// Fails the calls of a mover that is gone: the rename has happened or has not.
 pub fn fail_all(listener: BorrowedFd<'_>, taken_up: &TakenUp) -> io::Result<()> {
     for id in taken_up.all()? {
         notify::answer(listener, id, fail(Errno::IO))?;
@@ -150,7 +150,7 @@ pub fn fail_all(listener: BorrowedFd<'_>, taken_up: &TakenUp) -> io::Result<()> 
     taken_up.clear()
 }
 
-/// Says what was tried.
+/// Adds what was tried.
 fn cannot<E: Into<io::Error>>(what: &'static str) -> impl Fn(E) -> io::Error {
     move |error| {
         let error: io::Error = error.into();
@@ -161,7 +161,7 @@ fn cannot<E: Into<io::Error>>(what: &'static str) -> impl Fn(E) -> io::Error {
 // === impl Mover ===
 
 impl Mover {
-    /// Until the last process inside is gone.
+    /// Serves until the last process inside is gone.
     fn serve(self) -> io::Result<()> {
         let listener = &self.listener;
         notify::hurry(listener.as_fd());
@@ -189,8 +189,8 @@ impl Mover {
                     continue;
                 }
             };
-            // The caller's memory and descriptors were reached by its number: they were its own
-            // only if it still waits.
+            // The caller's memory and descriptors were read by its pid, which is valid only if it
+            // still waits.
             if !notify::is_waiting(listener.as_fd(), notification.id) {
                 continue;
             }
@@ -202,7 +202,7 @@ impl Mover {
         }
     }
 
-    /// `None`: for the kernel to do.
+    /// `None`: the kernel should do it.
     fn understand(&self, notification: &Notification) -> Result<Option<Call>, Errno> {
         let caller = Caller {
             thread: notification.thread,
@@ -211,7 +211,7 @@ impl Mover {
         caller.call(notification)
     }
 
-    /// Copying takes its time; other renames go on meanwhile.
+    /// Copying takes time; other renames continue meanwhile.
     fn relocate(&self, id: u64, call: Call) -> io::Result<()> {
         let (listener, journal, processes) = (
             Arc::clone(&self.listener),
@@ -224,7 +224,7 @@ impl Mover {
                 Ok(()) => Verdict::Done,
                 Err(errno) => fail(errno),
             };
-            // A caller that died has moved or has not; either way nobody waits.
+            // If the caller died, no process waits for the answer.
             let _ = notify::answer(listener.as_fd(), id, verdict);
             drop(noted);
         });

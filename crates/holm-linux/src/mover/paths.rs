@@ -1,4 +1,4 @@
-//! What a caller asked for: its paths out of its memory, its directories out of its descriptors.
+//! Reads a caller's request: paths from its memory, directories from its descriptors.
 
 use crate::sys::notify::{Notification, read_text};
 use rustix::fs::{CWD, Mode, OFlags, openat};
@@ -15,14 +15,14 @@ pub struct Caller<'a> {
     pub processes: &'a OwnedFd,
 }
 
-/// A rename, with everything that its meaning depends on.
+/// A rename with its complete context.
 pub struct Call {
     pub from: Place,
     pub to: Place,
     pub flags: u32,
 }
 
-/// A path and the directory it counts from.
+/// A path and the directory it is relative to.
 pub struct Place {
     pub directory: OwnedFd,
     pub path: Vec<u8>,

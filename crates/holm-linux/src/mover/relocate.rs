@@ -1,5 +1,6 @@
-//! A move by copying: beside the target first, then into its place in one step, then the original
-//! goes. Seen by others while it runs; after a kill it is finished or undone by the journal.
+//! Moves by copying: beside the target first, then atomically into place, then the original is
+//! removed. Other processes can see it in progress; after a kill the journal completes or undoes
+//! it.
 
 use super::copy::{Source, copy_entry};
 use super::journal::{Interrupted, Journal};
@@ -20,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// The directory that a path's last name is in.
+/// The parent directory and the last name of a path.
 struct Entry {
     parent: OwnedFd,
     name: Vec<u8>,
@@ -68,7 +69,7 @@ pub fn relocate(call: &Call, journal: &Journal, processes: &OwnedFd) -> Result<(
             remove_at(from.parent.as_fd(), as_path(&from.name))
         }
         Err(error) => {
-            // What cannot be removed now is removed when the journal is read again.
+            // If it cannot be removed now, the next reading of the journal removes it.
             remove_at(to.parent.as_fd(), as_path(&copy_name)).and(Err(error.into()))
         }
     };
@@ -76,7 +77,7 @@ pub fn relocate(call: &Call, journal: &Journal, processes: &OwnedFd) -> Result<(
     result.map_err(|error| errno(&error))
 }
 
-/// Before anything else of the workspace runs.
+/// Called before any other program of the workspace runs.
 pub fn finish_interrupted(journal: &Journal) -> io::Result<()> {
     for interrupted in journal.interrupted()? {
         let path = match &interrupted {
@@ -88,7 +89,7 @@ pub fn finish_interrupted(journal: &Journal) -> io::Result<()> {
     journal.clear()
 }
 
-/// Splits a path; what is before the last name may go through links, as for the kernel.
+/// Splits a path; its parent may contain symlinks, as for the kernel.
 fn entry(place: &Place) -> Result<Entry, Errno> {
     let end = place
         .path
@@ -110,20 +111,21 @@ fn entry(place: &Place) -> Result<Entry, Errno> {
     })
 }
 
-/// This process may read more than the caller, which may be kept from the files of secrets and from other
-/// programs' environments. What nobody could move from there is not copied for him either: he hears
-/// what the kernel says, and copies what he can read.
+/// The mover refuses to copy a file that the calling process could not move itself. The mover may
+/// read more than the caller, which may be kept from secret files and other programs' environments.
+/// The caller gets the kernel's error and copies what it can read.
 fn refuse_what_is_not_the_callers_to_move(from: &Entry) -> Result<(), Errno> {
     let may_move = Access::WRITE_OK | Access::EXEC_OK;
     let allowed = accessat(&from.parent, ".", may_move, AtFlags::EACCESS);
     let is_of_processes = fstatfs(&from.parent)?.f_type == PROC_SUPER_MAGIC;
-    match allowed.is_err() || is_of_processes {
-        true => Err(Errno::XDEV),
-        false => Ok(()),
+    if allowed.is_err() || is_of_processes {
+        Err(Errno::XDEV)
+    } else {
+        Ok(())
     }
 }
 
-/// The kernel stops at `EXDEV` before it looks at these.
+/// The kernel returns `EXDEV` before it checks these.
 fn refuse_what_rename_refuses(source: &Stat, to: &Entry, flags: RenameFlags) -> Result<(), Errno> {
     let is_directory = |stat: &Stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
     match statat(&to.parent, to.name.as_slice(), AtFlags::SYMLINK_NOFOLLOW) {
@@ -144,10 +146,10 @@ fn refuse_what_rename_refuses(source: &Stat, to: &Entry, flags: RenameFlags) -> 
     }
 }
 
-/// A mount point does not move, and one below the original would stay behind while everything around it
-/// is removed. The kernel compares mounts before it looks for mount points, so it said `EXDEV`, and
-/// programs that hear that copy and remove by themselves. `EBUSY` is its word for a mount point
-/// within one mount, and keeps the whole tree as it is.
+/// A mount point cannot be moved, and one below the original would stay while everything around it
+/// is removed. The kernel compares mounts before it looks for mount points, so it returned `EXDEV`,
+/// and programs that get that copy and remove by themselves. `EBUSY` is its error for a mount point
+/// within one mount, and keeps the whole tree.
 fn refuse_mounts(from: &Entry, to: &Entry, processes: &OwnedFd) -> Result<(), Errno> {
     let original = path_of(&from.parent, &from.name, processes)?;
     let target = path_of(&to.parent, &to.name, processes)?;
@@ -158,9 +160,10 @@ fn refuse_mounts(from: &Entry, to: &Entry, processes: &OwnedFd) -> Result<(), Er
     read.map_err(|error| errno(&error))?;
     let is_held =
         |place: PathBuf| place.starts_with(as_path(&original)) || place == as_path(&target);
-    match mounts::points(&table).any(is_held) {
-        true => Err(Errno::BUSY),
-        false => Ok(()),
+    if mounts::points(&table).any(is_held) {
+        Err(Errno::BUSY)
+    } else {
+        Ok(())
     }
 }
 
@@ -175,7 +178,7 @@ fn is_empty(entry: &Entry) -> Result<bool, Errno> {
     Ok(true)
 }
 
-/// Whether a directory is `top` or somewhere in it.
+/// Whether a directory is `top` or inside it.
 fn is_below(directory: &OwnedFd, top: &Stat) -> Result<bool, Errno> {
     let mut here = rustix::io::dup(directory)?;
     loop {

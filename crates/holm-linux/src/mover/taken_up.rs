@@ -1,8 +1,8 @@
-//! The renames that a mover has taken up and not answered, where they outlive it: the kernel tells a
-//! rename once, and whoever made it waits until it is answered. When a mover is killed, the next one
-//! answers for it ([`super::main`]), or the keeper where there is none any more.
+//! The rename calls that a mover has accepted and not answered, in a form that survives it: the
+//! kernel reports a rename once, and the caller waits for the answer. When a mover is killed, the
+//! next one answers for it ([`super::main`]), or the keeper if there is none.
 //!
-//! A file in memory, of one number in eight bytes for each rename that is under way; zero is none.
+//! A memory file with one eight-byte number per rename in progress; zero means none.
 
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::fs::File;
@@ -18,7 +18,7 @@ pub struct TakenUp {
     free: Mutex<Free>,
 }
 
-/// The places that can be used. The first one is for what is done at once.
+/// The free slots. The first one is for renames that are done at once.
 #[derive(Default)]
 struct Free {
     used: u64,
@@ -39,8 +39,8 @@ impl TakenUp {
         Ok(file.into())
     }
 
-    /// Notes the rename that is being looked at, instead of the last one, which was answered or
-    /// noted by [`Self::note`].
+    /// Notes the current rename, replacing the last one, which was answered or noted by
+    /// [`Self::note`].
     pub fn look_at(&self, id: u64) -> io::Result<()> {
         self.file.write_all_at(&id.to_ne_bytes(), 0)
     }
@@ -63,7 +63,7 @@ impl TakenUp {
         Ok(noted)
     }
 
-    /// Everything that is noted; some of it may have been answered.
+    /// All noted renames; some may have been answered.
     pub fn all(&self) -> io::Result<Vec<u64>> {
         let length = self.file.metadata()?.len();
         let mut bytes = vec![0; length as usize];
@@ -97,7 +97,7 @@ impl AsFd for TakenUp {
 
 impl Drop for Noted {
     fn drop(&mut self) {
-        // One that stays noted is answered twice, which the kernel refuses.
+        // A rename that stays noted is answered twice, which the kernel refuses.
         let _ = self
             .taken_up
             .file

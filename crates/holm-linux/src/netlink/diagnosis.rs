@@ -1,4 +1,4 @@
-//! Which socket has a connection (sock_diag).
+//! Finds the socket of a connection (sock_diag).
 
 use super::{Attributes, Batch, messages};
 use rustix::net::{RecvFlags, recv};
@@ -12,7 +12,7 @@ const ALL_STATES: u32 = u32::MAX;
 const NO_COOKIE: [u8; 8] = [0xff; 8];
 const INODE: std::ops::Range<usize> = 68..72;
 
-/// The inode of the socket whose ends these are, its own first; `None` when there is none.
+/// The inode of the socket with these addresses, its own first; `None` when there is none.
 pub fn inode(socket: impl AsFd, own: SocketAddr, other: SocketAddr) -> io::Result<Option<u32>> {
     let family = match own {
         SocketAddr::V4(_) => libc::AF_INET as u8,

@@ -1,7 +1,7 @@
-//! Speaking to the kernel about a network namespace: messages as bytes, and their answers.
+//! Netlink messages for a network namespace, and their answers.
 //!
-//! The launcher uses it before the seal, the keeper later to change rules and to hear of refusals.
-//! No program of the host is needed, and nothing here decides anything.
+//! The launcher uses it before the seal, the keeper later to change rules and to receive refusals.
+//! No program of the host is needed, and no decision is made here.
 
 pub mod diagnosis;
 pub mod packet;
@@ -25,7 +25,7 @@ pub const EXCLUSIVE: u16 = 0x200;
 pub const CREATE: u16 = 0x400;
 pub const APPEND: u16 = 0x800;
 
-/// The kernel's word that a message failed, or did not.
+/// NLMSG_ERROR, which also acknowledges success.
 const ERROR: u16 = 2;
 const HEADER: usize = 16;
 const NESTED: u16 = 0x8000;
@@ -33,7 +33,7 @@ const NESTED: u16 = 0x8000;
 /// The kernel answers at once.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A socket to one family of the kernel, of the namespace in which it was made.
+/// A netlink socket in the current namespace.
 pub fn open(protocol: Option<Protocol>) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, protocol)?;
@@ -42,7 +42,7 @@ pub fn open(protocol: Option<Protocol>) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Messages that are sent at once.
+/// Messages that are sent together.
 #[derive(Default)]
 pub struct Batch {
     bytes: Vec<u8>,
@@ -51,7 +51,7 @@ pub struct Batch {
     begin: usize,
 }
 
-/// The attributes of one message, as bytes.
+/// The attributes of one message.
 #[derive(Default)]
 pub struct Attributes(Vec<u8>);
 
@@ -100,8 +100,8 @@ impl Batch {
         self.bytes.extend(attributes.0);
     }
 
-    /// Sends everything and waits until the kernel acknowledged the message numbered `awaited`, or
-    /// said no to any.
+    /// Sends everything and waits until the kernel acknowledges the message numbered `awaited`, or
+    /// rejects any.
     pub fn send(&self, socket: impl AsFd, awaited: u32) -> io::Result<()> {
         self.put(&socket)?;
         let mut buffer = vec![0; 32 * 1024];
@@ -136,13 +136,13 @@ impl Batch {
         Ok(())
     }
 
-    /// Sends everything; the last message says how it went.
+    /// Sends everything and waits for the acknowledgement of the last message.
     pub fn send_acknowledged(&mut self, socket: impl AsFd) -> io::Result<()> {
         let last = self.acknowledge_last();
         self.send(socket, last)
     }
 
-    /// Has the last message acknowledged; returns its number.
+    /// Requests an acknowledgement of the last message; returns its number.
     pub fn acknowledge_last(&mut self) -> u32 {
         if let Some(flags) = self.bytes[self.begin + 6..].first_chunk_mut() {
             *flags = (u16::from_ne_bytes(*flags) | ACKNOWLEDGE).to_ne_bytes();
@@ -151,7 +151,7 @@ impl Batch {
     }
 }
 
-/// Answers to what was given up on are nobody's any more.
+/// Drops answers to requests that timed out.
 fn discard_earlier(socket: impl AsFd) -> io::Result<()> {
     let mut buffer = [0; 4096];
     loop {
@@ -170,7 +170,7 @@ pub struct Message<'a> {
     pub payload: &'a [u8],
 }
 
-/// The messages of one datagram; what is not whole ends them.
+/// The messages of one datagram; an incomplete one ends them.
 pub fn messages(mut bytes: &[u8]) -> impl Iterator<Item = Message<'_>> {
     std::iter::from_fn(move || {
         let header: &[u8; HEADER] = bytes.first_chunk()?;
@@ -189,7 +189,7 @@ pub fn messages(mut bytes: &[u8]) -> impl Iterator<Item = Message<'_>> {
     })
 }
 
-/// The attributes in `bytes`; what is not whole ends them.
+/// The attributes in `bytes`; an incomplete one ends them.
 pub fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let header: &[u8; 4] = bytes.first_chunk()?;

@@ -1,5 +1,4 @@
-//! What the kernel says of a packet that it refused. The packet is the guest's: nothing in it is
-//! believed to be whole.
+//! Parses the kernel's reports of refused packets. The packet is the guest's and may be incomplete.
 
 use super::{Attributes, Batch, attributes, messages};
 use std::io;
@@ -17,7 +16,7 @@ const COMMAND_BIND: u8 = 1;
 const COPY_PACKET: u8 = 2;
 const PACKET_PAYLOAD: u16 = 9;
 
-/// The group that refusals are told to.
+/// The log group of refusals.
 pub const GROUP: u16 = 1;
 
 /// Enough for an IPv6 header and the ports.
@@ -25,16 +24,16 @@ pub const LENGTH: u32 = 64;
 
 pub const TCP: u8 = 6;
 
-/// Where a packet wanted to go.
+/// The destination of a refused packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused {
     pub protocol: u8,
     pub address: IpAddr,
-    /// Of TCP and UDP.
+    /// For TCP and UDP.
     pub port: Option<u16>,
 }
 
-/// Has refusals told on this socket.
+/// Subscribes this socket to refusals.
 pub fn listen(socket: impl AsFd) -> io::Result<()> {
     let group = GROUP.to_be_bytes();
     let header = [0, 0, group[0], group[1]];
@@ -44,7 +43,7 @@ pub fn listen(socket: impl AsFd) -> io::Result<()> {
         Attributes::default().bytes(CONFIGURE_COMMAND, &[COMMAND_BIND]),
         Attributes::default()
             .bytes(CONFIGURE_MODE, &mode)
-            // Told one by one: nobody waits for a full buffer.
+            // Reported one by one, without waiting for a full buffer.
             .number(CONFIGURE_THRESHOLD, 1),
     ];
     for attributes in settings {

@@ -1,4 +1,4 @@
-//! Addresses and routes of the loopback interface, which is the only one there is.
+//! Addresses and routes of the loopback interface, which is the only one.
 
 use super::{Attributes, Batch, CREATE, EXCLUSIVE};
 use std::io;
@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 /// The loopback interface is the first of every namespace.
 const LOOPBACK: u32 = 1;
 const NEW_ADDRESS: u16 = 20;
-/// An IPv6 address is usable at once: nobody else can have it.
+/// An IPv6 address is usable at once: duplicates are impossible here.
 const NO_DUPLICATES: u8 = libc::IFA_F_NODAD as u8;
 const NEW_ROUTE: u16 = 24;
 
@@ -26,8 +26,8 @@ fn octets(address: IpAddr) -> Vec<u8> {
     }
 }
 
-/// Gives the interface an address, and leads everything that has no other way to the interface,
-/// with that address as its sender. (Without a sender the kernel would choose none.)
+/// Adds an address to the interface, and a default route with that address as source. (Without a
+/// source the kernel would choose 0.0.0.0.)
 pub fn lead_all_to(socket: impl AsFd, address: IpAddr) -> io::Result<()> {
     let bits = if address.is_ipv4() { 32 } else { 128 };
     let scope = if address.is_ipv4() {

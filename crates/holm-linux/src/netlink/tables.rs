@@ -1,10 +1,10 @@
-//! The kernel's packet rules (nf_tables) of one workspace, made of a [`Policy`].
+//! The kernel's packet rules (nf_tables) of one workspace, built from a [`Policy`].
 //!
-//! Three fixed chains: `translate` leads every TCP connection to the gateway and every question to
-//! the resolver; `out` sees the destination before that, lets through what `policy` accepts and
-//! hands the rest to `refuse`, which tells it and answers at once. Only `policy` and the sets of
-//! granted addresses change, and only in one transaction, so that there is no moment between an
-//! old policy and a new one. Bytes are laid out as `linux/netfilter/nf_tables.h` has them.
+//! Three fixed chains: `translate` redirects every TCP connection to the gateway and every DNS
+//! question to the resolver; `out` sees the destination before that, accepts what `policy` accepts
+//! and sends the rest to `refuse`, which logs and rejects it at once. Only `policy` and the sets of
+//! granted addresses change, and only in one transaction, so there is no state between an old
+//! policy and a new one. The bytes follow `linux/netfilter/nf_tables.h`.
 
 use super::packet::{GROUP, LENGTH, TCP};
 use super::{APPEND, Attributes, Batch, CREATE};
@@ -40,10 +40,10 @@ const HOOK_OUTPUT: u32 = 3;
 const UDP: u8 = 17;
 const DNS: u16 = 53;
 
-/// Refusals that are told per second; the others are refused in silence.
+/// Logged refusals per second; the others are refused silently.
 const TOLD_PER_SECOND: u64 = 200;
 
-/// Where `translate` leads.
+/// The targets of `translate`.
 #[derive(Clone, Copy, Debug)]
 pub struct Places {
     pub gateway: [SocketAddr; 2],
@@ -80,12 +80,12 @@ const SETS: [Set; 4] = [
     },
 ];
 
-/// A change of the rules, in the making.
+/// A change of the rules under construction.
 struct Transaction {
     batch: Batch,
 }
 
-/// Makes everything, with nothing granted.
+/// Creates everything, with nothing granted.
 pub fn make(socket: impl AsFd, places: &Places, policy: &Policy) -> io::Result<()> {
     let mut change = Transaction::new();
     change.push(NEW_TABLE, CREATE, Attributes::default().text(1, TABLE));
@@ -104,7 +104,7 @@ pub fn make(socket: impl AsFd, places: &Places, policy: &Policy) -> io::Result<(
     change.chain(UNTRACKED, Some(("filter", -300, ACCEPT)));
     change.chain(OUT, Some(("filter", -150, DROP)));
     change.chain(TRANSLATE, Some(("nat", -100, ACCEPT)));
-    // What stays inside need not be followed.
+    // Traffic that stays inside need not be tracked.
     for range in [LOOPBACK_V4, LOOPBACK_V6] {
         change.rule(
             UNTRACKED,
@@ -119,7 +119,7 @@ pub fn make(socket: impl AsFd, places: &Places, policy: &Policy) -> io::Result<(
     change.commit(socket)
 }
 
-/// Replaces the policy, and what is granted with it.
+/// Replaces the policy and its grants.
 pub fn replace(socket: impl AsFd, policy: &Policy, grants: &[Grant]) -> io::Result<()> {
     let mut change = Transaction::new();
     let chain = Attributes::default().text(1, TABLE).text(2, RULES);
@@ -133,7 +133,7 @@ pub fn replace(socket: impl AsFd, policy: &Policy, grants: &[Grant]) -> io::Resu
     change.commit(socket)
 }
 
-/// Grants some addresses and takes others back.
+/// Adds grants and removes others.
 pub fn grant(socket: impl AsFd, taken: &[Grant], given: &[Grant]) -> io::Result<()> {
     let mut change = Transaction::new();
     change.elements(DELETE_ELEMENT, 0, taken);
@@ -225,7 +225,7 @@ impl Transaction {
         self.rule(REFUSE, told);
         let reset = Rule::default().protocol(TCP).rejected(1, 0);
         self.rule(REFUSE, reset);
-        // Port unreachable, in the words of either version of IP.
+        // Port unreachable, for either version of IP.
         self.rule(REFUSE, Rule::default().rejected(2, 1));
     }
 
@@ -246,7 +246,7 @@ impl Transaction {
         }
     }
 
-    /// What is accepted; what is left is refused.
+    /// What is accepted; everything else is refused.
     fn policy(&mut self, policy: &Policy) {
         if policy.mode() == EgressMode::None {
             return;
@@ -277,7 +277,7 @@ impl Transaction {
     }
 }
 
-/// The key of a grant in a set that it belongs to.
+/// The key of a grant in its set.
 fn key(grant: &Grant, set: &Set) -> Option<Vec<u8>> {
     let mut key = octets(grant.address);
     if let Some(port) = grant.port {
@@ -307,7 +307,7 @@ const JUMP: u32 = -3_i32 as u32;
 const GOTO: u32 = -4_i32 as u32;
 const RETURN: u32 = -5_i32 as u32;
 
-/// The first register of 16 bytes, and the first of those of 4.
+/// The first 16-byte register, and the first 4-byte register.
 const REGISTER: u32 = 1;
 const SMALL_REGISTER: u32 = 8;
 

@@ -1,4 +1,5 @@
-//! Why a part is missing and how to get it, and what else of the machine matters.
+//! Explains why a part of the isolation is missing and how to get it, and checks other limits of
+//! the machine.
 
 use crate::cgroup::{self, Place};
 use crate::open_files;
@@ -10,7 +11,7 @@ use rustix::process::{Resource, getrlimit};
 use std::fs;
 use std::path::Path;
 
-/// The way to get what failed, as exactly as the machine lets itself be read.
+/// How to get what failed, as precisely as the machine can be inspected.
 pub fn fix_for(failure: &LaunchFailure, data_dir: &Path) -> String {
     let is_namespace = matches!(failure.part, Part::User | Part::Mount | Part::Network);
     if is_namespace && let Some(fix) = switched_off() {
@@ -57,10 +58,10 @@ pub fn fix_for(failure: &LaunchFailure, data_dir: &Path) -> String {
     }
 }
 
-/// The kinds of namespaces that a workspace has, as the kernel's switches call them.
+/// A workspace's kinds of namespaces, with the kernel's names.
 const NAMESPACES: [&str; 6] = ["user", "mnt", "pid", "net", "ipc", "uts"];
 
-/// Each distribution has its own switch; the one that is off is named.
+/// Distributions have different switches; the one that is off is named.
 fn switched_off() -> Option<String> {
     let setting = |path: &str| {
         fs::read_to_string(path)
@@ -95,14 +96,14 @@ fn is_container() -> bool {
     Path::new("/.dockerenv").exists() || Path::new("/run/.containerenv").exists()
 }
 
-/// What is not isolation but decides how many workspaces the machine carries.
+/// Limits that decide how many workspaces the machine can run.
 pub fn host_limits(data_dir: &Path) -> Vec<Check> {
     let mut checks = vec![inotify(), in_flight(), disk(data_dir)];
     checks.extend(pipes());
     checks
 }
 
-/// What control groups kept in a trial workspace.
+/// What control groups enforced in a trial workspace.
 pub fn control_groups(isolation: &Isolation, groups: &Result<Place, String>) -> Check {
     let kept = [
         ("memory", &isolation.limits.memory),
@@ -158,8 +159,8 @@ fn inotify() -> Check {
     }
 }
 
-/// The kernel counts descriptors in flight by uid, so no limit of a workspace helps a program of the user
-/// that has a lower one.
+/// The kernel counts descriptors in flight per uid, so no limit of a workspace helps a program of
+/// the user with a lower limit.
 fn in_flight() -> Check {
     let hard = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
     let (most, own) = (share::open_files(hard), open_files::inherited());
@@ -182,8 +183,8 @@ fn in_flight() -> Check {
     }
 }
 
-/// Pages of pipes are counted by uid, too, and nothing in a namespace limits them. By default the kernel
-/// makes smaller pipes when there are none left; only where root set a hard limit are there no pipes.
+/// Pipe pages are counted per uid too, and no namespace limits them. By default the kernel makes
+/// smaller pipes when they run out; only with a hard limit by root do pipes fail.
 fn pipes() -> Option<Check> {
     let most = fs::read_to_string("/proc/sys/fs/pipe-user-pages-hard").ok()?;
     let most: u64 = most.trim().parse().ok()?;

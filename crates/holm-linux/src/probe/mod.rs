@@ -1,5 +1,5 @@
-//! Is this machine fit, and what holds here. Found by doing it: a throw-away workspace is really
-//! made; files that only hint at an answer are read to explain a failure, never to claim success.
+//! Checks whether this machine can run workspaces, by starting a trial workspace. Files that only
+//! hint at an answer explain a failure, but never prove success.
 
 mod explain;
 mod trial;
@@ -11,17 +11,17 @@ use holm_core::fitness::{Check, Status};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What workspaces are made with. Who asks for them and the daemon that makes them may have
-/// different ones: systemd or root may have given the daemon groups that a shell has not.
+/// What workspaces are started with. A shell and the daemon may differ: systemd or root may have
+/// delegated groups to the daemon only.
 #[derive(Clone, Debug)]
 pub struct Means {
     /// holm itself.
     pub program: PathBuf,
-    /// Where control groups may be made, or why nowhere.
+    /// Where control groups may be created, or why nowhere.
     pub groups: Result<Place, String>,
 }
 
-/// The parts that a trial shows, in the order in which they are made.
+/// The parts that a trial shows, in order.
 const PARTS: [(&str, &[Part]); 8] = [
     ("user namespace", &[Part::User]),
     ("network namespace", &[Part::Network]),
@@ -33,8 +33,8 @@ const PARTS: [(&str, &[Part]); 8] = [
     ("seccomp", &[Part::Seccomp]),
 ];
 
-/// Looks at everything. `data_dir` is where workspaces would be; what is missing there is made
-/// and taken away again.
+/// Runs all checks. `data_dir` is where workspaces would be; it is created and removed again if
+/// missing.
 pub fn doctor(data_dir: &Path, means: &Means) -> Vec<Check> {
     let mut checks = basics();
     checks.extend(isolation(data_dir, means));
@@ -42,7 +42,7 @@ pub fn doctor(data_dir: &Path, means: &Means) -> Vec<Check> {
     checks
 }
 
-/// What both the daemon and who talks to it need.
+/// What both the daemon and its clients need.
 pub fn basics() -> Vec<Check> {
     vec![kernel(), git()]
 }
@@ -50,7 +50,7 @@ pub fn basics() -> Vec<Check> {
 // === impl Means ===
 
 impl Means {
-    /// What a daemon would have that this process became.
+    /// What a daemon started by this process would have.
     pub fn own() -> io::Result<Self> {
         Ok(Self {
             program: std::env::current_exe()?,
@@ -100,7 +100,7 @@ fn git() -> Check {
     }
 }
 
-/// One check per part, from one trial: parts before the one that failed are shown to work.
+/// One check per part, from one trial: the parts before the failed one work.
 fn isolation(data_dir: &Path, means: &Means) -> Vec<Check> {
     let trial = trial::run(data_dir, means);
     let mut checks = Vec::new();

@@ -1,4 +1,4 @@
-//! A throw-away workspace with nothing in it: made, looked at, ended, removed.
+//! A trial workspace without content: started, inspected, ended, removed.
 
 use super::Means;
 use crate::cgroup::Limits;
@@ -18,14 +18,14 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// Limits that a workspace without anything in it can live with.
+/// Limits that an empty workspace can live with.
 const TRIED: Limits = Limits {
     memory: Some(512 << 20),
     cpus: Some(1.0),
     processes: Some(256),
 };
 
-/// What is in force in it, or what stood in the way.
+/// The isolation in force, or what failed.
 pub fn run(data_dir: &Path, means: &Means) -> Result<Isolation, LaunchFailure> {
     let id = WorkspaceId::random();
     let missing: Vec<&Path> = data_dir
@@ -41,10 +41,10 @@ pub fn run(data_dir: &Path, means: &Means) -> Result<Isolation, LaunchFailure> {
     let result = make(&dirs)
         .step(Part::Other, &format!("write to {}", data_dir.display()))
         .and_then(|()| launch(&dirs, &id, means));
-    // What stays behind is only an empty directory of ours.
+    // If this fails, only an empty directory is left.
     let _ = remove_tree(&dir);
     for made in missing {
-        // Somebody else may have come to use it meanwhile.
+        // Another process may use it meanwhile.
         let _ = fs::remove_dir(made);
     }
     result
@@ -118,7 +118,7 @@ fn launch(
         LaunchAnswer::Failed(failure) => Err(failure),
         LaunchAnswer::Ready => look_and_stop(dirs).step(Part::Other, step),
     };
-    // It ends by itself; waiting keeps it from staying a zombie.
+    // It ends by itself; waiting prevents a zombie.
     let _ = child.wait();
     result
 }

@@ -1,8 +1,8 @@
-//! The record of a run's output, beside the workspace: written by the keeper, read by the daemon at
-//! its readers' own pace. Bounded: the beginning stays, then the newest; what is between goes.
+//! The output record of a run, beside the workspace: written by the keeper, read by the daemon at
+//! its readers' pace. Bounded: the beginning and the newest part are kept.
 //!
-//! A cursor is a number of bytes of output. Each piece knows its own, so a reader that comes too late
-//! knows how much it missed.
+//! A cursor counts bytes of output. Each piece stores its own, so a late reader knows how much it
+//! missed.
 
 pub mod read;
 pub mod write;
@@ -11,14 +11,14 @@ use holm_engine::run::RunSeen;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// How the run is, in its directory.
+/// The state of the run, in its directory.
 const SEEN: &str = "run.json";
-/// The files of output begin so; then the cursor of their first byte follows.
+/// The prefix of output files; the cursor of their first byte follows.
 const OUTPUT: &str = "out.";
 
-/// Before each piece: its length, its stream, when it was read, the cursor of its first byte.
+/// Before each piece: its length, its stream, the time, the cursor of its first byte.
 const HEADER: usize = 4 + 1 + 8 + 8;
-/// No piece is longer.
+/// The maximum length of a piece.
 const LONGEST: usize = 64 << 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,6 @@ pub enum Stream {
     Stderr,
 }
 
-/// What is before a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Header {
     length: u32,
@@ -41,7 +40,7 @@ pub fn directory(workspace: &Path, run: &str) -> PathBuf {
     workspace.join("runs").join(run)
 }
 
-/// How a run is or was; `None`: it never began.
+/// The state of a run; `None`: it never started.
 pub fn seen(directory: &Path) -> io::Result<Option<RunSeen>> {
     match std::fs::read(directory.join(SEEN)) {
         Ok(text) => Ok(Some(serde_json::from_slice(&text)?)),
@@ -50,14 +49,14 @@ pub fn seen(directory: &Path) -> io::Result<Option<RunSeen>> {
     }
 }
 
-/// Replaces what is known, in one step.
+/// Replaces the state atomically.
 pub fn tell(directory: &Path, seen: &RunSeen) -> io::Result<()> {
     let fresh = directory.join("run.json.new");
     std::fs::write(&fresh, serde_json::to_vec(seen)?)?;
     std::fs::rename(fresh, directory.join(SEEN))
 }
 
-/// The cursors at which files of output begin, in order.
+/// The cursors at which output files begin, in order.
 fn segments(directory: &Path) -> io::Result<Vec<u64>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(directory)? {

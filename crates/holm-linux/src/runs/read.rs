@@ -1,5 +1,5 @@
-//! Reading the record of a run from a cursor on, while it is written. A reader holds up nobody; one
-//! that is too slow hears how much it missed.
+//! Reads the record of a run from a cursor on, while it is written. Readers delay nothing; a slow
+//! one is told how much it missed.
 
 use super::{HEADER, Header, Stream, segment, segments};
 use std::fs::File;
@@ -7,7 +7,6 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
-/// A reader's place.
 pub struct Reader {
     directory: PathBuf,
     cursor: u64,
@@ -17,20 +16,20 @@ pub struct Reader {
 struct Open {
     file: File,
     start: u64,
-    /// Where in the file the next header is.
+    /// The position of the next header in the file.
     at: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece {
     Output {
-        /// Behind it.
+        /// The cursor after it.
         cursor: u64,
         time_ms: i64,
         stream: Stream,
         bytes: Vec<u8>,
     },
-    /// So many bytes are gone.
+    /// This many bytes are gone.
     Missed { bytes: u64, cursor: u64 },
 }
 
@@ -45,7 +44,7 @@ impl Reader {
         }
     }
 
-    /// The next piece; `None`: there is no more at the moment.
+    /// The next piece; `None`: no more at the moment.
     pub fn piece(&mut self) -> io::Result<Option<Piece>> {
         loop {
             if self.open.is_none() && !self.find()? {
@@ -86,10 +85,10 @@ impl Reader {
         }
     }
 
-    /// Opens the file that has the cursor, or the first behind it.
+    /// Opens the file that contains the cursor, or the first after it.
     fn find(&mut self) -> io::Result<bool> {
         let found = match segments(&self.directory) {
-            // It has not begun, or its record is gone.
+            // The run has not started, or its record is gone.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             found => found?,
         };
@@ -100,20 +99,20 @@ impl Reader {
         self.open(*start)
     }
 
-    /// Goes on to the next file, if there is one.
+    /// Continues with the next file, if there is one.
     fn turn(&mut self) -> io::Result<bool> {
         let Some(open) = &self.open else {
             return Ok(false);
         };
         let found = match segments(&self.directory) {
-            // The workspace went to the trash with it.
+            // The workspace was moved to the trash.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             found => found?,
         };
         let Some(next) = found.iter().find(|start| **start > open.start) else {
             return Ok(false);
         };
-        // What was written to this one before the next was begun may have come since.
+        // More may have been written to this file before the next one was created.
         if *next == self.cursor || open.header()?.is_none() {
             let next = *next;
             return self.open(next);
@@ -127,7 +126,7 @@ impl Reader {
                 self.open = Some(Open { file, start, at: 0 });
                 Ok(true)
             }
-            // It went at this moment; a later one is there.
+            // It was deleted at this moment; a later one exists.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 self.open = None;
                 Ok(true)
@@ -140,7 +139,7 @@ impl Reader {
 // === impl Open ===
 
 impl Open {
-    /// The next one; `None`: it is not there, or not whole.
+    /// The next header; `None`: it does not exist or is incomplete.
     fn header(&self) -> io::Result<Option<Header>> {
         let mut bytes = [0; HEADER];
         match self.file.read_exact_at(&mut bytes, self.at) {

@@ -1,4 +1,4 @@
-//! Writing the record of a run. One writer, the run's own thread in the keeper.
+//! Writes the record of a run. The only writer is the run's thread in the keeper.
 
 use super::{HEADER, Header, LONGEST, Stream, segment, segments};
 use std::fs::{File, OpenOptions};
@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// The sizes of the files: the first stays, of the others the newest few do.
+/// The sizes of the files: the first one and the newest few are kept.
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
     pub first: u64,
@@ -14,7 +14,7 @@ pub struct Room {
     pub newest: usize,
 }
 
-/// All of it is 9 MiB.
+/// 9 MiB in total.
 pub const ROOM: Room = Room {
     first: 1 << 20,
     each: 2 << 20,
@@ -25,17 +25,17 @@ pub struct Writer {
     directory: PathBuf,
     room: Room,
     file: File,
-    /// Of the file that is written.
+    /// Of the current file.
     size: u64,
     most: u64,
-    /// The cursor behind the last byte.
+    /// The cursor after the last byte.
     cursor: u64,
 }
 
 // === impl Writer ===
 
 impl Writer {
-    /// Begins the record in a directory that is there.
+    /// Starts the record in an existing directory.
     pub fn begin(directory: &Path, room: Room) -> io::Result<Self> {
         Ok(Self {
             directory: directory.to_owned(),
@@ -62,7 +62,7 @@ impl Writer {
                 time_ms,
                 start: self.cursor,
             };
-            // At once, so that a reader meets whole pieces.
+            // In one write, so that a reader sees complete pieces.
             let mut record = Vec::with_capacity(HEADER + piece.len());
             record.extend(header.to_bytes());
             record.extend(piece);
@@ -73,7 +73,7 @@ impl Writer {
         Ok(())
     }
 
-    /// The next file. Of those behind the first the oldest go.
+    /// Starts the next file. Deletes the oldest after the first one.
     fn turn(&mut self) -> io::Result<()> {
         self.file = create(&self.directory, self.cursor)?;
         self.size = 0;

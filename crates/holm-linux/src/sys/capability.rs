@@ -1,10 +1,10 @@
-//! Giving up capabilities, for good.
+//! Drops capabilities permanently.
 
 use super::check;
 use std::io;
 
 const VERSION_3: u32 = 0x2008_0522;
-/// Highest capability number that the kernel interface can carry.
+/// The highest capability number of the kernel interface.
 const CAPABILITIES: libc::c_ulong = 64;
 
 const SECBIT_NOROOT: libc::c_ulong = 1 << 0;
@@ -31,13 +31,13 @@ struct Set {
 /// Reading other processes' memory and descriptors.
 const SYS_PTRACE: u32 = 19;
 
-/// Empties every capability set of this process, the bounding set included, and locks the bits
-/// that could give capabilities back to uid 0.
+/// Empties every capability set of this process, including the bounding set, and locks the
+/// securebits that could give capabilities back to uid 0.
 pub fn drop_all() -> io::Result<()> {
     drop_but(0)
 }
 
-/// The same, but for the right to look into other processes of the namespace.
+/// The same, except for the right to inspect processes of the namespace.
 pub fn drop_all_but_looking() -> io::Result<()> {
     drop_but(1 << SYS_PTRACE)
 }
@@ -56,7 +56,7 @@ fn drop_but(kept: u32) -> io::Result<()> {
         let answer = unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) };
         match check(answer.into()) {
             Ok(_) => {}
-            // The kernel's capabilities end here.
+            // The kernel has no further capabilities.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => break,
             Err(error) => return Err(error),
         }

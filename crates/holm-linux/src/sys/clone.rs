@@ -1,4 +1,4 @@
-//! Making the first process of a workspace: one clone with all namespaces.
+//! Creates the first process of a workspace: one clone with all namespaces.
 
 use super::check;
 use std::io;
@@ -14,8 +14,8 @@ pub enum Side {
     },
 }
 
-/// Every namespace that a workspace has of its own, but for that of control groups, which begins
-/// when the first process has entered its group.
+/// All namespaces of a workspace, except for the cgroup namespace, which is created when the first
+/// process has entered its group.
 pub const NAMESPACES: u64 = (libc::CLONE_NEWUSER
     | libc::CLONE_NEWNS
     | libc::CLONE_NEWPID
@@ -23,7 +23,7 @@ pub const NAMESPACES: u64 = (libc::CLONE_NEWUSER
     | libc::CLONE_NEWIPC
     | libc::CLONE_NEWUTS) as u64;
 
-/// Forks into new namespaces (`flags`). The caller must have one thread only: the child goes on
+/// Forks into new namespaces (`flags`). The caller must have one thread only: the child continues
 /// with a copy of the caller's memory, and a lock held by another thread would never be released.
 pub fn clone_into(flags: u64) -> io::Result<Side> {
     let mut pidfd: RawFd = -1;
@@ -44,7 +44,7 @@ pub fn clone_into(flags: u64) -> io::Result<Side> {
     match check(answer)? {
         0 => Ok(Side::Child),
         pid => {
-            // SAFETY: the kernel wrote a new descriptor into `pidfd`, and nobody else owns it.
+            // SAFETY: the kernel wrote a new descriptor into `pidfd`, which has no other owner.
             let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
             Ok(Side::Parent {
                 pidfd,

@@ -1,4 +1,4 @@
-//! Starting a program inside, from init. The one place that runs code between fork and exec.
+//! Starts a program inside, from init. The only place that runs code between fork and exec.
 
 use super::check;
 use std::io;
@@ -29,7 +29,7 @@ pub fn in_own_session(command: &mut Command, terminal: Terminal) {
     unsafe { command.pre_exec(prepare) };
 }
 
-/// Puts a Landlock domain on the program. It has no new privileges already, which the kernel asks for.
+/// Puts the program into a Landlock domain. It already has no_new_privs, which the kernel requires.
 pub fn restricted(command: &mut Command, rules: OwnedFd) {
     let restrict = move || {
         // SAFETY: numbers only; the descriptor is open in the new process too.
@@ -41,13 +41,13 @@ pub fn restricted(command: &mut Command, rules: OwnedFd) {
     unsafe { command.pre_exec(restrict) };
 }
 
-/// The program begins with default signals, whatever this process blocks.
+/// Starts the program with default signals, whatever this process blocks.
 pub fn with_default_signals(command: &mut Command) {
     // SAFETY: system calls only: it takes no lock and allocates nothing.
     unsafe { command.pre_exec(default_signals) };
 }
 
-/// The program begins with this limit of open files.
+/// Starts the program with this limit of open files.
 pub fn with_open_files(command: &mut Command, soft: u64, hard: u64) {
     let limit = libc::rlimit {
         rlim_cur: soft,
@@ -81,7 +81,7 @@ fn default_signals() -> io::Result<()> {
     Ok(())
 }
 
-/// Leaves descriptors open for the program, under the numbers that they have here.
+/// Leaves descriptors open for the program, under the same numbers.
 pub fn pass(command: &mut Command, descriptors: Vec<OwnedFd>) {
     let keep = move || {
         for descriptor in &descriptors {

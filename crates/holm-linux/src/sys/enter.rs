@@ -1,8 +1,8 @@
-//! Work in namespaces of a workspace, done by a process of our own that enters them for that.
+//! Does work in a workspace's namespaces, in a child process that enters them.
 //!
-//! Keepers and the daemon call this while they have several threads, so the child does nothing but
-//! system calls on memory of its own. It keeps its own process namespace, so nobody inside can see or
-//! touch it, and no process inside ever holds what it makes.
+//! Keepers and the daemon call this while they have several threads, so the child makes only system
+//! calls on its own memory. It keeps its own pid namespace, so programs inside can neither see nor
+//! affect it, and no process inside ever holds what it creates.
 
 use super::check;
 use super::clone::{Side, clone_into};
@@ -13,25 +13,28 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 /// The most sockets of one call.
 pub const MOST: usize = 32;
 
-/// The kind of a socket to make.
+/// The kind of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
     Tcp4,
     Tcp6,
-    /// Tells which sockets there are in its namespace.
+    /// For queries about sockets in its namespace.
     Diagnosis,
 }
 
-/// `count` sockets (at most [`MOST`]) of the network namespace of the process `of`, not blocking.
+/// Creates `count` non-blocking sockets (at most [`MOST`]) in the network namespace of the process
+/// `of`.
 ///
-/// The child shares its table of descriptors with this process, so the sockets are here as soon as they
-/// are made. Sending them would fail while programs of the user have too many descriptors in flight.
+/// The child shares its descriptor table with this process, so the sockets exist here as soon as
+/// they are created. Sending them would fail while the user's programs have too many descriptors in
+/// flight.
 pub fn sockets(of: BorrowedFd<'_>, wanted: Wanted, count: usize) -> io::Result<Vec<OwnedFd>> {
     let (mut numbers, tell) = io::pipe()?;
     let work = || {
         for _ in 0..count.min(MOST) {
             let socket = socket(wanted)?;
-            // All of them fit into the pipe. One that is not told is closed with the workspace's keeper.
+            // All of them fit into the pipe. A socket that is not reported is closed with the
+            // workspace's keeper.
             (&tell).write_all(&socket.to_ne_bytes())?;
         }
         Ok(0)
@@ -67,8 +70,9 @@ fn socket(wanted: Wanted) -> io::Result<i32> {
     Ok(socket as i32)
 }
 
-/// Begins `work` in a process of our own that joins these namespaces of `of`. Its exit code is what `work`
-/// says, or the number of the error. `work` must not allocate: another thread may have held the lock.
+/// Starts `work` in a child process that joins these namespaces of `of`. Its exit code is the
+/// result of `work`, or the errno. `work` must not allocate: another thread may have held the
+/// allocator's lock.
 pub(super) fn begin_in(
     of: BorrowedFd<'_>,
     namespaces: libc::c_int,

@@ -1,5 +1,5 @@
-//! The lock that says who keeps a workspace. A POSIX record lock: the kernel drops it when the
-//! holder dies and tells who the holder is, so no pid is ever stored.
+//! The lock that identifies the keeper of a workspace. A POSIX record lock: the kernel releases it
+//! when the holder dies and names the holder, so no pid is ever stored.
 
 use super::check;
 use std::fs::File;
@@ -8,7 +8,7 @@ use std::os::fd::AsRawFd;
 
 /// Takes the lock for as long as this process lives and `file` stays open. `false`: taken.
 ///
-/// Closing any other descriptor of the same file in this process would drop it, so the file is
+/// Closing any other descriptor of the same file in this process would release it, so the file is
 /// opened once.
 pub fn try_lock(file: &File) -> io::Result<bool> {
     let lock = whole_file();
@@ -22,7 +22,7 @@ pub fn try_lock(file: &File) -> io::Result<bool> {
     }
 }
 
-/// The process that holds the lock, if one does (0: a process that is not visible from here).
+/// The process that holds the lock, if any (0: a process that is not visible from here).
 pub fn holder(file: &File) -> io::Result<Option<i32>> {
     let mut lock = whole_file();
     // SAFETY: F_GETLK reads and writes one `flock`, which lives until the call returns.

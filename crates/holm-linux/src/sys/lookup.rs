@@ -1,10 +1,9 @@
-//! Names as the host knows them, by the C library: its files, its resolver, its plugins.
+//! Resolves names with the C library: the host's files, resolver and plugins.
 
 use std::ffi::CString;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What the C library says of a name.
 pub enum Looked {
     Found(Vec<IpAddr>),
     NoSuchName,

@@ -1,8 +1,8 @@
-//! System calls that no library offers safely. All unsafe code of holm is below this directory.
+//! System calls that no library offers safely. All unsafe code of holm is in this directory.
 //!
-//! Every function takes and returns owned, checked types and reports the kernel's own error; none
-//! decides anything. Callers: the launcher, the keeper and init, which are single-threaded when
-//! they call what is not safe with threads.
+//! Every function takes and returns owned, checked types and returns the kernel's own error; none
+//! makes decisions. Callers are the launcher, the keeper and init, which are single-threaded when
+//! they call functions that are not safe with threads.
 
 #![allow(unsafe_code)]
 
@@ -23,7 +23,7 @@ pub mod units;
 
 use std::io;
 
-/// The kernel's answer: negative is the error in `errno`.
+/// Converts the kernel's return value: negative means an error in `errno`.
 pub(crate) fn check(answer: libc::c_long) -> io::Result<libc::c_long> {
     if answer < 0 {
         Err(io::Error::last_os_error())

@@ -1,4 +1,4 @@
-//! Bringing the loopback interface of a fresh network namespace up.
+//! Brings up the loopback interface of a new network namespace.
 
 use super::check;
 use std::io;

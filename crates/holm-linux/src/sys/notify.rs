@@ -1,5 +1,5 @@
-//! Rename calls, told to somebody outside the calling process before the kernel acts on them
-//! (seccomp user notification).
+//! Reports rename calls to another process before the kernel acts on them (seccomp user
+//! notification).
 
 use super::check;
 use super::seccomp;
@@ -9,17 +9,17 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 /// A call that waits for an answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Notification {
-    /// Which one it is, to answer it.
+    /// Identifies the call for the answer.
     pub id: u64,
-    /// The calling thread, as this process sees it.
+    /// The calling thread's id in this process's namespace.
     pub thread: i32,
     pub number: libc::c_long,
     pub arguments: [u64; 6],
 }
 
-/// What becomes of the call.
+/// The answer to a call.
 pub enum Verdict {
-    /// The kernel goes on as if nobody had been asked.
+    /// The kernel continues as if the filter were not there.
     Continue,
     /// It returns 0.
     Done,
@@ -28,19 +28,19 @@ pub enum Verdict {
 }
 
 const FLAG_NEW_LISTENER: libc::c_ulong = 1 << 3;
-/// Once somebody has taken the call up only death interrupts it. Without this a signal would
-/// restart a rename that has happened already.
+/// Once the call was received, only a fatal signal interrupts it. Without this a signal would
+/// restart a rename that has already happened.
 const FLAG_WAIT_KILLABLE: libc::c_ulong = 1 << 5;
 const RESPONSE_CONTINUE: u32 = 1;
 
-/// The calls that move things.
+/// The reported calls.
 #[cfg(target_arch = "x86_64")]
 const RENAMES: [libc::c_long; 3] = [libc::SYS_rename, libc::SYS_renameat, libc::SYS_renameat2];
 #[cfg(not(target_arch = "x86_64"))]
 const RENAMES: [libc::c_long; 2] = [libc::SYS_renameat, libc::SYS_renameat2];
 
-/// From now on renames of this process and all that come from it are told to the holder of the
-/// returned descriptor. `None`: the kernel is too old to do it safely. Needs no_new_privs.
+/// Reports renames of this process and its descendants to the holder of the returned descriptor.
+/// `None`: the kernel is too old to do it safely. Needs no_new_privs.
 pub fn listen() -> io::Result<Option<OwnedFd>> {
     let mut program = seccomp::notifying(&RENAMES);
     let filter = libc::sock_fprog {
@@ -57,22 +57,22 @@ pub fn listen() -> io::Result<Option<OwnedFd>> {
         )
     };
     match check(answer) {
-        // SAFETY: a new descriptor that nobody else owns.
+        // SAFETY: a new descriptor that has no other owner.
         Ok(descriptor) => Ok(Some(unsafe { OwnedFd::from_raw_fd(descriptor as i32) })),
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-/// Has the kernel hand the processor over to whoever waits for a call, and back. Older kernels do
-/// not know how; then it only takes longer.
+/// Makes the kernel switch directly between caller and listener. Older kernels do not support it;
+/// then it only takes longer.
 pub fn hurry(listener: BorrowedFd<'_>) {
     const SYNC_WAKE_UP: libc::c_ulong = 1;
     // SAFETY: the request takes a number and no pointer.
     unsafe { libc::ioctl(listener.as_raw_fd(), request_set_flags(), SYNC_WAKE_UP) };
 }
 
-/// The next call; blocks. `None`: the caller went away before it could be told.
+/// The next call; blocks. `None`: the caller went away before it could be reported.
 pub fn receive(listener: BorrowedFd<'_>) -> io::Result<Option<Notification>> {
     // SAFETY: `seccomp_notif` is plain data, and the kernel asks for it to be zero.
     let mut told: libc::seccomp_notif = unsafe { std::mem::zeroed() };
@@ -90,7 +90,7 @@ pub fn receive(listener: BorrowedFd<'_>) -> io::Result<Option<Notification>> {
     }
 }
 
-/// Whether the call still waits, and so the thread's number still means that thread.
+/// Whether the call still waits, so that the thread id still means that thread.
 pub fn is_waiting(listener: BorrowedFd<'_>, id: u64) -> bool {
     // SAFETY: the request reads one u64, which lives until the call returns.
     let answer = unsafe { libc::ioctl(listener.as_raw_fd(), request_valid(), &raw const id) };
@@ -120,13 +120,13 @@ pub fn answer(listener: BorrowedFd<'_>, id: u64, verdict: Verdict) -> io::Result
     }
 }
 
-/// A text that ends with a zero byte in another process's memory.
+/// A zero-terminated text in another process's memory.
 pub fn read_text(thread: i32, address: u64, longest: usize) -> io::Result<Vec<u8>> {
     const PAGE: u64 = 4096;
     let mut text = Vec::new();
     let mut at = address;
     while text.len() <= longest {
-        // A page at a time: the text may end just before memory that cannot be read.
+        // A page at a time: the text may end just before unreadable memory.
         let mut piece = vec![0u8; (PAGE - at % PAGE) as usize];
         let local = libc::iovec {
             iov_base: piece.as_mut_ptr().cast(),

@@ -1,58 +1,59 @@
-//! What a process sets on itself: death signal, dumpability, privileges, keyring, limits.
+//! Settings of the current process: death signal, dumpability, privileges, keyring, limits.
 
 use super::check;
 use std::io;
 
-/// Dies with the thread that made this process.
+/// Dies with the thread that created this process.
 pub fn die_with_parent() -> io::Result<()> {
     // SAFETY: PR_SET_PDEATHSIG takes a signal number and no pointer.
     check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) }.into())?;
     Ok(())
 }
 
-/// Processes below this one that lose their parent become its children.
+/// Makes this process the parent of orphaned descendants.
 pub fn adopt_orphans() -> io::Result<()> {
     // SAFETY: PR_SET_CHILD_SUBREAPER takes numbers and no pointer.
     check(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }.into())?;
     Ok(())
 }
 
-/// Others of the same user cannot trace this process or read its memory and environment.
+/// Keeps processes of the same user from tracing this process and reading its memory and
+/// environment.
 pub fn hide_from_same_user() -> io::Result<()> {
     // SAFETY: PR_SET_DUMPABLE takes a number and no pointer.
     check(unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) }.into())?;
     Ok(())
 }
 
-/// No program that this process executes gains privileges, ever.
+/// Programs that this process executes never gain privileges.
 pub fn no_new_privileges() -> io::Result<()> {
     // SAFETY: PR_SET_NO_NEW_PRIVS takes numbers and no pointer.
     check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }.into())?;
     Ok(())
 }
 
-/// Makes the group that this process is in the root of what it can see of control groups.
+/// Makes the current cgroup the root of the visible hierarchy.
 pub fn own_cgroup_namespace() -> io::Result<()> {
     // SAFETY: no pointers; only the view of control groups changes.
     check(unsafe { libc::unshare(libc::CLONE_NEWCGROUP) }.into())?;
     Ok(())
 }
 
-/// A mount namespace of its own, which begins as a copy. The caller must have one thread only.
+/// Creates a mount namespace as a copy. The caller must have one thread only.
 pub fn own_mount_namespace() -> io::Result<()> {
     // SAFETY: no pointers; only this process's view of mounts changes.
     check(unsafe { libc::unshare(libc::CLONE_NEWNS) }.into())?;
     Ok(())
 }
 
-/// Becomes the owner of a new user namespace. The caller must have one thread only.
+/// Creates a user namespace and becomes its owner. The caller must have one thread only.
 pub fn own_user_namespace() -> io::Result<()> {
     // SAFETY: no pointers; the kernel refuses it to a process with several threads.
     check(unsafe { libc::unshare(libc::CLONE_NEWUSER) }.into())?;
     Ok(())
 }
 
-/// Leaves the user's session keyring behind and starts an empty one.
+/// Replaces the user's session keyring by an empty one.
 pub fn fresh_session_keyring() -> io::Result<()> {
     const KEYCTL_JOIN_SESSION_KEYRING: libc::c_long = 1;
     // SAFETY: a null name asks for a new anonymous keyring; nothing else is read.
@@ -71,7 +72,6 @@ pub fn fresh_session_keyring() -> io::Result<()> {
     }
 }
 
-/// Closes every descriptor from `first` on.
 pub fn close_from(first: u32) -> io::Result<()> {
     // SAFETY: callers do this at the very start of a role, before anything in this process owns a
     // descriptor of that range.
@@ -79,7 +79,7 @@ pub fn close_from(first: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Keeps every descriptor from `first` on for this process: what it executes does not get them.
+/// Marks every descriptor from `first` on as close-on-exec.
 pub fn keep_from_children(first: u32) -> io::Result<()> {
     // SAFETY: no descriptor is closed; the flag only counts when a program is executed.
     check(unsafe {
@@ -93,15 +93,15 @@ pub fn keep_from_children(first: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes over a descriptor that the process that executed this one left open for it.
+/// Takes ownership of a descriptor inherited from the parent process.
 pub fn inherited(number: i32) -> std::os::fd::OwnedFd {
     use std::os::fd::FromRawFd;
     // SAFETY: callers name each inherited descriptor once, at the very start of a role.
     unsafe { std::os::fd::OwnedFd::from_raw_fd(number) }
 }
 
-/// A copy of a descriptor of another process. The kernel asks for the right to trace that process, which
-/// the owner of its user namespace has.
+/// Duplicates a descriptor of another process. The kernel requires the right to trace that process,
+/// which the owner of its user namespace has.
 pub fn descriptor_of(
     process: std::os::fd::BorrowedFd<'_>,
     number: i32,
@@ -110,11 +110,11 @@ pub fn descriptor_of(
     // SAFETY: numbers only.
     let copy =
         check(unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), number, 0) })?;
-    // SAFETY: the kernel's answer is a new descriptor of this process that nobody else owns.
+    // SAFETY: the kernel's answer is a new descriptor of this process that has no other owner.
     Ok(unsafe { std::os::fd::OwnedFd::from_raw_fd(copy as i32) })
 }
 
-/// A raw system call with number arguments only, for tests and probes of the filter.
+/// A raw system call with numeric arguments only, for tests and probes of the filter.
 pub fn probe_call(number: libc::c_long, arguments: [libc::c_long; 6]) -> io::Result<libc::c_long> {
     let [a, b, c, d, e, f] = arguments;
     // SAFETY: callers pass numbers for which the kernel touches no memory of this process: null

@@ -1,5 +1,5 @@
-//! Which of what the kernel counts for a user is used up, as a program of a workspace would find. Found by
-//! taking one of each: most counters cannot be read.
+//! Finds per-user kernel resources that are exhausted for a program of a workspace, by acquiring
+//! one of each: most counters cannot be read.
 
 use super::check;
 use super::enter::{begin_in, code_of};
@@ -14,14 +14,14 @@ use std::io::{self, IoSlice, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// What can be used up, as a bit of what [`look`] returns.
+/// The resources, as bits of the result of [`look`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scarce {
     DescriptorsInFlight = 1,
     InotifyInstances = 2,
     InotifyWatches = 4,
     MessageQueues = 8,
-    /// New pipes hold less.
+    /// New pipes are smaller.
     PipePages = 16,
     EpollWatches = 32,
 }
@@ -33,8 +33,9 @@ pub struct Limits {
     pub queue_bytes: u64,
 }
 
-/// Looks from the user and ipc namespaces of the process `of`, in a process that leaves nothing behind.
-/// That one is not waited for: the kernel takes some milliseconds to end an inotify instance.
+/// Checks from the user and ipc namespaces of the process `of`, in a process that leaves nothing
+/// behind. Its end is not waited for: the kernel takes some milliseconds to close an inotify
+/// instance.
 pub fn look(of: BorrowedFd<'_>, limits: Limits) -> io::Result<i32> {
     let (mut answer, tell) = io::pipe()?;
     let namespaces = libc::CLONE_NEWUSER | libc::CLONE_NEWIPC;
@@ -47,7 +48,7 @@ pub fn look(of: BorrowedFd<'_>, limits: Limits) -> io::Result<i32> {
     drop(tell);
     let mut found = [0; 4];
     let heard = answer.read_exact(&mut found);
-    // Only so that it does not stay a zombie.
+    // Only to prevent a zombie.
     std::thread::spawn(move || code_of(&child));
     heard.map(|()| i32::from_ne_bytes(found))
 }
@@ -76,7 +77,7 @@ fn try_all(limits: Limits) -> io::Result<i32> {
         Ok(watcher) => {
             let watched = inotify::add_watch(&watcher, c"/", inotify::WatchFlags::DELETE_SELF);
             note(watched == Err(Errno::NOSPC), Scarce::InotifyWatches);
-            // Closed with this process, when the answer has been given.
+            // Closed with this process, after the answer.
             std::mem::forget(watcher);
         }
         Err(error) => note(error == Errno::MFILE, Scarce::InotifyInstances),
@@ -116,8 +117,7 @@ fn sent(descriptor: &OwnedFd) -> Result<(), Errno> {
     Ok(())
 }
 
-/// A queue as programs make it that ask for nothing special. It has no name afterwards and ends with this
-/// process.
+/// A queue with default attributes. It is unlinked at once and ends with this process.
 fn queue() -> io::Result<OwnedFd> {
     let mut name = *b"holm-................\0";
     let mut random = [0u8; 16];
@@ -138,11 +138,11 @@ fn queue() -> io::Result<OwnedFd> {
     })?;
     // SAFETY: as above. A queue that stays would be one that the workspace can see and remove.
     unsafe { libc::syscall(libc::SYS_mq_unlink, name.as_ptr()) };
-    // SAFETY: the kernel's answer is a descriptor that nobody else owns.
+    // SAFETY: the kernel's answer is a descriptor that has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(queue as i32) })
 }
 
-/// EMFILE: the bytes of the user. ENOSPC: the queues of the namespace.
+/// EMFILE: the user's bytes. ENOSPC: the queues of the namespace.
 fn is_no_room(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENOSPC))
 }

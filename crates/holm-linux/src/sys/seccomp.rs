@@ -1,13 +1,12 @@
-//! The system call filter: a table, and the small program that it becomes.
+//! The system call filter: a table, and the BPF program compiled from it.
 //!
-//! What is not in the table is allowed: the namespaces and the empty capability sets are the wall,
-//! the filter takes away what has broken such walls before. Programs of a foreign architecture are
-//! refused altogether, because their calls have other numbers.
+//! Calls that are not in the table are allowed: the namespaces and the empty capability sets are
+//! the boundary, and the filter removes calls that have broken such boundaries before. Programs of
+//! a foreign architecture are refused, because their calls have other numbers.
 
 use super::check;
 use std::io;
 
-/// What happens to one system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     Deny,
@@ -23,7 +22,8 @@ pub enum Rule {
     },
     /// Sockets: Unix, IPv4, IPv6 and route netlink; no other family.
     PlainSocketsOnly,
-    /// Denied when the argument is this and the pointer is not null: asking is allowed, setting not.
+    /// Denied when the argument is this and the pointer is not null: reading is allowed, setting is
+    /// not.
     DenySetting {
         argument: u32,
         value: u32,
@@ -31,7 +31,7 @@ pub enum Rule {
     },
 }
 
-/// One row of the table: the call, what is asked, and the error that the caller gets.
+/// One row of the table: the call, the rule, and the caller's errno.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     pub name: &'static str,
@@ -42,7 +42,7 @@ pub struct Row {
     pub lifted_when_nested: bool,
 }
 
-/// Whether programs inside may make user namespaces of their own.
+/// Whether programs inside may create user namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nesting {
     Forbidden,
@@ -57,14 +57,14 @@ const NEW_NAMESPACE: u32 = (libc::CLONE_NEWNS
     | libc::CLONE_NEWPID
     | libc::CLONE_NEWNET) as u32;
 const CLONE_NEWTIME: u32 = 0x80;
-/// The bit that character and block devices share, and no other kind of file has.
+/// The bit that character and block devices share, and no other file type has.
 const DEVICE: u32 = 0o020000;
 const TIOCSTI: u32 = 0x5412;
 const TIOCLINUX: u32 = 0x541C;
 /// Leases of files and, newer than the libc crate, of directories.
 const F_GETDELEG: u32 = 1039;
 const F_SETDELEG: u32 = 1040;
-/// Of encrypted directories of the host: `_IOR('f', 19)`, `_IOWR('f', 23)` to `_IOWR('f', 25)`.
+/// For encrypted directories of the host: `_IOR('f', 19)`, `_IOWR('f', 23)` to `_IOWR('f', 25)`.
 const FS_IOC_SET_ENCRYPTION_POLICY: u32 = 0x800C_6613;
 const FS_IOC_ADD_ENCRYPTION_KEY: u32 = 0xC050_6617;
 const FS_IOC_REMOVE_ENCRYPTION_KEY: u32 = 0xC040_6618;
@@ -92,7 +92,7 @@ const fn deny_unless_nested(name: &'static str, number: libc::c_long, rule: Rule
     }
 }
 
-/// Every call that is treated specially.
+/// Every call with a rule.
 pub const TABLE: &[Row] = &[
     // Namespaces and mounts.
     deny_unless_nested(
@@ -141,7 +141,7 @@ pub const TABLE: &[Row] = &[
     deny("process_madvise", libc::SYS_process_madvise),
     deny("pidfd_getfd", libc::SYS_pidfd_getfd),
     deny("kcmp", libc::SYS_kcmp),
-    // Kernel surface that has been broken again and again.
+    // Kernel interfaces with many past vulnerabilities.
     deny("bpf", libc::SYS_bpf),
     deny("perf_event_open", libc::SYS_perf_event_open),
     deny("userfaultfd", libc::SYS_userfaultfd),
@@ -205,8 +205,8 @@ pub const TABLE: &[Row] = &[
     deny("sysfs", libc::SYS_sysfs),
     #[cfg(target_arch = "x86_64")]
     deny("modify_ldt", libc::SYS_modify_ldt),
-    // Claims on files that the user has too: whoever opens a file with a lease waits for its holder, for
-    // 45 seconds. Signals about a directory (F_NOTIFY) are from before inotify.
+    // Claims on files that the user has too: opening a file with a lease blocks until its holder
+    // responds, up to 45 seconds. Directory signals (F_NOTIFY) predate inotify.
     Row {
         name: "fcntl",
         number: libc::SYS_fcntl,
@@ -222,7 +222,7 @@ pub const TABLE: &[Row] = &[
         error: libc::EPERM,
         lifted_when_nested: false,
     },
-    // Typing into somebody's terminal; locking the user's encrypted directories, whose keys belong to
+    // Typing into another terminal; locking the user's encrypted directories, whose keys belong to
     // the uid.
     Row {
         name: "ioctl",
@@ -248,7 +248,7 @@ pub const TABLE: &[Row] = &[
         error: libc::EAFNOSUPPORT,
         lifted_when_nested: false,
     },
-    // The other way to a socket of a family.
+    // The other way to create a socket of a family.
     Row {
         name: "socketpair",
         number: libc::SYS_socketpair,
@@ -257,7 +257,7 @@ pub const TABLE: &[Row] = &[
         lifted_when_nested: false,
     },
     // A core limit of 1 keeps the kernel from calling the host's crash handler, one of 0 does not.
-    // Success without effect, because programs that set it to 0 give up when that fails.
+    // Success without effect, because programs that set it to 0 give up on an error.
     Row {
         name: "setrlimit",
         number: libc::SYS_setrlimit,
@@ -281,10 +281,10 @@ pub const TABLE: &[Row] = &[
     },
 ];
 
-/// As an error of a row: the caller is told that all went well.
+/// As a row's errno: the call returns success without effect.
 pub const NOTHING_HAPPENS: i32 = 0;
 
-/// Puts the filter on this process and all that come from it, for good. Needs no_new_privs.
+/// Installs the filter for this process and its descendants, permanently. Needs no_new_privs.
 pub fn install(nesting: Nesting) -> io::Result<()> {
     let mut program = assemble(nesting);
     let filter = libc::sock_fprog {
@@ -310,7 +310,7 @@ pub fn install(nesting: Nesting) -> io::Result<()> {
 const ARCHITECTURE: u32 = 0xC000_003E;
 #[cfg(target_arch = "aarch64")]
 const ARCHITECTURE: u32 = 0xC000_00B7;
-/// Set in the numbers of the x32 calls, which x86_64 kernels answer too.
+/// Set in the numbers of x32 calls, which x86_64 kernels accept too.
 const X32_BIT: u32 = 0x4000_0000;
 
 const OFFSET_NUMBER: u32 = 0;
@@ -343,7 +343,7 @@ fn assemble(nesting: Nesting) -> Vec<libc::sock_filter> {
     program
 }
 
-/// A program that tells somebody of these calls and lets all others pass.
+/// A program that reports these calls and allows all others.
 pub(super) fn notifying(numbers: &[libc::c_long]) -> Vec<libc::sock_filter> {
     let mut program = vec![load(OFFSET_NUMBER)];
     for number in numbers {
@@ -354,7 +354,7 @@ pub(super) fn notifying(numbers: &[libc::c_long]) -> Vec<libc::sock_filter> {
     program
 }
 
-/// What runs when the call is this row's; ends with a verdict on every way.
+/// The instructions for one row; every path ends with a verdict.
 fn block(row: &Row) -> Vec<libc::sock_filter> {
     match row.rule {
         Rule::Deny => vec![fail(row.error)],
@@ -419,7 +419,7 @@ fn load_high_half(argument: u32) -> libc::sock_filter {
     load(16 + 8 * argument + 4)
 }
 
-/// Skips `then` instructions if it is so, `otherwise` if not.
+/// Skips `then` instructions if the condition holds, else `otherwise`.
 fn jump(code: u16, value: u32, then: u8, otherwise: u8) -> libc::sock_filter {
     instruction(code, value, then, otherwise)
 }

@@ -1,4 +1,4 @@
-//! Signals: hearing of children that ended, and reaching groups by number.
+//! Signals: notifications about children, and signalling process groups.
 
 use super::check;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -6,18 +6,18 @@ use rustix::io::Errno;
 use std::io;
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
 
-/// Readable whenever a child ended. SIGCHLD is blocked from here on; programs that are started get
-/// an empty mask again.
+/// Readable when a child ended. SIGCHLD is blocked from here on; started programs get an empty mask
+/// again.
 pub fn children() -> io::Result<OwnedFd> {
     heard(&[libc::SIGCHLD])
 }
 
-/// The same, and whenever this process is asked to end.
+/// The same, and when this process is asked to end.
 pub fn children_and_end() -> io::Result<OwnedFd> {
     heard(&[libc::SIGCHLD, libc::SIGTERM])
 }
 
-/// Waits for signals of such a descriptor and says which came.
+/// Waits for signals of such a descriptor and returns them.
 pub fn wait_for(signals: BorrowedFd<'_>) -> io::Result<Vec<i32>> {
     const RECORD: usize = size_of::<libc::signalfd_siginfo>();
     match poll(&mut [PollFd::new(&signals, PollFlags::IN)], None) {
@@ -49,18 +49,18 @@ fn heard(signals: &[i32]) -> io::Result<OwnedFd> {
         check(libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()).into())?;
         check(libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK).into())?
     };
-    // SAFETY: a new descriptor that nobody else owns.
+    // SAFETY: a new descriptor that has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor as i32) })
 }
 
-/// To every process of this namespace but the caller.
+/// Signals every process of this namespace except the caller.
 pub fn everyone(signal: i32) -> io::Result<()> {
     // SAFETY: no pointers. Called by PID 1 of a workspace only, whose namespace ends the reach.
     check(unsafe { libc::kill(-1, signal) }.into())?;
     Ok(())
 }
 
-/// To a process group of this namespace.
+/// Signals a process group of this namespace.
 pub fn group(leader: i32, signal: i32) -> io::Result<()> {
     if leader <= 1 {
         return Err(io::Error::from(io::ErrorKind::InvalidInput));

@@ -1,4 +1,4 @@
-//! The units of what `/proc` tells: clock ticks and pages.
+//! The units of `/proc`: clock ticks and pages.
 
 /// How many ticks of `/proc/<pid>/stat` are a second.
 pub fn ticks_per_second() -> u64 {

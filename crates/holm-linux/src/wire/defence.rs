@@ -1,8 +1,9 @@
-//! Single defences by name. Tests of debug builds switch one off, to show that an attack works without it.
+//! Names of single defences. Tests of debug builds switch one off, to show that an attack works
+//! without it.
 
 use serde::{Deserialize, Serialize};
 
-/// A single defence. Tests take one away to prove that the attack works without it; only debug
+/// A single defence. Tests switch one off to prove that the attack works without it; only debug
 /// builds can ([`super::LaunchPlan::has`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -11,7 +12,7 @@ pub enum Defence {
     Landlock,
     /// Protected paths are read-only.
     Protection,
-    /// The ways to protected paths and to the tree are mount points.
+    /// The directories above protected paths and above the tree are mount points.
     Pins,
     ProcMasks,
     NamespaceLimit,
@@ -21,31 +22,31 @@ pub enum Defence {
     ClosedDescriptors,
     /// `/etc`, `/usr` and the like are read-only mounts without setuid.
     ReadOnlySystem,
-    /// Sockets of the host in directories that are shown cannot be connected to.
+    /// Sockets of the host in shown directories cannot be connected to.
     NoHostSockets,
-    /// Renames that overlayfs refuses are done by copying.
+    /// The mover copies where overlayfs refuses a rename.
     Mover,
-    /// The kernel refuses connections that may not leave.
+    /// The kernel refuses connections that the policy forbids.
     EgressRules,
-    /// Everything inside stands still while it is copied.
+    /// All processes inside are stopped while files are copied.
     Stillness,
-    /// The gateway asks again before it dials, and the resolver before it answers.
+    /// The gateway checks again before it dials, and the resolver before it answers.
     Gateway,
-    /// Receivers of secrets, and everybody else, are each in a Landlock domain of their own.
+    /// Every program is in its own Landlock domain, receivers of secrets and others.
     OwnDomain,
-    /// What init says is only so long.
+    /// The length of init's messages is limited.
     ShortMessages,
     /// Trees of siblings are read-only mounts.
     SealedSiblings,
-    /// One workspace takes only a share of what the kernel counts for the user as a whole.
+    /// One workspace gets only a share of per-user kernel resources.
     Share,
-    /// Descriptors that the kernel does not send are taken by the keeper.
+    /// The keeper takes descriptors that the kernel does not send.
     TakenDescriptors,
-    /// A person approves what a repository's own git configuration runs on the host.
+    /// The user approves what a repository's own git configuration runs on the host.
     GitSettings,
 }
 
-/// The defences that the environment of a test switches off (`HOLM_TEST_WITHOUT=seccomp,pins`).
+/// The defences that a test's environment switches off (`HOLM_TEST_WITHOUT=seccomp,pins`).
 pub fn switched_off() -> Vec<Defence> {
     if !cfg!(debug_assertions) {
         return Vec::new();

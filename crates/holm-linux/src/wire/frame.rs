@@ -1,10 +1,9 @@
-//! Frames of length, channel and payload, as bytes. Used on both sides of the control socket.
+//! Frames of length, channel and payload. Used on both sides of the control socket.
 
 use super::{MAX_FRAME, channel};
 use serde::{Deserialize, Serialize};
 use std::io;
 
-/// A frame as bytes.
 pub fn frame(channel: u8, payload: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(payload.len() + 5);
     bytes.extend((payload.len() as u32).to_le_bytes());
@@ -13,12 +12,11 @@ pub fn frame(channel: u8, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A control frame as bytes.
 pub fn control_frame<T: Serialize>(message: &T) -> io::Result<Vec<u8>> {
     Ok(frame(channel::CONTROL, &serde_json::to_vec(message)?))
 }
 
-/// Takes the first whole frame out of `buffer`.
+/// Takes the first complete frame out of `buffer`.
 pub fn take_frame(buffer: &mut Vec<u8>) -> io::Result<Option<(u8, Vec<u8>)>> {
     let Some((header, _)) = buffer.split_first_chunk::<5>() else {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Secrets between daemon, keeper and init: never on a disk, never in a log.
+//! Secrets between daemon, keeper and init: never on disk, never in a log.
 
 use holm_secrets::Value;
 use holm_secrets::authority::Leaf;
@@ -11,25 +11,25 @@ pub struct Grant {
     pub form: Form,
     /// Names of services, `runs`, `sessions`.
     pub to: Vec<String>,
-    /// `None`: there is none yet, or none any more.
+    /// `None`: no value yet, or withdrawn.
     pub value: Option<Value>,
     /// Seconds since the epoch.
     pub expires_at: Option<u64>,
-    /// What is needed to use it without having it; with the form of that name.
+    /// For the form `placeholder`.
     #[serde(default)]
     pub placeholder: Option<Standin>,
 }
 
-/// What stands inside for a value, and where the value is put in its place.
+/// The token that stands for a value inside, and where the value replaces it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Standin {
-    /// `None`: there is no value that it could stand for.
+    /// `None`: there is no value.
     pub token: Option<String>,
     /// Names and ports.
     pub hosts: Vec<(String, u16)>,
-    /// One certificate for each name.
+    /// One certificate per name.
     pub leaves: Vec<Leaf>,
-    /// Who signed them, as PEM.
+    /// The CA's certificate, as PEM.
     pub authority: String,
 }
 
@@ -42,17 +42,17 @@ pub enum Form {
     Placeholder,
 }
 
-/// Which Landlock domain a program is started in. One cannot look into another (its environment, its
-/// memory, what it has open), except from init's own into those that begin below it.
+/// The Landlock domain of a program. A program cannot inspect another domain (its environment,
+/// memory or descriptors), except from init's domain into those nested below it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Domain {
-    /// Init's own: where there are no secrets, and for what holm itself does inside.
+    /// Init's own: where there are no secrets, and for holm's own helpers inside.
     #[default]
     Shared,
-    /// One of its own.
+    /// A domain of its own.
     Own,
-    /// One of its own. Of the secrets that are files it can read these.
+    /// A domain of its own, which can read these secret files.
     OwnReading(Vec<String>),
 }
 

@@ -104,7 +104,7 @@ impl Door {
         read_to_end(&mut stream).await
     }
 
-    /// GET with this `Host` (and more lines), on a connection of its own.
+    /// GET with this `Host` (and more lines), on a new connection.
     pub async fn get(&self, host: &str, more: &str) -> String {
         let request = format!("GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{more}\r\n");
         self.raw(request).await
@@ -155,7 +155,7 @@ pub async fn answers(answer: &'static [u8]) -> u16 {
     .await
 }
 
-/// A server that tells each client what it received.
+/// A server that returns what it received.
 pub async fn echo() -> u16 {
     server(|mut stream| async move {
         loop {
@@ -185,12 +185,12 @@ pub async fn read_head(stream: &mut TcpStream) -> String {
 
 pub async fn read_to_end(stream: &mut TcpStream) -> String {
     let mut answer = Vec::new();
-    // An answer that is cut ends with an error; what came before it is what counts.
+    // A response that is cut ends with an error; the bytes before it count.
     let _ = within(stream.read_to_end(&mut answer)).await;
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// What has to happen, and not only at the end of some time limit of the code.
+/// Fails when the event happens only because of a time limit of the code.
 pub async fn within<T>(future: impl Future<Output = T>) -> T {
     let limit = Duration::from_secs(25);
     tokio::time::timeout(limit, future)

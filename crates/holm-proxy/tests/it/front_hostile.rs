@@ -228,7 +228,7 @@ async fn attack_99_a_slow_head_is_given_up_and_a_server_that_thinks_is_not() {
     assert!(read_to_end(&mut waiting).await.ends_with("good"));
 }
 
-/// Clients that say half of what they want take all room at the door, and give it back.
+/// Clients that send half a request occupy the whole front door, and release it.
 #[tokio::test]
 async fn a_flood_of_half_heads_holds_the_door_for_a_time_and_no_longer() {
     const GOOD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood";
@@ -238,7 +238,7 @@ async fn a_flood_of_half_heads_holds_the_door_for_a_time_and_no_longer() {
         head: Duration::from_millis(200),
         ..Limits::for_files(20_000)
     };
-    // Without an end to it, nobody gets in any more.
+    // Without a time limit, no other client gets in any more.
     let endless = Limits {
         head: Duration::from_secs(3600),
         ..limits

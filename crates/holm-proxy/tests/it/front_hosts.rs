@@ -1,4 +1,4 @@
-//! Which `Host` leads where (attacks 93, 94, 100, 103, 107).
+//! Which `Host` reaches which workspace (attacks 93, 94, 100, 103, 107).
 
 use crate::door::{Dice, Door, answers, echo, status};
 use holm_proxy::front::Generation;
@@ -270,7 +270,8 @@ async fn a_name_that_is_used_again_is_cleared_first() {
     assert!(worker.contains("unregister"), "{worker}");
 }
 
-/// A real request with a few bytes changed: it is answered or cut, and only an exact name leads in.
+/// A real request with a few bytes changed: it is answered or cut, and only an exact name is
+/// forwarded.
 #[tokio::test]
 async fn nonsense_never_leads_to_another_workspace() {
     let door = Door::new(&[("a", answers(A).await), ("b", answers(B).await)]).await;

@@ -206,7 +206,7 @@ async fn a_client_that_waits_for_100_is_told_to_go_on() {
     assert!(answer.ends_with("ok"), "{answer}");
 }
 
-/// An upload goes on while the answer already comes.
+/// An upload continues while the response already comes.
 #[tokio::test]
 async fn both_directions_at_once() {
     let echo = server(|mut stream| async move {

@@ -146,7 +146,7 @@ async fn idle_http2_clients_do_not_hold_the_door_and_waiting_ones_are_not_cut() 
     let mut deaf = Vec::new();
     for _ in 0..7 {
         idle.push(connect(&door).await);
-        // One that says how it will speak, and never hears that it should go.
+        // A client that announces its protocol, and never gets a shutdown.
         let mut stream = door.connect().await;
         let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
         stream.write_all(preface).await.unwrap();

@@ -61,7 +61,7 @@ async fn localhost_is_the_workspace_and_the_rest_is_the_gateways() {
     assert_eq!(greeting, "allowed.test:443");
     assert_eq!(ask(endpoint, 1, 3, &name(b"denied.test"), 443).await.0, 2);
     assert_eq!(ask(endpoint, 1, 1, &[192, 0, 2, 1], 443).await.0, 2);
-    // Nobody listens.
+    // No program listens.
     assert_eq!(ask(endpoint, 1, 3, &name(b"localhost"), 1).await.0, 5);
     assert_eq!(here.dialled.load(Ordering::Relaxed), 4);
 }
@@ -99,7 +99,7 @@ async fn only_connect_is_served() {
             7
         );
     }
-    // What is not SOCKS 5 without a password is cut.
+    // Anything but SOCKS 5 without a password is cut.
     for wrong in [
         &b"GET / HTTP/1.1\r\n\r\n"[..],
         b"\x04\x01\0\x50\x7f\0\0\x01\0",

@@ -1,6 +1,5 @@
-//! A part of a file in which the workspace's secrets are masked: a star for every byte, so that every
-//! other byte is where it is in the file. Some more is read on both sides, because a value may begin
-//! before the part or end after it.
+//! Masks the workspace's secrets in a part of a file: a star per byte, so that offsets stay valid.
+//! More is read on both sides, because a value may begin before the part or end after it.
 
 use axum::body::Body;
 use bytes::Bytes;
@@ -10,13 +9,13 @@ use holm_engine::files::wire::Range;
 use holm_secrets::mask::LONGEST_FORM;
 use std::io;
 
-/// What of that which is read was asked for.
+/// The part of the file that the client requested.
 pub struct Part {
     before: u64,
     asked: Option<u64>,
 }
 
-/// A body under way.
+/// A body in progress.
 struct Telling {
     body: FileBody,
     skip: u64,
@@ -26,7 +25,7 @@ struct Telling {
 // === impl Part ===
 
 impl Part {
-    /// With what has to be read.
+    /// The part, and the range that has to be read.
     pub fn of(range: &Range) -> (Self, Range) {
         let margin = LONGEST_FORM as u64;
         let offset = range.offset.saturating_sub(margin);
@@ -41,13 +40,13 @@ impl Part {
         (part, Range { offset, length })
     }
 
-    /// How much is told when so much comes.
+    /// The length of the response for this input length.
     pub fn length(&self, coming: u64) -> u64 {
         let length = coming.saturating_sub(self.before);
         self.asked.map_or(length, |asked| asked.min(length))
     }
 
-    /// Whoever reads it hears by a broken body that it is not whole.
+    /// The client recognises an incomplete response by a broken body.
     pub fn body(self, body: FileBody, coming: u64) -> Body {
         let telling = Telling {
             left: self.length(coming),
@@ -77,7 +76,7 @@ impl Telling {
         Ok(None)
     }
 
-    /// Of the bytes that come next, those that were asked for.
+    /// The requested part of the next bytes.
     fn cut(&mut self, mut bytes: Vec<u8>) -> Vec<u8> {
         let skipped = bytes
             .len()

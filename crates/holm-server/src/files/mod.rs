@@ -1,7 +1,7 @@
-//! `/workspaces/{id}/files`: files of a workspace's tree, reached by a program of ours inside.
+//! `/workspaces/{id}/files`: files of a workspace's tree, through a program of ours inside.
 //!
-//! Content passes through as it comes, but for what is written, which has to be whole before
-//! anything is touched. What comes from inside is passed on as bytes or shown as JSON.
+//! Content is streamed, except for a file to write, which must be complete before anything is
+//! touched. Data from inside is passed on as bytes or shown as JSON.
 
 mod masked;
 mod query;
@@ -32,7 +32,7 @@ use tokio::sync::mpsc;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-/// The most that is written as one file: it is kept in memory until all of it has come.
+/// The size limit of a written file: it is held in memory until it is complete.
 const MOST_WRITTEN: u64 = 64 << 20;
 
 const ORDINARY_PAGE: usize = 1000;
@@ -126,7 +126,7 @@ async fn get(
     }
 }
 
-/// What there is at a path.
+/// Metadata of a path.
 #[utoipa::path(
     get,
     path = "/workspaces/{id}/files/stat",
@@ -152,7 +152,7 @@ async fn stat(
     }
 }
 
-/// Writes a file, whole or not at all.
+/// Writes a file atomically.
 #[utoipa::path(
     put,
     path = "/workspaces/{id}/files",
@@ -174,9 +174,10 @@ async fn put(
 ) -> Answer<FileEntry> {
     let path = query.path()?;
     let mode = query.mode()?;
-    let parents = match query.flag("parents")? {
-        true => Parents::Make,
-        false => Parents::Require,
+    let parents = if query.flag("parents")? {
+        Parents::Make
+    } else {
+        Parents::Require
     };
     query.end()?;
     let bytes = whole(body).await?;
@@ -211,9 +212,10 @@ async fn delete(
     mut query: FileQuery,
 ) -> Answer<FileDone> {
     let path = query.path()?;
-    let depth = match query.flag("recursive")? {
-        true => Depth::Whole,
-        false => Depth::One,
+    let depth = if query.flag("recursive")? {
+        Depth::Whole
+    } else {
+        Depth::One
     };
     query.end()?;
     if path.is_root() {
@@ -226,7 +228,7 @@ async fn delete(
     done(answer.await?, &path)
 }
 
-/// Looks for text in files.
+/// Searches text in files.
 #[utoipa::path(
     get,
     path = "/workspaces/{id}/files/search",
@@ -251,9 +253,10 @@ async fn search(
         let why = format!("`pattern` is not of 1 to {MOST_PATTERN} bytes");
         return Err(bad_request(&why));
     }
-    let syntax = match query.flag("regex")? {
-        true => Syntax::Regex,
-        false => Syntax::Literal,
+    let syntax = if query.flag("regex")? {
+        Syntax::Regex
+    } else {
+        Syntax::Literal
     };
     let limit = query.limit(ORDINARY_MATCHES, MOST_MATCHES)?;
     query.end()?;
@@ -274,8 +277,8 @@ async fn search(
     }
 }
 
-/// A directory as a tar archive. What the workspace's user may not read is refused before the first byte;
-/// an archive that breaks off later has no end, by which readers know.
+/// A directory as a tar archive. Files that the workspace's user may not read are refused before
+/// the first byte; an archive that fails later has no end, which readers detect.
 #[utoipa::path(
     get,
     path = "/workspaces/{id}/files/archive",
@@ -334,7 +337,8 @@ async fn upload(
     done(unpacked?, &path)
 }
 
-/// Passes a body on. What nobody takes any more is still read, so that the client gets to hear why.
+/// Passes a body on. If it is not needed any more it is still read, so that the client gets the
+/// reason.
 async fn feed(body: Body, to: mpsc::Sender<Piece>) -> Result<(), Failure> {
     let mut chunks = body.into_data_stream();
     let mut length = 0;
@@ -350,8 +354,8 @@ async fn feed(body: Body, to: mpsc::Sender<Piece>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A body that is taken only when all of it has come. What is too much is still read, within reason, so
-/// that the client gets to hear why.
+/// Reads a complete body. Excess data is still read, within limits, so that the client gets the
+/// reason.
 async fn whole(body: Body) -> Result<Vec<u8>, Failure> {
     let (mut bytes, mut length) = (Vec::new(), 0);
     let mut chunks = body.into_data_stream();
@@ -361,24 +365,26 @@ async fn whole(body: Body) -> Result<Vec<u8>, Failure> {
         if length > MOST_ARCHIVE {
             break;
         }
-        match length > MOST_WRITTEN {
-            true => bytes = Vec::new(),
-            false => bytes.extend_from_slice(&chunk),
+        if length > MOST_WRITTEN {
+            bytes = Vec::new()
+        } else {
+            bytes.extend_from_slice(&chunk)
         }
     }
-    match length > MOST_WRITTEN {
-        true => Err(too_large("what is to be written", MOST_WRITTEN)),
-        false => Ok(bytes),
+    if length > MOST_WRITTEN {
+        Err(too_large("what is to be written", MOST_WRITTEN))
+    } else {
+        Ok(bytes)
     }
 }
 
-/// Whoever reads it hears by a broken body that it is not whole.
+/// The client recognises an incomplete response by a broken body.
 fn passed_on(body: FileBody) -> Body {
     let pieces = stream::try_unfold(body, |mut body| async move {
         match body.next().await {
             Ok(piece) => Ok(piece.map(|bytes| (bytes, body))),
             Err(fault) => {
-                // Headers are out; the reason has no other place.
+                // Headers are sent already; the log is the only place for the reason.
                 tracing::warn!(%fault, "content from inside broke off");
                 Err(io::Error::other(fault.message))
             }
@@ -424,12 +430,12 @@ fn matched(found: Match) -> FileMatch {
     }
 }
 
-/// Only where the text does not say it.
+/// Only if the text is not exact.
 fn raw(name: &[u8]) -> Option<Vec<u8>> {
     std::str::from_utf8(name).is_err().then(|| name.to_vec())
 }
 
-/// A file can have times that no calendar has; those become the first or the last that it has.
+/// File times outside the calendar become its first or last time.
 fn time(seconds: i64, nanoseconds: u32) -> Timestamp {
     let nanoseconds = i32::try_from(nanoseconds).unwrap_or(0);
     Timestamp::new(seconds, nanoseconds).unwrap_or(match seconds {

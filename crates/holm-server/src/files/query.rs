@@ -1,5 +1,5 @@
-//! The query of the file routes. Its values are bytes, which the ordinary reading would change where
-//! they are not UTF-8; otherwise it is as strict: every parameter is known and comes once.
+//! The query of the file routes. Its values are bytes, which the ordinary parser would change if
+//! they are not UTF-8; otherwise it is as strict: every parameter must be known and occur once.
 
 use crate::failure::{Failure, bad_request};
 use axum::extract::FromRequestParts;
@@ -37,7 +37,7 @@ impl FileQuery {
         Ok(Self(found))
     }
 
-    /// The path; the root when none was given.
+    /// The path; the root by default.
     pub fn path(&mut self) -> Result<TreePath, Failure> {
         let Some(bytes) = self.bytes("path") else {
             return Ok(TreePath::root());
@@ -93,7 +93,7 @@ impl FileQuery {
         mode.ok_or_else(wrong).map(Some)
     }
 
-    /// `false` when it was not given.
+    /// `false` by default.
     pub fn flag(&mut self, name: &str) -> Result<bool, Failure> {
         match self.bytes(name).as_deref() {
             None | Some(b"false") => Ok(false),
@@ -102,7 +102,7 @@ impl FileQuery {
         }
     }
 
-    /// Nothing may be left.
+    /// Refuses remaining parameters.
     pub fn end(self) -> Result<(), Failure> {
         match self.0.keys().next() {
             Some(name) => {

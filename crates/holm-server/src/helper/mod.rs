@@ -1,9 +1,9 @@
-//! What the API and MCP do with repositories of this machine that a caller names: projects are made known
-//! and workspaces are made of them. The client's own program does the work ([`program`]), as if the user
-//! had typed it, in directories that may be named ([`Places`]); the daemon itself reads no checkout.
+//! Handles repositories of this machine that a caller of the API or MCP names: registers projects
+//! and creates workspaces. The client's own program does the work ([`program`]), as if the user had
+//! typed it, in allowed directories ([`Places`]); the daemon itself reads no checkout.
 //!
-//! Called by `/projects` and `/workspaces` of the server and by the tools of MCP, so both take the same
-//! words and refuse the same things.
+//! Called by `/projects` and `/workspaces` of the server and by the tools of MCP, so both accept
+//! and refuse the same.
 
 pub mod place;
 pub mod program;
@@ -18,10 +18,10 @@ use holm_engine::try_blocking;
 use place::{Places, not_made};
 use std::path::{Path, PathBuf};
 
-/// Where a caller is told how far it is.
+/// Receives progress messages.
 pub type Tell<'a> = &'a (dyn Fn(String) + Send + Sync);
 
-/// What is known before anything is made.
+/// The context of a request.
 pub struct Helper<'a> {
     projects: Vec<Project>,
     source_dirs: Vec<PathBuf>,
@@ -29,19 +29,19 @@ pub struct Helper<'a> {
     tell: Tell<'a>,
 }
 
-/// Whether repositories of this machine may be named, and what may be cloned to it.
+/// Whether repositories of this machine may be named, and which hosts may be cloned from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Local {
-    /// Whoever asks has the rights of the user whose files they are.
+    /// The caller has the rights of the user who owns the files.
     Allowed(CloneFrom),
     Refused,
 }
 
-/// Whether an earlier try may have begun what is asked for.
+/// Whether an earlier attempt may have begun the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Earlier {
     None,
-    /// What is there in the place of a new repository is its own.
+    /// An existing new repository was made by the earlier attempt.
     Begun,
 }
 
@@ -78,14 +78,14 @@ impl<'a> Helper<'a> {
         })
     }
 
-    /// A directory that a caller named, if it may be.
+    /// A directory that a caller named, if it is allowed.
     async fn permitted(&self, path: &str) -> Result<PathBuf, Fault> {
         let (projects, source_dirs) = (self.projects.clone(), self.source_dirs.clone());
         let path = path.to_owned();
         try_blocking(move || Places::new(&projects, &source_dirs).permit(&path)).await
     }
 
-    /// Where the clone of a URL is, below the first source folder; one that is there already is used.
+    /// The clone of a URL, below the first source folder; an existing one is used.
     async fn cloned(&self, url: &str, name: Option<&str>) -> Result<PathBuf, Fault> {
         let url = CloneUrl::parse(url)?;
         if let Some(name) = name {
@@ -104,7 +104,7 @@ impl<'a> Helper<'a> {
         Ok(PathBuf::from(made.project.path))
     }
 
-    /// The option that says what may be cloned from.
+    /// The option that restricts the hosts to clone from.
     fn elsewhere(&self) -> Option<String> {
         (self.from == CloneFrom::Elsewhere).then(|| "--elsewhere".to_owned())
     }
@@ -116,7 +116,7 @@ fn make_parents(place: &Path) -> Result<&Path, Fault> {
     Ok(parent)
 }
 
-/// A request that cannot be meant.
+/// An invalid request.
 fn wrong(message: impl Into<String>) -> Fault {
     let hint = "the API's document, or the tool's input schema, says what it takes";
     Fault::new(Code::BadRequest, message, hint)

@@ -1,14 +1,14 @@
-//! Which directories of this machine a caller of the API may name: those of known projects, and those
-//! below the configured source folders. Where new projects go.
+//! Which directories of this machine a caller of the API may name: known projects, and directories
+//! below the source folders. Also where new projects go.
 //!
-//! Links are resolved first, and what they lead to is judged and used.
+//! Symlinks are resolved first, and the result is checked and used.
 
 use holm_api::project::Project;
 use holm_core::{Code, Fault};
 use std::io::{self, ErrorKind};
 use std::path::{Component, Path, PathBuf};
 
-/// What may be named.
+/// The allowed directories.
 pub struct Places {
     known: Vec<PathBuf>,
     source_dirs: Vec<PathBuf>,
@@ -28,7 +28,7 @@ impl Places {
         }
     }
 
-    /// The directory that is meant, without links.
+    /// The named directory, with symlinks resolved.
     pub fn permit(&self, path: &str) -> Result<PathBuf, Fault> {
         let shown = path.escape_debug();
         if !Path::new(path).is_absolute() {
@@ -38,7 +38,7 @@ impl Places {
                 "say the whole path of the repository",
             ));
         }
-        // What may not be named is told from nothing at all by nobody.
+        // A forbidden path and a missing one give the same error, so that callers cannot probe.
         let refused = || {
             Fault::new(
                 Code::Refused,
@@ -58,21 +58,23 @@ impl Places {
             Err(_) if self.may_be_known(Path::new(path)) => return Err(absent()),
             Err(_) => return Err(refused()),
         };
-        match self.has(&real) {
-            true if real.is_dir() => Ok(real),
-            true => Err(absent()),
-            false => Err(refused()),
+        if !self.has(&real) {
+            Err(refused())
+        } else if real.is_dir() {
+            Ok(real)
+        } else {
+            Err(absent())
         }
     }
 
-    /// Whether what is there may be named.
+    /// Whether the path may be named.
     fn has(&self, real: &Path) -> bool {
         let is_known = self.known.iter().any(|known| real.starts_with(known));
         let mut below = self.source_dirs.iter();
         is_known || below.any(|place| real.starts_with(place) && real != place)
     }
 
-    /// Whether nothing is there, in a directory of which a caller may know what it has.
+    /// Whether the path is missing in a directory whose content a caller may know.
     fn may_be_known(&self, path: &Path) -> bool {
         let is_plain = path
             .components()
@@ -87,7 +89,7 @@ impl Places {
         is_plain && is_nothing && is_above
     }
 
-    /// Where a new project of this name goes.
+    /// The path of a new project.
     pub fn new_place(source_dirs: &[PathBuf], name: &str) -> Result<PathBuf, Fault> {
         let is_plain = name
             .chars()
@@ -180,7 +182,7 @@ mod tests {
                 "{refused}"
             );
         }
-        // What is not there is said where everything may be named, and nowhere else.
+        // A missing path is reported only where every path may be named.
         for absent in ["src/file", "src/nothing", "src/shop/a/b", "src/file/x"] {
             let code = permit(absent).unwrap_err().code;
             assert_eq!(code, Code::PathNotFound, "{absent}");

@@ -1,7 +1,7 @@
-//! Runs this same program for what needs the user's repository: the client's push helper. What it prints
-//! with `--json` is the answer.
+//! Runs this same program for work that needs the user's repository. Its output with `--json` is
+//! the answer.
 //!
-//! Nothing of a caller is a word of its own on the command line but behind an option or `--`.
+//! Text of a caller is only ever the value of an option or after `--`.
 
 use super::wrong;
 use holm_api::{ERRAND, ErrorBody};
@@ -14,10 +14,10 @@ use std::process::Stdio;
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, Command};
 
-/// What one answer may have.
+/// The size limit of an answer.
 const LONGEST: u64 = 64 << 20;
 
-/// Interrupted when dropped, so that what it began is undone.
+/// Interrupted when dropped, so that it undoes its work.
 struct Running(Child);
 
 // === impl Running ===
@@ -26,13 +26,13 @@ impl Drop for Running {
     fn drop(&mut self) {
         let pid = self.0.id().and_then(|pid| i32::try_from(pid).ok());
         if let Some(pid) = pid.and_then(Pid::from_raw) {
-            // One that has just ended needs no signal.
+            // It may have ended just now.
             let _ = kill_process(pid, Signal::INT);
         }
     }
 }
 
-/// Runs `holm --json` with these arguments in a directory of the user, for `errand` if for anybody.
+/// Runs `holm --json` with these arguments in a directory of the user, for `errand` if given.
 pub async fn holm<T: DeserializeOwned>(
     directory: &Path,
     arguments: &[&str],
@@ -85,7 +85,7 @@ pub async fn holm<T: DeserializeOwned>(
     serde_json::from_value(document).map_err(|error| unclear(&error.to_string()))
 }
 
-/// What is wrong with something that was made all the same is told with it.
+/// A problem of a workspace that was created anyway is part of its answer.
 fn understand(stdout: &[u8], stderr: &[u8], is_good: bool) -> Result<Value, Fault> {
     let document = serde_json::from_slice::<Value>(stdout).ok();
     if let (Some(document), true) = (&document, is_good) {

@@ -1,4 +1,4 @@
-//! Projects that a caller makes known: a repository of this machine, a clone, or a new, empty one.
+//! Registers projects: a repository of this machine, a clone, or a new, empty one.
 
 use super::place::{Places, taken};
 use super::{Earlier, Helper, make_parents, program, wrong};
@@ -33,7 +33,7 @@ impl Helper<'_> {
         Ok(made)
     }
 
-    /// Where a new repository goes, if the wish is for one.
+    /// The path of a new repository, if one is requested.
     pub fn new_place(&self, wish: &NewProject) -> Result<Option<PathBuf>, Fault> {
         match (&wish.path, &wish.url, &wish.name) {
             (None, None, Some(name)) => Places::new_place(&self.source_dirs, name).map(Some),
@@ -41,7 +41,7 @@ impl Helper<'_> {
         }
     }
 
-    /// A new, empty repository.
+    /// Creates a new, empty repository.
     async fn begin(&self, wish: &NewProject, earlier: Earlier) -> Result<PathBuf, Fault> {
         let place = self
             .new_place(wish)?
@@ -52,7 +52,7 @@ impl Helper<'_> {
                 return Err(taken(&target));
             }
             make_parents(&target)?;
-            // Once more changes nothing.
+            // Repeating it changes nothing.
             Ok(holm_git::init(&target)?)
         })
         .await?;
@@ -60,8 +60,8 @@ impl Helper<'_> {
     }
 }
 
-/// The options of `holm project add` that keep what was asked for with the project. What is wrong with it
-/// is said before anything is made.
+/// The options of `holm project add` that store rules with the project. Errors are reported before
+/// anything is created.
 fn rules(wish: &NewProject) -> Result<Vec<String>, Fault> {
     let mut words = Vec::new();
     if let Some(isolation) = &wish.isolation {

@@ -1,5 +1,5 @@
-//! Workspaces that a caller asks for by naming a project: `holm up`, with every word behind an option of
-//! its own.
+//! Creates workspaces for a caller that names a project: runs `holm up`, with every value behind an
+//! option.
 
 use super::{Helper, program, wrong};
 use holm_api::workspace::{MadeWorkspace, NewWorkspace};
@@ -10,8 +10,7 @@ use std::path::PathBuf;
 // === impl Helper ===
 
 impl Helper<'_> {
-    /// Makes it, or finds the one with this label. `errand` names a request of the daemon that this is
-    /// done for.
+    /// Creates it, or finds the one with this label. `errand` names the daemon's request.
     pub async fn workspace(
         &self,
         wish: &NewWorkspace,
@@ -40,7 +39,7 @@ impl Helper<'_> {
         program::holm(&directory, &words, errand).await
     }
 
-    /// Where a known project is.
+    /// The path of a known project.
     fn known(&self, typed: &str) -> Result<PathBuf, Fault> {
         let mut found = self.projects.iter();
         let found = found.find(|project| project.name == typed || project.id == typed);

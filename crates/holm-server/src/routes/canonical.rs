@@ -1,7 +1,7 @@
 //! Canonical ports: `localhost:3000` of the host is port 3000 of one workspace at a time.
 //!
-//! A port is held for as long as a workspace has it; handing it over changes where new connections
-//! lead and nothing else. Several ports are taken together or not at all.
+//! A port is bound for as long as a workspace has it; handing it over changes only the target of
+//! new connections. Several ports are taken together or not at all.
 
 use super::holder;
 use super::keep::Keep;
@@ -16,20 +16,20 @@ use std::io;
 
 pub type CheckedOut = CanonicalPort;
 
-/// The canonical ports that somebody has.
+/// The canonical ports that are checked out.
 #[derive(Default)]
 pub struct Canonicals(BTreeMap<u16, Held>);
 
 struct Held {
     workspace: WorkspaceId,
-    /// `None`: another program holds the port, which the text says.
+    /// `Err`: another program holds the port, which the text says.
     forward: Result<Forward, String>,
 }
 
 // === impl Canonicals ===
 
 impl Canonicals {
-    /// What the user should know, by whom it concerns.
+    /// Notes for the user, by workspace.
     pub fn notes(&self) -> HashMap<WorkspaceId, Vec<String>> {
         let mut notes: HashMap<WorkspaceId, Vec<String>> = HashMap::new();
         for held in self.0.values() {
@@ -41,7 +41,7 @@ impl Canonicals {
         notes
     }
 
-    /// To whom each port really leads.
+    /// The workspace that each port is really forwarded to.
     pub fn holders(&self) -> HashMap<u16, WorkspaceId> {
         let leading = self.0.iter().filter(|(_, held)| held.forward.is_ok());
         leading
@@ -55,7 +55,7 @@ impl Canonicals {
 impl Keep {
     pub(super) async fn load_canonical(&mut self) -> Result<(), Fault> {
         for Canonical { port, workspace } in self.engine.canonical().await? {
-            // One that was removed has given its ports up; it may not have been written down.
+            // A removed workspace has released its ports, which may not be stored yet.
             if !self.kept.contains_key(&workspace) {
                 continue;
             }
@@ -93,7 +93,7 @@ impl Keep {
         Forward::begin(bound, target, &self.inward, &self.traffic)
     }
 
-    /// Ports that somebody else held are taken when they are free. Returns whether one was.
+    /// Binds ports that another program has released. Returns whether one was.
     pub(super) async fn retry_canonical(&mut self) -> bool {
         let lost = self.canonical.0.iter();
         let lost = lost.filter(|(_, held)| held.forward.is_err());
@@ -125,7 +125,7 @@ impl Keep {
         names: Option<Vec<String>>,
     ) -> Result<Vec<CheckedOut>, Fault> {
         if !self.kept.contains_key(id) {
-            // It knows whether the workspace is in the trash.
+            // The engine knows whether the workspace is in the trash.
             self.engine.spec(id).await?;
         }
         let ports = self.meant(id, names)?;
@@ -196,7 +196,7 @@ impl Keep {
         Ok(released)
     }
 
-    /// The workspace is being removed: its canonical ports are free.
+    /// Releases the canonical ports of a workspace that is being removed.
     pub(super) async fn give_up_canonical(&mut self, id: &WorkspaceId) {
         let held = self.canonical.0.iter();
         let held = held.filter(|(_, held)| held.workspace == *id);
@@ -261,7 +261,7 @@ impl Keep {
         }
     }
 
-    /// The ports that are meant by these names, without repetition.
+    /// Resolves port names, without repetition.
     fn meant(&self, id: &WorkspaceId, names: Option<Vec<String>>) -> Result<Vec<u16>, Fault> {
         let kept = self.kept.get(id).ok_or_else(|| {
             let message = format!("no workspace `{id}`");
@@ -323,7 +323,7 @@ impl Keep {
     }
 }
 
-/// The ports that can be named, in words.
+/// The known ports, in words.
 fn listed(known: &[(String, u16)]) -> String {
     let names: Vec<&str> = known.iter().map(|(name, _)| name.as_str()).collect();
     if names.is_empty() {
@@ -343,7 +343,7 @@ fn taken(port: u16, error: &io::Error) -> Fault {
     Fault::new(Code::PortTaken, held_by(port, error), hint)
 }
 
-/// Who has the port, in words.
+/// The program that holds the port, in words.
 fn held_by(port: u16, error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::AddrInUse => {

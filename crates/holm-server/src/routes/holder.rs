@@ -1,14 +1,14 @@
-//! Which program listens on a port of the host, for messages about ports that are taken.
+//! Finds the program that listens on a port of the host, for messages about taken ports.
 
 use std::path::Path;
 
-/// A listening socket of the kernel's tables.
+/// A listening socket in the kernel's tables.
 struct Listener {
     inode: u64,
     uid: u32,
 }
 
-/// In words: the name and number of the program, or whose it is when that cannot be seen.
+/// In words: the name and pid of the program, or its user when that is all that can be seen.
 pub fn of(port: u16) -> String {
     let listeners: Vec<Listener> = ["/proc/self/net/tcp", "/proc/self/net/tcp6"]
         .iter()
@@ -46,7 +46,7 @@ fn listeners(table: &str, port: u16) -> Vec<Listener> {
         .collect()
 }
 
-/// A process that has the socket open, among those that this user can look into.
+/// A process with the socket open, among those that this user can inspect.
 fn owner(inode: u64) -> Option<u32> {
     let wanted = format!("socket:[{inode}]");
     let processes = std::fs::read_dir("/proc").ok()?.flatten();

@@ -1,4 +1,4 @@
-//! Finding and holding the host port of a port inside: bound first, then claimed, then announced.
+//! Finds and binds the host port of a port inside: bound first, then claimed, then announced.
 
 use super::keep::Keep;
 use holm_core::route::candidates;
@@ -9,19 +9,19 @@ use holm_proxy::forward::{Bound, bind};
 use holm_proxy::{Forward, Target};
 use std::ops::RangeInclusive;
 
-/// A host port that was just taken up.
+/// A host port that was just bound.
 pub struct Held {
     pub host_port: u16,
     pub forward: Forward,
-    /// The one before, which another program holds now.
+    /// The earlier one, which another program holds now.
     pub earlier: Option<u16>,
 }
 
-/// Discovered ports that have a host port, of one workspace. One that opens more gets those of its
-/// ports that nobody listens on any more.
+/// The most host ports for discovered ports of one workspace. Beyond that, host ports whose port is
+/// closed are reused.
 const MOST_DISCOVERED: usize = 64;
 
-/// `None`: there is one already, or there can be none.
+/// `None`: it has one already, or none is available.
 pub async fn host(keep: &mut Keep, id: &WorkspaceId, port: u16) -> Result<Option<Held>, Fault> {
     let Some(kept) = keep.kept.get(id) else {
         return Ok(None);
@@ -50,13 +50,13 @@ pub async fn host(keep: &mut Keep, id: &WorkspaceId, port: u16) -> Result<Option
     Ok(found.map(|found| held(keep, id, port, found, earlier)))
 }
 
-/// The first candidate that nobody holds and nobody has claimed.
+/// The first candidate that is neither bound nor claimed.
 async fn find(keep: &mut Keep, id: &WorkspaceId, port: u16) -> Result<Option<(u16, Bound)>, Fault> {
     let tried: Vec<u16> = candidates(id, port, &ephemeral())
         .filter(|candidate| !keep.claims.contains_key(candidate))
         .collect();
     for host_port in tried {
-        // Another program may take it between any check and this, so this is the check.
+        // Another program may take it at any moment, so binding is the check.
         let Ok(bound) = bind(host_port) else {
             continue;
         };
@@ -84,7 +84,7 @@ fn is_full(keep: &Keep, id: &WorkspaceId) -> bool {
     own.filter(|claim| !kept.is_declared(claim.port)).count() >= MOST_DISCOVERED
 }
 
-/// Leads a host port of the workspace, whose port nobody listens on, to another port of it.
+/// Reuses a host port of the workspace whose port is closed for another port.
 async fn reuse_own(keep: &mut Keep, id: &WorkspaceId, port: u16) -> Result<Option<Held>, Fault> {
     let Some(kept) = keep.kept.get_mut(id) else {
         return Ok(None);
@@ -141,7 +141,7 @@ fn held(
     }
 }
 
-/// The ports that the kernel gives to outgoing connections.
+/// The kernel's ephemeral ports.
 fn ephemeral() -> RangeInclusive<u16> {
     let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
     let text = text.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! One live workspace as the task keeps it, and all of them as the table shows them.
+//! A live workspace in the port task, and all of them as the table shows them.
 
 use holm_core::route::sites;
 use holm_core::{ProjectName, WorkspaceId};
@@ -12,27 +12,27 @@ use tokio::task::AbortHandle;
 pub struct Kept {
     pub record: WorkspaceRecord,
     pub project: ProjectName,
-    /// As far as is known here: something may have ended it a moment ago.
+    /// As last known: it may have ended a moment ago.
     pub is_running: bool,
     pub listening: BTreeSet<u16>,
     /// By the port inside.
     pub hosted: HashMap<u16, Hosted>,
     pub watch: Option<Watch>,
-    /// Watches in a row that ended without a word.
+    /// Consecutive watches that ended without a message.
     pub failures: u32,
-    /// What the user should know, by the port inside.
+    /// Notes for the user, by the port inside.
     pub notes: BTreeMap<u16, String>,
-    /// What its keeper was told last.
+    /// The ports last sent to its keeper.
     pub told: Vec<ToldPort>,
 }
 
-/// A host port that is held.
+/// A bound host port.
 pub struct Hosted {
     pub host_port: u16,
     pub forward: Forward,
 }
 
-/// Who watches what listens inside. What an earlier one still has to say does not count.
+/// The current watch of listening ports. Messages of an earlier one are ignored.
 pub struct Watch {
     pub generation: u64,
     pub task: AbortHandle,
@@ -104,7 +104,7 @@ impl Drop for Watch {
     }
 }
 
-/// Everything, oldest first. `canonical` has who holds which port.
+/// All workspaces, oldest first. `canonical` maps ports to holders.
 pub fn islands(
     kept: &HashMap<WorkspaceId, Kept>,
     canonical: &HashMap<u16, WorkspaceId>,

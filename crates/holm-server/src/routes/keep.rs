@@ -1,5 +1,5 @@
-//! The task that owns what leads into workspaces. It hears what the engine did and what keepers see,
-//! one after the other, holds the ports, tells events and fills the table.
+//! The task that owns all forwarding into workspaces. It receives the engine's notices and the
+//! keepers' reports one after the other, binds the ports, sends events and fills the table.
 
 use super::canonical::{Canonicals, CheckedOut};
 use super::island::{Hosted, Kept, Watch, islands};
@@ -18,16 +18,16 @@ use std::sync::PoisonError;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
-/// What the task is told.
+/// Messages to the task.
 pub enum Command {
     Notice(WorkspaceId, Notice),
-    /// A keeper says what listens.
+    /// A keeper reports listening ports.
     Listening {
         id: WorkspaceId,
         generation: u64,
         ports: Vec<u16>,
     },
-    /// A watch ended, and this is what was seen of the workspace then.
+    /// A watch ended, with the workspace's state then.
     Ended {
         id: WorkspaceId,
         generation: u64,
@@ -54,18 +54,18 @@ pub struct Keep {
     table: Table,
     commands: mpsc::WeakUnboundedSender<Command>,
     pub(super) kept: HashMap<WorkspaceId, Kept>,
-    /// Every host port that is claimed, also by workspaces in the trash.
+    /// Every claimed host port, also of workspaces in the trash.
     pub(super) claims: HashMap<u16, Claim>,
     pub(super) canonical: Canonicals,
     generation: u64,
 }
 
-/// Until a watch that ended although the workspace runs is begun again. Twice as long each time
-/// that nothing came: the keeper may be of an earlier holm.
+/// The pause before a failed watch of a running workspace is restarted. Doubled each time without a
+/// message: the keeper may be of an older version.
 const PAUSE: Duration = Duration::from_secs(1);
 const MOST_FAILURES: u32 = 7;
 
-/// How often a port that somebody else holds is tried again.
+/// How often a port that another program holds is tried again.
 const RETRY: Duration = Duration::from_secs(5);
 
 // === impl Keep ===
@@ -88,7 +88,7 @@ impl Keep {
         }
     }
 
-    /// Takes up everything that there is.
+    /// Loads all live workspaces.
     pub async fn load(&mut self) -> Result<(), Fault> {
         let claims = self.engine.claims().await?;
         self.claims = claims
@@ -116,7 +116,7 @@ impl Keep {
         Ok(())
     }
 
-    /// Until the daemon ends.
+    /// Runs until the daemon ends.
     pub async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
         let mut retry = tokio::time::interval(RETRY);
         loop {
@@ -224,7 +224,7 @@ impl Keep {
                 self.stopped(id).await;
                 self.give_up_canonical(id).await;
                 self.tell(id, "workspace.removed", json!({})).await;
-                // Its host ports stay claimed: it may come back.
+                // Its host ports stay claimed, because it may be restored.
                 if let Some(kept) = self.kept.remove(id) {
                     for hosted in kept.hosted.into_values() {
                         hosted.forward.close().await;
@@ -241,7 +241,7 @@ impl Keep {
                 self.kept.insert(id.clone(), Kept::new(record, project));
                 self.host_claimed(id).await;
             }
-            // Removed since; that notice comes.
+            // Removed since; that notice follows.
             Ok(None) => {}
             Err(fault) => tracing::error!(%id, %fault, "nothing leads to a workspace"),
         }
@@ -254,14 +254,14 @@ impl Keep {
         kept.is_running = true;
         kept.told.clear();
         self.watch(id, Duration::ZERO);
-        // The first command inside finds its URLs, so this is waited for.
+        // Waits, so that the first command inside finds its URLs.
         self.publish();
         for telling in self.tellings() {
             telling.await;
         }
     }
 
-    /// What running workspaces have to be told of their ports.
+    /// Updates for running workspaces about their ports.
     fn tellings(&mut self) -> Vec<impl Future<Output = ()> + Send + 'static> {
         let mut tellings = Vec::new();
         for island in self
@@ -282,7 +282,7 @@ impl Keep {
         tellings
     }
 
-    /// Nothing runs inside, so nothing listens. The host ports are held all the same.
+    /// A stopped workspace has no listening ports. Its host ports stay bound.
     async fn stopped(&mut self, id: &WorkspaceId) {
         let Some(kept) = self.kept.get_mut(id) else {
             return;
@@ -296,7 +296,7 @@ impl Keep {
         }
     }
 
-    /// Holds what the workspace has claimed and what it declares.
+    /// Binds the claimed and the declared ports of the workspace.
     async fn host_claimed(&mut self, id: &WorkspaceId) {
         let Some(kept) = self.kept.get(id) else {
             return;
@@ -310,7 +310,7 @@ impl Keep {
         }
     }
 
-    /// Sees to it that a host port leads to this port, and tells if it is another one than before.
+    /// Makes sure that a host port is forwarded to this port, and reports a changed one.
     async fn host(&mut self, id: &WorkspaceId, port: u16) {
         let hosted = match hosting::host(self, id, port).await {
             Ok(Some(hosted)) => hosted,
@@ -391,7 +391,7 @@ impl Keep {
         }
     }
 
-    /// Follows what listens inside; what an earlier watch says no longer counts.
+    /// Watches listening ports inside; ignores an earlier watch from now on.
     fn watch(&mut self, id: &WorkspaceId, pause: Duration) {
         self.generation += 1;
         let generation = self.generation;
@@ -408,7 +408,7 @@ impl Keep {
         }
     }
 
-    /// A port as events tell it.
+    /// A port in events.
     pub(super) fn described(&self, id: &WorkspaceId, port: u16) -> Value {
         let name = self.kept.get(id).map(|kept| kept.name(port));
         let name = name.unwrap_or_else(|| port.to_string());
@@ -424,7 +424,7 @@ impl Keep {
         })
     }
 
-    /// Every event says what the workspace is called.
+    /// Every event has the workspace's names.
     pub(super) async fn tell(&self, id: &WorkspaceId, kind: &str, mut detail: Value) {
         if let Some(kept) = self.kept.get(id) {
             detail["label"] = json!(kept.record.label.as_str());
@@ -433,7 +433,7 @@ impl Keep {
         self.events.tell(id, kind, detail).await;
     }
 
-    /// What `show` says of a workspace's ports.
+    /// Notes of `show` about a workspace's ports.
     fn notes(&self) -> HashMap<WorkspaceId, Vec<String>> {
         let mut notes = self.canonical.notes();
         for (id, kept) in &self.kept {
@@ -455,12 +455,12 @@ impl Keep {
 async fn tell_keeper(engine: Engine, id: WorkspaceId, ports: Vec<ToldPort>) {
     let told = async { engine.driver_of(&id).await?.tell_ports(&id, ports).await };
     if let Err(fault) = told.await {
-        // It may just have ended, or be of an earlier holm.
+        // It may just have ended, or be of an older version.
         tracing::debug!(%id, %fault, "a workspace was not told its ports");
     }
 }
 
-/// Passes on what a keeper says, until it ends; then looks how the workspace is.
+/// Passes on a keeper's reports until it ends; then observes the workspace.
 async fn follow(
     engine: Engine,
     commands: mpsc::WeakUnboundedSender<Command>,

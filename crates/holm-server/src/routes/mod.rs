@@ -1,7 +1,7 @@
-//! What leads from the host into workspaces: which ports each has, host ports, canonical ports.
+//! Forwarding from the host into workspaces: ports, host ports, canonical ports.
 //!
-//! One task ([`keep`]) owns all of it and follows what the engine tells and what keepers see; the
-//! rest of the server reads the [`Table`] that it fills, and asks it through [`Routes`].
+//! One task ([`keep`]) owns all of it and follows the engine and the keepers; the rest of the
+//! server reads the [`Table`] that it fills, and sends requests through [`Routes`].
 
 mod canonical;
 pub mod holder;
@@ -31,7 +31,7 @@ use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
 
-/// How long a look at what listens may take.
+/// The time limit for querying listening ports.
 const LONGEST_LOOK: Duration = Duration::from_secs(2);
 
 /// A handle; clones share everything.
@@ -46,13 +46,13 @@ pub struct Routes {
     notes: Notes,
 }
 
-/// What the user should know of the ports of each workspace. Clones share it.
+/// Notes about the ports of each workspace. Clones share them.
 type Notes = Arc<Mutex<HashMap<WorkspaceId, Vec<String>>>>;
 
-/// What has happened until the task begins.
+/// Messages from before the task starts.
 pub struct Unheard(mpsc::UnboundedReceiver<Command>);
 
-/// The way into workspaces. Going it counts as use.
+/// Connects into workspaces. Using it counts as use of the workspace.
 #[derive(Clone)]
 pub struct Inward {
     engine: Engine,
@@ -60,19 +60,19 @@ pub struct Inward {
     tallies: Tallies,
 }
 
-/// The port that previews are at; 0 before there is one. Clones share it.
+/// The port of previews; 0 before it is known. Clones share it.
 #[derive(Clone, Default)]
 pub struct FrontDoor(Arc<AtomicU16>);
 
 // === impl Routes ===
 
 impl Routes {
-    /// Listens to the engine from now on.
+    /// Subscribes to the engine.
     pub fn new(engine: &Engine) -> (Self, Unheard) {
         let (commands, unheard) = mpsc::unbounded_channel();
         let heard = commands.clone();
         engine.tell_changes_to(move |id, notice: Notice| {
-            // When nobody hears it any more the daemon ends.
+            // The receiver is gone only when the daemon ends.
             let _ = heard.send(Command::Notice(id.clone(), notice));
         });
         let files = getrlimit(Resource::Nofile).current;
@@ -93,7 +93,7 @@ impl Routes {
         (routes, Unheard(unheard))
     }
 
-    /// Begins to follow all workspaces. What was claimed before is held when this returns.
+    /// Starts to follow all workspaces. Claimed ports are bound when this returns.
     pub async fn begin(&self, unheard: Unheard, events: Events) -> Result<(), Fault> {
         let mut keep = Keep::new(self, events);
         keep.load().await?;
@@ -101,17 +101,15 @@ impl Routes {
         Ok(())
     }
 
-    /// What leads where.
     pub fn table(&self) -> &Table {
         &self.table
     }
 
-    /// How connections into workspaces are made.
     pub fn inward(&self) -> &Inward {
         &self.inward
     }
 
-    /// Where the port of previews is told.
+    /// Where the port of previews is set.
     pub fn front_door(&self) -> &FrontDoor {
         &self.front_door
     }
@@ -124,7 +122,7 @@ impl Routes {
         let _ = settled.await;
     }
 
-    /// Has the canonical ports lead to a workspace: those of these names, or all that it declares.
+    /// Forwards canonical ports to a workspace: those with these names, or all that it declares.
     pub async fn check_out(
         &self,
         id: &WorkspaceId,
@@ -136,13 +134,13 @@ impl Routes {
             .await?
     }
 
-    /// Lets go of all canonical ports; returns what they were.
+    /// Releases all canonical ports; returns what they were.
     pub async fn release(&self) -> Result<Vec<CheckedOut>, Fault> {
         let (answer, answered) = oneshot::channel();
         self.ask(Command::Release(answer), answered).await?
     }
 
-    /// Who has which canonical port.
+    /// The holders of canonical ports.
     pub async fn checked_out(&self) -> Result<Vec<CheckedOut>, Fault> {
         let (answer, answered) = oneshot::channel();
         self.ask(Command::CheckedOut(answer), answered).await
@@ -156,15 +154,15 @@ impl Routes {
         })
     }
 
-    /// The ports of a workspace in the shapes of the wire.
+    /// The ports of a workspace in API types.
     pub fn ports(&self, id: &WorkspaceId) -> Vec<WirePort> {
         let islands = self.table.snapshot();
         let island = islands.iter().find(|island| island.id == *id);
         island.map_or_else(Vec::new, |island| self.told(island))
     }
 
-    /// The ports of a workspace of which a service that answers on its port is just shown as ready. What
-    /// listens is looked at now and then, so the last look can be from before.
+    /// The ports of a workspace, queried again if a service is ready whose port looks closed: the
+    /// ports are polled, so the last poll can be older.
     pub async fn seen_anew(&self, view: &View, mut ports: Vec<WirePort>) -> Vec<WirePort> {
         let ready = ready_ports(view);
         let is_unseen = |port: &WirePort| !port.listening && ready.contains(&port.port);
@@ -185,7 +183,7 @@ impl Routes {
         ports
     }
 
-    /// What the user should know of the ports of a workspace.
+    /// Notes about the ports of a workspace.
     pub fn notes(&self, id: &WorkspaceId) -> Vec<String> {
         let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         notes.get(id).cloned().unwrap_or_default()
@@ -198,7 +196,7 @@ impl Routes {
             .collect()
     }
 
-    /// Traffic since the last call counts as use of the workspaces that had it.
+    /// Counts traffic since the last call as use of the workspaces.
     pub async fn note_traffic(&self) {
         for id in self.traffic.take_moved() {
             if let Err(fault) = self.engine.note_traffic(&id).await
@@ -210,7 +208,7 @@ impl Routes {
     }
 }
 
-/// Where services answered when they became ready.
+/// The ports of ready services.
 fn ready_ports(view: &View) -> Vec<u16> {
     let services = view.services.iter();
     let ready = services.filter(|status| status.state == service::State::Ready.as_str());
@@ -229,7 +227,7 @@ fn ready_ports(view: &View) -> Vec<u16> {
 // === impl FrontDoor ===
 
 impl FrontDoor {
-    /// To be said before workspaces are followed: they are told where they are.
+    /// Must be set before workspaces are followed, because they get their URLs.
     pub fn set(&self, port: u16) {
         self.0.store(port, Ordering::Relaxed);
     }
@@ -238,7 +236,7 @@ impl FrontDoor {
         Some(self.0.load(Ordering::Relaxed)).filter(|port| *port != 0)
     }
 
-    /// Where a port of a workspace is in a browser.
+    /// The preview URL of a port.
     pub fn url(&self, site: &str, name: &str) -> Option<String> {
         let port = self.port()?;
         Some(format!("http://{name}.{site}.localhost:{port}"))
@@ -277,7 +275,7 @@ impl Inward {
         &self.traffic
     }
 
-    /// The bytes that went this way.
+    /// Byte counts of inward connections.
     pub fn tallies(&self) -> &Tallies {
         &self.tallies
     }

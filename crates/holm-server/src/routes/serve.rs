@@ -33,7 +33,7 @@ async fn list(State(app): State<Arc<App>>, caller: Caller) -> Answer<PortList> {
     for island in islands.iter().filter(|island| caller.sees(&island.id)) {
         let mut told = app.routes.told(island);
         if told.iter().any(|port| !port.listening) {
-            // One that was removed just now is as it was.
+            // A workspace that was just removed keeps its last state.
             if let Ok(view) = app.engine.show(&island.id).await {
                 told = app.routes.seen_anew(&view, told).await;
             }
@@ -55,7 +55,7 @@ async fn of_workspace(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
 ) -> Answer<PortList> {
-    // Says so if there is no such workspace.
+    // Fails if the workspace does not exist.
     let view = app.engine.show(&id).await?;
     app.routes.settle().await;
     let islands = app.routes.table().snapshot();
@@ -77,7 +77,7 @@ fn ports(island: &LiveWorkspace, told: Vec<Port>) -> impl Iterator<Item = Worksp
     })
 }
 
-/// Who has which canonical port.
+/// The holders of canonical ports.
 #[utoipa::path(
     get,
     path = "/checkout",
@@ -89,7 +89,7 @@ async fn checked_out(State(app): State<Arc<App>>) -> Answer<CheckoutList> {
     Ok(Json(CheckoutList { checkout }))
 }
 
-/// A workspace takes canonical host ports.
+/// Gives a workspace canonical ports.
 #[utoipa::path(
     post,
     path = "/checkout",
@@ -107,7 +107,7 @@ async fn check_out(
     Ok(Json(CheckoutList { checkout }))
 }
 
-/// Lets go of all canonical ports.
+/// Releases all canonical ports.
 #[utoipa::path(
     delete,
     path = "/checkout",

@@ -1,4 +1,4 @@
-//! `/workspaces/{id}/runs` and `/runs`: agents and commands, begun once, followed, cancelled, listed.
+//! `/workspaces/{id}/runs` and `/runs`: creates, lists and cancels runs of agents and commands.
 
 mod output;
 
@@ -35,13 +35,13 @@ use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-/// Arguments and variables together fit a message to the keeper.
+/// Arguments and variables together must fit into a message to the keeper.
 const MOST_WORDS: usize = 256 << 10;
-/// A run that takes longer is a session.
+/// A longer run should be a session.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
-/// So much of a message is in lists.
+/// The length of a message in lists.
 const SHORT_MESSAGE: usize = 200;
-/// Runs on a page.
+/// The default page size.
 const ORDINARY_PAGE: usize = 100;
 const LONGEST_PAGE: usize = 1000;
 
@@ -57,24 +57,24 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
 /// The `{id}` and `{run}` of a run's routes. Takes ids only.
 pub struct RunKey(pub WorkspaceId, pub RunId);
 
-/// Which runs are listed.
+/// Filters for runs.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct Of {
-    /// Only those of this state.
+    /// Only those in this state.
     #[param(value_type = Option<WireState>)]
     state: Option<String>,
-    /// Only those whose ids begin so.
+    /// Only those whose ids begin with this.
     prefix: Option<String>,
-    /// How many, at most 1000; otherwise 100.
+    /// The maximum number, up to 1000; default: 100.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
     /// `next` of the page before.
     after: Option<String>,
 }
 
-/// Runs an agent or a command, once. It has begun when this is answered.
+/// Runs an agent or a command, once. The run has started when this is answered.
 #[utoipa::path(
     post,
     path = "/workspaces/{id}/runs",
@@ -115,7 +115,7 @@ async fn list(
     WorkspaceKey(id): WorkspaceKey,
     Parameters(of): Parameters<Of>,
 ) -> Answer<RunList> {
-    // One that does not exist has no empty list.
+    // Fails if the workspace does not exist.
     app.engine.spec(&id).await?;
     app.page(Some(id), of).await
 }
@@ -140,7 +140,7 @@ async fn all(
     app.page(own, of).await
 }
 
-/// A run, with what it changed.
+/// A run, with its changes.
 #[utoipa::path(
     get,
     path = "/workspaces/{id}/runs/{run}",
@@ -152,7 +152,7 @@ async fn show(State(app): State<Arc<App>>, RunKey(id, run): RunKey) -> Answer<Ru
     Ok(Json(whole(app.engine.run(&id, &run).await?)))
 }
 
-/// Ends every process of a run. One that has ended stays as it is.
+/// Ends every process of a run. A run that has ended stays as it is.
 #[utoipa::path(
     post,
     path = "/workspaces/{id}/runs/{run}/cancel",
@@ -198,7 +198,7 @@ impl App {
         }))
     }
 
-    /// Checks what is asked for, and resolves the agent.
+    /// Validates the request, and resolves the agent.
     async fn new_run(
         &self,
         id: &WorkspaceId,
@@ -218,9 +218,10 @@ impl App {
             credentials: Vec::new(),
             asker: caller.asker(),
             timeout: TIMEOUT,
-            stopped: match create.no_start {
-                true => Stopped::Refuse,
-                false => Stopped::Start,
+            stopped: if create.no_start {
+                Stopped::Refuse
+            } else {
+                Stopped::Start
             },
             key: key.of(caller),
             digest,
@@ -239,16 +240,17 @@ impl App {
             None => {
                 let called = self.agent(&spec, create.agent.as_deref()).await?;
                 self.require_agent_named(&called.name)?;
-                let given = match caller.is_guest() {
-                    // Who is inside could take it from there.
-                    true => Given::nothing(&called),
-                    false => self.given(&called, &create.agent_env, &spec).await?,
+                let given = if caller.is_guest() {
+                    // A program inside could read the credentials.
+                    Given::nothing(&called)
+                } else {
+                    self.given(&called, &create.agent_env, &spec).await?
                 };
                 new.how_to_add = Some(called.how_to_add());
                 new.argv = called.command.into_iter().map(String::into_bytes).collect();
                 new.timeout = called.timeout;
                 new.agent = Some(called.name);
-                // What the caller says itself comes last, and counts.
+                // The caller's own variables come last and win.
                 new.env = [given.env, new.env].concat();
                 new.credentials = given.credentials;
                 new.notes = given.notes;
@@ -306,9 +308,10 @@ fn check_words(new: &NewRun) -> Result<(), Failure> {
     if has_zero {
         return Err(bad_request("a word has a zero byte"));
     }
-    match length > MOST_WORDS {
-        true => Err(too_large("the command with its variables", MOST_WORDS)),
-        false => Ok(()),
+    if length > MOST_WORDS {
+        Err(too_large("the command with its variables", MOST_WORDS))
+    } else {
+        Ok(())
     }
 }
 
@@ -344,7 +347,7 @@ fn tree_path(text: &str) -> Result<TreePath, Failure> {
     }
 }
 
-/// What the request is, without values that the caller's surroundings give.
+/// A digest of the request, without values from the caller's environment.
 fn digest(create: &CreateRun) -> String {
     let plain = CreateRun {
         agent_env: Default::default(),
@@ -355,7 +358,7 @@ fn digest(create: &CreateRun) -> String {
     hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// As lists have it.
+/// In the form of lists.
 fn short(record: RunRecord) -> Run {
     let mut run = whole(record);
     run.changes = None;
@@ -368,7 +371,7 @@ fn short(record: RunRecord) -> Run {
     run
 }
 
-/// A run on the wire.
+/// In API types.
 pub fn whole(record: RunRecord) -> Run {
     let details = record.details;
     let at = |milliseconds: i64| Timestamp::from_millisecond(milliseconds).map(time).ok();

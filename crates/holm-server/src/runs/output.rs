@@ -1,7 +1,7 @@
-//! `GET /workspaces/{id}/runs/{run}/output`: a WebSocket that tells what a run says, from a cursor on.
+//! `GET /workspaces/{id}/runs/{run}/output`: a WebSocket with a run's output, from a cursor on.
 //!
-//! It is read from the record that the keeper writes, at the client's own pace: one that is slow holds
-//! up nobody, and hears how much it missed. A client that comes back goes on behind its cursor.
+//! It is read from the keeper's record at the client's own pace: a slow client delays nothing, and
+//! is told how much it missed. A client that reconnects continues from its cursor.
 
 use super::{RunKey, whole};
 use crate::App;
@@ -34,7 +34,7 @@ const BATCH: usize = 16;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct From {
-    /// The cursor behind which to go on; otherwise from the beginning.
+    /// The cursor to continue after; default: the beginning.
     after: Option<u64>,
 }
 
@@ -42,7 +42,7 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::new().routes(routes!(output))
 }
 
-/// What a run says: a WebSocket of text messages, each a `RunEvent`; the last is `ended` or `error`.
+/// A run's output: a WebSocket of text messages, each a `RunEvent`; the last is `ended` or `error`.
 #[utoipa::path(
     get,
     path = "/workspaces/{id}/runs/{run}/output",
@@ -92,20 +92,20 @@ async fn serve(
         });
         for event in events {
             let json = serde_json::to_string(&event).unwrap_or_default();
-            // Here a slow client waits, and nobody with it.
+            // A slow client waits here and delays nothing else.
             if sink.send(Message::Text(json.into())).await.is_err() {
                 return;
             }
         }
         if telling.is_over {
-            // A client that went away does not need a farewell.
+            // Fails only when the client is gone.
             let _ = sink.close().await;
             return;
         }
     }
 }
 
-/// What a client says means nothing; that it went away does.
+/// Messages of a client are ignored; only its end matters.
 async fn gone(stream: &mut SplitStream<WebSocket>) {
     while let Some(Ok(message)) = stream.next().await {
         if matches!(message, Message::Close(_)) {
@@ -114,7 +114,7 @@ async fn gone(stream: &mut SplitStream<WebSocket>) {
     }
 }
 
-/// One client's place in a run's output.
+/// One client's position in a run's output.
 struct Telling {
     app: Arc<App>,
     id: WorkspaceId,
@@ -128,10 +128,10 @@ struct Telling {
 // === impl Telling ===
 
 impl Telling {
-    /// What comes next, at least one event.
+    /// The next events, at least one.
     async fn next(&mut self) -> Result<Vec<RunEvent>, Fault> {
         loop {
-            // Before the record is read: what was said before the end is then in it.
+            // Checked before the record is read, so that the record then has all output.
             let has_ended = match &mut self.progress {
                 Some(progress) => progress.borrow_and_update().is_over,
                 None => true,
@@ -153,7 +153,7 @@ impl Telling {
         }
     }
 
-    /// Dropped in the middle it is not called again.
+    /// Not cancel-safe.
     async fn read(&mut self) -> Result<Vec<Piece>, Fault> {
         let nothing = Reader::new(std::path::PathBuf::new(), 0);
         let mut reader = std::mem::replace(&mut self.reader, nothing);

@@ -1,6 +1,6 @@
-//! The daemon's side of secrets: the vault, what each workspace is given of it, and the record.
+//! The daemon's side of secrets: the vault, what each workspace gets, and the record.
 //!
-//! Everything here blocks for a moment (files are written to the disk); routes call it by
+//! Everything here blocks for a moment (files are written to disk); routes call it through
 //! [`try_blocking`](holm_engine::try_blocking). A value leaves only towards a workspace's keeper.
 
 use holm_core::config::Inject;
@@ -21,23 +21,23 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Values that a client read, by the name of their secret.
+/// Values that a client read, by the names of their secrets.
 pub type Values = Vec<(String, Value)>;
 
-/// A client that handed values over asks for its workspace within this.
+/// A client that handed values over requests its workspace within this time.
 const HANDED_OVER_FOR: Duration = Duration::from_secs(600);
-/// More than anybody makes at once.
+/// More than any client creates at once.
 const MOST_HANDED_OVER: usize = 2000;
 
 pub struct Keeping {
     directory: PathBuf,
     keyring: Keyring,
-    /// `None`: nobody needed it yet, or it could not be opened.
+    /// `None`: not needed yet, or it could not be opened.
     vault: Mutex<Option<Vault>>,
     chain: Chain,
-    /// `None`: nobody needed it yet.
+    /// `None`: not needed yet.
     pub(super) authority: Mutex<Option<Arc<Authority>>>,
-    /// Knows the newest line of the record.
+    /// Stores the newest line of the record.
     store: Arc<dyn Store>,
     clock: Clock,
     waiting: Mutex<Waiting>,
@@ -47,16 +47,16 @@ pub struct Keeping {
 #[derive(Default)]
 struct Waiting {
     handed_over: HashMap<String, (Instant, Values)>,
-    /// By a workspace's id.
+    /// By workspace id.
     begun: HashMap<String, Values>,
 }
 
-/// What becomes of values that are declared and not among those that the client read.
+/// What happens to declared values that the client did not read.
 #[derive(Clone, Debug)]
 pub enum Unread {
-    /// What was given before stays.
+    /// The earlier value stays.
     Keep,
-    /// These have none any more.
+    /// These no longer have a value.
     Withdraw(Vec<String>),
 }
 
@@ -76,8 +76,8 @@ impl Keeping {
         }
     }
 
-    /// Does something with the vault, one at a time. Where the keyring did not give the key before, it
-    /// is asked again, which takes some seconds at most.
+    /// Uses the vault under its lock. If the keyring did not return the key before, it is asked
+    /// again, which takes some seconds at most.
     pub fn with<T>(
         &self,
         work: impl FnOnce(&mut Vault) -> Result<T, VaultError>,
@@ -117,7 +117,7 @@ impl Keeping {
         Ok(entry)
     }
 
-    /// Keeps what a client read for a workspace that it is about to ask for.
+    /// Keeps what a client read for a workspace that it is about to request.
     pub fn hand_over(&self, values: Values) -> Result<String, Fault> {
         let token = holm_secrets::seal::random::<16>().map_err(|error| {
             let hint = "see the daemon's log";
@@ -146,12 +146,12 @@ impl Keeping {
         Some(values)
     }
 
-    /// The workspace that values were handed over for is about to be launched.
+    /// Assigns values that were handed over to a workspace that is about to be launched.
     pub fn begin(&self, id: &WorkspaceId, values: Values) {
         lock(&self.waiting).begun.insert(id.to_string(), values);
     }
 
-    /// Seals what a workspace is given from now on: what the client read, and what is stored.
+    /// Seals what a workspace gets from now on: what the client read, and what is stored.
     pub fn give(
         &self,
         spec: &WorkspaceSpec,
@@ -163,7 +163,8 @@ impl Keeping {
         self.give_some(spec, &all, (values, unread), who)
     }
 
-    /// What is stored of one of them changed or went. The others stay, and so does their time.
+    /// Updates one stored secret that changed or was removed. The others keep their values and
+    /// times.
     pub fn renew(&self, spec: &WorkspaceSpec, name: &str, who: &str) -> Result<(), Fault> {
         let one = spec.secrets.iter().filter(|secret| secret.name == name);
         let unread = Unread::Withdraw(vec![name.to_owned()]);
@@ -205,7 +206,7 @@ impl Keeping {
         Ok(())
     }
 
-    /// What the keeper of a workspace is told. Called when it is launched and when something changed.
+    /// The grants for a workspace's keeper. Called at its launch and after changes.
     pub fn grants(&self, spec: &WorkspaceSpec) -> Result<Vec<Grant>, Fault> {
         if spec.secrets.is_empty() {
             return Ok(Vec::new());
@@ -213,7 +214,8 @@ impl Keeping {
         self.expire()?;
         let given = Scope::Given(spec.id.clone());
         let begun = lock(&self.waiting).begun.remove(&spec.id);
-        // One that nobody read anything for (a fork, one that the API made) has what is stored.
+        // A workspace without values of a client (a fork, one that the API created) gets what is
+        // stored.
         let is_first = self.with(|vault| {
             let mut entries = vault.entries();
             Ok(!entries.any(|entry| entry.scope == given))
@@ -225,7 +227,8 @@ impl Keeping {
         self.with(|vault| {
             let grants = spec.secrets.iter().map(|secret| {
                 let found = vault.get(&given, &secret.name)?;
-                // What a clock that is not believed says is over is kept and not given.
+                // While the clock is not believed, a value that has expired by it is kept and not
+                // given out.
                 let found = found.filter(|(entry, _)| !entry.has_expired(now));
                 let (expires_at, value) = match found {
                     Some((entry, value)) => (entry.expires_at, Some(value)),
@@ -249,7 +252,8 @@ impl Keeping {
         .and_then(|grants| self.with_placeholders(spec, grants))
     }
 
-    /// How a workspace's declared secrets are: `given`, `missing` or `expired`, and until when.
+    /// The states of a workspace's declared secrets: `given`, `missing` or `expired`, and until
+    /// when.
     pub fn states(&self, spec: &WorkspaceSpec) -> Result<Vec<(&'static str, Option<u64>)>, Fault> {
         let given = Scope::Given(spec.id.clone());
         let now = seconds(self.clock.look().for_expiry());
@@ -267,7 +271,7 @@ impl Keeping {
         })
     }
 
-    /// A workspace that went to the trash is given nothing any more.
+    /// Withdraws everything from a workspace in the trash.
     pub fn withdraw(&self, id: &WorkspaceId, who: &str) -> Result<(), Fault> {
         let given = Scope::Given(id.to_string());
         lock(&self.waiting).begun.remove(id.as_str());
@@ -280,8 +284,8 @@ impl Keeping {
         Ok(())
     }
 
-    /// Drops values whose time is up, also where no keeper runs that would withdraw them. None while the
-    /// clock is not believed: what is dropped does not come back.
+    /// Deletes expired values, also where no keeper runs that would withdraw them. None while the
+    /// clock is not believed: a deleted value does not come back.
     pub fn expire(&self) -> Result<(), Fault> {
         let look = self.clock.look();
         if !look.is_plausible() {
@@ -296,7 +300,7 @@ impl Keeping {
         Ok(())
     }
 
-    /// Drops what belongs to workspaces and projects that are not there any more.
+    /// Deletes values of workspaces and projects that no longer exist.
     pub fn sweep(&self, is_known: impl Fn(&Scope) -> bool) -> Result<(), Fault> {
         let gone = self.with(|vault| vault.retain(|entry| is_known(&entry.scope)))?;
         let gone = gone.iter().map(|entry| about(entry, "removed", "holm"));
@@ -304,7 +308,7 @@ impl Keeping {
         Ok(())
     }
 
-    /// `None`: in the keyring where there is one, else in a file.
+    /// `None`: in the keyring if there is one, else in a file.
     pub fn rotate(&self, protection: Option<&Protection>, who: &str) -> Result<usize, Fault> {
         let count = self.with(|vault| match protection {
             Some(protection) => vault.rotate(protection),
@@ -317,7 +321,7 @@ impl Keeping {
         Ok(count)
     }
 
-    /// Where the first key would be.
+    /// Where the first key would be stored.
     pub fn first_place(&self) -> String {
         match self.keyring.check() {
             Ok(()) => "in the keyring of your desktop".to_owned(),
@@ -325,8 +329,7 @@ impl Keeping {
         }
     }
 
-    /// Opens what is locked. A person may have to type something meanwhile, so nobody else waits for
-    /// this.
+    /// Unlocks the vault. The user may have to type something meanwhile, so no lock is held.
     pub fn unlock(&self, passphrase: Option<&Value>, who: &str) -> Result<(), Fault> {
         let place = self.with(|vault| Ok(vault.is_locked().then(|| vault.place()).flatten()))?;
         match (place, passphrase) {
@@ -344,21 +347,21 @@ impl Keeping {
     }
 
     pub fn audit(&self) -> Result<Vec<Line>, Fault> {
-        // The record can be read, whatever became of the values.
+        // The record can be read, whatever happened to the values.
         if let Err(fault) = self.expire() {
             tracing::warn!(%fault, "secrets whose time is up were not looked for");
         }
         self.chain.read().map_err(|error| self.unwritable(&error))
     }
 
-    /// Whether the record is what it was when the store last heard of it, and what was added since.
+    /// Checks the record against the store's last head, and returns the newest one.
     pub fn verify(&self) -> Result<Result<Head, Broken>, Fault> {
         let known = self.known_head()?;
         let verified = self.chain.verify(known.as_ref());
         verified.map_err(|error| self.unwritable(&error))
     }
 
-    /// What was done is done, whether or not this can be written; the log says that it could not.
+    /// The action is done, whether or not this can be written; a failure is logged.
     pub fn note(&self, happenings: Vec<Happening>) {
         self.written(self.chain.append(&happenings));
     }
@@ -370,8 +373,8 @@ impl Keeping {
         self.follow_record();
     }
 
-    /// Tells the store of the newest line, whoever wrote it. A record that does not follow from what
-    /// the store knows stays unknown to it: whoever verifies it hears why.
+    /// Stores the newest line, by the daemon or by a keeper. A record that does not continue the stored head is
+    /// not stored: `verify` reports why.
     pub fn follow_record(&self) {
         let followed = self.known_head().map(|known| {
             let newest = self.chain.advance(known.as_ref());
@@ -412,8 +415,8 @@ impl Keeping {
     }
 }
 
-/// The value that counts for a workspace: the one that was stored for it alone, wherever the others
-/// have theirs from; else what the client read, or what is stored for the project, else for the user.
+/// The effective value for a workspace: the one stored for it alone, whatever the source; else what
+/// the client read, or what is stored for the project, else for the user.
 fn counting(
     vault: &Vault,
     spec: &WorkspaceSpec,
@@ -445,7 +448,7 @@ pub(super) fn entry(scope: Scope, name: &str, expires_at: Option<u64>) -> Entry 
     Entry {
         scope,
         name: name.to_owned(),
-        // The vault counts.
+        // The vault sets it.
         version: 0,
         set_at: seconds(clock::wall()),
         expires_at,

@@ -1,4 +1,4 @@
-//! The key, the record, and secrets on their way to another machine.
+//! The master key, the secrets record, and export and import.
 
 use super::super::App;
 use super::super::caller::Caller;
@@ -64,7 +64,7 @@ async fn rotate(
             }
             (None, Some(KeepIn::Keyring), _) => Some(Protection::Keyring),
             (None, Some(KeepIn::File), _) => Some(Protection::File),
-            // Never weakened without a word.
+            // A passphrase is never removed implicitly.
             (None, None, Some(Place::Passphrase)) if !rotate.without_passphrase => {
                 return Err(Fault::new(
                     Code::Refused,
@@ -91,7 +91,7 @@ fn key_state(vault: &Vault) -> KeyState {
     }
 }
 
-/// Takes the passphrase that the key is behind, or has the desktop ask for the keyring's.
+/// Takes the passphrase of the key, or lets the desktop ask for the keyring's.
 #[utoipa::path(
     post,
     path = "/secrets/unlock",
@@ -112,7 +112,7 @@ async fn unlock(
     Ok(Json(state.await?))
 }
 
-/// What happened to secrets.
+/// The secrets record.
 #[utoipa::path(
     get,
     path = "/secrets/audit",
@@ -123,9 +123,10 @@ async fn unlock(
 async fn audit(State(app): State<Arc<App>>, Parameters(which): Parameters<Which>) -> Answer<Audit> {
     let secrets = Arc::clone(&app.secrets);
     let audit = try_blocking(move || {
-        let verified = match which.verify {
-            true => Some(secrets.verify()?),
-            false => None,
+        let verified = if which.verify {
+            Some(secrets.verify()?)
+        } else {
+            None
         };
         Ok(Audit {
             audit: secrets.audit()?,
@@ -136,7 +137,7 @@ async fn audit(State(app): State<Arc<App>>, Parameters(which): Parameters<Which>
     Ok(Json(audit.await?))
 }
 
-/// Stored values, behind a passphrase.
+/// Exports stored values, encrypted with a passphrase.
 #[utoipa::path(
     post,
     path = "/secrets/export",
@@ -159,7 +160,7 @@ async fn export(
                 let project = match &entry.scope {
                     Scope::User => None,
                     Scope::Project(id) => projects.get(id).cloned(),
-                    // They mean nothing anywhere else.
+                    // They have no meaning on another machine.
                     Scope::Workspace(_) | Scope::Given(_) | Scope::Installation => continue,
                 };
                 if let Some((_, value)) = vault.get(&entry.scope, &entry.name)? {
@@ -183,7 +184,7 @@ async fn export(
     Ok(Json(exported.await?))
 }
 
-/// Stores what was exported elsewhere.
+/// Imports values that were exported elsewhere.
 #[utoipa::path(
     post,
     path = "/secrets/import",
@@ -257,7 +258,7 @@ fn fault(error: &KeyError) -> Fault {
 // === impl App ===
 
 impl App {
-    /// Where the key of the secrets is, and whether it can be had.
+    /// Where the key of the secrets is, and whether it is available.
     pub async fn check_of_key(&self) -> Check {
         let secrets = Arc::clone(&self.secrets);
         let found = try_blocking(move || {
@@ -285,7 +286,7 @@ impl App {
         }
     }
 
-    /// By their ids.
+    /// By id.
     async fn project_names(&self) -> Result<BTreeMap<String, String>, Fault> {
         let projects = self.engine.projects().await?.into_iter();
         let names = projects.map(|(project, _)| (project.id.to_string(), project.name.to_string()));

@@ -1,5 +1,5 @@
-//! `/secrets` and `/workspaces/{id}/secrets`. Values come in; no answer, no error and no log line has
-//! one.
+//! `/secrets` and `/workspaces/{id}/secrets`. Values come in; no response, error or log line
+//! contains one.
 
 mod keeping;
 mod key;
@@ -40,14 +40,14 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
         .merge(key::routes())
 }
 
-/// What became of a stored value.
+/// The change of a stored value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
     Set,
     Removed,
 }
 
-/// A JSON body with values in it: what is wrong with it is said without a word of what it has.
+/// A JSON body with values: parse errors never quote it.
 pub struct Quiet<T>(pub T);
 
 // === impl Quiet ===
@@ -66,12 +66,13 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Quiet<T> {
     }
 }
 
-/// Our own words about a value are safe; those of the parser may quote it.
+/// Our own messages about a value are safe; those of the parser may quote it.
 fn why(error: &serde_json::Error) -> String {
     let (text, line, column) = (error.to_string(), error.line(), error.column());
-    match text.starts_with("a value cannot be used: ") {
-        true => text,
-        false => format!("see line {line}, column {column}"),
+    if text.starts_with("a value cannot be used: ") {
+        text
+    } else {
+        format!("see line {line}, column {column}")
     }
 }
 
@@ -160,7 +161,7 @@ async fn remove(
     }))
 }
 
-/// Takes values for a workspace that is about to be asked for.
+/// Takes values for a workspace that is about to be requested.
 #[utoipa::path(
     post,
     path = "/secrets/handover",
@@ -173,7 +174,7 @@ async fn hand_over(State(app): State<Arc<App>>, Quiet(give): Quiet<Give>) -> Ans
     Ok(Json(HandedOver { handover }))
 }
 
-/// What a workspace may be given, and how that is.
+/// The secrets that a workspace declares, with their states.
 #[utoipa::path(
     get,
     path = "/workspaces/{id}/secrets",
@@ -189,7 +190,7 @@ async fn declared(
     Ok(Json(app.declared_secrets(spec).await?))
 }
 
-/// Gives a workspace what was read for it.
+/// Gives a workspace values that the client read.
 #[utoipa::path(
     post,
     path = "/workspaces/{id}/secrets",
@@ -237,7 +238,7 @@ fn kept(scope: &Scope) -> Result<Kept, Failure> {
     })
 }
 
-/// `None`: it is not one of those that people set.
+/// `None`: not a secret that people set.
 fn told(entry: &Entry) -> Option<Secret> {
     let scope = match &entry.scope {
         Kept::User => Scope::User,
@@ -270,7 +271,7 @@ fn time(seconds: u64) -> String {
 // === impl App ===
 
 impl App {
-    /// A scope whose project or workspace is there.
+    /// A scope whose project or workspace exists.
     async fn scope(&self, scope: &Scope) -> Result<Kept, Failure> {
         match scope {
             Scope::User => {}
@@ -303,7 +304,7 @@ impl App {
         .await
     }
 
-    /// What a live workspace that was there already is given by a client that asked for it.
+    /// Gives an existing workspace the values of a client that requested it.
     pub async fn give_again(&self, id: &WorkspaceId, values: Values, who: String) -> Option<Fault> {
         let given = async {
             let spec = self.engine.spec(id).await?;
@@ -313,7 +314,7 @@ impl App {
         given.await.err()
     }
 
-    /// Tells the keeper of a running workspace what it is given now.
+    /// Sends the current secrets to the keeper of a running workspace.
     async fn push_secrets(&self, id: &WorkspaceId) -> Result<(), Fault> {
         let view = self.engine.show(id).await?;
         if view.state != WorkspaceState::Running {
@@ -331,8 +332,8 @@ impl App {
         })
     }
 
-    /// A stored value changed or went: so does what workspaces are given of it.
-    /// Says who could not be told.
+    /// Updates workspaces after a stored value changed or was removed. Returns those that could not
+    /// be notified.
     async fn renew_stored(
         &self,
         (scope, name): (&Kept, &str),
@@ -347,7 +348,7 @@ impl App {
                 Kept::Workspace(id) | Kept::Given(id) => record.id.as_str() == id,
                 Kept::Installation => false,
             };
-            // What is stored for one workspace counts there, wherever the others have theirs from.
+            // A value stored for one workspace counts there, whatever the declared source.
             let uses = |secret: &&holm_engine::spec::Secret| {
                 let is_stored = secret.source == SecretSource::Stored;
                 secret.name == name && (is_stored || matches!(scope, Kept::Workspace(_)))
@@ -394,13 +395,14 @@ impl App {
         })
     }
 
-    /// What is declared as stored, and nobody stored; and what has no receiver.
+    /// Notes about secrets that are declared as stored but have no value, and about those without a
+    /// receiver.
     pub async fn missing_secrets(&self, spec: &Arc<WorkspaceSpec>) -> Vec<String> {
         let (secrets, asked) = (Arc::clone(&self.secrets), Arc::clone(spec));
         if spec.secrets.is_empty() {
             return Vec::new();
         }
-        // The workspace runs, whatever can be said of this.
+        // The workspace runs, even if the states are unknown.
         let states = try_blocking(move || secrets.states(&asked)).await;
         let states = states.unwrap_or_default().into_iter();
         let notes = spec.secrets.iter().zip(states);
@@ -419,8 +421,7 @@ impl App {
         notes.collect()
     }
 
-    /// What nobody may have told this daemon, or one before it: values whose time is up, and what
-    /// keepers wrote into the record.
+    /// Catches up: deletes expired values, and stores lines that keepers wrote into the record.
     pub async fn settle_secrets(&self) {
         let secrets = Arc::clone(&self.secrets);
         let settled = try_blocking(move || {
@@ -432,7 +433,7 @@ impl App {
         }
     }
 
-    /// Drops what is kept for workspaces and projects that are gone for good.
+    /// Deletes values of deleted workspaces and projects.
     pub async fn sweep_secrets(&self) {
         let swept = async {
             let projects = self.engine.projects().await?;

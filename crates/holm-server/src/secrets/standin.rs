@@ -1,7 +1,7 @@
-//! What stands for secrets whose values stay outside: the authority of this installation, tokens, and
-//! certificates for the hosts. Called when a workspace is told what it is given.
+//! Placeholders: the CA of this installation, tokens, and certificates for the hosts. Called when a
+//! workspace gets its secrets.
 //!
-//! The authority's key is sealed in the vault like every value, and leaves the daemon to nobody.
+//! The CA's key is sealed in the vault like every value, and never leaves the daemon.
 
 use super::keeping::{Keeping, entry, lock};
 use holm_core::config::{Destination, HostPattern};
@@ -13,13 +13,13 @@ use holm_secrets::vault::{Scope, VaultError};
 use std::sync::Arc;
 
 const NAME: &str = "authority";
-/// Where a host is reached unless `holm.toml` says otherwise.
+/// The default port of a host.
 const HTTPS: u16 = 443;
 
 // === impl Keeping ===
 
 impl Keeping {
-    /// Adds what the keeper needs to those that are placeholders.
+    /// Adds what the keeper needs for placeholders.
     pub(super) fn with_placeholders(
         &self,
         spec: &WorkspaceSpec,
@@ -67,7 +67,7 @@ impl Keeping {
         })
     }
 
-    /// Made when the first placeholder needs it.
+    /// Created when the first placeholder needs it.
     fn authority(&self) -> Result<Arc<Authority>, Fault> {
         let mut known = lock(&self.authority);
         if let Some(authority) = &*known {
@@ -81,7 +81,8 @@ impl Keeping {
                 let kept = made.kept().map_err(|error| fault(&error))?;
                 self.with(|vault| {
                     vault.put(vec![(entry(Scope::Installation, NAME, None), kept)])?;
-                    // Whoever cannot read it back would give out what nobody can renew.
+                    // Without reading it back, certificates could be issued by a CA that is then
+                    // lost.
                     let back = vault.get(&Scope::Installation, NAME)?;
                     back.map(drop).ok_or(VaultError::Damaged)
                 })?;
@@ -92,7 +93,7 @@ impl Keeping {
     }
 }
 
-/// The name and the port of an entry of `hosts`. Only names get through the check of `holm.toml`.
+/// The name and the port of an entry of `hosts`. The check of `holm.toml` accepts only names.
 fn place(text: &str) -> Option<(String, u16)> {
     let destination = Destination::parse(text).ok()?;
     let port = destination.port.map_or(HTTPS, std::num::NonZeroU16::get);

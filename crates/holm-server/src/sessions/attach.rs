@@ -23,15 +23,15 @@ use utoipa_axum::routes;
 
 type Sink = SplitSink<WebSocket, Message>;
 
-/// The longest name that others are told.
+/// The longest name of a client.
 const LONGEST_NAME: usize = 80;
 
 pub fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::new().routes(routes!(attach))
 }
 
-/// Attaches to a session: a WebSocket of binary messages, each one byte of channel and a payload (0: JSON of
-/// `AttachToServer` and `AttachToClient`, 1: keys, 2: what to draw, or text).
+/// Attaches to a session: a WebSocket of binary messages, each one byte of channel and a payload
+/// (0: JSON of `AttachToServer` and `AttachToClient`, 1: keys, 2: drawing sequences, or text).
 #[utoipa::path(
     get,
     path = "/workspaces/{id}/sessions/{session}/attach",
@@ -69,9 +69,10 @@ fn wanted(session: &SessionId, attach: Attach) -> session::Attach {
             (false, false) => Writing::IfFree,
         },
         since: attach.since,
-        name: match name.is_empty() {
-            true => "a client of the API".to_owned(),
-            false => name,
+        name: if name.is_empty() {
+            "a client of the API".to_owned()
+        } else {
+            name
         },
         key: attach.key,
     }
@@ -91,11 +92,11 @@ async fn converse(app: Arc<App>, id: WorkspaceId, wanted: session::Attach, socke
         };
         say(&mut sink, &word).await;
     }
-    // A client that went away does not need a farewell.
+    // Fails only when the client is gone.
     let _ = sink.close().await;
 }
 
-/// How a session ended, if that is why nothing can be attached to.
+/// How a session ended, if that is why attaching failed.
 async fn ended(app: &App, id: &WorkspaceId, name: &str, fault: &Fault) -> Option<AttachToClient> {
     if !matches!(fault.code, Code::SessionEnded | Code::NotRunning) {
         return None;
@@ -128,7 +129,7 @@ async fn run(
     }
 }
 
-/// Passes on what the client says. Ends when the client goes away or says nonsense.
+/// Passes on the client's messages. Ends when the client disconnects or sends an invalid one.
 async fn feed(
     mut stream: SplitStream<WebSocket>,
     input: mpsc::Sender<AttachInput>,
@@ -155,7 +156,7 @@ async fn feed(
             }
             None => return Err(bad_request("a message is empty").0),
         };
-        // A session that has ended takes nothing; its end is on its way.
+        // A session that has ended reads nothing; its end is on its way.
         if input.send(said).await.is_err() {
             std::future::pending::<()>().await;
         }
@@ -163,7 +164,7 @@ async fn feed(
     Ok(())
 }
 
-/// Passes on what the session says, up to its end.
+/// Passes on the session's messages, up to its end.
 async fn hear(
     mut output: mpsc::Receiver<AttachOutput>,
     name: &str,
@@ -223,6 +224,6 @@ async fn send(sink: &mut Sink, channel: u8, payload: &[u8]) {
     let mut message = BytesMut::with_capacity(payload.len() + 1);
     message.extend_from_slice(&[channel]);
     message.extend_from_slice(payload);
-    // That the client went away is noticed where its messages are read.
+    // The reading side notices when the client is gone.
     let _ = sink.send(Message::Binary(message.freeze())).await;
 }

@@ -1,5 +1,5 @@
-//! `/workspaces/{id}/sessions` and below: terminals that outlive clients and the daemon. The keeper
-//! has them; here requests are read, and what it tells is put in the words of the API.
+//! `/workspaces/{id}/sessions` and below: long-lived terminals. The keeper owns them; this module
+//! parses requests and converts its answers to API types.
 
 mod attach;
 mod watch;
@@ -30,15 +30,15 @@ use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-/// The longest pattern, and the most that is typed at once.
+/// The longest pattern, and the most input of one request.
 const LONGEST_PATTERN: usize = 4096;
 const MOST_TYPED: usize = 256 * 1024;
 const MOST_KEYS: usize = 256;
 
-/// What init says of a program that is not there.
+/// Init's message for a missing program.
 const NOT_FOUND: &str = "command not found";
 
-/// A session that may be started.
+/// A session to start.
 struct Wanted {
     session: session::NewSession,
     credentials: Vec<Credential>,
@@ -53,7 +53,7 @@ pub struct SessionKey(pub WorkspaceId, pub SessionId);
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct Read {
-    /// A cursor; left out: the screen.
+    /// A cursor; default: the screen.
     since: Option<u64>,
 }
 
@@ -85,7 +85,7 @@ async fn list_all(State(app): State<Arc<App>>) -> Answer<SessionList> {
     Ok(Json(SessionList { sessions }))
 }
 
-/// The sessions of a workspace, the oldest first; those that have ended are known for a while.
+/// The sessions of a workspace, the oldest first; ended ones stay listed for a while.
 #[utoipa::path(
     get,
     path = "/workspaces/{id}/sessions",
@@ -98,7 +98,7 @@ async fn list(State(app): State<Arc<App>>, WorkspaceKey(id): WorkspaceKey) -> An
     Ok(Json(listed(&id, sessions)))
 }
 
-/// Starts a program in a terminal of its own.
+/// Starts a program in its own terminal.
 #[utoipa::path(
     post,
     path = "/workspaces/{id}/sessions",
@@ -113,15 +113,16 @@ async fn create(
     caller: Caller,
     Body(new): Body<NewSession>,
 ) -> Result<(StatusCode, Json<Session>), Failure> {
-    let stopped = match new.no_start {
-        true => Stopped::Refuse,
-        false => Stopped::Start,
+    let stopped = if new.no_start {
+        Stopped::Refuse
+    } else {
+        Stopped::Start
     };
     let wanted = app.new_session(&id, new, &caller).await?;
     let how = (wanted.credentials, stopped);
     let started = app.engine.start_session(&id, wanted.session, how).await;
     let (status, notes) = started.map_err(|fault| match wanted.how_to_add {
-        // Its program is not there.
+        // Its program is missing.
         Some(hint) if fault.message.contains(NOT_FOUND) => Fault { hint, ..fault },
         _ => fault,
     })?;
@@ -131,7 +132,7 @@ async fn create(
     Ok((StatusCode::CREATED, Json(session)))
 }
 
-/// How a session is, or how it ended.
+/// The state of a session.
 #[utoipa::path(
     get,
     path = "/workspaces/{id}/sessions/{session}",
@@ -146,7 +147,7 @@ async fn show(State(app): State<Arc<App>>, SessionKey(id, session): SessionKey) 
     Ok(Json(told_session(&id, status)))
 }
 
-/// Ends a session and those whose parent it is; answers when they have ended.
+/// Ends a session and its descendants; answers when they have ended.
 #[utoipa::path(
     delete,
     path = "/workspaces/{id}/sessions/{session}",
@@ -165,7 +166,7 @@ async fn kill(
     }
 }
 
-/// Types something, in one piece.
+/// Types input at once.
 #[utoipa::path(
     post,
     path = "/workspaces/{id}/sessions/{session}/send",
@@ -200,7 +201,7 @@ async fn send(
     }
 }
 
-/// What is on the screen, or what was written since a cursor, as text.
+/// The screen, or the output since a cursor, as text.
 #[utoipa::path(
     get,
     path = "/workspaces/{id}/sessions/{session}/read",
@@ -233,7 +234,7 @@ async fn read(
     }
 }
 
-/// Waits until a session is quiet, or has written something, or has ended.
+/// Waits until a session is quiet, has printed something, or has ended.
 #[utoipa::path(
     post,
     path = "/workspaces/{id}/sessions/{session}/wait",
@@ -288,7 +289,7 @@ async fn wait(
 // === impl App ===
 
 impl App {
-    /// A workspace that does not run has sessions that have ended, or none.
+    /// A stopped workspace has only ended sessions, or none.
     async fn ask_session(&self, id: &WorkspaceId, ask: Ask) -> Result<Told, Fault> {
         let session = match &ask {
             Ask::Send { session, .. }
@@ -312,7 +313,7 @@ impl App {
         }
     }
 
-    /// What to start, from what was asked for.
+    /// Validates the request.
     async fn new_session(
         &self,
         id: &WorkspaceId,
@@ -347,17 +348,18 @@ impl App {
             let spec = self.engine.spec(id).await?;
             let called = self.agent(&spec, Some(asked)).await?;
             self.require_agent_named(&called.name)?;
-            let given = match caller.is_guest() {
-                // Who is inside could take it from there.
-                true => Given::nothing(&called),
-                false => self.given(&called, &new.agent_env, &spec).await?,
+            let given = if caller.is_guest() {
+                // A program inside could read the credentials.
+                Given::nothing(&called)
+            } else {
+                self.given(&called, &new.agent_env, &spec).await?
             };
             wanted.how_to_add = Some(called.how_to_add());
             wanted.credentials = given.credentials;
             wanted.notes = given.notes;
             let words = called.in_terminal.into_iter();
             argv = words.map(String::into_bytes).collect();
-            // What the caller says itself comes last, and counts.
+            // The caller's own variables come last and win.
             env = [given.env, env].concat();
             agent = Some(called.name);
         } else if argv.is_empty() {
@@ -400,9 +402,10 @@ fn checked(
         return Err(bad_request("the name of the command is empty"));
     }
     let is_name = |name: &[u8]| !name.is_empty() && !name.contains(&b'=');
-    match env.iter().all(|(name, _)| is_name(name)) {
-        true => Ok(()),
-        false => Err(bad_request("a variable has no name, or one with `=`")),
+    if env.iter().all(|(name, _)| is_name(name)) {
+        Ok(())
+    } else {
+        Err(bad_request("a variable has no name, or one with `=`"))
     }
 }
 

@@ -1,5 +1,5 @@
-//! What happens to sessions becomes events. One task per workspace that has live ones; the keeper
-//! keeps what nobody has written down, so a daemon that was away learns of it, too.
+//! Turns session notices into events. One task per workspace with live sessions; the keeper stores
+//! unacknowledged notices, so a daemon that was away gets them too.
 
 use super::super::{App, stopped};
 use holm_core::{Fault, WorkspaceId};
@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The workspaces that are watched.
+/// The watched workspaces.
 #[derive(Default)]
 pub struct Watchers(Mutex<HashMap<WorkspaceId, Again>>);
 
-/// Whether a session began since the watch did: the watch may be about to end.
+/// Whether a session started since the watch did: the watch may be about to end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Again {
     No,
@@ -26,7 +26,7 @@ impl Watchers {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether nobody watches it yet.
+    /// Whether it is not watched yet.
     fn takes(&self, id: &WorkspaceId) -> bool {
         let mut all = self.all();
         match all.get_mut(id) {
@@ -57,7 +57,7 @@ impl Watchers {
 // === impl App ===
 
 impl App {
-    /// Watches the sessions that were there before this daemon.
+    /// Watches the sessions that existed before this daemon.
     pub async fn resume_sessions(self: &Arc<Self>) -> Result<(), Fault> {
         for view in self.engine.list().await? {
             let id = view.record.id;
@@ -100,7 +100,7 @@ impl App {
         self.events.tell(id, kind, detail).await;
     }
 
-    /// Takes away what an agent's session had of the user's. In a workspace that was stopped it is gone.
+    /// Removes the credentials of an agent's session. In a stopped workspace they are gone already.
     async fn take_back(&self, id: &WorkspaceId, session: &str, agent: &str) {
         let Ok(spec) = self.engine.spec(id).await else {
             return;
@@ -114,7 +114,7 @@ impl App {
     }
 }
 
-/// Watches the sessions of a workspace, unless somebody does.
+/// Watches the sessions of a workspace, unless it is watched already.
 pub fn begin(app: &Arc<App>, id: &WorkspaceId) {
     if !app.watchers.takes(id) {
         return;
@@ -136,7 +136,7 @@ pub fn begin(app: &Arc<App>, id: &WorkspaceId) {
     });
 }
 
-/// Until the keeper has no more to tell, or is gone.
+/// Runs until the keeper has nothing more to report, or is gone.
 async fn follow(app: &App, id: &WorkspaceId) {
     let Ok(mut watch) = app.engine.watch_sessions(id).await else {
         return;

@@ -1,4 +1,4 @@
-//! What every store must do with approvals, with tokens and with the record of who did what.
+//! What every store must do with approvals, tokens and the audit record.
 
 use crate::conformance::{at, project};
 use holm_core::clock::{Ahead, Seen};
@@ -138,7 +138,7 @@ fn the_audit_is_kept_in_order_and_not_for_ever(store: &impl Store) {
         ..AuditFilter::default()
     };
     assert_eq!(wanted(of_workspace), found[1..]);
-    // What came of one that seemed to go well.
+    // The later result of a request that seemed successful.
     let made = WorkspaceId::random();
     let ended = AuditOutcome {
         request: first.request.clone(),

@@ -417,13 +417,13 @@ fn host_ports_have_one_owner(store: &impl Store) {
         [claim(&one.id, 3000, 20_001), claim(&two.id, 3000, 20_002)]
     );
 
-    // Another host port for the same port: the first is nobody's, and stays so.
+    // Another host port for the same port: the first has no owner any more, and stays so.
     store
         .claim_port(&claim(&one.id, 3000, 20_003), at(3))
         .unwrap();
     assert_eq!(store.abandoned_ports().unwrap(), [20_001]);
     taken(claim(&two.id, 8080, 20_001));
-    // A host port of one's own may lead to another port of one's own.
+    // A host port of a workspace may be moved to another port of it.
     store
         .claim_port(&claim(&one.id, 4000, 20_003), at(4))
         .unwrap();
@@ -432,7 +432,7 @@ fn host_ports_have_one_owner(store: &impl Store) {
         [claim(&two.id, 3000, 20_002), claim(&one.id, 4000, 20_003)]
     );
 
-    // In the trash it keeps its ports; when it is gone for good nobody else gets them at once.
+    // In the trash it keeps its ports; after it is deleted no other workspace gets them at once.
     store.set_removed(&one.id, at(5)).unwrap();
     taken(claim(&two.id, 8080, 20_003));
     store.forget_trashed(&one.id).unwrap();

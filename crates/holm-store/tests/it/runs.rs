@@ -113,7 +113,7 @@ fn runs_are_listed_by_the_newest(store: &impl Store, one: &holm_engine::store::W
         ..RunFilter::default()
     };
     assert_eq!(ids(&store.runs(&by_id).unwrap()), [made[1].clone()]);
-    // The one that failed before is older still.
+    // The one that failed before is even older.
     assert_eq!(store.surplus_runs(&one.id, 3).unwrap()[..2], made[3..]);
     assert_eq!(store.surplus_runs(&one.id, 3).unwrap().len(), 3);
     store.forget_run(&made[0]).unwrap();

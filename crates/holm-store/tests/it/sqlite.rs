@@ -52,7 +52,7 @@ fn what_was_stored_is_there_after_reopening() {
 
 #[test]
 fn a_copy_taken_while_it_is_open_has_what_was_acknowledged() {
-    // What is on the disk at this moment is what a killed daemon leaves.
+    // The files on disk at this moment are what a killed daemon leaves.
     let directory = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(&file(&directory)).unwrap();
     let shop = project("shop");
@@ -124,7 +124,7 @@ fn a_file_of_the_first_version_is_brought_up_to_date_and_nothing_is_lost() {
         assert_eq!(projects[0].0.rules, ProjectRules::default());
         assert_eq!(store.unfinished().unwrap(), [found]);
         assert!(store.is_approved(&shop.id, "digest").unwrap());
-        // It was not written down then what it was about.
+        // Older approvals were stored without their requests.
         assert_eq!(store.last_approval(&shop.id).unwrap(), None);
         assert_eq!(store.claims().unwrap().is_empty(), time == "first");
         let claim = conformance::claim(&one.id, 3000, 20_000);
@@ -208,7 +208,7 @@ fn values_that_are_not_understood_are_errors() {
     }
 }
 
-/// Every word of a spec that is one of a few.
+/// Every enum word in a spec.
 #[test]
 fn words_of_a_spec_that_are_not_known_are_errors_that_name_them() {
     let shop = project("shop");

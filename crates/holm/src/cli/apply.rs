@@ -22,13 +22,13 @@ use std::sync::Arc;
 /// Put everything that changed in a workspace into your checkout, uncommitted
 ///
 /// Committed or not inside makes no difference: what `holm diff` shows appears in your checkout,
-/// unstaged; new files are untracked, as if you had written them. What you committed meanwhile is
-/// kept by a three-way merge. When the change does not fit, or touches files that you have edited
-/// and not committed, this is refused and nothing is changed. It is done wholly or not at all: one
-/// that was killed on the way is finished or undone by the next command here, which says so. Files that
-/// tools execute by themselves (of git, editors, shells, agents, package managers, build tools and CI)
-/// and links that leave the tree are named first, each with its reason, and need a yes. Programs that
-/// the repository's own git settings run (filters) are asked about first.
+/// unstaged; new files are untracked, as if you had written them. A three-way merge keeps what you
+/// committed meanwhile. When the change does not fit, or touches files that you have edited and not
+/// committed, this is refused and nothing is changed. The change is applied completely or not at
+/// all: the next command here finishes or undoes an apply that was killed, and says so. Files that
+/// tools execute by themselves (of git, editors, shells, agents, package managers, build tools and
+/// CI) and links that leave the tree are listed first, each with its reason, and need your consent.
+/// Programs that the repository's own git settings run (filters) need approval first.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  holm apply fix-login\n  holm apply fix-login --yes")]
 pub struct ApplyArgs {
@@ -40,24 +40,25 @@ pub struct ApplyArgs {
     yes: bool,
 }
 
-/// What was applied, as `--json` tells it.
+/// The JSON output.
 #[derive(Debug, Serialize)]
 struct Applied {
     id: String,
     label: String,
     /// How many paths of the checkout were changed.
     changed: usize,
-    /// How many stashes there are inside, and refs with commits that are not in the tree.
+    /// The number of stashes inside, and refs with commits that are not in the tree.
     stashes: u64,
     aside: Vec<String>,
-    /// What needed a yes.
+    /// Entries that needed consent.
     flagged: Vec<Flagged>,
 }
 
 pub fn run(context: &Context, arguments: ApplyArgs) -> Outcome {
-    let consent = match arguments.yes {
-        true => Consent::Given,
-        false => Consent::Ask,
+    let consent = if arguments.yes {
+        Consent::Given
+    } else {
+        Consent::Ask
     };
     let applied = connect::block_on(apply(context, &arguments, consent))?;
     let stays = applied.stashes > 0 || !applied.aside.is_empty();
@@ -87,7 +88,7 @@ async fn apply(
     tokio::pin!(stage);
     let staged = tokio::select! {
         staged = &mut stage => staged,
-        // It ends soon, and takes away what it made.
+        // The other side ends soon and removes what it made.
         _ = tokio::signal::ctrl_c() => {
             cancel.raise();
             stage.await.and(Err(cancelled()))
@@ -97,7 +98,7 @@ async fn apply(
     let flagged = flagged(&arrivals);
     let verb = format!("holm apply {}", arguments.workspace);
     or_interrupted(settle(context, &flagged, consent, &verb)).await?;
-    // From here on it is done or undone, whoever is interrupted or killed.
+    // From here on the apply is completed or undone, even if this process is killed.
     let place = checkout.repository.toplevel.clone();
     try_blocking(move || put_in_place(&staged, &place)).await?;
     Ok(Applied {
@@ -110,7 +111,7 @@ async fn apply(
     })
 }
 
-/// What is to be applied, and where. Nothing is changed by it.
+/// Prepares the change. Changes nothing in the checkout.
 async fn prepare(
     context: &Context,
     typed: &str,
@@ -145,7 +146,7 @@ fn put_in_place(staged: &Staged, checkout: &Path) -> Result<(), Fault> {
             "type the command again to start over",
         ),
     };
-    // One that failed has undone it; one that was killed has not.
+    // A process that failed has undone the apply; one that was killed has not.
     match staged.recover()? {
         Some(Recovered::Finished) => Ok(()),
         Some(recovered) => Err(Fault {
@@ -156,7 +157,7 @@ fn put_in_place(staged: &Staged, checkout: &Path) -> Result<(), Fault> {
     }
 }
 
-/// Waits, unless Ctrl-C is typed. Only around what needs no tidying up.
+/// Waits, unless Ctrl-C is typed. Only for work that needs no clean-up.
 async fn or_interrupted<T>(work: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
     tokio::select! {
         done = work => done,

@@ -9,14 +9,14 @@ use holm_api::moves::Assign;
 
 /// Move a live workspace to another branch, tag or commit
 ///
-/// The tree is switched while the workspace runs; its branch holm/<label> is at REF then, and what it
-/// had stays inside under refs/holm/before/<time>. If inputs of `setup` changed, that runs in place.
-/// Then each service does what its on_assign in holm.toml says: nothing (none), nothing because it
-/// watches its files (hot), restart, or build and restart (rebuild; restart is enough when no file of
-/// rebuild_when changed). Returns when all services are ready.
+/// The tree is switched while the workspace runs; its branch holm/<label> then points to REF, and
+/// its earlier commit stays inside under refs/holm/before/<time>. If inputs of `setup` changed,
+/// `setup` runs in place. Then each service reacts as its on_assign in holm.toml says: nothing
+/// (none), nothing because it watches its files (hot), restart, or build and restart (rebuild; only
+/// a restart when no file of rebuild_when changed). Returns when all services are ready.
 ///
-/// Changes that are not committed are refused, unless --stash makes a stash of them inside. REF is
-/// looked up in your repository.
+/// Uncommitted changes are refused, unless --stash stashes them inside. REF is looked up in your
+/// repository.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     holm assign fix-login feature/cart\n  \
@@ -29,7 +29,7 @@ pub struct AssignArgs {
     /// Branch, tag or commit of your repository
     #[arg(value_name = "REF")]
     reference: String,
-    /// Make a stash inside of what is not committed, untracked files included
+    /// Stash uncommitted changes inside, untracked files included
     #[arg(long)]
     stash: bool,
     #[command(flatten)]

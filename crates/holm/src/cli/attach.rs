@@ -1,11 +1,12 @@
-//! Joins this process to a command inside: bytes, signals, the size of the terminal, the exit code.
-//! Called by `exec` and `enter`.
+//! Connects this process to a command inside: bytes, signals, terminal size, exit code. Called by
+//! `exec` and `enter`.
 //!
-//! Three parts run side by side: the daemon's events go to the writing thread, stdin and signals go
-//! to the daemon, and neither waits for the other. Of stdin never more than the protocol's window
-//! is under way. When the daemon dies, another one is started and both directions go on where they
-//! were: what was heard is counted, what was sent is kept until it was taken. One that somebody
-//! stopped is not started again because of a command: another one is waited for.
+//! Three parts run concurrently: the daemon's events go to the writing thread, stdin and signals go
+//! to the daemon, and neither waits for the other. At most the protocol's window of stdin is
+//! unacknowledged. When the daemon dies, this client starts another one and both directions
+//! continue: received output is counted, sent input is kept until it was read. A daemon that the
+//! user stopped is not started again for a command: the client waits for another process to start
+//! one.
 
 use super::connect;
 use super::lines::Lines;
@@ -23,16 +24,16 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc};
 
-/// How long another daemon is tried to be reached. The command waits a little longer than that.
+/// How long to try to reach another daemon. The command waits a little longer than that.
 pub const COMES_BACK: Duration = Duration::from_secs(30);
-/// A daemon that is only started anew is back by then, and nothing has to be said.
+/// A daemon that is restarted is back by then, without a message.
 const SAYS_SO: Duration = Duration::from_secs(2);
 pub const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 const WAITS_FOR_ANOTHER: &str =
     "the daemon was stopped; the command goes on, and this waits for `holm daemon start`";
 
-/// How the command's input and output reach the person or program outside.
+/// How the command's streams are connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attachment {
     /// A terminal on both ends.
@@ -43,38 +44,38 @@ pub enum Attachment {
     Lines,
 }
 
-/// What both directions know, whichever daemon is between.
+/// State that outlives the connection to one daemon.
 #[derive(Default)]
 struct Shared {
     started: Cell<bool>,
-    /// Whether the command can be come back to.
+    /// Whether the client can reconnect to the command.
     kept: Cell<bool>,
     heard: Cell<Heard>,
-    /// What was sent of stdin and not taken yet, and how much that was in all.
+    /// Sent input that the command has not read yet, and the total sent.
     untaken: RefCell<VecDeque<u8>>,
     sent: Cell<u64>,
-    /// Something of this has changed.
+    /// Notified when this state changes.
     news: Notify,
 }
 
-/// From the daemon to us.
+/// From the daemon to this process.
 struct Hearing {
     attachment: Attachment,
     writer: Writer,
     lines: Lines,
 }
 
-/// From us to the daemon.
+/// From this process to the daemon.
 struct Feeding {
     signals: Signals,
     input: Option<mpsc::Receiver<Bytes>>,
     waiting: Option<Bytes>,
     is_over: bool,
-    /// What the daemon was told that we have.
+    /// The last acknowledgement sent.
     told: Heard,
 }
 
-/// Why one daemon is no longer between.
+/// Why the connection to one daemon ended.
 enum Ended {
     Code(u8),
     /// The output cannot be written any more.
@@ -82,11 +83,11 @@ enum Ended {
     Lost(Fault),
 }
 
-/// How a client that lost its daemon goes on.
+/// How a client that lost its daemon continues.
 enum Back {
-    /// By another one.
+    /// With another daemon.
     Again(Box<ExecSocket>),
-    /// Not at all: there was nobody to pass the signal on.
+    /// Not at all: a signal arrived that could not be forwarded.
     Signalled(u8),
 }
 
@@ -127,7 +128,7 @@ pub async fn attach(
                 ended = &mut hear => ended?,
                 signalled = &mut feed => match signalled {
                     Some(number) => break Ok(128 + number),
-                    // The daemon went away, and the other direction knows how and why.
+                    // The daemon went away; the other direction knows how and why.
                     None => hear.await?,
                 },
             }
@@ -146,7 +147,7 @@ pub async fn attach(
     result
 }
 
-/// Nobody else can name the command by it.
+/// Unguessable, so that no other client can name the command.
 pub fn secret() -> Result<String, Fault> {
     let mut bytes = [0_u8; 16];
     let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
@@ -157,7 +158,7 @@ pub fn secret() -> Result<String, Fault> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Another daemon, and by it the same command.
+/// Reconnects to the same command through another daemon.
 async fn come_back(
     id: &WorkspaceId,
     key: &str,
@@ -195,7 +196,7 @@ async fn come_back(
         }
         if is_stopped && !is_said && begun.elapsed() > SAYS_SO {
             is_said = true;
-            // In raw mode a line does not begin where lines begin.
+            // In raw mode the cursor may not be at the beginning of a line.
             let end = match feeding.signals.attachment() {
                 Attachment::Terminal => "\r\n",
                 Attachment::Pipes | Attachment::Lines => "\n",
@@ -257,7 +258,7 @@ impl Shared {
         self.news.notify_one();
     }
 
-    /// Since the beginning so much of stdin was taken; returns what was sent and did not arrive.
+    /// Updates how much stdin was read; returns what was sent and did not arrive.
     fn resumed(&self, received: u64, taken: u64) -> Vec<u8> {
         let mut untaken = self.untaken.borrow_mut();
         let before = self.sent.get() - untaken.len() as u64;
@@ -272,7 +273,7 @@ impl Shared {
 // === impl Hearing ===
 
 impl Hearing {
-    /// Moves events of the daemon to the writing thread until the command has ended, or the daemon.
+    /// Passes the daemon's events to the writing thread until the command or the daemon has ended.
     async fn hear(&mut self, mut receiver: ExecReceiver, shared: &Shared) -> Result<Ended, Fault> {
         loop {
             let event = match receiver.next().await {
@@ -292,7 +293,7 @@ impl Hearing {
                     shared.kept.set(true);
                     continue;
                 }
-                // Heard where the client came back.
+                // Handled when the client reconnected.
                 ExecEvent::Resumed { .. } => continue,
                 ExecEvent::StdinTaken(bytes) => {
                     shared.taken(bytes);
@@ -317,7 +318,7 @@ impl Hearing {
         }
     }
 
-    /// Waits until everything is written. `None`: something could not be.
+    /// Waits until everything is written. `None`: writing failed.
     async fn finish(self, code: Option<u8>) -> Result<u8, Fault> {
         if let (Attachment::Lines, Some(code)) = (self.attachment, code) {
             let last = self.lines.end(code);
@@ -338,7 +339,7 @@ impl Hearing {
 // === impl Feeding ===
 
 impl Feeding {
-    /// Moves stdin and signals to the daemon. Ends only when the daemon no longer listens, or with
+    /// Passes stdin and signals to the daemon. Ends only when the daemon no longer reads, or with
     /// the number of a signal that ends this process although a terminal is attached.
     async fn feed(&mut self, mut sender: ExecSender, shared: &Shared) -> Option<u8> {
         loop {
@@ -352,7 +353,7 @@ impl Feeding {
                 self.told = heard;
                 sender.taken(heard).await.ok()?;
             }
-            // What the command does not get is not read: input stays with us until it runs.
+            // Input that the command cannot get yet is not read.
             if shared.started.get() && self.input.is_none() && !self.is_over {
                 self.input = Some(read_stdin());
             }
@@ -373,7 +374,7 @@ impl Feeding {
         }
     }
 
-    /// Says again what the daemon that died may not have passed on.
+    /// Repeats what the lost daemon may not have passed on.
     async fn catch_up(&self, sender: &mut ExecSender, missed: &[u8]) -> Result<(), Fault> {
         for piece in missed.chunks(STDIN_WINDOW as usize / 4) {
             sender.stdin(piece).await?;
@@ -407,7 +408,7 @@ mod tests {
         shared.sending(b"abc");
         shared.sending(b"defgh");
         shared.taken(2);
-        // Two more were taken than was heard of, and two have not arrived.
+        // The command read two more bytes than were acknowledged, and two did not arrive.
         assert_eq!(shared.resumed(6, 4), b"gh");
         assert_eq!(shared.untaken.borrow().len(), 4);
         shared.taken(4);

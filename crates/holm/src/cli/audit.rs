@@ -1,4 +1,4 @@
-//! `holm audit`: who changed what.
+//! `holm audit`: the record of changes.
 
 use super::completions::labels;
 use super::output::{BAD, FAINT, GOOD, printable};
@@ -14,10 +14,11 @@ use std::process::ExitCode;
 ///
 /// One line for each request that changed something, or tried to: by the user, by a program with a
 /// token, by a program inside a workspace (with its session or run, where it has one), or by holm
-/// itself. Refusals that repeat are one line with their number. The newest 20000 are kept.
+/// itself. Repeated refusals are one line with their number. The newest 20000 are kept.
 ///
 /// With --json: {"audit":[{cursor,time,actor,request_id,method,route,workspace,subject,status,code,
-/// outcome,count}],"next"}, the newest first. `next` is there when there are more; --before takes it.
+/// outcome,count}],"next"}, the newest first. `next` is there when there are more; --before takes
+/// it.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  holm audit\n  holm audit --workspace fix-login --since 1h\n  \
@@ -30,21 +31,21 @@ pub struct AuditArgs {
     /// Only entries before this one: a `cursor`, or the `next` of an earlier answer
     #[arg(long, value_name = "CURSOR")]
     before: Option<u64>,
-    /// Only what somebody did in whose name this is (`user`, `token`, `workspace`, an id, …)
+    /// Only entries whose actor contains this text (`user`, `token`, `workspace`, an id, …)
     #[arg(long, value_name = "TEXT")]
     actor: Option<String>,
-    /// Only what was done to this workspace; of one that is gone, its id
+    /// Only requests about this workspace; for a deleted one, its id
     #[arg(long, value_name = "WS", add = labels())]
     workspace: Option<String>,
-    /// Only from then on: a time, or how long ago (10m)
+    /// Only entries since a time, or since a time ago (10m)
     #[arg(long, value_name = "T")]
     since: Option<String>,
-    /// Only what failed or was refused
+    /// Only requests that failed or were refused
     #[arg(long)]
     bad: bool,
 }
 
-/// The most that the daemon gives at once.
+/// The largest page of the daemon.
 const PAGE: u64 = 10_000;
 
 pub fn run(context: &Context, arguments: AuditArgs) -> Outcome {
@@ -72,14 +73,14 @@ pub fn run(context: &Context, arguments: AuditArgs) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     context.output.result(&list, || {
-        // The newest is the nearest to where the next command is typed.
+        // The newest entry is printed last, next to the prompt.
         let lines: Vec<String> = list.audit.iter().rev().map(line).collect();
         lines.join("\n")
     });
     Ok(ExitCode::SUCCESS)
 }
 
-/// As many as are wanted, in as many requests as that takes.
+/// Fetches as many pages as needed.
 async fn pages(client: &Client, mut query: AuditQuery, limit: u64) -> Result<AuditList, Fault> {
     let mut all = AuditList {
         audit: Vec::new(),

@@ -1,7 +1,7 @@
-//! Browsers of the host: which one there is, and how it is told to live in a workspace's world.
+//! Finds a browser on the host and builds its command line for a workspace.
 //!
-//! Called by `open`. A browser is the user's own program and runs as the user, outside; only its
-//! connections go through the workspace's endpoint, all of them, names included.
+//! Called by `open`. The browser runs as the user, outside; all its connections, including name
+//! lookups, go through the workspace's endpoint.
 
 use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
@@ -13,7 +13,6 @@ pub enum Family {
     Firefox,
 }
 
-/// A browser that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     pub program: PathBuf,
@@ -23,7 +22,7 @@ pub struct Found {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     Window,
-    /// Without a window, for programs that steer it.
+    /// Without a window, for programs that control it.
     Headless,
 }
 
@@ -45,7 +44,7 @@ pub enum BrowserUser {
     Root,
 }
 
-/// In the order in which they are taken.
+/// In order of preference.
 const KNOWN: [(&str, Family); 11] = [
     ("chromium", Family::Chromium),
     ("chromium-browser", Family::Chromium),
@@ -60,7 +59,7 @@ const KNOWN: [(&str, Family); 11] = [
     ("librewolf", Family::Firefox),
 ];
 
-/// Nothing is asked of anybody but what the pages ask for, and nothing passes the endpoint by.
+/// The browser makes no requests of its own, and nothing bypasses the endpoint.
 const CHROMIUM: [&str; 14] = [
     "--no-first-run",
     "--no-default-browser-check",
@@ -72,7 +71,7 @@ const CHROMIUM: [&str; 14] = [
     "--disable-features=DialMediaRouteProvider,MediaRouter,OptimizationHints,Translate",
     "--no-pings",
     "--password-store=basic",
-    // Names are the endpoint's to look up, and there is no UDP past it.
+    // The endpoint resolves names, and UDP is disabled.
     "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
     "--webrtc-ip-handling-policy=disable_non_proxied_udp",
@@ -80,7 +79,7 @@ const CHROMIUM: [&str; 14] = [
     "--proxy-bypass-list=<-loopback>",
 ];
 
-/// The first browser of `path`.
+/// The first browser on `path`.
 pub fn find(path: &OsStr) -> Option<Found> {
     let directories: Vec<PathBuf> = std::env::split_paths(path).collect();
     KNOWN.iter().find_map(|(name, family)| {
@@ -101,7 +100,7 @@ fn is_program(path: &Path) -> bool {
 // === impl Found ===
 
 impl Found {
-    /// The words after the program's name.
+    /// The arguments after the program's name.
     pub fn arguments(&self, visit: &Visit<'_>) -> Vec<String> {
         match self.family {
             Family::Chromium => chromium(visit),
@@ -109,7 +108,7 @@ impl Found {
         }
     }
 
-    /// What has to be in the profile before the browser starts: file and content.
+    /// A file that the profile needs before the browser starts, with its content.
     pub fn preferences(&self, proxy: u16) -> Option<(&'static str, String)> {
         match self.family {
             Family::Chromium => None,
@@ -179,13 +178,13 @@ pub fn has_page(group: u32) -> bool {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let mut processes = processes.filter(|entry| {
         let stat = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-        // The name in parentheses may hold anything; behind it are state, parent and group.
+        // The name in parentheses may contain anything; state, parent and group follow it.
         let fields = stat.rsplit(')').next().unwrap_or_default();
         fields.split_ascii_whitespace().nth(2) == Some(group.to_string().as_str())
     });
     processes.any(|entry| {
         let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        // Chromium writes all words as one; Firefox has them apart.
+        // Chromium writes all words as one; Firefox separates them.
         let words: Vec<&[u8]> = line.split(|byte| matches!(byte, 0 | b' ')).collect();
         [&b"--type=renderer"[..], b"-contentproc"]
             .iter()
@@ -193,7 +192,7 @@ pub fn has_page(group: u32) -> bool {
     })
 }
 
-/// One line that a shell takes for these words.
+/// One line that a shell splits into these words.
 pub fn shell_line(program: &Path, words: &[String]) -> String {
     let program = program.display().to_string();
     let all = std::iter::once(&program).chain(words);
@@ -201,7 +200,7 @@ pub fn shell_line(program: &Path, words: &[String]) -> String {
     quoted.join(" ")
 }
 
-/// Of an option only the value is quoted.
+/// Only the value of an option is quoted.
 fn shell_word(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,+@%".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {

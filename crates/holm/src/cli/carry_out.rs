@@ -1,5 +1,5 @@
-//! `holm carry-out`: makes the moves that an `apply` planned, and goes on to the end when that apply
-//! is killed or interrupted. Never typed by people; `apply` runs it, with the lock of the plan as its
+//! `holm carry-out`: makes the moves that an `apply` planned, and continues when that apply is
+//! killed or interrupted. Never typed by people; `apply` runs it, with the lock of the plan as its
 //! stdin.
 
 use super::{Context, Outcome};
@@ -12,7 +12,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
-/// Do what an apply planned
+/// Carry out the plan of an apply
 #[derive(Debug, Args)]
 pub struct CarryOutArgs {
     /// The checkout
@@ -24,13 +24,13 @@ pub fn run(_: &Context, arguments: CarryOutArgs) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs it in a process of its own. `None`: it was killed.
+/// Runs it in a separate process. `None`: it was killed.
 pub fn carry_out(checkout: &Path, lock: File) -> Option<Result<(), Fault>> {
     let ran = std::env::current_exe().and_then(|program| {
         Command::new(program)
             .args(["--json", "carry-out"])
             .arg(checkout)
-            // A group of its own: an interrupt of the terminal does not reach it.
+            // Its own process group: an interrupt from the terminal does not reach it.
             .process_group(0)
             .stdin(Stdio::from(lock))
             .stdout(Stdio::null())

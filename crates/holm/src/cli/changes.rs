@@ -1,4 +1,4 @@
-//! `holm changes`: which files differ from the commit that the workspace started from.
+//! `holm changes`: files that differ from the commit that the workspace started from.
 
 use super::completions::labels;
 use super::output::{BAD, GOOD, WARNING, printable};

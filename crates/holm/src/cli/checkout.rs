@@ -1,4 +1,4 @@
-//! `holm checkout`: which workspace has the canonical ports (`localhost:3000`).
+//! `holm checkout`: gives a workspace the canonical ports (`localhost:3000`).
 
 use super::completions::labels;
 use super::ls::state;
@@ -12,11 +12,11 @@ use holm_core::{Fault, WorkspaceId};
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
-/// Let a workspace have the canonical ports of this machine (localhost:3000)
+/// Forward the canonical ports of this machine (localhost:3000) to a workspace
 ///
-/// New connections to 127.0.0.1 and ::1 lead to the workspace from then on; those that are there go
-/// on, and nothing is restarted. Without --ports it takes all ports that it declares, or none of
-/// them when another program holds one. Without WS it says who has which.
+/// New connections to 127.0.0.1 and ::1 go to the workspace from then on; open connections stay,
+/// and nothing is restarted. Without --ports the workspace takes all ports that it declares, or
+/// none of them when another program holds one. Without WS this lists the holders.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     holm checkout fix-login\n  \
@@ -34,7 +34,7 @@ pub struct CheckoutArgs {
         requires = "workspace"
     )]
     ports: Option<Vec<String>>,
-    /// Let go of all canonical ports
+    /// Release all canonical ports
     #[arg(long)]
     none: bool,
 }
@@ -54,9 +54,10 @@ pub fn run(context: &Context, arguments: CheckoutArgs) -> Outcome {
             None if arguments.none => client.release_ports().await?,
             None => client.checked_out().await?,
         };
-        let asleep = match arguments.none || context.output.is_json() {
-            true => Vec::new(),
-            false => asleep(&client, &list).await?,
+        let asleep = if arguments.none || context.output.is_json() {
+            Vec::new()
+        } else {
+            asleep(&client, &list).await?
         };
         Ok((list, asleep))
     })?;
@@ -69,15 +70,19 @@ pub fn run(context: &Context, arguments: CheckoutArgs) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     let lines = || {
-        let lines = list.checkout.iter().map(|port| match arguments.none {
-            true => released(port),
-            false => taken(port),
+        let lines = list.checkout.iter().map(|port| {
+            if arguments.none {
+                released(port)
+            } else {
+                taken(port)
+            }
         });
         lines.collect::<Vec<_>>().join("\n")
     };
-    match arguments.workspace.is_none() && !arguments.none {
-        true => context.output.result(&list, || lines() + "\n"),
-        false => context.output.done(&list, lines),
+    if arguments.workspace.is_none() && !arguments.none {
+        context.output.result(&list, || lines() + "\n")
+    } else {
+        context.output.done(&list, lines)
     }
     for workspace in &asleep {
         context.output.remark(&nobody_answers(workspace));
@@ -85,7 +90,7 @@ pub fn run(context: &Context, arguments: CheckoutArgs) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The holders in which nothing runs: their ports lead to them, and nobody answers there.
+/// Holders that are stopped: their ports are forwarded to them, but no program answers.
 async fn asleep(client: &Client, list: &CheckoutList) -> Result<Vec<Workspace>, Fault> {
     let holders = list.checkout.iter().map(|port| &port.holder.workspace);
     let holders: BTreeSet<&String> = holders.collect();

@@ -1,8 +1,8 @@
-//! Repositories that are named by URL: `up --url`, `project add URL`, and what programs ask for.
+//! Repositories named by URL: `up --url`, `project add URL`, and requests of programs.
 //!
-//! A repository is cloned once, below the first source folder, and is the same one for every spelling of
-//! its URL ([`CloneUrl::identity`]). Requests that come at once wait for the first one's clone. Later
-//! requests fetch first, so that no workspace starts from a state that the remote has left behind.
+//! A repository is cloned once, below the first source folder, and every spelling of its URL means
+//! the same clone ([`CloneUrl::identity`]). Concurrent requests wait for the first one's clone.
+//! Later requests fetch first, so that no workspace starts from an outdated state.
 
 use super::progress::Progress;
 use super::user_checkout::Checkout;
@@ -26,38 +26,38 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A repository that was asked for.
+/// A requested repository.
 #[derive(Clone, Debug)]
 pub struct Asked {
     pub url: CloneUrl,
-    /// What the directory is called if it is made; left out, the last part of the URL.
+    /// The name of a new directory; default: the last part of the URL.
     pub name: Option<String>,
     pub from: CloneFrom,
 }
 
-/// The clone of it.
+/// A clone.
 pub struct ByUrl {
     pub checkout: Checkout,
     pub is_new: bool,
 }
 
-/// Holds everybody else off a URL that is being cloned: a locked directory beside the clones, which also
-/// takes the clone until it is whole. What a killed process left in it the next one removes.
+/// Locks a URL that is being cloned: a locked directory beside the clones, in which the clone is
+/// made. The next process removes what a killed one left in it.
 struct Claim {
     path: PathBuf,
     _lock: OwnedFd,
 }
 
-/// How often a waiting request looks whether the clone is there.
+/// How often a waiting request checks the lock.
 const LOOK: Duration = Duration::from_millis(25);
 
-/// More repositories of one name than this are a mistake.
+/// More repositories with one name than this are a mistake.
 const MOST_NUMBERS: u32 = 1000;
 
-/// A longer configuration file is not looked into.
+/// A longer configuration file is not read.
 const LARGEST_CONFIG: u64 = 1 << 20;
 
-/// The clone of a URL; made if there is none. One that was there is as it was.
+/// Finds or makes the clone of a URL. An existing one stays as it is.
 pub async fn find(context: &Context, asked: &Asked, cancel: &Cancel) -> Result<ByUrl, Fault> {
     let source_dirs = DaemonUser::current()?.settings()?.source_dirs;
     let (wish, cancel) = (asked.clone(), cancel.clone());
@@ -73,8 +73,8 @@ pub async fn find(context: &Context, asked: &Asked, cancel: &Cancel) -> Result<B
     Ok(ByUrl { checkout, is_new })
 }
 
-/// Brings a repository that was named by URL up to date. Returns the branch that stands for the remote's
-/// HEAD; `None` for any other repository, which is not touched.
+/// Fetches in a repository that was named by URL. Returns the branch of the remote's HEAD; `None`
+/// for any other repository, which is not touched.
 pub async fn refresh(
     context: &Context,
     client: &Client,
@@ -93,8 +93,8 @@ pub async fn refresh(
     telling(context, &step, fetching).await
 }
 
-/// The commit-ish that a name means to a caller of a repository that was named by URL: a branch of the
-/// remote, or what the repository itself knows by it.
+/// Resolves a name in a repository that was named by URL: a branch of the remote, or whatever the
+/// repository itself knows.
 pub async fn meant(checkout: &Checkout, name: &str) -> Result<String, Fault> {
     if checkout.repository.url.is_none() {
         return Ok(name.to_owned());
@@ -153,7 +153,7 @@ impl Asked {
         Ok((place, true))
     }
 
-    /// A directory of the source folders whose `origin` this URL is.
+    /// A directory in the source folders whose `origin` is this URL.
     fn existing(&self, source_dirs: &[PathBuf]) -> Option<PathBuf> {
         let identity = self.url.identity();
         let folders = source_dirs
@@ -169,13 +169,13 @@ impl Asked {
             let config = place.join(".git/config");
             let is_likely = fs::metadata(&config).is_ok_and(|found| found.len() < LARGEST_CONFIG)
                 && fs::read_to_string(&config).is_ok_and(|text| text.contains(self.url.name()));
-            // One that cannot be read is not taken for the clone.
+            // An unreadable repository is not taken for the clone.
             let origin = || holm_git::origin_of(place).ok().flatten();
             is_likely && origin().is_some_and(|origin| origin.identity() == identity)
         })
     }
 
-    /// Moves a clone that is whole to the first free name: `shop`, `shop-2`, …
+    /// Moves a complete clone to the first free name: `shop`, `shop-2`, …
     fn put(&self, begun: &Path, wanted: &Path) -> Result<PathBuf, Fault> {
         for number in 1..=MOST_NUMBERS {
             let mut place = wanted.as_os_str().to_owned();
@@ -193,7 +193,7 @@ impl Asked {
         Err(taken(wanted))
     }
 
-    /// What git may connect to.
+    /// The addresses that git may connect to.
     fn dial(&self) -> Result<Dial, Fault> {
         if self.from == CloneFrom::Anywhere {
             return Ok(Dial::Free);
@@ -224,8 +224,8 @@ impl Asked {
     }
 }
 
-/// What an address is, if it is this machine or a service of its network. Private networks are where
-/// companies have their servers: open.
+/// The kind of an address on this machine or a link-local service. Private networks are allowed:
+/// companies have their servers there.
 fn not_elsewhere(address: IpAddr) -> Option<&'static str> {
     let open = ["a private network", "a provider's network"];
     match closed(address) {
@@ -237,7 +237,7 @@ fn not_elsewhere(address: IpAddr) -> Option<&'static str> {
     }
 }
 
-/// The name of a repository as one of a directory.
+/// A repository's name as a directory name.
 fn directory_name(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let name: String = name
@@ -245,9 +245,10 @@ fn directory_name(name: &str) -> String {
         .map(|c| if is_plain(c) { c } else { '-' })
         .collect();
     let name = name.trim_start_matches(['.', '-']);
-    match name.is_empty() {
-        true => "repository".to_owned(),
-        false => name.chars().take(80).collect(),
+    if name.is_empty() {
+        "repository".to_owned()
+    } else {
+        name.chars().take(80).collect()
     }
 }
 
@@ -292,7 +293,7 @@ impl Claim {
         }
     }
 
-    /// Removes what a process that was killed left.
+    /// Removes what a killed process left.
     fn empty(&self) -> io::Result<()> {
         match fs::remove_dir_all(self.path.join("clone")) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -303,12 +304,12 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        // What cannot be removed is removed by the next one.
+        // The next process removes what stays.
         let _ = fs::remove_dir_all(&self.path);
     }
 }
 
-/// Waits for the lock, or until the person gives up.
+/// Waits for the lock, or until the user cancels.
 fn wait_for(lock: &OwnedFd, cancel: &Cancel) -> io::Result<()> {
     loop {
         match rustix::fs::flock(lock, FlockOperation::NonBlockingLockExclusive) {
@@ -378,7 +379,7 @@ mod tests {
         assert!(waiting.path.exists());
         drop(waiting);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
-        // What a killed process left is no reason to wait, and goes.
+        // What a killed process left does not block, and is removed.
         fs::create_dir_all(path.join("clone/half")).unwrap();
         let claim = Claim::take(folder.path(), &url, &free).unwrap();
         assert!(!claim.path.join("clone").exists());

@@ -1,5 +1,5 @@
-//! `holm completions`: scripts for bash, zsh and fish, and the answers that they ask this program
-//! for while a person types.
+//! `holm completions`: scripts for bash, zsh and fish, and the candidates that they request while a
+//! person types.
 //!
 //! Completing never starts a daemon, never waits long, and never prints an error into the line.
 
@@ -30,7 +30,7 @@ enum Shell {
     Fish,
 }
 
-/// Set by the scripts when they ask for candidates.
+/// Set by the scripts when they request candidates.
 const VARIABLE: &str = "HOLM_COMPLETE";
 
 /// How long a person who pressed tab should wait at most.
@@ -48,7 +48,7 @@ pub fn run(context: &Context, arguments: CompletionsArgs) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Answers a script that asks for candidates, and ends the program. Does nothing otherwise.
+/// Answers a script's request and ends the program. Does nothing otherwise.
 pub fn answer_shell() {
     if std::env::var_os(VARIABLE).is_some() {
         CompleteEnv::with_factory(Cli::command)
@@ -57,7 +57,7 @@ pub fn answer_shell() {
     }
 }
 
-/// Completes a workspace by its label, or by `project/label` where the label is not enough.
+/// Completes a workspace by its label, or by `project/label` where the label is ambiguous.
 pub fn labels() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| {
         let known = connect::block_on(async {
@@ -79,7 +79,7 @@ pub fn labels() -> ArgValueCompleter {
     })
 }
 
-/// Completes what `restore` takes: labels in the trash, and ids where a label is not enough.
+/// Completes arguments of `restore`: labels in the trash, and ids where a label is ambiguous.
 pub fn trashed_labels() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| {
         let known = connect::block_on(async {
@@ -171,7 +171,7 @@ mod tests {
                 .arg("-n")
                 .arg(file.path())
                 .output();
-            // A shell that is not installed here has nothing to say.
+            // A shell that is not installed is skipped.
             if let Ok(checked) = checked {
                 let complaint = String::from_utf8_lossy(&checked.stderr).into_owned();
                 assert!(checked.status.success(), "{shell}: {complaint}");

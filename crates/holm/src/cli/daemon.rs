@@ -35,7 +35,7 @@ enum Action {
 
 /// Run the daemon in the foreground
 ///
-/// Says `ready` on stdout when it serves. Started by root it goes on as the user `holm`.
+/// Prints `ready` on stdout when it serves. Started by root it switches to the user `holm`.
 #[derive(Debug, Args)]
 struct RunArgs {
     /// Leave the terminal and the session of the caller; errors are one line of JSON on stdout
@@ -50,8 +50,9 @@ struct StartArgs {}
 
 /// Stop the daemon; workspaces go on running
 ///
-/// So do commands of `exec` and `enter`. Who waits for one does not start the daemon again, but goes
-/// on when somebody else does within 30 seconds; otherwise it ends with exit code 5.
+/// So do commands of `exec` and `enter`. A client that waits for one does not start the daemon
+/// again, but continues when another process does within 30 seconds; otherwise it ends with exit
+/// code 5.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  holm daemon stop\n  holm daemon stop --all")]
 struct StopArgs {
@@ -86,8 +87,8 @@ fn serve(arguments: &RunArgs) -> Outcome {
     if !arguments.background {
         return serve_here(&["daemon", "run"]).map(|()| ExitCode::SUCCESS);
     }
-    // Fails only for the leader of a process group, which a freshly started process is not; one
-    // that was started by hand with this option stays where it is.
+    // Fails only for the leader of a process group, which a freshly started process is not. A
+    // process that was started by hand with this option stays in its session.
     let _ = rustix::process::setsid();
     match serve_here(&["daemon", "run", "--background"]) {
         Ok(()) => Ok(ExitCode::SUCCESS),
@@ -109,7 +110,7 @@ fn serve_here(arguments: &[&str]) -> Result<(), Fault> {
     wiring::serve(paths, mcp, || say(READY))
 }
 
-/// Says one line on stdout. The one who started the daemon may have gone away since.
+/// Prints one line on stdout. The process that started the daemon may be gone.
 fn say(line: &str) {
     let mut stdout = std::io::stdout().lock();
     let _ = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
@@ -140,7 +141,7 @@ fn stop(context: &Context, arguments: &StopArgs) -> Outcome {
         Ok(status)
     })?;
     if all {
-        // Those of another user's daemon are the caller's all the same.
+        // Browsers belong to the caller, even with another user's daemon.
         headless::end(&open::profiles()?, &|_| true);
     }
     let document = serde_json::json!({ "stopped": true, "pid": status.pid, "all": all });
@@ -156,12 +157,12 @@ fn stop(context: &Context, arguments: &StopArgs) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Waits until the daemon is really gone, so that the next one finds everything free.
+/// Waits until the daemon is gone, so that the next one finds its socket and lock free.
 async fn ended(status: &Status) -> Result<(), Fault> {
     let socket = DaemonUser::current()?.socket()?;
     let begun = Instant::now();
     while is_alive(status.pid) && begun.elapsed() < STOP_LIMIT {
-        // Another daemon may already have the socket; what counts is that this one is gone.
+        // Another daemon may already have the socket; it matters that this one is gone.
         tokio::time::sleep(LOOK_AGAIN).await;
     }
     if is_alive(status.pid) && holm_api::client::Client::connect(&socket).await.is_ok() {
@@ -174,13 +175,13 @@ async fn ended(status: &Status) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Whether the process still holds anything. One that has ended and was not waited for yet (the
-/// first process of many containers takes its time) does not.
+/// Whether the process still holds resources. A zombie does not (the first process of many
+/// containers reaps late).
 fn is_alive(pid: u32) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else {
         return false;
     };
-    // The name in parentheses may hold anything, so what counts follows the last one.
+    // The name in parentheses may contain anything, so parse after the last one.
     let state = stat.rsplit(')').next().unwrap_or_default().trim_start();
     !state.starts_with(['Z', 'X'])
 }

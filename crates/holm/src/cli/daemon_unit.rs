@@ -60,8 +60,8 @@ fn program() -> Result<PathBuf, Fault> {
     })
 }
 
-/// The text of the unit. Only the daemon itself is ended with it: workspaces outlive it, and it
-/// needs a delegated cgroup to set limits.
+/// The text of the unit. Stopping it ends only the daemon: workspaces outlive it. It needs a
+/// delegated cgroup to set limits.
 fn unit(program: &Path, home: Option<PathBuf>) -> String {
     let environment = match home.filter(|home| !home.as_os_str().is_empty()) {
         Some(home) => {
@@ -90,7 +90,7 @@ fn unit(program: &Path, home: Option<PathBuf>) -> String {
     )
 }
 
-/// A word as systemd reads it back unchanged.
+/// Quotes a word for systemd.
 fn quoted(word: &str) -> String {
     let escaped = word
         .replace('\\', "\\\\")
@@ -117,7 +117,7 @@ fn unit_path() -> Result<PathBuf, Fault> {
     }
 }
 
-/// Writes beside the old file and renames, so that there is never half a unit.
+/// Writes beside the old file and renames, so that there is never a partial unit.
 fn write(path: &Path, unit: &str) -> Result<(), Fault> {
     let failed = |error: std::io::Error| {
         Fault::new(

@@ -1,4 +1,4 @@
-//! `holm df`: what takes disk, and what could go.
+//! `holm df`: disk use, and what could be deleted.
 
 use super::ls::until;
 use super::output::{FAINT, STRONG, printable};
@@ -11,13 +11,13 @@ use std::process::ExitCode;
 
 /// Show what takes disk, and what could go
 ///
-/// Sizes are what the disk really holds: holes in files take nothing, and a file with several names
+/// Sizes are bytes allocated on disk: holes in files take nothing, and a file with several names
 /// counts once.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  holm df\n  holm df --json")]
 pub struct DfArgs {}
 
-/// How much of a commit stands for all of it.
+/// The length of an abbreviated commit id.
 const SHORT_COMMIT: usize = 10;
 
 pub fn run(context: &Context, _: DfArgs) -> Outcome {
@@ -105,7 +105,7 @@ fn render(disk: &Disk, now: jiff::Timestamp) -> String {
     text
 }
 
-/// Layers and volumes that several workspaces have.
+/// Layers and volumes that several workspaces share.
 fn shared_parts(table: &mut Table, disk: &Disk) {
     for layer in &disk.layers {
         let key = short_key(&layer.key);
@@ -128,7 +128,7 @@ fn shared_parts(table: &mut Table, disk: &Disk) {
     }
 }
 
-/// What it is of stays whole; of a digest, its beginning.
+/// Keeps the kind of a layer and abbreviates its digest.
 fn short_key(key: &str) -> String {
     let (kind, digest) = key.rsplit_once('-').unwrap_or(("", key));
     let digest: String = digest.chars().take(SHORT_COMMIT).collect();

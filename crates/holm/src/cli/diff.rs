@@ -1,4 +1,4 @@
-//! `holm diff`: what changed in a workspace, as a patch.
+//! `holm diff`: a workspace's changes as a patch.
 
 use super::completions::labels;
 use super::output::{BAD, BROKEN_PIPE_EXIT, GOOD, HINT, STRONG, printable};
@@ -25,10 +25,12 @@ pub struct DiffArgs {
 
 pub fn run(context: &Context, arguments: DiffArgs) -> Outcome {
     let is_json = context.output.is_json();
-    let mut sink = match is_json {
-        true => Sink::Whole(Vec::new()),
-        false if std::io::stdout().is_terminal() => Sink::Terminal(Vec::new()),
-        false => Sink::Exact,
+    let mut sink = if is_json {
+        Sink::Whole(Vec::new())
+    } else if std::io::stdout().is_terminal() {
+        Sink::Terminal(Vec::new())
+    } else {
+        Sink::Exact
     };
     let mut written = Ok(());
     connect::block_on(async {
@@ -52,10 +54,10 @@ pub fn run(context: &Context, arguments: DiffArgs) -> Outcome {
     }
 }
 
-/// Where the patch goes, and what is not there yet.
+/// Where the patch goes, with its incomplete last line.
 enum Sink {
     Exact,
-    /// The beginning of a line.
+    /// The incomplete line.
     Terminal(Vec<u8>),
     Whole(Vec<u8>),
 }
@@ -106,7 +108,7 @@ impl Sink {
     }
 }
 
-/// A line of a patch, harmless for a terminal.
+/// A coloured line of a patch, without control characters.
 fn coloured(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line);
     let safe = text.split('\t').map(printable).collect::<Vec<_>>();

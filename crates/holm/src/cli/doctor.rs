@@ -1,6 +1,6 @@
-//! `holm doctor`: is this machine fit. The daemon that runs is asked, because its rights decide what
-//! workspaces get: systemd or root may have given it control groups that this shell has not. Where
-//! none runs, or it does not answer, this program looks itself and starts none.
+//! `holm doctor`: checks this machine. It asks the running daemon, because the daemon's rights
+//! decide what workspaces get: systemd or root may have delegated control groups to it that this
+//! shell lacks. Without a daemon this program runs the checks itself and starts none.
 
 use super::output::{BAD, GOOD, HINT, WARNING, printable};
 use super::{Context, Outcome, connect, launch, wiring};
@@ -20,10 +20,10 @@ use std::time::Duration;
 #[command(after_help = "Examples:\n  holm doctor\n  holm doctor --json")]
 pub struct DoctorArgs {}
 
-/// What a script sees when something required is missing: refused.
+/// The exit code when a requirement is missing: refused.
 const NOT_FIT: u8 = 4;
 
-/// How long a daemon may take to try everything.
+/// How long a daemon may take for all checks.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub fn run(context: &Context, _: DoctorArgs) -> Outcome {
@@ -53,7 +53,7 @@ pub fn run(context: &Context, _: DoctorArgs) -> Outcome {
     })
 }
 
-/// What the daemon found, if one runs. One that is hung says nothing about the machine.
+/// The running daemon's result. A daemon that hangs says nothing about the machine.
 async fn asked() -> Result<Option<Doctor>, Fault> {
     let asked = async { connect::running().await?.doctor().await };
     let answered = tokio::time::timeout(PATIENCE, asked).await;

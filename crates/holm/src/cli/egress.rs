@@ -1,4 +1,4 @@
-//! `holm egress`: what left a workspace, and what was refused and why.
+//! `holm egress`: outgoing connections of a workspace, and refusals with their reasons.
 
 use super::completions::labels;
 use super::output::{BAD, FAINT, GOOD, WARNING, printable};
@@ -11,12 +11,12 @@ use std::process::ExitCode;
 /// Show what left a workspace and what was refused
 ///
 /// One line for each connection that ended and for each refusal: when, where to, how much, which
-/// program. A refusal says why and which line of holm.toml would allow it; after that line was added,
-/// `holm trust` approves it and `holm reload` puts it in force.
+/// program. A refusal says why and which line of holm.toml would allow it; after that line was
+/// added, `holm trust` approves it and `holm reload` puts it in force.
 ///
 /// With --json: {"egress":[{time,kind,name,address,port,bytes_in,bytes_out,duration_ms,process,
-/// reason,allow,count}]}; with --follow, one such object per line. kind is connect, cut (allowed no
-/// longer), fail (nobody answered), refuse, or resolve (a name was refused).
+/// reason,allow,count}]}; with --follow, one such object per line. kind is connect, cut (no longer
+/// allowed), fail (no answer), refuse, or resolve (a name was refused).
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  holm egress fix-login\n  holm egress fix-login --follow\n  holm egress fix-login --json"
@@ -25,7 +25,7 @@ pub struct EgressArgs {
     /// A label, project/label, an id or the beginning of an id
     #[arg(value_name = "WS", add = labels())]
     workspace: String,
-    /// Go on and show what comes, until ctrl-C
+    /// Follow new entries, until ctrl-C
     #[arg(long, short)]
     follow: bool,
     /// How many of the last entries to show
@@ -97,11 +97,14 @@ fn line(entry: &EgressEntry) -> String {
     text
 }
 
-/// `name (address):port`, as far as it is known.
+/// `name (address):port`, as far as known.
 fn target(entry: &EgressEntry) -> String {
-    let bracketed = |address: &String| match address.contains(':') {
-        true => format!("[{address}]"),
-        false => address.clone(),
+    let bracketed = |address: &String| {
+        if address.contains(':') {
+            format!("[{address}]")
+        } else {
+            address.clone()
+        }
     };
     let port = entry
         .port

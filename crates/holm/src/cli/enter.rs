@@ -12,9 +12,9 @@ use std::process::ExitCode;
 /// Open a shell inside a workspace
 ///
 /// bash where it exists, sh otherwise, in the project's root. Your own shell and environment are
-/// not taken along. Starts a stopped workspace first.
+/// not used. Starts a stopped workspace first.
 ///
-/// Your terminal gets exactly what programs inside write and obeys it: title, clipboard, questions.
+/// Your terminal gets exactly what programs inside write and obeys it: title, clipboard, queries.
 /// `holm session new` opens a shell that is drawn safely.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  holm enter fix-login")]

@@ -1,4 +1,4 @@
-//! `holm events`: what happened, and with `--follow` what happens.
+//! `holm events`: past events, and with `--follow` new ones.
 
 use super::output::{FAINT, WARNING, printable};
 use super::{Context, Outcome, connect};
@@ -10,32 +10,33 @@ use serde_json::Value;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// A daemon that is only started anew is back by then, and nothing has to be said.
+/// A daemon that is restarted is back by then, without a message.
 const SAYS_SO: Duration = Duration::from_secs(2);
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 const WAITS: &str = "the daemon was stopped; this waits for `holm daemon start`";
 
-/// Say what happened to workspaces and ports
+/// List events of workspaces and ports
 ///
-/// The newest 10000 are kept. Each has a cursor; --after goes on behind one.
+/// The newest 10000 are kept. Each has a cursor; --after continues after one.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     holm events\n  \
     holm events --follow --json\n  \
     holm events --after 118")]
 pub struct EventsArgs {
-    /// Wait for what comes; without --after only that
+    /// Wait for new events; without --after only those
     #[arg(long, short)]
     follow: bool,
-    /// Begin behind this one
+    /// Start after this cursor
     #[arg(long, value_name = "CURSOR")]
     after: Option<u64>,
 }
 
 pub fn run(context: &Context, arguments: EventsArgs) -> Outcome {
-    let until = match arguments.follow {
-        true => Until::Ever,
-        false => Until::Now,
+    let until = if arguments.follow {
+        Until::Ever
+    } else {
+        Until::Now
     };
     connect::block_on(async {
         let mut after = arguments.after;
@@ -48,20 +49,20 @@ pub fn run(context: &Context, arguments: EventsArgs) -> Outcome {
                 (Err(fault), Until::Ever) if fault.code == Code::DaemonUnreachable => {}
                 (Err(fault), _) => return Err(fault),
             }
-            // The daemon is gone and what happened is stored: another one goes on where it was.
+            // The daemon is gone, but events are stored: continue with another one.
             client = another(context).await?;
         }
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Why one daemon tells no more.
+/// Why the stream from one daemon ended.
 enum Ended {
     Newest,
     TooSlow,
 }
 
-/// Tells what one daemon says, and how far that was.
+/// Prints events of one daemon, and returns how far it got.
 async fn tell(
     context: &Context,
     client: &Client,
@@ -85,7 +86,7 @@ async fn tell(
     Ok(Ended::Newest)
 }
 
-/// Waits for the next daemon, which is started unless somebody stopped the last one.
+/// Waits for the next daemon, and starts one unless the user stopped the last.
 async fn another(context: &Context) -> Result<Client, Fault> {
     let begun = Instant::now();
     let mut is_said = false;
@@ -128,10 +129,7 @@ fn render(event: &Event) -> String {
             .detail
             .get("before")
             .and_then(|before| before.get("label"));
-        line.push_str(match is_released {
-            true => "  released",
-            false => "  taken",
-        });
+        line.push_str(if is_released { "  released" } else { "  taken" });
         if let Some(Value::String(before)) = before {
             line.push_str(&format!(" from {}", printable(before)));
         }

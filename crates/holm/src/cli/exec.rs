@@ -1,4 +1,4 @@
-//! `holm exec`: runs a command inside; its bytes, signals and exit code are yours.
+//! `holm exec`: runs a command inside; its bytes, signals and exit code are passed through.
 
 use super::attach::{Attachment, attach};
 use super::completions::labels;
@@ -18,8 +18,9 @@ use std::time::Duration;
 /// pass through; there is a terminal inside when stdin and stdout are terminals. The exit code is
 /// the command's: 124 time-out, 126 cannot be run, 127 not found, 128+n ended by signal n.
 ///
-/// Your terminal gets exactly what the command writes and obeys it: title, clipboard, questions. For
-/// programs that you do not trust with it there are `holm run` and `holm session`, which draw safely.
+/// Your terminal gets exactly what the command writes and obeys it: title, clipboard, queries. For
+/// programs that you do not trust with it there are `holm run` and `holm session`, which draw
+/// safely.
 ///
 /// With --json the output is JSON Lines: {"stdout":…}, {"stderr":…} and last {"exit_code":…}.
 #[derive(Debug, Args)]
@@ -84,12 +85,12 @@ fn start(arguments: ExecArgs, attachment: Attachment) -> Result<Start, Fault> {
         timeout_ms: arguments.timeout.map(|time| time.as_millis() as u64),
         quiet_ms: None,
         no_start: arguments.no_start,
-        // What leaves by a pipe may be anything, and has to arrive as it is.
+        // Output to a pipe may be of any kind and must arrive unchanged.
         mask: false,
     })
 }
 
-/// The terminal inside is of the kind and size of the one outside.
+/// The terminal inside has the type and size of the one outside.
 pub fn outer_terminal() -> Terminal {
     let size = terminal::size();
     Terminal {
@@ -101,7 +102,7 @@ pub fn outer_terminal() -> Terminal {
 
 pub type Variable = (holm_api::exec::Bytes, holm_api::exec::Bytes);
 
-/// Reads `NAME=VALUE`; the value may be any bytes.
+/// Parses `NAME=VALUE`; the value may be any bytes.
 pub fn variable(typed: OsString) -> Result<Variable, Fault> {
     let typed = typed.into_vec();
     match typed.iter().position(|byte| *byte == b'=') {

@@ -1,4 +1,4 @@
-//! `holm fetch`: the commits of a workspace, as a branch of your repository.
+//! `holm fetch`: a workspace's commits as a branch of your repository.
 
 use super::completions::labels;
 use super::origin::{Origin, StartArgs};
@@ -18,10 +18,10 @@ use std::process::ExitCode;
 /// Bring the commits of a workspace into your repository, as a branch
 ///
 /// The branch is holm/<label>. It is moved only when it is absent or was last written by this
-/// workspace; otherwise holm/<label>-<first 4 of the id> is used, and this is said. The commits are
-/// also recorded as refs/holm/<id>. Uncommitted files stay where they are, with a warning, unless
-/// --commit commits them inside first. Every object is checked before it is kept; hooks, filters
-/// and settings of the workspace do not come along.
+/// workspace; otherwise holm/<label>-<first 4 of the id> is used, with a message. The commits are
+/// also recorded as refs/holm/<id>. Uncommitted files stay inside, with a warning, unless --commit
+/// commits them first. Every object is checked before it is stored; hooks, filters and settings of
+/// the workspace are not taken over.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     holm fetch fix-login\n  \
@@ -36,7 +36,7 @@ pub struct FetchArgs {
     commit: Option<String>,
 }
 
-/// What was fetched, as `--json` tells it.
+/// The JSON output.
 #[derive(Clone, Debug, Serialize)]
 pub struct Fetched {
     pub id: String,
@@ -45,13 +45,13 @@ pub struct Fetched {
     #[serde(rename = "ref")]
     pub reference: String,
     pub commit: String,
-    /// Whether the branch was moved or made.
+    /// Whether the branch was moved or created.
     pub moved: bool,
-    /// The branch that somebody else wrote last, if this one was used instead.
+    /// The preferred branch, if it was not used because something else wrote it last.
     pub avoided: Option<String>,
-    /// How many files inside are not committed, and so were not fetched.
+    /// The number of uncommitted files inside, which were not fetched.
     pub uncommitted: u64,
-    /// How many stashes there are inside, and refs with commits that were not fetched.
+    /// The number of stashes inside, and refs with commits that were not fetched.
     pub stashes: u64,
     pub aside: Vec<String>,
 }
@@ -76,7 +76,7 @@ pub fn run(context: &Context, arguments: FetchArgs) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Fetches HEAD of the workspace and makes the branch. Called by `merge`, too.
+/// Fetches HEAD of the workspace and sets the branch. Also called by `merge`.
 pub async fn fetch(
     context: &Context,
     subject: &Subject,
@@ -108,7 +108,7 @@ pub async fn fetch(
     Ok(told(workspace, captured, branch, commit))
 }
 
-/// The daemon learns that the user's repository has the commits: they are no longer unsaved.
+/// Sends the commits to the daemon, so that it no longer counts them as unsaved.
 async fn note_saved(subject: &Subject, checkout: &Checkout, commit: &str) -> Result<(), Fault> {
     let origin = Origin::find(checkout, &StartArgs::default()).await?;
     let wanted = Wanted {
@@ -157,13 +157,14 @@ fn remark_uncommitted(context: &Context, captured: &Captured) {
     ));
 }
 
-/// What a person reads about a fetch.
+/// The text output.
 pub fn text(fetched: &Fetched) -> String {
     let Fetched { branch, commit, .. } = fetched;
     let short = &commit[..commit.len().min(10)];
-    let mut text = match fetched.moved {
-        true => format!("{GOOD}✓{GOOD:#} {branch} is at {short}"),
-        false => format!("{GOOD}✓{GOOD:#} {branch} is at {short} already"),
+    let mut text = if fetched.moved {
+        format!("{GOOD}✓{GOOD:#} {branch} is at {short}")
+    } else {
+        format!("{GOOD}✓{GOOD:#} {branch} is at {short} already")
     };
     if let Some(avoided) = &fetched.avoided {
         text.push_str(&format!(

@@ -1,10 +1,9 @@
-//! Looks for git repositories below the user's source folders, for `project find`.
+//! Searches git repositories below the user's source folders, for `project find`.
 
 use holm_api::project::Project;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// A repository that was found.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct FoundRepository {
     pub path: String,
@@ -14,10 +13,10 @@ pub struct FoundRepository {
     pub project_id: Option<String>,
 }
 
-/// How far below a source folder a repository may lie.
+/// The search depth below a source folder.
 const DEPTH: usize = 4;
 
-/// Every repository with a work tree of its own, in the order of paths.
+/// Every repository with its own work tree, sorted by path.
 pub fn repositories(source_dirs: &[PathBuf], known: &[Project]) -> Vec<FoundRepository> {
     let mut paths = Vec::new();
     for directory in source_dirs {
@@ -43,7 +42,7 @@ fn describe(path: &Path, known: &[Project]) -> FoundRepository {
     }
 }
 
-/// What lies in a repository belongs to it; what cannot be read is passed by.
+/// Repositories inside another one belong to it; unreadable directories are skipped.
 fn search(directory: &Path, depth: usize, found: &mut Vec<PathBuf>) {
     if directory.join(".git").is_dir() {
         found.push(directory.to_owned());
@@ -58,7 +57,7 @@ fn search(directory: &Path, depth: usize, found: &mut Vec<PathBuf>) {
     for entry in entries.flatten() {
         let name = entry.file_name();
         let is_skipped = name.as_encoded_bytes().starts_with(b".") || name == "node_modules";
-        // The type of the entry itself: links are not followed, so there are no circles.
+        // The type of the entry itself: symlinks are not followed, so there are no loops.
         if !is_skipped && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             search(&entry.path(), depth - 1, found);
         }

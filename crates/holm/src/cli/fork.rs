@@ -1,4 +1,4 @@
-//! `holm fork`: a workspace that begins as another one is.
+//! `holm fork`: a workspace that starts as a copy of another one.
 
 use super::completions::labels;
 use super::several::{self, WaitArgs};
@@ -8,8 +8,8 @@ use holm_api::workspace::Fork;
 
 /// Make a workspace that begins as another one is
 ///
-/// Code with everything uncommitted, home and volumes are copied while everything inside stands still;
-/// then the two go their own ways. Services start anew. Returns when they are ready.
+/// Code with everything uncommitted, home and volumes are copied while all processes inside are
+/// stopped; afterwards the two are independent. Services are started. Returns when they are ready.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  holm fork fix-login\n  \
     holm fork fix-login other-idea --at before-upgrade")]
@@ -17,10 +17,10 @@ pub struct ForkArgs {
     /// A label, project/label, an id or the beginning of an id
     #[arg(value_name = "WS", add = labels())]
     workspace: String,
-    /// The label of the new one; left out, a pleasant one is made up
+    /// The label of the new one; default: a generated label
     #[arg(value_name = "LABEL")]
     label: Option<String>,
-    /// Begin as this snapshot has it
+    /// Start from this snapshot
     #[arg(long, value_name = "NAME")]
     at: Option<String>,
     #[command(flatten)]

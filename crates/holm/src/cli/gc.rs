@@ -1,4 +1,4 @@
-//! `holm gc`: deletes what may go. The only command that deletes workspaces for good.
+//! `holm gc`: deletes expired and unused data. The only command that deletes workspaces for good.
 
 use super::ls::warn;
 use super::output::{FAINT, GOOD, printable};
@@ -12,8 +12,10 @@ use std::process::ExitCode;
 
 /// Delete old trash, unused bases and leftovers
 ///
-/// Entries of the trash go when they are older than `trash_days` (7) of config.toml; the daemon does
-/// that by itself, too, unless the clock jumped ahead: whoever types this says that it is right. Bases that no workspace uses go but for the latest of each project.
+/// Entries of the trash are deleted when they are older than `trash_days` (7) of config.toml; the
+/// daemon does that by itself, too, unless the clock jumped ahead: typing this command confirms
+/// that the clock is right. Bases that no workspace uses are deleted except for the latest of each
+/// project.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  holm gc\n  holm gc --all\n  holm df")]
 pub struct GcArgs {
@@ -45,9 +47,10 @@ pub fn run(context: &Context, arguments: GcArgs) -> Outcome {
             warn(context, &format!("{} ({})", failed.message, failed.hint));
         }
     }
-    Ok(match collected.failed.is_empty() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::from(Kind::Failed.exit_code()),
+    Ok(if collected.failed.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(Kind::Failed.exit_code())
     })
 }
 

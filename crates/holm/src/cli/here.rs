@@ -1,4 +1,4 @@
-//! `holm here`: inside a workspace, who am I. The only verb that talks to the guest side.
+//! `holm here`: describes the workspace from inside. The only verb that asks the keeper directly.
 
 use super::output::{STRONG, printable};
 use super::{Context, Outcome};
@@ -16,7 +16,7 @@ use std::process::ExitCode;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  holm here\n  holm here --json\n  holm here --markdown")]
 pub struct HereArgs {
-    /// As text for agents: the content of /run/holm/AGENTS.md as it is now
+    /// As text for agents: the current content of /run/holm/AGENTS.md
     #[arg(long, conflicts_with = "json")]
     markdown: bool,
 }
@@ -38,13 +38,13 @@ pub fn run(context: &Context, arguments: HereArgs) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What people look for first.
+/// The most important keys, printed first.
 const FIRST: [&str; 6] = ["id", "label", "project", "project_id", "state", "root"];
 
-/// Numbers of bytes.
+/// Keys whose values are bytes.
 const SIZES: [&str; 2] = ["memory", "disk"];
 
-/// One line per value; values of values are indented.
+/// One line per value; nested values are indented.
 fn render(here: &Value) -> String {
     let mut text = String::new();
     append(&mut text, here, 0);

@@ -1,7 +1,7 @@
-//! `holm init`: finds out what a repository runs, shows it as a `holm.toml`, and writes that.
+//! `holm init`: detects what a repository runs, shows it as a `holm.toml`, and writes that.
 //!
-//! Only files are read; nothing of the repository is run, and no daemon is needed. What is written
-//! has been read back by our own parser, and an existing file is never replaced unasked.
+//! Only files are read; nothing of the repository is executed, and no daemon is needed. The result
+//! is parsed again before it is written, and an existing file is never replaced without `--force`.
 
 use super::output::{self, FAINT, GOOD, STRONG, printable_lines};
 use super::user_checkout::{Checkout, HOLM_TOML};
@@ -19,11 +19,11 @@ use std::process::ExitCode;
 
 /// Find out what this repository runs, and write it as holm.toml
 ///
-/// Looks at package.json, Procfile, Cargo.toml, Django, Rails, Go and compose files, shows the
-/// file that it would write to the repository's root, and writes it: after a question on a
-/// terminal, at once with --yes or where nobody can be asked. Each line says where it comes from;
-/// what is not certain is a comment. An existing holm.toml is left alone (exit code 4) unless
-/// --force is given. Nothing of the repository is run.
+/// Looks at package.json, Procfile, Cargo.toml, Django, Rails, Go and compose files, shows the file
+/// that it would write to the repository's root, and writes it: after a question on a terminal, at
+/// once with --yes or without a terminal. Each line says where it comes from; uncertain parts are
+/// comments. An existing holm.toml is left alone (exit code 4) unless --force is given. Nothing of
+/// the repository is executed.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  holm init\n  holm init --print\n  holm init --yes --force")]
 pub struct InitArgs {
@@ -38,7 +38,7 @@ pub struct InitArgs {
     print: bool,
 }
 
-/// What was found, and whether it was written.
+/// The JSON output.
 #[derive(Serialize)]
 struct Initialized {
     path: String,
@@ -59,7 +59,7 @@ struct Sign {
     file: String,
 }
 
-/// What had the name of the file before.
+/// Whether the file existed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Before {
     Nothing,
@@ -82,7 +82,7 @@ async fn init(context: &Context, arguments: &InitArgs) -> Outcome {
     }
     let proposal = propose(&checkout).await?;
     let text = proposal.to_toml();
-    // A file that we could not read ourselves is a defect of ours, and is not left to anybody.
+    // A file that our own parser refuses is a bug of ours, and is not written.
     holm_config::project::parse(&text, HOLM_TOML).map_err(|errors| {
         let message = format!("what was found does not make a valid holm.toml:\n{errors}");
         Fault::new(Code::Internal, message, "this is a bug; please report it")
@@ -133,15 +133,18 @@ fn shown(path: &Path, text: &str) -> String {
     let place = output::printable(&path.display().to_string());
     let lines: Vec<String> = printable_lines(text)
         .lines()
-        .map(|line| match line.starts_with('#') {
-            true => format!("{FAINT}{line}{FAINT:#}"),
-            false => line.to_owned(),
+        .map(|line| {
+            if line.starts_with('#') {
+                format!("{FAINT}{line}{FAINT:#}")
+            } else {
+                line.to_owned()
+            }
         })
         .collect();
     format!("{STRONG}{place}{STRONG:#}\n\n{}\n", lines.join("\n"))
 }
 
-/// Asks on a thread of its own, so that ctrl-C is heard meanwhile.
+/// Asks in a separate thread, so that ctrl-C works meanwhile.
 async fn agreed(path: &Path, before: Before) -> Result<bool, Fault> {
     let place = output::printable(&path.display().to_string());
     let question = match before {
@@ -159,7 +162,7 @@ fn already_there(path: &Path) -> Fault {
     )
 }
 
-/// Writes the file whole or not at all, under its name only at the end.
+/// Writes the file atomically.
 fn write(path: &Path, text: &str, before: Before) -> Result<(), Fault> {
     let failed = |error: &std::io::Error| {
         Fault::new(

@@ -5,8 +5,8 @@ use super::stream::Stream;
 use bytes::Bytes;
 use serde_json::json;
 
-/// Output as JSON Lines. A character that was cut between two pieces waits for its other half;
-/// what is not UTF-8 is sent as an array of bytes.
+/// Output as JSON Lines. A character that was split between two pieces waits for the rest; bytes
+/// that are not UTF-8 are sent as an array.
 #[derive(Default)]
 pub struct Lines {
     stdout: Vec<u8>,

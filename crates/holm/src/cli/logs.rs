@@ -1,4 +1,4 @@
-//! `holm logs`: what services said, as the keeper wrote it down.
+//! `holm logs`: the services' output, as the keeper logged it.
 
 use super::completions::labels;
 use super::output::{FAINT, printable};
@@ -14,9 +14,9 @@ use std::process::ExitCode;
 
 /// Show what the services of a workspace printed
 ///
-/// All services when none is named, merged by time. `|` stands before what went to stdout, `!` before
-/// what went to stderr. Logs are kept outside of the workspace, 5 files of 10 MiB for each service,
-/// and are there when it is stopped.
+/// All services when none is named, merged by time. `|` marks stdout, `!` marks stderr. Logs are
+/// kept outside of the workspace, 5 files of 10 MiB for each service, and are available when it is
+/// stopped.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     holm logs fix-login\n  \
@@ -29,10 +29,10 @@ pub struct LogsArgs {
     /// Only of these services
     #[arg(value_name = "SERVICE")]
     services: Vec<String>,
-    /// Go on with what they print, until the workspace stops
+    /// Follow new output, until the workspace stops
     #[arg(short, long)]
     follow: bool,
-    /// Not what is older: a time (2026-11-15T20:00:00Z) or how long ago (90s, 10m, 2h)
+    /// Only lines since a time (2026-11-15T20:00:00Z) or since a time ago (90s, 10m, 2h)
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
     /// Only the last N lines of each service
@@ -40,7 +40,7 @@ pub struct LogsArgs {
     last: Option<usize>,
 }
 
-/// Each service has one of these, in turn.
+/// Assigned to the services in turn.
 const COLOURS: [AnsiColor; 6] = [
     AnsiColor::Cyan,
     AnsiColor::Magenta,
@@ -50,7 +50,7 @@ const COLOURS: [AnsiColor; 6] = [
     AnsiColor::BrightCyan,
 ];
 
-/// Aligns and colours the names as they turn up.
+/// Aligns and colours names as they appear.
 struct Names {
     seen: Vec<String>,
     width: usize,
@@ -62,9 +62,10 @@ pub fn run(context: &Context, arguments: LogsArgs) -> Outcome {
         services: arguments.services,
         since,
         last: arguments.last,
-        follow: match arguments.follow {
-            true => Follow::Yes,
-            false => Follow::No,
+        follow: if arguments.follow {
+            Follow::Yes
+        } else {
+            Follow::No
         },
     };
     connect::block_on(async {
@@ -84,7 +85,7 @@ pub fn run(context: &Context, arguments: LogsArgs) -> Outcome {
         }
         let mut progress = Told::default();
         let mut result = read(context, &client, (&id, &query), &mut names, &mut progress).await;
-        // Logs outlive daemons: another one goes on where this one was.
+        // Logs outlive daemons: continue with another one.
         while query.follow == Follow::Yes
             && let Err(fault) = &result
             && fault.code == Code::DaemonUnreachable
@@ -103,12 +104,12 @@ pub fn run(context: &Context, arguments: LogsArgs) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// How far the reader is: the time of the last line, and how many had it.
+/// How far the reader is: the time of the last line, and how many lines had it.
 #[derive(Default)]
 struct Told {
     time: Option<String>,
     count: usize,
-    /// Lines of that time which were told before.
+    /// Lines of that time which were printed before.
     skip: usize,
 }
 
@@ -148,7 +149,7 @@ fn print(context: &Context, line: &LogLine, names: &mut Names) {
     }
 }
 
-/// Nothing of a log steers a terminal; tabs only align.
+/// Log text must not control a terminal; tabs only align.
 fn safe(text: &str) -> String {
     let parts: Vec<String> = text.split('\t').map(printable).collect();
     parts.join("\t")

@@ -1,4 +1,4 @@
-//! `holm ls`: the workspaces of all projects, or what is in the trash.
+//! `holm ls`: the workspaces of all projects, or the trash.
 
 use super::output::{WARNING, printable};
 use super::table::Table;
@@ -18,36 +18,41 @@ pub struct LsArgs {
     trash: bool,
 }
 
-/// How much of a commit stands for all of it.
+/// The length of an abbreviated commit id.
 const SHORT_COMMIT: usize = 10;
 
 pub fn run(context: &Context, arguments: LsArgs) -> Outcome {
     let list = connect::block_on(async {
         let client = connect::started().await?;
-        match arguments.trash {
-            true => client.trash().await,
-            false => client.workspaces().await,
+        if arguments.trash {
+            client.trash().await
+        } else {
+            client.workspaces().await
         }
     })?;
     for note in &list.notes {
         warn(context, note);
     }
     if list.workspaces.is_empty() && !context.output.is_json() {
-        context.output.remark(match arguments.trash {
-            true => "The trash is empty.",
-            false => "No workspaces yet. `holm up` in a git repository makes one.",
+        context.output.remark(if arguments.trash {
+            "The trash is empty."
+        } else {
+            "No workspaces yet. `holm up` in a git repository makes one."
         });
         return Ok(ExitCode::SUCCESS);
     }
     let now = jiff::Timestamp::now();
-    context.output.result(&list, || match arguments.trash {
-        true => render_trash(&list.workspaces, now),
-        false => render(&list.workspaces, now),
+    context.output.result(&list, || {
+        if arguments.trash {
+            render_trash(&list.workspaces, now)
+        } else {
+            render(&list.workspaces, now)
+        }
     });
     Ok(ExitCode::SUCCESS)
 }
 
-/// Tells people what concerns the whole machine.
+/// Prints a warning about the whole machine.
 pub fn warn(context: &Context, note: &str) {
     let note = printable(note);
     context
@@ -71,7 +76,7 @@ fn render_trash(workspaces: &[Workspace], now: jiff::Timestamp) -> String {
     table.render()
 }
 
-/// How long it is until a time of the API.
+/// The time until a time of the API.
 pub fn until(time: &str, now: jiff::Timestamp) -> String {
     match time.parse::<jiff::Timestamp>() {
         Ok(then) if then > now => format!("in {}", in_words(then.as_second() - now.as_second())),
@@ -107,7 +112,8 @@ fn render(workspaces: &[Workspace], now: jiff::Timestamp) -> String {
     table.render()
 }
 
-/// How the services are: what failed, or how many are ready. One that has done its work is well.
+/// A summary of the services: what failed, or how many are ready. A service that exited with 0
+/// counts as ready.
 fn in_short(services: &[Service]) -> String {
     let is = |service: &Service, state: &str| service.state == state;
     let is_done = |service: &Service| {
@@ -125,7 +131,7 @@ fn in_short(services: &[Service]) -> String {
     }
 }
 
-/// The state, with the reason where there is one.
+/// The state, with its reason.
 pub fn state(workspace: &Workspace) -> String {
     match &workspace.reason {
         Some(reason) => format!("{} ({reason})", workspace.state),
@@ -133,7 +139,7 @@ pub fn state(workspace: &Workspace) -> String {
     }
 }
 
-/// What the workspace started from, as short as people write it.
+/// The commit or ref that the workspace started from, abbreviated.
 pub fn start_of(workspace: &Workspace) -> String {
     match (&workspace.reference, &workspace.commit) {
         (Some(reference), _) => reference.clone(),
@@ -142,7 +148,7 @@ pub fn start_of(workspace: &Workspace) -> String {
     }
 }
 
-/// How long ago a time of the API was; a time that cannot be read has no age.
+/// The age of a time of the API; empty for an invalid time.
 pub fn age(time: &str, now: jiff::Timestamp) -> String {
     match time.parse::<jiff::Timestamp>() {
         Ok(then) => in_words(now.as_second() - then.as_second()),
@@ -150,7 +156,7 @@ pub fn age(time: &str, now: jiff::Timestamp) -> String {
     }
 }
 
-/// How long, in the largest whole unit: `3m`, `2h`, `5d`.
+/// A duration in the largest whole unit: `3m`, `2h`, `5d`.
 fn in_words(seconds: i64) -> String {
     match seconds.max(0) {
         seconds @ 0..60 => format!("{seconds}s"),

@@ -1,4 +1,4 @@
-//! `holm merge`: fetch, then `git merge` into what is checked out.
+//! `holm merge`: fetch, then `git merge` into the checkout.
 
 use super::completions::labels;
 use super::fetch::{Fetched, fetch, text};
@@ -14,8 +14,9 @@ use std::process::ExitCode;
 ///
 /// As `holm fetch` followed by `git merge`, without hooks. Refused when your checkout has
 /// uncommitted changes. Files that tools execute by themselves (of git, editors, shells, agents,
-/// package managers, build tools and CI) and links that leave the tree are named first, each with its
-/// reason, and need a yes. Programs that the repository's own git settings run are asked about first.
+/// package managers, build tools and CI) and links that leave the tree are listed first, each with
+/// its reason, and need your consent. Programs that the repository's own git settings run need
+/// approval first.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  holm merge fix-login\n  holm merge fix-login --yes")]
 pub struct MergeArgs {
@@ -27,23 +28,24 @@ pub struct MergeArgs {
     yes: bool,
 }
 
-/// What was merged, as `--json` tells it.
+/// The JSON output.
 #[derive(Debug, Serialize)]
 struct Merged {
     #[serde(flatten)]
     fetched: Fetched,
     /// Whether HEAD of the checkout moved; if not, it had everything.
     merged: bool,
-    /// What HEAD of the checkout is now.
+    /// HEAD of the checkout afterwards.
     head: Option<String>,
-    /// What needed a yes.
+    /// Entries that needed consent.
     flagged: Vec<Flagged>,
 }
 
 pub fn run(context: &Context, arguments: MergeArgs) -> Outcome {
-    let consent = match arguments.yes {
-        true => Consent::Given,
-        false => Consent::Ask,
+    let consent = if arguments.yes {
+        Consent::Given
+    } else {
+        Consent::Ask
     };
     let merged = connect::block_on(async {
         let subject = Subject::find(&arguments.workspace).await?;
@@ -81,9 +83,10 @@ pub fn run(context: &Context, arguments: MergeArgs) -> Outcome {
     context.output.done(&merged, || {
         let branch = printable(&merged.fetched.branch);
         let fetched = text(&merged.fetched);
-        match merged.merged {
-            true => format!("{fetched}\n{GOOD}✓{GOOD:#} {branch} is merged"),
-            false => format!("{fetched}\nThere is nothing to merge: HEAD has all of {branch}."),
+        if merged.merged {
+            format!("{fetched}\n{GOOD}✓{GOOD:#} {branch} is merged")
+        } else {
+            format!("{fetched}\nThere is nothing to merge: HEAD has all of {branch}.")
         }
     });
     Ok(ExitCode::SUCCESS)

@@ -1,7 +1,7 @@
-//! The command line: one verb, one file, with its arguments (whose doc is the help text) and `run`.
+//! The command line: one file per verb, with its arguments (whose doc is the help text) and `run`.
 //!
-//! Verbs reach the engine only through the daemon's API. What they print goes through
-//! [`output`], and every failure is a [`Fault`] whose kind decides the exit code here, in one place.
+//! Verbs reach the engine only through the daemon's API. Output goes through [`output`], and every
+//! failure is a [`Fault`] whose kind decides the exit code here, in one place.
 
 mod apply;
 mod assign;
@@ -167,14 +167,14 @@ enum Verb {
     CarryOut(carry_out::CarryOutArgs),
 }
 
-/// What every verb is given besides its arguments.
+/// What every verb gets besides its arguments.
 pub struct Context {
     pub output: Output,
-    /// When this process began; `up` reports the time from here.
+    /// When this process started; `up` measures from here.
     pub started: Instant,
 }
 
-/// How a verb that did not fail ends.
+/// The result of a verb.
 pub type Outcome = Result<ExitCode, Fault>;
 
 /// Runs the command line of this process.
@@ -257,8 +257,8 @@ fn run(context: &Context, verb: Verb) -> Outcome {
     }
 }
 
-/// Inside a workspace those verbs work that concern this workspace only. Some need nobody, the others
-/// the daemon, by a socket that has the rights of the workspace.
+/// Inside a workspace only verbs about this workspace work. Some need no daemon, the others use a
+/// socket that has the rights of the workspace.
 fn allowed_here(verb: &Verb) -> Result<(), Fault> {
     let needs_nobody = matches!(
         verb,
@@ -278,13 +278,14 @@ fn allowed_here(verb: &Verb) -> Result<(), Fault> {
     if needs_nobody || !wiring::guest::is_inside() {
         return Ok(());
     }
-    match is_about_this {
-        true => connect::inside().map(|_| ()),
-        false => Err(Fault::new(
+    if is_about_this {
+        connect::inside().map(|_| ())
+    } else {
+        Err(Fault::new(
             Code::InsideWorkspace,
             "this command is for outside: it does not work inside a workspace",
             "`holm here` says where you are and what works here; leave the workspace for this one",
-        )),
+        ))
     }
 }
 
@@ -303,7 +304,7 @@ fn wrong_usage(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
     );
     if asked || !asks_for_json(arguments) {
-        // A reader that went away is not worth a message.
+        // A reader that is gone is not worth a message.
         let _ = error.print();
     } else {
         Output::new(Format::Json).fault(&usage_fault(error));
@@ -315,7 +316,8 @@ fn wrong_usage(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
     }
 }
 
-/// Whether `--json` was typed, told without a successful parse. What follows `--` is not ours.
+/// Whether `--json` was typed, determined without a successful parse. Arguments after `--` are not
+/// ours.
 fn asks_for_json(arguments: &[OsString]) -> bool {
     arguments
         .iter()

@@ -1,5 +1,5 @@
-//! What `assign` and `sync` share: finding the commit in the user's repository, bringing it to the
-//! daemon, waiting for services afterwards, and telling what was done.
+//! Shared by `assign` and `sync`: finds the commit in the user's repository, sends it to the
+//! daemon, waits for services, and prints the result.
 
 use super::output::{FAINT, GOOD, WARNING, printable};
 use super::progress::Progress;
@@ -16,7 +16,7 @@ use holm_core::config::ProjectConfig;
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_git::Cancel;
 
-/// A workspace that is to be moved.
+/// A workspace to be moved.
 pub struct Moving<'a> {
     context: &'a Context,
     subject: Subject,
@@ -24,14 +24,14 @@ pub struct Moving<'a> {
     checkout: Checkout,
 }
 
-/// Where to.
+/// The target of a move.
 pub struct Destination {
     pub commit: String,
     pub reference: Option<String>,
     pub shallow: Vec<String>,
 }
 
-/// One that was moved, and what is wrong with its services.
+/// The result of a move, and what is wrong with its services.
 pub struct Settled {
     moved: Moved,
     trouble: Option<Fault>,
@@ -74,8 +74,8 @@ impl<'a> Moving<'a> {
         })
     }
 
-    /// Finds a commit in the user's repository, and sends what the daemon does not have of it. A repository
-    /// that was named by URL is fetched from first, and a name means a branch of its remote.
+    /// Finds a commit in the user's repository, and sends the objects that the daemon lacks. A
+    /// repository named by URL is fetched first, and a name means a branch of its remote.
     pub async fn bring(&self, name: &str) -> Result<Destination, Fault> {
         let (client, checkout, cancel) = (self.client(), &self.checkout, Cancel::default());
         settings::settle_partial(self.context, client, checkout).await?;
@@ -89,7 +89,7 @@ impl<'a> Moving<'a> {
         let wanted = Wanted {
             refs,
             commit: Some(resolved.commit.clone()),
-            // Only a project that is not known yet is named by it.
+            // Only used as the name of an unknown project.
             config: &ProjectConfig::default(),
         };
         send::send(&self.subject.client, &self.checkout, wanted, &cancel).await?;
@@ -100,13 +100,13 @@ impl<'a> Moving<'a> {
         })
     }
 
-    /// Tells how far it is.
+    /// Reports progress.
     pub fn progress(&self) -> impl FnMut(&str, u64, u64) + use<'a> {
         let mut progress = Progress::new(self.context);
         move |step: &str, done: u64, total: u64| progress.tell(step, done, total)
     }
 
-    /// Waits for the services, unless nobody wants to.
+    /// Waits for the services, if requested.
     pub async fn wait(&self, moved: Moved, patience: Patience) -> Result<Settled, Fault> {
         if patience == Patience::None {
             return Ok(Settled {

@@ -1,8 +1,8 @@
 //! `holm open`: a browser in which `localhost` is the workspace.
 //!
-//! The browser is the user's own, started by this command and not by the daemon; it goes on when
-//! this command has ended. Its profile lies with the user who typed the command. That it is open is
-//! said when it is: one that ends at once, for want of a display, is an error.
+//! This command starts the user's own browser, which continues when the command has ended. Its
+//! profile belongs to the user who typed the command. The command succeeds only when the browser is
+//! open: a browser that ends at once, for lack of a display, is an error.
 
 use super::browser::{self, BrowserUser, Family, Found, Mode, Visit};
 use super::completions::labels;
@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 ///
 /// Chromium, Chrome or Firefox with a profile of its own for this workspace, whose every connection
 /// goes through the workspace: `http://localhost:3000` is its port 3000, and everything else is
-/// reached as the workspace itself may. Starts a stopped workspace first.
+/// reached under the workspace's egress policy. Starts a stopped workspace first.
 ///
 /// A window needs a display. With --headless the browser runs until it is ended, its workspace is
 /// removed, or `holm daemon stop --all` stops everything.
@@ -48,12 +48,12 @@ pub struct OpenArgs {
     /// Print the command line and start nothing
     #[arg(long)]
     print: bool,
-    /// Without a window; prints where the browser can be steered
+    /// Without a window; prints where the browser can be controlled (DevTools)
     #[arg(long)]
     headless: bool,
 }
 
-/// What was opened, or would be.
+/// The JSON output.
 #[derive(Debug, Serialize)]
 struct Opened {
     workspace: String,
@@ -61,23 +61,24 @@ struct Opened {
     url: String,
     browser: PathBuf,
     profile: PathBuf,
-    /// Of the SOCKS endpoint.
+    /// The SOCKS endpoint.
     proxy: String,
     command: Vec<String>,
     pid: Option<u32>,
-    /// Where a headless browser can be steered.
+    /// Where a headless browser can be controlled.
     devtools: Option<String>,
 }
 
-/// How long a browser may take to show a page, or to say where it listens.
+/// How long a browser may take to show a page, or to report its endpoint.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 pub fn run(context: &Context, arguments: OpenArgs) -> Outcome {
-    let mode = match arguments.headless {
-        true => Mode::Headless,
-        false => Mode::Window,
+    let mode = if arguments.headless {
+        Mode::Headless
+    } else {
+        Mode::Window
     };
     let found = find()?;
     let (workspace, proxy) = connect::block_on(async {
@@ -145,7 +146,8 @@ fn find() -> Result<Found, Fault> {
     })
 }
 
-/// The workspace, running, and the port of its endpoint. A port that it cannot have starts nothing.
+/// Starts the workspace and returns it with the port of its endpoint. An invalid port starts
+/// nothing.
 async fn prepared(
     client: &Client,
     id: &WorkspaceId,
@@ -162,7 +164,7 @@ async fn prepared(
     Ok((workspace, browser.port))
 }
 
-/// The port inside that is meant.
+/// The port inside to open.
 fn chosen_port(workspace: &Workspace, name: Option<&str>) -> Result<u16, Fault> {
     let label = &workspace.label;
     let ports = &workspace.ports;
@@ -208,9 +210,10 @@ fn chosen_port(workspace: &Workspace, name: Option<&str>) -> Result<u16, Fault> 
 }
 
 fn browser_user() -> BrowserUser {
-    match rustix::process::geteuid().is_root() {
-        true => BrowserUser::Root,
-        false => BrowserUser::Ordinary,
+    if rustix::process::geteuid().is_root() {
+        BrowserUser::Root
+    } else {
+        BrowserUser::Ordinary
     }
 }
 
@@ -224,9 +227,9 @@ fn profile(id: &str, family: Family, mode: Mode) -> Result<PathBuf, Fault> {
     Ok(profiles()?.join(id).join(name))
 }
 
-/// Where the profiles of the user who typed the command lie: with the daemon's data when that is the
-/// same user's, so that they go with their workspaces. Root's browser must not live in a directory of
-/// the user `holm`.
+/// The profile directory of the user who typed the command: in the daemon's data if that is the
+/// same user's, so that profiles are deleted with their workspaces. Root's browser must not use a
+/// directory of the user `holm`.
 pub fn profiles() -> Result<PathBuf, Fault> {
     let data_dir = match DaemonUser::current()? {
         DaemonUser::Caller => Paths::of_process()?.data_dir,
@@ -271,7 +274,7 @@ fn command_words(found: &Found, words: &[String]) -> Vec<String> {
         .collect()
 }
 
-/// Starts it so that it goes on by itself, and hears nothing of this terminal's signals.
+/// Starts it in its own session, so that it continues and gets no signals of this terminal.
 fn start(found: &Found, words: &[String]) -> Result<Child, Fault> {
     let mut browser = Command::new(&found.program);
     browser
@@ -291,11 +294,11 @@ fn start(found: &Found, words: &[String]) -> Result<Child, Fault> {
     })
 }
 
-/// A window: its process, or none when a browser that runs already took it over.
+/// Opens a window; returns its process, or none when a running browser took it over.
 fn shown(found: &Found, words: &[String], label: &str) -> Result<Option<u32>, Fault> {
     let mut child = start(found, words)?;
     let begun = Instant::now();
-    // One that neither ends nor has a page in time is one that lives.
+    // A browser that neither ends nor has a page in time counts as open.
     while begun.elapsed() < PATIENCE && !browser::has_page(child.id()) {
         match child.try_wait() {
             Ok(Some(status)) if status.success() => return Ok(None),
@@ -309,9 +312,10 @@ fn shown(found: &Found, words: &[String], label: &str) -> Result<Option<u32>, Fa
 fn not_shown(found: &Found, label: &str, status: ExitStatus) -> Fault {
     let display = ["DISPLAY", "WAYLAND_DISPLAY"];
     let has_display = display.iter().any(|name| std::env::var_os(name).is_some());
-    let why = match has_display {
-        true => format!("it ended ({status})"),
-        false => "there is no display (neither DISPLAY nor WAYLAND_DISPLAY is set)".to_owned(),
+    let why = if has_display {
+        format!("it ended ({status})")
+    } else {
+        "there is no display (neither DISPLAY nor WAYLAND_DISPLAY is set)".to_owned()
     };
     let message = format!("{} opened no window: {why}", found.program.display());
     let hint = format!(
@@ -320,7 +324,7 @@ fn not_shown(found: &Found, label: &str, status: ExitStatus) -> Fault {
     Fault::new(Code::NoBrowser, message, hint)
 }
 
-/// A headless browser for this profile: the one that runs, or a new one.
+/// A headless browser for this profile: the running one, or a new one.
 fn steered(
     found: &Found,
     words: &[String],
@@ -333,7 +337,7 @@ fn steered(
         return Ok((None, Some(endpoint.url)));
     }
     for name in ["DevToolsActivePort", "WebDriverBiDiServer.json"] {
-        // What an earlier browser left would be taken for the new one's.
+        // A leftover of an earlier browser would be taken for the new one's.
         let _ = std::fs::remove_file(visit.profile.join(name));
     }
     let mut child = start(found, words)?;
@@ -371,7 +375,7 @@ struct Endpoint {
     url: String,
 }
 
-/// Where the browser of a profile says that it can be steered.
+/// Where the browser of a profile can be controlled.
 fn endpoint(family: Family, profile: &Path) -> Option<Endpoint> {
     match family {
         Family::Chromium => {
@@ -391,7 +395,7 @@ fn endpoint(family: Family, profile: &Path) -> Option<Endpoint> {
     }
 }
 
-/// Has a Chromium that runs already open one more page; false when it does not run any more.
+/// Opens another page in a running Chromium; false when it no longer runs.
 fn open_tab(port: u16, url: &str) -> bool {
     let ask = || -> std::io::Result<bool> {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;

@@ -1,5 +1,5 @@
-//! What a workspace starts from: the current commit, another one, or the checkout as it lies there.
-//! Called by `up`, and by `trust`, which shows what that start asks for.
+//! What a workspace starts from: the current commit, another one, or the checkout's uncommitted
+//! state. Called by `up`, and by `trust`, which shows what that start requests.
 
 use super::user_checkout::{Checkout, Files};
 use clap::Args;
@@ -12,12 +12,11 @@ pub struct StartArgs {
     /// Branch, tag or commit to start from; default: the current commit
     #[arg(long, value_name = "REF", conflicts_with = "dirty")]
     pub from: Option<String>,
-    /// Take the uncommitted state of the checkout along: changed, staged and untracked files
+    /// Include the uncommitted state of the checkout: changed, staged and untracked files
     #[arg(long)]
     pub dirty: bool,
 }
 
-/// The start that was asked for.
 pub struct Origin {
     /// `None`: the repository has no commit yet.
     pub resolved: Option<Resolved>,
@@ -34,7 +33,7 @@ impl StartArgs {
         self.from.is_none() && !self.dirty
     }
 
-    /// The options as they are typed, with a blank in front; empty for the default.
+    /// The options as typed, with a leading blank; empty for the default.
     pub fn typed(&self) -> String {
         match &self.from {
             Some(from) => format!(" --from {from}"),
@@ -67,7 +66,7 @@ impl Origin {
                 let question = move |repository: &Repository| repository.is_contained(&commit);
                 checkout.git(question).await?
             }
-            // The current commit; or nothing is made that others could use.
+            // The current commit, or nothing that others could share.
             _ => true,
         };
         Ok(Self {

@@ -1,6 +1,6 @@
-//! Output of a run on its way to the user's own stdout and stderr. A program that no person has read
-//! wrote it, so a terminal is told only what [`Drawing`] lets pass, unless exact bytes are asked for.
-//! Used by `run` and `runs show --output`.
+//! Prints a run's output to the user's stdout and stderr. The program is not trusted, so a terminal
+//! gets only what [`Drawing`] lets pass, unless exact bytes are requested. Used by `run` and `runs
+//! show --output`.
 
 use super::stream::{Stream, Writer};
 use bytes::Bytes;
@@ -8,7 +8,7 @@ use holm_core::session::drawing::{Drawing, RESET};
 use rustix::io::Errno;
 use std::io::{IsTerminal, Write};
 
-/// How bytes reach a terminal; anything else always gets them as they are.
+/// How bytes reach a terminal; files and pipes always get them unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     Drawn,
@@ -21,17 +21,17 @@ pub struct Outlet {
     stderr: Shown,
 }
 
-/// One of the two streams. Dropping it sets back what was drawn on its terminal.
+/// One of the two streams. Dropping it resets its terminal.
 struct Shown {
     stream: Stream,
-    /// `None`: bytes pass as they are.
+    /// `None`: bytes pass unchanged.
     drawing: Option<Drawing>,
 }
 
 // === impl Form ===
 
 impl Form {
-    /// By `--raw`.
+    /// From `--raw`.
     pub fn asked_for(is_raw: bool) -> Self {
         if is_raw { Form::Raw } else { Form::Drawn }
     }
@@ -48,7 +48,7 @@ impl Outlet {
         }
     }
 
-    /// Shows a piece of the run's output; false when nothing can be written any more.
+    /// Prints a piece of the run's output; false when nothing can be written any more.
     pub async fn show(&mut self, stream: Stream, bytes: Vec<u8>) -> bool {
         let shown = match stream {
             Stream::Stdout => &mut self.stdout,
@@ -61,12 +61,12 @@ impl Outlet {
         self.writer.write(stream, Bytes::from(bytes)).await
     }
 
-    /// Says words of ours between.
+    /// Prints a message of holm in between.
     pub async fn say(&self, stream: Stream, text: String) -> bool {
         self.writer.write(stream, Bytes::from(text)).await
     }
 
-    /// Waits until everything is written, and sets the terminal back.
+    /// Waits until everything is written, and resets the terminal.
     pub async fn finish(self) -> Result<(), Errno> {
         self.writer.finish().await
     }
@@ -92,7 +92,7 @@ impl Drop for Shown {
         if !self.drawing.as_ref().is_some_and(Drawing::has_steered) {
             return;
         }
-        // A terminal that is gone needs nothing.
+        // A terminal that is gone needs no reset.
         let _ = match self.stream {
             Stream::Stdout => std::io::stdout().write_all(RESET.as_bytes()),
             Stream::Stderr => std::io::stderr().write_all(RESET.as_bytes()),

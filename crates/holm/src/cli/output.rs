@@ -1,10 +1,9 @@
-//! Everything that the CLI prints goes through [`Output`].
+//! All output of the CLI goes through [`Output`].
 //!
-//! What was asked for goes to stdout, everything else to stderr; with `--json` stdout carries one
-//! document and stderr at most one error body. Text that came from outside (names, messages of the
-//! daemon) is made [`printable`], so that no control character reaches a terminal; should a caller
-//! have forgotten it, what steers a terminal is left out here. A reader that went away ends the
-//! program quietly.
+//! Results go to stdout, everything else to stderr; with `--json` stdout has one document and
+//! stderr at most one error body. Text from outside (names, messages of the daemon) is made
+//! [`printable`], so that no control character reaches a terminal; if a caller forgets that,
+//! control sequences are removed here. A closed reader ends the program quietly.
 
 use clap::builder::styling::{AnsiColor, Style};
 use holm_api::ErrorBody;
@@ -14,7 +13,7 @@ use serde::Serialize;
 use std::borrow::Cow;
 use std::io::{ErrorKind, IsTerminal, Write};
 
-/// For whom the output is.
+/// The output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     Human,
@@ -26,7 +25,7 @@ pub struct Output {
     format: Format,
 }
 
-/// 128 + SIGPIPE: what a shell reports for a program whose reader went away.
+/// 128 + SIGPIPE: what a shell reports for a program whose reader is gone.
 pub const BROKEN_PIPE_EXIT: u8 = 141;
 
 pub const GOOD: Style = AnsiColor::Green.on_default().bold();
@@ -47,7 +46,7 @@ impl Output {
         self.format == Format::Json
     }
 
-    /// Prints what was asked for: the document for machines, or the text for people.
+    /// Prints a result: the document for machines, or the text for people.
     pub fn result<T: Serialize>(&self, document: &T, text: impl FnOnce() -> String) {
         match self.format {
             Format::Json => self.document(document),
@@ -71,25 +70,25 @@ impl Output {
         ));
     }
 
-    /// Prints text that was asked for on stdout, whatever the format.
+    /// Prints a requested text on stdout, in any format.
     pub fn asked_for(&self, text: &str) {
         let text = for_terminal(text, std::io::stdout().is_terminal());
         finish(write_line(&mut anstream::stdout().lock(), &text));
     }
 
-    /// The same, with everything in it that terminals would take for orders.
+    /// The same without filtering control sequences.
     pub fn verbatim(&self, text: &str) {
         finish(write_line(&mut std::io::stdout().lock(), text));
     }
 
-    /// Tells people something on stderr; machines hear nothing.
+    /// Prints a remark for people on stderr; nothing with `--json`.
     pub fn remark(&self, text: &str) {
         if self.format == Format::Human {
             say(text);
         }
     }
 
-    /// Tells what went wrong, for both.
+    /// Prints an error, in either format.
     pub fn fault(&self, fault: &Fault) {
         match self.format {
             Format::Json => {
@@ -100,8 +99,8 @@ impl Output {
     }
 }
 
-/// An error as people read it: `error: …`, further lines as they are, and `hint: …`. What the
-/// person ended on purpose is no error.
+/// An error for people: `error: …`, further lines, and `hint: …`. A cancellation by the user is no
+/// error.
 pub fn fault_text(fault: &Fault) -> String {
     if fault.code == Code::Cancelled {
         return format!(
@@ -117,7 +116,7 @@ pub fn fault_text(fault: &Fault) -> String {
     text
 }
 
-/// A document of JSON Lines. Controls that JSON may have as they are, and terminals obey, are escaped.
+/// A document of JSON Lines. Control characters that JSON allows but terminals obey are escaped.
 pub fn json_line<T: Serialize>(document: &T) -> String {
     // The documents of holm are plain structs with text keys, which always serialise.
     let text = serde_json::to_string(document).unwrap_or_else(|_| "null".to_owned());
@@ -134,7 +133,7 @@ pub fn json_line<T: Serialize>(document: &T) -> String {
     line
 }
 
-/// Text on one line, without anything that could steer a terminal or turn the reading order.
+/// Text on one line, without control characters and characters that change the reading order.
 pub fn printable(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for character in text.chars() {
@@ -153,14 +152,14 @@ pub fn printable_lines(text: &str) -> String {
     lines.join("\n")
 }
 
-/// Whether a person can be asked: they see the question and can answer it.
+/// Whether the user can see a question and answer it.
 pub fn can_ask() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
 /// Asks on the terminal. Anything but a clear yes is a no.
 pub fn ask(question: &str) -> bool {
-    // The lock ends before the wait for an answer: meanwhile others may have something to say.
+    // The lock is released before waiting for an answer, so that other threads can print.
     let asked = {
         let question = for_terminal(question, std::io::stderr().is_terminal());
         let mut stderr = anstream::stderr().lock();
@@ -176,23 +175,24 @@ pub fn ask(question: &str) -> bool {
     }
 }
 
-/// Whether a character is a control or one of Unicode's invisible direction changes.
+/// Whether a character is a control or an invisible direction change.
 fn steers(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Colours stay; other programs than terminals obey nothing.
+/// Colours stay; only terminals need filtering.
 fn for_terminal(text: &str, is_terminal: bool) -> Cow<'_, str> {
-    match is_terminal {
-        true => Cow::Owned(drawing::lines(text)),
-        false => Cow::Borrowed(text),
+    if is_terminal {
+        Cow::Owned(drawing::lines(text))
+    } else {
+        Cow::Borrowed(text)
     }
 }
 
 fn say(text: &str) {
     let text = for_terminal(text, std::io::stderr().is_terminal());
-    // Nobody reads stderr: there is nobody left to tell.
+    // If stderr is closed, there is no one left to inform.
     let _ = write_line(&mut anstream::stderr().lock(), &text);
 }
 

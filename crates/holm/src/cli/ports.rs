@@ -10,9 +10,9 @@ use std::process::ExitCode;
 
 /// List the ports of all workspaces, or of one: inside, on the host, and as a URL
 ///
-/// Declared ports are those of [ports] in holm.toml; what a program opens besides is discovered
-/// within a second. Each has a port of this machine's loopback that stays the same for as long as
-/// the workspace exists and takes any protocol.
+/// Declared ports are those of [ports] in holm.toml; other listening ports are discovered within a
+/// second. Each has a port on this machine's loopback that stays the same for as long as the
+/// workspace exists and takes any protocol.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  holm ports\n  holm ports fix-login --json")]
 pub struct PortsArgs {

@@ -1,5 +1,5 @@
-//! How far a long operation is: a bar on a terminal, a line every few seconds elsewhere, and
-//! nothing for machines. Used by `up` while a base is built.
+//! Progress of a long operation: a bar on a terminal, a line every few seconds elsewhere, nothing
+//! with `--json`. Used by `up` while a base is built.
 
 use super::Context;
 use super::output::printable;
@@ -7,13 +7,13 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-/// What is quicker than this needs no progress.
+/// Shorter operations need no progress.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// How often a line is written where there is no terminal.
+/// The interval of lines without a terminal.
 const LINE_EVERY: Duration = Duration::from_secs(3);
 
-/// How much there is to do is known, or only what is being done.
+/// With a known total, and without.
 const FILES: &str = "  {msg} [{bar:30}] {human_pos}/{human_len} files  {elapsed}";
 const WORDS: &str = "  {wide_msg}  {elapsed}";
 
@@ -51,7 +51,7 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// Says how far it is: `done` of `total`, which is 0 when it is not known.
+    /// Reports `done` of `total`, which is 0 when unknown.
     pub fn tell(&mut self, step: &str, done: u64, total: u64) {
         if self.begun.elapsed() < PATIENCE {
             return;
@@ -68,7 +68,7 @@ impl<'a> Progress<'a> {
                     FILES
                 };
                 restyle(bar, kind);
-                // What is not known grows with what is done.
+                // An unknown total grows with the work done.
                 bar.set_length(total.max(done));
                 bar.set_position(done);
             }
@@ -100,7 +100,7 @@ fn new_bar(begun: Instant) -> ProgressBar {
 }
 
 fn restyle(bar: &ProgressBar, template: &str) {
-    // The templates are fixed; should one ever be wrong, the plain bar is good enough.
+    // The templates are constants; if one is wrong, the plain bar is good enough.
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style.progress_chars("=> "));
     }

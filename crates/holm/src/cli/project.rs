@@ -37,12 +37,12 @@ enum Action {
 #[command(after_help = "Examples:\n  holm project ls")]
 struct LsArgs {}
 
-/// Make a repository known, and say what holds for all of its workspaces
+/// Make a repository known, and set rules for all of its workspaces
 ///
-/// `holm up` makes a repository known by itself. A URL (https or ssh) is cloned below the first source
-/// folder, unless a clone of it is there. holm keeps what the options say with the project and enforces it
+/// `holm up` makes a repository known by itself. A URL (https or ssh) is cloned below the first
+/// source folder, unless a clone exists. holm stores the options with the project and enforces them
 /// in every workspace that is made or reloaded from then on. holm.toml may add protected paths but
-/// cannot take these away. `holm project rm` forgets them.
+/// cannot remove these. `holm project rm` forgets them.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     holm project add\n  \
@@ -52,13 +52,13 @@ struct AddArgs {
     /// A directory of the repository, or its URL; default: the current directory
     #[arg(value_name = "PATH|URL", value_hint = ValueHint::DirPath)]
     path: Option<PathBuf>,
-    /// The repository's URL, whatever lies here by that name
+    /// The repository's URL, even if a directory has that name
     #[arg(long, value_name = "URL", conflicts_with = "path", value_hint = ValueHint::Url)]
     url: Option<String>,
-    /// What the directory of a clone is called; default: the last part of the URL
+    /// The name of a clone's directory; default: the last part of the URL
     #[arg(long)]
     name: Option<String>,
-    /// A program with a token named the URL: this machine is none to clone from
+    /// A program with a token named the URL: refuse hosts on this machine
     #[arg(long, hide = true)]
     elsewhere: bool,
     /// Protect a path below the root in every workspace; can be repeated
@@ -169,7 +169,7 @@ fn add(context: &Context, arguments: AddArgs) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The repository that is to be cloned, if no directory was named.
+/// The repository to clone, if no directory was named.
 fn url(arguments: &AddArgs) -> Result<Option<Asked>, Fault> {
     let typed = arguments.path.as_ref().filter(|path| !path.exists());
     let typed = typed.map(|path| path.to_string_lossy().into_owned());
@@ -215,7 +215,7 @@ fn rm(context: &Context, arguments: &RmArgs) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The project that is meant. Names are unique, and no name has the shape of an id.
+/// Resolves a project. Names are unique, and no name has the shape of an id.
 fn meant(typed: &str, projects: &[Project]) -> Result<ProjectId, Fault> {
     let found = projects
         .iter()

@@ -1,6 +1,5 @@
-//! Waiting until a workspace's services are ready, with live progress, and what is said when one is
-//! not: which, why, what it said last, and what to type. Used by `up`, `start`, `restart` and
-//! `service`.
+//! Waits until a workspace's services are ready, with live progress. If one is not, explains which,
+//! why, its last output, and what to type. Used by `up`, `start`, `restart` and `service`.
 
 use super::output::{BAD, FAINT, GOOD, WARNING, printable};
 use super::{Context, Outcome, connect, exit_code};
@@ -19,20 +18,19 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// How much of a log is shown with a failure.
+/// How many log lines are shown with a failure.
 const LAST_LINES: usize = 10;
 
-/// How many daemons that go away while somebody waits are replaced.
+/// How many lost daemons are replaced while waiting.
 const DAEMONS: usize = 5;
 
-/// How often the time is drawn anew.
+/// How often the elapsed time is redrawn.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Whether and where progress is shown.
 pub struct Display<'a> {
     context: &'a Context,
     shown: Shown,
-    /// What was last said of each service.
+    /// The last printed state of each service.
     said: HashMap<String, String>,
 }
 
@@ -42,13 +40,13 @@ enum Shown {
     Lines,
 }
 
-/// A workspace that runs, and what is wrong with its services.
+/// A running workspace, and what is wrong with its services.
 pub struct Readied {
     pub workspace: Workspace,
     pub trouble: Option<Fault>,
 }
 
-/// Waits until all services are ready or some will not be. `interrupted` ends the waiting only.
+/// Waits until all services are ready or some will not be. `interrupted` ends only the waiting.
 pub async fn wait(
     client: &Client,
     workspace: Workspace,
@@ -69,11 +67,12 @@ pub async fn wait(
         }
     };
     drop(display);
-    let trouble = match list.verdict.as_deref() == Some(Verdict::Ready.as_str()) {
-        true => None,
-        false => Some(explain(client, &id, &workspace.label, &list.services).await),
+    let trouble = if list.verdict.as_deref() == Some(Verdict::Ready.as_str()) {
+        None
+    } else {
+        Some(explain(client, &id, &workspace.label, &list.services).await)
     };
-    // What it is now: its reason may be a service.
+    // Its current state: its reason may be a service.
     let now = client.workspace(&id).await?;
     let workspace = Workspace {
         created: workspace.created,
@@ -84,8 +83,8 @@ pub async fn wait(
     Ok(Readied { workspace, trouble })
 }
 
-/// Follows the services until nothing is on its way any more, with another daemon should this one
-/// go: services outlive it.
+/// Follows the services until none is starting any more, with another daemon if this one dies:
+/// services outlive it.
 async fn settle(
     client: &Client,
     id: &WorkspaceId,
@@ -123,9 +122,9 @@ async fn settle_with(
     ))
 }
 
-/// Ends when the person types ctrl-C.
+/// Ends when the user types ctrl-C.
 pub async fn interruption() {
-    // Where that cannot be heard, the signal ends the program as always.
+    // If the handler cannot be installed, the signal ends the program as usual.
     if tokio::signal::ctrl_c().await.is_err() {
         std::future::pending().await
     }
@@ -139,7 +138,7 @@ fn gave_up(label: &str) -> Fault {
     )
 }
 
-/// Which service is not ready, why, and what it said last.
+/// Which service is not ready, why, and its last output.
 async fn explain(client: &Client, id: &WorkspaceId, label: &str, services: &[Service]) -> Fault {
     let mut message = String::new();
     let mut culprit = None;
@@ -173,7 +172,7 @@ async fn explain(client: &Client, id: &WorkspaceId, label: &str, services: &[Ser
     )
 }
 
-/// Not ready by its own doing; what only waits for it is not one.
+/// Not ready by itself, rather than waiting for another one.
 fn is_culprit(service: &Service) -> bool {
     let has_done_its_work = service.reason.as_deref() == Some("exited with 0");
     match service.state.as_str() {
@@ -190,7 +189,7 @@ async fn last_lines(client: &Client, id: &WorkspaceId, service: &str) -> Vec<Str
         ..LogQuery::default()
     };
     let mut lines = Vec::new();
-    // A log that cannot be read is no reason to say nothing.
+    // If the log cannot be read, the explanation goes without it.
     if let Ok(mut log) = client.logs(id, &query).await {
         while let Ok(Some(line)) = log.next().await {
             lines.push(line.text.trim_end_matches('\r').to_owned());
@@ -199,7 +198,7 @@ async fn last_lines(client: &Client, id: &WorkspaceId, service: &str) -> Vec<Str
     lines
 }
 
-/// For `start`, `restart`, `fork` and `reset`: waits for what was started, and tells of each.
+/// For `start`, `restart`, `fork` and `reset`: waits for the started workspaces, and reports each.
 pub async fn all(
     context: &Context,
     client: &Client,
@@ -207,12 +206,13 @@ pub async fn all(
 ) -> Vec<Result<Readied, Fault>> {
     let is_one = started.len() == 1;
     let waits = started.into_iter().map(|workspace| async move {
-        let display = match is_one {
-            true => Display::live(context),
-            false => Display::none(context),
+        let display = if is_one {
+            Display::live(context)
+        } else {
+            Display::none(context)
         };
         let workspace = workspace?;
-        // One that was led back while it was stopped stays so.
+        // A workspace that was stopped when it was reset stays stopped.
         if workspace.state == State::Stopped.as_str() {
             return Ok(Readied::from(workspace));
         }
@@ -221,7 +221,7 @@ pub async fn all(
     join_all(waits).await
 }
 
-/// The exit code of a workspace that runs, after its trouble was told.
+/// The exit code for a running workspace, after its problem was printed.
 pub fn outcome(context: &Context, trouble: Option<&Fault>) -> Outcome {
     Ok(match trouble {
         None => ExitCode::SUCCESS,
@@ -270,7 +270,7 @@ impl From<Workspace> for Readied {
 // === impl Display ===
 
 impl<'a> Display<'a> {
-    /// On a terminal what is drawn changes in place; elsewhere every change is a line, until it is
+    /// On a terminal the display changes in place; elsewhere every change is a line, until all are
     /// ready.
     pub fn live(context: &'a Context) -> Self {
         let shown = if context.output.is_json() {
@@ -304,7 +304,7 @@ impl<'a> Display<'a> {
                     .set_message(lines.join("\n"));
             }
             Shown::Lines => {
-                // What is ready is told by the command when all of it is done.
+                // The command itself reports ready services at the end.
                 for service in services.iter().filter(|one| one.state != "ready") {
                     let line = line(service);
                     if self.said.get(&service.name) != Some(&line) {
@@ -327,7 +327,7 @@ impl Drop for Display<'_> {
 
 fn new_bar() -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-    // The template is fixed; should it ever be wrong, the plain one is good enough.
+    // The template is a constant; if it is wrong, the plain one is good enough.
     if let Ok(style) = ProgressStyle::with_template("{msg}\n  {spinner} {elapsed}") {
         bar.set_style(style);
     }

@@ -17,7 +17,7 @@ pub struct ReceivePackArgs {
     socket: PathBuf,
     /// The id of the project
     project: String,
-    /// What git adds, which means nothing here
+    /// Added by git, ignored
     repository: Option<OsString>,
 }
 

@@ -1,7 +1,7 @@
 //! The CLI reference (`docs/cli.md`), generated from the definitions of the verbs. A test fails
-//! when the committed file and the definitions differ.
+//! when the committed file is outdated.
 //!
-//! `UPDATE_DOCS=1 cargo nextest run -p holm cli_reference` writes it anew.
+//! `UPDATE_DOCS=1 cargo nextest run -p holm cli_reference` rewrites it.
 
 use super::Cli;
 use clap::{Arg, Command, CommandFactory};
@@ -64,7 +64,7 @@ fn is_public(command: &Command) -> bool {
     !command.is_hide_set() && command.get_name() != "help"
 }
 
-/// What every command has is described once, at the top.
+/// Options of every command are described once, at the top.
 fn is_common(argument: &Arg) -> bool {
     matches!(argument.get_id().as_str(), "help" | "version" | "json")
 }

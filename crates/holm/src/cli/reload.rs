@@ -1,5 +1,4 @@
-//! `holm reload`: takes over the `holm.toml` that is in a workspace's tree, after showing what that
-//! changes.
+//! `holm reload`: applies the `holm.toml` in a workspace's tree, after showing what changes.
 
 use super::completions::labels;
 use super::output::{self, FAINT, GOOD, STRONG, printable};
@@ -12,20 +11,19 @@ use holm_engine::try_blocking;
 
 /// Take over a changed holm.toml
 ///
-/// The file as it is in the workspace's tree now. Until then edits of it do nothing. Where it may
-/// connect to changes at once, and what is no longer allowed is cut. Services that are new are
-/// started, those that are gone are stopped, and those whose `run`, `env` or `ready` changed are
-/// restarted; returns when all are ready. The rest takes effect at the next start, or only with a
-/// new workspace, and is named. A volume that is there keeps its data, its policy and its seed, also
-/// when it is no longer declared. What reaches further than what is in force has to be approved, as
-/// with `holm trust`.
+/// Applies the file that is in the workspace's tree now. Until then edits of it do nothing. Egress
+/// changes at once, and connections that are no longer allowed are cut. New services are started,
+/// missing ones are stopped, and those whose `run`, `env` or `ready` changed are restarted; returns
+/// when all are ready. The rest takes effect at the next start, or only with a new workspace, and
+/// is listed. An existing volume keeps its data, its policy and its seed, even when it is no longer
+/// declared. Requests beyond those in force need approval, as with `holm trust`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  holm reload fix-login\n  holm reload fix-login --yes")]
 pub struct ReloadArgs {
     /// A label, project/label, an id or the beginning of an id
     #[arg(value_name = "WS", add = labels())]
     workspace: String,
-    /// Approve what it asks of the host without asking
+    /// Approve its requests to the host without asking
     #[arg(long)]
     yes: bool,
     /// Do not wait for services to become ready
@@ -76,7 +74,7 @@ pub fn run(context: &Context, arguments: ReloadArgs) -> Outcome {
     ready::outcome(context, trouble.as_ref())
 }
 
-/// What is in force, and what takes more.
+/// The applied changes, and what needs a restart or a new workspace.
 fn taken_over(reloaded: &Reloaded, typed: &str) -> String {
     let mut text = format!("{GOOD}✓{GOOD:#} taken over");
     let keys = |keys: &[String]| printable(&keys.join(", "));
@@ -110,12 +108,13 @@ async fn approve(context: &Context, typed: &str, shown: &Reloaded) -> Result<(),
     context
         .output
         .remark(&format!("{STRONG}It asks to:{STRONG:#}\n{words}"));
-    match try_blocking(|| Ok(output::ask("Approve?")))
+    if try_blocking(|| Ok(output::ask("Approve?")))
         .await
         .unwrap_or(false)
     {
-        true => Ok(()),
-        false => Err(Fault::new(Code::NotTrusted, "this was not approved", hint)),
+        Ok(())
+    } else {
+        Err(Fault::new(Code::NotTrusted, "this was not approved", hint))
     }
 }
 

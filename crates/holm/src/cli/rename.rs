@@ -34,7 +34,7 @@ pub fn run(context: &Context, arguments: RenameArgs) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads a label as it was typed.
+/// Parses a typed label.
 pub fn parse_label(typed: &str) -> Result<Label, Fault> {
     Label::parse(typed).map_err(|error| {
         Fault::new(

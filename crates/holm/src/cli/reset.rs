@@ -1,4 +1,4 @@
-//! `holm reset`: back to the beginning, or to a snapshot.
+//! `holm reset`: back to the initial state, or to a snapshot.
 
 use super::completions::labels;
 use super::several::{self, WaitArgs};
@@ -8,9 +8,9 @@ use holm_api::workspace::Reset;
 
 /// Go back to how a workspace began, or to a snapshot
 ///
-/// Code and volumes begin anew; home stays. With unsaved work it is refused; --force takes a snapshot
-/// of it first. With --volume only that volume begins anew: what uses it is restarted, everything else
-/// runs on. Returns when services are ready.
+/// Code and volumes are recreated; home stays. With unsaved work it is refused; --force takes a
+/// snapshot of it first. With --volume only that volume is recreated: services that use it are
+/// restarted, everything else runs on. Returns when services are ready.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  holm reset fix-login --volume pg\n  \
     holm reset fix-login --at before-upgrade")]
@@ -18,13 +18,13 @@ pub struct ResetArgs {
     /// A label, project/label, an id or the beginning of an id
     #[arg(value_name = "WS", add = labels())]
     workspace: String,
-    /// Only this volume
+    /// Reset only this volume
     #[arg(long, value_name = "V")]
     volume: Option<String>,
-    /// To this snapshot, in place of the beginning
+    /// Reset to this snapshot instead of the initial state
     #[arg(long, value_name = "NAME")]
     at: Option<String>,
-    /// Even with unsaved work; a snapshot keeps it
+    /// Reset even with unsaved work, which a snapshot preserves
     #[arg(long)]
     force: bool,
     #[command(flatten)]

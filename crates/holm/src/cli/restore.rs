@@ -6,8 +6,8 @@ use clap::Args;
 
 /// Bring workspaces back from the trash
 ///
-/// A workspace comes back with its id, code, home, branches and stashes, and is stopped. If its label
-/// was given to another one meanwhile, it is called <label>-2.
+/// A workspace comes back with its id, code, home, branches and stashes, and is stopped. If its
+/// label was given to another one meanwhile, it is called <label>-2.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  holm ls --trash\n  holm restore fix-login\n  holm restore w4k9"

@@ -1,4 +1,4 @@
-//! `holm rm`: to the trash. Never deletes work; unsaved work is refused unless forced.
+//! `holm rm`: moves to the trash. Never deletes work; unsaved work is refused unless forced.
 
 use super::completions::labels;
 use super::{Context, Outcome, several};

@@ -15,8 +15,8 @@ use std::process::ExitCode;
 
 /// List runs, show one, or cancel one
 ///
-/// The newest 100 of a workspace are kept, each with the beginning and the end of its output and with
-/// what it changed. RUN is an id, or the beginning of one.
+/// The newest 100 of a workspace are kept, each with the beginning and the end of its output and
+/// with its changes. RUN is an id, or the beginning of one.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     holm runs ls fix-login\n  \
@@ -206,14 +206,14 @@ fn output(context: &Context, arguments: &OneArgs, form: Form) -> Outcome {
                 break;
             }
         }
-        // The reader went away, or has all of it.
+        // The reader is gone, or has all of it.
         let _ = outlet.finish().await;
         Ok(())
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// The run that is meant, and whose it is.
+/// Resolves a run, with its workspace.
 async fn meant(client: &Client, typed: &str) -> Result<(WorkspaceId, RunId), Fault> {
     let not_found = || {
         let message = format!("no run `{}`", typed.escape_debug());

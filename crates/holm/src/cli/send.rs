@@ -1,8 +1,8 @@
-//! Makes a repository known to the daemon and sends it what it does not have. Called by `up`,
+//! Registers a repository with the daemon and sends the objects that it lacks. Called by `up`,
 //! `trust` and `project add`.
 //!
-//! The project's identity is `holm.projectId` in the repository. A repository that was moved takes
-//! its id along; a copied one gets a new id, because the original still uses the old one.
+//! The project's identity is `holm.projectId` in the repository. A moved repository keeps its id; a
+//! copied one gets a new id, because the original still uses the old one.
 
 use super::user_checkout::{Checkout, path_text};
 use holm_api::client::Client;
@@ -27,7 +27,7 @@ pub struct Wanted<'a> {
     pub config: &'a ProjectConfig,
 }
 
-/// Makes the repository a known project, and notes its id in it; sends no objects.
+/// Registers the project, and stores its id in the repository; sends no objects.
 pub async fn register(
     client: &Client,
     checkout: &Checkout,
@@ -36,9 +36,10 @@ pub async fn register(
     let mut sync = question(checkout, wanted)?;
     let answer = match client.sync_project(&sync).await {
         Err(fault) if fault.code == Code::ProjectElsewhere => {
-            match is_still_there(client, checkout).await? {
-                true => sync.project_id = None,
-                false => sync.moved = true,
+            if is_still_there(client, checkout).await? {
+                sync.project_id = None
+            } else {
+                sync.moved = true
             }
             client.sync_project(&sync).await?
         }
@@ -53,7 +54,7 @@ pub async fn register(
     Ok(answer)
 }
 
-/// Makes the repository a known project and sends the objects that the daemon needs.
+/// Registers the project and sends the objects that the daemon needs.
 pub async fn send(
     client: &Client,
     checkout: &Checkout,
@@ -75,7 +76,7 @@ pub async fn send(
     client.set_refs(&id, &refs).await
 }
 
-/// The id in the daemon's answer.
+/// Parses the id in the daemon's response.
 pub fn project_id(project: &Project) -> Result<ProjectId, Fault> {
     ProjectId::parse(&project.id).map_err(|error| {
         Fault::new(
@@ -120,8 +121,8 @@ fn question(checkout: &Checkout, wanted: &Wanted<'_>) -> Result<Sync, Fault> {
     })
 }
 
-/// Whether the repository that had this id first is where it was, with the id in it. Then this one
-/// is a copy.
+/// Whether the repository that had this id first still exists at its path with the id. Then this
+/// one is a copy.
 async fn is_still_there(client: &Client, checkout: &Checkout) -> Result<bool, Fault> {
     let Some(id) = checkout.repository.project_id.clone() else {
         return Ok(false);
@@ -144,7 +145,7 @@ async fn is_still_there(client: &Client, checkout: &Checkout) -> Result<bool, Fa
         .await
 }
 
-/// Brings the objects over: by links where the daemon is the same user's, by a push otherwise.
+/// Transfers the objects: by links to a daemon of the same user, by a push otherwise.
 async fn transfer(
     client: &Client,
     checkout: &Checkout,
@@ -170,7 +171,7 @@ async fn transfer(
         .await
 }
 
-/// The line that git runs to reach the daemon's receive-pack.
+/// The command that git runs to reach the daemon's receive-pack.
 fn receive_pack_command(client: &Client, project: &Project) -> Result<String, Fault> {
     let program = std::env::current_exe().map_err(|error| {
         let message = format!("cannot tell where this program is: {error}");
@@ -186,7 +187,7 @@ fn receive_pack_command(client: &Client, project: &Project) -> Result<String, Fa
     ))
 }
 
-/// A word as a shell reads it back unchanged.
+/// Quotes a word for a shell.
 pub fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }

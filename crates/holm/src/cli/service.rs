@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 /// List, start, stop or restart the services of a workspace
 ///
-/// Services are what [services] of holm.toml declares; `holm up` and `holm start` start them.
+/// Services are declared in [services] of holm.toml; `holm up` and `holm start` start them.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     holm service fix-login ls\n  \
@@ -27,13 +27,13 @@ pub struct ServiceArgs {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// List the services and how they are
+    /// List the services and their states
     Ls,
-    /// Start a service, with what it depends on, and wait until it is ready
+    /// Start a service, with its dependencies, and wait until it is ready
     Start(One),
-    /// Stop a service with all its processes; what depends on it goes on
+    /// Stop a service with all its processes; services that depend on it go on
     Stop(One),
-    /// Stop a service and start it again; ends a crash loop's pause
+    /// Stop a service and start it again, even after a crash loop
     Restart(One),
 }
 
@@ -90,7 +90,7 @@ fn act(context: &Context, workspace: &str, one: One, action: Action) -> Outcome 
         Ok((client.services(&id).await?, trouble))
     })?;
     let service = list.services.iter().find(|found| found.name == one.name);
-    // Another one's trouble is not what was asked for.
+    // Problems of other services do not matter here.
     let is_well = service.is_some_and(|service| match action {
         Action::Stop => service.state == "stopped",
         Action::Start | Action::Restart => matches!(service.state.as_str(), "ready" | "exited"),

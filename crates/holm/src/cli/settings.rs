@@ -1,9 +1,9 @@
-//! The question before git on the host runs what a repository's own git configuration says: filters, merge
-//! drivers, programs that reach servers. Asked once for exactly these settings, and stored like every
-//! other approval.
+//! Asks for approval before git on the host runs what a repository's own git configuration says:
+//! filters, merge drivers, transport programs. Asked once for exactly these settings, and stored
+//! like every other approval.
 //!
-//! Called before git reads or writes files of the checkout (`up --dirty`, `up --warm`, `apply`, `merge`),
-//! speaks to its remote, or may fetch by itself (a partial clone), and by `trust`.
+//! Called before git reads or writes files of the checkout (`up --dirty`, `up --warm`, `apply`,
+//! `merge`), talks to its remote, or may fetch by itself (a partial clone), and by `trust`.
 
 use super::Context;
 use super::send::{self, SharedRefs, Wanted};
@@ -15,7 +15,7 @@ use holm_api::project::{GitSetting, TrustCheck, TrustReport};
 use holm_core::Fault;
 use holm_core::config::ProjectConfig;
 
-/// Goes on when nothing would run, or a person approved it.
+/// Continues when nothing would run, or the user approved it.
 pub async fn settle(context: &Context, client: &Client, checkout: &Checkout) -> Result<(), Fault> {
     if !asks_about_git_settings() {
         return Ok(());
@@ -28,25 +28,27 @@ pub async fn settle(context: &Context, client: &Client, checkout: &Checkout) -> 
     }
     let place = send::quoted(&checkout.repository.toplevel.to_string_lossy());
     let hint = format!("see it and approve it: `cd {place} && holm trust`");
-    match may_ask(context) {
-        true => approved_by_person(context, client, (&check, &report), &hint).await,
-        false => Err(not_trusted(&report, &hint)),
+    if may_ask(context) {
+        approved_by_person(context, client, (&check, &report), &hint).await
+    } else {
+        Err(not_trusted(&report, &hint))
     }
 }
 
-/// As [`settle`] where git may fetch objects by itself, whatever it is asked.
+/// As [`settle`], for commands during which git may fetch missing objects by itself.
 pub async fn settle_partial(
     context: &Context,
     client: &Client,
     checkout: &Checkout,
 ) -> Result<(), Fault> {
-    match checkout.repository.partial {
-        true => settle(context, client, checkout).await,
-        false => Ok(()),
+    if checkout.repository.partial {
+        settle(context, client, checkout).await
+    } else {
+        Ok(())
     }
 }
 
-/// What the settings ask for; `None` if there is nothing to ask about.
+/// What the settings request; `None` if there is nothing to ask about.
 pub async fn check(
     client: &Client,
     checkout: &Checkout,
@@ -76,8 +78,8 @@ pub async fn check(
     Ok(Some((check, report)))
 }
 
-/// What a project that is not known yet is named by. A partial clone might fetch it, which is what the
-/// question is about; an invalid file is told of by whoever reads it next.
+/// The name of an unknown project. Reading the file in a partial clone might fetch it, which is
+/// what the question is about; the next reader reports an invalid file.
 async fn name(checkout: &Checkout) -> ProjectConfig {
     let head = checkout.repository.head.as_deref();
     let head = head.filter(|_| !checkout.repository.partial);

@@ -1,7 +1,7 @@
-//! One operation on several workspaces at once, for `start`, `stop`, `restart`, `rm` and `restore`.
+//! One operation on several workspaces, for `start`, `stop`, `restart`, `rm` and `restore`.
 //!
-//! All names are resolved before anything is done. The answer is the workspace, or a list when
-//! several were named; failures are told one by one, and the first decides the exit code.
+//! All names are resolved before anything is done. The output is the workspace, or a list when
+//! several were named; failures are printed one by one, and the first decides the exit code.
 
 use super::output::{FAINT, GOOD, printable};
 use super::ready::{self, Readied};
@@ -14,7 +14,7 @@ use holm_core::{Fault, WorkspaceId};
 use std::future::Future;
 use std::process::ExitCode;
 
-/// Among which workspaces the names are looked for.
+/// Where to resolve the names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Among {
     Live,
@@ -28,7 +28,7 @@ pub enum Patience {
     None,
 }
 
-/// Of every command that starts services.
+/// For every command that starts services.
 #[derive(Debug, Args)]
 pub struct WaitArgs {
     /// Do not wait for services to become ready
@@ -38,14 +38,15 @@ pub struct WaitArgs {
 
 impl WaitArgs {
     pub fn patience(&self) -> Patience {
-        match self.no_wait {
-            true => Patience::None,
-            false => Patience::Wait,
+        if self.no_wait {
+            Patience::None
+        } else {
+            Patience::Wait
         }
     }
 }
 
-/// Does `operation` to every workspace in `typed` and says `done` of each.
+/// Applies `operation` to every workspace in `typed` and prints `done` for each.
 pub fn each<Operation, Answer>(
     context: &Context,
     (typed, among): (&[String], Among),
@@ -69,7 +70,7 @@ where
     tell(context, typed, (&workspaces, &faults), done)
 }
 
-/// Starts every workspace in `typed`, and waits until its services are ready unless nobody wants to.
+/// Starts every workspace in `typed`, and waits until its services are ready, if requested.
 pub fn start_each<Operation, Answer>(
     context: &Context,
     typed: &[String],
@@ -110,7 +111,7 @@ where
     })
 }
 
-/// What was done to each, and what failed.
+/// Prints what was done, and what failed.
 fn tell(
     context: &Context,
     typed: &[String],

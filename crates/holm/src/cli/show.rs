@@ -15,7 +15,7 @@ use std::process::ExitCode;
 
 /// Show everything about one workspace
 ///
-/// Says what isolation is in force, as observed and not as asked for.
+/// Shows the isolation in force, as observed.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  holm show fix-login\n  holm show shop/fix-login --json")]
 pub struct ShowArgs {
@@ -33,7 +33,7 @@ pub fn run(context: &Context, arguments: ShowArgs) -> Outcome {
         let id = resolve::one(&client, &arguments.workspace).await?;
         let mut shown = client.workspace(&id).await?;
         if shown.state == "running" {
-            // One that stopped just now takes nothing.
+            // A workspace that just stopped has no numbers.
             shown.numbers = client.numbers_of(&id).await.ok().map(Box::new);
         }
         Ok(shown)
@@ -49,7 +49,7 @@ pub fn run(context: &Context, arguments: ShowArgs) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What it takes of the machine, with the last minutes.
+/// Its resource use, with the last minutes.
 fn takes(text: &mut String, numbers: &WorkspaceNumbers) {
     heading(text, "Takes");
     let past = |past: &[f64], least| sparkline(past, SPARKLINE, least);
@@ -214,7 +214,7 @@ fn isolation(text: &mut String, workspace: &Workspace) {
     heading(text, "Isolation in force");
     let held = namespaces(isolation);
     if workspace.state != "running" && held.is_empty() {
-        // There is nothing to observe; a list of `no` would read as if something ran bare.
+        // A list of `no` for a stopped workspace would look like missing isolation.
         let state = printable(&workspace.state);
         text.push_str(&format!("  nothing to observe: it is {state}\n"));
         return;
@@ -337,7 +337,7 @@ Isolation in force
         let render = |workspace: &Workspace| {
             anstream::adapter::strip_str(&render(workspace, now)).to_string()
         };
-        // What runs and has no walls is said so.
+        // `show` marks a running workspace that has no isolation.
         let bare = render(&stopped);
         assert!(bare.contains("seccomp       no\n"), "{bare}");
         stopped.state = "stopped".to_owned();

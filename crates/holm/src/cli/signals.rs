@@ -4,7 +4,7 @@ use super::attach::Attachment;
 use holm_core::{Code, Fault};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// The signals that mean something while a command runs inside.
+/// The signals that are handled while a command runs inside.
 pub struct Signals {
     attachment: Attachment,
     interrupt: Signal,
@@ -15,10 +15,10 @@ pub struct Signals {
 }
 
 pub enum Heard {
-    /// The command inside gets it.
+    /// Forward it to the command inside.
     Forward(i32),
     Resized,
-    /// This process was told to end.
+    /// This process must end.
     End(u8),
 }
 

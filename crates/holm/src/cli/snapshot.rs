@@ -1,4 +1,4 @@
-//! `holm snapshot`: code and volumes as they are now, under a name.
+//! `holm snapshot`: stores code and volumes under a name.
 
 use super::completions::labels;
 use super::{Context, Outcome, several};
@@ -7,8 +7,8 @@ use holm_api::workspace::TakeSnapshot;
 
 /// Keep code and volumes of a workspace as they are now
 ///
-/// Everything inside stands still while it is copied, so the copy is of one instant: a database begins
-/// with it as after a power cut. `holm fork --at NAME` makes a workspace of it, `holm reset --at NAME`
+/// All processes inside are stopped during the copy, so it is consistent: a database starts from it
+/// as after a power failure. `holm fork --at NAME` makes a workspace of it, `holm reset --at NAME`
 /// goes back to it. It is removed with its workspace.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  holm snapshot fix-login before-upgrade")]
@@ -16,7 +16,7 @@ pub struct SnapshotArgs {
     /// A label, project/label, an id or the beginning of an id
     #[arg(value_name = "WS", add = labels())]
     workspace: String,
-    /// What it is called: 1 to 40 of a-z, 0-9 and -
+    /// Its name: 1 to 40 of a-z, 0-9 and -
     #[arg(value_name = "NAME")]
     name: String,
 }

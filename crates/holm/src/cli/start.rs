@@ -1,4 +1,4 @@
-//! `holm start`: processes of stopped workspaces begin again.
+//! `holm start`: starts the processes of stopped workspaces.
 
 use super::completions::labels;
 use super::several::{self, WaitArgs};

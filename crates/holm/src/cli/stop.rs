@@ -1,4 +1,4 @@
-//! `holm stop`: all processes of a workspace end.
+//! `holm stop`: ends all processes of a workspace.
 
 use super::completions::labels;
 use super::{Context, Outcome, several};

@@ -1,5 +1,5 @@
-//! The program's own stdin, stdout and stderr as channels, each direction on a thread of its own,
-//! so that a slow reader or a silent keyboard never holds up signals. Used by [`super::attach`].
+//! The program's own stdin, stdout and stderr as channels, each direction in its own thread, so
+//! that a slow reader or an idle keyboard never delays signals. Used by [`super::attach`].
 
 use super::terminal;
 use bytes::Bytes;
@@ -10,16 +10,16 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
-/// At most so much is read at once; less than the window of the exec protocol.
+/// The size of one read; less than the window of the exec protocol.
 const CHUNK: usize = 64 * 1024;
 
-/// How often a job in the background looks whether it has the terminal again.
+/// How often a background job checks whether it has the terminal again.
 const BACKGROUND_PAUSE: Duration = Duration::from_millis(200);
 
 /// How many pieces of output may wait for a slow reader.
 const WAITING_PIECES: usize = 64;
 
-/// Where a piece of output goes.
+/// The target of a piece of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
     Stdout,
@@ -32,7 +32,7 @@ pub struct Writer {
     ended: oneshot::Receiver<Result<(), Errno>>,
 }
 
-/// Starts to read stdin. The channel closes at the end of the input.
+/// Starts reading stdin. The channel closes at the end of the input.
 pub fn read_stdin() -> mpsc::Receiver<Bytes> {
     let (sender, receiver) = mpsc::channel(1);
     std::thread::spawn(move || {
@@ -50,7 +50,7 @@ pub fn read_stdin() -> mpsc::Receiver<Bytes> {
                     wait_until(stdin, PollFlags::IN);
                     continue;
                 }
-                // A terminal that hung up and a descriptor that cannot be read have no more input.
+                // A terminal that hung up or an unreadable descriptor has no more input.
                 Err(_) => 0,
             };
             if length == 0 {
@@ -65,8 +65,8 @@ pub fn read_stdin() -> mpsc::Receiver<Bytes> {
     receiver
 }
 
-/// Waits for something to read, and until this job may read it: reading the terminal from the
-/// background would stop the whole job, although its command may not want any input.
+/// Waits for input, and until this job may read it: reading the terminal from the background would
+/// stop the whole job, although its command may not want any input.
 fn wait_for_foreground(stdin: BorrowedFd<'_>) {
     wait_until(stdin, PollFlags::IN);
     while terminal::is_in_background(stdin) {
@@ -76,7 +76,7 @@ fn wait_for_foreground(stdin: BorrowedFd<'_>) {
 
 fn wait_until(descriptor: BorrowedFd<'_>, ready: PollFlags) {
     let forever: Option<&Timespec> = None;
-    // An interrupted or refused wait is no harm: the caller tries and comes back.
+    // An interrupted or failed wait does no harm: the caller tries again.
     let _ = poll(&mut [PollFd::from_borrowed_fd(descriptor, ready)], forever);
 }
 
@@ -95,14 +95,14 @@ impl Writer {
                     break;
                 }
             }
-            // The channel is closed first, so that the sender hears of the error.
+            // The channel is closed first, so that the sender sees the error.
             drop(waiting);
             let _ = end.send(result);
         });
         Self { pieces, ended }
     }
 
-    /// Hands over a piece; false when nothing can be written any more.
+    /// Passes a piece on; false when nothing can be written any more.
     pub async fn write(&self, stream: Stream, piece: Bytes) -> bool {
         self.pieces.send((stream, piece)).await.is_ok()
     }

@@ -9,9 +9,9 @@ use holm_api::moves::Sync;
 
 /// Bring a live workspace to the newest commit of the branch it started from
 ///
-/// The commit comes from your repository; one that was named by its URL is fetched from first. The workspace is moved forward only: with changes that are
-/// not committed, or commits of its own, it stays where it is, and this says why. Setup and services
-/// follow as with `holm assign`.
+/// The commit comes from your repository; a repository that was named by its URL is fetched first.
+/// The workspace only moves forward: with uncommitted changes, or commits of its own, it stays
+/// where it is, and this says why. Setup and services follow as with `holm assign`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  holm sync fix-login\n  git pull && holm sync fix-login")]
 pub struct SyncArgs {

@@ -1,31 +1,30 @@
-//! The user's terminal: its size, and raw mode that ends with the value that holds it.
+//! The user's terminal: its size, and raw mode that ends with its value.
 
 use holm_core::{Code, Fault};
 use rustix::termios::{OptionalActions, Termios};
 use std::io::IsTerminal;
 use std::os::fd::BorrowedFd;
 
-/// Raw mode of stdin. Dropping it restores what was before, also when the program panics.
+/// Raw mode of stdin. Dropping it restores the settings, also when the program panics.
 pub struct RawMode {
     before: Termios,
 }
 
-/// Rows and columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
     pub rows: u16,
     pub cols: u16,
 }
 
-/// Whether a program inside should get a terminal: both ends are one, and it is ours. A job in the
-/// background would be stopped for touching it.
+/// Whether a program inside should get a terminal: stdin and stdout are one, and this job has it. A
+/// background job would be stopped for touching it.
 pub fn is_interactive() -> bool {
     std::io::stdin().is_terminal()
         && std::io::stdout().is_terminal()
         && !is_in_background(rustix::stdio::stdin())
 }
 
-/// The size of the terminal; a terminal that does not know it counts as 24 × 80.
+/// The size of the terminal; an unknown size counts as 24 × 80.
 pub fn size() -> Size {
     match rustix::termios::tcgetwinsize(rustix::stdio::stdout()) {
         Ok(size) if size.ws_row > 0 && size.ws_col > 0 => Size {
@@ -66,7 +65,7 @@ impl RawMode {
 
 impl Drop for RawMode {
     fn drop(&mut self) {
-        // A terminal that is gone needs nothing restored.
+        // A terminal that is gone needs no restoring.
         let stdin = rustix::stdio::stdin();
         let _ = rustix::termios::tcsetattr(stdin, OptionalActions::Now, &self.before);
     }

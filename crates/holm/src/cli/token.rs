@@ -1,4 +1,4 @@
-//! `holm token`: what programs show to use the API at the front door.
+//! `holm token`: access tokens for programs that use the API at the front door.
 
 use super::output::{FAINT, GOOD, printable};
 use super::table::Table;
@@ -14,8 +14,8 @@ use std::time::Duration;
 /// Make, list and remove tokens of the API
 ///
 /// A program that does not use the daemon's Unix socket sends a token as `Authorization: Bearer …`
-/// to http://localhost:7070/api/v1. The file `token` of the data directory has one that is always
-/// there, for programs of this user.
+/// to http://localhost:7070/api/v1. The file `token` in the data directory always has a valid one,
+/// for programs of this user.
 #[derive(Debug, Args)]
 pub struct TokenArgs {
     #[command(subcommand)]
@@ -37,7 +37,7 @@ enum Action {
     holm token new --name laptop --expires 30d\n  \
     holm token new --workspace fix-login")]
 struct NewArgs {
-    /// What to call it
+    /// Its name
     #[arg(long)]
     name: Option<String>,
     /// How long it is valid (12h, 30d); default: until it is removed
@@ -55,7 +55,7 @@ struct NewArgs {
 #[command(after_help = "Examples:\n  holm token ls")]
 struct LsArgs {}
 
-/// Remove a token and cut what is open with it
+/// Remove a token and cut its connections
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  holm token rm laptop")]
 struct RmArgs {
@@ -80,7 +80,7 @@ fn new(context: &Context, arguments: NewArgs) -> Outcome {
         };
         let new = NewToken {
             name: arguments.name,
-            // Less than a second is none.
+            // Less than a second counts as zero.
             expires_seconds: arguments.expires.map(|time| time.as_secs().max(1)),
             workspace,
         };
@@ -107,9 +107,10 @@ fn ls(context: &Context) -> Outcome {
         let mut table = Table::new(["ID", "NAME", "FOR", "CREATED", "EXPIRES"]);
         for token in &list.tokens {
             let expires = token.expires_at.clone().unwrap_or_else(|| "-".to_owned());
-            let expires = match token.expired {
-                true => format!("{expires} (expired)"),
-                false => expires,
+            let expires = if token.expired {
+                format!("{expires} (expired)")
+            } else {
+                expires
             };
             table.row([
                 token.id.clone(),
@@ -140,7 +141,7 @@ fn rm(context: &Context, typed: &str) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The token of this id, or the only one of this name.
+/// The token with this id, or the only one with this name.
 async fn meant(client: &Client, typed: &str) -> Result<TokenId, Fault> {
     if let Ok(id) = TokenId::parse(typed) {
         return Ok(id);

@@ -1,5 +1,5 @@
-//! `holm trust`, and the question that `up` asks: what a repository wants of the host, in plain
-//! words, and a person's yes to exactly that.
+//! `holm trust`, and the question of `up`: what a repository requests from the host, in plain
+//! words, and a person's approval of exactly that.
 
 use super::origin::{Origin, StartArgs};
 use super::output::{self, FAINT, GOOD, STRONG, printable};
@@ -15,13 +15,13 @@ use std::process::ExitCode;
 
 /// Show and approve what this repository asks of the host
 ///
-/// Some of what holm.toml can say reaches out of the workspace (ignored files, secrets, wider
-/// network access, higher limits). It is honoured only after you approved exactly this content;
-/// when it changes you are asked again. The file of the current commit counts, or the one that
-/// `holm up` would use with --from or --dirty; the patterns of .worktreeinclude count as `include`.
-/// Settings of the repository's own .git/config that make git run a program (filters, merge drivers,
-/// ssh commands) are shown, too: `up --dirty`, `apply`, `merge` and fetching from its remote need them
-/// approved. Your own git configuration is never asked about.
+/// Some settings of holm.toml reach out of the workspace (ignored files, secrets, wider network
+/// access, higher limits). They take effect only after you approved exactly this content; when it
+/// changes you are asked again. The file of the current commit counts, or the one that `holm up`
+/// would use with --from or --dirty; the patterns of .worktreeinclude count as `include`. Settings
+/// of the repository's own .git/config that make git run a program (filters, merge drivers, ssh
+/// commands) are shown, too: `up --dirty`, `apply`, `merge` and fetching from its remote need them
+/// approved. Your own git configuration needs no approval.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  holm trust\n  holm trust --yes\n  holm trust --from origin/main"
@@ -34,20 +34,20 @@ pub struct TrustArgs {
     yes: bool,
 }
 
-/// What may be done with what the repository asks for.
+/// How the repository's requests may be handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Granted {
     Everything,
-    /// The user said to go on without it.
+    /// The user chose to continue without them.
     Nothing,
 }
 
-/// What to do about something that nobody approved yet.
+/// What to do about unapproved requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unapproved {
-    /// Ask on a terminal, refuse otherwise.
+    /// Ask on a terminal, fail otherwise.
     Ask,
-    /// Go on without it.
+    /// Continue without them.
     LeaveOut,
 }
 
@@ -111,7 +111,7 @@ async fn approve(
     Ok(report)
 }
 
-/// Decides what `up` may do with what the repository asks for, asking the person if need be.
+/// Decides how `up` handles the repository's requests, and asks the user if necessary.
 pub async fn settle(
     context: &Context,
     client: &Client,
@@ -135,7 +135,7 @@ pub async fn settle(
     Ok(Granted::Everything)
 }
 
-/// Shows what is asked for and stores the person's yes; their no is the error.
+/// Shows the requests and stores the user's approval; a refusal is an error.
 pub async fn approved_by_person(
     context: &Context,
     client: &Client,
@@ -153,7 +153,7 @@ pub fn may_ask(context: &Context) -> bool {
     !context.output.is_json() && output::can_ask()
 }
 
-/// Asks on a thread of its own, so that ctrl-C is heard meanwhile.
+/// Asks in a separate thread, so that ctrl-C works meanwhile.
 async fn ask() -> bool {
     try_blocking(|| Ok(output::ask("Approve?")))
         .await
@@ -195,7 +195,7 @@ fn asks_text(report: &TrustReport) -> String {
     text
 }
 
-/// What is different since the last yes, line by line; nothing where there was none, or no
+/// The differences since the last approval, line by line; empty without an earlier approval or a
 /// difference.
 fn changes_text(report: &TrustReport) -> Vec<String> {
     let Some(time) = report.approved_at.as_deref() else {

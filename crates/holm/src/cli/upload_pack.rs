@@ -19,15 +19,15 @@ pub struct UploadPackArgs {
     socket: PathBuf,
     /// The id of the workspace
     workspace: String,
-    /// What git adds, which means nothing here
+    /// Added by git, ignored
     repository: Option<OsString>,
 }
 
-/// How long a transfer may take.
+/// The time limit of a transfer.
 const LIMIT_MS: u64 = 2 * 60 * 60 * 1000;
 
-/// Any object may be asked for: the state of the working tree is on no ref. Without signs of life from
-/// upload-pack a pack that is not made any more is told from one that takes long.
+/// Any object may be requested: the state of the working tree is on no ref. Progress messages of
+/// upload-pack distinguish a blocked pack from one that takes long.
 const COMMAND: [&str; 10] = [
     "git",
     "-c",

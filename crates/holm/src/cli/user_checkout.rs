@@ -1,9 +1,8 @@
-//! The repository that a command was typed in, as the client sees it. Called by `up`, `trust` and
-//! `project add`.
+//! The repository that a command was typed in. Called by `up`, `trust` and `project add`.
 //!
-//! git runs on threads of its own, so that its processes overlap with each other and with the
-//! daemon's answers. Links in the place of holm's own files are not followed: a repository must not
-//! choose what is read.
+//! git runs in separate threads, so that its processes overlap with each other and with requests to
+//! the daemon. Symlinks in place of holm's own files are not followed: a repository must not choose
+//! what is read.
 
 use holm_core::config::ProjectConfig;
 use holm_core::{Code, Fault};
@@ -15,11 +14,11 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct Checkout {
     pub repository: Arc<Repository>,
-    /// Where the person stands; relative paths are meant from here.
+    /// The current directory; relative paths start here.
     pub current: PathBuf,
 }
 
-/// What holm reads of a commit.
+/// The files that holm reads of a commit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Files {
     pub holm_toml: Option<String>,
@@ -55,7 +54,7 @@ impl Checkout {
         })
     }
 
-    /// Asks git something, on a thread of its own.
+    /// Runs git in a separate thread.
     pub async fn git<T: Send + 'static>(
         &self,
         question: impl FnOnce(&Repository) -> Result<T, GitError> + Send + 'static,
@@ -64,7 +63,7 @@ impl Checkout {
         try_blocking(move || Ok(question(&repository)?)).await
     }
 
-    /// What the commit says; nothing when there is no commit.
+    /// The files of a commit; empty without one.
     pub async fn files_at(&self, commit: Option<&str>) -> Result<Files, Fault> {
         let Some(commit) = commit.map(str::to_owned) else {
             return Ok(Files::default());
@@ -83,12 +82,12 @@ impl Checkout {
         })
     }
 
-    /// The text of holm.toml as it lies in the checkout.
+    /// The text of holm.toml in the checkout.
     pub fn holm_toml(&self) -> Result<Option<String>, Fault> {
         self.own_file(HOLM_TOML)?.map(text_of_config).transpose()
     }
 
-    /// The patterns of `.worktreeinclude` as it lies in the checkout, written as `include` is.
+    /// The patterns of `.worktreeinclude` in the checkout, in the syntax of `include`.
     pub fn worktree_include(&self) -> Result<Vec<String>, Fault> {
         let content = self.own_file(WORKTREE_INCLUDE)?.unwrap_or_default();
         let text = String::from_utf8_lossy(&content);
@@ -97,7 +96,7 @@ impl Checkout {
         Ok(patterns.map(from_root).collect())
     }
 
-    /// Whether a file or a link of this name lies in the root of the checkout.
+    /// Whether a file or a symlink of this name is at the root of the checkout.
     pub fn has(&self, name: &str) -> bool {
         self.repository
             .toplevel
@@ -136,8 +135,8 @@ impl Files {
     }
 }
 
-/// A pattern in the syntax of `.gitignore` as one that counts from the root: a name without `/`
-/// may lie in any directory. What cannot be said so (`!`) stays as it is, to be refused by name.
+/// Converts a `.gitignore` pattern to one relative to the root: a name without `/` may be in any
+/// directory. What cannot be expressed (`!`) stays, and is refused by name.
 fn from_root(pattern: &str) -> String {
     let path = pattern.strip_suffix('/').unwrap_or(pattern);
     match path.strip_prefix('/') {
@@ -147,7 +146,7 @@ fn from_root(pattern: &str) -> String {
     }
 }
 
-/// A path as the API carries it.
+/// A path as text for the API.
 pub fn path_text(path: &Path) -> Result<String, Fault> {
     match path.to_str() {
         Some(text) => Ok(text.to_owned()),

@@ -1,6 +1,6 @@
-//! What `diff`, `changes`, `fetch`, `apply` and `merge` share: capturing the state of a workspace
-//! with progress, finding the repository it belongs to, and the question before anything that tools
-//! execute by themselves reaches a checkout.
+//! Shared by `diff`, `changes`, `fetch`, `apply` and `merge`: captures the state of a workspace
+//! with progress, finds its repository, and asks before files that tools execute by themselves
+//! reach a checkout.
 
 use super::output::{self, FAINT, STRONG, WARNING, printable};
 use super::progress::Progress;
@@ -16,25 +16,24 @@ use holm_engine::try_blocking;
 use holm_git::Recovered;
 use serde::Serialize;
 
-/// A workspace whose work is asked for.
 pub struct Subject {
     pub client: Client,
     pub id: WorkspaceId,
 }
 
-/// Something that needs a yes, as `--json` tells it.
+/// An entry that needs consent, in the JSON output.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Flagged {
     pub path: String,
-    /// What sort of risk each reason is.
+    /// The kind of risk of each reason.
     pub kinds: Vec<String>,
     pub why: Vec<String>,
 }
 
-/// What to do about arrivals that need a yes.
+/// What to do about entries that need consent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Consent {
-    /// Ask on a terminal, refuse otherwise.
+    /// Ask on a terminal, fail otherwise.
     Ask,
     /// `--yes` was typed.
     Given,
@@ -49,7 +48,7 @@ impl Subject {
         Ok(Self { client, id })
     }
 
-    /// What HEAD is and what is not committed; with a message, commits it inside first.
+    /// HEAD and the list of uncommitted files; with a message, commits them inside first.
     pub async fn head(&self, context: &Context, commit: Option<String>) -> Result<Captured, Fault> {
         let depth = Depth::Head;
         self.capture(context, Capture { commit, depth }).await
@@ -77,7 +76,7 @@ impl Subject {
         self.client.capture(&self.id, &capture, tell).await
     }
 
-    /// The line that git runs to reach `git upload-pack` inside.
+    /// The command that git runs to reach `git upload-pack` inside.
     pub fn upload_pack(&self) -> Result<String, Fault> {
         let program = std::env::current_exe().map_err(|error| {
             let message = format!("cannot tell where this program is: {error}");
@@ -91,7 +90,7 @@ impl Subject {
         ))
     }
 
-    /// The checkout that a person stands in, if it is one of the workspace's project.
+    /// The current checkout, if it belongs to the workspace's project.
     pub async fn checkout_here(&self, workspace: &Workspace) -> Result<Checkout, Fault> {
         let checkout = Checkout::find().await;
         let is_its = |checkout: &Checkout| {
@@ -114,7 +113,7 @@ impl Subject {
         ))
     }
 
-    /// The checkout here, or the project's own where it was last seen.
+    /// The current checkout, or the project's own at its last known path.
     pub async fn repository(&self, workspace: &Workspace) -> Result<Checkout, Fault> {
         match self.checkout_here(workspace).await {
             Ok(checkout) => Ok(checkout),
@@ -122,9 +121,10 @@ impl Subject {
                 let place = self.place(workspace).await?;
                 let checkout = Checkout::at(place.into()).await?;
                 let id = checkout.repository.project_id.as_ref();
-                match id.is_some_and(|id| id.as_str() == workspace.project_id) {
-                    true => Ok(checkout),
-                    false => Err(refused),
+                if id.is_some_and(|id| id.as_str() == workspace.project_id) {
+                    Ok(checkout)
+                } else {
+                    Err(refused)
                 }
             }
         }
@@ -142,7 +142,7 @@ impl Subject {
     }
 }
 
-/// Finishes or undoes an apply that was cut off in this checkout, and says so.
+/// Completes or undoes an interrupted apply in this checkout, and reports that.
 pub async fn recover(context: &Context, checkout: &Checkout) -> Result<(), Fault> {
     let recovered = checkout.git(|repository| repository.recover_apply());
     if let Some(recovered) = recovered.await? {
@@ -154,7 +154,7 @@ pub async fn recover(context: &Context, checkout: &Checkout) -> Result<(), Fault
     Ok(())
 }
 
-/// What became of an apply that was cut off.
+/// The result of an interrupted apply, in words.
 pub fn told(recovered: &Recovered) -> String {
     let changed = match recovered {
         Recovered::Finished => {
@@ -186,7 +186,7 @@ fn incomplete() -> Fault {
     )
 }
 
-/// Tells what a capture left out.
+/// Reports what a capture left out.
 pub fn remark_left_out(context: &Context, captured: &Captured) {
     if !captured.nested.is_empty() {
         let names = printable(&captured.nested.join(", "));
@@ -202,7 +202,7 @@ pub fn remark_left_out(context: &Context, captured: &Captured) {
     }
 }
 
-/// Tells what stays inside whatever is taken over, and how to get it.
+/// Reports work that stays inside, and how to get it.
 pub fn remark_aside(context: &Context, label: &str, captured: &Captured) {
     let stashes = match captured.stashes {
         0 => None,
@@ -226,8 +226,7 @@ pub fn remark_aside(context: &Context, label: &str, captured: &Captured) {
     }
 }
 
-/// A command for people to type. A program inside chose the name, which may be a command of its own for
-/// the user's shell.
+/// A command for people to type. A program inside chose the name, which may contain shell syntax.
 fn switch_to(name: &str) -> String {
     let is_plain = |one: char| one.is_ascii_alphanumeric() || "._/-".contains(one);
     match name {
@@ -237,7 +236,7 @@ fn switch_to(name: &str) -> String {
     }
 }
 
-/// Those of the arrivals that a person should see first.
+/// The entries that a person should review first.
 pub fn flagged(arrivals: &[Arrival]) -> Vec<Flagged> {
     let mut flagged = Vec::new();
     for arrival in arrivals {
@@ -253,7 +252,7 @@ pub fn flagged(arrivals: &[Arrival]) -> Vec<Flagged> {
     flagged
 }
 
-/// Goes on when nothing is flagged, or with a person's yes.
+/// Continues when nothing is flagged, or with the user's consent.
 pub async fn settle(
     context: &Context,
     flagged: &[Flagged],

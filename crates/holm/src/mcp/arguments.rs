@@ -1,5 +1,5 @@
-//! The arguments of a call, read strictly: what a tool does not take, or takes in another form, is said in
-//! words that a model can act on. Nothing is guessed.
+//! The arguments of a tool call, parsed strictly: unknown or wrong ones are reported in words that
+//! a model can act on. Nothing is guessed.
 
 use super::catalogue::{Argument, Form, Tool};
 use holm_core::config::parse_duration;
@@ -14,12 +14,12 @@ pub struct Arguments(Map<String, Value>);
 
 impl Arguments {
     pub fn new(mut arguments: Map<String, Value>) -> Self {
-        // Some clients send null for what is left out.
+        // Some clients send null for omitted arguments.
         arguments.retain(|_, value| !value.is_null());
         Self(arguments)
     }
 
-    /// Whether they are what the tool takes.
+    /// Checks them against the tool's definition.
     pub fn check(&self, tool: &Tool, is_scoped: bool) -> Result<(), Fault> {
         for (name, value) in &self.0 {
             let Some(argument) = tool.argument(name) else {
@@ -66,7 +66,7 @@ impl Arguments {
         self.0.get(name).and_then(Value::as_bool) == Some(true)
     }
 
-    /// Whether it was said to be false.
+    /// Whether it is explicitly false.
     pub fn is_unset(&self, name: &str) -> bool {
         self.0.get(name).and_then(Value::as_bool) == Some(false)
     }
@@ -148,9 +148,10 @@ fn unknown(tool: &Tool, name: &str) -> Fault {
         .iter()
         .map(|one: &Argument| one.name)
         .collect();
-    let hint = match known.is_empty() {
-        true => "it takes none".to_owned(),
-        false => format!("it takes: {}", known.join(", ")),
+    let hint = if known.is_empty() {
+        "it takes none".to_owned()
+    } else {
+        format!("it takes: {}", known.join(", "))
     };
     let message = format!(
         "`{}` takes no argument `{}`",

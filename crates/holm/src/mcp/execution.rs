@@ -1,4 +1,4 @@
-//! Tools that have something run inside: commands, runs of agents, and sessions.
+//! Tools that run programs inside: commands, runs of agents, and sessions.
 
 use super::arguments::wrong;
 use super::catalogue::Execute;
@@ -11,7 +11,7 @@ use holm_core::{Code, Fault, RunId, SessionId, WorkspaceId, cut};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// What is kept of each output: its end.
+/// How much of the end of each output is kept.
 const MOST_OUTPUT: usize = 128 << 10;
 const IDLE: Duration = Duration::from_secs(2);
 const WAIT: Duration = Duration::from_secs(60);
@@ -39,7 +39,7 @@ impl Tail {
         self.dropped += before - self.bytes.len();
     }
 
-    /// As text, with how many bytes are missing before it.
+    /// As text, with the number of missing bytes before it.
     fn text(mut self) -> (String, usize) {
         self.cut();
         let text = String::from_utf8_lossy(&self.bytes).into_owned();
@@ -78,7 +78,7 @@ impl Call<'_> {
             env: pairs(self.arguments.map("env")),
             cwd: self.arguments.owned("cwd").map(Bytes::Text),
             timeout_ms: timeout.map(|time| time.as_millis() as u64),
-            // What a model is shown goes to whoever serves the model.
+            // A model's provider sees what a model is shown, so secrets are masked.
             mask: true,
             ..Start::default()
         };
@@ -98,7 +98,7 @@ impl Call<'_> {
         Ok(result)
     }
 
-    /// Feeds a command and hears it to its end.
+    /// Sends input to a command and reads its output to the end.
     async fn follow(&self, socket: ExecSocket, message: &[u8]) -> Result<(Tail, Tail, u8), Fault> {
         let ExecSocket {
             mut sender,
@@ -167,7 +167,7 @@ impl Call<'_> {
         followed
     }
 
-    /// Hears a run to its end: its record, with what it said.
+    /// Follows a run to its end: its record, with its output.
     async fn hear_run(&self, id: &WorkspaceId, run: &RunId) -> Result<Value, Fault> {
         let mut output = self.client.run_output(id, run, 0).await?;
         let (mut stdout, mut stderr) = (Tail::default(), Tail::default());
@@ -186,7 +186,7 @@ impl Call<'_> {
                 RunEvent::Error(error) => return Err(holm_api::ErrorBody { error }.into()),
             }
         };
-        // With what it changed.
+        // With its changes.
         let whole = self.client.run(id, run).await.unwrap_or(*ended);
         let mut result = value_of(&whole)?;
         let ((stdout, before), (stderr, before_errors)) = (stdout.text(), stderr.text());
@@ -293,13 +293,14 @@ impl Call<'_> {
         value_of(&waited.await?)
     }
 
-    /// The session that is meant, and its workspace.
+    /// The named session, and its workspace.
     async fn session(&self) -> Result<(WorkspaceId, SessionId), Fault> {
         let typed = self.arguments.needed("session")?;
         let is_of_one = self.holm.scope.is_some() || self.arguments.text("workspace").is_some();
-        let workspace = match is_of_one {
-            true => Some(self.workspace().await?),
-            false => None,
+        let workspace = if is_of_one {
+            Some(self.workspace().await?)
+        } else {
+            None
         };
         self.session_of(workspace.as_ref(), typed).await
     }
@@ -341,14 +342,15 @@ impl Call<'_> {
 
     fn command(&self) -> Result<Vec<Bytes>, Fault> {
         let command = self.arguments.words("command");
-        match command.is_empty() {
-            true => Err(wrong("`command` is empty".to_owned())),
-            false => Ok(bytes(command)),
+        if command.is_empty() {
+            Err(wrong("`command` is empty".to_owned()))
+        } else {
+            Ok(bytes(command))
         }
     }
 }
 
-/// A run whose caller does not want it any more is cancelled.
+/// Cancels a run when its call is dropped.
 struct Cancelling {
     call: Option<(holm_api::client::Client, WorkspaceId, RunId)>,
 }
@@ -357,7 +359,7 @@ impl Drop for Cancelling {
     fn drop(&mut self) {
         if let Some((client, workspace, run)) = self.call.take() {
             tokio::spawn(async move {
-                // One that has ended stays as it is, and nobody waits to hear of it.
+                // A run that has ended stays as it is.
                 let _ = client.cancel_run(&workspace, &run).await;
             });
         }
@@ -375,7 +377,7 @@ fn pairs(map: Vec<(String, String)>) -> Vec<(Bytes, Bytes)> {
         .collect()
 }
 
-/// The last line of a piece of output, short enough for a progress message.
+/// The last line of output, shortened for a progress message.
 fn last_line(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let line = text.lines().rev().find(|line| !line.trim().is_empty());

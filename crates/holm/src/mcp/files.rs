@@ -1,4 +1,4 @@
-//! Tools for files of a workspace. The daemon has them handled inside; nothing of a path is looked at here.
+//! Tools for files of a workspace. The daemon handles them inside; paths are not interpreted here.
 
 use super::arguments::wrong;
 use super::catalogue::File;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 /// The most bytes that one call reads.
 const MOST_BYTES: u64 = 256 << 10;
-/// Entries of a directory, when nobody says how many, and at most.
+/// The default and the maximum of directory entries.
 const MOST_ENTRIES: u64 = 1000;
 
 // === impl Call ===
@@ -45,7 +45,7 @@ impl Call<'_> {
         let range = FileRange {
             offset,
             length: Some(length + 1),
-            // What a model is shown goes to whoever serves the model.
+            // A model's provider sees what a model is shown, so secrets are masked.
             secrets: Secrets::Masked,
         };
         let mut content = Vec::new();
@@ -57,7 +57,7 @@ impl Call<'_> {
             .read_file(&id, path.as_bytes(), range, take)
             .await?;
         let more = content.len() as u64 > length;
-        // A page of a text is a text, also where its limit is in the middle of a character.
+        // A page of a text is valid text, even when its limit is in the middle of a character.
         let length = cut::beginning(&content, length as usize).len();
         content.truncate(length);
         let (content, encoding) = match String::from_utf8(content) {

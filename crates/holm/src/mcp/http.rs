@@ -1,5 +1,5 @@
-//! `/mcp`: streamable HTTP in the daemon. Every caller has a server of their own with sessions of its own,
-//! so a session's id is worth nothing to anybody else. Who a caller is was found out before.
+//! `/mcp`: streamable HTTP in the daemon. Every caller has a separate server with its own sessions,
+//! so a session's id is useless to other callers. The gate has identified the caller.
 
 use super::{Holm, stdio};
 use axum::body::{Body, to_bytes};
@@ -19,12 +19,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 type Service = StreamableHttpService<Holm, LocalSessionManager>;
 type Answer = Response<BoxBody<Bytes, Infallible>>;
 
-/// More callers than this are not remembered at a time; the others begin again.
+/// The most callers that are remembered; others start again.
 const MOST_CALLERS: usize = 64;
 /// The largest message: a file to write.
 const LARGEST: usize = 16 << 20;
 
-/// The servers, by whom they are for.
+/// The servers, by caller.
 struct Servers {
     socket: PathBuf,
     servers: Mutex<HashMap<String, Service>>,
@@ -61,7 +61,7 @@ impl Servers {
             servers.clear();
         }
         let holm = Holm::in_daemon(self.socket.clone(), caller.clone(), local);
-        // Host and Origin of a request were judged with those of every other route.
+        // The gate checked Host and Origin, as for every route.
         let config = StreamableHttpServerConfig::default()
             .disable_allowed_hosts()
             .disable_allowed_origins()
@@ -84,7 +84,7 @@ async fn named(request: Request<Body>) -> Result<Request<Body>, Answer> {
         Ok(message) if !stdio::is_named(&message) => {
             Err(refusal(StatusCode::BAD_REQUEST, stdio::unnamed(&message)))
         }
-        // What is no JSON is answered by the service.
+        // The service answers what is not JSON.
         _ => Ok(Request::from_parts(parts, Body::from(bytes))),
     }
 }

@@ -1,4 +1,4 @@
-//! Tools that only look.
+//! Tools that only read.
 
 use super::catalogue::{Inspect, Reach};
 use super::{Call, Door, value_of};
@@ -11,12 +11,12 @@ use holm_api::work::Capture;
 use holm_core::{Code, Fault, WorkspaceId, cut};
 use serde_json::{Value, json};
 
-/// The most of a patch, in bytes.
+/// The size limit of a patch, in bytes.
 const LONGEST_DIFF: usize = 512 << 10;
-/// Lines of logs, when nobody says how many, and at most.
+/// The default and the maximum of log lines.
 const LAST_LINES: u64 = 200;
 const MOST_LINES: u64 = 5000;
-/// What `holm here` says is not longer.
+/// The size limit of `holm here`.
 const LONGEST_HERE: usize = 1 << 20;
 
 // === impl Call ===
@@ -26,10 +26,13 @@ impl Call<'_> {
         let client = &self.client;
         match inspect {
             Inspect::Projects => value_of(&client.projects().await?),
-            Inspect::Workspaces => match self.arguments.is_set("trash") {
-                true => value_of(&client.trash().await?),
-                false => value_of(&client.workspaces().await?),
-            },
+            Inspect::Workspaces => {
+                if self.arguments.is_set("trash") {
+                    value_of(&client.trash().await?)
+                } else {
+                    value_of(&client.workspaces().await?)
+                }
+            }
             Inspect::Show => value_of(&client.workspace(&self.workspace().await?).await?),
             Inspect::Changes => {
                 let id = self.workspace().await?;
@@ -48,13 +51,14 @@ impl Call<'_> {
 
     async fn ports(&self) -> Result<Value, Fault> {
         let is_of_one = self.holm.scope.is_some() || self.arguments.text("workspace").is_some();
-        match is_of_one {
-            true => value_of(&self.client.ports_of(&self.workspace().await?).await?),
-            false => value_of(&self.client.ports().await?),
+        if is_of_one {
+            value_of(&self.client.ports_of(&self.workspace().await?).await?)
+        } else {
+            value_of(&self.client.ports().await?)
         }
     }
 
-    /// The tree of everything that is not ignored.
+    /// The tree of all files that are not ignored.
     async fn tree(&self, id: &WorkspaceId) -> Result<String, Fault> {
         let tell = |step: &str, done: u64, total: u64| self.progress.tell(step, done, total);
         let captured = self.client.capture(id, &Capture::default(), tell).await?;
@@ -95,7 +99,7 @@ impl Call<'_> {
         Ok(lines)
     }
 
-    /// As the workspace's keeper tells it: asked directly from inside, and by a command from outside.
+    /// The keeper's description: asked directly from inside, and by a command from outside.
     pub async fn here(&self, id: &WorkspaceId) -> Result<Value, Fault> {
         if self.holm.reach == Reach::Inside && matches!(self.holm.door, Door::Command) {
             return holm_engine::try_blocking(guest::here).await;

@@ -1,4 +1,4 @@
-//! Tools that lead a workspace somewhere: started, stopped, removed, kept, copied, led back.
+//! Tools that change a workspace's state: start, stop, remove, snapshot, fork, reset.
 
 use super::catalogue::Lifecycle;
 use super::{Call, value_of};
@@ -13,7 +13,7 @@ use holm_core::{Code, Fault, WorkspaceId};
 use serde_json::Value;
 use std::time::Duration;
 
-/// How long services may take before they are told of as they are.
+/// How long to wait for services before their state is returned as it is.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 // === impl Call ===
@@ -33,9 +33,10 @@ impl Call<'_> {
             }
             Lifecycle::Stop => client.stop(&self.workspace().await?).await?,
             Lifecycle::Remove => {
-                let removal = match self.arguments.is_set("force") {
-                    true => Removal::Force,
-                    false => Removal::RefuseUnsaved,
+                let removal = if self.arguments.is_set("force") {
+                    Removal::Force
+                } else {
+                    Removal::RefuseUnsaved
                 };
                 client.remove(&self.workspace().await?, removal).await?
             }
@@ -121,7 +122,7 @@ impl Call<'_> {
         value_of(&self.settle(&id).await?)
     }
 
-    /// Waits until nothing is on its way any more, or it takes too long.
+    /// Waits until no service is starting any more, or the time is up.
     async fn settle(&self, id: &WorkspaceId) -> Result<ServiceList, Fault> {
         let following = async {
             let mut changes = self.client.watch_services(id).await?;
@@ -136,7 +137,7 @@ impl Call<'_> {
             }
             Ok(())
         };
-        // Whoever waits too long is told how they are.
+        // After the time limit the current state is returned.
         let _ = tokio::time::timeout(PATIENCE, following).await;
         self.client.services(id).await
     }

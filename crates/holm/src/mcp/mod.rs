@@ -1,9 +1,10 @@
-//! MCP: holm's tools for agents, with the words of the command line. Served on stdio by `holm mcp` and as
-//! streamable HTTP by the daemon ([`http`]).
+//! MCP: holm's tools for agents, with the names of the command line. Served on stdio by `holm mcp`
+//! and as streamable HTTP by the daemon ([`http`]).
 //!
-//! Every tool is one or a few calls of the daemon's API through its typed client, so rights are checked
-//! there and nowhere else. A server that is scoped to one workspace offers only what concerns one, and
-//! takes no other for an argument. Faults become tool errors with the same code, message and hint.
+//! Every tool makes one or a few API calls through the typed client, so rights are checked there
+//! and nowhere else. A server that is scoped to one workspace offers only tools for one, and
+//! accepts no other workspace as an argument. Faults become tool errors with the same code, message
+//! and hint.
 
 mod arguments;
 mod catalogue;
@@ -38,7 +39,7 @@ use serde_json::Value;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// One server: how it reaches the daemon, and what it is for.
+/// One server: how it reaches the daemon, and its scope.
 #[derive(Clone, Debug)]
 pub struct Holm {
     door: Door,
@@ -51,14 +52,14 @@ pub struct Holm {
 /// How the daemon is reached.
 #[derive(Clone, Debug)]
 enum Door {
-    /// As every command does: outside by the user's socket, starting a daemon where there is none; inside
-    /// by that of the workspace.
+    /// Like every command: outside through the user's socket, starting a daemon if necessary;
+    /// inside through the workspace's.
     Command,
-    /// In the daemon itself, for somebody.
+    /// In the daemon itself, for a caller.
     Daemon { socket: PathBuf, actor: String },
 }
 
-/// What one call of a tool has at hand.
+/// The context of one tool call.
 struct Call<'a> {
     holm: &'a Holm,
     client: Client,
@@ -66,10 +67,10 @@ struct Call<'a> {
     progress: Progress,
 }
 
-/// How long what was said may take to be written when there is nothing more to say.
+/// How long writing the last messages may take.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// Methods that take parameters and are there.
+/// Supported methods with parameters.
 const METHODS: [&str; 6] = [
     "initialize",
     "tools/call",
@@ -116,7 +117,7 @@ impl Holm {
         }
     }
 
-    /// In the daemon, for somebody with the rights of its user.
+    /// In the daemon, for a caller with the rights of its user.
     pub fn in_daemon(socket: PathBuf, actor: String, local: Local) -> Self {
         Self {
             door: Door::Daemon { socket, actor },
@@ -141,11 +142,11 @@ impl Holm {
                 let ended = running.waiting().await;
                 ended.map(drop).map_err(|error| broken(error.to_string()))
             }
-            // A client that went away before it said anything is no failure.
+            // A client that closed before its first message is no failure.
             Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => Ok(()),
             Err(error) => Err(broken(error.to_string())),
         };
-        // A client that does not read the last words is not waited for.
+        // A client that does not read the last messages is not waited for.
         let _ = tokio::time::timeout(LAST_WORDS, writing).await;
         served
     }
@@ -222,7 +223,7 @@ impl ServerHandler for Holm {
         let progress = Progress::new(&context);
         let outcome = tokio::select! {
             outcome = self.perform(tool, arguments, progress) => outcome,
-            // Dropping the call cancels what it waits for; the client wants no answer any more.
+            // Dropping the call cancels it; the client wants no answer any more.
             () = context.ct.cancelled() => Err(cancelled()),
         };
         Ok(answer(outcome).into())
@@ -246,22 +247,19 @@ impl ServerHandler for Holm {
         Ok(ListResourceTemplatesResult::with_all_items(templates))
     }
 
-    /// What has the name of a method and not its form comes here, too, and is told apart.
+    /// Requests with the name of a method but another form come here too, and are distinguished.
     async fn on_custom_request(
         &self,
         request: CustomRequest,
         _: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         let method = request.method.escape_debug();
-        match METHODS.contains(&request.method.as_str()) {
-            true => {
-                let message = format!("the parameters of `{method}` are not of its form");
-                Err(ErrorData::invalid_params(message, None))
-            }
-            false => {
-                let message = format!("there is no method `{method}`");
-                Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None))
-            }
+        if METHODS.contains(&request.method.as_str()) {
+            let message = format!("the parameters of `{method}` are not of its form");
+            Err(ErrorData::invalid_params(message, None))
+        } else {
+            let message = format!("there is no method `{method}`");
+            Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None))
         }
     }
 
@@ -288,7 +286,7 @@ impl Call<'_> {
         }
     }
 
-    /// The workspace that is meant: the argument's, or the one that this server is for.
+    /// The workspace of the call: the argument, or the server's own.
     async fn workspace(&self) -> Result<WorkspaceId, Fault> {
         let typed = self.arguments.text("workspace");
         match (&self.holm.scope, typed) {
@@ -299,26 +297,27 @@ impl Call<'_> {
         }
     }
 
-    /// What is not the one workspace does not exist, whatever else there is.
+    /// Any other workspace does not exist for this server.
     async fn in_scope(&self, scope: &WorkspaceId, typed: &str) -> Result<WorkspaceId, Fault> {
         let is_meant = typed == "."
             || typed == scope.as_str()
             || self.client.workspace(scope).await?.label == typed;
-        match is_meant {
-            true => Ok(scope.clone()),
-            false => Err(Fault::new(
+        if is_meant {
+            Ok(scope.clone())
+        } else {
+            Err(Fault::new(
                 Code::WorkspaceNotFound,
                 format!(
                     "no workspace `{}` can be seen from here",
                     typed.escape_debug()
                 ),
                 "leave `workspace` out: this server is for one workspace",
-            )),
+            ))
         }
     }
 }
 
-/// A value or a fault as the result of a tool.
+/// The result of a tool.
 fn answer(outcome: Result<Value, Fault>) -> CallToolResult {
     match outcome {
         Ok(value) => CallToolResult::structured(value),
@@ -335,7 +334,7 @@ fn error_of(fault: &Fault) -> Value {
     serde_json::to_value(ErrorBody::from(fault)).unwrap_or_default()
 }
 
-/// A fault where there is no tool to tell it by.
+/// A fault outside of a tool call.
 fn told(fault: &Fault) -> ErrorData {
     let message = format!("{} ({})", fault.message, fault.hint);
     match fault.code.kind() {
@@ -353,7 +352,7 @@ fn cancelled() -> Fault {
     )
 }
 
-/// What has a form on the wire is always JSON.
+/// API types always serialise.
 fn value_of(document: &impl serde::Serialize) -> Result<Value, Fault> {
     serde_json::to_value(document).map_err(|error| {
         let message = format!("an answer cannot be written as JSON: {error}");

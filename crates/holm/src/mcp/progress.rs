@@ -1,5 +1,4 @@
-//! Progress notifications: only where the client gave a token, always growing, and never more often than
-//! somebody can read.
+//! Progress notifications: only if the client sent a token, always increasing, and rate-limited.
 
 use rmcp::RoleServer;
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
@@ -10,7 +9,6 @@ use tokio::sync::mpsc;
 
 const OFTEN: Duration = Duration::from_millis(200);
 
-/// Where one call tells how far it is.
 pub struct Progress {
     words: Option<mpsc::UnboundedSender<String>>,
     told: Mutex<Option<Instant>>,
@@ -32,7 +30,7 @@ impl Progress {
         }
     }
 
-    /// For who asked without a token.
+    /// For a client without a token.
     pub fn unheard() -> Self {
         Self {
             words: None,
@@ -40,7 +38,7 @@ impl Progress {
         }
     }
 
-    /// In the form in which the API tells it.
+    /// In the form of the API's progress.
     pub fn tell(&self, step: &str, done: u64, total: u64) {
         let words = match (done, total) {
             (0, 0) => step.to_owned(),
@@ -57,7 +55,7 @@ impl Progress {
             return;
         }
         *told = Some(Instant::now());
-        // A client that went away hears nothing.
+        // The client may be gone.
         let _ = sender.send(words);
     }
 }

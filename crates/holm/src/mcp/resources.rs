@@ -1,4 +1,4 @@
-//! Resources: what `holm here` says of a workspace, and the logs of its services, by URIs of ids:
+//! Resources: `holm here` of a workspace, and the logs of its services, by URIs with ids:
 //! `holm://workspaces/<id>/here`, `holm://workspaces/<id>/logs` and `…/logs/<service>`.
 
 use super::arguments::Arguments;
@@ -14,7 +14,7 @@ const PREFIX: &str = "holm://workspaces/";
 const MARKDOWN: &str = "text/markdown";
 const PLAIN: &str = "text/plain";
 
-/// What a URI means.
+/// A parsed URI.
 #[derive(Debug, PartialEq, Eq)]
 enum Meant {
     Here,

@@ -1,8 +1,8 @@
-//! MCP on two streams: one JSON-RPC message on each line. What is no JSON, or no message, is answered as
-//! JSON-RPC says, and the connection goes on.
+//! MCP on two streams: one JSON-RPC message per line. Invalid JSON or an invalid message gets a
+//! JSON-RPC error, and the connection goes on.
 //!
-//! Nothing is lost or torn when waiting for the next message is given up in between: what was read stays in
-//! the buffer, and lines are written whole by a task of their own.
+//! Waiting for the next message is cancel-safe: bytes read stay in the buffer, and a separate task
+//! writes complete lines.
 
 use rmcp::RoleServer;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
@@ -13,7 +13,7 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-/// The longest line that is read: a file to write.
+/// The longest line: a file to write.
 const LONGEST: usize = 16 << 20;
 /// Lines that wait to be written. A client that does not read is not read from either.
 const WAITING: usize = 64;
@@ -22,38 +22,37 @@ const PARSE_ERROR: i32 = -32700;
 const INVALID_REQUEST: i32 = -32600;
 const INVALID_PARAMS: i32 = -32602;
 
-/// A client on two streams.
 pub struct Lines<R> {
     read: BufReader<R>,
-    /// The line that is being read, as far as it came.
+    /// The incomplete line.
     line: Vec<u8>,
-    /// It is longer than what is read, and dropped up to its end.
+    /// It is too long, and dropped up to its end.
     is_too_long: bool,
     is_over: bool,
-    /// An answer that has to be given before the next line.
+    /// An answer to be sent before the next line is read.
     due: Option<Vec<u8>>,
     write: Option<mpsc::Sender<Written>>,
 }
 
-/// A line, and whom to tell that it was written.
+/// A line, and where to report that it was written.
 struct Written {
     line: Vec<u8>,
     told: Option<oneshot::Sender<io::Result<()>>>,
 }
 
-/// What a line was.
+/// A parsed line.
 enum Understood {
     Message(Box<RxJsonRpcMessage<RoleServer>>),
-    /// Nothing that wants an answer.
+    /// It needs no answer.
     Nothing,
-    /// To be answered with this.
+    /// It is answered with this error.
     Wrong(Vec<u8>),
 }
 
 // === impl Lines ===
 
 impl<R: AsyncRead + Send + Unpin> Lines<R> {
-    /// Also returns who writes, which ends when everything is written after this is dropped.
+    /// Also returns the writing task, which ends when everything is written after this is dropped.
     pub fn new(read: R, write: impl AsyncWrite + Send + Unpin + 'static) -> (Self, JoinHandle<()>) {
         let (sender, lines) = mpsc::channel(WAITING);
         let writing = tokio::spawn(write_lines(write, lines));
@@ -68,7 +67,8 @@ impl<R: AsyncRead + Send + Unpin> Lines<R> {
         (lines, writing)
     }
 
-    /// The next line without its end; `None`: there are no more. One without an end is the last.
+    /// The next line without its end; `None` at the end of the stream. A last line without an end
+    /// counts.
     async fn next(&mut self) -> Option<Understood> {
         loop {
             if self.is_over {
@@ -81,25 +81,25 @@ impl<R: AsyncRead + Send + Unpin> Lines<R> {
             let taken = end.map_or(part.len(), |end| end + 1);
             self.is_over = part.is_empty();
             self.is_too_long |= self.line.len() + taken > LONGEST;
-            match self.is_too_long {
-                true => self.line.clear(),
-                false => self.line.extend_from_slice(&part[..taken]),
+            if self.is_too_long {
+                self.line.clear()
+            } else {
+                self.line.extend_from_slice(&part[..taken])
             }
             self.read.consume(taken);
             if end.is_some() || self.is_over {
                 let line = std::mem::take(&mut self.line);
-                return Some(match std::mem::take(&mut self.is_too_long) {
-                    true => {
-                        let words = format!("a line has at most {LONGEST} bytes");
-                        Understood::Wrong(wrong(&Value::Null, PARSE_ERROR, &words))
-                    }
-                    false => understand(&line),
+                return Some(if std::mem::take(&mut self.is_too_long) {
+                    let words = format!("a line has at most {LONGEST} bytes");
+                    Understood::Wrong(wrong(&Value::Null, PARSE_ERROR, &words))
+                } else {
+                    understand(&line)
                 });
             }
         }
     }
 
-    /// Gives the answer that is due, if there is one.
+    /// Sends the pending answer, if there is one.
     async fn answer(&mut self) -> Option<()> {
         if self.due.is_some() {
             let place = self.write.as_ref()?.reserve().await.ok()?;
@@ -149,7 +149,7 @@ impl<R: AsyncRead + Send + Unpin> Transport<RoleServer> for Lines<R> {
     }
 }
 
-/// Writes line after line, each whole, until nobody has more or nobody reads.
+/// Writes complete lines until the sender or the reader is gone.
 async fn write_lines(
     mut write: impl AsyncWrite + Send + Unpin,
     mut lines: mpsc::Receiver<Written>,
@@ -163,7 +163,7 @@ async fn write_lines(
         let written = written.await;
         let is_broken = written.is_err();
         if let Some(told) = told {
-            // Whoever gave up waiting needs not to know.
+            // The sender may have given up waiting.
             let _ = told.send(written);
         }
         if is_broken {
@@ -194,18 +194,19 @@ fn understand(line: &[u8]) -> Understood {
         Err(error) => error.to_string(),
     };
     match (method, id) {
-        // Notifications have no answer, whatever is wrong with them.
+        // Notifications get no answer, even invalid ones.
         (Some(Value::String(_)), None) => Understood::Nothing,
         (Some(Value::String(_)), Some(id)) if id.is_string() || id.is_i64() || id.is_u64() => {
-            let (code, words) = match is_request && !is_named {
-                true => (
+            let (code, words) = if is_request && !is_named {
+                (
                     INVALID_PARAMS,
                     "the parameters are not an object".to_owned(),
-                ),
-                false => (
+                )
+            } else {
+                (
                     INVALID_REQUEST,
                     format!("this is no request of JSON-RPC 2.0: {error}"),
-                ),
+                )
             };
             Understood::Wrong(wrong(&id, code, &words))
         }
@@ -216,14 +217,14 @@ fn understand(line: &[u8]) -> Understood {
     }
 }
 
-/// Whether a message is an object that names its parameters. rmcp also takes them by position, so that
-/// what a model meant for one parameter would be another one.
+/// Whether a message is an object with named parameters. rmcp also accepts them by position, so a
+/// value that a model meant for one parameter would become another one.
 pub fn is_named(message: &Value) -> bool {
     let is_object = |params: &Value| params.is_object() || params.is_null();
     message.is_object() && message.get("params").is_none_or(is_object)
 }
 
-/// The answer to a message whose parameters are not named.
+/// The error for a message whose parameters are not named.
 pub fn unnamed(message: &Value) -> Vec<u8> {
     let id = message.get("id").unwrap_or(&Value::Null);
     wrong(id, INVALID_PARAMS, "the parameters are not an object")
@@ -284,7 +285,7 @@ mod tests {
         check(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#, None);
     }
 
-    /// What was read stays when waiting is given up in the middle of a line.
+    /// Bytes read stay when waiting is cancelled in the middle of a line.
     #[tokio::test]
     async fn half_a_line_is_kept() {
         let (mut client, server) = tokio::io::duplex(4096);

@@ -1,5 +1,5 @@
-//! The daemon's API as a stranger on the socket sees it: every answer to a wrong request is the
-//! error body, and state that cannot be used is said before anything is touched.
+//! The daemon's API for a client on the socket: every wrong request gets the error body, and
+//! unusable state is reported before anything is touched.
 
 use crate::support::Island;
 use serde_json::Value;

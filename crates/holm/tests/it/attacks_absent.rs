@@ -67,12 +67,12 @@ fn attack_5_an_absent_protected_path_is_not_seen_and_nothing_is_made_there() {
         is_unseen("x", when);
         let refused = ["EBUSY", "EXDEV", "ENOENT"];
         island.attempts("x", &script).refused(&refused);
-        // Nothing is left of what was tried, and nothing was lost by trying.
+        // The attempts left nothing behind and destroyed nothing.
         let left = "ls -A /tmp . .claude none/of | grep '^\\.holm' | grep -v '^\\.holm-protected$'; cat way/to/file; \
             rm -r fresh /tmp/fresh new-directory && git status --porcelain";
         assert_eq!(island.sh("x", left).out(), "original", "{when}");
         is_unseen("x", when);
-        // Directories that are there only for what is protected in them are not in git's way.
+        // Directories that exist only for protected paths are not in git's way.
         island
             .sh(
                 "x",
@@ -108,7 +108,7 @@ fn attack_5_an_absent_path_that_is_protected_later_is_held_where_directories_wer
     repository.write("kept/file", "original\n");
     repository.commit("directories");
     repository.up("x");
-    // One that the commit does not have, and one that hides that of the commit.
+    // One that the commit does not have, and one that hides the commit's.
     island
         .sh(
             "x",

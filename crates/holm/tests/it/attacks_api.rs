@@ -1,5 +1,5 @@
-//! Attacks on the API at the front door: who has no token or a wrong one, pages of other origins, and
-//! bodies that are no bodies (attacks 108–111, 118, 119, 147). Every route of the list is tried.
+//! Attacks on the API at the front door: no token or a wrong one, pages of other origins, and
+//! invalid bodies (attacks 108–111, 118, 119, 147). Every listed route is tried.
 
 use crate::support::{
     Chromium, Door, Island, JSON, Reply, UPGRADE, background, eventually, host_port, read_head,
@@ -13,9 +13,10 @@ pub const NOBODY: &str = "w000000000000";
 
 /// A route's path with something for every parameter.
 pub fn path(route: &Route, workspace: &str) -> String {
-    let id = match route.path.starts_with("/projects") {
-        true => "p000000000000",
-        false => workspace,
+    let id = if route.path.starts_with("/projects") {
+        "p000000000000"
+    } else {
+        workspace
     };
     let path = route.path.replace("{id}", id);
     format!("{PREFIX}{}", path.replace("{token}", "t000000000000"))
@@ -96,7 +97,7 @@ fn attack_108_every_route_needs_a_token_that_is_valid_here() {
         assert_eq!((status("/mcp"), status("/api")), (401, 401), "{headers:?}");
     }
     assert_eq!(door.ask("GET", "/metrics", "").status, 200);
-    // Methods that nobody knows are nothing to remember.
+    // Unknown methods are not recorded.
     for number in 0..50 {
         door.ask_bare(&format!("X{number}"), "/api/v1/workspaces", &[], b"");
     }
@@ -105,7 +106,7 @@ fn attack_108_every_route_needs_a_token_that_is_valid_here() {
     // Neither in the address.
     let query = format!("/api/v1/workspaces?token={0}&access_token={0}", door.token);
     assert_eq!(door.ask_bare("GET", &query, &[], b"").status, 401);
-    // What is not there is not told to strangers either.
+    // Missing things are not revealed to strangers either.
     assert_eq!(
         door.ask_bare("GET", "/api/v1/nothing", &[], b"").status,
         401
@@ -165,11 +166,11 @@ fn attack_109_other_pages_cannot_send_anything_that_is_done() {
         assert_eq!(reply.code(), "not_found", "{verb}");
     }
     assert_eq!(state(), "running");
-    // By one who knows how to ask, it is.
+    // A correct request succeeds.
     let stop = format!("/api/v1/workspaces/{id}/stop");
     assert_eq!(door.ask("POST", &stop, "").status, 200);
     assert_eq!(state(), "stopped");
-    // A page that can ask for it is refused for what it is, with everything else right.
+    // A page that can send the request is refused for its origin, with everything else right.
     let start = format!("/api/v1/workspaces/{id}/start");
     for origin in ["null", "http://evil.test", "http://web.x.localhost:7070"] {
         let headers = [JSON, ("Origin", origin)];
@@ -214,7 +215,7 @@ fn attack_110_foreign_pages_get_no_socket() {
         assert_eq!(reply.status, 101, "{origin} {reply:?}");
     }
     assert_eq!(door.open_socket(&door.token, &path, &[]).status, 101);
-    // Without the port it is a name of somebody else's server, and so are all others.
+    // Without the port it is a name of another server, and so are all others.
     for host in ["localhost", "holm.localhost", "127.0.0.1", "evil.test"] {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
         let token = &door.token;
@@ -283,12 +284,12 @@ fn attack_111_no_page_of_another_origin_reads_an_answer() {
         )
     };
     assert_eq!(tab.evaluate(&socket("localhost")), "refused");
-    // One of the daemon's own may.
+    // A page of the daemon's own may.
     tab.go(&format!("http://localhost:{port}/"));
     assert_eq!(tab.evaluate(&ask("localhost")), "read 200");
 }
 
-/// As many wrong tokens as somebody can try while others work.
+/// As many wrong tokens as a client can try while others work.
 const GUESSES: usize = 100_000;
 
 #[test]
@@ -489,7 +490,7 @@ fn attack_119_and_147_bodies_that_are_no_bodies() {
         sent += 1;
     }
     assert!(sent < 64, "everything was read");
-    // One who begins a body and says nothing more holds up nobody.
+    // A client that begins a body and stops delays no other.
     let slow: Vec<_> = (0..50)
         .map(|_| door.begin("POST", "/api/v1/daemon/stop", &headers, 20, b"{"))
         .collect();

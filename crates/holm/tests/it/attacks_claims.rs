@@ -1,5 +1,6 @@
-//! Claims on files that make others wait (attack 188): a workspace shares inodes with the user's repository, with
-//! the daemon and with the system, and whoever has a claim on one must not hold up the others.
+//! Claims on files that block others (attack 188): a workspace shares inodes with the user's
+//! repository, with the daemon and with the system, and a program with a claim on one must not
+//! block the others.
 
 use crate::attacks_mounts::bases;
 use crate::support::{Island, Repository, Running};
@@ -34,7 +35,8 @@ for path in [".", "/tmp", "/run/holm/objects"]:
     )
 }
 
-/// Holds whatever lease it gets on its arguments until its input ends, whoever waits.
+/// Holds every lease it gets on its arguments until its input ends, even when another process
+/// waits.
 const HOLD_LEASES: &str = r#"
 import fcntl, os, signal, sys
 signal.signal(signal.SIGIO, signal.SIG_IGN)
@@ -95,7 +97,7 @@ fn attack_188_with_leases_the_users_git_waits_and_holm_does_not() {
         "{}",
         refused.stderr
     );
-    // Everything inside goes on afterwards.
+    // Everything inside continues afterwards.
     island.sh("x", "cat README.md").ok();
 }
 
@@ -158,7 +160,7 @@ fn attack_188_locks_inside_hold_up_neither_git_nor_holm() {
     repository.up("y");
     island.holm(&["snapshot", "x", "one"]).ok();
     island.holm(&["changes", "x"]).ok();
-    // Files of the system and of the base have locks of their own inside.
+    // Files of the system and of the base have separate locks inside.
     let base = bases(&island)[0].join("README.md");
     let lock = format!(
         r#"

@@ -1,5 +1,5 @@
-//! A clock that jumps (attack 192): ahead, it must not delete anything for good; back, it must not bring
-//! back what has expired.
+//! A clock that jumps (attack 192): ahead, it must not delete anything for good; back, it must not
+//! revive expired things.
 
 use crate::secrets::{canary, state};
 use crate::support::{Door, Island, JSON, eventually};
@@ -69,14 +69,14 @@ fn keyed(island: &Island) -> String {
     answer["id"].as_str().expect("a workspace").to_owned()
 }
 
-/// The daemon begins anew, with the clocks as this says: it collects when it starts.
+/// Starts the daemon again with these clocks: it collects at its start.
 fn begin_at(island: &Island, clock: &str) {
     island.holm(&["daemon", "stop"]).ok();
     island.write("clock", clock);
     island.holm(&["daemon", "start"]).ok();
 }
 
-/// By the API, which has nothing of the client's to give.
+/// Through the API, which has no values of the client.
 fn restart(island: &Island, id: &str) {
     let path = format!("/api/v1/workspaces/{id}/restart");
     let (status, body) = island.ask("POST", &path, b"");
@@ -151,7 +151,7 @@ fn attack_192_a_clock_that_jumps_ahead_deletes_nothing_and_one_that_goes_back_re
     assert_eq!(keyed(&island), before.made);
     assert_eq!(shown(&island, "live"), "running");
     assert!(!is_taken(&island, &before.token), "its hour is over");
-    // A program does not know whether the clock is right.
+    // A program cannot know whether the clock is right.
     let refused = Door::of(&island).ask("POST", "/api/v1/gc", "{\"all\":false}");
     assert_eq!((refused.status, refused.code().as_str()), (409, "refused"));
 

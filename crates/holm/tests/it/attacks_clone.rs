@@ -96,7 +96,7 @@ fn attack_194_urls_do_not_go_around_the_rule_about_paths() {
     assert_eq!(ask(ROUTES[0], &remote.url).status, 201);
     // What the person cloned is a project, which a program may name.
     assert_eq!(ask(ROUTES[1], &typed).status, 201);
-    // A rewriting of the user's own leads to https and ssh only.
+    // A rewrite rule of the user can only lead to https and ssh.
     let rewrite = format!("url.file://{path}.insteadOf");
     island
         .run(
@@ -187,7 +187,7 @@ fn attack_194_settings_of_a_repository_run_only_after_a_yes() {
     repository.git(&["config", "filter.evil.clean", &command]);
     repository.holm(&["up", "e", "--dirty"]).ok();
     has_run();
-    // What was approved of holm.toml is another matter, and is not said to have changed.
+    // The approval of holm.toml is separate, and is not reported as changed.
     repository.git(&["config", "merge.evil.driver", &command]);
     refused(&["merge", "x"], "merge.evil.driver");
     repository.git(&["config", "--remove-section", "merge.evil"]);
@@ -249,7 +249,8 @@ fn attack_194_a_submodule_and_a_partial_clone_ask_too() {
     );
     assert!(!mark.exists());
 
-    // git fetches what a partial clone lacks by itself, with a program that the repository names.
+    // git fetches missing objects of a partial clone by itself, with a program that the repository
+    // names.
     let partial = island.repository("partial");
     partial.git(&["remote", "add", "origin", sub.path.to_str().unwrap()]);
     partial.git(&["config", "remote.origin.promisor", "true"]);

@@ -1,6 +1,6 @@
-//! attacks.md 69–79, 81–83, 85, 86, 88–90: getting out where it is not allowed.
+//! attacks.md 69–79, 81–83, 85, 86, 88–90: reaching forbidden destinations.
 //!
-//! Each attack is tried against both walls, and once without them to show that it would work.
+//! Each attack is tried against both checks, and once without them to show that it would work.
 
 use crate::support::{Running, World, eventually};
 use holm_core::config::EgressMode;
@@ -167,7 +167,7 @@ fn the_same_addresses_are_reached_without_the_walls() {
     };
     let _service = world.host_service();
     world.up("x", "");
-    // The last stands for itself: without walls a name leads wherever its owner says.
+    // The last needs no counterpart: without checks a name leads wherever its owner says.
     for target in [
         "10.9.9.9@80",
         "169.254.169.254@80",
@@ -297,7 +297,7 @@ fn attack_78_a_name_that_changes_its_mind_leads_nowhere_else() {
     let Some(world) = World::new() else { return };
     world.up("x", "");
     assert_eq!(attempts(&world, "x", &["rebind.test@80"]), ["connected"]);
-    // The name stands for another address now; the program still has the first answer.
+    // The name has another address now; the program still has the first answer.
     let later = "import socket, time\n\
         where = socket.getaddrinfo('rebind.test', 80, type=socket.SOCK_STREAM)[0][4]\n\
         end = time.monotonic() + 15\n\
@@ -395,8 +395,8 @@ fn attack_81_83_what_is_said_inside_a_connection_is_no_promise() {
     let Some(world) = World::new() else { return };
     let island = world.island();
     world.up("x", "[egress]\nmode = \"allow\"\nallow = [\"web.test\"]\n");
-    // The name that was resolved and its address are judged. What a program then says (`Host`, SNI,
-    // no TLS at all on 443) is between it and that host: documented, not promised.
+    // The resolved name and its address are checked. What a program then sends (`Host`, SNI, no TLS
+    // at all on 443) is between it and that host: documented, not promised.
     let line = "curl -sS --max-time 60 -H 'Host: evil.test' http://web.test/host";
     island.sh("x", line).ok();
     assert_eq!(world.count("evil.test /host"), 1);
@@ -441,7 +441,7 @@ fn attack_85_a_policy_that_narrows_cuts_what_is_open_and_never_opens() {
             .any(|entry| entry["kind"] == "cut" && entry["name"] == "web.test")
     });
     all_refused(&world, "x", &["web.test@80"]);
-    // While the list changes back and forth, what is on neither list is never reached.
+    // While the list changes back and forth, a host on neither list is never reached.
     let knock = "import socket, os\n\
         print('knocking', flush=True); count = 0\n\
         while not os.path.exists('/tmp/enough'):\n\
@@ -501,7 +501,7 @@ fn attack_86_without_its_keeper_nothing_is_left() {
     let keeper = keeper_of(&id);
     crate::support::send(keeper, rustix::process::Signal::KILL);
     running.code();
-    // It starts again as it was: what was refused still is.
+    // It starts again with the same policy: refused hosts still are.
     all_refused(&world, "x", &["evil.test@80", "198.51.100.10@80"]);
     assert_eq!(attempts(&world, "x", &["web.test@80"]), ["connected"]);
 }
@@ -541,13 +541,13 @@ fn attack_88_90_the_walls_cannot_be_changed_or_dialled_from_inside() {
     let said = island.python("b", flush);
     let is_refused = said.out() == "-1" || said.stderr.contains("Error");
     assert!(is_refused, "{said:?}");
-    // Dialled directly the gateway has nothing to say, whoever asks.
+    // Dialled directly, the gateway refuses every caller.
     all_refused(
         &world,
         "b",
         &["198.18.0.1@1", "fd68:6f6c:6d00::1@1", "127.0.0.1@1"],
     );
-    // Addresses that stand for a name in one workspace stand for nothing in another.
+    // A substitute address of one workspace is invalid in another.
     let stands = "import socket; print(socket.gethostbyname('evil.test'))";
     let address = island.python("a", stands).ok().out();
     assert!(address.starts_with("198.18."), "{address}");

@@ -1,5 +1,5 @@
-//! Attacks on the file API by whoever is inside, and by whoever asks: links, swaps, pipes, names,
-//! archives and paths (attacks 9, 10, 12, 25, 26, 120).
+//! Attacks on the file API from inside and by API callers: symlinks, swaps, pipes, names, archives
+//! and paths (attacks 9, 10, 12, 25, 26, 120).
 
 use crate::files::{code, download, names, read, workspace, write};
 use crate::support::{Island, Running, eventually};
@@ -7,8 +7,8 @@ use holm_api::client::{FileDeletion, FileSearch};
 use holm_core::Code;
 use std::io::Cursor;
 
-/// `d` is a directory and `l` a link out of the root; they change places as fast as they can. Says
-/// so, and goes on until its input ends.
+/// `d` is a directory and `l` a symlink out of the root; they change places as fast as possible.
+/// Reports that, and continues until its input ends.
 const SWAP: &str = r#"
 import ctypes, os, sys, threading
 libc = ctypes.CDLL(None, use_errno=True)
@@ -350,9 +350,10 @@ fn attack_120_ids_and_paths_that_are_none_are_refused() {
     ];
     for (method, route) in routes {
         for wrong in ["x", "..%2f..", "%2e%2e%2f", "\u{2024}", &long] {
-            let wrong: String = match wrong.is_ascii() {
-                true => wrong.to_owned(),
-                false => "%e2%80%a4%e2%80%a4".to_owned(),
+            let wrong: String = if wrong.is_ascii() {
+                wrong.to_owned()
+            } else {
+                "%e2%80%a4%e2%80%a4".to_owned()
             };
             check(
                 method,

@@ -24,7 +24,7 @@ fn up_with_toolchain(repository: &Repository, label: &str) -> PathBuf {
     tool
 }
 
-/// Every path below a directory with its bytes; links as what they lead to.
+/// Every path below a directory with its bytes; symlinks with their target.
 fn contents(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(directory).unwrap() {
@@ -93,7 +93,7 @@ attempt("remove", os.unlink, folder + "/" + ("renamed" if results["rename"] == "
     island.attempts("x", &by_init).refused(&REFUSED);
     assert_eq!(contents(&island.home().join(".cargo")), before);
 
-    // Nothing but the mount stands in the way: outside the same user does all of it.
+    // Only the mount prevents it: outside the same user can do all of it.
     island
         .attempts_outside(&repository.path, &script)
         .succeeded();
@@ -144,7 +144,7 @@ for path in {hidden:?}:
         .attempts_outside(&repository.path, &script)
         .succeeded();
 
-    // The strings in mountinfo name places of the host, and lead nowhere.
+    // The strings in mountinfo name host paths, which do not exist inside.
     let named = r#"
 for line in open("/proc/self/mountinfo"):
     place = line.split()[3]
@@ -190,12 +190,12 @@ fn attack_9_links_where_the_next_start_writes_are_not_followed() {
     island.holm(&["rename", "x", "y"]).ok();
     island.holm(&["show", "y"]).ok();
     island.holm(&["restart", "y"]).ok();
-    // With such a repository nobody can tell what is unsaved.
+    // With such a repository holm cannot tell what is unsaved.
     island.holm(&["rm", "y", "--json"]).error(4);
     island.holm(&["rm", "y", "--force"]).ok();
     assert_eq!(contents(&outside), before);
 
-    // What was planted works on whoever follows links.
+    // The planted symlinks work against a program that follows them.
     let place = island.data().join("trash").join(id).join("home/.cargo/bin");
     island
         .run(&island.home(), "mkdir", &["-p", place.to_str().unwrap()])
@@ -209,7 +209,7 @@ fn attack_9_a_link_on_the_way_to_the_tree_ends_the_start() {
     let repository = island.repository("shop");
     repository.up("x");
     let outside = island.make_dir("outside");
-    // Only possible without the pins, which is why this is the second wall.
+    // Only possible without the pins, which is why this is the second line of defence.
     let plant = format!("mv ~/src ~/moved && ln -s {} ~/src", outside.display());
     island.sh("x", &plant).ok();
     island.holm(&["stop", "x"]).ok();
@@ -364,7 +364,7 @@ fn descriptors_inside(repository: &Repository) -> String {
     Ran::new(&mut command).ok().out()
 }
 
-/// Stops the daemon and waits for it, so that it is nobody's zombie.
+/// Stops the daemon and waits for it, so that no zombie is left.
 fn end(island: &Island, mut daemon: Child) {
     island.holm(&["daemon", "stop", "--all"]).ok();
     daemon.wait().unwrap();
@@ -453,7 +453,7 @@ fn attack_17_a_directory_to_run_in_is_inside_or_refused() {
     ] {
         assert_eq!(run_in(directory).ok().out(), is, "{directory}");
     }
-    // A directory of the host that is not shown has nothing of the host in it.
+    // A host directory that is not shown contains nothing of the host.
     assert_eq!(
         island.sh("x", "ls -A /srv /mnt").ok().out(),
         "/mnt:\n\n/srv:"
@@ -541,7 +541,7 @@ fn a_descriptor_of_the_client_is_not_kept_open_by_the_daemon() {
     // `$(holm up)` and pipelines end when every copy of the writing end is closed.
     let script = "exec 9>&1; exec \"$0\" up x >/dev/null 2>&1";
     let program = program().to_str().unwrap();
-    // Reading its output to the end would wait for ever.
+    // Reading its output to the end would block forever.
     island
         .run(
             &repository.path,

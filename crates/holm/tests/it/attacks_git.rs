@@ -1,5 +1,5 @@
 //! Git as the attack (attacks 29–34, 36, 38–40): what a workspace writes into its repository to run
-//! a program in somebody else's git. Every command of holm is driven over each of them; the marker
+//! a program in another user's git. Every command of holm is driven over each of them; the marker
 //! that the program makes on the host never appears. Counterpart: the ordinary git command of the
 //! host on a copy of the same tree makes it.
 
@@ -42,7 +42,7 @@ impl Marker {
 
 /// A copy of a workspace's tree with its `.git`, where a naive tool of the host would have it.
 fn copy(island: &Island, repository: &Repository, workspace: &str) -> PathBuf {
-    // 1: a directory changed meanwhile, which overlayfs says of those that were just copied up.
+    // 1: a directory changed meanwhile, which overlayfs reports for those that were just copied up.
     let tar = island.sh(workspace, "tar c . || [ $? -eq 1 ]").ok().stdout;
     let file = island.write("copy.tar", tar);
     let target = island.make_dir(island.home().join("copy"));
@@ -169,18 +169,18 @@ fn attack_33_transports() {
     check(&Case {
         inside: "git config remote.origin.url .; git config remote.origin.uploadpack $MARK
                  git config remote.origin.receivepack $MARK",
-        // The marker speaks no protocol, so git would wait for it for ever.
+        // The marker speaks no protocol, so git would wait for it forever.
         naive: "timeout 3 git fetch",
     });
     check(&Case {
         inside: "git config core.sshCommand $MARK; git config remote.origin.url ssh://example.org/x
                  git config url.ssh://example.org/.insteadOf /",
-        // The marker speaks no protocol, so git would wait for it for ever.
+        // The marker speaks no protocol, so git would wait for it forever.
         naive: "timeout 3 git fetch",
     });
     check(&Case {
         inside: "git config core.gitProxy $MARK; git config remote.origin.url git://example.org/x",
-        // The marker speaks no protocol, so git would wait for it for ever.
+        // The marker speaks no protocol, so git would wait for it forever.
         naive: "timeout 3 git fetch",
     });
 }
@@ -210,7 +210,7 @@ fn attack_36_a_git_pointer_to_somebody_elses_directory() {
                  git config core.fsmonitor $MARK; git config core.worktree ..",
         naive: "git status",
     });
-    // Pointers out of the workspace lead nowhere: nothing is found, and nothing is said to be saved.
+    // Pointers out of the workspace lead nowhere: nothing is found, and nothing counts as saved.
     let island = Island::new();
     let repository = island.repository("shop");
     let other = island.repository("other");
@@ -255,7 +255,7 @@ fn attack_38_a_bare_repository_in_a_subdirectory() {
     );
     island.sh("x", &script).ok();
     repository.holm(&["merge", "x"]).ok();
-    // Whatever is typed in there, the program of the trap does not run.
+    // Whatever command is typed there, the trap's program does not run.
     repository.up("y");
     island
         .sh("y", "echo 1 > new; git add new; git commit -qm new")

@@ -18,9 +18,9 @@ fn attack_42_objects_are_not_shared_for_writing() {
     repository.git(&["fsck", "--full", "--strict"]);
     repository.up("y");
     island.sh("y", "git fsck --full").ok();
-    // The spoilt workspace has nothing of its own, so everything can still be asked of it.
+    // The spoilt workspace has no work of its own, so every request still works.
     repository.holm(&["fetch", "x"]).ok();
-    // What it has itself it can spoil; that is not taken over.
+    // It can spoil its own objects; those are not taken over.
     island
         .sh("x", "echo 1 > a; git add a; git commit -qm a")
         .ok();
@@ -130,7 +130,7 @@ fn attack_46_names_that_some_file_system_takes_for_git() {
     assert_eq!(repository.git(&["status", "--porcelain"]), "");
 }
 
-/// What is executed by tools needs a yes, for `apply` and `merge` alike.
+/// Files that tools execute need consent, for `apply` and `merge` alike.
 #[test]
 fn attack_46_files_that_tools_execute_and_links_that_leave_need_a_yes() {
     let island = Island::new();
@@ -274,7 +274,7 @@ fn nothing_that_comes_back_steers_the_terminal() {
     assert!(exact.contains(&0x1b));
 }
 
-/// Ends `holm` with its arguments after `delay`, whatever it is doing.
+/// Ends `holm` with its arguments after `delay`, at any point.
 fn cut(repository: &Repository, arguments: &[&str], delay: Duration) {
     let mut command = repository.island.holm_command(&repository.path, arguments);
     let begun = Instant::now();
@@ -299,7 +299,7 @@ fn attack_161_a_fetch_that_is_killed_leaves_refs_old_or_new() {
     repository.holm(&["fetch", "x"]).ok();
     let branch = "refs/heads/holm/x".to_owned();
     let names = [format!("refs/holm/{id}"), branch];
-    // git goes on by itself when only the client is killed, so an earlier one may end later.
+    // git continues when only the client is killed, so an earlier one may end later.
     let mut known = vec![repository.git(&["rev-parse", "holm/x"])];
     for round in 0..10 {
         let script = "head -c 300000 /dev/urandom > big; git add big; git commit -qm big; git rev-parse HEAD";
@@ -315,7 +315,7 @@ fn attack_161_a_fetch_that_is_killed_leaves_refs_old_or_new() {
         }
         repository.git(&["fsck", "--connectivity-only"]);
     }
-    // One that is overtaken tries again; what the others leave alone comes before it.
+    // A fetch that is overtaken tries again; it waits for the others.
     crate::support::eventually("git is done", || !is_at_work_in(&repository.path));
     repository.holm(&["fetch", "x"]).ok();
     let head = island.sh("x", "git rev-parse HEAD").ok().out();
@@ -349,8 +349,7 @@ fn attack_161_an_apply_that_is_killed_leaves_the_checkout_old_or_new() {
             &["apply", "x"],
             Duration::from_millis(60 * round),
         );
-        // git goes on by itself once it has begun; what it makes of the checkout counts when it is
-        // done.
+        // git continues once it has begun; the checkout counts when it is done.
         crate::support::eventually("git is done", || !is_at_work_in(&repository.path));
         let now = state();
         assert!(now == old || now == new, "round {round}: {now} is neither");

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::io::Read;
 use std::net::TcpStream;
 
-/// Asks `/run/holm/api.sock` for everything in its first argument; prints what came back.
+/// Requests everything in its first argument from `/run/holm/api.sock`; prints the responses.
 pub const ASK: &str = r#"
 import http.client, json, socket, sys
 class Connection(http.client.HTTPConnection):
@@ -65,9 +65,10 @@ fn ask_outside(door: &Door, token: &str, requests: &[Request]) -> Vec<Reply> {
                 .iter()
                 .map(|(name, value)| (name.as_str(), value.as_str())),
         );
-        match headers.iter().any(|(name, _)| name == "Upgrade") {
-            true => read_head(&mut door.begin(method, path, &all, 0, b"")),
-            false => door.ask_bare(method, path, &all, body.as_bytes()),
+        if headers.iter().any(|(name, _)| name == "Upgrade") {
+            read_head(&mut door.begin(method, path, &all, 0, b""))
+        } else {
+            door.ask_bare(method, path, &all, body.as_bytes())
         }
     };
     requests.iter().map(ask).collect()
@@ -155,10 +156,10 @@ fn attack_112_and_124_a_workspace_knows_itself_only() {
             };
             assert!(expect, "{name} {own:?}");
         }
-        // Nothing of what it heard is about others or about the host.
+        // No response is about others or about the host.
         for reply in others.iter().chain(&own) {
             let text = String::from_utf8_lossy(&reply.body);
-            // What was asked may be said again.
+            // The request may be quoted.
             let text = text
                 .replace(&format!("/workspaces/{b}"), "")
                 .replace(&format!("no workspace {b}"), "");
@@ -261,7 +262,7 @@ fn attack_114_tokens_are_for_whom_they_are_for_and_the_socket_outlives_daemons()
         seen.contains("api.sock") && !seen.contains("guest.digest"),
         "{seen}"
     );
-    // Whoever finds the guests' socket, as this user can, has to prove it.
+    // A process that finds the guests' socket, as this user can, has to prove its workspace.
     let talk = "import socket, sys
 s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])
 s.sendall(b'holm 1 ' + sys.argv[2].encode() + b' ' + b'0' * 52 + b'\\nGET /api/v1/ping HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n')
@@ -271,7 +272,7 @@ print(len(s.recv(100)))";
     let forged = island.run(&island.home(), "/usr/bin/python3", &arguments);
     assert!(forged.out() != "100", "{}", forged.out());
 
-    // While there is no daemon, that is said; the next one is found by the next connection.
+    // Without a daemon the error says so; the next connection finds the next daemon.
     let asked = serde_json::to_string(&[show(&a, "")]).unwrap();
     let look = "while ! /usr/bin/python3 -c \"$0\" \"$1\" | tee /tmp/said | grep -q daemon_unreachable; do :; done";
     let script = "setsid sh -c \"$0\" \"$1\" \"$2\" >/dev/null 2>&1 &";
@@ -288,7 +289,7 @@ print(len(s.recv(100)))";
     assert_eq!(ask_inside(&island, "a", &[show(&a, "")])[0].status, 200);
 }
 
-/// A connection on which something goes on: the head has come.
+/// A connection with a stream in progress: the head has come.
 fn follow(door: &Door, token: &str, path: &str, headers: &[(&str, &str)]) -> TcpStream {
     let bearer = Door::bearer(token);
     let mut all = vec![("Authorization", bearer.as_str())];
@@ -366,7 +367,8 @@ fn attack_122_and_125_what_is_ended_is_cut_and_what_comes_after_is_another() {
     }
     assert!(kept.iter_mut().all(|stream| !is_over(stream)));
 
-    // A workspace that goes, with whoever came in its name; one of the same label is another one.
+    // A workspace is removed, with the connections of its guests; one with the same label is
+    // another one.
     let guest = token_of(&island, "a");
     let mut cut = open(&guest, &a);
     island.holm(&["rm", "a", "--force"]).ok();
@@ -441,7 +443,7 @@ fn attack_123_the_record_says_who_did_what_and_nobody_else_writes_it() {
         (&entry["status"], &entry["code"]),
         (&json!(200), &Value::Null)
     );
-    // The user's own, with how it ended; and what only looked is not there.
+    // The user's own, with the result; requests that only read are not recorded.
     island.holm(&["start", "a"]).ok();
     island.holm(&["snapshot", "a", "-x-"]).exits(2);
     island.holm(&["show", "a"]).ok();
@@ -459,7 +461,7 @@ fn attack_123_the_record_says_who_did_what_and_nobody_else_writes_it() {
             .all(|entry| entry["method"] != "GET" || entry["status"] == 101),
         "{all:?}"
     );
-    // From inside: as itself, and whatever it sends is not a line of the record.
+    // From inside: as itself, and nothing it sends becomes a line of the record.
     let write = format!("/api/v1/workspaces/{a}/files?path=x%0a%1b%5b2Jroot%20did%20it");
     let bytes = ("Content-Type", "application/octet-stream");
     let fake = "/api/v1/workspaces/%0a2026-11-16%20200%20user%20root/stop";

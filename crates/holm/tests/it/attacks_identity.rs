@@ -61,7 +61,7 @@ fn attack_44_names_are_never_options_paths_or_commands() {
             &["project", "rm", "--", &name],
         ];
         for arguments in asked {
-            // Words that git knows well are not hostile as a ref: they name what is there.
+            // Words that git knows are valid as a ref.
             let is_ref = arguments.contains(&from.as_str());
             if is_ref && [":/first", "main..main", "@{-1}"].contains(&name.as_str()) {
                 continue;
@@ -202,7 +202,7 @@ fn attack_168_names_that_are_alike_stay_apart() {
         assert!(made["project"].as_str().unwrap().len() <= 20, "{made}");
     }
     assert_eq!(resources(&island).len(), 2 * directories.len());
-    // Each has what it wrote, and each reaches its own by the label, from its own directory.
+    // Each has its own work, and each reaches its own by the label, from its own directory.
     for directory in directories {
         let repository = Repository {
             island: &island,
@@ -217,7 +217,7 @@ fn attack_168_names_that_are_alike_stay_apart() {
         let ran = repository.holm(&["exec", "same", "--", "sh", "-c", elsewhere]);
         assert_eq!(ran.ok().out(), whose);
     }
-    // From elsewhere the label means nobody in particular.
+    // From elsewhere the label is ambiguous.
     assert_eq!(
         island.holm(&["stop", "same", "--json"]).error(4)["code"],
         "ambiguous"

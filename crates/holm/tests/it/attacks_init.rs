@@ -1,13 +1,13 @@
-//! A workspace whose first process is somebody else by now (attack 182): its link to the keeper is taken
-//! over, and what is said there is wrong in every way. Done by root, who alone can take it.
+//! A workspace whose init was taken over (attack 182): the attacker has its link to the keeper, and
+//! sends wrong messages of every kind. Done by root, who alone can take it.
 
 use crate::support::{Island, Running, eventually, is_gone};
 use serde_json::{Value, json};
 use std::process::{Command, Stdio};
 
-/// Takes init's end of the link and does with it what each line of stdin says; answers each with a
-/// line. `{"say": [TEXT or [LENGTH, TEXT]…], "descriptors": N}` sends messages, each with so many
-/// descriptors, `{"flood": N}` so many bytes of a message that is longer.
+/// Takes init's end of the link and acts by each line of stdin; answers each with a line. `{"say":
+/// [TEXT or [LENGTH, TEXT]…], "descriptors": N}` sends messages, each with this many descriptors,
+/// `{"flood": N}` this many bytes of a longer message.
 const TAKE_OVER: &str = r#"
 import array, ctypes, json, os, socket, struct, sys
 pid = int(sys.argv[1])
@@ -52,7 +52,7 @@ for line in sys.stdin:
     print(answer, flush=True)
 "#;
 
-/// An init that is somebody else.
+/// An init that was taken over.
 struct Taken(Running);
 
 // === impl Taken ===
@@ -110,15 +110,15 @@ fn attack_182_words_of_another_init_are_dropped() {
         Running::new(&mut island.holm_command(&island.home(), &arguments))
     };
     let mut command = begin("echo $$; exec cat");
-    // One that does not end when the keeper takes it for ended: of that the real init would speak, too,
-    // in the middle of what is said here.
+    // A process that does not end when the keeper considers it ended: otherwise the real init would
+    // report it, in the middle of these messages.
     let mut victim = begin("echo $$; exec sleep 1000");
     command.line();
     let pid: i32 = victim.line().parse().unwrap();
     let keeper = island.keeper_of(&id).unwrap();
     let mut init = Taken::over(island.init_of(&id).unwrap());
     let (before, memory) = (descriptors(keeper), number_of(keeper, "VmRSS:"));
-    // All of it has been said before or is about nobody, and brings more than it may.
+    // All of it repeats earlier messages or names unknown processes, and carries more than it may.
     let mut again = vec![
         json!({"hello": {"version": 1}}),
         json!("renames"),
@@ -136,7 +136,8 @@ fn attack_182_words_of_another_init_are_dropped() {
     for _ in 0..3 {
         init.says(&again, 250);
     }
-    // Nobody waits for these; but for this one somebody does. It is believed, so the rest arrived, too.
+    // No thread waits for these; but for this one a thread does. It is accepted, so the rest
+    // arrived, too.
     let lies = [77, 78].map(|code| json!({"exited": {"pid": pid, "code": code}}));
     init.says(&lies, 250);
     assert_eq!(victim.code(), Some(77));
@@ -145,7 +146,7 @@ fn attack_182_words_of_another_init_are_dropped() {
     });
     let now = number_of(keeper, "VmRSS:");
     assert!(now < memory + (64 << 10), "{memory} kB became {now} kB");
-    // Everything else goes on.
+    // Everything else continues.
     command.write("on it goes\n");
     command.says("on it goes");
     assert_eq!(island.sh("x", "echo well").ok().out(), "well");
@@ -192,7 +193,7 @@ fn attack_182_nonsense_of_another_init_ends_its_workspace_only() {
         let reason = shown["reason"].as_str().unwrap();
         assert!(reason.contains("init spoke nonsense"), "{what}: {reason}");
         assert!(!reason.contains('\u{1b}'), "{reason:?}");
-        // Nobody else has noticed, and it can be started again.
+        // No other workspace has noticed, and it can be started again.
         neighbour.write("still here\n");
         neighbour.says("still here");
         island.holm(&["start", "x"]).ok();

@@ -103,7 +103,7 @@ fn nonsense_for(name: &str) -> [i64; 6] {
     }
 }
 
-/// A bit that makes a call with flags invalid, whatever else is asked.
+/// A bit that makes a call with flags invalid in any case.
 fn impossible_bit(name: &str) -> i64 {
     match name {
         // Not a flag of unshare.
@@ -178,7 +178,7 @@ fn attack_61_every_row_of_the_filter_answers_with_its_own_error() {
         "the kernel says the same as the filter: {same:?}"
     );
 
-    // As root of a user namespace of one's own, the kernel is asked what it thinks of the rest.
+    // As root of its own user namespace, to see the kernel's own answer for the rest.
     let island = Island::new();
     let arguments = ["-Urmu", "/usr/bin/python3", "-c", &script(&calls)];
     let privileged = errors(island.run(&island.home(), "unshare", &arguments));
@@ -245,7 +245,7 @@ fn attack_61_calls_of_a_foreign_architecture_do_not_exist() {
     );
     assert_eq!(found["x32"], json!([ENOSYS, ENOSYS, ENOSYS, ENOSYS]));
 
-    // Outside the same code works, where the kernel was built for it at all.
+    // Outside the same code works, if the kernel was built with it.
     let outside = island
         .run(&island.home(), "/usr/bin/python3", &["-c", FOREIGN])
         .json();
@@ -308,7 +308,7 @@ attempt("register", lambda: call(libc.syscall, 427, -1, 0, None, 0))
     let island = Island::without("seccomp");
     island.repository("shop").up("x");
     let without = island.attempts("x", ring);
-    // A host may have switched rings off for everybody: then the kernel says so itself.
+    // A host may have disabled io_uring: then the kernel itself refuses.
     let disabled = std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled");
     if disabled.map_or("0".to_owned(), |text| text.trim().to_owned()) == "0" {
         assert_eq!(without.0["setup"], "ok");
@@ -380,7 +380,7 @@ for alias in ("/proc", "/proc/1/root/proc", "/proc/self/root/proc"):
         .sh("x", "setpriv --version >/dev/null; ! unshare -Ur true")
         .ok();
 
-    // The second wall stands when the filter is not there…
+    // The second check holds without the filter…
     let island = Island::without("seccomp");
     island.repository("shop").up("x");
     island.attempts("x", NAMESPACES).refused(&["ENOSPC"]);
@@ -418,8 +418,8 @@ fn attack_59_nested_allows_user_namespaces_and_says_that_this_is_weaker() {
     assert!(!degraded.contains(&json!("nested")), "{degraded:?}");
     island.sh("plain", "! unshare -Ur true").ok();
 
-    // Root of a namespace inside is nobody on the host: the system stays as it is, and what holm
-    // mounted cannot be taken away.
+    // Root of a namespace inside has no rights on the host: the system stays as it is, and holm's
+    // mounts cannot be removed.
     let as_root = r#"
 call(libc.unshare, 0x10020000)
 attempt("usr", lambda: open("/usr/holm-was-here", "w"))

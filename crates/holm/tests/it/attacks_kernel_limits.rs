@@ -21,7 +21,7 @@ attempt("more", lambda: call(libc.setrlimit, resource.RLIMIT_RTPRIO, struct.pack
 attempt("nicer", lambda: call(libc.setrlimit, resource.RLIMIT_NICE, struct.pack("QQ", 40, 40)))
 "#;
 
-/// What anybody may do, to show that the same calls work.
+/// What every program may do, to show that the same calls work.
 const MODESTY: &str = r#"
 import struct
 libc.syscall.restype = ctypes.c_long
@@ -58,8 +58,8 @@ fn attack_64_a_workspace_cannot_take_more_than_its_share() {
         .succeeded();
 }
 
-/// A user who may do more than others gives nothing of it to workspaces. Only a root that may raise
-/// limits can try.
+/// A user with higher rights passes none of them to workspaces. Only a root that may raise limits
+/// can try.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn attack_64_what_the_user_may_take_is_not_passed_on() {
@@ -145,7 +145,7 @@ print(resource.getrlimit(resource.RLIMIT_CORE))
     let island = Island::without("core_limit,seccomp");
     island.repository("shop").up("x");
     let found = island.sh("x", CRASH).ok().out();
-    // Where the host has a handler, or a directory for cores, the core is there and not here.
+    // If the host has a handler, or a directory for cores, the core is there and not here.
     if !pattern.starts_with(['|', '/', '@']) {
         assert!(found.starts_with("139\ncore"), "{found}");
         // The core has the secret.

@@ -185,7 +185,7 @@ for path in {KERNEL_SETTINGS:?}:
     island
         .attempts("x", &script)
         .refused(&["EROFS", "EACCES", "EPERM", "ENOENT"]);
-    // Also where the owner could: the second wall is the read-only mount.
+    // Even where the owner could: the second line of defence is the read-only mount.
     let own = r#"
 attempt("write", write, "/proc/sys/net/ipv4/ip_forward")
 attempt("user", write, "/proc/sys/user/max_user_namespaces")

@@ -55,7 +55,7 @@ print(missing)
         "the names are as bad as they look"
     );
 
-    // Their names are told when they are in the way.
+    // Their names are shown when they are in the way.
     let refused = island.holm(&["rm", "x"]).exits(4);
     assert!(
         refused.stderr.contains("\\n") || refused.stderr.contains("\\u{1b}"),

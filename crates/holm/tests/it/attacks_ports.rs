@@ -82,7 +82,7 @@ fn nothing_inside_reaches_the_host_ports_or_another_workspace() {
         let ran = island.python("two", &dial(port));
         assert!(ran.stderr.contains("ConnectionRefused"), "{ran:?}");
     }
-    // The counterpart: from the host the one, and from its own inside the other, is there.
+    // The counterpart: each is reachable, one from the host and one from its own inside.
     island.python("one", &dial(3000)).ok();
     assert!(fetch("127.0.0.1", port).is_ok());
 }
@@ -162,7 +162,7 @@ fn attack_172_host_ports_are_taken_atomically_and_tried_again() {
     let numbers: BTreeSet<u64> = all.iter().map(|(_, number)| *number).collect();
     assert_eq!(numbers.len(), 16, "{all:?}");
     assert!(numbers.iter().all(|number| *number >= 29_980), "{all:?}");
-    // What is said is held, on both addresses, while the crowd goes on.
+    // Announced ports are bound, on both addresses, under load.
     let held = world.on_machine(&["ss", "-Hltn"]).output().unwrap();
     let held = String::from_utf8(held.stdout).unwrap();
     for number in &numbers {
@@ -176,7 +176,7 @@ fn attack_172_host_ports_are_taken_atomically_and_tried_again() {
     Ran::new(&mut holm(1, &["daemon", "stop", "--all"])).ok();
 }
 
-/// Repeats what it hears, to any number of clients; after a whole request it ends.
+/// Echoes to any number of clients; after a complete request it ends.
 const ECHO: &str = "exec python3 -c \"
 import asyncio, resource
 resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)

@@ -44,8 +44,8 @@ fn assert_unprivileged(found: &Value, seccomp: i32) {
     assert!(found.len() >= 3, "init is among them: {names:?}");
 }
 
-/// Runs a program of the system that has the setuid bit, held up at writing its help, and a copy of
-/// it with the bit; tells whether each runs as somebody else.
+/// Runs a setuid program of the system, blocked at writing its help, and a copy of it with the bit;
+/// reports whether each runs as another user.
 const ELEVATION: &str = r#"
 import os, shutil, subprocess
 def elevated(program):
@@ -76,7 +76,7 @@ fn attack_47_no_process_has_privileges_and_none_gets_any() {
     assert_unprivileged(&island.python("x", PRIVILEGES).json(), 2);
     let elevated = |island: &Island| island.python("x", ELEVATION).ok().out();
     assert_eq!(elevated(&island), "False False");
-    // Also for what runs on a terminal.
+    // Also for programs on a terminal.
     let on_terminal =
         "grep -E '^(NoNewPrivs|Seccomp|CapBnd):' /proc/self/status | tr -s '\\t\\n' ' '";
     let played = island.play(
@@ -148,7 +148,7 @@ fn attacks_48_and_49_processes_of_the_host_and_of_siblings_do_not_exist() {
         .sh("sibling", "CANARY=sibling-secret-91 sleep 1000 & echo")
         .ok();
 
-    // Numbers far beyond what runs inside: pids start anew in every workspace.
+    // Pids far beyond those inside: pids start at another number in every workspace.
     let reach = REACH.replace("PID", &host.pid().to_string());
     let mut inside = island.attempts("x", &reach);
     let through_init = inside.0.remove("environ through init");
@@ -191,7 +191,7 @@ print(has("host-sec", "ret-7f3a"), has("sibling-sec", "ret-91"), has("dae", "mon
 
 fn children_of_init(island: &Island) -> usize {
     let count = "grep -l '^PPid:.1$' /proc/[0-9]*/status | wc -l";
-    // The shell that counts, and what it runs, are not init's other children.
+    // The counting shell and its children are not counted.
     let text = island.sh("x", count).ok().out();
     text.parse::<usize>().unwrap() - 1
 }
@@ -209,7 +209,7 @@ fn attack_50_init_cannot_be_killed_and_buries_the_dead() {
         "{state}"
     );
 
-    // Everyone but init: the shooter too, whose end is told truthfully.
+    // All but init: the shooter too, whose end is reported correctly.
     let mut bystander = Running::new(&mut island.holm_command(
         &island.home(),
         &["exec", "x", "--", "sh", "-c", "echo ready; exec sleep 1000"],
@@ -247,7 +247,7 @@ for wave in range(20):
     let zombies = island.sh("x", "grep -l '^State:.Z' /proc/[0-9]*/status | wc -l");
     assert_eq!(zombies.ok().out(), "0");
 
-    // The same outside leaves zombies where nobody buries: the probe can tell.
+    // The same outside leaves zombies where no process reaps: the probe can detect them.
     let unburied = r#"
 import os
 if os.fork() == 0: os._exit(0)
@@ -288,8 +288,8 @@ attempt("adjust", lambda: os.open("/proc/%d/oom_score_adj" % target, os.O_WRONLY
     }
 }
 
-/// The kernel lets every process of a user lower the limits of every other one. Who does that to
-/// init breaks the own workspace, and only that.
+/// The kernel lets every process of a user lower the limits of every other one. Doing that to init
+/// breaks only the own workspace.
 #[test]
 fn attack_50_limits_of_init_that_were_lowered_harm_only_this_workspace() {
     let island = Island::new();
@@ -321,7 +321,7 @@ results["device"] = os.ttyname(0) if os.isatty(0) else "none"
 results["names"] = " ".join(sorted(os.listdir("/dev/pts")))
 "#;
 
-/// Plays the attempts on a terminal; what they found is the last line of the screen.
+/// Runs the attempts on a terminal; the result is the last line of the screen.
 fn typed(island: &Island, name: &str) -> Value {
     let script = format!(
         "import ctypes, errno, json, os\nlibc = ctypes.CDLL(None, use_errno=True)\nresults = {{}}\n\
@@ -363,7 +363,7 @@ fn attack_52_nothing_is_typed_into_a_terminal() {
     let island = Island::without("seccomp");
     island.repository("shop").up("x");
     let found = typed(&island, "without");
-    // Where the host did not switch it off for everybody, only the filter stands in the way.
+    // If the host did not disable it for all, only the filter prevents it.
     let expect = if legacy.trim() == "0" { "EIO" } else { "ok" };
     for name in ["TIOCSTI", "TIOCSTI high", "TIOCSTI sign"] {
         assert_eq!(found[name], expect, "{name}: {found}");

@@ -19,7 +19,7 @@ fn what_a_command_left_writing_does_not_keep_it_from_returning() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    // Slower than what is written, so that there is always more.
+    // Slower than the output, so that there is always more.
     let mut stdout = child.stdout.take().unwrap();
     let deadline = Instant::now() + Duration::from_secs(90);
     let mut piece = [0; 4096];
@@ -28,7 +28,7 @@ fn what_a_command_left_writing_does_not_keep_it_from_returning() {
         std::thread::park_timeout(Duration::from_micros(200));
     }
     assert_eq!(child.wait().unwrap().code(), Some(3));
-    // They go on, but for those who wrote where nobody reads any more.
+    // They continue, except for those that wrote to a pipe without a reader.
     island.sh("x", "true").ok();
 }
 
@@ -54,7 +54,7 @@ fn output_without_end_waits_for_a_client_that_is_stopped() {
     );
     client.says("flood");
     client.signal(Signal::STOP);
-    // The flood stands still once the bounded buffers on the way are full.
+    // The flood blocks once the bounded buffers on the way are full.
     let mut last = 0;
     eventually("the command waits", || {
         let now = written(&island);
@@ -64,7 +64,7 @@ fn output_without_end_waits_for_a_client_that_is_stopped() {
     });
     assert!(last < 64 * 1024 * 1024, "{last} bytes are somewhere");
     assert!(memory_of(island.daemon_pid()) < 200 * 1024, "KiB");
-    // Others are served meanwhile, and the flood goes on when the client does.
+    // Others are served meanwhile, and the flood continues when the client reads.
     assert_eq!(island.sh("x", "echo well").ok().out(), "well");
     client.signal(Signal::CONT);
     for _ in 0..100_000 {
@@ -100,7 +100,7 @@ sys.stdin.read()
         &["exec", "x", "--", "/usr/bin/python3", "-c", storm],
     ));
     bomb.says("EAGAIN True");
-    // Only this workspace is full, and it says so; it can still be stopped and started.
+    // Only this workspace is full, and says so; it can still be stopped and started.
     let refused = island.sh("x", "true").exits(126);
     assert!(refused.stderr.contains("unavailable"), "{}", refused.stderr);
     island.sh("sibling", "true").ok();

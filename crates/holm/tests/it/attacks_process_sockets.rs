@@ -1,5 +1,5 @@
-//! Attacks by sockets and shared memory: services of the host (attacks 54 and 190), abstract names (55),
-//! messages and memory across workspaces (63), and abuse of the one socket that is there, the guest
+//! Attacks by sockets and shared memory: services of the host (attacks 54 and 190), abstract names
+//! (55), messages and memory across workspaces (63), and abuse of the only socket inside, the guest
 //! socket.
 
 use crate::support::{Attempts, Island, Running};
@@ -180,7 +180,7 @@ impl Drop for OfSystem {
     }
 }
 
-/// The root of init is closed to everybody inside, whatever there is in it.
+/// The root of init is closed to all programs inside.
 fn by_plain_names(mut found: Attempts, places: usize) -> Attempts {
     found.0.retain(|name, _| !name.starts_with("root of init"));
     assert_eq!(found.0.len(), 3 * places, "{found:?}");
@@ -307,7 +307,7 @@ fn attack_55_abstract_names_of_the_host_and_of_siblings_do_not_answer() {
     island
         .attempts("sibling", &connect(&[&of_sibling]))
         .succeeded();
-    // The namespace holds by itself.
+    // The namespace is sufficient alone.
     let island = Island::without("seccomp,landlock");
     island.repository("shop").up("x");
     island
@@ -315,7 +315,7 @@ fn attack_55_abstract_names_of_the_host_and_of_siblings_do_not_answer() {
         .refused(&["ECONNREFUSED"]);
 }
 
-/// Makes, or looks for, one of everything that processes share by name.
+/// Creates, or looks for, one of everything that processes share by name.
 fn shared_memory(flags: &str) -> String {
     format!(
         r#"

@@ -5,7 +5,7 @@ use crate::support::{Island, Repository, eventually};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-/// What a refused change ends with. `EXDEV`: a protected path is a mount of its own.
+/// The errors of a refused change. `EXDEV`: a protected path is a separate mount.
 const REFUSED: [&str; 4] = ["EROFS", "EBUSY", "EXDEV", "EACCES"];
 
 /// A repository with files, and with paths in every shape protected.
@@ -42,7 +42,7 @@ pub fn protected_repository(island: &Island) -> Repository<'_> {
     repository
 }
 
-/// Everything that changes a file, its name or what is known of it.
+/// Everything that changes a file, its name or its metadata.
 fn change_script(paths: &[&str]) -> String {
     format!(
         r#"
@@ -102,7 +102,7 @@ fn attack_3_a_protected_file_is_not_changed_in_any_way() {
         // Again after a restart, which sees what the first run left.
         island.holm(&["restart", "x"]).ok();
     }
-    // What is beside them is free.
+    // Files beside them can be changed.
     island
         .sh(
             "x",
@@ -144,8 +144,8 @@ fn attack_3_git_goes_on_around_protected_paths() {
         )
         .ok();
     status("");
-    // A commit that changes what is protected cannot be checked out, and what is there stays. Git's
-    // `checkout` says so and ends with 0, as whenever it cannot write a file.
+    // A commit that changes protected paths cannot be checked out, and the files stay. Git's
+    // `checkout` prints that and exits with 0, as whenever it cannot write a file.
     let other = repository.git(&["rev-parse", "other"]);
     for command in ["checkout -q", "reset -q --hard", "merge -q", "cherry-pick"] {
         let refused = island.sh("x", &format!("git {command} {other}"));
@@ -172,7 +172,7 @@ for path in {paths:?}:
 }
 
 /// A workspace with a protected path in directories of its own layer. The kernel does not rename
-/// directories of a lower layer, so these are the ones that only the pins hold.
+/// directories of a lower layer, so only the pins hold these.
 fn up_with_own_ways(island: &Island) {
     let repository = protected_repository(island);
     let text = "[project]\nprotected_paths = [\"way/to/file\", \"own/way/file\", \".git/hooks\"]\n";
@@ -217,7 +217,7 @@ fn attack_4_works_without_pins() {
     island.sh("x", above).ok();
 }
 
-/// Puts something where a protected path is that was not there at the start.
+/// Creates something at a protected path that did not exist at the start.
 const CREATE: &str = r#"
 def make(path):
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
@@ -252,8 +252,8 @@ fn is_clean(directory: &Path) -> bool {
         .all(|path| directory.join(path).symlink_metadata().is_err())
 }
 
-/// Whether a writable layer has nothing of the protected paths that overlayfs would show: only whiteouts,
-/// and the directories that they are in.
+/// Whether an upper layer has nothing of the protected paths that overlayfs would show: only
+/// whiteouts, and their directories.
 fn shows_nothing(upper: &Path) -> bool {
     let is_hidden = |path: &str| {
         let metadata = upper.join(path).symlink_metadata();
@@ -333,7 +333,7 @@ for path in ["conf", "way/to", "way"]:
         .ok();
 }
 
-/// A repository whose protected path is, or leads through, something that cannot be held.
+/// A repository whose protected path is, or goes through, something that cannot be protected.
 fn crooked<'a>(island: &'a Island, name: &str, path: &str) -> Repository<'a> {
     let repository = island.repository(name);
     repository.write("real/file", "original\n");
@@ -403,7 +403,7 @@ fn attack_6_works_without_protection() {
     }
 }
 
-/// In a user namespace of its own: leaves the mounts, then removes what is under them.
+/// In its own user namespace: leaves the mounts, then removes what is under them.
 const LEAVE_THE_MOUNTS: &str = r#"
 uid, gid = os.getuid(), os.getgid()
 tree = os.open(".", os.O_RDONLY)

@@ -49,7 +49,7 @@ fn attack_26_context_files_stay_in_the_tree() {
         ]);
         assert!(matches!(refused.code, Some(2..=4)), "{path}: {refused:?}");
     }
-    // By the API, where nobody checked it before; nothing else is taken either.
+    // Through the API, where no client checked it before; nothing else is accepted either.
     for body in [
         r#"{"command":["true"],"files":[{"path":"..\u0000","content":"x"}]}"#.to_owned(),
         r#"{"command":["true"],"files":[{"path":"a","content":"x","target":"/etc"}]}"#.to_owned(),
@@ -115,7 +115,7 @@ fn attack_143_output_without_end_is_bounded_and_slow_readers_hold_up_nobody() {
         holm_core::WorkspaceId::parse(&id).unwrap(),
         holm_core::RunId::parse(&run).unwrap(),
     );
-    // One who reads the first piece, and then nothing for as long as it runs.
+    // A client that reads the first piece, and then nothing while it runs.
     let missed = island.api(async |client| {
         let mut slow = client.run_output(&key.0, &key.1, 0).await.unwrap();
         let first = slow.next().await.unwrap();
@@ -174,7 +174,7 @@ fn attack_143_output_without_end_is_bounded_and_slow_readers_hold_up_nobody() {
         .unwrap();
     let peak: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
     assert!(peak < 64 << 10, "the keeper took {peak} kB");
-    // The beginning and the end are there, and what is between is named.
+    // The beginning and the end are stored, and the gap is reported.
     let output = island.holm(&["runs", "show", &run, "--output"]).ok();
     assert!(output.stdout.starts_with(b"first\nxxx") && output.stdout.ends_with(b"xxx\nlast\n"));
     assert!(

@@ -1,9 +1,9 @@
-//! Attack 187: one workspace takes all there is of what the kernel counts for the user as a whole, so
+//! Attack 187: one workspace takes everything of a resource that the kernel counts per user, so
 //! that its siblings, new workspaces, holm and the user's own programs get none.
 //!
-//! The kernel would count this test together with all others that run as the same user. So each of these
-//! resources is taken below limits that are far lower than those of the other tests: what is used up here
-//! is not used up there.
+//! The kernel would count this test together with all others of the same user. So each of these
+//! resources is taken below limits that are far lower than those of the other tests: they are not
+//! exhausted there.
 
 use crate::support::{Island, Ran, Running, eventually};
 use serde_json::{Value, json};
@@ -57,8 +57,8 @@ print(json.dumps(taken), flush=True)
 sys.stdin.read()
 "#;
 
-/// Runs holm below low limits while a workspace, and later a program of the host, takes all there is.
-/// Says in JSON what came of it.
+/// Runs holm below low limits while a workspace, and later a program of the host, takes everything.
+/// Reports the results in JSON.
 const DRIVE: &str = r#"
 import json, os, resource, subprocess, sys, time, urllib.request
 take = ["/usr/bin/python3", "take.py"]
@@ -129,7 +129,7 @@ fn driven(without: &str) -> Value {
     island.elsewhere(&repository.path, &script).json()
 }
 
-/// What a program of its own got when it asked for one of each.
+/// What a separate program got when it asked for one of each.
 fn got(ran: &Value) -> Value {
     serde_json::from_str(ran["out"].as_str().unwrap()).unwrap_or(Value::Null)
 }
@@ -139,7 +139,7 @@ fn got(ran: &Value) -> Value {
 fn attack_187_one_workspace_starves_nobody() {
     let said = driven("");
     let greedy = &said["greedy"];
-    // It is told by the ordinary errors, at a quarter of what there is.
+    // The ordinary errors report it, at a quarter of the resource.
     assert_eq!(greedy["signals"], json!([50, "EAGAIN"]), "{said:#}");
     assert_eq!(greedy["queues"], json!([1, "EMFILE"]));
     assert_eq!(greedy["watches"], json!([100, "ENOSPC"]));
@@ -157,7 +157,7 @@ fn attack_187_one_workspace_starves_nobody() {
     let one = json!([1, "ok"]);
     for kind in ["signals", "queues", "watches", "instances", "in_flight"] {
         assert_eq!(got(&said["host"])[kind], one, "{kind}: {said:#}");
-        // Who may have as few open files as the greedy one is in its hands.
+        // A program with as few open files as the greedy one can be blocked by it.
         let expect = if kind == "in_flight" {
             json!([0, "ETOOMANYREFS"])
         } else {
@@ -176,7 +176,7 @@ fn attack_187_one_workspace_starves_nobody() {
     assert_eq!(said["reached"], json!(reached));
     assert_eq!(said["afterwards"], true);
 
-    // Where no descriptor can be sent at all, everything goes on without.
+    // Where no descriptor can be sent, everything continues without.
     assert_eq!(said["of_host"]["in_flight"][1], "ETOOMANYREFS");
     let exec = json!({"code": 3, "out": "word", "error": "aside"});
     assert_eq!(said["none: exec"], exec, "{said:#}");
@@ -295,7 +295,7 @@ fn attack_187_holm_raises_its_own_limit_of_open_files_and_nobody_elses() {
             .find(|line| line.starts_with("Max open files"));
         line.unwrap().split_whitespace().nth(3).unwrap().to_owned()
     };
-    // Programs with a limit as low as this shell's cannot be protected, and that is said.
+    // Programs with a limit as low as this shell's cannot be protected, and doctor says so.
     let checks = island.holm(&["doctor", "--json"]).json()["checks"].clone();
     let mut checks = checks.as_array().unwrap().iter();
     let check = checks.find(|check| check["name"] == "descriptors in flight");

@@ -86,7 +86,7 @@ impl<'a> Tmux<'a> {
         });
     }
 
-    /// What of the terminal is not as it was at first.
+    /// What differs from the terminal's initial state.
     fn is_changed(&self) -> Vec<(&'static str, String)> {
         let expected = [
             ("alternate_on", "0"),
@@ -130,7 +130,8 @@ impl Drop for Tmux<'_> {
     }
 }
 
-/// Afterwards: what was typed to this terminal by nobody, and whether letters are letters.
+/// Afterwards: input in this terminal that the user did not type, and whether letters are still
+/// letters.
 const AFTERWARDS: &str =
     "stty -echo -icanon min 0 time 10; cat > typed-NAME; printf '\\nlqk-over\\n'; sleep 1000";
 
@@ -141,8 +142,8 @@ fn output_cannot_type_retitle_copy_or_stay() {
     repository.write("hostile", HOSTILE.concat());
     repository.commit("hostile");
     repository.up("x");
-    // Without holm in between it works: the very same bytes, the very same terminal.
-    // What it types is waited for as long as the terminal needs.
+    // Without holm in between it works: the same bytes, the same terminal. Its typed answer is
+    // waited for as long as the terminal needs.
     let afterwards = AFTERWARDS.replace("NAME", "plain");
     let script = format!(
         "stty raw -echo; cat {}; {}",
@@ -167,7 +168,7 @@ fn output_cannot_type_retitle_copy_or_stay() {
         });
     }
     drop(plain);
-    // In a session the program has its answers, and the terminal has nothing of it.
+    // In a session the program gets its answers, and the terminal gets none of it.
     let inside = "stty raw -echo; printf 'begun\\r\\n'; until [ -e ~/go ]; do sleep 0.02; done; \
                   cat hostile; printf '\\033[r\\033[?6l\\033[4l\\033(B\\017\\033[?25h\\033[9;1HEND\\r\\n'; dd bs=1 count=60 of=replies 2>/dev/null; \
                   printf 'HEARD\\r\\n'; exec sleep 1000";
@@ -200,7 +201,7 @@ fn output_cannot_type_retitle_copy_or_stay() {
     ] {
         assert!(!while_attached.contains(&never), "{while_attached:?}");
     }
-    // Who comes later gets no more than that.
+    // A later client gets no more than that.
     let late = Tmux::new(
         &island,
         "late",
@@ -273,7 +274,7 @@ fn attack_143_much_output_costs_no_memory_and_holds_up_nobody() {
         .holm(&["session", "new", "x", "--detach", "--", "sh", "-c", script])
         .ok()
         .out();
-    // Who is attached and does not read is not waited for either.
+    // A client that is attached and does not read is not waited for either.
     std::thread::scope(|scope| {
         let slow = scope.spawn(|| {
             let command = island.holm_command(&island.home(), &["session", "attach", &id]);
@@ -467,7 +468,7 @@ fn attack_183_whatever_the_command_line_is_there_is_a_sane_answer() {
     let command = island.holm_command(&island.home(), &["session", "attach", &shell]);
     let played = play(&command, &acts);
     assert_eq!(played.code, 3, "{played:?}");
-    // Requests that are wrong are refused, whatever they are.
+    // Every wrong request is refused.
     let workspace = island.holm(&["show", "x", "--json"]).json();
     let workspace = workspace["id"].as_str().unwrap().to_owned();
     let base = format!("/api/v1/workspaces/{workspace}/sessions");

@@ -1,11 +1,11 @@
-//! Attacks on what is removed: unsaved work outlives everything but force, and what is removed
-//! takes nothing with it.
+//! Attacks on removal: unsaved work survives everything but force, and removing one workspace
+//! removes nothing else.
 
 use crate::support::{Island, Place, Ran, Running, eventually, program, send};
 use crate::trash::{is_empty, text, trash};
 use rustix::process::Signal;
 
-/// Every kind of unsaved work, and how one sees that it is there.
+/// Every kind of unsaved work, and how to see that it exists.
 const KINDS: [(&str, &str, &str); 5] = [
     ("changed", "echo work >> README.md", "cat README.md"),
     ("untracked", "echo work > new", "cat new"),
@@ -40,7 +40,7 @@ fn attack_153_unsaved_work_outlives_everything_but_force_and_force_keeps_it() {
         repository.up(label);
         island.sh(label, script).ok();
     }
-    // The counterpart: what has nothing unsaved goes by the same sweep.
+    // The counterpart: a workspace without unsaved work is removed by the same sweep.
     repository.up("clean");
     let live = |label: &str| {
         let list = island.holm(&["ls", "--json"]).json();
@@ -230,7 +230,8 @@ fn attack_153_unsaved_work_outlives_a_workspace_without_memory() {
     for (label, script, _) in KINDS {
         place.holm(&repository, &["up", label]).ok();
         place.sh(label, script).ok();
-        // Files in memory belong to nobody who could be killed for them, so in the end init goes.
+        // Files in memory belong to no process that could be killed for them, so in the end init is
+        // killed.
         let fill = "head -c 160M /dev/zero > /dev/shm/full; sleep 1000";
         place.sh(label, fill).exits(137);
     }

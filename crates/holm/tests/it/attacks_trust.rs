@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
-/// Sockets that answer whoever reaches them, as agents and helpers of a user do.
+/// Sockets that answer every client, as a user's agents and helpers do.
 struct Helpers {
     paths: Vec<PathBuf>,
 }
@@ -31,7 +31,7 @@ impl Helpers {
         Self { paths }
     }
 
-    /// A program that asks all of them, and prints what it heard.
+    /// A program that connects to all of them, and prints the answers.
     fn ask(&self) -> String {
         let paths: Vec<_> = self
             .paths
@@ -86,7 +86,7 @@ fn attack_133_the_environment_of_daemon_and_client_stays_outside() {
     let island = Island::new();
     let helpers = Helpers::begin(&island, &["agent", "bus"]);
     let repository = island.repository("shop");
-    // A service writes down what it was given; so do a command, a run and a session.
+    // A service records what it got; so do a command, a run and a session.
     repository.write(
         "holm.toml",
         "[services.seen]\nrun = \"env > .seen; sleep 1000\"\n",
@@ -105,7 +105,7 @@ fn attack_133_the_environment_of_daemon_and_client_stays_outside() {
     let mut foreground = Running::new(&mut given_to(&["daemon", "run"]));
     foreground.says("ready");
     with(&["up", "x"]).ok();
-    // They are there to be taken: the daemon has them, and a program of the user gets them.
+    // They are available: the daemon has them, and a program of the user gets them.
     let daemon = std::fs::read(format!("/proc/{}/environ", island.daemon_pid())).unwrap();
     assert!(String::from_utf8_lossy(&daemon).contains("canary"));
     let mut outside = island.command("env", &island.home());
@@ -154,10 +154,10 @@ fn attack_133_the_environment_of_daemon_and_client_stays_outside() {
             );
         }
     }
-    // Who knows the names of the sockets reaches nobody by them.
+    // Knowing the names of the sockets does not help to reach them.
     let asked = island.python("x", &helpers.ask()).ok().out();
     assert_eq!(asked, "refused 2\nrefused 2");
-    // What is asked for by name is another matter: it is the user's own word.
+    // An explicit request is different: it is the user's own decision.
     let told = with(&[
         "exec",
         "x",
@@ -221,7 +221,7 @@ fn attack_135_credentials_of_git_are_not_usable_from_inside() {
     let inside = island.sh("x", fill);
     assert_ne!(inside.code, Some(0), "{inside:?}");
     assert!(!inside.out().contains("hunter2"), "{inside:?}");
-    // Also for who knows where they are, and puts the user's settings back.
+    // Also for a program that knows their paths, and restores the user's settings.
     let known = format!(
         "git config credential.helper '{helper}'; git config core.askPass {}; {fill}",
         script.display()
@@ -331,7 +331,7 @@ fn attack_185_nothing_of_a_repository_runs_on_the_host_before_a_person_agreed() 
     );
     repository.write("holm.toml", config);
     repository.commit("hostile");
-    // Whatever is looked at, shown or refused: the host does nothing.
+    // Whatever is read, shown or refused: the host executes nothing.
     let looks: [(&Repository, &[&str]); 7] = [
         (&plain, &["init", "--json"]),
         (&plain, &["up", "p", "--no-wait", "--json"]),
@@ -366,13 +366,13 @@ fn attack_185_nothing_of_a_repository_runs_on_the_host_before_a_person_agreed() 
         repository.holm(arguments);
         assert_eq!(count(), 0, "after {arguments:?}");
     }
-    // A value is what is written: nothing was expanded on its way in.
+    // A value is literal: nothing was expanded on its way in.
     let include = plain.holm(&["trust", "--json"]).error(4);
     assert!(
         include["message"].as_str().unwrap().contains("$(touch"),
         "{include}"
     );
-    // The same words do their work where somebody has the host execute them.
+    // The same text takes effect where the host executes it.
     for file in [".envrc", ".env"] {
         island
             .run(

@@ -10,7 +10,7 @@ use std::process::Command;
 /// The user `nobody` of every Linux.
 const STRANGER: u32 = 65534;
 
-/// `None` for somebody who cannot become another user.
+/// `None` for a user who cannot become another user.
 fn stranger(script: &str, arguments: &[&str]) -> Option<Ran> {
     if !rustix::process::geteuid().is_root() {
         eprintln!("not root: another user was NOT tried");
@@ -59,7 +59,7 @@ fn attack_115_another_user_gets_nothing_from_the_sockets() {
         };
         assert_eq!(said.ok().out(), "PermissionError");
     }
-    // With every file open to everybody it is the daemon that looks who it is.
+    // With all files open to everyone, the daemon itself checks the caller.
     open_up(island.holm_home().parent().unwrap(), 0o755);
     open_up(&island.holm_home(), 0o755);
     open_up(&run, 0o755);
@@ -78,7 +78,7 @@ fn attack_115_another_user_gets_nothing_from_the_sockets() {
     assert_eq!(own.ok().out(), "heard HTTP/1.1 200");
     island.holm(&["daemon", "stop"]).ok();
 
-    // A directory that the stranger made first is not used, nor is one that leads to his.
+    // A directory that the stranger created first is not used, nor a symlink to theirs.
     std::fs::remove_dir_all(&run).unwrap();
     std::fs::create_dir(&run).unwrap();
     chown(&run, Some(STRANGER), Some(STRANGER)).unwrap();
@@ -144,7 +144,7 @@ fn attack_116_the_door_is_on_loopback_and_the_token_is_the_users() {
         for entry in std::fs::read_dir("/proc").unwrap().flatten() {
             for name in ["cmdline", "environ"] {
                 let text = std::fs::read(entry.path().join(name)).unwrap_or_default();
-                // Those who look for it have it.
+                // Those that search for it have it.
                 let is_ours = entry.file_name().to_str() == Some(&std::process::id().to_string());
                 let has_it = String::from_utf8_lossy(&text).contains(secret);
                 assert!(is_ours || !has_it, "{:?}/{name}", entry.path());

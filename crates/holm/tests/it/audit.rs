@@ -1,4 +1,4 @@
-//! `holm audit`: every route that changes something leaves a record of who, what and what came of it,
+//! `holm audit`: every route that changes something leaves a record of caller, action and result,
 //! also when it was refused.
 
 use crate::attacks_api::{NOBODY, ask, path};
@@ -13,7 +13,7 @@ fn audit(island: &Island, arguments: &[&str]) -> Vec<Value> {
     list["audit"].as_array().unwrap().clone()
 }
 
-/// Waits for an entry: some are written when nobody waits for them.
+/// Waits for an entry: some are written asynchronously.
 #[track_caller]
 fn entry(island: &Island, arguments: &[&str], is_wanted: impl Fn(&Value) -> bool) -> Value {
     let mut found = Value::Null;
@@ -138,7 +138,7 @@ fn the_record_says_who_it_was_and_what_came_of_it() {
     let run = runs["runs"][0]["id"].as_str().unwrap().to_owned();
     let found = entry(&island, &["--actor", &run], route);
     assert_eq!(found["actor"], format!("workspace {id} run {run}"));
-    // Whoever says to be somebody else is not.
+    // A caller that claims to be another is not believed.
     let forged = "Content-Type: application/json\r\nX-Holm-On-Behalf-Of: token t (root)\r\n";
     let stop = format!("/api/v1/workspaces/{id}/cancel");
     island.ask_with("POST", &stop, forged, b"");
@@ -148,7 +148,7 @@ fn the_record_says_who_it_was_and_what_came_of_it() {
         found["actor"].as_str().unwrap().starts_with("user "),
         "{found}"
     );
-    // By MCP: whoever has the token, and not the daemon that asks itself for them.
+    // Through MCP: the entry names the token's owner, and not the daemon that calls itself for it.
     rename_by_mcp(&Door::of(&island), "c");
     let rename = |it: &Value| it["method"] == "PATCH";
     let found = entry(&island, &["--actor", "token"], rename);
@@ -159,8 +159,8 @@ fn the_record_says_who_it_was_and_what_came_of_it() {
     filters(&island, &id);
 }
 
-/// With `nested`, a program chooses its number in a namespace of its own. The process that asks the daemon
-/// has there the number that the first process of a session has in the workspace.
+/// With `nested`, a program chooses its pid in its own namespace. The process that calls the daemon
+/// has there the pid that a session's first process has in the workspace.
 const DISGUISED: &str = r#"
 import ctypes, os, sys
 libc = ctypes.CDLL(None, use_errno=True)

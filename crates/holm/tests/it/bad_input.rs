@@ -1,5 +1,5 @@
-//! What is wrong is said clearly, with a code, a hint and the exit code of its kind, and nothing
-//! half-made is left behind.
+//! Wrong input is reported clearly, with a code, a hint and the exit code of its kind, and nothing
+//! partial is left behind.
 
 use crate::support::{Island, Ran, Repository, noise};
 use serde_json::Value;
@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// Nothing of a workspace is there: no record, no directory, no process, and labels are free.
+/// Nothing of a workspace exists: no record, no directory, no process, and labels are free.
 #[track_caller]
 fn is_untouched(island: &Island) {
     let listed = island.holm(&["ls", "--json"]).json();
@@ -138,7 +138,7 @@ fn labels_that_are_none() {
             .error(2);
         assert_eq!(refused["code"], "invalid_label", "{label:?}");
     }
-    // What is typed is never sent to the terminal as it is.
+    // Typed text never reaches the terminal unescaped.
     let refused = repository.holm(&["up", "a\u{1b}[2J"]).exits(2);
     assert!(!refused.stderr.contains('\u{1b}'), "{refused:?}");
 }
@@ -186,7 +186,7 @@ fn a_git_that_is_missing_or_too_old() {
     };
     let old = "echo git version 2.20.1";
     let mute = fake("mute", old);
-    // As an old one does: what it does not know it fails at, or takes for a name.
+    // Like an old version: it fails at unknown options, or takes them for names.
     let failing = fake(
         "failing",
         &format!("case \"$*\" in *version*) {old};; *) exit 129;; esac"),
@@ -242,8 +242,8 @@ fn settings_with_errors_are_shown_all_at_once() {
         );
     }
     is_untouched(&island);
-    // The commit counts, so a file that is put right but not committed changes nothing; and one
-    // that is wrong but not committed does not matter.
+    // The commit counts, so a corrected but uncommitted file changes nothing; and a wrong
+    // uncommitted one does not matter.
     repository.write("holm.toml", "");
     repository.holm(&["up", "x"]).exits(2);
     repository.commit("right");
@@ -325,7 +325,7 @@ fn a_data_directory_that_cannot_be_written() {
     assert_eq!(refused["code"], "read_only");
 }
 
-/// On a disk of the user's with just so much room; then with enough.
+/// On a small disk of the user; then with enough space.
 fn on_a_small_disk(repository: &Repository<'_>, size: &str) -> Ran {
     let script = format!(
         r#"mkdir -p "$HOLM_HOME" && mount -t tmpfs -o size={size} small "$HOLM_HOME" || exit 99
@@ -393,7 +393,7 @@ fn a_project_whose_objects_are_damaged() {
     repository.commit("more");
     std::fs::write(kept.join("HEAD"), "garbage\n").unwrap();
     let damaged = repository.holm(&["up", "y", "--json"]);
-    // Either it says so clearly, or it mends it; never half a workspace.
+    // Either it reports the damage, or it repairs it; never a partial workspace.
     if damaged.code != Some(0) {
         let refused = damaged.error(1);
         assert!(

@@ -8,7 +8,8 @@ use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 
-/// Says who it is, sets a cookie, and sends to a sign-in on another port that sends back.
+/// Identifies itself, sets a cookie, and redirects to a sign-in on another port that redirects
+/// back.
 const SERVER: &str = r#"
 import http.server, os, threading
 label = os.environ["HOLM_WORKSPACE_LABEL"]
@@ -200,7 +201,7 @@ fn the_endpoint_never_leads_to_the_host() {
         let arguments = [&["-sS", "--max-time", "60"], arguments].concat();
         island.run(&island.home(), "curl", &arguments)
     };
-    // Without the endpoint it is there.
+    // Without the endpoint it is reachable.
     assert_eq!(curl(&[&url("127.0.0.1")]).ok().out(), "host");
     for host in [
         "127.0.0.1",

@@ -74,7 +74,7 @@ fn the_browser_reaches_what_the_workspace_may_and_it_is_written_down() {
         panic!("web.test is allowed");
     };
     assert!(by_name.ends_with("says /c"), "{by_name}");
-    // Not allowed, nobody there, no such name: each is another answer.
+    // Not allowed, no listener, no such name: each gives another reply.
     for url in [
         "http://evil.test/",
         "http://sub.web.test/",
@@ -138,7 +138,7 @@ fn what_is_closed_to_the_workspace_is_closed_to_its_browser() {
     for url in CLOSED {
         assert_eq!(browser.get(url), NOT_ALLOWED, "{url}");
     }
-    // The workspace's own loopback, where nobody listens; not the host's, where somebody does.
+    // The workspace's own loopback, where no program listens; not the host's, where one does.
     assert_eq!(browser.get("http://localhost:8099/"), NOBODY);
     let without = Endpoint::new(&world, "none");
     for url in [

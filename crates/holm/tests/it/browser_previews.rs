@@ -2,7 +2,7 @@
 
 use crate::support::{Chromium, Island, Repository, background, eventually};
 
-/// A dev server that lets everybody in, as many do.
+/// A dev server that allows every origin, as many do.
 const SERVER: &str = r#"
 import http.server, os
 label = os.environ["HOLM_WORKSPACE_LABEL"]
@@ -81,7 +81,7 @@ fn attack_95_a_page_of_one_workspace_reads_nothing_of_another() {
         assert_eq!(tab.evaluate(&read(&door, options)), "failed", "{options}");
     }
     assert_ne!(tab.evaluate(&read(&two, "{mode: 'no-cors'}")), "read");
-    // A script of the other is not run here, and one of its own is.
+    // A script of the other is not run here, and its own is.
     let script = |url: &str| {
         format!(
             "new Promise((done) => {{ const script = document.createElement('script'); \
@@ -123,7 +123,7 @@ fn attack_95_a_page_of_one_workspace_reads_nothing_of_another() {
         tab.evaluate("localStorage.getItem('kept')"),
         serde_json::Value::Null
     );
-    // Cookies for everybody are not set for anybody else, and nobody is sent to TLS.
+    // Cookies for all sites are not set for other workspaces, and no browser is sent to TLS.
     assert_eq!(
         tab.evaluate("document.cookie.split('; ').sort().join()"),
         "own=one,wide=one"

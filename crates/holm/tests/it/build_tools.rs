@@ -11,7 +11,7 @@ fn times(island: &Island, label: &str, files: &str) -> Vec<String> {
     listed.lines().map(str::to_owned).collect()
 }
 
-/// Takes what was built inside into the user's checkout, with its times.
+/// Copies the build output from inside into the user's checkout, with its times.
 fn take_out(repository: &Repository, label: &str, directory: &str) {
     let island = repository.island;
     let archive = island

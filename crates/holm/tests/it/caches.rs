@@ -1,4 +1,4 @@
-//! `[caches]`: warm reads, private writes; and what is shared with all workspaces of a project.
+//! `[caches]`: warm reads, private writes; and sharing with all workspaces of a project.
 
 use crate::support::{Island, Repository};
 
@@ -19,7 +19,7 @@ fn a_fork_is_warm_and_its_writes_are_private_attack_176() {
     let island = Island::new();
     let fork = "deps = { path = \"~/.deps\", policy = \"fork\" }";
     let repository = repository(&island, fork);
-    // What is the user's is not taken without being asked for.
+    // The user's files are not copied without approval.
     repository.holm(&["up", "a"]).exits(4);
     repository.holm(&["trust", "--yes"]).ok();
     repository.up("a");
@@ -48,7 +48,7 @@ fn a_fork_is_warm_and_its_writes_are_private_attack_176() {
     island.holm(&["restart", "a"]).ok();
     let kept = island.sh("a", "cat ~/.deps/pkg/one ~/.deps/pkg/new; ls ~/.deps");
     assert_eq!(kept.ok().out(), "poison\npoison\npkg");
-    // The snapshot is one, whoever uses it, and goes when nobody does.
+    // There is one snapshot for all workspaces, deleted when none uses it.
     let disk = island.holm(&["df", "--json"]).json();
     assert_eq!(disk["layers"].as_array().unwrap().len(), 1, "{disk}");
     assert_eq!(disk["layers"][0]["used_by"], 3);
@@ -94,7 +94,7 @@ fn what_is_not_there_begins_empty_and_places_may_be_anywhere() {
         assert_eq!(seen.matches("warm").count(), 1, "{seen}");
         assert!(!seen.contains("y\n") && !seen.contains("??"), "{seen}");
     }
-    // Untrusted, only what is the project's own is taken.
+    // Untrusted, only the project's own caches are used.
     repository.write(
         "holm.toml",
         "[caches]\nown = { path = \".cache/deps\" }\nx = { path = \"~/.deps\" }\n",
@@ -150,7 +150,7 @@ fn a_cache_of_the_project_is_never_the_users_files() {
         "{seen}"
     );
     assert_eq!(island.sh("a", "cat .cache/x").ok().out(), "warm");
-    // By a root that is above what is wanted, it is asked for.
+    // With a root above it, approval is needed.
     let secret = home.join("secret");
     let root = format!(
         "[project]\nroot = \"{}\"\n[caches]\nk = {{ path = \"{}\", policy = \"fork\" }}\n",

@@ -1,6 +1,6 @@
-//! `holm checkout`: `localhost:<port>` of the host is one workspace's at a time.
+//! `holm checkout`: `localhost:<port>` of the host belongs to one workspace at a time.
 //!
-//! Each test looks for ports of its own: tests share a machine's loopback.
+//! Each test uses its own ports: tests share a machine's loopback.
 
 use crate::support::{
     Island, Repository, background, eventually, fetch, free_port, host_port, take,
@@ -20,7 +20,7 @@ fn shop<'a>(island: &'a Island, [web, api]: [u16; 2]) -> Repository<'a> {
     repository
 }
 
-/// Says the label of the workspace to whoever connects, then repeats what it hears, line by line.
+/// Sends the label of the workspace to each client, then echoes line by line.
 fn echo(port: u16) -> String {
     format!(
         "exec python3 -c \"

@@ -1,5 +1,5 @@
-//! `holm up` in every kind of git repository that people have: what arrives inside is the commit,
-//! at the path of the main work tree, as a complete repository of its own.
+//! `holm up` in every kind of git repository: the tree inside is the commit, at the path of the
+//! main work tree, as a complete repository.
 
 use crate::support::{Island, Repository};
 use serde_json::Value;
@@ -13,8 +13,8 @@ fn at<'a>(island: &'a Island, path: impl AsRef<Path>) -> Repository<'a> {
     }
 }
 
-/// Makes a workspace and checks what is true of all: the commit is checked out, at the place that
-/// was said, on the workspace's branch, complete, and nothing is changed.
+/// Creates a workspace and checks what is always true: the commit is checked out, at the announced
+/// path, on the workspace's branch, complete, and without changes.
 #[track_caller]
 fn up(repository: &Repository, label: &str) -> Value {
     let workspace = repository.holm(&["up", label, "--json"]).json();
@@ -175,7 +175,7 @@ fn submodules_are_empty_inside_and_that_is_said() {
     assert!(notes(&workspace).contains("lib/a b"), "{workspace}");
     assert!(notes(&workspace).contains("--include"), "{workspace}");
     assert_eq!(island.sh("x", "ls -A 'lib/a b'").ok().out(), "");
-    // What the note says works: the files are there, and git inside is content.
+    // The command in the note works: the files are there, and git inside has no complaints.
     let with = ["up", "y", "--include", "lib/a b", "--json"];
     let workspace = repository.holm(&with).json();
     assert!(!notes(&workspace).contains("submodules"), "{workspace}");
@@ -238,7 +238,7 @@ fn bare_repositories_with_worktrees_and_separate_git_directories() {
 fn called_by_a_hook_of_git() {
     let island = Island::new();
     let repository = island.repository("shop");
-    // Git gives hooks variables that would lead every git of ours to the wrong place.
+    // Git gives hooks variables that would misdirect every git of ours.
     let program = island.holm_command(&repository.path, &[]);
     let program = program.get_program().to_str().unwrap();
     let hook = format!("#!/bin/sh\nexec {program} up from-hook --dirty\n");
@@ -288,7 +288,7 @@ fn names_with_spaces_and_beyond_ascii() {
         .holm(&["up", "y", "--from", "grün/äpfel", "--json"])
         .json();
     assert_eq!(again["commit"], workspace["commit"]);
-    // Bytes that are no text at all.
+    // Bytes that are no text.
     let script = "printf raw > \"$(printf 'b\\377d')\" && git add -A && git commit -qm raw";
     island.run(&repository.path, "sh", &["-c", script]).ok();
     up(&repository, "z");
@@ -419,7 +419,7 @@ fn branches_named_like_holms_own() {
         "refs/holm/aside/heads/holm"
     );
     repository.git(&["branch", "-D", "-q", "holm"]);
-    // What came back from earlier workspaces: the same name, and one below it.
+    // Refs from earlier workspaces: the same name, and one below it.
     repository.git(&["branch", "holm/y"]);
     repository.write("later", "");
     let later = repository.commit("later");

@@ -79,7 +79,7 @@ fn bash_completes_commands_options_and_labels() {
         in_bash(&island, &["holm", "rm", "fix-login", "fix-f"]),
         ["fix-feed"]
     );
-    // What can be restored is what is in the trash.
+    // `restore` completes entries of the trash.
     island.holm(&["rm", "fix-feed"]).ok();
     let restored = in_bash(&island, &["holm", "restore", "fi"]);
     assert_eq!(restored, ["fix-feed"]);
@@ -152,7 +152,7 @@ fn completing_starts_nothing_and_says_nothing() {
         ["reload", "rename", "reset", "restart", "restore"]
     );
     assert!(!island.holm_home().exists(), "no daemon was started");
-    // Also when what is there is no daemon.
+    // Also when a file is in the daemon's place.
     island.make_dir("holm");
     island.make_dir("holm/run");
     island.write("holm/run/daemon.sock", "not a socket");

@@ -1,4 +1,4 @@
-//! As in a container: files below `/etc` are mounts of their own.
+//! As in a container: files below `/etc` are separate mounts.
 
 use crate::support::{Island, Ran};
 use std::process::Command;

@@ -90,9 +90,12 @@ fn attack_120_no_part_of_a_path_takes_nonsense() {
         };
         let (_, after) = rest.split_once('}').unwrap();
         // Of several parts, the others are of the right form.
-        let after = after.split('/').map(|part| match part.starts_with('{') {
-            true => "r000000000000",
-            false => part,
+        let after = after.split('/').map(|part| {
+            if part.starts_with('{') {
+                "r000000000000"
+            } else {
+                part
+            }
         });
         let after = after.collect::<Vec<_>>().join("/");
         for part in nonsense {
@@ -137,7 +140,7 @@ fn lists_come_in_pages_and_are_filtered() {
         found.extend(ids(&page));
         let Some(next) = page.get("next") else { break };
         assert_eq!(ids(&page).len(), 2);
-        // Whoever was shown already goes: nobody is skipped because of it.
+        // An entry that was shown already is removed: no other is skipped because of it.
         if after.is_empty() {
             island.holm(&["rm", "--force", &found[1]]).ok();
         }
@@ -201,7 +204,7 @@ fn a_request_with_a_key_is_carried_out_once() {
     );
     assert_eq!(count(), 3);
 
-    // The key stands for one request, also while that is under way, and in any order of fields.
+    // The key stands for one request, also while that is in progress, and in any order of fields.
     let (status, refused) = create(&island, "k-1", &wish(&repository, Some("x"))).unwrap();
     assert_eq!(
         (status, &refused["error"]["code"]),
@@ -227,7 +230,7 @@ fn a_request_with_a_key_is_carried_out_once() {
     );
     assert_eq!(count(), 4);
 
-    // What failed left nothing, and its key stands for nothing.
+    // A failed request left nothing, and its key is free.
     let (status, _) = create(&island, "k-4", &wish(&repository, Some("Bad"))).unwrap();
     assert_eq!(status, 400);
     let good = wish(&repository, Some("good"));
@@ -251,7 +254,7 @@ store.commit()";
     island.holm(&["daemon", "start"]).ok();
     assert_eq!(made("k-1", &unnamed), first);
 
-    // A daemon that dies when the workspace is made and nobody was told: the next one tells it.
+    // A daemon dies when the workspace is made and not acknowledged: the next one returns it.
     island.holm(&["daemon", "stop"]).ok();
     let at = "acknowledge:after:kill";
     island
@@ -263,7 +266,7 @@ store.commit()";
     let found = made("k-5", &unnamed);
     assert_eq!(made("k-5", &unnamed), found);
     assert_eq!(count(), before);
-    // One that dies before: nothing is there, and it is made once.
+    // A daemon that dies before: nothing exists, and it is created once.
     island.holm(&["daemon", "stop"]).ok();
     let at = "acknowledge:before:kill";
     island
@@ -334,7 +337,7 @@ fn health_is_found_out_and_numbers_are_told() {
         eventually("all is well", || get(&island, "/health").0 == 200);
     }
 
-    // A store that somebody else holds is not well.
+    // A store that another process locks is unhealthy.
     let hold = "import sqlite3, sys
 store = sqlite3.connect(sys.argv[1])
 store.execute('begin immediate')
@@ -374,7 +377,7 @@ sys.stdin.read()";
     let health = "holm_api_requests_total{method=\"GET\",route=\"/health\",status=\"503\"}";
     assert!(value(&text, health) > 0.0);
     assert!(text.ends_with("# EOF\n"));
-    // Of what has not happened yet there may be no line.
+    // There may be no line for what has not happened yet.
     let counted = |name: &str| {
         let text = metrics();
         let is_there = text.lines().any(|line| line.starts_with(name));
@@ -395,7 +398,7 @@ sys.stdin.read()";
     eventually("the request is counted", || {
         counted("holm_proxy_requests_total{status=\"404\"}") == 1.0
     });
-    // A new daemon begins anew, with what there is.
+    // A new daemon starts new counters.
     island.kill_daemon();
     island.holm(&["stop", "one"]).ok();
     let text = metrics();
@@ -426,7 +429,7 @@ fn bodies_are_objects_and_never_lists_by_position() {
             let answer: Value = serde_json::from_slice(&answer).unwrap();
             let message = answer["error"]["message"].as_str().unwrap();
             assert_eq!(status, 400, "{method} {path} {body} {answer}");
-            // Of a body with values no more is said than where it is wrong; one is an enum.
+            // Errors of a body with values say only where it is wrong; one is an enum.
             let expect = match (method.as_str(), path.as_str()) {
                 ("POST", "/api/v1/projects/{id}/trees") => "expected value",
                 (_, path) if path.contains("/secrets") => "line 1",

@@ -1,4 +1,4 @@
-//! The daemon: starting, stopping, dying, and who may talk to it.
+//! The daemon: start, stop, crash, and access to it.
 
 use crate::support::{Island, Ran, Running, eventually, send};
 use rustix::process::Signal;
@@ -31,7 +31,7 @@ fn it_is_started_stopped_and_asked() {
     assert!(text.contains(&status["pid"].to_string()), "{text}");
     let again = island.holm(&["daemon", "start", "--json"]).json();
     assert_eq!(again["pid"], status["pid"]);
-    // It is nobody's child and holds nothing of whoever started it.
+    // It has no parent of ours and holds nothing of the process that started it.
     let pid = island.daemon_pid();
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let fields: Vec<_> = stat
@@ -151,7 +151,8 @@ fn stop_all_ends_every_process_and_keeps_every_file() {
         )
         .ok();
     island.holm(&["daemon", "stop", "--all"]).ok();
-    // Nobody with this data directory is left: keepers have it in their sight, inits are their children.
+    // No process with this data directory is left: keepers have it in their arguments, inits are
+    // their children.
     let place = island.data().display().to_string();
     let uses = || -> Vec<String> {
         let processes = std::fs::read_dir("/proc").unwrap().flatten();
@@ -213,7 +214,7 @@ fn files_are_where_the_xdg_variables_say() {
     assert!(run.join("holm/daemon.sock").exists());
     assert!(island.home().join(".local/share/holm/holm.db").exists());
     holm(&["exec", "x", "--", "true"]).ok();
-    // The home inside is not the one that holds all this.
+    // The home inside is not the one with these files.
     holm(&[
         "exec",
         "x",
@@ -243,7 +244,7 @@ fn only_its_user_and_root_may_talk_to_it() {
         // Being another user takes root.
         return;
     }
-    // Even when every door is open, the daemon looks at who knocks.
+    // Even with open permissions, the daemon checks its peers.
     let mut path = run.join("daemon.sock");
     let socket = path.clone();
     std::fs::set_permissions(&path, PermissionsExt::from_mode(0o777)).unwrap();

@@ -18,8 +18,8 @@ fn up_dirty(repository: &Repository, label: &str) {
     repository.holm(&["up", label, "--dirty", "--json"]).ok();
 }
 
-/// Status, the difference that is staged, the one that is not, and all files are the same inside
-/// as outside, byte for byte.
+/// Status, staged and unstaged differences, and all files are the same inside as outside, byte for
+/// byte.
 #[track_caller]
 fn same_inside(repository: &Repository, label: &str) {
     let files = "git ls-files -z --cached --others --exclude-standard | LC_ALL=C sort -zu | \
@@ -131,7 +131,7 @@ fn the_uncommitted_state_arrives_exactly() {
     ] {
         island.inside("x", &["test", "!", "-e", absent]).ok();
     }
-    // A plain one has nothing of it.
+    // One without `--dirty` has none of it.
     repository.up("plain");
     assert_eq!(island.sh("plain", STATUS).ok().out(), "");
 }
@@ -181,7 +181,7 @@ fn in_an_empty_repository() {
             "test ! -e a.log && git commit -q -m first && git log --format=%s",
         )
         .ok();
-    // Nothing at all is a state too.
+    // An empty state is a state too.
     let bare = Repository::empty(&island, island.home().join("src/nothing"));
     up_dirty(&bare, "y");
     assert_eq!(island.sh("y", "ls -A").ok().out(), ".git");
@@ -293,11 +293,11 @@ fn the_dirty_holm_toml_is_in_force() {
     ] {
         assert_ne!(island.sh("x", write).code, Some(0), "{write}");
     }
-    // A broken one is said before anything is made.
+    // A broken file is reported before anything is created.
     repository.write("holm.toml", "[project]\nnam = \"x\"\n");
     let error = repository.holm(&["up", "y", "--dirty", "--json"]).error(2);
     assert_eq!(error["code"], "invalid_config");
-    // Without --dirty the committed one counts. It protects less than what was in force last.
+    // Without --dirty the committed file counts. It protects less than the file in force before.
     let refused = repository.holm(&["up", "z", "--json"]).error(4);
     assert_eq!(refused["code"], "not_trusted");
     assert!(

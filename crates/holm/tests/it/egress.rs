@@ -44,7 +44,7 @@ fn any_program_reaches_what_is_allowed_by_name_and_by_address() {
     let psql = island.sh("x", "psql -h web.test -U me -d db -c 'select 1' 2>&1");
     assert!(!psql.out().contains("refused"), "{}", psql.out());
     assert!(world.count("echo 192.0.2.10") + world.count("echo 2001:db8::10") >= 2);
-    // The programs of the workspace ask only the resolver that they are given, whatever they name.
+    // Programs of the workspace reach only its resolver, whatever they name.
     let hard_coded = "import socket\n\
         q = b'\\x12\\x34\\x01\\0\\0\\x01\\0\\0\\0\\0\\0\\0\\x03web\\x04test\\0\\0\\x01\\0\\x01'\n\
         s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(60)\n\
@@ -293,7 +293,7 @@ fn a_changed_file_changes_nothing_until_it_is_taken_over() {
     );
     assert_eq!(code("http://10.9.9.9/"), Some(0));
     assert_eq!(code("http://192.0.2.20/"), Some(7));
-    // Narrower needs nobody, and what takes effect later is named.
+    // A narrower policy needs no approval, and what takes effect later is listed.
     edit("[ports]\nweb = 3000\n[egress]\nmode = \"allow\"\nallow = [\"web.test\"]\n");
     let done = island.holm(&["reload", "x", "--json"]).json();
     assert_eq!(done["applied"], true);
@@ -314,7 +314,7 @@ fn a_changed_file_changes_nothing_until_it_is_taken_over() {
     assert_eq!(code("http://web.test/"), Some(0));
 }
 
-/// Names and programs are called by the guest whatever it likes.
+/// The guest chooses the names of hosts and programs.
 #[test]
 fn nothing_that_a_guest_says_forges_a_line_of_the_record() {
     let Some(world) = World::new() else { return };

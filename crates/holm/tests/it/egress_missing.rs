@@ -47,7 +47,7 @@ fn without_packet_rules_nothing_starts_unless_one_goes_without_a_way_out() {
     let shown = island.holm(&["show", "y", "--json"]).json();
     let degraded = shown["isolation"]["degraded"].as_array().unwrap();
     assert!(degraded.iter().any(|part| part == "egress"), "{shown}");
-    // Nothing leaves, and nobody waits.
+    // Nothing leaves, and no program blocks.
     let knock = "import socket\ns = socket.socket(); s.settimeout(60)\n\
         try: s.connect(('192.0.2.1', 80))\nexcept OSError as e: print(e.strerror)\n\
         try: socket.getaddrinfo('web.test', 80)\nexcept socket.gaierror: print('no name')";

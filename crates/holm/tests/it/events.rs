@@ -59,7 +59,7 @@ fn a_life_is_told_from_its_beginning_to_its_end() {
     assert_eq!(types(&rest), ["workspace.removed", "workspace.restored"]);
     let text = island.holm(&["events"]).ok().out();
     assert_eq!(text.lines().count(), told.len());
-    // A new daemon knows them, and goes on counting.
+    // A new daemon has them, and continues the cursors.
     island.kill_daemon();
     island.holm(&["start", "two"]).ok();
     let more = all(&island, &["--after", &cursors[6].to_string()]);

@@ -1,5 +1,5 @@
-//! Events as a stream: a WebSocket that is dropped and resumed, filters, a daemon that dies under those
-//! who follow, and readers that are too slow (attack 145).
+//! Events as a stream: a WebSocket that is dropped and resumed, filters, a daemon that dies under
+//! its followers, and readers that are too slow (attack 145).
 
 use crate::support::{Island, Running};
 use futures_util::StreamExt;
@@ -83,7 +83,7 @@ fn a_client_that_drops_and_resumes_sees_each_event_once() {
                 seen.push(next(&mut socket).await.unwrap());
             }
         }
-        // What is stored is exactly what was seen.
+        // The stored events are exactly those that were received.
         let (mut socket, _) = open(&island, "?after=0&follow=false").await;
         let mut stored = Vec::new();
         while let Some(event) = next(&mut socket).await {
@@ -110,7 +110,7 @@ fn a_client_that_drops_and_resumes_sees_each_event_once() {
     assert_eq!(lines("type=work"), 0);
     assert_eq!(lines(&format!("workspace={id}")), lines(""));
     assert_eq!(lines("workspace=w000000000000"), 0);
-    // Half of a handshake is said to be one.
+    // An incomplete handshake gets an error.
     let headers = "upgrade: websocket\r\n";
     let (status, _) = island.ask_with("GET", "/api/v1/events", headers, b"");
     assert_eq!(status, 400);
@@ -139,7 +139,7 @@ store.commit()";
         let (mut socket, _) = open(&island, &format!("?after={}", missed["cursor"])).await;
         assert_eq!(next(&mut socket).await.unwrap()["type"], "port.opened");
     });
-    // Readers that take nothing cost the daemon nothing: it answers others, and ends when it is told.
+    // Readers that take nothing cost the daemon nothing: it serves others, and ends on request.
     let stuck: Vec<_> = (0..50)
         .map(|_| island.ask_partly("GET", "/api/v1/events?after=0&follow=true", 0, b""))
         .collect();
@@ -165,13 +165,13 @@ fn following_goes_on_with_the_next_daemon() {
         let (_, body) = island.ask("GET", "/metrics", b"");
         String::from_utf8_lossy(&body).contains("route=\"/api/v1/events\"")
     });
-    // Before anything was told, the daemon dies: nothing is missed.
+    // The daemon dies before the first event: nothing is missed.
     island.kill_daemon();
     happens("stop", "workspace.stopped");
     happens("start", "workspace.started");
     island.kill_daemon();
     happens("stop", "workspace.stopped");
-    // One that is stopped is not started by who follows; the next is found.
+    // A follower does not start a stopped daemon; it finds the next one.
     island.holm(&["daemon", "stop"]).ok();
     happens("start", "workspace.started");
     assert!(told.is_sorted_by(|one, two| one + 1 == *two), "{told:?}");

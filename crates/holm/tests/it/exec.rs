@@ -1,4 +1,4 @@
-//! `holm exec` without a terminal: bytes, exit codes, options, signals, and what goes on without
+//! `holm exec` without a terminal: bytes, exit codes, options, signals, and what continues without
 //! the client or the daemon.
 
 use crate::support::{Island, Ran, Running, eventually, noise, send};
@@ -40,7 +40,7 @@ fn stdin_that_is_closed_or_unread_holds_nothing_up() {
     island.repository("shop").up("x");
     let counted = with_input(&island, &["exec", "x", "--", "wc", "-c"], b"").ok();
     assert_eq!(counted.out(), "0");
-    // A command that reads nothing of much input, and one that stops reading it.
+    // A command that does not read its large input, and one that stops reading it.
     let bytes = noise(3_000_000);
     with_input(&island, &["exec", "x", "--", "true"], &bytes).ok();
     let head = with_input(&island, &["exec", "x", "--", "head", "-c", "5"], &bytes).ok();
@@ -230,7 +230,7 @@ fn a_killed_daemon_takes_no_command_with_it() {
     let mut client = Running::new(command.stderr(Stdio::null()));
     client.says("ready");
     send(island.daemon_pid(), Signal::KILL);
-    // The next command finds a daemon, which finds the workspace as it is.
+    // The next command finds a daemon, which finds the workspace.
     island
         .holm(&["exec", "x", "--no-start", "--", "touch", ".go"])
         .ok();

@@ -7,8 +7,8 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::process::Stdio;
 
-/// Many files: making the base takes long enough to see it, and to change one's mind. They are in
-/// the commit only, because nobody needs them in the checkout.
+/// Many files: building the base takes long enough to see it, and to cancel. They are only in the
+/// commit, because the checkout does not need them.
 fn large(island: &Island, files: u32) -> Repository<'_> {
     let repository = island.repository("shop");
     let script = r#"python3 - "$0" <<'END' | git fast-import --quiet --force
@@ -25,7 +25,7 @@ END"#;
     repository
 }
 
-/// What is in the directories of bases, hidden or not.
+/// The entries of base directories, hidden or not.
 fn bases(island: &Island) -> Vec<PathBuf> {
     let projects = std::fs::read_dir(island.data().join("projects"))
         .into_iter()
@@ -145,7 +145,7 @@ fn on_a_terminal_progress_is_shown_and_ctrl_c_undoes() {
     assert_eq!(played.code, 130, "{played:?}");
     assert!(played.is_restored);
     nothing_is_left(&island);
-    // The base may have been whole before the key was heard; then it would be there at once.
+    // The base may have been complete before the key was read; then it would exist at once.
     island.holm(&["gc", "--all"]).ok();
     // With files and seconds; and gone from the screen when it is done.
     let played = island.play(
@@ -223,7 +223,7 @@ fn json_is_one_document_and_nothing_else() {
         let document = ran.json();
         assert!(document.is_object(), "{arguments:?}: {document}");
     }
-    // People read remarks on stderr; stdout has only what was asked for.
+    // Remarks for people are on stderr; stdout has only the result.
     let made = repository.holm(&["up", "x"]).ok();
     assert_eq!(made.out(), "");
     assert!(made.stderr.contains("✓ x  w"), "{made:?}");

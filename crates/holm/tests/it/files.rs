@@ -1,5 +1,5 @@
-//! The file API as programs use it: what is in a workspace's tree is listed, read, written, searched,
-//! deleted, brought and taken as tar.
+//! The file API for programs: list, read, write, search, delete, upload and download a workspace's
+//! tree.
 
 use crate::support::{Island, eventually, noise};
 use holm_api::Client;
@@ -94,7 +94,7 @@ fn files_are_listed_read_written_and_deleted() {
             .unwrap();
         assert!(!rest.more && rest.entries[0].name == "run");
 
-        // What is written is whole, and the mode stays; every byte value goes both ways.
+        // A written file is complete, and keeps its mode; every byte value passes both ways.
         let content = noise(5 << 20);
         write(client, id, b"src/run", &content).await.unwrap();
         assert_eq!(read(client, id, b"src/run").await.unwrap(), content);
@@ -315,7 +315,7 @@ fn an_archive_that_cannot_be_whole_is_refused_before_its_first_byte() {
         message.ends_with("may not read some/closed, some/two"),
         "{said}"
     );
-    // A reader of tar behind curl hears of it, too.
+    // A tar reader behind curl notices it, too.
     let socket = island.holm_home().join("run/daemon.sock");
     let script = format!(
         "curl -sSf --unix-socket {} 'http://localhost{route}' | tar -t",
@@ -352,7 +352,7 @@ fn limits_are_said_and_half_a_request_changes_nothing() {
     island.sh("x", "truncate -s 5G sparse").ok();
     island.api(async |client| {
         assert_eq!(code(read(client, id, b"sparse").await), Code::TooLarge);
-        // What was begun is broken off, not cut off in silence.
+        // A response that has begun is aborted, not silently truncated.
         download(client, id, b".").await.unwrap_err();
     });
 }

@@ -1,4 +1,4 @@
-//! The front door's port, who may ask it what, and what many of them cannot take (attacks 93, 94,
+//! The front door's port, its access rules, and what many clients cannot take away (attacks 93, 94,
 //! 107, 141).
 
 use crate::support::{
@@ -15,7 +15,7 @@ fn port(island: &Island) -> u16 {
     status["port"].as_u64().expect("the front door's port") as u16
 }
 
-/// Sends a head as it is; what comes back.
+/// Sends a raw head; returns the response.
 fn raw(port: u16, head: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.write_all(head.as_bytes()).unwrap();
@@ -69,7 +69,7 @@ fn without_a_wish_it_is_the_next_free_one_and_stays() {
     let (had, other) = (port(&first), port(&second));
     assert_ne!(had, other);
     assert!((7070..=7099).contains(&other), "{other}");
-    // What it had is kept although an earlier one is free now.
+    // It keeps its port although an earlier one is free now.
     first.holm(&["daemon", "stop"]).ok();
     second.holm(&["daemon", "stop"]).ok();
     second.holm(&["daemon", "start"]).ok();
@@ -95,7 +95,7 @@ fn attack_94_foreign_names_are_refused_and_own_ones_give_nothing_away() {
         "/health",
     ];
     for route in routes {
-        // What is the daemon's needs a token, but for how it is; the rest is not there.
+        // The daemon's routes need a token, except for health; the rest does not exist.
         let own = match route {
             "/" | "/events" => 404,
             _ => 401,
@@ -147,11 +147,11 @@ fn attack_94_foreign_names_are_refused_and_own_ones_give_nothing_away() {
 const FILES: usize = 768;
 const CLIENTS: usize = 900;
 
-/// Clients that say half of what they want, and keep their connections.
+/// Clients that send half a request, and keep their connections.
 fn flood(port: u16) -> Vec<TcpStream> {
     let clients = (0..CLIENTS).map(|_| {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-        // One that was not taken in may be closed already.
+        // A connection that was not accepted may be closed already.
         let _ = stream.write_all(b"GET / HTTP/1.1\r\nHost: web.one.local");
         stream
     });
@@ -160,7 +160,7 @@ fn flood(port: u16) -> Vec<TcpStream> {
 
 #[test]
 fn attack_141_a_flood_at_the_door_takes_nothing_from_the_rest() {
-    // A server that takes everybody in has no file left for anything else.
+    // A server that accepts every client has no descriptor left for anything else.
     let island = Island::new();
     let script = "import errno, socket, sys
 s = socket.create_server(('127.0.0.1', 0), backlog=2000); print(s.getsockname()[1], flush=True)

@@ -1,5 +1,5 @@
-//! git inside can be held for ever by what a workspace has: a filter that sleeps, a pipe in place of a
-//! file of `.git`. Every git that holm runs there ends in time, with everything that it started.
+//! A workspace can block git inside forever: a filter that sleeps, a pipe in place of a file of
+//! `.git`. Every git that holm runs there ends in time, with everything that it started.
 
 use crate::support::{Island, Ran, Repository};
 use serde_json::Value;
@@ -22,7 +22,7 @@ fn a_filter_that_sleeps_is_ended_and_the_command_says_so() {
     let repository = island.repository("shop");
     repository.git(&["branch", "other"]);
     holm(&repository, &["up", "x"]).ok();
-    // One sleeps in the group of git, one in a session of its own, without its parent.
+    // One sleeps in git's process group, one in its own session, without its parent.
     let hang = "(setsid sleep 1000 > /dev/null 2>&1 < /dev/null &); sleep 1000";
     let script = format!(
         "echo '* filter=hang' > .git/info/attributes; git config filter.hang.clean '{hang}'; \
@@ -84,7 +84,7 @@ fn a_pipe_in_place_of_a_file_of_git_is_no_reason_to_wait() {
         let error = holm(&repository, arguments).error(1);
         assert_eq!(error["code"], "git_timed_out", "{arguments:?}: {error}");
     }
-    // The same holds for what is read without git.
+    // The same holds for files that are read without git.
     let reload = holm(&repository, &["reload", "x", "--json"]);
     assert!(!matches!(reload.code, Some(0) | None), "{reload:?}");
     holm(&repository, &["rm", "x"]).exits(4);

@@ -1,5 +1,5 @@
-//! Git inside a workspace: a repository of its own that shares the user's history read-only. Nothing
-//! that happens in it reaches the user's repository.
+//! Git inside a workspace: a separate repository that shares the user's history read-only. Nothing
+//! in it reaches the user's repository.
 
 use crate::support::{Island, Repository};
 use serde_json::Value;
@@ -70,7 +70,7 @@ fn the_users_objects_are_shared_read_only() {
         .ok()
         .out();
     assert_eq!(alternates, "/run/holm/objects");
-    // Nothing was copied: the workspace has no object of its own.
+    // Nothing was copied: the workspace has no objects of its own.
     let own = "find .git/objects -type f ! -path '*/info/*' | wc -l";
     assert_eq!(island.sh("x", own).ok().out(), "0");
     let attempts = [
@@ -84,7 +84,7 @@ fn the_users_objects_are_shared_read_only() {
         assert_ne!(ran.code, Some(0), "{attempt}: {ran:?}");
     }
     repository.git(&["fsck", "--full", "--strict"]);
-    // The same attempts succeed on what is the workspace's own.
+    // The same attempts succeed on the workspace's own files.
     island
         .sh(
             "x",

@@ -1,5 +1,5 @@
-//! What a workspace is told about itself: `holm here`, `/run/holm/AGENTS.md`, and the commands that work
-//! inside through the workspace's own socket.
+//! What a workspace knows about itself: `holm here`, `/run/holm/AGENTS.md`, and the commands that
+//! work inside through the workspace's own socket.
 
 use crate::support::{Island, eventually};
 use serde_json::json;
@@ -53,7 +53,7 @@ fn agents_read_what_is_true_now() {
     ] {
         eventually(part, || read().contains(part));
     }
-    // The same as is said when asked, and the project's own file is another one.
+    // Both have the same content, and the project's own file is another one.
     eventually("both say the same", || {
         let asked = ["holm", "here", "--markdown"];
         let told = island.inside("fix", &asked).ok().out();
@@ -94,7 +94,7 @@ fn agents_read_what_is_true_now() {
         let text = island.sh("mended", "cat /run/holm/AGENTS.md").ok().out();
         text.contains("Outward: nothing.")
     });
-    // Nobody inside writes it.
+    // No program inside can write it.
     for attempt in [
         "echo x > /run/holm/AGENTS.md",
         "rm -f /run/holm/AGENTS.md",
@@ -123,7 +123,7 @@ fn without_a_daemon(island: &Island, mut inside: std::process::Command) {
     let list = std::fs::read_dir(island.data().join("workspaces")).unwrap();
     let tmp = list.flatten().next().unwrap().path().join("tmp");
     std::fs::remove_file(tmp.join("wait")).unwrap();
-    // Complete only with its line: the file is there before it.
+    // Complete only with its line: the file exists before it.
     eventually("it is said", || {
         std::fs::read_to_string(tmp.join("code")).is_ok_and(|code| code.ends_with('\n'))
     });
@@ -135,7 +135,7 @@ fn without_a_daemon(island: &Island, mut inside: std::process::Command) {
         std::fs::read_to_string(tmp.join("code")).unwrap().trim(),
         "5"
     );
-    // So that what runs is ended with the island.
+    // So that running programs are ended with the test.
     island.holm(&["daemon", "start"]).ok();
 }
 
@@ -171,7 +171,7 @@ fn commands_about_this_workspace_work_inside() {
     assert!(inside(&["diff", "."]).ok().out().contains("+x"));
     inside(&["egress", "."]).ok();
     inside(&["snapshot", ".", "kept"]).ok();
-    // No other one, by whatever name; and what is not about this one says where it belongs.
+    // No other workspace, by any name; and commands about others say where they work.
     for name in [
         other["id"].as_str().unwrap(),
         "other",

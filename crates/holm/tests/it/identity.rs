@@ -395,7 +395,7 @@ fn a_moved_repository_is_the_same_project() {
         moved.path.to_str().unwrap()
     );
     assert_eq!(projects["projects"][0]["workspaces"], 2);
-    // What was made before goes on where it was.
+    // Existing workspaces stay where they were.
     assert_eq!(
         island.sh("x", "pwd").ok().out(),
         repository.path.to_str().unwrap()
@@ -438,7 +438,7 @@ fn a_second_clone_and_a_copied_directory_are_projects_of_their_own() {
     let root = |repository: &Repository| repository.holm(&["exec", "x", "--", "pwd"]).ok().out();
     assert_eq!(root(&copy), copy.path.to_str().unwrap());
     assert_eq!(root(&repository), source);
-    // The copy's original goes away; the copy stays what it is.
+    // The copy's original is removed; the copy stays.
     std::fs::rename(&repository.path, island.home().join("away")).unwrap();
     assert_eq!(project(&copy, "x").0, copied);
 }

@@ -1,4 +1,4 @@
-//! `stop_after` and `remove_after`: what nobody uses is stopped and removed, by the real daemon.
+//! `stop_after` and `remove_after`: the real daemon stops and removes idle workspaces.
 
 use crate::support::{Island, Running, eventually};
 use serde_json::Value;
@@ -21,7 +21,7 @@ fn what_nobody_uses_is_stopped_and_what_is_used_is_not() {
     let session = ["session", "new", "seated", "--", "sleep", "1000"];
     let session = island.holm(&session).ok().out();
     repository.up("idle");
-    // What was left in the background is not use: it lives until `stop`.
+    // Background processes are not use: they live until `stop`.
     island
         .sh("idle", "sleep 1000 >/dev/null 2>&1 & echo x > work")
         .ok();
@@ -48,8 +48,7 @@ fn what_nobody_uses_is_stopped_and_what_is_used_is_not() {
     eventually("then it is stopped, too", || {
         shown(&island, "busy")["state"] == "stopped"
     });
-    // The next use starts it, as ever.
-    // Whoever looks late may find it stopped again.
+    // The next use starts it again. A late check may find it stopped again.
     eventually("it is as it was", || {
         assert_eq!(island.sh("idle", "cat work").ok().out(), "x");
         shown(&island, "idle").get("notes").is_none()
@@ -73,7 +72,7 @@ fn what_is_removed_by_time_can_be_restored_and_settings_that_are_wrong_do_nothin
     };
     eventually("it goes to the trash", || live() == 0);
     island.write("holm/config/config.toml", "remove_after = \"soon\"\n");
-    // Whatever needs the settings says what is wrong with them; what does not works.
+    // Commands that need the settings report the error; others work.
     let refused = island.holm(&["ls", "--trash", "--json"]).error(2);
     assert_eq!(refused["code"], "invalid_config");
     island.write("holm/config/config.toml", "");

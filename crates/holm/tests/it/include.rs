@@ -94,7 +94,7 @@ fn what_the_user_types_needs_no_approval() {
         inside(&island, "x", "stat -c %.9Y build/ro"),
         "1234567.123456789"
     );
-    // git does not see any of it: not even what is untracked and not ignored.
+    // git sees none of it: not even untracked files that are not ignored.
     assert_eq!(
         inside(&island, "x", "git status --porcelain --untracked-files=all"),
         ""
@@ -109,7 +109,7 @@ fn what_the_user_types_needs_no_approval() {
     island
         .run(&repository.path, "chmod", &["755", "conf/local/deep"])
         .ok();
-    // Relative to where the person stands, and absolute.
+    // Relative to the current directory, and absolute.
     let deep = [
         "up",
         "y",
@@ -155,7 +155,7 @@ fn only_what_is_in_the_checkout() {
     check("pipe", 2, "usage");
     let left = island.holm(&["ls", "--json"]).json();
     assert_eq!(left["workspaces"], serde_json::json!([]));
-    // The link itself is in the checkout; it leads nowhere inside.
+    // The symlink itself is in the checkout; its target does not exist inside.
     repository.holm(&["up", "y", "--include", "home-link"]).ok();
     island.sh("y", "test -L home-link").ok();
     island.sh("y", "cat home-link/secret").exits(1);
@@ -263,7 +263,7 @@ fn include_of_holm_toml_needs_an_approval_of_exactly_this() {
     );
     repository.commit("another include");
     refused();
-    // What is approved here is not approved in another clone.
+    // An approval here does not apply to another clone.
     let clone = Repository {
         island: &island,
         path: repository.path.with_file_name("clone"),
@@ -371,7 +371,7 @@ fn an_uncommitted_agents_md_is_there_and_a_committed_one_wins() {
         inside(&island, "x", "git add -A && git status --porcelain"),
         ""
     );
-    // In the uncommitted state it is what it is outside: untracked.
+    // In the uncommitted state it is the same as outside: untracked.
     repository.holm(&["up", "y", "--dirty"]).ok();
     assert_eq!(
         inside(&island, "y", "cat AGENTS.md; git status --porcelain"),

@@ -1,4 +1,5 @@
-//! `holm init`: shows what it found and writes it, never over something, never running anything.
+//! `holm init`: shows its findings and writes them, never over an existing file, and executes
+//! nothing.
 
 use crate::support::{Act, Island, Repository, eventually};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -51,7 +52,7 @@ fn it_is_shown_written_and_never_written_over() {
         .filter(|name| name.contains("holm.toml"))
         .collect();
     assert_eq!(left, ["holm.toml"]);
-    // Again: refused, and nothing changes, unless it is said.
+    // Again: refused without a change, unless forced.
     repository.write("holm.toml", "# mine\n");
     for arguments in [&["init", "--json"][..], &["init", "--yes", "--json"]] {
         let refused = repository.holm(arguments).error(4);
@@ -145,7 +146,7 @@ fn a_link_in_the_place_of_the_file_leads_nowhere() {
     repository.holm(&["init", "--force"]).ok();
     assert_eq!(std::fs::read_to_string(&outside).unwrap(), "precious");
     assert!(path.symlink_metadata().unwrap().is_file());
-    // Also where it leads to nothing yet.
+    // Also for a dangling symlink.
     std::fs::remove_file(&path).unwrap();
     symlink(island.home().join("new"), &path).unwrap();
     repository.holm(&["init", "--json"]).error(4);
@@ -179,7 +180,7 @@ fn up_names_what_init_would_write() {
             "looks like Node (package.json); `holm init` would write a holm.toml with set-up `npm ci`; services web"
         ]
     );
-    // It is written and not committed: nothing follows it yet, and that is said.
+    // It is written and not committed: no workspace uses it yet, and holm says so.
     repository.holm(&["init"]).ok();
     let found = notes("two");
     assert!(
@@ -191,7 +192,7 @@ fn up_names_what_init_would_write() {
     let plain = island.repository("plain");
     let workspace = plain.holm(&["up", "x", "--json"]).json();
     assert!(workspace.get("notes").is_none(), "{workspace}");
-    // Inside, the file is somebody else's to write.
+    // Inside, programs can write the file.
     let refused = island.sh("one", "holm init --json").error(4);
     assert_eq!(refused["code"], "inside_workspace");
 }
@@ -209,7 +210,7 @@ services:
 fn the_databases_of_a_compose_file_really_run() {
     let island = Island::new();
     let repository = island.repository("shop");
-    // The file stays uncommitted, so that the commands are started by this test and nobody else.
+    // The file stays uncommitted, so that only this test starts the commands.
     repository.up("x");
     repository.write("compose.yaml", DATABASES);
     repository.holm(&["init"]).ok();
@@ -227,7 +228,7 @@ fn the_databases_of_a_compose_file_really_run() {
             "42",
         ),
     ];
-    // Twice: a new database, and one that is there.
+    // Twice: a new database, and an existing one.
     for _ in 0..2 {
         for (name, question, answer) in ask {
             let run = config["services"][name]["run"].as_str().unwrap();

@@ -1,4 +1,4 @@
-//! What is true inside a workspace: its environment, its network, its names, `holm here`.
+//! The inside of a workspace: its environment, its network, its names, `holm here`.
 
 use crate::support::{Island, Ran};
 use serde_json::Value;
@@ -154,7 +154,7 @@ print(time.monotonic() - begun < 4.5)";
     let mut expected = ["ECONNREFUSED", "EPERM"].repeat(4);
     expected.extend(["no name", "no name", "True"]);
     assert_eq!(island.python("x", script).ok().out(), expected.join("\n"));
-    // Names of its own resolve, without anybody to ask.
+    // Its own names resolve without a name server.
     let own = "import socket
 print(socket.getaddrinfo(socket.gethostname(), 80)[0][4][0])
 print(sorted({entry[4][0] for entry in socket.getaddrinfo('localhost', 80)}))";
@@ -185,13 +185,13 @@ fn the_user_has_a_name_a_home_and_a_host() {
     assert_eq!(inside("ls -A ~ | grep -v '^src$'; true"), "");
     inside("echo mine > ~/.profile; mkdir -p ~/.config ~/.cache; touch ~/.config/x");
     assert!(!island.home().join(".profile").exists());
-    // Temporary places are there, its own and writable.
+    // Temporary directories exist, private and writable.
     inside("for d in /tmp /var/tmp /dev/shm; do echo x > $d/canary || exit 1; done; mktemp -d");
     for place in ["/tmp", "/var/tmp", "/dev/shm"] {
         let canary = std::path::Path::new(place).join("canary");
         assert!(!canary.exists(), "{canary:?}");
     }
-    // The usual devices work, and nothing else is there.
+    // The usual devices work, and there are no others.
     inside(
         "echo x > /dev/null; head -c 4 /dev/zero /dev/urandom /dev/random > /dev/full && exit 1; test -c /dev/tty",
     );
@@ -329,7 +329,7 @@ fn a_new_label_changes_the_label_and_nothing_else() {
             .out(),
         "after\n1"
     );
-    // The old label is free, and leads to the new workspace only.
+    // The old label is free, and means only the new workspace.
     let second = repository.up("before");
     assert_ne!(second, id);
     assert_eq!(
@@ -366,13 +366,13 @@ fn show_says_what_the_kernel_says() {
         let is_apart = inside != outside.to_str().unwrap();
         assert_eq!(isolation[name], is_apart, "{name}");
     }
-    // Landlock: a rule of a workspace is what forbids this, whatever the mounts say.
+    // Landlock: a rule forbids this, whatever the mounts allow.
     let degraded = isolation["degraded"].as_array().unwrap();
     assert_eq!(
         isolation["landlock"] == false,
         degraded.contains(&"landlock".into())
     );
-    // What is switched off is said to be off.
+    // Disabled parts are reported as disabled.
     let weaker = Island::without("seccomp,mover,landlock");
     weaker.repository("shop").up("x");
     let isolation = weaker.holm(&["show", "x", "--json"]).json()["isolation"].clone();

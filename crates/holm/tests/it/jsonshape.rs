@@ -134,7 +134,7 @@ fn a_workspace_has_the_same_fields_everywhere() {
             .clone()
     };
     let mut listed = find(&list);
-    // What it takes at this moment is asked for by `show` only.
+    // Only `show` includes the current resource use.
     assert!(shown["numbers"]["memory"].is_u64(), "{shown}");
     assert_eq!(listed["numbers"], Value::Null);
     shown["numbers"] = Value::Null;
@@ -270,7 +270,7 @@ fn head_and_branch_are_those_of_now() {
     assert_eq!(now("x"), (one, Value::Null));
     island.sh("x", "git switch -q --orphan none").ok();
     assert_eq!(now("x"), (Value::Null, json!("none")));
-    // What is not understood is not known, and holds up nothing.
+    // An invalid HEAD is unknown, and blocks nothing.
     island
         .sh("x", "rm .git/HEAD; ln -s /etc/passwd .git/HEAD")
         .ok();

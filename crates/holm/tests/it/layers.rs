@@ -6,8 +6,8 @@ use serde_json::Value;
 use std::path::PathBuf;
 use std::process::Stdio;
 
-/// Makes dependencies as an installer does: many files, links and programs, some of them in home, and
-/// says what it does.
+/// Creates dependencies like an installer: many files, symlinks and programs, some of them in home,
+/// with output.
 const MAKE_DEPS: &str = r#"set -e
 echo "installing $(cat deps.lock)"
 rm -rf node_modules && mkdir -p node_modules/.bin "$HOME/.cache/deps"
@@ -48,7 +48,7 @@ fn layers(island: &Island) -> Vec<Value> {
     disk["layers"].as_array().unwrap().clone()
 }
 
-/// Whatever lies where layers are made, by name.
+/// Everything in the layer directory, by name.
 fn layer_files(island: &Island) -> Vec<String> {
     let projects = std::fs::read_dir(island.data().join("projects")).unwrap();
     let places = projects.map(|project| project.unwrap().path().join("layers"));
@@ -97,7 +97,7 @@ fn what_setup_makes_is_there_at_once_and_is_made_once() {
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!(found[0]["used_by"], 3);
     assert_eq!(workspaces_on_disk(&island), 3);
-    // Nobody sees the workspace that it ran in, and its log says what it said.
+    // The temporary workspace is never shown, and its log has the output.
     let shown = island.holm(&["ls", "--json"]).json();
     assert_eq!(shown["workspaces"].as_array().unwrap().len(), 3);
     let log = island.run(&island.data(), "sh", &["-c", "cat projects/*/layers/*/log"]);
@@ -232,7 +232,7 @@ fn a_setup_that_fails_says_why_and_leaves_nothing_but_its_log() {
         left.len() == 1 && left[0].starts_with("failed-"),
         "{left:?}"
     );
-    // All who wait for it hear the same, and it is tried once.
+    // All waiting requests get the same error, and it is tried once.
     let failed = repository.holm(&["up", "-n", "3", "many"]).exits(1);
     assert_eq!(
         failed.stderr.matches("exit code 7").count(),
@@ -263,7 +263,7 @@ fn a_tracked_file_that_setup_changes_is_an_error() {
         error["message"].as_str().unwrap().ends_with("\n  lib/a"),
         "{error}"
     );
-    // What is new and not ignored is left out and named.
+    // New files that are not ignored are left out and listed.
     configure(
         &repository,
         &["sh make-deps.sh; echo new > made.txt; echo x > x.log; mkdir d"],
@@ -355,7 +355,7 @@ fn setup_gets_nothing_of_the_users_own() {
     );
 }
 
-/// A repository whose set-up waits for ever, after it said where it is.
+/// A repository whose setup blocks forever, after it printed a line.
 fn stuck(island: &Island, seconds: u32) -> Repository<'_> {
     with_setup(
         island,
@@ -425,7 +425,7 @@ fn a_daemon_that_dies_in_the_middle_of_setup_is_recovered_from() {
 fn a_real_installer_runs_once() {
     let island = Island::new();
     let repository = island.repository("shop");
-    // A package of its own, packed, so that nothing goes out.
+    // Its own package, packed, so that nothing is downloaded.
     repository.write(
         "dep/package.json",
         r#"{"name": "dep", "version": "1.0.0", "main": "index.js", "bin": {"dep": "index.js"}}"#,
@@ -461,8 +461,8 @@ fn a_real_installer_runs_once() {
     assert_eq!(layers(&island).len(), 2);
 }
 
-/// A repository with a set-up and a seed, and a branch `evil` whose scripts leave something of their own in
-/// both; no input of either is another one.
+/// A repository with a setup and a seed, and a branch `evil` whose scripts plant files in both; all
+/// inputs of both are equal.
 fn with_evil_branch(island: &Island) -> Repository<'_> {
     let repository = island.repository("shop");
     let config = "[project]\nsetup = [\"sh make.sh\"]\nsetup_inputs = [\"deps.lock\"]\n\
@@ -504,14 +504,15 @@ fn attack_193_what_a_hostile_branch_makes_is_for_itself() {
     repository.up("two");
     assert_eq!(island.sh("two", MADE).ok().out(), "good");
     assert_eq!(layers(&island).len(), 8);
-    // What the default branch made is there for whoever has the same inputs, and nothing is made again.
+    // What the default branch built is used by every workspace with the same inputs, and not built
+    // again.
     repository.git(&["checkout", "-q", "-b", "other", "evil"]);
     repository.write("README.md", "other\n");
     repository.commit("other");
     repository.git(&["checkout", "-q", "main"]);
     repository.holm(&["up", "other", "--from", "other"]).ok();
     assert_eq!(island.sh("other", MADE).ok().out(), "good");
-    // A branch that is checked out is the user's own, and so is what is merged.
+    // A branch that is checked out is the user's own, and so is a merged one.
     repository.git(&["checkout", "-q", "evil"]);
     repository.up("mine");
     assert_eq!(layers(&island).len(), 8);

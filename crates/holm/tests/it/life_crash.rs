@@ -36,7 +36,7 @@ fn attack_148_a_daemon_that_dies_while_it_creates_leaves_nothing() {
     for step in ["build_base", "make_files", "launch", "acknowledge"] {
         for moment in MOMENTS {
             let at = format!("{step}:{moment}");
-            // A commit of its own, so that its base has to be built.
+            // A separate commit, so that its base has to be built.
             repository.write("step", &at);
             repository.commit(&at);
             let seen = island.inhabitants();
@@ -80,7 +80,7 @@ fn attack_148_a_step_of_a_creation_that_fails_undoes_it() {
             let failed = island.holm_at(&repository.path, &format!("{at}:fail"), &arguments);
             let error = failed.error(1);
             assert!(error["message"].as_str().unwrap().contains(&at), "{error}");
-            // The same daemon goes on, and the second time it works.
+            // The same daemon continues, and the second time it works.
             island.is_back_to(&before);
             repository.up("x");
             island.holm(&["rm", "x"]).ok();
@@ -89,7 +89,7 @@ fn attack_148_a_step_of_a_creation_that_fails_undoes_it() {
     goes_on(&island, neighbour);
 }
 
-/// What a verb is to lead to, from what, and the steps on the way.
+/// The goal of a verb, its start, and the steps on the way.
 const VERBS: [(&str, &str, &str, &[&str]); 4] = [
     ("start", "stopped", "running", &["launch"]),
     ("stop", "running", "stopped", &["halt"]),
@@ -129,7 +129,7 @@ fn arguments(verb: &str) -> Vec<&str> {
     }
 }
 
-/// The workspace is as the verb would have it, and its work is there.
+/// The workspace is in the verb's final state, and has its work.
 #[track_caller]
 fn has_come_to(island: &Island, to: &str, at: &str) {
     let states = island.states();
@@ -155,7 +155,7 @@ fn attack_148_a_daemon_that_dies_on_the_way_is_followed_by_one_that_arrives() {
         let died = island.holm_at(&island.home(), &point, &arguments(verb));
         assert_ne!(died.code, Some(0), "{verb} {at}: {died:?}");
         has_come_to(&island, to, at);
-        // Once more is fine, and where it is gone that is said.
+        // Repeating it is fine, and for a removed workspace it says so.
         let again = island.holm(&arguments(verb));
         assert_eq!(
             again.code,
@@ -184,14 +184,14 @@ fn attack_148_a_step_that_fails_can_be_done_again() {
         let failed = island.holm_at(&island.home(), &point, &arguments(verb));
         assert_eq!(failed.code, Some(1), "{verb} {at}: {failed:?}");
         let again = island.holm(&arguments(verb));
-        // What was in the trash already when writing that down failed may be found gone.
+        // A workspace that was in the trash before storing that failed may be gone.
         assert!(matches!(again.code, Some(0 | 3)), "{verb} {at}: {again:?}");
         has_come_to(&island, to, at);
     });
     goes_on(&island, neighbour);
 }
 
-/// Runs a verb with a daemon that stands still at a moment, does something meanwhile, and waits for
+/// Runs a verb with a daemon that is stopped at a point, does something meanwhile, and waits for
 /// the verb's end.
 fn meanwhile(
     island: &Island,
@@ -254,7 +254,7 @@ fn attack_148_keepers_and_inits_that_die_on_the_way_do_not_stand_in_it() {
                     .clone();
                 kill(whom, &id);
             });
-            // Whether it was made or undone, it is made now, and nothing is there twice.
+            // Whether it was created or undone, it can be created now, and nothing exists twice.
             repository.up("y");
             island.sh("y", "cat README.md").ok();
             island.holm(&["rm", "y", "--force"]).ok();

@@ -1,5 +1,5 @@
-//! Keepers and inits that are killed or stand still, a machine that was started anew, a daemon that
-//! is replaced, a damaged store: what is shown is true, and nothing stays behind or is lost.
+//! Keepers and inits that are killed or stopped, a machine that was rebooted, a daemon that is
+//! replaced, a damaged store: the shown state is true, and nothing stays behind or is lost.
 
 use crate::support::{
     Island, Process, Ran, Running, eventually, is_gone, noise, program, send, state_of,
@@ -35,7 +35,7 @@ fn all_gone(processes: &[Process]) {
     });
 }
 
-/// Stops a process, and waits until it stands still.
+/// Stops a process, and waits until it is stopped.
 fn halt(pid: i32) {
     send(pid, Signal::STOP);
     eventually("it stands still", || state_of(pid) == "T");
@@ -191,7 +191,7 @@ fn attack_156_after_a_reboot_nothing_is_signalled_and_start_brings_it_back() {
     let everything = island.inhabitants();
     send(island.keeper_of(&id).expect("a keeper"), Signal::KILL);
     all_gone(&everything);
-    // Somebody else has the numbers now, even with the same time of start, counted from the boot.
+    // Another process has the pids now, even with the same start time, counted from boot.
     let mut decoy = Running::new(island.command("sleep", &island.home()).arg("1000"));
     let stat = fs::read_to_string(format!("/proc/{}/stat", decoy.pid())).unwrap();
     let fields: Vec<_> = stat
@@ -297,7 +297,7 @@ fn attack_150_another_protocol_old_new_old_with_workspaces_running() {
     for (version, label) in [("2", "newer"), ("0", "older")] {
         island.kill_daemon();
         let holm = |arguments: &[&str]| speaking(&island, version, arguments);
-        // What another version started is there and runs on.
+        // Workspaces of another version are shown and run on.
         let shown = holm(&["show", "x", "--json"]).json();
         assert_eq!(shown["state"], "running", "{shown}");
         let refused = holm(&["exec", "x", "--json", "--", "true"]).error(1);

@@ -1,6 +1,6 @@
-//! Calls of the kernel that fail while a workspace is made: it is said, nothing is left, and the
-//! daemon goes on (attack 158). Writes are made to fail by disks that are really full, in
-//! `life_health.rs`: to a tracer a pipe is written to as a file is.
+//! Kernel calls that fail while a workspace is created: it is reported, nothing is left, and the
+//! daemon goes on (attack 158). `life_health.rs` makes writes fail with disks that are really full:
+//! a tracer cannot tell a pipe from a file.
 
 use crate::support::{Census, Island, Repository, Running, eventually, send};
 use rustix::process::Signal;
@@ -63,14 +63,14 @@ fn try_with(
     (calls, error, when): (&str, &str, u32),
 ) -> Option<bool> {
     let what = format!("{calls} {error} {when}");
-    // A commit of its own, so that its base has to be built.
+    // A separate commit, so that its base has to be built.
     repository.write("what", &what);
     repository.commit(&what);
     let pid = island.daemon_of_the_lock().expect("a daemon");
     let mut tracer = follow(pid, calls, error, when)?;
     let (over, waiting) = mpsc::channel::<()>();
     let tracing = tracer.pid();
-    // A tracer that stands still holds the daemon, which is not what is tried here.
+    // A stuck tracer would hold the daemon, which is not the subject here.
     let watch = std::thread::spawn(move || {
         if waiting.recv_timeout(Duration::from_secs(120)) == Err(RecvTimeoutError::Timeout) {
             send(tracing, Signal::KILL);

@@ -7,7 +7,7 @@ use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// What a daemon holds that a leak would show in: descriptors, and children nobody waited for.
+/// What a leak in the daemon would show in: descriptors and unreaped children.
 #[derive(Debug, PartialEq, Eq)]
 struct Held {
     descriptors: usize,

@@ -1,7 +1,7 @@
-//! Operations in no order, by several clients at once, with a daemon that dies now and then: what is
-//! there in the end is what a simple model says (attack 167).
+//! Random operations by several clients at once, with a daemon that dies now and then: the final
+//! state is that of a simple model (attack 167).
 //!
-//! A failing run is made smaller by leaving out operations, and printed. `HOLM_TEST_SEED` repeats one.
+//! A failing run is reduced by leaving out operations, and printed. `HOLM_TEST_SEED` repeats one.
 
 use crate::support::{Island, Ran, Repository, eventually};
 use proptest::collection::vec;
@@ -63,7 +63,7 @@ fn until_answered(run: impl Fn() -> Ran) -> Ran {
     run()
 }
 
-/// One client. Its labels are its own, so it knows what to expect; the daemon is everybody's.
+/// One client. It has its own labels, so it knows what to expect; all share the daemon.
 fn client(
     island: &Island,
     repository: &Repository<'_>,
@@ -109,7 +109,7 @@ fn client(
             Verb::Rename => rename(island, &label, &other, &mut model)?,
             Verb::Remove => {
                 let ran = here(&["rm", &label, "--force"]);
-                // The first try may have done it and died before it could say so.
+                // The first attempt may have done it and died before it could answer.
                 if !(known.is_some() && ran.code == Some(3)) {
                     expect(ran, found)?;
                 }
@@ -121,7 +121,7 @@ fn client(
                 if known == Some(true) && shown.code == Some(0) {
                     let id = shown.json()["id"].as_str().unwrap().to_owned();
                     kill(island.keeper_of(&id));
-                    // It is wanted, so it is brought back by whoever wants it.
+                    // It should run, so the next request starts it again.
                     expect(here(&["start", &label]), 0)?;
                 }
             }
@@ -147,7 +147,7 @@ fn rename(island: &Island, label: &str, other: &str, model: &mut Model) -> Resul
     Ok(())
 }
 
-/// Several clients may want to, and one of them is the first.
+/// Several clients may try, and one of them is first.
 fn kill_daemon(island: &Island) {
     kill(island.daemon_of_the_lock());
 }

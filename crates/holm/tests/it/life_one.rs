@@ -24,11 +24,11 @@ enum Verb {
     Restore,
 }
 
-/// What a client was told.
+/// A client's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
     Is(Model),
-    /// The command ran, or was cut short by whoever stopped the workspace.
+    /// The command ran, or the stop of the workspace interrupted it.
     Ran,
     NotRunning,
     NotFound,
@@ -37,7 +37,8 @@ enum Told {
 const CLIENTS: usize = 16;
 const ROUNDS: usize = 6;
 
-/// What the answer says of the moment in which it was carried out: what it was then, and became.
+/// What the answer implies about the moment in which it was carried out: the state before and
+/// after.
 fn fits(verb: Verb, told: Told, before: Model) -> Option<Model> {
     use Model::{Removed, Running, Stopped};
     let after = match (verb, told, before) {
@@ -57,7 +58,7 @@ fn fits(verb: Verb, told: Told, before: Model) -> Option<Model> {
     Some(after)
 }
 
-/// What it can be after all of these happened in some order.
+/// The possible states after all of these happened in some order.
 fn possible(before: &HashSet<Model>, round: &[(Verb, Told)]) -> HashSet<Model> {
     let all = (1_u32 << round.len()) - 1;
     let mut reached: HashSet<(u32, Model)> = before.iter().map(|model| (0, *model)).collect();
@@ -154,7 +155,7 @@ fn attack_167_sixteen_clients_at_one_workspace() {
         );
         models = after;
     }
-    // Nothing is stuck, whatever it is.
+    // No state is stuck.
     act(&island, &id, Verb::Restore);
     assert_eq!(act(&island, &id, Verb::Start), Told::Is(Model::Running));
     island.inside(&id, &["true"]).ok();

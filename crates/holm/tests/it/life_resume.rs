@@ -1,4 +1,4 @@
-//! Commands whose daemon dies while they run: the client goes on by way of the next daemon, with
+//! Commands whose daemon dies while they run: the client continues through the next daemon, with
 //! every byte once, and with the command's own exit code (attack 149).
 
 use crate::support::{Act, Island, Ran, Running, eventually, noise, play, send, state_of};
@@ -76,7 +76,7 @@ fn attack_149_what_ended_while_nobody_was_there_is_known() {
     }
     assert_eq!(running.code(), Some(7));
     assert_eq!(fs::read_to_string(said).unwrap(), "oh\n");
-    // Nothing is kept for those who have heard everything.
+    // Nothing is kept for clients that have received everything.
     let shown = island.holm(&["show", "x", "--json"]).json();
     assert_eq!(shown["state"], "running", "{shown}");
     island.holm(&["stop", "x"]).ok();
@@ -123,7 +123,7 @@ fn attack_149_no_byte_is_lost_or_doubled_in_either_direction() {
         ran.stderr.lines().filter(|line| *line == ".").count(),
         ran.stderr.lines().count()
     );
-    // Once more quickly, with much more than is kept for those who come back.
+    // Again with much more output than is buffered for reconnecting clients.
     let script = "seq 1000000; exit 3";
     let mut running =
         Running::new(&mut island.holm_command(&island.home(), &exec(&["sh", "-c", script])));
@@ -204,7 +204,7 @@ fn attack_149_whoever_lost_daemon_and_workspace_is_told_so() {
     send(island.keeper_of(&id).expect("a keeper"), Signal::KILL);
     running.signal(Signal::CONT);
     assert_eq!(running.code(), Some(5));
-    // The client dies with the daemon: the command goes on, and holds up no stop.
+    // The client dies with the daemon: the command continues, and does not delay a stop.
     island.holm(&["start", "x"]).ok();
     let mut running = start();
     running.signal(Signal::STOP);
@@ -231,7 +231,7 @@ fn stopped_under_a_command(island: &Island, stop: impl Fn()) -> (Running, std::p
         let text = fs::read_to_string(&said).unwrap();
         text.contains("holm daemon start")
     });
-    // It may still be ending; nobody starts another one.
+    // It may still be ending; no client starts another one.
     eventually("there is none", || island.daemon_of_the_lock().is_none());
     island.holm(&["daemon", "status"]).exits(5);
     (running, said)
@@ -251,14 +251,14 @@ fn a_daemon_that_was_stopped_is_not_brought_back_by_a_command_under_way() {
     };
     for stop in [&by_name as &dyn Fn(), &by_signal] {
         let (mut running, _) = stopped_under_a_command(&island, stop);
-        // The next one that somebody starts is found, and nothing was lost.
+        // The client finds the next daemon that is started, and nothing was lost.
         island.holm(&["daemon", "start"]).ok();
         island.sh("x", "touch ~/go").ok();
         running.says("done");
         assert_eq!(running.code(), Some(7));
         island.sh("x", "rm ~/go").ok();
     }
-    // Who does not want to wait any more goes; the command is not touched.
+    // A client that gives up ends; the command is not affected.
     let (mut running, _) = stopped_under_a_command(&island, by_name);
     running.signal(Signal::INT);
     assert_eq!(running.code(), Some(130));

@@ -1,6 +1,6 @@
-//! What does not want to end: processes that left everybody behind (attack 51), keepers and inits
-//! that the kernel does not let act, in a wait that nothing but death interrupts (state D) or in a
-//! frozen control group (attack 160). It is said, and what must end ends.
+//! Processes that do not end: some left their session and parents (attack 51); keepers and inits
+//! that the kernel blocks, in an uninterruptible wait (state D) or in a frozen control group
+//! (attack 160). holm reports it, and what must end ends.
 //!
 //! Making a process hang takes root. The suite is run by root in CI; for others that part is not
 //! tested.
@@ -10,8 +10,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// Has a process call vfork, whose child stands still for as long as this program lives: until its
-/// child is gone on, the parent is in a wait that only death interrupts.
+/// Makes a process call vfork, whose child is stopped while this program lives: until the child
+/// continues, the parent is in a wait that only a fatal signal interrupts.
 const STICK: &str = r#"
 import ctypes, os, select, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -186,7 +186,7 @@ fn attack_51_what_left_its_session_dies_with_the_workspace_and_its_port_is_free(
         eventually("it listens", || {
             island.sh("x", "test -e ~/listens").code == Some(0)
         });
-        // While it lives nobody else has the port, and its command is long gone.
+        // While it lives no other program has the port, and its command is long gone.
         let taken = island.python("x", BIND);
         assert!(taken.stderr.contains("Address already in use"), "{taken:?}");
         let earlier = island.inhabitants();

@@ -21,7 +21,7 @@ pub fn groups(id: &str) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The keeper of a workspace: who holds its lock.
+/// The keeper of a workspace: the holder of its lock.
 fn keeper(place: &Place, id: &str) -> i32 {
     keeper_below(&place.holm_home().join("data"), id).expect("a keeper")
 }
@@ -53,7 +53,7 @@ fn limits_are_kept_by_control_groups_that_root_prepared() {
         let above = std::fs::read_to_string(group.join("cgroup.procs")).unwrap();
         assert_eq!(above, "", "nobody is beside the limits");
     }
-    // So is who does renames for it.
+    // So is the mover.
     place.sh("x", "mv README.md other").ok();
     let members = std::fs::read_to_string(made_groups[0].join("inside/cgroup.procs")).unwrap();
     let is_mover = |pid: &str| {
@@ -165,7 +165,7 @@ fn more_disk_than_the_limit_stops_the_workspace_and_it_starts_when_there_is_room
         .sh("x", "head -c 2M /dev/zero > small; truncate -s 1G hole")
         .ok();
 
-    // In a directory that nobody may look into, so that only a real measure finds it.
+    // In a directory with mode 000, so that only a real measurement finds it.
     let script = "mkdir -p ~/closed; head -c 16M /dev/zero > ~/closed/large; chmod 0 ~/closed; \
                   exec sleep 1000";
     let told = island.sh("x", script);
@@ -176,7 +176,8 @@ fn more_disk_than_the_limit_stops_the_workspace_and_it_starts_when_there_is_room
     assert_eq!(show()["reason"], "disk_limit");
     assert_eq!(island.sh("sibling", "echo well").ok().out(), "well");
 
-    // Neither `start` nor `exec` goes on while there is no room, and they say where to make some.
+    // Neither `start` nor `exec` continues while the disk is full, and they say where to free
+    // space.
     let refused = island.holm(&["start", "x", "--json"]).error(4);
     assert_eq!(refused["code"], "disk_limit");
     let home = island.data().join("workspaces");
@@ -219,7 +220,7 @@ fn a_frozen_workspace_can_be_stopped_and_does_not_outlive_its_keeper_attack_160(
         let members = std::fs::read_to_string(group.join("inside/cgroup.procs")).unwrap();
         members.lines().next().unwrap().to_owned()
     };
-    // In the network of its own that tests run in nobody buries the dead.
+    // In the tests' own pid namespace no process reaps zombies.
     let is_alive = |pid: &str| {
         std::fs::read_to_string(format!("/proc/{pid}/status"))
             .is_ok_and(|status| !status.contains("State:\tZ"))
@@ -231,7 +232,8 @@ fn a_frozen_workspace_can_be_stopped_and_does_not_outlive_its_keeper_attack_160(
     assert!(!is_alive(&first), "nothing of it is left");
     assert_eq!(groups(id), Vec::<PathBuf>::new());
 
-    // The keeper killed: what is frozen cannot die by itself, so whoever looks next lets it.
+    // The keeper is killed: frozen processes cannot die by themselves, so the next observation
+    // thaws them.
     place.holm(&repository, &["start", "x"]).ok();
     let second = init();
     freeze();
@@ -283,10 +285,10 @@ fn memory_is_not_promised_twice() {
     assert!(refused["hint"].to_string().contains("--force"));
     let list = || place.holm(&repository, &["ls", "--json"]).json()["workspaces"].clone();
     assert_eq!(list().as_array().unwrap().len(), 1, "nothing is left of it");
-    // One that is there already is not counted again.
+    // An existing one is not counted again.
     assert_eq!(up(&["first"]).json()["created"], false);
     up(&["second", "--force"]).ok();
-    // What is stopped takes none.
+    // A stopped workspace counts nothing.
     up(&["third"]).exits(4);
     for stopped in ["first", "second"] {
         place.holm(&repository, &["stop", stopped]).ok();

@@ -25,7 +25,7 @@ fn hog(place: &Place, workspace: &str, mebibytes: &str) -> Ran {
     place.holm(&place.home(), &argv)
 }
 
-/// Mounts every kind of control groups that there may be and tries to get out of its own.
+/// Mounts every kind of control groups and tries to escape from its own.
 const ESCAPE: &str = r#"
 import ctypes, errno, os
 libc = ctypes.CDLL(None, use_errno=True)
@@ -103,7 +103,7 @@ fn attack_21_where_programs_may_mount_control_groups_the_limit_still_holds() {
         ESCAPE.replace('\'', "\"")
     );
     let tried = place.sh("x", &nested).ok().out();
-    // It gets to see its own group and may do what it likes with that. The limits are above.
+    // It sees its own group and may do what it likes with that. The limits are above.
     assert!(!tried.ends_with("mounted: "), "{tried}");
     assert!(tried.contains("wrote"), "{tried}");
     assert!(!tried.contains("left"), "{tried}");
@@ -183,7 +183,8 @@ fn attack_138_memory_without_end_kills_in_that_workspace_only_and_is_told() {
     );
     place.sh("x", "kill -0 $(cat /tmp/pid)").ok();
 
-    // Files in memory belong to nobody who could be killed for them, so in the end init goes.
+    // Files in memory belong to no process that could be killed for them, so in the end init is
+    // killed.
     let fill = "head -c 160M /dev/zero > /dev/shm/full; sleep 1000";
     place.sh("x", fill).exits(137);
     eventually("it is told", || place.show("x")["state"] == "failed");
@@ -193,7 +194,7 @@ fn attack_138_memory_without_end_kills_in_that_workspace_only_and_is_told() {
     let log = std::fs::read_to_string(log.join("keeper.log")).unwrap();
     assert!(log.contains("the memory limit was reached"), "{log}");
 
-    // Nobody else noticed, and it comes back with its files.
+    // No other workspace noticed, and it comes back with its files.
     place.sh("sibling", "kill -0 $(cat /tmp/pid)").ok();
     let sibling = place.show("sibling");
     assert_eq!(sibling["isolation"]["oom_kills"], 0);
@@ -224,7 +225,7 @@ fn attack_142_spinning_on_every_processor_gets_its_share_only() {
     assert_eq!(made["isolation"]["limits"]["cpus"], "cgroup");
     place.configure(&repository, "");
     place.holm(&repository, &["up", "free"]).ok();
-    // Two processes that spin for a while; what they got of it, in hundredths.
+    // Two processes that spin for a while; their share, in hundredths.
     let spin = r#"
 import os, time
 begin = time.monotonic()

@@ -1,6 +1,6 @@
 //! holm as its users see it: the real program, a real kernel, real git, as an ordinary user.
 //!
-//! Run by root (CI, a container) the tests switch to the user `holm-tester`; run by anybody else
+//! Run by root (CI, a container) the tests switch to the user `holm-tester`; run by another user
 //! they are that user. `tidy.rs` fails when a file here is not listed.
 
 #![allow(

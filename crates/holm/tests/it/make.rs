@@ -1,5 +1,5 @@
-//! Programs make projects and workspaces over plain HTTP: by path, project and URL, what is refused, and
-//! requests with a key whose client or daemon goes away.
+//! Programs create projects and workspaces over plain HTTP: by path, project and URL, refusals, and
+//! requests with a key whose client or daemon disappears.
 
 use crate::support::{Door, Island, JSON, Reply, Repository, eventually};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use std::sync::Barrier;
 const WORKSPACES: &str = "/api/v1/workspaces";
 const PROJECTS: &str = "/api/v1/projects";
 
-/// A service that is ready when it is told.
+/// A service that is ready on command.
 const WEB: &str =
     "[services.web]\nrun = \"sleep 1000\"\nready = { command = \"test -e /tmp/go\" }\n";
 
@@ -26,7 +26,7 @@ fn made(reply: &Reply) -> Value {
     made
 }
 
-/// What anybody with curl can do.
+/// What curl can do.
 #[test]
 fn curl_makes_projects_and_workspaces() {
     let island = Island::new();
@@ -256,7 +256,7 @@ fn what_cannot_be_made_says_why() {
     assert_eq!(sick["state"], "running", "{sick}");
     assert_eq!(sick["trouble"]["code"], "service_not_ready", "{sick}");
 
-    // What nobody approved: the same refusal as on the command line.
+    // Without approval: the same refusal as on the command line.
     shop.write("holm.toml", "[project]\ninclude = [\"*.local\"]\n");
     shop.commit("asks for something");
     let wish = of_shop(json!({ "label": "wide" }));
@@ -341,7 +341,7 @@ fn what_is_made_with_a_key_is_made_once_whoever_dies() {
         &json!({ "path": shop.path, "label": "x" }),
     );
     assert_eq!((reused.status, reused.code().as_str()), (409, "key_reused"));
-    // What failed left nothing, and its key stands for nothing.
+    // A failed request left nothing, and its key is free.
     let wrong = send(
         "k-2",
         WORKSPACES,
@@ -351,7 +351,8 @@ fn what_is_made_with_a_key_is_made_once_whoever_dies() {
     assert_ne!(make("k-2", &unnamed)["id"], answers[0]["id"]);
     assert_eq!(count(&island), 2);
 
-    // Whoever asks may go away in the middle: it is made, and the key leads to it when it is ready.
+    // The caller may disconnect in the middle: the workspace is made, and the key returns it when
+    // it is ready.
     shop.write(
         "holm.toml",
         format!("[project]\nsetup = [\"sleep 2\"]\n{WEB}"),
@@ -388,7 +389,7 @@ fn what_is_made_with_a_key_is_made_once_whoever_dies() {
     let events = island.holm(&["events", "--json"]).out();
     assert!(events.contains(later["id"].as_str().unwrap()), "{events}");
 
-    // The daemon dies when it is made and nobody was told, or just before.
+    // The daemon dies when it is made and not acknowledged, or just before.
     for (key, at, more) in [
         ("k-4", "acknowledge:after:kill", 1),
         ("k-5", "acknowledge:before:kill", 0),
@@ -426,7 +427,7 @@ fn what_is_made_with_a_key_is_made_once_whoever_dies() {
     let first = made(&send("p-1", PROJECTS, &fresh));
     assert_eq!(made(&send("p-1", PROJECTS, &fresh)), first);
     assert_eq!(send("p-2", PROJECTS, &fresh).code(), "already_exists");
-    // As if the daemon had died before it could answer: what it had begun is taken up.
+    // As if the daemon had died before it could answer: its work is continued.
     let forget = "import sqlite3, sys
 store = sqlite3.connect(sys.argv[1])
 store.execute(\"update request_keys set answer = null where key = 'p-1'\")

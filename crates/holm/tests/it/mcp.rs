@@ -1,5 +1,5 @@
-//! MCP with real clients: every tool over stdio and HTTP, scopes, cancellation, what is not MCP at all, and
-//! the configuration of clients.
+//! MCP with real clients: every tool over stdio and HTTP, scopes, cancellation, invalid messages,
+//! and the configuration of clients.
 
 use crate::support::{Door, Island, Ran, Repository, Running, eventually, program};
 use serde_json::{Value, json};
@@ -76,7 +76,7 @@ fn every_tool_over_stdio_and_http() {
     attack_184_nonsense_is_answered_as_json_rpc_says(&island);
 }
 
-/// Speaks MCP by hand to `holm mcp` inside a workspace; the package is not there.
+/// Speaks MCP by hand to `holm mcp` inside a workspace, where the package is missing.
 fn inside(island: &Island, workspace: &str) -> Value {
     let messages = [
         initialize(),
@@ -95,7 +95,7 @@ fn inside(island: &Island, workspace: &str) -> Value {
     island.make_dir("talk");
     let file = island.write("talk/messages", text);
     let mut command = island.holm_command(&island.home(), &["exec", workspace, "--", "sh", "-c"]);
-    // Its input ends only when every answer is there.
+    // Its input ends only when every answer has arrived.
     command.arg(
         "(cat; until [ -e /tmp/answered ]; do sleep 0.05; done) | holm mcp | (head -n 7; touch /tmp/answered)",
     );
@@ -132,7 +132,8 @@ fn inside(island: &Island, workspace: &str) -> Value {
     json!({ "id": here["id"], "tools": names })
 }
 
-/// Attacks 108, 110 and 121: who has no token, or is a page of somebody else, has no session either.
+/// Attacks 108, 110 and 121: a client without a token, or a page of another origin, has no session
+/// either.
 fn http_is_guarded(island: &Island, door: &Door) {
     let post = |headers: &[(&str, &str)], body: &Value| {
         door.ask_bare("POST", "/mcp", headers, body.to_string().as_bytes())
@@ -199,7 +200,7 @@ fn http_is_guarded(island: &Island, door: &Door) {
     assert_eq!(status(with(&own), &list).status, 200);
 }
 
-/// Attack 184: what is not MCP is answered as JSON-RPC says, and ends nothing.
+/// Attack 184: invalid MCP gets a JSON-RPC error, and ends nothing.
 fn attack_184_nonsense_is_answered_as_json_rpc_says(island: &Island) {
     let mut command = island.holm_command(&island.home(), &["mcp"]);
     let mut mcp = Running::new(command.stdin(Stdio::piped()));
@@ -234,7 +235,7 @@ fn attack_184_nonsense_is_answered_as_json_rpc_says(island: &Island) {
     ] {
         say(nonsense);
     }
-    // The same number twice, one of them cancelled at once.
+    // The same id twice, one of them cancelled at once.
     for _ in 0..2 {
         say(&call(
             9,
@@ -303,7 +304,8 @@ const MODEL: &str = include_str!("support/model.py");
 const WITH_MODEL: &str = "[services.model]\nrun = \"python3 model.py 8765\"\nready = { tcp = 8765 }\n\
     [egress]\nmode = \"none\"\n";
 
-/// A real coding agent inside a workspace, told by a model of our own to use holm's tools there.
+/// A real coding agent inside a workspace, instructed by a model of our own to use holm's tools
+/// there.
 #[test]
 fn a_real_agent_uses_holm_inside_its_workspace() {
     let island = Island::new();
@@ -350,7 +352,7 @@ fn clients_are_told_after_showing_it() {
     let island = Island::new();
     let home = island.home();
     let install = |arguments: &[&str]| island.holm(&[&["mcp", "install"], arguments].concat());
-    // Nobody agreed: nothing is written, but it is shown.
+    // Without confirmation nothing is written, but it is shown.
     let shown = install(&["claude"]).exits(4);
     assert!(
         shown.stderr.contains("mcpServers") && shown.stderr.contains("--yes"),
@@ -386,7 +388,7 @@ fn clients_are_told_after_showing_it() {
     );
     let codex = read(".codex/config.toml");
     assert!(codex.starts_with("# mine\nmodel = \"m\"\n"), "{codex}");
-    // What it says is a command that works.
+    // The written command works.
     let claude: Value = serde_json::from_str(&claude).unwrap();
     let entry = &claude["mcpServers"]["holm"];
     assert!(Path::new(entry["command"].as_str().unwrap()).exists());
@@ -394,7 +396,7 @@ fn clients_are_told_after_showing_it() {
         entry["env"]["HOLM_HOME"],
         island.holm_home().to_str().unwrap()
     );
-    // What is not understood stays as it is.
+    // A file that does not parse stays unchanged.
     island.write("home/.cursor/mcp.json", "{ not json");
     let refused = install(&["cursor", "--yes", "--json"]).error(2);
     assert_eq!(refused["code"], "invalid_config");

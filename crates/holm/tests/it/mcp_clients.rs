@@ -1,9 +1,10 @@
 //! MCP with clients of others (attack 121): the conformance suite and the inspector.
 //!
-//! Of the suite's scenarios for servers those in [`NOT_OURS`] need a server made for the suite: tools, prompts
-//! and resources (`test://…`) of fixed names, answers that ask the client back, log messages and
-//! subscriptions, of which holm's server says that it has none. The suite fails when one of them passes all
-//! the same, or any other does not: handshake, ping, lists, several streams at once, and Host and Origin.
+//! The suite's scenarios for servers in [`NOT_OURS`] need a server made for the suite: tools,
+//! prompts and resources (`test://…`) with fixed names, answers that ask the client back, log
+//! messages and subscriptions, which holm's server does not offer. The suite fails when one of them
+//! passes anyway, or any other does not: handshake, ping, lists, several streams at once, and Host
+//! and Origin.
 
 use crate::schema::tool;
 use crate::support::{Door, Island, Ran, program};
@@ -27,7 +28,8 @@ const NOT_OURS: [&str; 24] = [
     "json-schema-2020-12",
     "elicitation-sep1034-defaults",
     "elicitation-sep1330-enums",
-    // Priming events are there; that a call goes on on another stream is tried with a fixed tool.
+    // Priming events are there; the suite tests continuing a call on another stream with a fixed
+    // tool.
     "server-sse-polling",
     "resources-read-text",
     "resources-read-binary",
@@ -40,8 +42,8 @@ const NOT_OURS: [&str; 24] = [
     "prompts-get-with-image",
 ];
 
-/// The suite cannot show a token, so somebody in between does. Names of hosts and pages go through as they are,
-/// but for the port.
+/// The suite cannot send a token, so a proxy adds it. Names of hosts and pages pass unchanged,
+/// except for the port.
 fn with_token(door: &Door) -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let own = listener.local_addr().unwrap().port();
@@ -80,7 +82,7 @@ fn pass_on(mut client: TcpStream, (own, port): (u16, u16), token: &str) -> std::
     let (mut from, mut to) = (client.try_clone()?, server.try_clone()?);
     std::thread::spawn(move || {
         let copied = std::io::copy(&mut from, &mut to);
-        // Who went away wants no answer.
+        // A client that is gone wants no answer.
         let _ = to.shutdown(Shutdown::Both);
         copied
     });

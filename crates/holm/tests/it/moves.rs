@@ -1,10 +1,10 @@
-//! A live workspace moves to another commit: its tree and its branch, what it refuses, what it keeps.
+//! A live workspace moves to another commit: its tree and its branch, its refusals, what it keeps.
 
 use crate::support::{Island, Repository};
 use serde_json::Value;
 
-/// `main` and `feature`, which differ in kinds of entries: a directory that becomes a file, a file that
-/// becomes a directory, one that moves, an executable, a link, and one that only `main` has.
+/// `main` and `feature`, which differ in kinds of entries: a directory that becomes a file, a file
+/// that becomes a directory, a moved one, an executable, a symlink, and one that only `main` has.
 fn with_branches(island: &Island) -> Repository<'_> {
     let repository = island.repository("shop");
     repository.write("lib/deep/one.txt", "one on main\n");
@@ -83,20 +83,20 @@ fn the_tree_and_the_branch_follow_and_what_was_before_is_kept() {
     let here: Value = island.inside("x", &["holm", "here", "--json"]).json();
     assert_eq!(here["commit"], commit.as_str());
 
-    // What differs is told against the new start.
+    // Differences are against the new start.
     island.sh("x", "echo more >> both.txt").ok();
     let changes = repository.holm(&["changes", "x", "--json"]).json();
     assert_eq!(changes["changes"].as_array().unwrap().len(), 1, "{changes}");
     island.sh("x", "git checkout -q both.txt").ok();
 
-    // Also after a restart, and back again; the directories are what they are on that branch.
+    // Also after a restart, and back again; the directories are those of that branch.
     repository.holm(&["restart", "x"]).ok();
     assert_eq!(tree(&island, "x"), feature);
     repository.holm(&["assign", "x", "main"]).ok();
     assert_eq!(tree(&island, "x"), main);
     repository.holm(&["restart", "x"]).ok();
     assert_eq!(tree(&island, "x"), main);
-    // The base that it rests on is one that nobody starts from any more, and stays; the other goes.
+    // No new workspace starts from its base any more, but it stays; the other is deleted.
     repository.holm(&["assign", "x", "feature"]).ok();
     repository.holm(&["rm", "main", "feature"]).ok();
     repository.holm(&["gc", "--all"]).ok();
@@ -106,7 +106,7 @@ fn the_tree_and_the_branch_follow_and_what_was_before_is_kept() {
     assert_eq!(bases, [repository.git(&["rev-parse", "main"])]);
     repository.holm(&["restart", "x"]).ok();
     assert_eq!(tree(&island, "x"), feature);
-    // What it had before is work that the user's repository does not have.
+    // Its earlier commit is work that the user's repository does not have.
     let refused = repository.holm(&["rm", "x", "--json"]).error(4);
     assert!(
         refused["message"]
@@ -172,7 +172,7 @@ fn what_git_is_in_the_middle_of_is_left_alone() {
     );
     git(&island, &["merge", "--abort"]);
     repository.holm(&["assign", "x", "feature"]).ok();
-    // A branch of its own keeps its commits; the workspace is on its own branch again.
+    // Another branch keeps its commits; the workspace is on its own branch again.
     git(&island, &["switch", "-q", "theirs"]);
     let theirs = git(&island, &["rev-parse", "theirs"]);
     repository.holm(&["assign", "x", "main"]).ok();
@@ -237,8 +237,8 @@ fn a_ref_that_is_not_there_and_one_that_is_there_already() {
     assert!(events.contains("workspace.moved"), "{events}");
 }
 
-/// The files of the workspace belong to whoever works in it, and so do its hooks and settings: they
-/// run inside, if at all.
+/// Programs inside own the files of the workspace, and so its hooks and settings: these run inside,
+/// if at all.
 #[test]
 fn hooks_and_settings_of_the_workspace_do_nothing_outside() {
     let island = Island::new();
@@ -351,7 +351,7 @@ fn sync_goes_forward_or_says_why_not() {
     repository.commit("newest");
     let refused = repository.holm(&["sync", "x", "--json"]).error(4);
     assert_eq!(refused["code"], "unsaved_work");
-    // So it does with commits of its own, whatever is on top of them.
+    // The same with commits of its own, whatever is on top of them.
     island.sh("x", "git add -A && git commit -qm mine").ok();
     let refused = repository.holm(&["sync", "x", "--json"]).error(4);
     assert!(
@@ -359,7 +359,8 @@ fn sync_goes_forward_or_says_why_not() {
         "{refused}"
     );
     assert_eq!(island.sh("x", "cat new.txt").ok().out(), "new");
-    // What is ahead of the branch has nothing to be brought, and keeps the commit it is compared with.
+    // A workspace ahead of the branch has nothing to fetch, and keeps the commit it is compared
+    // with.
     repository.git(&["reset", "-q", "--hard", &newest]);
     let ahead = repository.holm(&["sync", "x", "--json"]).json();
     assert_eq!(ahead["commit"], newest.as_str());

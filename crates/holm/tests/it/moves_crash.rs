@@ -1,5 +1,5 @@
-//! The daemon, a keeper or git dies while a workspace moves: its tree is the old one or the new one, and
-//! what has to follow does.
+//! The daemon, a keeper or git dies while a workspace moves: its tree is the old one or the new
+//! one, and the following steps happen.
 
 use crate::services::service;
 use crate::support::{Island, Repository, Running, eventually, send};
@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// Two branches that differ in many files, with a set-up and services that note what they saw.
+/// Two branches that differ in many files, with a setup and services that record what they saw.
 fn with_branches(island: &Island) -> Repository<'_> {
     let repository = island.repository("shop");
     let config = "[project]\nsetup = [\"cp word deps\"]\nsetup_inputs = [\"word\"]\n\
@@ -69,7 +69,7 @@ fn a_daemon_that_dies_at_any_step_leaves_the_old_or_the_new_and_the_next_goes_on
                 &["assign", "x", "feature", "--json"],
             );
             assert_eq!(died.code, Some(5), "{at}: {died:?}");
-            // The next daemon finishes before anybody gets inside.
+            // The next daemon finishes before any command runs inside.
             assert_eq!(whole(&island), "feature", "{at}");
             let shown = show(&island);
             assert_eq!(
@@ -125,10 +125,10 @@ fn a_step_that_fails_says_so_and_the_same_command_goes_on() {
     }
 }
 
-/// git stands still in the middle of laying out the tree, until there is a file `go` in /tmp.
+/// git blocks in the middle of the checkout, until there is a file `go` in /tmp.
 fn held<'a>(island: &'a Island, repository: &Repository<'a>) -> (Running, PathBuf, String) {
     let id = repository.up("x");
-    // Not home, which is an overlay here: what is put below that is not seen.
+    // Not home, which is an overlay here: files put below it are not visible.
     let shared = island.data().join("workspaces").join(&id).join("tmp");
     let hold = "git config filter.hold.smudge 'touch /tmp/held; while ! test -e /tmp/go; do sleep 0.02; done; cat'; \
         echo 'new/25.txt filter=hold' > .git/info/attributes";
@@ -172,7 +172,7 @@ fn a_daemon_that_dies_in_the_middle_does_not_disturb_git_and_the_next_one_waits_
     let daemon = island.daemon_of_the_lock().expect("a daemon");
     send(daemon, Signal::KILL);
     assert_eq!(assign.code(), Some(5));
-    // Whoever wants something inside next starts a daemon, which waits for git first.
+    // The next command for the workspace starts a daemon, which waits for git first.
     let arguments = ["exec", "x", "--", "cat", "many/7.txt"];
     let mut next = Running::new(&mut island.holm_command(&repository.path, &arguments));
     eventually("there is another daemon", || {
@@ -200,12 +200,12 @@ fn a_client_that_dies_in_the_middle_leaves_the_new() {
     assert_eq!(service(&show(&island), "web")["state"], "ready");
 }
 
-/// Files that somebody wrote in between are not lost, also when the tree is made whole by force.
+/// Files that a program wrote in between are not lost, even when the tree is restored by force.
 #[test]
 fn what_lay_between_two_commits_is_kept() {
     let island = Island::new();
     let repository = with_branches(&island);
-    // Commands wait for the move, but who is inside already does not.
+    // Commands wait for the move, but running programs do not.
     let id = repository.up("x");
     let writer = "(while ! test -e /tmp/held; do sleep 0.02; done; echo precious > many/7.txt; \
         echo fresh > fresh.txt; touch /tmp/written) > /dev/null 2>&1 &";
@@ -225,7 +225,7 @@ fn what_lay_between_two_commits_is_kept() {
     );
 }
 
-/// A move that hangs does not keep anybody from stopping the workspace.
+/// A move that hangs does not prevent stopping the workspace.
 #[test]
 fn a_workspace_can_be_stopped_while_it_moves() {
     let island = Island::new();

@@ -146,7 +146,7 @@ fn each_service_reacts_by_its_strategy() {
         after[1] != before[1] && after[2] != before[2],
         "these do not"
     );
-    // What it says is what is there when the command returns; the watcher saw its events.
+    // The result is in place when the command returns; the watcher saw its events.
     assert_eq!(get(&island, 8080, "/"), "feature one");
     assert_eq!(worker_said(&island), "working on feature");
     eventually("the watcher serves the new file", || {
@@ -163,7 +163,7 @@ fn each_service_reacts_by_its_strategy() {
         "api=restart db=none web=hot worker=restart"
     );
     assert_eq!(built(), binary);
-    // Where nothing changed at all nothing happens.
+    // Without any change nothing happens.
     let before = pids(&moved);
     let again = repository.holm(&["assign", "x", "docs", "--json"]).json();
     assert_eq!(pids(&again), before);
@@ -188,7 +188,7 @@ fn a_new_lock_file_runs_setup_in_place_before_services_react() {
     repository.up("y");
     assert_eq!(island.sh("y", "cat deps").ok().out(), "one");
 
-    // One that fails is told with what it said; services go on as they were.
+    // A failing one is reported with its output; services go on.
     repository.git(&["switch", "-q", "-c", "wrong", "main"]);
     repository.write("Makefile", "all:\n\techo it is all wrong >&2; exit 3\n");
     repository.commit("wrong");

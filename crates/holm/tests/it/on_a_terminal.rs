@@ -37,8 +37,8 @@ fn a_command_on_a_terminal_has_one_inside() {
 fn keys_and_sizes_reach_the_command() {
     let island = Island::new();
     island.repository("shop").up("x");
-    // ctrl-C is a key of the terminal inside: the whole foreground gets it, not holm. A shell that
-    // has a child in the foreground is told when that ends.
+    // ctrl-C is a key of the terminal inside: the whole foreground gets it, not holm. A shell with
+    // a child in the foreground handles it when the child ends.
     let script = "trap 'got=1' INT; echo ready; until [ \"$got\" ]; do sleep 0.05; done
         echo interrupted; read line; echo \"<$line>\"";
     let played = island.play(
@@ -69,7 +69,7 @@ fn keys_and_sizes_reach_the_command() {
         ],
     );
     assert_eq!(played.code, 0);
-    // A new size is told, and the command hears of it.
+    // A new size is passed on, and the command gets SIGWINCH.
     let script = "trap 'stty size; exit 5' WINCH; stty size; while :; do sleep 0.05; done";
     let played = island.play(
         &island.home(),
@@ -92,7 +92,7 @@ fn raw_programs_work_and_the_terminal_comes_back() {
     let island = Island::new();
     let repository = island.repository("shop");
     repository.up("x");
-    // Every key as it is, with no line in between, and not echoed.
+    // Every key unchanged, without line buffering or echo.
     let raw = "import sys, tty, os
 tty.setraw(0)
 print('ready', end='', flush=True)

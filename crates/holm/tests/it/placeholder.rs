@@ -1,8 +1,9 @@
-//! Secrets as placeholders: programs inside use what they do not have, at the declared hosts and
-//! nowhere else (attacks 126, 127). With real programs, and TLS servers in namespaces of the test.
+//! Secrets as placeholders: programs inside use values that they do not have, at the declared hosts
+//! and nowhere else (attacks 126, 127). With real programs, and TLS servers in namespaces of the
+//! test.
 //!
-//! Making such namespaces takes root. The suite is run by root in CI; for others there is nothing
-//! to see here.
+//! Making such namespaces takes root. The suite is run by root in CI; for others nothing is tested
+//! here.
 
 use crate::support::{Ran, World, eventually};
 use serde_json::Value;
@@ -14,7 +15,7 @@ const VALUE: &str = "sk_live_51HxCANARYq/canary+0123";
 const EGRESS: &str = "[egress]\nmode = \"allow\"\n\
     allow = [\"api.test\", \"other.test\", \"untrusted.test\", \"wrong.test\", \"web.test\"]\n";
 
-/// One service that is told the secret, and writes down what it was told.
+/// One service that gets the secret, and records what it got.
 fn config(inject: &str) -> String {
     format!(
         "{EGRESS}\n[services.api]\nrun = \"printf %s \\\"$KEY\\\" > /tmp/told; exec sleep 1000\"\n\
@@ -26,7 +27,7 @@ fn config(inject: &str) -> String {
 const PLACEHOLDER: &str = "inject = \"placeholder\"\n\
     hosts = [\"api.test\", \"untrusted.test\", \"wrong.test\", \"evil.test\"]";
 
-/// A workspace that was given the secret; what its service was told.
+/// A workspace with the secret; returns what its service got.
 fn told(world: &World, label: &str, holm_toml: &str) -> String {
     let repository = world.island().repository(&format!("p-{label}"));
     repository.write("holm.toml", holm_toml);
@@ -143,7 +144,7 @@ fn every_program_uses_a_secret_that_it_does_not_have() {
             format!("Bearer {VALUE}")
         );
     }
-    // Bodies are nobody's business, whether their length is known or not.
+    // Bodies are not changed, whether their length is known or not.
     assert_eq!(request(&world, "/urllib")["body"], token);
     assert_eq!(request(&world, "/stream")["body"], token.repeat(3));
     assert!(!said.contains(VALUE), "{said}");
@@ -282,7 +283,7 @@ fn others_trust_nobody_new(world: &World) {
     assert_eq!(found, "0\n1", "only the root of the test");
 }
 
-/// What an agent may try; `$T` is what it was told, and each prints what it got.
+/// What an agent may try; `$T` is its token, and each prints the result.
 const ATTACKS: [(&str, &str); 12] = [
     (
         "another host",
@@ -349,7 +350,7 @@ fn the_value_goes_nowhere_else_and_does_not_come_back() {
         let (out, err) = attack("x", line, &token);
         assert!(!has_value(&out) && !has_value(&err), "{what}: {out} {err}");
     }
-    // Servers other than the declared one saw the token, or were not asked at all.
+    // Other servers saw the token, or got no request.
     assert_eq!(request(&world, "/a-other")["headers"]["x"], token);
     assert!(
         world
@@ -364,7 +365,7 @@ fn the_value_goes_nowhere_else_and_does_not_come_back() {
             assert!(!line.contains(name), "{line}");
         }
     }
-    // What was refused is said, inside and in the record.
+    // Refusals are reported, inside and in the record.
     let (out, _) = attack("x", ATTACKS[2].1, &token);
     assert_has(&out, "holm: untrusted.test could not be verified");
     let (out, _) = attack("x", ATTACKS[3].1, &token);
@@ -401,8 +402,8 @@ fn the_value_goes_nowhere_else_and_does_not_come_back() {
     }
 }
 
-/// Ways in which an honest host gives back what it was told, each in a part of an answer that is not
-/// its body as it is.
+/// Ways in which an honest host returns what it received, each in a part of a response that is not
+/// its plain body.
 const COMES_BACK: [(&str, &str); 11] = [
     ("a name of a header", "/name"),
     ("the words of a status", "/reason"),
@@ -417,7 +418,7 @@ const COMES_BACK: [(&str, &str); 11] = [
     ("two frames of a socket", "/frames"),
 ];
 
-/// Asks for all at once, reads answers as they come, byte for byte, and unpacks what is packed in them.
+/// Requests all at once, reads responses byte for byte, and decompresses them.
 const READER: &str = r"import concurrent.futures, gzip, json, re, socket, ssl, sys
 told, *paths = sys.argv[1:]
 def ask(path, more):
@@ -471,7 +472,7 @@ fn attack_189_a_value_comes_back_in_no_part_of_an_answer() {
             _ => {}
         }
     }
-    // With the value itself inside, every one of them gives it back.
+    // With the value itself inside, every one of them returns it.
     let value = told(&world, "y", &config("inject = \"env\""));
     for ((what, path), got) in COMES_BACK.iter().zip(read("y", &value)) {
         let expect = match *path {
@@ -523,7 +524,7 @@ fn smuggled(world: &World, token: &str) {
         }
     }
     assert_eq!(request(world, "/first")["headers"]["host"], "api.test");
-    // One that says in two ways where it ends is refused, or ends where its last chunk does.
+    // A request with two lengths is refused, or ends where its last chunk does.
     let requests = requests(world);
     let outer = requests
         .iter()
@@ -534,7 +535,7 @@ fn smuggled(world: &World, token: &str) {
     }
 }
 
-/// What stands for the same secret in another workspace is another text, and worth nothing here.
+/// The token of the same secret in another workspace is different, and worthless here.
 fn of_another_workspace(world: &World, token: &str) {
     let other = told(world, "z", &config(PLACEHOLDER));
     assert_ne!(other, token);

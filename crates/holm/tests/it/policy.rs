@@ -1,5 +1,5 @@
-//! The machine's policy: nobody below widens it, it holds from the moment it is written, and one that
-//! cannot be read starts nothing.
+//! The machine's policy: no user or repository can exceed it, it takes effect when it is written,
+//! and an unreadable one starts nothing.
 
 use crate::support::{Door, Island, Repository};
 use serde_json::{Value, json};
@@ -115,7 +115,7 @@ fn nobody_below_widens_it() {
         let error = repository.holm(&["up", "x", "--json"]).error(4);
         refused(&island, &error, "policy", key);
     }
-    // The user's settings and defaults are narrowed, and that is said.
+    // The user's settings and defaults are narrowed, with a message.
     configure(&repository, "[ports]\nweb = 3000");
     let made = repository.holm(&["up", "x", "--json"]).json();
     assert_eq!(made["limits"]["processes"], 500, "{made}");
@@ -154,7 +154,7 @@ fn nobody_below_widens_it() {
         .error(4);
     refused(&island, &error, "policy", "agents.allow");
     island.holm(&["run", "x", "--agent", "mine", "hello"]).ok();
-    // What was left out is not asked for.
+    // Removed parts need no approval.
     configure(&repository, "[project]\ninclude = [\".env\", \"b\"]");
     repository.holm(&["up", "y", "--untrusted"]).ok();
     // A program with a token is no person.
@@ -180,7 +180,8 @@ fn one_that_comes_later_holds_at_the_next_start() {
     island.sh("x", "unshare -U true; echo mine > work.txt").ok();
     let narrow = "[island]\nnested = false\n[limits]\nprocesses = 600\n";
     enact(&island, narrow);
-    // Nothing new begins in what runs with more; what there is can be looked at and taken.
+    // Nothing new starts in a workspace that runs with more; it can be inspected and its work taken
+    // out.
     let error = island.holm(&["exec", "x", "--json", "--", "true"]).error(4);
     refused(&island, &error, "policy", "island.nested");
     let hint = error["hint"].as_str().unwrap();
@@ -202,7 +203,7 @@ fn one_that_comes_later_holds_at_the_next_start() {
     assert_eq!(shown["limits"]["processes"], 600, "{shown}");
     // A command that starts a workspace starts it within the policy.
     island.sh("asleep", "unshare -U true").exits(1);
-    // One that cannot be read starts nothing, and takes nothing away.
+    // An unreadable policy starts nothing, and ends nothing.
     for (broken, what) in [
         ("[island]\nnested = nein\n", ":2:10: "),
         ("[islnd]\n", ":1:2: "),
@@ -231,7 +232,7 @@ fn one_that_comes_later_holds_at_the_next_start() {
     );
     assert!(island.holm(&["diff", "x"]).ok().out().contains("mine"));
     island.holm(&["stop", "x"]).ok();
-    // Where there is none any more, what was narrowed stays so until it is asked for again.
+    // Without a policy, a narrowed workspace stays so until a reload.
     enact(&island, "");
     island.sh("x", "unshare -U true").exits(1);
     island.holm(&["reload", "x", "--yes"]).ok();

@@ -207,7 +207,7 @@ fn host_ports_stay_until_the_workspace_is_gone_for_good() {
     eventually("its ports are closed", || {
         kind_of_failure(web) == ErrorKind::ConnectionRefused
     });
-    // A new daemon finds what runs, and leads to it by the same ports.
+    // A new daemon finds running workspaces, and forwards the same ports.
     island.holm(&["ls"]).ok();
     assert_eq!(
         (
@@ -430,7 +430,8 @@ fn of_two_projects_with_one_label_the_first_has_it_as_its_address() {
         (site(&shop), site(&blog)),
         ("fix".into(), "fix--blog".into())
     );
-    // Who comes by a label later, by whatever way, does not take the address of who has it.
+    // A workspace that gets a label later, in any way, does not take over the URL of the earlier
+    // one.
     let other = repositories[1].up("other");
     island.holm(&["rename", &shop, "old"]).ok();
     island.holm(&["rename", &other, "fix-2"]).ok();

@@ -1,8 +1,8 @@
-//! Every workspace has names of its own in browsers and for programs.
+//! Every workspace has its own names in browsers and for programs.
 
 use crate::support::{Island, Repository, background, eventually};
 
-/// Says who it is, what it was asked, and takes and gives bodies of any size.
+/// Returns its identity and the request, and handles bodies of any size.
 const SERVER: &str = r#"
 import http.server, json, os, sys
 label = os.environ["HOLM_WORKSPACE_LABEL"]
@@ -214,8 +214,8 @@ fn attack_101_a_label_that_is_used_again_shows_the_new_workspace_and_the_id_noth
     );
 }
 
-/// A request does not cost a connection into the workspace, whoever the clients are; and what was
-/// kept for the next one ends with its server.
+/// A request does not cost a connection into the workspace, for any client; and kept connections
+/// end with their server.
 #[test]
 fn connections_inside_are_used_again_and_never_by_another_workspace_or_server() {
     let island = Island::new();
@@ -230,7 +230,7 @@ fn connections_inside_are_used_again_and_never_by_another_workspace_or_server() 
         served(&island, &url);
         url
     });
-    // Many times in turns, each on a connection of its own to the door.
+    // Many times in turns, each on a new connection to the front door.
     let ask = |times: usize| -> Vec<serde_json::Value> {
         let mut arguments = vec!["-H", "Connection: close"];
         for _ in 0..times {

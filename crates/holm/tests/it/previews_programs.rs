@@ -31,7 +31,7 @@ fn git_clones_through_a_preview() {
     background(&island, "one", &format!("sh -c '{serve}'"));
     let url = format!("http://3000.one.localhost:{}/shop.git", door(&island));
     answers(&island, &format!("{url}/HEAD"));
-    // git's resolver is the C library's, which does not know these names everywhere.
+    // git uses the C library's resolver, which does not know these names everywhere.
     let resolve = format!(
         "http.curloptResolve=+3000.one.localhost:{}:127.0.0.1",
         door(&island)
@@ -117,7 +117,7 @@ fn grpc_passes_with_streams_and_trailers() {
     assert_eq!(said, expect);
 }
 
-/// Vite serves a page, and what is changed inside is there without a reload.
+/// Vite serves a page, and a change inside appears without a reload.
 #[test]
 fn a_dev_server_replaces_modules_in_a_browser() {
     let island = Island::new();
@@ -148,8 +148,9 @@ fn a_dev_server_replaces_modules_in_a_browser() {
         tab.shows("document.getElementById('said').textContent", "first");
         tab.evaluate("window.kept = 'kept'");
     }
-    // The connection for changes is a WebSocket through the front door; the change is made when it
-    // stands, which Vite says in its console and the page cannot see, so it is made until it is seen.
+    // The connection for changes is a WebSocket through the front door; the change must be made
+    // when it is open, which Vite prints in its console and the page cannot see, so it is repeated
+    // until it appears.
     let [first, second] = &mut tabs;
     eventually("the module is replaced", || {
         let change = "echo \"export const word = 'second'; // $(date +%N)\" > word.js";

@@ -1,5 +1,5 @@
-//! What is asked of a project itself (`project_create`, `POST /projects`, `holm project add`) holds for every
-//! workspace that is made from then on, whatever its `holm.toml` says.
+//! Rules of a project itself (`project_create`, `POST /projects`, `holm project add`) hold for
+//! every workspace that is created from then on, whatever its `holm.toml` says.
 
 use crate::support::{Door, Island, Repository};
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ fn post(door: &Door, route: &str, body: &Value) -> Value {
     reply.json()
 }
 
-/// Changes what is protected, and what is beside it.
+/// Tries to change protected files, and files beside them.
 #[track_caller]
 fn is_kept(island: &Island, workspace: &str) {
     for attempt in [
@@ -60,7 +60,7 @@ fn paths_that_a_program_protects_are_protected_in_the_next_workspace() {
     );
     assert_eq!(first["protected_paths"], made["protected_paths"]);
     is_kept(&island, "first");
-    // It is told wherever somebody may look.
+    // Every output that shows the project has it.
     let shown = island.holm(&["show", "first"]).ok().out();
     assert!(
         shown.contains("  protected     AGENTS.md, infra/prod\n"),
@@ -90,7 +90,7 @@ fn paths_that_a_program_protects_are_protected_in_the_next_workspace() {
     let all = json!(["README.md", "AGENTS.md", "infra/prod"]);
     assert_eq!(second["protected_paths"], all);
     is_kept(&island, "second");
-    // A file that names less does not take them away: nobody is asked, and they stay.
+    // A file that names less does not remove them: no approval is needed, and they stay.
     shop.write("holm.toml", "[project]\nprotected_paths = []\n");
     shop.commit("less");
     let error = shop.holm(&["up", "third", "--json"]).error(4);
@@ -103,7 +103,7 @@ fn paths_that_a_program_protects_are_protected_in_the_next_workspace() {
     let third = shop.holm(&["up", "third", "--json"]).json();
     assert_eq!(third["protected_paths"], made["protected_paths"]);
     is_kept(&island, "third");
-    // Nor does a reload, from a file that somebody inside wrote.
+    // Nor does a reload, from a file that a program inside wrote.
     island.sh("third", "rm holm.toml").ok();
     island.holm(&["reload", "third"]).ok();
     island.holm(&["restart", "third"]).ok();

@@ -155,7 +155,7 @@ assert not [name for name in os.listdir('.') if name.startswith('.holm-move')]
 ").ok();
 }
 
-/// What is there, with every content, and what a move may have left anywhere.
+/// All files with their content, and what a move may have left anywhere.
 const PICTURE: &str =
     "find . ~ /tmp -path ./.git -prune -o -type f -print0 | sort -z | xargs -0 md5sum;
 find . ~ /tmp -path ./.git -prune -o -print | sort";
@@ -187,7 +187,7 @@ for old, new in [("infra", "/tmp/infra"), ("infra", "deep/er/infra"), ("deep/er"
     attempt(old + " to " + new, os.rename, old, new)
 "#;
     island.attempts("a", moves).refused(&["EBUSY"]);
-    // Programs that copy when they hear that something is on another device have nothing to do either.
+    // Programs that copy on EXDEV do not get it, and so copy nothing.
     for old in ["infra", "deep/er", "data", "$PWD"] {
         island.sh("a", &format!("! mv {old} /tmp/moved")).ok();
     }
@@ -263,7 +263,7 @@ fn nobody_inside_sees_or_ends_the_mover() {
         .ok();
 }
 
-/// Whoever can be killed while a move is under way.
+/// The processes that can be killed during a move.
 fn victim(island: &Island, id: &str, whom: &str) -> Option<i32> {
     let command = |pid: i32| std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let has = |pid: i32, word: &str| {
@@ -284,8 +284,8 @@ fn find(island: &Island, is_it: impl Fn(i32) -> bool) -> Option<i32> {
     all.into_iter().find(|pid| is_it(*pid))
 }
 
-/// Moves a directory of the base, kills somebody at a moment, and says what is there afterwards:
-/// how many files under the old name, and how many under the new one.
+/// Moves a directory of the base, kills a process at a moment, and returns what is there
+/// afterwards: how many files under the old name, and how many under the new one.
 fn move_and_kill(island: &Island, id: &str, whom: &str, moment: &str) -> (usize, usize) {
     let journal = island.data().join("workspaces").join(id).join("moves");
     let text = || std::fs::read_to_string(&journal).unwrap_or_default();
@@ -303,7 +303,7 @@ fn move_and_kill(island: &Island, id: &str, whom: &str, moment: &str) -> (usize,
             "it may have ended by then"
         ),
     }
-    // Whoever made it never waits for ever.
+    // The caller never waits forever.
     mv.code();
     if matches!(whom, "keeper" | "init") {
         eventually("the workspace is noticed as failed", || {
@@ -336,7 +336,7 @@ fn a_move_of_ten_thousand_files_that_is_killed_is_old_or_new_never_mixed() {
                 counts == (FILES + 1, 0) || counts == (0, FILES + 1),
                 "{whom} {moment}: {counts:?}"
             );
-            // Every file is what it was, under its one name.
+            // Every file is unchanged, under its one name.
             let name = if counts.0 == 0 { "moved" } else { "lib" };
             let sum = format!("cd {name} && cat sub/file* | sort -n | md5sum && ./run");
             let expect = format!("seq 0 {} | md5sum && echo ran", FILES - 1);

@@ -142,7 +142,7 @@ fn a_home_of_root_is_handed_over_only_when_it_is_empty() {
 fn without_the_user_holm_it_says_how_to_make_it() {
     let Some(place) = Place::new() else { return };
     let repository = place.repository();
-    // In a mount namespace of its own: the host's file is not touched.
+    // In a separate mount namespace: the host's file is not touched.
     let script = "grep -v '^holm:' /etc/passwd > \"$HOME/passwd\" &&
         mount --bind \"$HOME/passwd\" /etc/passwd && exec \"$0\" \"$@\"";
     let verbs: [&[&str]; 4] = [&["up", "x"], &["ls"], &["daemon", "start"], &["doctor"]];

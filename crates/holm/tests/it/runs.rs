@@ -1,5 +1,5 @@
-//! `holm run` and `holm runs`: what an agent or command is given, says, changes and leaves, whoever dies
-//! meanwhile and however often it is asked for.
+//! `holm run` and `holm runs`: what an agent or command gets, prints, changes and leaves behind,
+//! whichever process dies and however often it is requested.
 
 use crate::support::{Island, Ran, Running, eventually, is_gone};
 use rustix::process::Signal;
@@ -142,7 +142,7 @@ fn what_a_run_gets_says_changes_and_leaves_in_the_record() {
     ] {
         assert!(told.contains(&expected), "{expected:?} in {told:#?}");
     }
-    // What was brought before it began is not its doing.
+    // Files that were copied before it started are not its changes.
     assert_eq!(told.len(), 5, "{told:#?}");
     assert_eq!(
         island.sh("x", "stat -c %a docs/deep/task.sh").ok().out(),
@@ -201,7 +201,7 @@ fn what_a_run_gets_says_changes_and_leaves_in_the_record() {
         let events = island.holm(&["events", "--json"]).ok().out();
         events.contains("\"run.started\"") && events.contains("\"run.ended\"")
     });
-    // Of what is long only the size is told, and what is told of all of them has an end, too.
+    // Long files are reported only by size, and the total is limited, too.
     let script = "head -c 65536 /dev/zero | tr '\\0' x > fits; head -c 65537 /dev/zero | tr '\\0' y > long; \
          for n in $(seq 20); do head -c 60000 /dev/zero | tr '\\0' z > many$n; echo $n >> many$n; done";
     island.holm(&["run", "x", "--", "sh", "-c", script]).ok();
@@ -244,7 +244,7 @@ fn agents_are_configuration_and_get_what_is_theirs_only() {
          [agents.theirs]\ncommand = [\"sh\", \"-c\", \"echo got $A_TOKEN\"]\n",
     );
     repository.commit("agents");
-    // The repository says what runs where the user gives credentials: that needs a person.
+    // The repository defines the command that gets the user's credentials: that needs approval.
     let refused = repository.holm(&["up", "x", "--json"]).error(4);
     assert_eq!(refused["code"], "not_trusted");
     repository.holm(&["up", "x", "--untrusted"]).ok();
@@ -299,7 +299,7 @@ fn agents_are_configuration_and_get_what_is_theirs_only() {
         Ran::new(command.env("A_TOKEN", "value")).ok().out(),
         "got value"
     );
-    // Who asks from inside could read what is given, so nothing is.
+    // A caller inside could read the credentials, so the run gets none.
     let asked = "curl -s --unix-socket /run/holm/api.sock -H 'content-type: application/json' \
          -d '{\"agent\":\"mine\",\"message\":\"m\"}' \
          http://holm.localhost/api/v1/workspaces/$HOLM_WORKSPACE_ID/runs";
@@ -313,7 +313,7 @@ fn agents_are_configuration_and_get_what_is_theirs_only() {
     );
     let said = island.holm(&["runs", "show", own["id"].as_str().unwrap(), "--output"]);
     assert_eq!(said.ok().out(), "m");
-    // What is not there is said with what adds it.
+    // A missing program is reported with the command that adds it.
     let ghost = island
         .holm(&["run", "x", "--agent", "ghost", "m"])
         .exits(127);
@@ -355,7 +355,7 @@ fn a_run_that_is_ended_takes_all_of_its_processes_along() {
     let lurkers = "env -i setsid sh -c 'setsid sleep 4242 & exec sleep 4242' & \
          env -i setsid sh -c 'trap \"\" TERM; (setsid sleep 4242 &) ; sleep 4242' & \
          sleep 4242 & echo ready; ";
-    // What ends by itself leaves them, as `exec` does.
+    // A run that ends by itself leaves them, as `exec` does.
     let script = format!("{} sleep 0.2", lurkers.replace("4242", "4343"));
     island.holm(&["run", "x", "--", "sh", "-c", &script]).ok();
     eventually("they live on", || count(&island, "4343") >= 3);
@@ -376,7 +376,7 @@ fn a_run_that_is_ended_takes_all_of_its_processes_along() {
     assert_eq!(running.code(), Some(130));
     assert_eq!(count(&island, "4242"), 0);
     assert_eq!(newest(&island)["state"], "cancelled");
-    // By another client, also of one that a daemon before this one began.
+    // By another client, also for one that an earlier daemon started.
     let run = begun(&island, &["x", "--", "sh", "-c", &script]);
     eventually("it runs", || count(&island, "4242") >= 3);
     island.kill_daemon();
@@ -399,7 +399,7 @@ fn a_run_that_is_ended_takes_all_of_its_processes_along() {
     crate::support::send(keeper, Signal::KILL);
     let lost = ends_as(&island, &run, "lost");
     assert_eq!(lost["reason"], "the workspace ended under it");
-    // And of one that was removed it can still be read.
+    // The run of a removed workspace can still be read.
     let run = begun(&island, &["x", "--", "sh", "-c", "echo said; sleep 4242"]);
     eventually("it said so", || {
         let record = island
@@ -500,7 +500,7 @@ fn a_request_with_the_same_key_runs_once() {
     assert_eq!(times(), "2");
     let list = island.holm(&["runs", "ls", "--json"]).json();
     assert_eq!(list["runs"].as_array().unwrap().len(), 2);
-    // Its daemon dies before anything runs, or when it runs and nobody was told.
+    // Its daemon dies before anything runs, or when it runs and was not acknowledged.
     let mut earlier = 2;
     for at in ["run:before:kill", "run:after:kill"] {
         let script = format!("{script}; until [ -e /tmp/go ]; do sleep 0.02; done");

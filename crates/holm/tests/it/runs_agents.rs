@@ -1,6 +1,6 @@
-//! Real coding agents in a workspace, against a model server of our own that runs in the same workspace:
-//! nothing leaves. Each is called as it comes ready-made, told by the model to write a file, and what it
-//! wrote is in the record of its run.
+//! Real coding agents in a workspace, against a model server of our own that runs in the same
+//! workspace: nothing leaves. Each built-in agent is instructed by the model to write a file, and
+//! that file is in the record of its run.
 
 use crate::support::{Island, Ran};
 use serde_json::Value;

@@ -1,12 +1,12 @@
-//! Real programs read the document of the API: schemathesis asks what it describes, as the user and as a
-//! guest (attack 177), and a generator makes types of it.
+//! Real programs read the API document: schemathesis sends the described requests, as the user and
+//! as a guest (attack 177), and a generator makes types of it.
 
 use crate::support::{Door, Island};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What `scripts/set-up test` installed beside what was built.
+/// What `scripts/set-up test` installed beside the build output.
 pub fn tool(name: &str) -> PathBuf {
     let built = Path::new(env!("CARGO_BIN_EXE_holm"));
     let target = built.ancestors().nth(2).unwrap();
@@ -91,7 +91,7 @@ fn types_are_generated_from_the_document() {
         .output()
         .unwrap();
     assert!(output.status.success(), "{output:?}");
-    // A program that uses them, and one that uses them wrongly.
+    // A program that uses the types, and one that uses them wrongly.
     let program = |state: &str| {
         format!(
             "import type {{ components, operations }} from './holm';\n\

@@ -1,6 +1,6 @@
-//! Secrets while workspaces run: given to the services, runs and sessions that are named and to nobody
-//! else, masked in logs, and in nothing that is kept (attacks 126, 128). Their time is in
-//! `secrets_time`, what is kept of them in `secrets_kept`.
+//! Secrets while workspaces run: given only to the named services, runs and sessions, masked in
+//! logs, and absent from everything that is stored (attacks 126, 128). `secrets_time` tests their
+//! lifetime, `secrets_kept` their storage.
 
 use crate::support::{Island, Ran, Repository, eventually};
 use serde_json::Value;
@@ -99,7 +99,7 @@ pub fn canary(word: &str) -> String {
 }
 
 pub fn has_canary(bytes: &[u8]) -> bool {
-    // The copy of holm itself is large and has nothing of a user's in it.
+    // The copy of holm itself is large and contains no user data.
     if bytes.starts_with(b"\x7fELF") {
         return false;
     }
@@ -155,17 +155,20 @@ fn up(repository: &Repository<'_>) -> String {
     made["id"].as_str().unwrap().to_owned()
 }
 
-/// How somebody without secrets finds one. The text goes in by a pipe, with the other case: it is
-/// to be found in nobody's memory because of this.
+/// How a program without secrets searches for one. The text goes in through a pipe in the other
+/// case, so that the search itself puts it into no memory.
 fn search(repository: &Repository<'_>, workspace: &str, wanted: &str) -> String {
     let argv = ["exec", workspace, "--", "/usr/bin/python3", "-c", SEARCH];
     piped(repository, &argv, swapped(wanted)).ok().out()
 }
 
 fn swapped(text: &str) -> String {
-    let swap = |letter: char| match letter.is_ascii_lowercase() {
-        true => letter.to_ascii_uppercase(),
-        false => letter.to_ascii_lowercase(),
+    let swap = |letter: char| {
+        if letter.is_ascii_lowercase() {
+            letter.to_ascii_uppercase()
+        } else {
+            letter.to_ascii_lowercase()
+        }
     };
     text.chars().map(swap).collect()
 }
@@ -226,8 +229,7 @@ pub fn sweep(directory: &Path) -> Vec<String> {
     found
 }
 
-/// Processes of the machine that have a canary where everybody of the same user can see it, but for
-/// those that were given one.
+/// Processes of the machine with a canary where the same user can see it, except for receivers.
 fn processes_with_canaries() -> Vec<String> {
     const RECEIVERS: [&str; 3] = ["HOLM_SERVICE=api", "HOLM_RUN=", "SESSION_KEY="];
     let mut found = Vec::new();
@@ -249,7 +251,7 @@ fn processes_with_canaries() -> Vec<String> {
     found
 }
 
-/// Begins a run and a session from inside, each of which writes down what it finds.
+/// Starts a run and a session from inside, each of which records what it finds.
 const ASK: &str = r#"
 import http.client, json, socket
 class Connection(http.client.HTTPConnection):
@@ -267,7 +269,7 @@ for what in ("run", "session"):
 print(" ".join(codes))
 "#;
 
-/// What a receiver finds, in capitals, which nobody masks.
+/// What a receiver finds, in capitals, which are not masked.
 const RECEIVED: &str = "env | grep -E '^(RUN|SESSION)_KEY=|^STORED=|^FROM_' | cut -d= -f2 | tr a-z A-Z; \
      for f in /run/holm/secrets/*; do cat $f 2>/dev/null | tr a-z A-Z; done";
 
@@ -277,7 +279,7 @@ fn attack_126_a_secret_is_with_those_it_was_given_to_and_with_nobody_else() {
     let repository = shop(&island);
     set_all(&repository);
     let id = up(&repository);
-    // The service has them, and what it prints of them is masked, in base64 too.
+    // The service has them, and its output of them is masked, in base64 too.
     eventually("it printed them", || log(&island).lines().count() >= 2);
     assert_api_runs(&island);
     let printed = log(&island);
@@ -313,7 +315,8 @@ fn attack_126_a_secret_is_with_those_it_was_given_to_and_with_nobody_else() {
             assert_eq!(has, word.starts_with(beginning), "{word}: {shown}");
         }
     }
-    // Nobody else has them: no other program inside, however it looks, and no other workspace.
+    // No other process has them: no other program inside, however it searches, and no other
+    // workspace.
     let bare = island.repository("bare");
     bare.up("y");
     let seek = |workspace: &str, wanted: &str| search(&repository, workspace, wanted);
@@ -326,7 +329,7 @@ fn attack_126_a_secret_is_with_those_it_was_given_to_and_with_nobody_else() {
         !variables.contains(&tag()) && !variables.contains("STORED"),
         "{variables}"
     );
-    // A receiver looks at the others: it finds what is its own and nothing else.
+    // A receiver inspects the others: it finds only its own.
     for (word, expected) in [
         ("stored", "found:"),
         ("file", "found:"),
@@ -339,7 +342,7 @@ fn attack_126_a_secret_is_with_those_it_was_given_to_and_with_nobody_else() {
         let found = island.holm(&argv).ok().out();
         assert_eq!(found, expected, "{word}");
     }
-    // Whoever is inside can begin runs and sessions of its own, and they are given nothing.
+    // A program inside can start runs and sessions, and these get no secrets.
     assert_eq!(
         island
             .python("x", &ASK.replace("WORKSPACE", &id))
@@ -393,7 +396,7 @@ fn attack_126_without_domains_of_their_own_other_programs_read_them() {
         let found = search(&repository, "x", &canary(word));
         assert!(found.contains("file"), "{found}");
     }
-    // Where the kernel has no Landlock, nothing is given unless the user says so.
+    // Without Landlock no secret is given out unless the user allows it.
     let island = Island::without("landlock");
     let repository = shop(&island);
     let error = with_env(&repository, &["up", "x", "--json"]).error(4);
@@ -425,7 +428,7 @@ fn attack_128_files_are_in_memory_for_their_owner_and_in_nothing_that_is_kept() 
         shown, "FROM_FILE\nRUN_FILE\nSESSION_FILE",
         "nobody changes them"
     );
-    // Whoever renames for others does not read for them either: files, what is above, environments.
+    // The mover does not read for a caller either: files, parents, environments.
     let moves = r#"
 import os
 home = os.path.expanduser("~/")
@@ -440,7 +443,7 @@ for number, place in enumerate(places):
 print(len([name for name in os.listdir(home) if name.startswith(("moved", ".holm-move"))]))
 "#;
     assert_eq!(island.python("x", moves).ok().out(), "0");
-    // What else works in a domain of its own: moving between directories, and the shared /run.
+    // What else works in a separate domain: moving between directories, and the shared /run.
     let works = "mkdir ~/a ~/b && touch ~/a/f && mv ~/a/f ~/b/f && cat ~/b/f /run/holm/id";
     island.sh("x", works).ok();
     let status = island.sh("x", "git status --porcelain").ok().out();

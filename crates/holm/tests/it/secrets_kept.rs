@@ -1,5 +1,5 @@
-//! Secrets as they are kept: who may write them, that nobody reads them, whose counts, and that the
-//! record of what happened to them cannot be changed without being seen (attacks 131, 132, 134).
+//! Stored secrets: who may write them, that they are never returned, which one counts, and that the
+//! record cannot be changed without detection (attacks 131, 132, 134).
 
 use crate::secrets::{audit, canary, events, has_canary, piped, set, shop, state, sweep, with_env};
 use crate::support::{Island, Ran, Repository, eventually};
@@ -34,7 +34,7 @@ fn attack_131_odd_names_and_values_are_refused_without_being_shown() {
     refused("A", format!("{value}\0").as_bytes());
     refused("A", &[value.as_bytes(), b"\xff\xfe"].concat());
     refused("A", &[value.as_bytes(), &vec![b'x'; 1 << 20]].concat());
-    // The counterpart: what is unusual and can be given is given as it is.
+    // The counterpart: an unusual but valid value is given unchanged.
     repository.write("holm.toml", "[secrets.MANY]\nto = [\"runs\"]\n");
     repository.commit("a secret");
     repository.holm(&["trust", "--yes"]).ok();
@@ -85,7 +85,7 @@ fn attack_131_odd_names_and_values_are_refused_without_being_shown() {
         assert!(notes.contains(part), "{part}: {notes}");
     }
     assert!(!has_canary(notes.as_bytes()), "{notes}");
-    // Who is no receiver is refused when the file is read.
+    // An unknown receiver is an error of the file.
     repository.write("holm.toml", "[secrets.A]\nto = [\"nobody\"]\n");
     repository.commit("nobody");
     let error = repository.holm(&["up", "z", "--json"]).error(2);
@@ -287,7 +287,7 @@ fn a_workspaces_own_value_counts_before_the_projects_and_that_before_the_users()
     assert_eq!(keys(), ["USER", "USER"]);
     repository.holm(&["secret", "rm", "KEY", "--user"]).ok();
     assert_eq!(keys(), ["NONE", "NONE"]);
-    // Also in place of what is read elsewhere; what is stored for others is not.
+    // Also instead of a source; a value stored for another workspace does not count.
     let read = |workspace: &str| {
         let show = "echo \"${READ:-none}\" | tr a-z A-Z";
         repository
@@ -399,7 +399,7 @@ fn a_record_that_was_changed_cut_or_taken_away_is_noticed() {
     std::fs::remove_file(&lines).unwrap();
     std::fs::remove_file(&head).unwrap();
     verify("lines and head were taken away");
-    // Nor is it forgotten by a daemon that comes later, or by what is written after it.
+    // A later daemon, or later lines, do not hide it.
     std::fs::remove_file(&lines).unwrap();
     std::fs::remove_file(&head).unwrap();
     island.holm(&["daemon", "stop"]).ok();

@@ -19,7 +19,7 @@ impl<'a> Desktop<'a> {
     fn new(repository: &'a Repository<'a>) -> Self {
         let island = repository.island;
         let place = island.make_dir("desktop");
-        // Without what is installed here: nothing is started by a call.
+        // Without the installed services: a call starts nothing.
         let listen = format!("unix:path={}", place.join("bus").display());
         let text = format!(
             "<busconfig><type>session</type><listen>{listen}</listen><policy context=\"default\">\
@@ -119,7 +119,7 @@ fn the_key_is_in_the_keyring_and_nothing_takes_its_place_while_that_is_closed() 
         log.contains("got [secret]")
     });
 
-    // Another daemon, and the keyring is gone: nothing is given, taken in or made anew.
+    // Another daemon, and the keyring is gone: no value is read or stored, and no key is created.
     desktop.stop();
     desktop.holm(&["daemon", "stop", "--all"]).ok();
     let refused = |ran: Ran| {
@@ -140,7 +140,7 @@ fn the_key_is_in_the_keyring_and_nothing_takes_its_place_while_that_is_closed() 
         (&"keyring".into(), &true.into())
     );
 
-    // It is there again, and locked; nobody is there to be asked for its password.
+    // It is there again, and locked; there is no prompter for its password.
     desktop.start(None);
     eventually("it says that it is locked", || {
         desktop.list()["locked_why"]

@@ -1,7 +1,7 @@
-//! Nothing that holm records or shows has a secret of a workspace in it, in whatever form a program prints
-//! it and however the output is cut: logs, runs, sessions, differences, events, answers of the API and
-//! of MCP. And after a life with failures and kills, and a removal, no file, process or answer of
-//! holm's has it either (attacks 127, 136).
+//! Nothing that holm records or shows contains a secret of a workspace, in any encoding that a
+//! program prints and at any split of the output: logs, runs, sessions, diffs, events, responses of
+//! the API and of MCP. And after crashes, kills and a removal, no file, process or response of holm
+//! has it either (attacks 127, 136).
 
 use crate::support::{Island, Ran, Repository, Running, eventually, send};
 use holm_api::client::AttachEvent;
@@ -60,15 +60,15 @@ fn shop(island: &Island) -> Repository<'_> {
     repository
 }
 
-/// What gives the canary away: written by hand, so that no code of holm's decides what is looked for.
+/// What reveals the canary: written by hand, so that no code of holm decides what is searched for.
 fn forms() -> Vec<&'static str> {
     vec![
-        // As it is, and in JSON, however often that is quoted again.
+        // Plain, and in JSON, however often that is quoted again.
         "/na+ry",
         "7c9e2b",
         "%2Fna%2Bry",
         "63612f6e612b7279",
-        // Of base64, what stands for "na+ry" and its neighbours behind 0, 1 and 2 other bytes.
+        // In base64, the letters for "na+ry" and its neighbours after 0, 1 and 2 other bytes.
         "Y2EvbmErcnkg",
         "L25hK3J5ICI0",
         "hL25hK3J5ICI",
@@ -93,7 +93,7 @@ fn logged(island: &Island, service: &str) -> String {
     island.holm(&["logs", "x", service]).ok().out()
 }
 
-/// What somebody who is attached is sent, until the last line is there.
+/// What an attached client receives, until the last line is there.
 fn attached(island: &Island, workspace: &str, session: &str, attach: &Attach) -> String {
     let workspace = WorkspaceId::parse(workspace).unwrap();
     let session = SessionId::parse(session).unwrap();
@@ -145,7 +145,7 @@ fn services_are_masked(island: &Island) {
     });
     is_masked("the log", &logged(island, "api"));
     island.sh("x", "touch ~/fail").ok();
-    // It fails, which is what it is for.
+    // It fails on purpose.
     let _ = island.holm(&["service", "x", "restart", "fails"]);
     eventually("the other one printed all", || {
         logged(island, "fails").contains(LEAKED)
@@ -231,7 +231,7 @@ fn answers_are_masked(island: &Island, id: &str, session: &str) {
     let part: Value = serde_json::from_str(&answers[2]).unwrap();
     let part = &part["result"]["structuredContent"];
     assert_eq!(part["content"], "*".repeat(12), "{part}");
-    // What goes to the user's own programs has to arrive as it is.
+    // Output for the user's own programs must arrive unchanged.
     let raw = island.sh("x", "cat plain.txt").ok().out();
     assert_eq!(raw, CANARY);
     let (_, raw) = island.ask(
@@ -284,7 +284,8 @@ fn sweep(directory: &Path, found: &mut Vec<String>) {
         if kind.is_dir() {
             sweep(&path, found);
         } else if kind.is_file() {
-            // What is deleted meanwhile has nothing to show; programs are large and not made here.
+            // A file that was deleted meanwhile is skipped; programs are large and not written
+            // here.
             let bytes = std::fs::read(&path).unwrap_or_default();
             if !bytes.starts_with(b"\x7fELF") && given_away(&bytes).is_some() {
                 found.push(path.display().to_string());
@@ -345,7 +346,7 @@ fn attacks_127_and_136_nothing_that_is_recorded_shown_or_left_has_a_secret() {
     // What the guest itself wrote into its tree is the guest's. From here on holm's own is looked at.
     island.sh("x", "rm leaked.txt plain.txt").ok();
 
-    // The daemon dies while a run goes on, twice, once as by a mistake of its own.
+    // The daemon dies during a run, twice, once as by a bug of its own.
     let going = [
         "run",
         "x",
@@ -389,7 +390,7 @@ fn attacks_127_and_136_nothing_that_is_recorded_shown_or_left_has_a_secret() {
     island.holm(&["rm", "x", "y", "--force"]).ok();
     island.holm(&["gc", "--all"]).ok();
     nothing_is_left(&island);
-    // The search finds what is there.
+    // The search finds the value where it is.
     island.write("holm/left", format!("<{CANARY}>"));
     let mut found = Vec::new();
     sweep(&island.holm_home(), &mut found);

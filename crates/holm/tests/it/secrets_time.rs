@@ -1,5 +1,5 @@
-//! Secrets that change while workspaces run: replaced whole, and withdrawn when they are revoked or their
-//! time is up, whoever is dead meanwhile (attack 129).
+//! Secrets that change while workspaces run: replaced atomically, and withdrawn when they are
+//! revoked or expire, whichever process is dead (attack 129).
 
 use crate::secrets::{audit, canary, declared, events, piped, set, state};
 use crate::support::{Island, eventually};
@@ -52,7 +52,7 @@ fn attack_129_what_is_rotated_or_revoked_is_replaced_whole_and_at_once() {
     };
     let both = |length: usize| length + soon.len();
     eventually("both are read", || seen().contains(&both(1000)));
-    // Its time is up: the file vanishes by itself, and the record says so, once.
+    // It expires: the file disappears, and the record says so, once.
     eventually("one of them vanished", || seen().last() == Some(&1000));
     eventually("the record says so", || {
         events(&audit(&island), "SOON").contains(&"expired")
@@ -78,7 +78,7 @@ fn attack_129_what_is_rotated_or_revoked_is_replaced_whole_and_at_once() {
         "{:?}",
         seen()
     );
-    // Another value of a variable: who is started from now on has that one only.
+    // Another value of a variable: programs that start from now on get only that one.
     let key = [
         "run",
         "x",
@@ -90,7 +90,7 @@ fn attack_129_what_is_rotated_or_revoked_is_replaced_whole_and_at_once() {
     assert_eq!(island.holm(&key).ok().out(), first.to_uppercase());
     set(&repository, "KEY", &second);
     assert_eq!(island.holm(&key).ok().out(), second.to_uppercase());
-    // Who runs keeps what it has in its memory until it is started anew: the counterpart.
+    // A running program keeps its value in memory until it is restarted: the counterpart.
     let holds = |value: &str| {
         let mut entries = std::fs::read_dir("/proc").unwrap().flatten();
         entries.any(|entry| {
@@ -104,7 +104,7 @@ fn attack_129_what_is_rotated_or_revoked_is_replaced_whole_and_at_once() {
     eventually("it has the new one only", || {
         holds(&second) && !holds(&first)
     });
-    // What is not there any more is withdrawn.
+    // A value that no longer exists is withdrawn.
     std::fs::remove_file(island.home().join("long")).unwrap();
     let refreshed = repository
         .holm(&["secret", "refresh", "x", "--json"])
@@ -136,7 +136,7 @@ fn attack_129_a_value_is_withdrawn_in_time_while_no_daemon_runs() {
     let ids = [repository.up("x"), repository.up("y")];
     island.holm(&["stop", "y"]).ok();
     island.holm(&["daemon", "stop"]).ok();
-    // The keeper of x withdraws them and says so; nobody runs for y.
+    // The keeper of x withdraws them and records that; y has no keeper.
     let record = island.data().join("secrets/audit.jsonl");
     let expired = |id: &str| {
         let text = std::fs::read_to_string(&record).unwrap();
@@ -145,7 +145,7 @@ fn attack_129_a_value_is_withdrawn_in_time_while_no_daemon_runs() {
     };
     eventually("the keeper says so", || expired(&ids[0]) == 2);
     island.holm(&["ls"]).ok();
-    // A daemon that comes later finds what nobody said, and keeps no value of it.
+    // A daemon that starts later records the missed expiry, and stores no value of it.
     eventually("it is over for both", || {
         let states = ids.iter().flat_map(|id| declared(&island, id));
         states
@@ -166,7 +166,7 @@ fn attack_129_a_value_is_withdrawn_in_time_while_no_daemon_runs() {
     let run = "echo \"${A_KEY:-none}\"; cat /run/holm/secrets/A_FILE";
     let run = island.holm(&["run", "x", "--", "sh", "-c", run]).exits(1);
     assert_eq!(run.out(), "none");
-    // A start gives it anew.
+    // A start gives it again.
     let received = || {
         let text = std::fs::read_to_string(&record).unwrap();
         let begins = |line: &&str| line.contains("\"received\"") && line.contains(&ids[1]);

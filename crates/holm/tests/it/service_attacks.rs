@@ -1,5 +1,5 @@
-//! Services that take all there is: of the disk, of its inodes, of files that may be open
-//! (attacks 139, 140, 141). It stops at their own workspace, and holm goes on.
+//! Services that exhaust the disk, its inodes, or open files (attacks 139, 140, 141). Only their
+//! own workspace is affected, and holm goes on.
 
 use crate::services::{service, with_services};
 use crate::support::{Island, program};
@@ -23,7 +23,7 @@ os.rename("/dev/shm/why.new", "/dev/shm/why")
 while True: print("still here", flush=True); time.sleep(0.01)
 "#;
 
-/// A disk of its own, filled by a service; what holm does then, line by line.
+/// A separate disk, filled by a service; then holm's reactions, line by line.
 fn filled(what: &str, mount: &str) -> Vec<String> {
     let island = Island::new();
     let repository = with_services(

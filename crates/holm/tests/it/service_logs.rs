@@ -1,4 +1,4 @@
-//! Logs of services: complete, in order, bounded whatever is printed, and readable when nothing runs
+//! Logs of services: complete, in order, bounded for any output, and readable when nothing runs
 //! (attacks 139, 143, 145, 164).
 
 use crate::services::{service, with_services};
@@ -84,7 +84,8 @@ fn lines_of_several_services_by_time_with_their_streams() {
     assert_eq!(lines(&island, &["--since", times[3]]).len(), 1);
     assert!(lines(&island, &["--since", "2200-01-01T00:00:00Z"]).is_empty());
     island.holm(&["logs", "x", "--since", "yesterday"]).exits(2);
-    // What had no end is written when the service ends, and all is there when nothing runs.
+    // An incomplete line is written when the service ends, and everything is readable when nothing
+    // runs.
     island.holm(&["stop", "x"]).ok();
     assert_eq!(texts(&lines(&island, &["one"])).last().unwrap(), "no end");
     let human = island.holm(&["logs", "x", "one"]).ok().out();
@@ -171,7 +172,7 @@ fn attack_164_turning_files_under_load_loses_and_mixes_nothing() {
         let shown = island.holm(&["show", "x", "--json"]).json();
         service(&shown, "web")["state"] == "exited"
     });
-    // Everything is there at the moment at which its end is told.
+    // All output is in the log when the exit is reported.
     let texts = texts(&lines(&island, &[]));
     let numbers: Vec<&String> = texts.iter().filter(|text| !text.starts_with('x')).collect();
     let expect = (0..600).flat_map(|i| (0..100).map(move |j| format!("{i} {j} ")));
@@ -246,7 +247,7 @@ fn attack_145_a_follower_that_does_not_read_holds_up_nobody_and_is_told() {
         last > first
     });
     eventually("both are gone", || begun("loud.log.4") > last);
-    // It goes on to the end of what is there, and ends.
+    // It continues to the end of the log, and ends.
     island.holm(&["stop", "x"]).ok();
     let mut is_told = false;
     loop {

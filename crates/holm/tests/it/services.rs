@@ -1,5 +1,5 @@
-//! Services: started in order by the keeper, ready when they are, ended in the reverse order, and
-//! honest about what goes wrong. Real programs on a real kernel.
+//! Services: started in order by the keeper, ready by their checks, ended in reverse order, with
+//! correct error reports. Real programs on a real kernel.
 
 use crate::support::{Island, Repository, Running, eventually, send};
 use rustix::process::Signal;
@@ -175,7 +175,7 @@ fn a_crash_loop_is_given_up_and_said_with_its_last_lines() {
         table.contains("crash loop") && table.contains("SERVICE"),
         "{table}"
     );
-    // A person may try again at once, and it is counted anew.
+    // The user may try again at once, and the count restarts.
     let tried = island
         .holm(&["service", "x", "restart", "web", "--no-wait", "--json"])
         .json();
@@ -212,7 +212,7 @@ fn one_that_is_never_ready_and_one_that_ends_before() {
     assert_eq!(service(&made, "job")["state"], "exited");
     assert_eq!(service(&made, "job")["reason"], "exited with 0");
     assert_eq!(service(&made, "background")["state"], "exited");
-    // What it left goes with it.
+    // Its background processes end with it.
     island.sh("x", "kill -0 $(cat ~/left)").ok();
     island.holm(&["service", "x", "stop", "background"]).ok();
     island.sh("x", "kill -0 $(cat ~/left)").exits(1);
@@ -234,7 +234,7 @@ fn waiting_can_be_interrupted_and_the_workspace_stays() {
         island.holm(&["show", "x", "--json"]).code == Some(0) && state(&island, "web") == "starting"
     });
     eventually("it runs", || service(&show(&island), "web")["pid"].is_u64());
-    // Who waits goes on waiting with another daemon.
+    // A waiting client continues with another daemon.
     island.kill_daemon();
     assert_eq!(state(&island, "web"), "starting");
     assert!(!up.has_ended());
@@ -284,7 +284,7 @@ fn a_service_is_stopped_and_started_with_all_its_processes() {
         ("0".to_owned(), "0".to_owned())
     );
     assert_eq!(state(&island, "away"), "stopped");
-    // SIGTERM is not heard, SIGKILL is.
+    // It ignores SIGTERM, but not SIGKILL.
     island.holm(&["service", "x", "stop", "stubborn"]).ok();
     assert_eq!(count("1001"), "0");
     assert_eq!(state(&island, "stubborn"), "stopped");

@@ -131,7 +131,7 @@ fn a_session_is_started_typed_to_read_waited_for_and_ended() {
             "200ms",
         ])
         .exits(124);
-    // What is wrong is refused, and says what is right.
+    // Wrong input is refused with a hint.
     let usage = |arguments: &[&str], code: i32, expected: &str| {
         let error = island
             .holm(&[&["--json", "session"], arguments].concat())
@@ -155,7 +155,7 @@ fn a_session_is_started_typed_to_read_waited_for_and_ended() {
     usage(&["wait", &id, "--for", "("], 2, "bad_request");
     usage(&["attach", &id], 2, "usage");
     usage(&["new", "x", "--", "no-such-program"], 1, "exec_failed");
-    // It ends by itself, and stays known with its code and its last screen.
+    // It ends by itself, and stays listed with its code and its last screen.
     island
         .holm(&["session", "send", &id, "exit 7", "--enter"])
         .ok();
@@ -192,7 +192,7 @@ fn a_session_is_started_typed_to_read_waited_for_and_ended() {
         (&exited["session"], &exited["exit_code"]),
         (&id.as_str().into(), &7.into())
     );
-    // A workspace that is stopped has ended its sessions, and says so, also after a new start.
+    // A stopped workspace has ended its sessions, and lists them, also after a new start.
     island.holm(&["stop", "x"]).ok();
     for _ in 0..2 {
         let found = session(&island, &next);
@@ -202,7 +202,7 @@ fn a_session_is_started_typed_to_read_waited_for_and_ended() {
     }
     assert_eq!(session(&island, &id)["exit_code"], 7);
     usage(&["read", &next], 4, "session_ended");
-    // And one that is killed from outside, too.
+    // The same for one that is killed from outside.
     let last = new(&island, &["x", "--", "sleep", "1000"]);
     let workspace = session(&island, &last)["workspace"]
         .as_str()
@@ -237,7 +237,7 @@ fn children_end_with_their_parent_and_who_rings_is_heard() {
         [0, 2, 4],
         "{shown}"
     );
-    // A child that ends by itself leaves the others alone.
+    // A child that ends by itself does not affect the others.
     island
         .holm(&["session", "wait", "top", "--for", "ready"])
         .ok();
@@ -278,7 +278,7 @@ fn children_end_with_their_parent_and_who_rings_is_heard() {
     assert!(session(&island, &rings)["attention"].is_object());
     island.holm(&["session", "send", "rings", "seen"]).ok();
     assert!(session(&island, &rings)["attention"].is_null());
-    // An agent of the settings, with what it is given for as long as it runs.
+    // An agent of the settings, with its credentials while it runs.
     island.make_dir("holm/config");
     let settings = "[agents.mine]\ncommand = [\"sh\", \"-c\", \"echo key-$MY_KEY-$(cat ~/.mine); sleep 1000\"]\n\
                     env = [\"MY_KEY\"]\nfiles = [\"~/.mine\"]\n";
@@ -365,7 +365,7 @@ fn terminals_come_and_go_and_see_the_same_screen() {
                     Act::See("from the first"),
                     Act::Type("oalone\u{1b}"),
                     Act::See("alone"),
-                    // The size of who writes is the size of the editor.
+                    // The editor has the size of the writer's terminal.
                     Act::Resize(40, 100),
                     Act::See("line 36"),
                     Act::See("writes; attach --take"),
@@ -400,7 +400,7 @@ fn terminals_come_and_go_and_see_the_same_screen() {
         );
         assert_eq!(third.code, 5, "{third:?}");
         assert!(third.is_restored, "{third:?}");
-        // The first was told, detached or not when the program ended.
+        // The first client was informed, detached or not when the program ended.
         let first = first.join().unwrap();
         assert!(first.is_restored, "{first:?}");
         assert!(matches!(first.code, 0 | 5), "{first:?}");
@@ -409,7 +409,7 @@ fn terminals_come_and_go_and_see_the_same_screen() {
     assert_eq!(second.code, 0, "{second:?}");
     let text = island.sh("x", "head -5 long").ok().out();
     assert_eq!(text, "line 1\nfrom the first\nalone\nthird\nline 2");
-    // Programs that draw on the whole screen are read as text, and less is told to end by a key.
+    // Full-screen programs are read as text, and less is ended by a key.
     let id = new(&island, &["x", "--", "less", "long"]);
     island
         .holm(&[
@@ -472,7 +472,7 @@ fn a_session_survives_the_daemon_and_its_client_goes_on_by_itself() {
     assert_eq!(played.code, 6, "{}", played.screen);
     assert!(played.is_restored);
     assert_eq!(session(&island, &id)["exit_code"], 6);
-    // What happened while there was no daemon is told by the next one.
+    // The next daemon reports what happened without a daemon.
     let script = "until [ -e ~/go ]; do sleep 0.02; done; printf '\\033]9;alone\\007'; exit 9";
     let id = new(&island, &["x", "--", "sh", "-c", script]);
     island.kill_daemon();
@@ -502,8 +502,8 @@ fn a_session_survives_the_daemon_and_its_client_goes_on_by_itself() {
         let rung = kinds(&island, "session.attention");
         rung.iter().any(|event| event["text"] == "alone")
     });
-    // A program on the WebSocket that drops and comes back misses nothing and gets nothing twice.
-    // It goes on when the client has dropped, so that there is something to miss.
+    // A WebSocket client that reconnects misses nothing and gets nothing twice. The program
+    // continues when the client has dropped, so that there is something to miss.
     let script = "for n in 1 2 3 4; do for i in $(seq $((n * 500 - 499)) $((n * 500))); do echo number $i; done; \
                   until [ -e ~/dropped$n ]; do sleep 0.02; done; done; exec sleep 1000";
     let id = new(&island, &["x", "--", "sh", "-c", script]);

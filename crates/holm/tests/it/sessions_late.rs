@@ -1,4 +1,4 @@
-//! Sessions that cannot begin where they were to, and sessions that ended before anybody attached.
+//! Sessions that cannot start in their directory, and sessions that ended before a client attached.
 
 use crate::support::{Act, Island, eventually, play};
 
@@ -26,7 +26,7 @@ fn a_directory_that_cannot_be_gone_to_is_named() {
         assert!(ran.stderr.contains("cannot go to"), "{ran:?}");
         assert!(ran.stderr.contains(directory), "{ran:?}");
     }
-    // One that can be gone to and not be listed is good enough.
+    // A directory that can be entered but not listed is good enough.
     island.sh("x", "chmod 111 closed").ok();
     island
         .holm(&["exec", "x", "--cwd", "closed", "--", "true"])

@@ -39,7 +39,7 @@ fn two_shops_on_the_same_ports_share_nothing() {
     let repository = shop(&island);
     let text = std::fs::read_to_string(repository.path.join("holm.toml")).unwrap();
     let config: toml::Table = toml::from_str(&text).unwrap();
-    // Without its holm.toml nobody but this test starts anything.
+    // Without its holm.toml only this test starts programs.
     std::fs::remove_file(repository.path.join("holm.toml")).unwrap();
     repository.commit("A shop");
     let probe = config["services"]["db"]["ready"]["log"].as_str().unwrap();
@@ -63,7 +63,7 @@ fn two_shops_on_the_same_ports_share_nothing() {
     assert_eq!(check("ada"), "kettle:9 lantern:9 rope:9");
     assert_eq!(check("ada"), "kettle:8 lantern:8 rope:8");
     assert_eq!(check("bob"), "kettle:9 lantern:9 rope:9");
-    // What it makes is ignored, and it leaves its own files as they were.
+    // Its output is ignored, and its own files are unchanged.
     assert_eq!(island.sh("ada", "git status --porcelain").ok().out(), "");
 }
 
@@ -89,7 +89,7 @@ fn three_shops_as_services_through_stops_a_killed_daemon_and_a_reboot() {
         assert_eq!(check(workspace), "kettle:9 lantern:9 rope:9");
     }
     each_answers_on_its_own_urls(&island, &shops);
-    // A stopped shop comes back with what it had sold; the others did not notice.
+    // A stopped shop comes back with its sales; the others did not notice.
     island.holm(&["stop", "bob"]).ok();
     assert_eq!(check("ada"), "kettle:8 lantern:8 rope:8");
     island.holm(&["start", "bob"]).ok();
@@ -129,7 +129,7 @@ fn three_shops_as_services_through_stops_a_killed_daemon_and_a_reboot() {
         assert_eq!(check(workspace), "kettle:7 lantern:7 rope:7");
     }
     each_answers_on_its_own_urls(&island, &shops);
-    // One of them begins anew, and its page does not notice.
+    // One of them is reset, and its page does not notice.
     island.holm(&["reset", "ada", "--volume", "pg"]).ok();
     assert_eq!(check("ada"), "kettle:9 lantern:9 rope:9");
     assert_eq!(check("bob"), "kettle:6 lantern:6 rope:6");

@@ -35,7 +35,7 @@ fn siblings_see_trees_and_can_change_nothing() {
     eventually("the tree is shown", || {
         island.sh("two", &look).out() == whole
     });
-    // Neither what was taken along for one nor its repository is there, whatever it is called.
+    // Neither the included files of one nor its repository is visible, under any name.
     island.sh("one", "cat .env").ok();
     let search = format!("grep -rs canary /workspaces; ls {place}/.git {place}/.env");
     let found = island.sh("two", &search);
@@ -84,7 +84,7 @@ fn siblings_see_trees_and_can_change_nothing() {
         assert!(["0", "1"].contains(&lines.trim()), "{lines}");
         island.sh("two", &format!("cat {place}/f")).out() == "3"
     });
-    // One that is gone is not seen any more.
+    // A removed one is not visible any more.
     island.holm(&["rm", "one", "--force"]).ok();
     eventually("it is gone", || {
         island.sh("two", &format!("ls {place}")).code != Some(0)
@@ -139,8 +139,8 @@ fn whoever_does_not_show_sees_nothing() {
     island.sh("wary", "ls /workspaces").exits(2);
 }
 
-/// Speaks in the place of the program inside that sends the tree: finds it, and writes an archive of its
-/// own to where its goes. With a second argument it only writes the archives there.
+/// Sends in place of the program inside that sends the tree: finds it, and writes its own archive
+/// to its output. With a second argument it only writes the archives there.
 const FORGE: &str = r#"
 import io, os, sys, tarfile, time
 def entry(archive, name, kind=tarfile.REGTYPE, link="", text=b""):
@@ -208,7 +208,7 @@ fn what_a_sibling_sends_in_place_of_its_tree_leads_nowhere() {
     let out = island.make_dir("out");
     island.write("out/canary", "canary");
     let out_text = out.to_str().unwrap();
-    // The archives are what they should be: unpacked without a thought, each leads out.
+    // The archives work as intended: unpacked naively, each leads out.
     let place = island.make_dir("archives");
     let place = place.to_str().unwrap();
     let ran = island.run(
@@ -236,7 +236,7 @@ for number in range(5):
         .ok();
     assert_eq!(led.out(), ["True"; 5].join("\n"));
 
-    // In the place of the tree's own they are refused; what was shown before stays.
+    // In place of the real tree they are refused; the earlier tree stays.
     let read = format!("cat /workspaces/{one}/README.md");
     eventually("it is shown", || island.sh("two", &read).out() == "# hello");
     let arguments = [

@@ -14,7 +14,7 @@ fn pid_of(island: &Island, workspace: &str, service: &str) -> u64 {
         .expect("a pid")
 }
 
-/// A project with a database and a service that has nothing to do with it.
+/// A project with a database and an unrelated service.
 fn shop(island: &Island) -> Repository<'_> {
     let repository = with_postgres(island);
     let toml = std::fs::read_to_string(repository.path.join("holm.toml")).unwrap();
@@ -40,7 +40,7 @@ fn a_fresh_database_while_everything_else_runs_on() {
         )
         .ok();
     let (web, db) = (pid_of(&island, "w", "web"), pid_of(&island, "w", "db"));
-    // Twice: what was begun anew can be begun anew.
+    // Twice: a reset volume can be reset again.
     for _ in 0..2 {
         let reset = island
             .holm(&["reset", "w", "--volume", "pg", "--json"])
@@ -73,7 +73,7 @@ fn a_fresh_database_while_everything_else_runs_on() {
         "psql -h 127.0.0.1 -U shop -c 'table products' shop",
     );
     assert_eq!(gone.code, Some(1), "another workspace's stays as it is");
-    // What was there before takes no room any more.
+    // The old files take no space any more.
     let id = island.holm(&["show", "w", "--json"]).json()["id"].clone();
     let place = island.data().join("workspaces").join(id.as_str().unwrap());
     eventually("the old ones are deleted", || {
@@ -134,7 +134,7 @@ fn a_fork_has_everything_and_goes_its_own_way() {
     assert_eq!(made["label"], "f");
     assert_eq!(made["created"], true);
     assert_ne!(made["id"], Value::String(source));
-    // The one that was copied did not notice.
+    // The original did not notice the copy.
     assert_eq!(
         (pid_of(&island, "w", "web"), pid_of(&island, "w", "db")),
         (web, db)
@@ -162,7 +162,7 @@ fn a_fork_has_everything_and_goes_its_own_way() {
         island.sh("w", "cat new; git log --format=%s -1").out(),
         "untracked\ninside"
     );
-    // A fork of a fork, of one that is stopped, with a label that is made up.
+    // A fork of a fork, of a stopped one, with a generated label.
     island.holm(&["stop", "f"]).ok();
     let again = island.holm(&["fork", "f", "--json"]).json();
     let label = again["label"].as_str().unwrap();
@@ -204,7 +204,7 @@ fn a_snapshot_of_a_database_that_writes_is_of_one_instant_attack_162() {
     let after = count("w");
     eventually("it writes on", || count("w") > after);
     island.holm(&["fork", "w", "f", "--at", "one"]).ok();
-    // Without a gap, nothing acknowledged before is missing, and nothing of after is there.
+    // Without a gap, nothing acknowledged before is missing, and nothing later is there.
     let seen = sql(&island, "f", "select count(*), min(n), max(n) from log");
     let parts: Vec<u32> = seen.split('|').map(|part| part.parse().unwrap()).collect();
     assert_eq!(parts[0], parts[2], "{seen}");
@@ -327,7 +327,7 @@ fn back_to_the_beginning_or_to_a_snapshot_and_no_work_is_lost_attack_153() {
         sql(&island, "w", "select count(*), min(id) from products"),
         format!("{ROWS}|1")
     );
-    // What was given up is kept.
+    // The replaced work is kept.
     island
         .holm(&["fork", "w", "kept", "--at", "before-reset"])
         .ok();
@@ -385,14 +385,14 @@ fn a_daemon_that_dies_in_the_middle_leaves_it_done_or_not_done_attack_148() {
             let died = island.holm_at(&repository.path, &at, arguments);
             assert_ne!(died.code, Some(0), "{at}");
         };
-        // A snapshot is there, whole, or it is not.
+        // A snapshot exists completely, or not at all.
         let name = format!("s-{moment}");
         at("take_snapshot", &["snapshot", "w", &name]);
         let shown = island.holm(&["show", "w", "--json"]).json();
         let is_listed = shown["snapshots"].to_string().contains(&name);
         assert!(!is_listed, "it was not told of");
         island.holm(&["snapshot", "w", &name]).ok();
-        // What was wanted is reached.
+        // The desired state is reached.
         at("renew_volumes", &["reset", "w", "--volume", "v"]);
         assert_eq!(island.sh("w", "cat /data/v/x work").out(), "seed\nmine");
         island.sh("w", dirty).ok();
@@ -401,7 +401,7 @@ fn a_daemon_that_dies_in_the_middle_leaves_it_done_or_not_done_attack_148() {
             island.sh("w", "cat /data/v/x; ls work 2>/dev/null").out(),
             "seed"
         );
-        // A fork that nobody was told of is undone.
+        // A fork that was not acknowledged is undone.
         for step in ["make_files", "launch", "acknowledge"] {
             if (step, moment) == ("acknowledge", "after") {
                 continue;
@@ -426,7 +426,7 @@ fn no_link_inside_leads_a_reset_elsewhere() {
     repository.write("infra/prod", "kept\n");
     repository.commit("protected");
     repository.up("w");
-    // What the volume's path leads to is now the protected directory.
+    // The volume's path now resolves to the protected directory.
     island
         .sh(
             "w",
@@ -473,7 +473,7 @@ fn what_all_begin_with_cannot_be_written_by_any_link_attack_24() {
         island.sh("c", "cat /data/v/x /data/v/y").ok().out(),
         "base\nbase"
     );
-    // Without an overlay of its own it would be.
+    // Without its own overlay it would be.
     repository.write("holm.toml", seeded("shared"));
     repository.commit("shared");
     repository.up("d");

@@ -133,7 +133,7 @@ fn postgresql() {
         pg_ctl -D ~/pg -w -s -l ~/pg.log restart -m fast
         psql -h localhost -U me -Atqc 'select max(x) from t' shop"#;
     assert_eq!(must(&island, script), "500500\n1000\n1000\n1\n1000");
-    // It goes on after the command, and a second one of another workspace has the same port.
+    // It runs on after the command, and a second one in another workspace has the same port.
     island
         .sh("x", "psql -h localhost -U me -Atqc 'select 1' shop")
         .ok();

@@ -37,13 +37,13 @@ fn a_run_is_drawn_safely_on_a_terminal_and_exact_elsewhere() {
         2,
         "{screen:?}"
     );
-    // What was drawn is taken back.
+    // The drawing is reset.
     assert_eq!(screen.matches("\u{1b}[?25ltwo").count(), 2, "{screen:?}");
     assert!(
         screen.rfind("\u{1b}[?25h") > screen.rfind("\u{1b}[?25l"),
         "{screen:?}"
     );
-    // The program did write all of it: asked for as it is, and by pipes, it is there.
+    // The program did write all of it: with `--raw`, and through pipes, it is there.
     let raw = on_terminal(&["run", "x", "--raw", "--", "sh", "-c", &both]);
     assert_eq!(raw.matches(CLIPBOARD).count(), 2, "{raw:?}");
     let piped = island.holm(&["run", "x", "--", "sh", "-c", &both]).ok();

@@ -450,7 +450,7 @@ fn on_other_systems_the_program_needs_nothing() {
     );
 }
 
-/// One of the alternatives must be known, and of it every part.
+/// One of the alternatives must be known, with all its parts.
 fn is_allowed(licence: &str) -> bool {
     let licence = licence.replace('/', " OR ").replace(['(', ')'], "");
     licence.split(" OR ").any(|choice| {

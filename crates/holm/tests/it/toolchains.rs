@@ -1,5 +1,5 @@
-//! Toolchains below home: what PATH leads to at `up` works inside, read-only, and nothing else of
-//! home comes along with it, least of all credentials.
+//! Toolchains below home: programs on PATH at `up` work inside, read-only, and nothing else of home
+//! is visible, least of all credentials.
 
 use crate::support::{Island, Ran, Repository};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -80,7 +80,7 @@ const CREDENTIALS: [&str; 12] = [
 fn rustup_shims_find_their_toolchain_and_no_credentials() {
     let home = Home::new();
     let repository = home.island.repository("shop");
-    // As rustup does it: one proxy under many names, which reads the settings and runs the default
+    // Like rustup: one proxy under many names, which reads the settings and runs the default
     // toolchain's program of its own name.
     let proxy = "#!/bin/sh
 name=$(basename \"$0\")

@@ -1,4 +1,4 @@
-//! `holm top` and the numbers of `show`: what is told is what runs, on a terminal and for machines.
+//! `holm top` and the numbers of `show` match what runs, on a terminal and for machines.
 
 use crate::support::{Act, Island, Repository, eventually, host_port};
 use serde_json::Value;
@@ -110,8 +110,8 @@ fn bytes_through_the_gateway_are_counted() {
     });
 }
 
-/// What is fetched from outside is counted for the service that serves it, and the disk is told by
-/// its parts.
+/// Bytes from outside are counted for the service that serves them, and the disk is shown by its
+/// parts.
 #[test]
 fn a_service_has_the_bytes_of_its_port_and_a_volume_its_disk() {
     let island = Island::new();
@@ -126,7 +126,7 @@ fn a_service_has_the_bytes_of_its_port_and_a_volume_its_disk() {
     island
         .sh("x", "head -c 1000000 /dev/zero > new; sync new /data/big")
         .ok();
-    // Disk is measured rarely, so everything is there before anybody looks.
+    // Disk is measured rarely, so everything exists before the first request.
     let before = repository.holm(&["show", "x", "--json"]).json();
     assert_eq!(of(&before["numbers"]["services"], "web")["network_out"], 0);
     let port = host_port(&island, "x", 3000);
@@ -230,7 +230,7 @@ fn without_workspaces_and_without_a_terminal_it_is_printed_once() {
     assert_eq!((played.code, played.is_restored), (0, true));
 }
 
-/// The daemon goes away: another one is started, and what is drawn goes on.
+/// The daemon dies: another one is started, and drawing continues.
 #[test]
 fn another_daemon_is_found() {
     let island = Island::new();

@@ -71,7 +71,7 @@ fn what_was_removed_comes_back_with_everything_it_had() {
     assert!(text(&entry["expires_at"]) > text(&entry["removed_at"]));
     let human = island.holm(&["ls", "--trash"]).ok().out();
     assert!(human.contains("fix") && human.contains(" in "), "{human}");
-    // Whoever names it is told how to have it back.
+    // A request that names it gets the hint to restore it.
     for command in [
         vec!["exec", &id, "--json", "--", "true"],
         vec!["exec", "fix", "--json", "--", "true"],
@@ -159,7 +159,7 @@ fn what_was_removed_comes_back_when_its_repository_has_moved_or_is_forgotten() {
     };
     let found = here.holm(&["up", "fix", "--json"]).json();
     assert_eq!((text(&found["id"]), &found["project_id"]), (&*id, &project));
-    // A project with nothing live is forgotten, and shown again by what comes back.
+    // A project without live workspaces is forgotten, and shown again when one is restored.
     island.holm(&["rm", "fix", "--force"]).ok();
     island.holm(&["project", "rm", "shop"]).ok();
     island.holm(&["gc"]).ok();
@@ -209,7 +209,7 @@ fn entries_go_by_age_or_all_at_once_and_nothing_else_goes() {
     assert!(gone["freed_bytes"].as_u64().unwrap() >= 3_000_000, "{gone}");
     is_empty(&island);
     assert_eq!(island.sh("live", "cat README.md").ok().out(), "# hello");
-    // The setting is read anew each time.
+    // The setting is read each time.
     repository.up("old");
     island.holm(&["rm", "old"]).ok();
     island.make_dir("holm/config");
@@ -217,7 +217,7 @@ fn entries_go_by_age_or_all_at_once_and_nothing_else_goes() {
     let said = island.holm(&["gc"]).ok().stderr;
     assert!(said.contains("old") && said.contains("1 deleted"), "{said}");
     is_empty(&island);
-    // What is over goes by itself when a daemon starts.
+    // Expired entries are deleted when a daemon starts.
     repository.up("old");
     island.holm(&["rm", "old"]).ok();
     island.holm(&["daemon", "stop"]).ok();
@@ -255,7 +255,7 @@ fn bases_go_when_nothing_needs_them() {
     island.holm(&["rm", &two]).ok();
     island.holm(&["gc", "--all"]).ok();
     assert_eq!(bases(&island), Vec::<PathBuf>::new());
-    // They are built anew where they are wanted.
+    // They are rebuilt when they are needed.
     repository.up("four");
     assert_eq!(island.sh("four", "cat more").ok().out(), "most");
 }
@@ -367,7 +367,7 @@ fn a_daemon_that_is_killed_in_the_middle_of_deleting() {
     send(daemon, Signal::KILL);
     assert_ne!(collecting.code(), Some(0));
     assert!(condemned.exists(), "killed in the middle");
-    // Half of it is not restored, and the next daemon goes on by itself.
+    // A partial entry is not restored, and the next daemon finishes the deletion.
     island.holm(&["restore", &id, "--json"]).error(3);
     eventually("the rest goes", || !condemned.exists());
     let gone = island.holm(&["gc", "--all", "--json"]).json();

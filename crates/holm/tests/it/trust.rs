@@ -1,5 +1,5 @@
-//! What a repository asks of the host is honoured only after a person approved exactly this content;
-//! what runs inside needs no approval.
+//! A repository's requests to the host take effect only after a person approved exactly this
+//! content; commands inside need no approval.
 
 use crate::support::{Act, Island, Repository};
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ command = [\"claude\"]
 env = [\"ANTHROPIC_API_KEY\"]
 ";
 
-/// What is asked for, its key, and words that a person is shown.
+/// A request, its key, and words that a person is shown.
 const ASKS: &[(&str, &str, &str)] = &[
     (
         "[project]\ninclude = [\".env\"]",
@@ -190,7 +190,7 @@ fn everything_that_reaches_the_host_is_asked_for() {
     assert_eq!(made["workspaces"].as_array().unwrap().len(), ASKS.len());
 }
 
-/// What was approved with one byte changed, and what a person is told about it.
+/// An approved content with one byte changed, and what a person is told about it.
 const ONE_BYTE: [(&str, &str, &str, &str); 14] = [
     (
         "[project]\ninclude = [\".env\"]",
@@ -290,9 +290,10 @@ fn one_changed_byte_is_asked_for_again_and_told() {
         let first = repository.holm(&["trust", "--yes", "--json"]).json();
         // Fewer protected paths are asked for once they are in force.
         let is_free = toml.contains("protected_paths");
-        match is_free {
-            true => drop(repository.up("before")),
-            false => assert_eq!(first["changes"][0]["change"], "added", "{first}"),
+        if is_free {
+            drop(repository.up("before"))
+        } else {
+            assert_eq!(first["changes"][0]["change"], "added", "{first}")
         }
         let again = repository.holm(&["trust", "--json"]).json();
         assert_eq!(again["approved"], true, "{again}");
@@ -300,7 +301,7 @@ fn one_changed_byte_is_asked_for_again_and_told() {
         assert_eq!(again["approved_at"].is_string(), !is_free, "{again}");
         configure(&repository, &changed);
         if told.starts_with("removed") {
-            // Less than was approved needs nobody, and is told all the same.
+            // Less than was approved needs no approval, and is shown anyway.
             let less = repository.holm(&["trust", "--json"]).json();
             assert_eq!(less["asks"], json!([]), "{less}");
             let change = &less["changes"][0];
@@ -310,13 +311,12 @@ fn one_changed_byte_is_asked_for_again_and_told() {
             let error = repository.holm(&["up", "x", "--json"]).error(4);
             assert_eq!(error["code"], "not_trusted", "{error}");
             let message = text(&error, "message");
-            let since = match is_free {
+            let since = if is_free {
                 // Nothing was approved before, so all of it is new.
-                true => told.strip_prefix("added: ").unwrap(),
-                false => {
-                    assert!(message.contains("since the last approval ("), "{message}");
-                    told
-                }
+                told.strip_prefix("added: ").unwrap()
+            } else {
+                assert!(message.contains("since the last approval ("), "{message}");
+                told
             };
             assert!(message.contains(since), "{message} {told}");
             let shown = repository.holm(&["trust"]).exits(4);
@@ -376,7 +376,7 @@ fn what_runs_inside_is_not_asked_for() {
         configure(&repository, toml);
         let trust = repository.holm(&["trust", "--json"]).json();
         assert_eq!(trust["asks"], json!([]), "{toml}");
-        // One of them is a service that never gets ready; whether it may run is the question here.
+        // One of them is a service that never gets ready; only its permission to run matters here.
         repository.holm(&["up", "x", "--no-wait", "--json"]).ok();
     }
 }
@@ -393,7 +393,7 @@ fn exactly_what_was_approved_and_nothing_else() {
     assert_eq!(shown["approved"], true);
     assert_eq!(shown["asks"][0]["key"], "project.nested");
     repository.up("approved");
-    // It is in force, and what was not approved is not.
+    // It is in force, and the unapproved part is not.
     island.sh("approved", "unshare -U true").ok();
     repository
         .holm(&["up", "still", "--untrusted", "--json"])
@@ -415,7 +415,7 @@ fn exactly_what_was_approved_and_nothing_else() {
         .holm(&["up", "without", "--untrusted", "--json"])
         .ok();
     island.sh("without", "unshare -U true").exits(1);
-    // What was approved before is still approved when it comes back.
+    // An earlier approved content is still approved when it comes back.
     configure(&repository, nested);
     repository.up("back");
     // Another value of the same key.
@@ -561,10 +561,10 @@ fn on_a_terminal_it_is_shown_in_plain_words_and_asked() {
     ];
     assert_eq!(island.play(&repository.path, &["trust"], &question).code, 0);
     repository.up("z");
-    // What is approved is shown all the same.
+    // Approved requests are shown, too.
     let shown = repository.holm(&["trust"]).ok();
     assert!(shown.stderr.contains("*.pem"), "{}", shown.stderr);
-    // With --json nobody is asked, terminal or not.
+    // With --json there is no question, terminal or not.
     configure(&repository, "[project]\ninclude = [\"*.key\"]\n");
     let played = island.play(&repository.path, &["up", "w", "--json"], &[]);
     assert_eq!(played.code, 4, "{}", played.screen);

@@ -1,5 +1,5 @@
-//! `doctor` and `up` on machines that lack something: what is missing is found by trying, named,
-//! and comes with the way to get it; nothing runs without it.
+//! `doctor` and `up` on machines that lack something: the missing part is found by trying, named,
+//! and comes with a way to get it; nothing runs without it.
 
 use crate::support::{Island, Ran};
 use serde_json::Value;
@@ -150,7 +150,7 @@ fn without_user_namespaces() {
         &["sysctl -w user.max_user_namespaces"],
     );
     repository.up("x");
-    // A workspace that exists is not started without its walls either, and is not lost.
+    // An existing workspace is not started without its isolation either, and is not lost.
     island.holm(&["daemon", "stop", "--all"]).ok();
     let started = island.elsewhere(
         &repository.path,
@@ -219,7 +219,7 @@ fn what_is_degraded_is_said_everywhere() {
     assert!(shown.contains("landlock"), "{shown}");
     let here = island.inside("x", &["holm", "here", "--json"]).json();
     assert_eq!(&here["isolation"]["degraded"], degraded);
-    // A limit of the project that cannot be kept is refused, unless the user says so.
+    // A limit of the project that cannot be enforced is refused, unless the user allows it.
     repository.write("holm.toml", "[limits]\nmemory = \"1GiB\"\n");
     repository.commit("limit");
     let refused = repository.holm(&["up", "y", "--json"]).error(4);
@@ -340,7 +340,7 @@ fn attack_159_a_run_directory_that_cannot_be_written_is_named() {
     let run = island.holm_home().join("run");
     let mode = |bits| std::fs::set_permissions(&run, PermissionsExt::from_mode(bits)).unwrap();
     std::fs::remove_dir_all(&run).unwrap();
-    // Something else is where it should be: also for who may write everywhere.
+    // Something else is in its place: also for a user who may write everywhere.
     std::fs::write(&run, "").unwrap();
     let refused = repository.holm(&["up", "y", "--json"]);
     assert_ne!(refused.code, Some(0));

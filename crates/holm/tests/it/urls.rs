@@ -159,7 +159,7 @@ fn workspaces_of_a_url_start_where_the_remote_is_now() {
     );
     assert_eq!(island.sh("one", "cat state").ok().out(), "first");
 
-    // A second workspace, and what is moved, have what the remote has.
+    // A second workspace, and a moved one, have the remote's state.
     let second = moved("second");
     assert_eq!(up(&["two"]).ok().json()["commit"], second.as_str());
     let synced = island.holm(&["sync", "one", "--json"]).ok().json();
@@ -195,7 +195,7 @@ fn workspaces_of_a_url_start_where_the_remote_is_now() {
     assert_eq!(island.connections(), connections);
     up(&["one", "--from", "main"]).error(4);
 
-    // A repository that is typed in, not named by URL, is as it lies there.
+    // A repository in the current directory, not named by URL, is used as it is.
     let connections = island.connections();
     let clone = Repository {
         island: &island,
@@ -209,7 +209,7 @@ fn workspaces_of_a_url_start_where_the_remote_is_now() {
     );
     assert_eq!(island.connections(), connections);
 
-    // The remote is gone: an error that names it, and what is there stays.
+    // The remote is gone: an error that names it, and existing things stay.
     let gone = remote.repository.path.with_extension("gone");
     std::fs::rename(&remote.repository.path, gone).unwrap();
     let error = up(&["seven"]).error(1);

@@ -1,10 +1,10 @@
-//! `reset --volume`, and whatever comes after it: each policy, running and stopped, to the beginning and
-//! to a snapshot. Afterwards the volume is written by commands and by a service that is restarted.
+//! `reset --volume`, and what follows it: each policy, running and stopped, to the initial state
+//! and to a snapshot. Afterwards commands and a restarted service write the volume.
 
 use crate::support::{Island, Ran, Repository, eventually};
 
-/// One volume of each kind that a workspace can reset, one that it cannot, and a service that writes
-/// all of them when it starts.
+/// One volume of each kind that a workspace can reset, one that it cannot, and a service that
+/// writes all of them when it starts.
 fn shop(island: &Island) -> Repository<'_> {
     let repository = island.repository("shop");
     let toml = r#"
@@ -112,7 +112,7 @@ fn every_volume_that_was_reset_while_the_workspace_runs_can_be_written() {
     assert_eq!(refused["code"], "refused");
     is_written(&island, "/data/all", "which is shared");
 
-    // What was written after a reset is what everything later begins with.
+    // Data written after a reset is what later forks and snapshots start with.
     island.holm(&["fork", "w", "f"]).ok();
     island.holm(&["restart", "w"]).ok();
     for (_, place) in VOLUMES {

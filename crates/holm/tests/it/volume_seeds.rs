@@ -1,5 +1,6 @@
-//! Volumes that begin with a seed: made once for each set of inputs, frozen after a clean stop, and every
-//! workspace's own from then on. With PostgreSQL, Redis, SQLite and MariaDB, which holm does not know.
+//! Volumes with a seed: built once for each set of inputs, frozen after a clean stop, and separate
+//! in every workspace from then on. With PostgreSQL, Redis, SQLite and MariaDB, which holm does not
+//! know.
 
 use crate::support::{Island, Repository, eventually};
 use serde_json::Value;
@@ -194,7 +195,7 @@ fn the_seed_runs_again_for_other_inputs_only_and_gc_drops_what_nobody_uses() {
     repository.holm(&["up", "d", "--dirty"]).ok();
     assert_eq!(island.sh("d", "cat /data/v/all").ok().out(), "one\ntwo");
     assert_eq!(layers(&island).len(), 2);
-    // What is written stays in one workspace, whatever it is.
+    // Every kind of write stays in one workspace.
     let poison = "echo poison > /data/v/all; rm /data/v/when; mkdir /data/v/dir; ln /data/v/all /data/v/link";
     island.sh("a", poison).ok();
     assert_eq!(

@@ -99,7 +99,7 @@ fn no_volume_hides_the_code_or_is_left_out_silently() {
     repository.write("holm.toml", "[volumes.v]\npath = \"~/data/v\"\n");
     repository.commit("below home");
     repository.up("a");
-    // What is mounted cannot be replaced from inside.
+    // The mount cannot be replaced from inside.
     island
         .sh("a", "rmdir ~/data/v 2>&1 || mv ~/data/v ~/w 2>&1")
         .exits(1);
@@ -168,14 +168,14 @@ fn a_shared_one_is_the_same_for_all_and_a_single_one_for_one_at_a_time() {
             .contains(&format!("holm stop {id}")),
         "{error}"
     );
-    // Nothing is left of the one that could not be made.
+    // Nothing is left of the one that could not be created.
     let all = island.holm(&["ls", "--json"]).json();
     assert_eq!(all["workspaces"].as_array().unwrap().len(), 1, "{all}");
     island.holm(&["stop", "c"]).ok();
     repository.up("d");
     assert_eq!(island.sh("d", "cat /data/v/x").out(), "one");
     island.holm(&["start", "c"]).exits(4);
-    // Whoever dies gives it back.
+    // A workspace that dies releases it.
     let keeper = island.holm(&["show", "d", "--json"]).json()["id"].clone();
     let keeper = island
         .keeper_of(keeper.as_str().unwrap())
@@ -249,7 +249,7 @@ fn a_reload_takes_volumes_over_at_the_next_start_and_gives_no_data_up() {
         changes.contains("+ new = isolated at /data/new"),
         "{changes}"
     );
-    // Until then a volume that is there can be reset, and the new ones wait.
+    // Until then an existing volume can be reset, and the new ones wait.
     island.holm(&["reset", "w", "--volume", "data"]).ok();
     island
         .sh("w", "test ! -e /data/new && echo one > /data/own/x")
@@ -259,7 +259,7 @@ fn a_reload_takes_volumes_over_at_the_next_start_and_gives_no_data_up() {
         findmnt -n -o TARGET \"$HOLM_ROOT/cached\" | wc -l";
     assert_eq!(island.sh("w", look).ok().out(), "one\ntwo\nseed\n1");
 
-    // One that is declared no more is not mounted; declared again, it has what it had.
+    // A volume that is no longer declared is not mounted; declared again, it has its data.
     let told = reload(&island, "[volumes.data]\npath = \"/data/moved\"\n");
     assert_eq!(
         told["at_next_start"],
@@ -292,7 +292,7 @@ fn a_reload_takes_volumes_over_at_the_next_start_and_gives_no_data_up() {
     let look = "cat /data/own/x ~/.local/share/shop/y /data/seeded/x /data/new/z";
     assert_eq!(island.sh("w", look).ok().out(), "one\ntwo\nseed\nnew");
 
-    // A snapshot that is older than a volume has nothing to put in its place.
+    // A snapshot older than a volume has no content for it.
     island
         .holm(&["reset", "w", "--at", "early", "--force"])
         .ok();
@@ -301,7 +301,7 @@ fn a_reload_takes_volumes_over_at_the_next_start_and_gives_no_data_up() {
     island.holm(&["restart", "w"]).ok();
     assert_eq!(island.sh("w", look).ok().out(), "one\ntwo\nseed\nnew");
 
-    // What could not be started is refused, and everything stays as it is.
+    // A configuration that could not start is refused, and everything stays.
     let broken = "[volumes.b]\npath = \"/data/b\"\npolicy = \"fork\"\nseed = [\"exit 3\"]\n";
     let root = repository.path.display();
     let covered =
@@ -317,7 +317,7 @@ fn a_reload_takes_volumes_over_at_the_next_start_and_gives_no_data_up() {
         island.holm(&["restart", "w"]).ok();
         assert_eq!(island.sh("w", look).ok().out(), "one\ntwo\nseed\nnew");
     }
-    // And what only a new workspace has is said.
+    // Keys that only a new workspace takes over are listed.
     let told = reload(
         &island,
         &format!("[project]\nsetup = [\"true\"]\n{ISOLATED}"),

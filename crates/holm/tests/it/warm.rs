@@ -92,7 +92,7 @@ fn a_build_of_the_checkout_is_not_repeated() {
     let disk = island.holm(&["df", "--json"]).json();
     assert_eq!(disk["layers"].as_array().unwrap().len(), 1, "{disk}");
     assert_eq!(disk["layers"][0]["used_by"], 4);
-    // It is a copy: what is written inside or by the user later is not seen by the other.
+    // It is a copy: later writes inside or by the user do not affect the other.
     let ours = repository.path.join("target/debug/shop");
     assert_eq!(std::fs::metadata(&ours).unwrap().nlink(), 2, "cargo links");
     std::fs::write(ours, "changed").unwrap();
@@ -151,7 +151,7 @@ fn setup_runs_on_top_of_what_was_brought() {
     let look = "ls node_modules target; cat node_modules/new/x; git status --porcelain";
     let seen = island.sh("a", look).ok().out();
     assert_eq!(seen, "node_modules:\nnew\n\ntarget:\nout\nbuilt");
-    // A checkout without any is said to be so.
+    // A checkout without build output gets a message.
     let empty = island.repository("empty");
     let made = empty.holm(&["up", "x", "--warm", "--json"]).json();
     assert!(

@@ -57,7 +57,7 @@ fn changes_names_every_kind_of_change_committed_or_not() {
     odd["path_bytes"] = json!(b"caf\xe9");
     expect.insert(0, odd);
     assert_eq!(changes(&island, "x"), expect);
-    // The index inside stays as it is, and a stopped workspace is started.
+    // The index inside is unchanged, and a stopped workspace is started.
     assert_eq!(island.sh("x", "git status --porcelain").ok().out(), status);
     repository.holm(&["stop", "x"]).ok();
     assert_eq!(changes(&island, "x"), expect);
@@ -264,7 +264,7 @@ fn apply_brings_the_whole_difference_uncommitted() {
     assert_eq!(mode("script") & 0o111, 0o111);
     assert!(repository.path.join("link").is_symlink());
     assert!(!repository.path.join("gone").exists() && !repository.path.join("ignored").exists());
-    // Applied again, there is nothing more to do; and it is exactly what is inside.
+    // Applied again, there is nothing more to do; and it is exactly the state inside.
     let again = repository.holm(&["apply", "x", "--json"]).json();
     assert_eq!(again["changed"], 0);
     repository.git(&["add", "-A"]);
@@ -303,7 +303,7 @@ fn apply_merges_with_what_was_committed_meanwhile_and_refuses_what_does_not_fit(
             .ok()
             .out()
     };
-    // What was just applied is uncommitted: y touches the same file.
+    // The applied change is uncommitted: y touches the same file.
     let before = state(&repository);
     let error = repository.holm(&["apply", "y", "--json"]).error(4);
     assert!(
@@ -523,7 +523,7 @@ fn with_an_older_git_changes_are_merged_by_whole_files() {
     island.sh("y", "echo inside >> a").ok();
     repository.write("a", "one\n2\n3\n4\n5\n6\n7\n8\n9\n");
     repository.commit("meanwhile");
-    // A git that does not know `merge-tree --write-tree`, which came with 2.38.
+    // A git without `merge-tree --write-tree`, which came with 2.38.
     let folder = island.make_dir("older");
     let older = "#!/bin/sh\nfor word; do [ \"$word\" = --write-tree ] && exit 129; done\nexec /usr/bin/git \"$@\"\n";
     let program = island.write("older/git", older);
@@ -578,7 +578,7 @@ feed'; echo y > staged; git add staged; echo z > staged; git rm -q --cached READ
     assert_eq!(by_path(changes(&island, "x")), by_path(expected.to_vec()));
     // The index inside is as it was.
     assert_eq!(island.sh("x", index).ok().out(), before);
-    // What cannot be read is named, and everything else is there.
+    // Unreadable files are listed, and everything else is there.
     island
         .sh("x", "echo longer >> secret; chmod 000 secret")
         .ok();

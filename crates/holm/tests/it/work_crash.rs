@@ -12,13 +12,13 @@ use std::process::{Command, Stdio};
 
 type Contents = BTreeMap<PathBuf, (u32, Vec<u8>)>;
 
-/// Every kind of change: what is edited, made, deleted, and what becomes something else.
+/// Every kind of change: edited, new and deleted files, and changed types.
 const CHANGE: &str =
     "echo more >> README.md; rm gone; rm becomes; mkdir becomes; echo x > becomes/file;
     rm -r folder; echo now a file > folder; for n in 1 2 3; do echo $n > f$n; done; ln -s f1 link;
     mkdir -p deep/er; echo '#!/bin/sh' > deep/er/run; chmod +x deep/er/run";
 
-/// What is taken out of the checkout by `rename`, and then put into it by `renameat2`.
+/// What `rename` moves out of the checkout, and then `renameat2` moves in.
 const MOVED: [(&str, &str); 11] = [
     ("README.md", OUT),
     ("becomes", OUT),
@@ -60,7 +60,7 @@ fn contents(directory: &Path) -> Contents {
     found
 }
 
-/// A checkout with edits of its own, and a workspace `x` with a change for it.
+/// A checkout with its own edits, and a workspace `x` with a change for it.
 struct Case<'a> {
     repository: Repository<'a>,
     id: String,
@@ -126,9 +126,10 @@ impl<'a> Case<'a> {
     /// The next one works, and the checkout is the new one.
     #[track_caller]
     fn applies_again(&self, when: &str) -> Ran {
-        let ran = match contents(&self.repository.path) == self.new {
-            true => self.repository.holm(&["merge", "x"]),
-            false => self.repository.holm(&["apply", "x"]).ok(),
+        let ran = if contents(&self.repository.path) == self.new {
+            self.repository.holm(&["merge", "x"])
+        } else {
+            self.repository.holm(&["apply", "x"]).ok()
         };
         assert_eq!(contents(&self.repository.path), self.new, "{when}: {ran:?}");
         self.nothing_is_left(when);
@@ -183,7 +184,7 @@ impl Steps {
     }
 }
 
-/// What kills somebody, as a script.
+/// A script that kills a process.
 fn killing(island: &Island, id: &str, whom: &str) -> String {
     let pid = match whom {
         "client" => return "kill -9 $victim".to_owned(),
@@ -194,7 +195,7 @@ fn killing(island: &Island, id: &str, whom: &str) -> String {
     format!("kill -9 {}", pid.unwrap())
 }
 
-/// Kills somebody before every start of git in a fetch, an apply and a merge.
+/// Kills a process before every start of git in a fetch, an apply and a merge.
 fn killed_at_every_step(whom: &str) {
     let island = Island::new();
     let case = Case::new(&island);
@@ -251,7 +252,7 @@ fn killed_at_every_step(whom: &str) {
         assert!(names.iter().all(|name| tip(name) == new), "{when}");
         case.nothing_is_left(&when);
     }
-    // A workspace whose keeper or init died is started again by whoever needs it.
+    // A workspace whose keeper or init died is started again by the next command that needs it.
     let is_needed = ["client", "daemon"].contains(&whom);
     assert!(cut > 5 || !is_needed, "{cut}: the victim matters");
 }
@@ -297,7 +298,7 @@ fn attack_148_whoever_dies_while_the_work_is_captured_inside() {
             });
             match whom {
                 "client" => running.signal(Signal::KILL),
-                // Who types Ctrl-C.
+                // The user types Ctrl-C.
                 "person" => running.signal(Signal::INT),
                 "daemon" => island.kill_daemon(),
                 "keeper" => send(island.keeper_of(&case.id).unwrap(), Signal::KILL),
@@ -310,7 +311,7 @@ fn attack_148_whoever_dies_while_the_work_is_captured_inside() {
             }
             assert_eq!(contents(&repository.path), case.old, "{when}");
             case.nothing_is_left(&when);
-            // Git can be used inside, also where what reads the files goes on without a daemon.
+            // Git can be used inside, even while a filter continues without a daemon.
             let script = "git config --remove-section filter.slow && rm ~/reached .git/info/attributes &&
                 git add README.md && git reset -q && git checkout -q README.md && echo more >> README.md &&
                 { pkill -9 -f '[s]cratch='; pkill -9 sleep; true; }";
@@ -372,8 +373,8 @@ fn with_move(case: &Case, (path, call): (&str, &str), what: &str) -> Command {
     command
 }
 
-/// Lets an apply get to a move and kills everything that has to do with it there: first the client,
-/// when the one that moves has begun, and then that one.
+/// Lets an apply get to a move and kills all its processes there: first the client, when the moving
+/// process has begun, and then that one.
 fn cut_at(case: &Case, steps: &Steps, moved: (&str, &str)) {
     let (_, count) = steps.run(&case.repository, &["apply", "x"], 0, "");
     case.reset();
@@ -401,7 +402,7 @@ fn attack_161_an_apply_that_is_killed_at_any_move_is_undone_or_finished_by_the_n
         let now = contents(&case.repository.path);
         let is_mixed = now != case.old && now != case.new;
         mixed += u32::from(is_mixed);
-        // What the user has not committed is there all the time.
+        // The user's uncommitted files exist all the time.
         for name in ["edited", "mine"] {
             let path = case.repository.path.join(name);
             assert_eq!(now.get(&path), case.old.get(&path), "{when}");
@@ -415,7 +416,7 @@ fn attack_161_an_apply_that_is_killed_at_any_move_is_undone_or_finished_by_the_n
     }
     // The counterpart: without the journal these would have stayed so.
     assert!(mixed > 5, "{mixed}");
-    // Whoever takes the checkout as it is gets one that is not mixed.
+    // A command that uses the checkout finds a consistent one.
     cut_at(&case, &steps, ("f3", IN));
     case.repository.holm(&["up", "y", "--dirty"]).ok();
     assert_eq!(contents(&case.repository.path), case.old);
@@ -445,7 +446,7 @@ fn files_that_were_changed_after_a_killed_apply_stay_and_earlier_ones_are_kept()
     ] {
         let found = fs::read_to_string(path(name)).ok();
         assert_eq!(found.as_deref(), Some(text), "{name}: {ran:?}");
-        // What is as before is not spoken of.
+        // Unchanged files are not mentioned.
         let is_said = ran.stderr.contains(&format!("  {name},"));
         assert_eq!(
             is_said,
@@ -537,7 +538,7 @@ fn attack_158_no_room_while_work_comes_back() {
         command.args(["--fsize=1000000", "--"]).arg(program());
         let error = Ran::new(command.args([verb, "x", "--json"]));
         if verb == "merge" {
-            // The checkout has edits, and that is said first.
+            // The checkout has edits, which is reported first.
             error.error(4);
         } else {
             error.error(1);

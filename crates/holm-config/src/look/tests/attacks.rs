@@ -1,5 +1,5 @@
-//! Checkouts that mean harm: links out of the repository, files that never end, documents that
-//! grow when they are read, texts that want to become lines of the file. (attacks.md 185)
+//! Hostile checkouts: symlinks out of the repository, endless files, documents that grow when they
+//! are parsed, texts that try to become lines of the file. (attacks.md 185)
 
 use crate::look::format::parse;
 use crate::look::{LARGEST_FILE, look, read};
@@ -33,7 +33,7 @@ fn links_lead_nowhere() {
         found.listing.is_empty() && found.contents.is_empty(),
         "{found:?}"
     );
-    // Without the care they would have led out.
+    // A naive reader would have followed the symlink.
     let naive = std::fs::read_to_string(inside.path().join("apps/Procfile"));
     assert!(naive.unwrap().contains("canary"));
 }
@@ -65,7 +65,7 @@ fn files_that_never_end_and_files_that_are_too_large() {
     let large = std::fs::File::create(inside.path().join("package.json")).unwrap();
     large.set_len(LARGEST_FILE + 1).unwrap();
     std::fs::write(inside.path().join("compose.yaml"), b"\xff\xfe").unwrap();
-    // A pipe is in no listing; opened all the same, it would wait for a writer for ever.
+    // A pipe is not listed; opening it would block forever.
     let found = look(inside.path()).unwrap();
     assert!(!found.contents.contains_key("Procfile"));
     let root = std::fs::File::open(inside.path()).unwrap();
@@ -81,7 +81,7 @@ fn files_that_never_end_and_files_that_are_too_large() {
         unusable(&found.contents["compose.yaml"]),
         "it is not UTF-8 text"
     );
-    // People hear of it.
+    // The user is told.
     let text = detect::propose(&found).to_toml();
     assert!(
         text.contains("# - package.json was not used: it is larger than 512 KiB"),
@@ -109,7 +109,7 @@ fn documents_that_grow_when_they_are_read() {
     unusable(&parse(&"- a\n".repeat(100_000), Form::Yaml));
     unusable(&parse(&"[".repeat(100_000), Form::Json));
     unusable(&parse(&format!("a = {}", "[".repeat(100_000)), Form::Toml));
-    // Aliases are fine as such, and a smaller bomb shows what the limits keep away.
+    // Aliases themselves are allowed; a smaller bomb shows what the limits prevent.
     assert!(matches!(
         parse("a: &a [x]\nb: *a\n", Form::Yaml),
         Content::Document(_)
@@ -138,7 +138,7 @@ fn texts_do_not_become_lines() {
     assert_eq!(config.limits, Default::default());
     assert_eq!(config.egress, Default::default());
     assert!(!text.contains('\u{1b}') && !text.contains('\r'), "{text}");
-    // The texts themselves are there: had they been written as they are, they would have been lines.
+    // The texts are there: unescaped, they would have been lines.
     assert!(
         text.contains("[shared.evil]") && text.contains("[egress]"),
         "{text}"

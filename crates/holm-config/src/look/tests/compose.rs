@@ -1,4 +1,4 @@
-//! Compose files, and texts in files that nobody expects.
+//! Compose files, and unexpected texts in files.
 
 use super::{check, checkout, proposed, summary};
 use proptest::prelude::*;
@@ -66,7 +66,7 @@ fn a_compose_file() {
     let directory = checkout(&files);
     let (proposal, config) = proposed(directory.path());
     let text = proposal.to_toml();
-    // No secret is repeated, wherever it stood.
+    // No secret is repeated, wherever it was.
     for secret in ["hunter2", "sk_live"] {
         assert!(!text.contains(secret), "{text}");
     }
@@ -119,7 +119,7 @@ fn databases_of_compose_files() {
             .to_toml()
             .contains("POSTGRES_USER has no plain value there")
     );
-    // Others may be anything.
+    // Other images may contain anything.
     for image in [
         "bitnami/postgresql",
         "postgis/postgis:16",
@@ -137,7 +137,7 @@ fn databases_of_compose_files() {
 }
 
 proptest! {
-    /// Whatever the files say, what is written is a valid file with just what was proposed.
+    /// Whatever the files contain, the result is a valid file with exactly the proposal.
     #[test]
     fn every_proposal_can_be_read(
         script in "\\PC{0,40}|[\u{0}-\u{20}\"'\\\\#=\u{202e}]{0,20}",

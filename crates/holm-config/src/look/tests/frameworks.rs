@@ -1,4 +1,4 @@
-//! Projects of one language or framework, several in one repository, and none at all.
+//! Projects of one language or framework, several in one repository, and none.
 
 use super::{check, checkout, proposed};
 use holm_core::config::ProjectConfig;
@@ -128,7 +128,7 @@ fn node() {
             "service web:4000 = npm run dev",
         ],
     );
-    // Nothing shows the port, and nothing has to be installed.
+    // No file shows the port, and nothing has to be installed.
     check(
         &[("package.json", r#"{"scripts":{"start":"node ."}}"#)],
         &["looks like Node: package.json", "service web = npm start"],
@@ -159,7 +159,7 @@ fn node_monorepos() {
     );
     let ui = ("packages/ui/package.json", r#"{"scripts":{"build":"tsc"}}"#);
     let root = r#"{"workspaces":["apps/*","packages/*"],"scripts":{"dev":"turbo run dev"}}"#;
-    // The root says how all of it is started.
+    // The root's script starts everything.
     check(
         &[
             ("package.json", root),
@@ -175,7 +175,7 @@ fn node_monorepos() {
             "note package.json has workspaces: apps/api, apps/web, packages/ui",
         ],
     );
-    // It does not: everything that could run is named, nothing is chosen.
+    // It does not: every candidate is listed, none is chosen.
     check(
         &[
             ("package.json", r#"{"private":true}"#),
@@ -396,7 +396,7 @@ fn procfiles() {
             "note line 5 of Procfile was not understood",
         ],
     );
-    // The one for development counts, and says more than the framework's usual.
+    // The development file wins over the framework's default.
     check(
         &[
             ("Procfile", "web: puma"),
@@ -444,7 +444,7 @@ fn several_projects_in_one_repository() {
             "service frontend:5173 = cd frontend && npm run dev",
         ],
     );
-    // One in the root is the project; the other is named.
+    // The one in the root is the project; the other is mentioned.
     check(
         &[front, ("manage.py", "import django")],
         &[
@@ -453,7 +453,7 @@ fn several_projects_in_one_repository() {
             "note frontend/ looks like a project of its own (Node)",
         ],
     );
-    // Two in the root run beside each other.
+    // Two in the root run side by side.
     check(
         &[
             ("manage.py", "import django"),

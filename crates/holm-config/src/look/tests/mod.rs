@@ -1,7 +1,7 @@
-//! What `holm init` proposes for projects as they are in the world: files in, a summary out.
+//! What `holm init` proposes for real-world projects: files in, a summary out.
 //!
-//! Every row is written to a real directory, read as the command reads it, and its text is read back
-//! by our own parser; the summary is made from what that parser understood.
+//! Every row is written to a real directory, read like the command does, and its text is parsed
+//! again; the summary is made from the parsed result.
 
 mod attacks;
 mod compose;
@@ -27,7 +27,7 @@ fn checkout(files: &[(&str, &str)]) -> TempDir {
 
 fn proposed(at: &Path) -> (Proposal, ProjectConfig) {
     let mut found = look(at).unwrap();
-    // In place of git, which is asked by the command.
+    // In place of git, which the command asks.
     found.ignored = vec![".env".to_owned()];
     found.ignored.retain(|name| found.listing.contains(name));
     let proposal = detect::propose(&found);
@@ -37,7 +37,7 @@ fn proposed(at: &Path) -> (Proposal, ProjectConfig) {
     (proposal, config)
 }
 
-/// One line for each thing that is in force, then what is only suggested or said.
+/// One line per setting in force, then suggestions and remarks.
 fn summary(at: &Path) -> Vec<String> {
     let (proposal, config) = proposed(at);
     let mut lines = Vec::new();
@@ -49,7 +49,7 @@ fn summary(at: &Path) -> Vec<String> {
         let inputs: Vec<String> = inputs.iter().map(ToString::to_string).collect();
         lines.push(format!("inputs {}", inputs.join(" ")));
     }
-    // In the order of the file.
+    // In file order.
     for service in &proposal.services {
         let name = holm_core::config::Name::parse(&service.name).unwrap();
         let parsed = &config.services[&name];

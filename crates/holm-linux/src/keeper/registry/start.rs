@@ -1,4 +1,4 @@
-//! Starting programs: what init is asked, with which streams, and what it answers.
+//! Starts programs: the request to init, the streams, and init's answer.
 
 use super::{Purpose, Registry, Starting};
 use crate::launch::descriptors::{self, is_too_many};
@@ -11,44 +11,44 @@ use std::sync::{PoisonError, RwLockWriteGuard, mpsc};
 use std::time::Duration;
 use zeroize::Zeroize;
 
-/// How init answered a request to start something.
+/// Init's answer to a start request.
 pub enum Started {
-    /// With the terminal's master, or the keeper's ends of the streams that are pipes, in order.
+    /// With the terminal's master, or the keeper's ends of piped streams, in order.
     Running { pid: i32, ends: Vec<OwnedFd> },
     Not {
         code: u8,
         cause: String,
-        /// The kernel's error, when the program cannot enter its working directory.
+        /// The errno, when the program cannot enter its working directory.
         directory: Option<i32>,
     },
 }
 
-/// Who made the streams of a program.
+/// Which side created the streams of a program.
 enum Made {
     Here,
-    /// Init, because it could not be sent any.
+    /// Init, because descriptors could not be sent to it.
     Inside,
 }
 
 // === impl Registry ===
 
 impl Registry {
-    /// Asks init to start a program and waits for its word. `exit` gets the exit code later.
+    /// Asks init to start a program and waits for the answer. `exit` gets the exit code later.
     pub fn start(&self, spawn: Spawn, exit: PipeWriter) -> io::Result<Started> {
         self.start_as(Purpose::Command, spawn, exit)
     }
 
-    /// The same, of what nobody outside waits for.
+    /// The same for a program without a client.
     pub fn start_in_background(&self, spawn: Spawn, exit: PipeWriter) -> io::Result<Started> {
         self.start_as(Purpose::Background, spawn, exit)
     }
 
-    /// Nothing is started for as long as this is there, but by [`Self::start_while_held`].
+    /// Blocks starts while the guard exists, except for [`Self::start_while_held`].
     pub fn hold_starts(&self) -> RwLockWriteGuard<'_, ()> {
         self.starts.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// For who holds the starts.
+    /// For the holder of that guard.
     pub fn start_while_held(&self, spawn: Spawn, exit: PipeWriter) -> io::Result<Started> {
         self.start_now(Purpose::Background, spawn, exit)
     }
@@ -89,7 +89,7 @@ impl Registry {
             sent = self.tell_init(&message, &[]).map(|()| Made::Inside);
         }
         if let ToInit::Spawn(spawn) = &mut message {
-            // Secrets may be among them.
+            // They may contain secrets.
             spawn.env.iter_mut().for_each(|(_, value)| value.zeroize());
         }
         let started = sent.and_then(|made| {
@@ -115,18 +115,19 @@ impl Registry {
         }
     }
 
-    /// The message with the descriptors that init could not send. A program whose streams or terminal the
-    /// keeper cannot take is ended.
+    /// The message with descriptors that init could not send. A program whose streams or terminal
+    /// the keeper cannot take is ended.
     pub(super) fn take_left(
         &self,
         numbers: Vec<i32>,
         message: FromInit,
     ) -> (FromInit, Vec<OwnedFd>) {
-        let taken = match self.plan.has(Defence::TakenDescriptors) {
-            true => descriptors::take_left(self.init(), &numbers),
-            false => Err(io::Error::from_raw_os_error(libc::ETOOMANYREFS)),
+        let taken = if self.plan.has(Defence::TakenDescriptors) {
+            descriptors::take_left(self.init(), &numbers)
+        } else {
+            Err(io::Error::from_raw_os_error(libc::ETOOMANYREFS))
         };
-        // A link that is broken ends the workspace anyway.
+        // A broken link ends the workspace anyway.
         let _ = self.tell_init(&ToInit::Close { numbers }, &[]);
         match (taken, message) {
             (Ok(taken), message) => (message, taken),
@@ -151,7 +152,7 @@ impl Registry {
 // === impl Started ===
 
 impl Started {
-    /// What the keeper itself could not do, told as init tells it.
+    /// A failure of the keeper itself, in the form of init's answers.
     pub fn not(error: &io::Error) -> Self {
         let (code, cause) = Self::cannot(error);
         Self::Not {

@@ -1,6 +1,6 @@
-//! The runs that the keeper holds: each with a thread of its own, which goes on whatever becomes of the
-//! daemon. Who watches one hears of every change; what a run said is in its record, outside of the
-//! workspace. Called by [`super::connection`].
+//! The runs that the keeper holds: each has its own thread, which continues when the daemon dies.
+//! Watchers get every change; the output is in the run's record, outside of the workspace. Called
+//! by [`super::connection`].
 
 mod work;
 
@@ -20,21 +20,20 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// At a time; each has a thread, and pipes.
+/// Concurrent runs; each has a thread, and pipes.
 const MOST: usize = 64;
-/// How often it is looked whether who watches is still there.
+/// How often to check whether the watcher is still there.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// What runs, by id.
+/// Running ones, by id.
 #[derive(Default)]
 pub struct Runs(Mutex<HashMap<String, Arc<Held>>>);
 
-/// One of them.
 pub struct Held {
     directory: PathBuf,
     seen: Mutex<RunSeen>,
     changed: Condvar,
-    /// Its first process, by its number inside; 0 until there is one.
+    /// The pid inside of its first process; 0 until there is one.
     leader: AtomicI32,
     /// A byte to it cancels the run.
     cancel: Mutex<PipeWriter>,
@@ -47,7 +46,7 @@ impl Runs {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The run whose first process this is, by its number inside.
+    /// The run whose first process has this pid inside.
     pub fn begun_with(&self, pid: i32) -> Option<String> {
         let held = self.held();
         let mut runs = held.iter();
@@ -60,7 +59,7 @@ impl Runs {
     }
 }
 
-/// Begins a run, unless it is there, and tells how it is until it has ended.
+/// Starts a run, unless it exists, and reports its state until it has ended.
 pub fn begin(stream: &UnixStream, registry: &Arc<Registry>, order: RunOrder) -> io::Result<()> {
     let run = order.run.clone();
     match taken_up(registry, order) {
@@ -70,7 +69,7 @@ pub fn begin(stream: &UnixStream, registry: &Arc<Registry>, order: RunOrder) -> 
     }
 }
 
-/// `None`: a run of this id is there, or was.
+/// `None`: a run with this id exists or existed.
 fn taken_up(registry: &Arc<Registry>, order: RunOrder) -> io::Result<Option<Arc<Held>>> {
     let directory = directory(&registry.plan.dir, &order.run);
     let (cancelled, cancel) = io::pipe()?;
@@ -123,7 +122,7 @@ fn spawn(
     let thread = std::thread::Builder::new().stack_size(256 * 1024);
     thread.spawn(move || {
         let run = order.run.clone();
-        // The keeper's end waits for what this has to write down.
+        // The keeper's shutdown waits for this thread's records.
         let talking = registry.talk(usize::MAX);
         work::carry_out(&registry, &held, order, cancelled);
         registry.runs.held().remove(&run);
@@ -133,7 +132,7 @@ fn spawn(
     Ok(())
 }
 
-/// Tells how a run is, at once and at every change, until it has ended.
+/// Reports the state of a run, at once and at every change, until it has ended.
 pub fn watch(stream: &UnixStream, registry: &Registry, run: &str) -> io::Result<()> {
     if let Some(held) = registry.runs.find(run) {
         return watch_held(stream, &held);
@@ -166,12 +165,12 @@ fn watch_held(stream: &UnixStream, held: &Held) -> io::Result<()> {
     }
 }
 
-/// Ends every process of a run; says so when that has begun.
+/// Starts to end every process of a run.
 pub fn cancel(registry: &Registry, run: &str) -> Answer {
     match registry.runs.find(run) {
         Some(held) => {
             let mut cancel = held.cancel.lock().unwrap_or_else(PoisonError::into_inner);
-            // One that has just ended hears nothing, and needs nothing.
+            // A run that has just ended does not need it.
             let _ = cancel.write_all(&[0]);
             Answer::Done
         }
@@ -179,7 +178,7 @@ pub fn cancel(registry: &Registry, run: &str) -> Answer {
     }
 }
 
-/// Whether nobody is at the other end any more.
+/// Whether the peer has closed the connection.
 fn is_gone(stream: &UnixStream) -> bool {
     let now = Timespec {
         tv_sec: 0,
@@ -187,7 +186,7 @@ fn is_gone(stream: &UnixStream) -> bool {
     };
     let source = stream.as_fd();
     let mut sources = [PollFd::new(&source, PollFlags::IN)];
-    // Who watches says nothing; what can be read is the end.
+    // A watcher sends nothing, so readable means closed.
     poll(&mut sources, Some(&now)).is_ok_and(|ready| ready > 0)
 }
 
@@ -212,7 +211,7 @@ impl Held {
         (told != Some(&*seen)).then(|| seen.clone())
     }
 
-    /// Who watches hears of it; at the end also the next keeper's daemon.
+    /// Changes the state and informs watchers; at the end it is also stored for the next daemon.
     fn tell(&self, change: impl FnOnce(&mut RunSeen)) {
         let mut seen = self.lock();
         let mut next = seen.clone();

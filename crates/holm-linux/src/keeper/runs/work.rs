@@ -1,5 +1,5 @@
-//! One run, from its first process to the end of its last: message in, output to the record, time limit,
-//! cancellation. In a thread of its own; blocks nobody.
+//! One run, from its first process to the end of its last: message, output record, time limit,
+//! cancellation. It has its own thread.
 
 use super::Held;
 use crate::inside::{END_RUN, LEAD, RUN_MARK};
@@ -26,13 +26,13 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 const CHUNK: usize = 64 * 1024;
-/// What a pipe can hold at most: all that was printed before the end is in it.
+/// The capacity of a pipe: everything that was printed before the end is in it.
 const MOST_LEFT_BEHIND: usize = 1024 * 1024;
 const TIMED_OUT: u8 = 124;
-/// As a shell says it of what was interrupted.
+/// A shell's code for an interrupted program.
 const CANCELLED: u8 = 130;
 
-/// So much is recorded at once, and then so much in each second: the disk is everybody's.
+/// How much is recorded at once, and then per second, because all workspaces share the disk.
 const BURST: u64 = 64 << 20;
 const EACH_SECOND: u64 = 256 << 20;
 const PAUSE: Duration = Duration::from_millis(20);
@@ -43,10 +43,10 @@ struct Work<'a> {
     run: String,
     pid: i32,
     record: Writer,
-    /// For what is written to the record.
+    /// For output that goes to the record.
     maskers: [Masker; 2],
     stdin: Option<OwnedFd>,
-    /// What of the message is not written yet.
+    /// The part of the message that is not written yet.
     message: Vec<u8>,
     written: usize,
     outputs: [Option<OwnedFd>; 2],
@@ -54,7 +54,7 @@ struct Work<'a> {
     cancelled: PipeReader,
     begun: Instant,
     deadline: Instant,
-    /// Not read before.
+    /// Do not read before this time.
     not_before: Option<Instant>,
     memory_kills: u64,
     ending: Option<Ending>,
@@ -63,7 +63,7 @@ struct Work<'a> {
 /// Its processes are being ended.
 struct Ending {
     how: How,
-    /// Says whether none is left.
+    /// Returns whether none is left.
     ender: std::thread::JoinHandle<bool>,
 }
 
@@ -75,14 +75,14 @@ struct Ready {
     cancelled: bool,
 }
 
-/// To its end, which is told.
+/// Runs to the end and reports it.
 pub fn carry_out(registry: &Arc<Registry>, held: &Held, order: RunOrder, cancelled: PipeReader) {
     let end = match begin(registry, held, order, cancelled) {
         Ok(Begun::Running(mut work)) => match work.work() {
             Ok(end) => end,
             Err(error) => {
                 complain!("a run cannot be followed: {error}");
-                // Nobody could end it later.
+                // No later request could end it.
                 services::end_tree(registry, END_RUN, &work.run, work.pid);
                 ended(255, How::Exited, Some(format!("holm lost it: {error}")))
             }
@@ -215,7 +215,7 @@ impl Work<'_> {
             match rustix::io::write(stdin, &self.message[self.written..]) {
                 Ok(length) => self.written += length,
                 Err(Errno::AGAIN | Errno::INTR) => return,
-                // Nobody reads it any more.
+                // The program closed its stdin.
                 Err(_) => break,
             }
         }
@@ -223,7 +223,7 @@ impl Work<'_> {
         self.message = Vec::new();
     }
 
-    /// Takes what is there of one output, and returns how much.
+    /// Reads what is available of one output; returns the number of bytes.
     fn read(&mut self, index: usize) -> io::Result<usize> {
         let Some(pipe) = &self.outputs[index] else {
             return Ok(0);
@@ -250,7 +250,7 @@ impl Work<'_> {
         Ok(length)
     }
 
-    /// All of its processes are ended by somebody else, while what they say is still read.
+    /// Another thread ends the processes, while this one still reads their output.
     fn begin_to_end(&mut self, how: How) -> io::Result<()> {
         let (registry, run, pid) = (Arc::clone(self.registry), self.run.clone(), self.pid);
         let thread = std::thread::Builder::new().stack_size(128 * 1024);
@@ -259,8 +259,8 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Its first process has ended: what it wrote before is in the pipes; what was left in the background
-    /// writes later to nobody.
+    /// The first process has ended: its output is in the pipes. Later output of background
+    /// processes is discarded.
     fn finish(&mut self) -> io::Result<RunEnd> {
         let mut code = [0];
         let read = rustix::io::read(&self.exit, &mut code)?;

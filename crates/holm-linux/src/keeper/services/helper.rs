@@ -1,4 +1,4 @@
-//! Processes of our own program inside, started for a service, and the environments of what is started.
+//! Helper processes inside for services, and the environments of programs.
 
 use crate::inside::MARK;
 use crate::keeper::exec;
@@ -14,12 +14,11 @@ use std::time::Duration;
 
 /// Between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(2);
-/// How often processes are looked for that did not end.
+/// How often to retry ending processes.
 const TRIES: usize = 5;
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// The workspace's environment, what the service adds, and its name, by which its processes are
-/// known.
+/// The workspace's environment, the service's additions, and its name, which marks its processes.
 pub fn environment(registry: &Registry, service: &Service) -> Vec<(Vec<u8>, Vec<u8>)> {
     let bytes = |(name, value): &(String, String)| (name.clone().into(), value.clone().into());
     let mut added: Vec<(Vec<u8>, Vec<u8>)> = service.env.iter().map(bytes).collect();
@@ -59,8 +58,8 @@ pub fn helper(
     }
 }
 
-/// Ends all processes of a run, or of a program that holm itself runs; whether nothing of it is left.
-/// What looks for them is a process inside, too, so it may not come about where there are too many.
+/// Ends all processes of a run, or of a program that holm itself runs; returns whether none is
+/// left. The helper is a process inside too, so it may fail to start where there are too many.
 pub fn end_tree(registry: &Registry, verb: &str, name: &str, pid: i32) -> bool {
     for _ in 0..TRIES {
         let argv = [verb, name, &pid.to_string(), &GRACE.as_millis().to_string()];

@@ -1,46 +1,44 @@
-//! From pieces of output to whole lines. A line that is too long is cut, however long it gets: no
-//! more than [`LONGEST`] of it is ever kept.
+//! Splits output into lines. At most [`LONGEST`] bytes of a line are kept.
 
 use holm_core::cut;
 
-/// More of a line than this is not kept.
+/// The maximum length of a line.
 pub const LONGEST: usize = 64 * 1024;
 
-/// What stands at the end of a line that was cut.
+/// Appended to a truncated line.
 pub const CUT: &[u8] = b" [cut by holm: the line is longer than 64 KiB]";
 
-/// One stream of a service.
+/// The state of one stream.
 #[derive(Default)]
 pub struct Lines {
     partial: Vec<u8>,
-    /// The rest of a line that was cut is dropped.
+    /// The rest of a truncated line is being dropped.
     is_dropping: bool,
 }
 
 // === impl Lines ===
 
 impl Lines {
-    /// Takes in a piece and tells of every line that is whole now.
+    /// Takes the next bytes and calls back for every complete line.
     pub fn take(&mut self, mut piece: &[u8], mut tell: impl FnMut(&[u8])) {
-        // Asked first, which is much faster: a line without an end comes in pieces without one.
+        // Checked first, which is much faster for long lines without an end.
         while piece.contains(&b'\n')
             && let Some(end) = piece.iter().position(|byte| *byte == b'\n')
         {
             let (line, rest) = (&piece[..end], &piece[end + 1..]);
             piece = rest;
-            match self.partial.is_empty() && line.len() <= LONGEST && !self.is_dropping {
-                true => tell(line),
-                false => {
-                    self.add(line, &mut tell);
-                    self.finish(&mut tell);
-                }
+            if self.partial.is_empty() && line.len() <= LONGEST && !self.is_dropping {
+                tell(line)
+            } else {
+                self.add(line, &mut tell);
+                self.finish(&mut tell);
             }
             self.is_dropping = false;
         }
         self.add(piece, &mut tell);
     }
 
-    /// Tells of what has no end yet.
+    /// Calls back for the incomplete line.
     pub fn finish(&mut self, mut tell: impl FnMut(&[u8])) {
         if !self.is_dropping && !self.partial.is_empty() {
             tell(&self.partial);
@@ -48,7 +46,7 @@ impl Lines {
         self.partial.clear();
     }
 
-    /// What has no end yet.
+    /// The incomplete line.
     pub fn partial(&self) -> &[u8] {
         &self.partial
     }

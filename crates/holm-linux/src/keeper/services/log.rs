@@ -1,5 +1,5 @@
-//! Writing one service's log: turned by size, never more than so many bytes on the disk, and what
-//! cannot be written is counted and said later. Nothing that a service prints can end the keeper.
+//! Writes one service's log: rotated by size, bounded on disk. Lines that cannot be written are
+//! counted and reported later. No output of a service can end the keeper.
 
 use crate::logs::{FILE_SIZE, FILES, Stream, append, now, path};
 use std::fs::File;
@@ -7,8 +7,8 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// A service may write so much at once and then so much per second, so that one which prints
-/// without end does not take the whole disk's time. It is slowed down by its own full pipe.
+/// How much a service may write at once, and then per second, so that endless output does not use
+/// the whole disk bandwidth. Beyond that its full pipe blocks it.
 const BURST: u64 = 64 << 20;
 const PER_SECOND: u64 = 16 << 20;
 
@@ -17,7 +17,7 @@ pub struct Log {
     service: String,
     file: Option<File>,
     length: u64,
-    /// Lines that could not be written, and why.
+    /// The number of lines that could not be written, and why.
     lost: u64,
     because: String,
     budget: Budget,
@@ -46,7 +46,7 @@ impl Log {
         }
     }
 
-    /// Writes records that belong together. Says how long to wait before the next.
+    /// Writes records that belong together. Returns how long to wait before the next write.
     pub fn write(&mut self, records: &[u8], lines: u64) -> Duration {
         if lines == 0 {
             return Duration::ZERO;
@@ -85,7 +85,7 @@ impl Log {
             }
         };
         if let Err(error) = file.write_all(records) {
-            // Half a line would be taken for the beginning of the next.
+            // A partial line would be read as the beginning of the next.
             file.set_len(self.length)?;
             return Err(error);
         }
@@ -93,7 +93,7 @@ impl Log {
         Ok(())
     }
 
-    /// The file becomes the one before, and so on; the oldest goes.
+    /// Rotates the files; the oldest is deleted.
     fn turn(&mut self) -> io::Result<()> {
         for age in (0..FILES - 1).rev() {
             let (from, to) = (age, age + 1);
@@ -114,7 +114,7 @@ impl Log {
 
 fn open(path: &std::path::Path) -> io::Result<File> {
     let mut file = File::options().create(true).append(true).open(path)?;
-    // A keeper that was killed, or a full disk, may have left half a line.
+    // A killed keeper, or a full disk, may have left a partial line.
     let length = file.metadata()?.len();
     if length > 0 {
         let whole = whole_lines(path, length)?;
@@ -126,7 +126,7 @@ fn open(path: &std::path::Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Up to where the file has whole lines.
+/// The length of the complete lines.
 fn whole_lines(path: &std::path::Path, length: u64) -> io::Result<u64> {
     use std::os::unix::fs::FileExt;
     let file = File::open(path)?;
@@ -159,7 +159,7 @@ impl Budget {
         let debt = bytes - self.left;
         self.left = 0;
         let wait = Duration::from_secs_f64(debt as f64 / PER_SECOND as f64);
-        // Nothing is earned while it pays.
+        // No budget accrues while it waits.
         self.at = now + wait;
         wait
     }
@@ -251,7 +251,7 @@ mod tests {
         };
         let merged = Merged::open(path, &services, last).unwrap();
         assert_eq!(texts(merged), ["web w3", "api a4"]);
-        // Whoever opens it for writing mends it first.
+        // Opening the file for writing repairs it first.
         let mut web = Log::new(path.to_owned(), "web");
         write(&mut web, 10, b"w10");
         let merged = Merged::open(path, &services[1..], Wanted::default()).unwrap();

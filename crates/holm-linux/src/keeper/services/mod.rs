@@ -1,8 +1,8 @@
-//! The services of a workspace. One thread decides ([`holm_core::service`] tells it what), one
-//! thread per run carries output to the log; whoever asks reads what was last told.
+//! The services of a workspace. One thread decides (with [`holm_core::service`]), one thread per
+//! running service copies output to the log; status requests read the last published state.
 //!
-//! Services live as long as the keeper and survive any daemon. How they are is also written to a
-//! file beside the workspace at every change, so that it is known when the keeper is gone.
+//! Services live as long as the keeper and survive any daemon. Their state is also written beside
+//! the workspace at every change, so it is known after the keeper is gone.
 
 mod helper;
 mod lines;
@@ -34,13 +34,12 @@ use unbuilt::Unbuilt;
 
 /// Between SIGTERM and SIGKILL of one service.
 const GRACE: Duration = Duration::from_secs(10);
-/// How long a wish may take to be heard.
+/// How long a request may take to be accepted.
 const HEARD_WITHIN: Duration = Duration::from_secs(2);
-/// How often somebody who watches is looked at.
+/// How often to check whether a watcher is still there.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 const STACK: usize = 256 * 1024;
 
-/// What the keeper has of its services.
 pub struct Services {
     messages: mpsc::Sender<Message>,
     state: Mutex<State>,
@@ -49,7 +48,7 @@ pub struct Services {
 
 struct State {
     told: Told,
-    /// Grows with every change.
+    /// Increases with every change.
     version: u64,
     all_down: bool,
     /// Runs that may still write to a log.
@@ -68,7 +67,7 @@ enum Message {
         wish: Wish,
         heard: mpsc::Sender<Answer>,
     },
-    /// These are the services from now on.
+    /// Replaces the declarations.
     Declare {
         services: Vec<Service>,
         heard: mpsc::Sender<Answer>,
@@ -81,38 +80,38 @@ enum Message {
     Close,
 }
 
-/// Where one run tells what happens to it.
+/// Where one run reports its events.
 pub struct Mailbox {
     services: Arc<Services>,
     index: usize,
     run: u64,
 }
 
-/// The one that decides.
+/// The deciding thread.
 struct Supervisor {
     registry: Arc<Registry>,
     services: Arc<Services>,
     messages: mpsc::Receiver<Message>,
     graph: Graph,
-    /// In the places that they have in the graph.
+    /// In the order of the graph.
     runs: Vec<Current>,
     begun: Instant,
     logs: PathBuf,
     file: PathBuf,
-    /// Which of them have to be built is written down, for a keeper after this one.
+    /// The services to be built, stored for the next keeper.
     unbuilt: Unbuilt,
 }
 
-/// The run of one service that counts.
+/// The current run of one service.
 struct Current {
-    /// What the next run is.
+    /// The declaration for the next run.
     service: Arc<Service>,
     number: u64,
-    /// The build that counts.
+    /// The number of the current build.
     build: u64,
     pid: Option<u32>,
     log: Arc<Mutex<Log>>,
-    /// Dropped when the next begins.
+    /// Dropped when the next run begins.
     stay: Option<PipeWriter>,
 }
 
@@ -147,7 +146,7 @@ pub fn start(registry: &Arc<Registry>, directories: &WorkspaceDirs) -> io::Resul
     };
     supervisor.declare(registry.plan.services.clone())?;
     supervisor.take_up_builds();
-    // Whoever asks from now on hears that they are on their way.
+    // Status requests from now on see that they are starting.
     supervisor.act();
     let thread = std::thread::Builder::new().stack_size(STACK);
     thread.spawn(move || supervisor.supervise())?;
@@ -183,36 +182,37 @@ impl Services {
         self.state().told.clone()
     }
 
-    /// Does what is wanted of one service; returns when it is under way.
+    /// Carries out a request for one service; returns when it has begun.
     pub fn wish(&self, name: &str, wish: ServiceWish) -> Answer {
         let (name, wish) = (name.to_owned(), wish_of(wish));
         self.say(|heard| Message::Wish { name, wish, heard })
     }
 
-    /// Does what a move of the tree asks of the services; returns when it is under way.
+    /// Lets the services react to a move; returns when that has begun.
     pub fn react(&self, wishes: Vec<(String, ServiceWish)>) -> Answer {
         let wishes = wishes.into_iter();
         let wishes: Vec<_> = wishes.map(|(name, wish)| (name, wish_of(wish))).collect();
-        match wishes.is_empty() {
-            true => Answer::Done,
-            false => self.say(|heard| Message::React { wishes, heard }),
+        if wishes.is_empty() {
+            Answer::Done
+        } else {
+            self.say(|heard| Message::React { wishes, heard })
         }
     }
 
-    /// Takes over other declarations; returns when what follows of it is under way.
+    /// Replaces the declarations; returns when the changes have begun.
     pub fn declare(&self, services: Vec<Service>) -> Answer {
         self.say(|heard| Message::Declare { services, heard })
     }
 
     fn say(&self, message: impl FnOnce(mpsc::Sender<Answer>) -> Message) -> Answer {
         let (heard, hears) = mpsc::channel();
-        // Without a supervisor there is nothing to hear either.
+        // Fails only without a supervisor.
         let _ = self.messages.send(message(heard));
         let over = || Answer::Refused("the services are being stopped".to_owned());
         hears.recv_timeout(HEARD_WITHIN).unwrap_or_else(|_| over())
     }
 
-    /// Waits until it is so of them, or the time is up; whether it is.
+    /// Waits until the condition holds or the time is up; returns whether it holds.
     pub fn wait_until(&self, limit: Duration, is_so: impl Fn(&[ServiceStatus]) -> bool) -> bool {
         let state = self.state();
         let is_not = |state: &mut State| !is_so(&state.told.services) && !state.is_over;
@@ -221,7 +221,7 @@ impl Services {
         is_so(&state.told.services)
     }
 
-    /// Tells how they are, at once and at every change, until the client goes or it is over.
+    /// Reports the state, at once and at every change, until the client or the workspace is gone.
     pub fn watch(&self, stream: &UnixStream) -> io::Result<()> {
         let mut told = None;
         loop {
@@ -242,17 +242,16 @@ impl Services {
         }
     }
 
-    /// Ends all services, those first that others do not need. Returns when they have ended or the
-    /// time is up.
+    /// Ends all services, dependents first. Returns when they have ended or the time is up.
     pub fn close(&self, limit: Duration) {
-        // Without a supervisor there are none.
+        // Without a supervisor there are no services.
         let _ = self.messages.send(Message::Close);
         let state = self.state();
         let is_up = |state: &mut State| !state.all_down;
         drop(self.changed.wait_timeout_while(state, limit, is_up));
     }
 
-    /// Everything inside has ended: whoever watches is let go, and what was said last is written.
+    /// Everything inside has ended: releases watchers and flushes the logs.
     pub fn finish(&self, limit: Duration) {
         let mut state = self.state();
         state.is_over = true;
@@ -271,7 +270,7 @@ impl Services {
     }
 }
 
-/// Nobody says anything on this connection but that they are gone.
+/// The peer sends nothing on this connection, so readable means closed.
 fn has_hung_up(stream: &UnixStream) -> bool {
     let mut sources = [PollFd::new(stream, PollFlags::IN)];
     let now = Timespec {
@@ -286,7 +285,7 @@ fn has_hung_up(stream: &UnixStream) -> bool {
 impl Mailbox {
     pub fn tell(&self, event: Event) {
         let (index, run) = (self.index, self.run);
-        // Without a supervisor it is over.
+        // Fails only without a supervisor.
         let _ = self
             .services
             .messages
@@ -317,7 +316,7 @@ impl Supervisor {
             };
             self.act();
             if let Some((heard, answer)) = heard {
-                // Whoever asked may have gone.
+                // The requester may be gone.
                 let _ = heard.send(answer);
             }
         }
@@ -332,7 +331,7 @@ impl Supervisor {
                     Event::Built { .. } => current.build,
                     _ => current.number,
                 };
-                // What is heard of an earlier run does not matter any more.
+                // Events of an earlier run are ignored.
                 if counts == run {
                     if let Event::Started { pid } = event {
                         current.pid = Some(pid);
@@ -357,7 +356,7 @@ impl Supervisor {
             }
             Message::React { wishes, heard } => {
                 for (name, wish) in wishes {
-                    // One that is not declared any more needs nothing.
+                    // A service that is no longer declared needs nothing.
                     if let Some(index) = self.graph.find(&name) {
                         self.graph.react(index, wish);
                     }
@@ -409,7 +408,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Does what is due, and tells how it is now.
+    /// Carries out due orders and publishes the state.
     fn act(&mut self) {
         for (index, order) in self.graph.due(self.begun.elapsed()) {
             match order {
@@ -459,7 +458,7 @@ impl Supervisor {
             Ok(pipe) => pipe,
             Err(error) => return failed(&mailbox, part, &error),
         };
-        // What a build leaves in the background is not listened to.
+        // Background processes of a build are not listened to.
         if part == Part::Serve {
             current.stay = Some(stay);
         }
@@ -495,7 +494,7 @@ impl Supervisor {
         }
     }
 
-    /// What an earlier keeper, or a move while there was none, left to be built.
+    /// Builds that an earlier keeper, or a move without a keeper, left due.
     fn take_up_builds(&mut self) {
         let asked = self.registry.plan.unbuilt.iter().cloned();
         let names: BTreeSet<_> = asked.chain(self.unbuilt.names.iter().cloned()).collect();
@@ -515,7 +514,7 @@ impl Supervisor {
         }
     }
 
-    /// To the group at once, and to everything else of the service by a process inside.
+    /// Signals the process group at once; a helper inside signals the service's other processes.
     fn end(&mut self, index: usize, signal: i32, grace: Duration) {
         let current = &self.runs[index];
         let name = current.service.name.clone();
@@ -535,7 +534,7 @@ impl Supervisor {
             mailbox.tell(Event::Gone);
         });
         if let Err(error) = spawned {
-            // The group has heard it; the rest is told that it is gone when the time is up.
+            // The group got the signal; the time limit handles the rest.
             complain!("a service cannot be ended: {error}");
         }
     }
@@ -565,7 +564,7 @@ impl Supervisor {
     }
 }
 
-/// Nothing of it ran.
+/// It could not be started.
 fn failed(mailbox: &Mailbox, part: Part, error: &io::Error) {
     let cause = error.to_string();
     mailbox.tell(match part {

@@ -1,12 +1,11 @@
-//! How a run finds out that its service is ready: a process inside that asks until it is, or a text
-//! in the log.
+//! Finds out when a service is ready: a helper inside that probes, or a text in the log.
 
 use crate::inside::{COMMAND, HTTP, TCP};
 use holm_engine::spec::{Probe, Service};
 use std::io::PipeReader;
 use std::time::{Duration, Instant};
 
-/// A process that asked and was ended from outside is started again after this.
+/// A probe that was killed is started again after this.
 const AGAIN: Duration = Duration::from_secs(1);
 
 pub struct Probing {
@@ -15,7 +14,7 @@ pub struct Probing {
 }
 
 pub enum Asking {
-    /// The process, and where its exit code comes.
+    /// The process, and the pipe with its exit code.
     Now {
         pid: i32,
         exit: PipeReader,
@@ -26,7 +25,7 @@ pub enum Asking {
 // === impl Probing ===
 
 impl Probing {
-    /// `None`: there is nothing to find out.
+    /// `None`: there is nothing to probe.
     pub fn of(service: &Service) -> Option<Self> {
         let probe = service.ready.as_ref()?.probe.clone();
         Some(Self {
@@ -35,7 +34,7 @@ impl Probing {
         })
     }
 
-    /// The arguments of the process that asks.
+    /// The arguments of the helper.
     pub fn question(&self) -> Option<Vec<String>> {
         match &self.probe {
             Probe::Http { path, port } => {
@@ -47,7 +46,7 @@ impl Probing {
         }
     }
 
-    /// The text that is waited for.
+    /// The text to wait for.
     pub fn text(&self) -> Option<&str> {
         match &self.probe {
             Probe::Log { text } => Some(text),
@@ -66,7 +65,7 @@ impl Probing {
         self.asking = Some(Asking::Later(Instant::now() + AGAIN));
     }
 
-    /// What the process that asked found. One that did not get to the end is asked again.
+    /// The result of the helper. An unfinished one is started again.
     pub fn has_succeeded(&mut self) -> bool {
         let Some(Asking::Now { exit, .. }) = &self.asking else {
             return false;

@@ -1,8 +1,8 @@
-//! One run of a service or of its build, in a thread of its own: ends what the run before left, starts
-//! the program, and carries what it prints to the log until nobody can print any more.
+//! One run of a service or of its build, in its own thread: ends leftovers of the run before,
+//! starts the program, and copies its output to the log until it is closed.
 //!
-//! What the program printed before its end is in the log before its end is told. Nothing is kept
-//! that grows: what is not read waits in the pipe, and the service with it.
+//! Output from before the exit is in the log before the exit is reported. Memory is bounded: unread
+//! output stays in the pipe, and the service blocks.
 
 use super::lines::Lines;
 use super::log::Log;
@@ -27,40 +27,40 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 const CHUNK: usize = 64 * 1024;
-/// What a pipe can hold at most: all that was printed before the end is in it.
+/// The capacity of a pipe: everything that was printed before the end is in it.
 const MOST_LEFT_BEHIND: usize = 1024 * 1024;
-/// For what an earlier run left, to end by itself.
+/// The grace period for leftovers of an earlier run.
 const LEFTOVER_GRACE: Duration = Duration::from_secs(2);
 
-/// Which of its commands is run.
+/// Which command is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     Serve,
-    /// Beside what runs.
+    /// While the old version runs.
     Build,
 }
 
-/// What one run is made of.
+/// The parameters of one run.
 pub struct Run {
     pub registry: Arc<Registry>,
     pub service: Arc<Service>,
     pub part: Part,
     pub log: Arc<Mutex<Log>>,
     pub mailbox: Mailbox,
-    /// The program of the run before, if there was one.
+    /// The pid of the run before, if any.
     pub earlier: Option<u32>,
     /// Closed when the next run begins.
     pub leave: PipeReader,
 }
 
-/// A program that runs, and its two outputs.
+/// A running program with its two outputs.
 struct Pump {
     run: Run,
     outputs: [Output; 2],
     /// `None`: it has ended.
     exit: Option<PipeReader>,
     probing: Option<Probing>,
-    /// The log is not written to before.
+    /// The log is not written to before this time.
     not_before: Option<Instant>,
     memory_kills: u64,
 }
@@ -122,7 +122,7 @@ impl Run {
         match (self.part, &self.service.build) {
             (Part::Serve, _) => &self.service.run,
             (Part::Build, Some(build)) => build,
-            // Nothing to build is built.
+            // Without a build command there is nothing to do.
             (Part::Build, None) => ":",
         }
     }
@@ -141,7 +141,7 @@ impl Run {
         }
     }
 
-    /// Writes a line of our own to the log.
+    /// Writes a message of holm to the log.
     fn note(&self, text: &str) {
         let mut records = Vec::new();
         append(&mut records, now(), Stream::Holm, text.as_bytes());
@@ -179,7 +179,7 @@ impl Run {
 
 // === impl Pump ===
 
-/// What the wait found.
+/// Which descriptors are ready.
 #[derive(Default)]
 struct Ready {
     outputs: [bool; 2],
@@ -189,7 +189,7 @@ struct Ready {
 }
 
 impl Pump {
-    /// Until the program has ended and nobody has its outputs any more.
+    /// Runs until the program has ended and its outputs are closed.
     fn work(mut self) {
         self.ask();
         while self.exit.is_some() || self.outputs.iter().any(|output| output.pipe.is_some()) {
@@ -218,14 +218,14 @@ impl Pump {
         self.finish_lines();
     }
 
-    /// Begins to ask whether it is ready, where that is done by asking.
+    /// Starts probing, if the readiness check needs that.
     fn ask(&mut self) {
         let Some(probing) = &mut self.probing else {
             return;
         };
         let argv = probing.question();
         let environment = environment(&self.run.registry, &self.run.service);
-        // It may be a command of the project's.
+        // The probe may be a command of the project.
         let domain = self.run.registry.secrets.domain(None);
         match argv.map(|argv| helper(&self.run.registry, argv, environment, domain)) {
             Some(Ok((pid, exit))) => probing.asking = Some(Asking::Now { pid, exit }),
@@ -269,7 +269,7 @@ impl Pump {
         waiting.wait([paused, later].into_iter().flatten().min())
     }
 
-    /// Takes what is there of one output, and returns how much.
+    /// Reads what is available of one output; returns the number of bytes.
     fn read(&mut self, index: usize) -> usize {
         let output = &mut self.outputs[index];
         let Some(pipe) = &output.pipe else { return 0 };
@@ -315,7 +315,7 @@ impl Pump {
         self.run.mailbox.tell(Event::Probed);
     }
 
-    /// The program ended: first what it said last, then that it ended.
+    /// The program ended: logs its last output first, then reports the exit.
     fn exited(&mut self) {
         let Some(exit) = self.exit.take() else { return };
         let mut code = [0];
@@ -379,7 +379,7 @@ pub fn end_all(registry: &Registry, name: &str, leader: u32, grace: Duration) {
     match helper(registry, argv.to_vec(), environment, Domain::Shared) {
         Ok((_, exit)) => {
             let mut code = [0];
-            // An end without a code is an end too.
+            // The exit itself matters, not its code.
             let _ = rustix::io::read(&exit, &mut code);
         }
         Err(error) => complain!("service {name}: cannot end all of it: {error}"),

@@ -1,10 +1,10 @@
-//! Which services have to be built before they are started, remembered beyond the life of a keeper.
+//! Services that must be built before they are started, stored beyond the life of a keeper.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-/// Names of services whose build is older than their files, as a file beside the workspace.
+/// Names of services with an outdated build, in a file beside the workspace.
 pub struct Unbuilt {
     file: PathBuf,
     pub names: BTreeSet<String>,
@@ -13,13 +13,13 @@ pub struct Unbuilt {
 // === impl Unbuilt ===
 
 impl Unbuilt {
-    /// A list that is not understood is an error: a service would start on an old build.
+    /// An unreadable list is an error: a service would start on an old build.
     pub fn read(file: PathBuf) -> io::Result<Self> {
         let names = match std::fs::read(&file) {
             Ok(text) => serde_json::from_slice(&text).map_err(|error| {
                 io::Error::other(format!("{} is not understood: {error}", file.display()))
             })?,
-            // None was ever written, mostly.
+            // Usually none was ever written.
             Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeSet::new(),
             Err(error) => return Err(error),
         };
@@ -33,7 +33,7 @@ impl Unbuilt {
         let fresh = self.file.with_extension("json.new");
         let mut file = std::fs::File::create(&fresh)?;
         file.write_all(&serde_json::to_vec(&names)?)?;
-        // A loss of power leaves the earlier list or this one, never half of it.
+        // After a power failure the file has the earlier list or this one, never a part.
         file.sync_all()?;
         std::fs::rename(fresh, &self.file)?;
         self.names = names;

@@ -1,28 +1,27 @@
-//! Draws a session's screen on the terminal of somebody who is attached: from cells, never from what
-//! the program wrote. What it says to a terminal is all on the list of
-//! [`holm_core::session::drawing`].
+//! Draws a session's screen on an attached client's terminal, from cells and never from the
+//! program's output. Every sequence it writes is allowed by [`holm_core::session::drawing`].
 
 use holm_core::session::Size;
 use std::fmt::Write;
 use vt100::{Cell, Color, Screen};
 
-/// What somebody has on their terminal.
+/// What a client has on its terminal.
 pub struct Seen {
     screen: Screen,
     view: Size,
-    /// The first row of the screen that is seen, where the terminal has fewer.
+    /// The first visible row of the screen, if the terminal has fewer.
     top: u16,
     bells: u64,
 }
 
-/// Whether the terminal is asked to send what the program wants to have sent (mouse, pasted text).
+/// Whether the client's terminal is asked to send what the program wants (mouse, bracketed paste).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Modes {
     Asked,
     Left,
 }
 
-/// How a cell looks.
+/// The attributes of a cell.
 #[derive(Clone, Copy, PartialEq)]
 struct Pen {
     foreground: Color,
@@ -34,7 +33,7 @@ struct Pen {
     inverse: bool,
 }
 
-/// What is to be written so that a terminal of this size shows the screen.
+/// The output that makes a terminal of this size show the screen.
 pub fn draw(
     seen: &mut Option<Seen>,
     screen: &Screen,
@@ -80,7 +79,7 @@ pub fn draw(
     if !out.is_empty() || was != Some(((cursor_row, cursor_col), is_hidden)) {
         let (row, col) = (cursor_row - top + 1, cursor_col.min(size.cols - 1) + 1);
         let shown = if is_hidden { 'l' } else { 'h' };
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = write!(out, "\u{1b}[{row};{col}H\u{1b}[?25{shown}");
     }
     let rung = before.as_ref().is_some_and(|seen| seen.bells < bells);
@@ -96,7 +95,7 @@ pub fn draw(
     out
 }
 
-/// One row, from the first cell that is another one to the last.
+/// One row, from the first to the last cell that differs.
 fn draw_row(
     out: &mut String,
     pen: &mut Pen,
@@ -185,7 +184,7 @@ impl Pen {
         }
     }
 
-    /// Whether a space looks like nothing.
+    /// Whether a space with these attributes is invisible.
     fn is_unseen(self) -> bool {
         self.background == Color::Default && !self.underline && !self.inverse
     }
@@ -232,7 +231,7 @@ mod tests {
 
     const VIEW: Size = Size { rows: 6, cols: 20 };
 
-    /// A terminal that somebody looks at.
+    /// A client's terminal.
     struct Outer {
         parser: Parser,
         seen: Option<Seen>,
@@ -306,14 +305,14 @@ mod tests {
             seen[..3],
             ["a".repeat(20), "BBBB".to_owned(), "1".to_owned()]
         );
-        // The part where the cursor is.
+        // The part with the cursor.
         let small = Size { rows: 3, cols: 4 };
         assert_eq!(Outer::new(small).shows(&mut model), ["2", "3", "4"]);
     }
 
     #[test]
     fn whatever_a_guest_writes_only_drawing_comes_out() {
-        // Pieces of sequences, characters and noise, in an order that nobody chose.
+        // Random sequences of escape sequences, characters and noise.
         let pieces: &[&[u8]] = &[
             b"\x1b[",
             b"\x1b]",

@@ -1,7 +1,7 @@
-//! What a session has written, as plain text, and how much of it is kept. A cursor is a place in all
-//! that was ever written, in bytes.
+//! A session's output as plain text, of bounded size. A cursor is a position in the total output,
+//! in bytes.
 
-/// So much is kept at least, and twice that at most.
+/// At least this much is kept, and twice that at most.
 const KEPT: usize = 256 * 1024;
 
 #[derive(Debug, Default)]
@@ -9,24 +9,22 @@ pub struct History {
     text: String,
     /// Bytes that were dropped before `text`.
     dropped: u64,
-    /// The first bytes of a character.
+    /// The first bytes of an incomplete character.
     partial: Vec<u8>,
-    /// The program went back to the beginning of the line; what it writes next is another line.
+    /// The program returned to the beginning of the line; further text starts another line.
     is_returned: bool,
 }
 
-/// A part of the history.
 #[derive(Debug, PartialEq)]
 pub struct Since<'a> {
     pub text: &'a str,
-    /// Bytes before it that were asked for and are not kept.
+    /// Requested bytes before it that are no longer stored.
     pub missed: u64,
 }
 
 // === impl History ===
 
 impl History {
-    /// The end of it.
     pub fn cursor(&self) -> u64 {
         self.dropped + self.text.len() as u64
     }
@@ -46,7 +44,7 @@ impl History {
         }
     }
 
-    /// Bytes that are no control characters; a character may be cut in two.
+    /// Adds bytes without control characters; a character may be split.
     pub fn text(&mut self, bytes: &[u8]) {
         if self.is_returned && !bytes.is_empty() {
             self.is_returned = false;
@@ -85,12 +83,12 @@ impl History {
         self.bound();
     }
 
-    /// The end of a line or the beginning of writing over it: what comes next tells.
+    /// The end of a line or the beginning of overwriting it: the next byte decides.
     pub fn carriage_return(&mut self) {
         self.is_returned = true;
     }
 
-    /// The cursor goes somewhere else: what was written is a line by itself.
+    /// The terminal's cursor moved: the text so far is a line of its own.
     pub fn moved(&mut self) {
         self.break_off();
         self.is_returned = false;
@@ -103,7 +101,7 @@ impl History {
         self.text(" ".repeat(count).as_bytes());
     }
 
-    /// Gives back what is not needed any more for who only reads.
+    /// Frees memory that only a writer needs.
     pub fn finish(&mut self) {
         self.break_off();
         self.text.shrink_to_fit();
@@ -117,11 +115,11 @@ impl History {
 
     fn push(&mut self, text: &str) {
         let is_control = |one: char| one.is_control() && !matches!(one, '\n' | '\t');
-        match text.contains(is_control) {
-            true => self
-                .text
-                .extend(text.chars().filter(|one| !is_control(*one))),
-            false => self.text.push_str(text),
+        if text.contains(is_control) {
+            self.text
+                .extend(text.chars().filter(|one| !is_control(*one)))
+        } else {
+            self.text.push_str(text)
         }
     }
 

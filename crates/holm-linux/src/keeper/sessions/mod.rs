@@ -1,8 +1,8 @@
-//! The sessions of a workspace: terminals with a program in them. One thread per session reads what
-//! the program writes, whether or not anybody looks; whoever asks reads what is kept of it.
+//! The sessions of a workspace: terminals with a program. One thread per session reads the
+//! program's output, whether or not a client is attached; requests read the stored state.
 //!
-//! Sessions live as long as the keeper and survive any daemon. What there is is also written to a
-//! file beside the workspace whenever one begins or ends, so that it is known when the keeper is gone.
+//! Sessions live as long as the keeper and survive any daemon. The list is also written beside the
+//! workspace whenever a session starts or ends, so it is known after the keeper is gone.
 
 mod draw;
 mod history;
@@ -32,7 +32,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What was killed by the end of the workspace: 128 + SIGKILL.
+/// The code of a process killed by the end of the workspace: 128 + SIGKILL.
 const KILLED: u8 = 137;
 const STACK: usize = 512 * 1024;
 
@@ -45,11 +45,11 @@ pub struct Sessions {
 
 #[derive(Default)]
 struct State {
-    /// The oldest first.
+    /// Oldest first.
     all: Vec<Entry>,
-    /// Sessions that are about to be.
+    /// Sessions that are being started.
     starting: Vec<Starting>,
-    /// Those that have not told everybody how they ended.
+    /// Threads that have not reported the end of their session.
     threads: usize,
 }
 
@@ -60,14 +60,14 @@ struct Starting {
 
 enum Entry {
     Here(Arc<Shared>),
-    /// Of an earlier keeper.
+    /// From an earlier keeper.
     Before(Box<SessionStatus>),
 }
 
 // === impl Sessions ===
 
 impl Sessions {
-    /// Takes up what an earlier keeper wrote down.
+    /// Loads the records of an earlier keeper.
     pub fn load(directories: &WorkspaceDirs) -> Self {
         let file = directories.sessions();
         let before = ended(&std::fs::read(&file).unwrap_or_default());
@@ -87,7 +87,7 @@ impl Sessions {
         self.state().all.iter().map(Entry::status).collect()
     }
 
-    /// One of this keeper's; what an earlier one had is only known to have been.
+    /// A session of this keeper; those of an earlier one exist only as records.
     fn find(&self, id: &str) -> Result<Arc<Shared>, Fault> {
         let state = self.state();
         match state.all.iter().find(|entry| entry.id() == id) {
@@ -117,7 +117,7 @@ impl Sessions {
         Ok(status)
     }
 
-    /// Whether there may be such a one. Its name is taken from here on.
+    /// Whether a session may be created. Its name is reserved from here on.
     fn admit(&self, new: &NewSession) -> Result<String, Fault> {
         if let Some(name) = &new.name {
             SessionName::parse(name)?;
@@ -207,7 +207,7 @@ impl Sessions {
             .map_err(io::Error::from)
             .map_err(broken)?;
         let (woken, wake) = io::pipe().map_err(broken)?;
-        // Whoever wakes the thread never waits for it.
+        // Waking the thread must never block.
         rustix::io::ioctl_fionbio(&wake, true)
             .map_err(io::Error::from)
             .map_err(broken)?;
@@ -237,7 +237,7 @@ impl Sessions {
         Ok(shared)
     }
 
-    /// Ends a session and those below it; returns them when they have ended.
+    /// Ends a session and its descendants; returns them when they have ended.
     fn kill(&self, id: &str) -> Result<Vec<SessionStatus>, Fault> {
         let shared = self.find(id)?;
         if shared.status().exit_code.is_some() {
@@ -259,7 +259,7 @@ impl Sessions {
         let state = self.state();
         let mut wanted = vec![id.to_owned()];
         let mut found = Vec::new();
-        // A parent is there before its children, so once through is enough.
+        // A parent comes before its children, so one pass is enough.
         for entry in &state.all {
             let status = entry.status();
             let is_below = status.parent.is_some_and(|parent| wanted.contains(&parent));
@@ -276,7 +276,7 @@ impl Sessions {
         found
     }
 
-    /// Something began or ended: forgets the oldest that have ended, and writes down the rest.
+    /// After a start or an end: drops the oldest ended sessions and writes the list.
     fn settle(&self) {
         let mut state = self.state();
         let ended = state.all.iter().filter(|entry| !entry.is_live()).count();
@@ -304,7 +304,7 @@ impl Sessions {
         self.changed.notify_all();
     }
 
-    /// Waits until all threads have told how their session ended.
+    /// Waits until all threads have reported the end of their session.
     pub fn finish(&self, patience: Duration) {
         let state = self.state();
         let is_left = |state: &mut State| state.threads > 0;
@@ -348,7 +348,7 @@ impl Entry {
     }
 }
 
-/// The directory that a session was to begin in cannot be gone to.
+/// The working directory of a session cannot be entered.
 fn no_directory(errno: i32, cause: &str) -> Fault {
     let code = match errno {
         libc::ENOENT => Code::PathNotFound,
@@ -362,7 +362,7 @@ fn no_directory(errno: i32, cause: &str) -> Fault {
     )
 }
 
-/// What was written down by a keeper that is gone, as it has ended with it at the latest.
+/// The records of a keeper that is gone; its sessions have ended with it.
 pub fn ended(text: &[u8]) -> Vec<SessionStatus> {
     let all: Vec<SessionStatus> = serde_json::from_slice(text).unwrap_or_default();
     let ended = all.into_iter().map(|mut status| {
@@ -400,5 +400,5 @@ fn now() -> String {
     Timestamp::now().to_string()
 }
 
-/// The descriptor that a program's terminal is read by.
+/// The master side of a program's terminal.
 type Master = OwnedFd;

@@ -1,5 +1,5 @@
-//! The screen of a session: what the program has drawn, what it asked its terminal, and what it rang
-//! for. Questions are answered here, to the program alone; the user's terminal never hears them.
+//! The screen model of a session: the screen, queries of the program to its terminal, and requests
+//! for attention. Queries are answered here; the user's terminal never sees them.
 
 use super::history::History;
 use super::sieve::Sieve;
@@ -10,28 +10,28 @@ use std::num::NonZeroU16;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use vt100::{Callbacks, Parser, Screen};
 
-/// The kind of terminal that this is.
+/// The emulated terminal.
 pub const TERM: &str = "xterm-256color";
 
-/// Answers that wait for a program that only asks.
+/// The limit of buffered replies, for a program that only sends queries.
 const MOST_REPLIES: usize = 16 * 1024;
-/// What is rung for between two looks.
+/// The most requests for attention between two checks.
 const MOST_CALLS: usize = 16;
 const LONGEST_CALL: usize = 200;
 
 pub struct Model {
     parser: Parser<Heard>,
     sieve: Sieve,
-    /// Kept for its room.
+    /// Reused to avoid allocations.
     piece: Vec<u8>,
 }
 
-/// What the program said beside what it drew.
+/// What the program sent besides drawing.
 #[derive(Debug, Default)]
 pub struct Heard {
     /// To be typed to the program.
     pub replies: Vec<u8>,
-    /// What it calls for, with its words or by the bell.
+    /// Requests for attention, with a text or only the bell.
     pub calls: Vec<Option<String>>,
     pub bells: u64,
     pub title: Option<String>,
@@ -52,7 +52,7 @@ impl Model {
         self.piece.clear();
         self.sieve.take(bytes, &mut self.piece, history);
         let (parser, piece) = (&mut self.parser, &self.piece);
-        // The bytes are a guest's. A mistake of the parser costs this screen, and nothing else.
+        // The bytes come from a guest. A panic of the parser costs this screen, and nothing else.
         let taken = catch_unwind(AssertUnwindSafe(|| parser.process(piece)));
         if taken.is_err() {
             self.begin_anew();
@@ -94,7 +94,7 @@ impl Model {
         }
     }
 
-    /// The screen as text: no escapes, no spaces at the ends of lines, no empty lines at its end.
+    /// The screen as text: no escape sequences, no trailing spaces, no empty lines at the end.
     pub fn text(&self) -> String {
         let width = self.size().cols;
         let rows = self.screen().rows(0, width);
@@ -107,7 +107,7 @@ impl Model {
         text
     }
 
-    /// What somebody types, as the program wants it.
+    /// Input in the form that the program wants.
     pub fn typed(&self, text: &[u8]) -> Vec<u8> {
         let is_several_lines = text.strip_suffix(b"\n").unwrap_or(text).contains(&b'\n');
         if !(is_several_lines && self.screen().bracketed_paste()) {
@@ -116,7 +116,7 @@ impl Model {
                 .map(|byte| if *byte == b'\n' { b'\r' } else { *byte })
                 .collect();
         }
-        // What is pasted cannot say that the paste is over.
+        // Pasted text cannot contain the end marker of the paste.
         let mut typed = b"\x1b[200~".to_vec();
         typed.extend(text.iter().filter(|byte| **byte != 0x1b));
         typed.extend(b"\x1b[201~");
@@ -124,9 +124,10 @@ impl Model {
     }
 
     pub fn cursor_keys(&self) -> CursorKeys {
-        match self.screen().application_cursor() {
-            true => CursorKeys::Application,
-            false => CursorKeys::Normal,
+        if self.screen().application_cursor() {
+            CursorKeys::Application
+        } else {
+            CursorKeys::Normal
         }
     }
 
@@ -204,7 +205,7 @@ impl Callbacks for Heard {
             (None, None, 'n', 6) => self.reply(&format!("\u{1b}[{row};{col}R")),
             (Some(b'?'), None, 'n', 6) => self.reply(&format!("\u{1b}[?{row};{col}R")),
             (None, None, 't', 18) => self.reply(&format!("\u{1b}[8;{rows};{cols}t")),
-            // No mode that somebody has to ask for is known.
+            // No queryable mode is known.
             (Some(b'?'), Some(b'$'), 'p', mode) => self.reply(&format!("\u{1b}[?{mode};0$y")),
             _ => {}
         }
@@ -217,7 +218,7 @@ impl Callbacks for Heard {
                 self.reply(&format!("\u{1b}]{which};rgb:d8d8/d8d8/d8d8\u{1b}\\"));
             }
             [b"11", b"?"] => self.reply("\u{1b}]11;rgb:0000/0000/0000\u{1b}\\"),
-            // How far it is, several times a second.
+            // Progress reports, several times a second.
             [b"9", b"4", ..] => {}
             [b"9", text @ ..] | [b"777", b"notify", text @ ..] | [b"99", _, text @ ..] => {
                 self.call(Some(words(text)).filter(|text| !text.is_empty()));
@@ -227,7 +228,7 @@ impl Callbacks for Heard {
     }
 }
 
-/// A guest's words, on one line and short.
+/// A guest's text, on one line and short.
 fn words(parts: &[&[u8]]) -> String {
     let joined = parts.join(&b';');
     let text = plain(&String::from_utf8_lossy(&joined));
@@ -235,7 +236,7 @@ fn words(parts: &[&[u8]]) -> String {
     short
 }
 
-/// Without anything that steers a terminal or turns the reading order.
+/// Without control characters and characters that change the reading order.
 fn plain(text: &str) -> String {
     let steers = |one: char| {
         one.is_control()
@@ -272,7 +273,7 @@ mod tests {
         );
         check("\u{1b}[18t", "\u{1b}[8;5;20t");
         check("\u{1b}[?2026$p", "\u{1b}[?2026;0$y");
-        // What could be made to say something of the user's is not answered at all.
+        // Queries that could reveal something of the user are not answered at all.
         check(
             "\u{1b}[21t\u{1b}[20t\u{1b}P$qm\u{1b}\\\u{5}\u{1b}]52;c;?\u{7}\u{1b}Z",
             "",

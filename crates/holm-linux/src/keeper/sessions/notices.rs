@@ -1,5 +1,6 @@
-//! What happened to sessions, for the daemon to write down. Kept until it says that it has, so that
-//! nothing is lost while there is none; bounded, because a guest may ring as often as it likes.
+//! Events of sessions for the daemon to store. Kept until the daemon acknowledges them, so that
+//! nothing is lost without a daemon; bounded, because a guest may request attention as often as it
+//! likes.
 
 use crate::wire::{Answer, channel, control_frame, take_frame};
 use holm_engine::session::{Happened, SessionNotice, SessionStatus};
@@ -11,10 +12,10 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The oldest go first.
+/// The oldest are dropped first.
 const MOST: usize = 512;
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// The time in which a session may call only so often.
+/// The period for the limit of requests per session.
 const PAUSE: Duration = Duration::from_secs(5);
 
 #[derive(Default)]
@@ -27,11 +28,11 @@ pub struct Notices {
 struct State {
     next: u64,
     waiting: VecDeque<SessionNotice>,
-    /// Nothing happens any more.
+    /// No further events will come.
     is_over: bool,
 }
 
-/// How often a session may call.
+/// The rate limit of one session.
 #[derive(Debug)]
 pub struct Pace {
     most: usize,
@@ -64,14 +65,14 @@ impl Notices {
         self.changed.notify_all();
     }
 
-    /// Lets everybody go who has heard everything.
+    /// Releases watchers that have received everything.
     pub fn close(&self) {
         self.state().is_over = true;
         self.changed.notify_all();
     }
 
-    /// Tells everything that was not written down, until the other side is gone, or until everything
-    /// is and nothing more can happen.
+    /// Sends everything that was not acknowledged, until the peer is gone, or until everything is
+    /// acknowledged and no more can come.
     pub fn watch(&self, mut stream: &UnixStream, has_live: impl Fn() -> bool) -> io::Result<()> {
         let mut incoming = Vec::new();
         let mut told = 0;
@@ -96,7 +97,7 @@ impl Notices {
         }
     }
 
-    /// Takes in what the other side has written down; false when it is gone.
+    /// Reads acknowledgements; false when the peer is gone.
     fn hear(&self, stream: &UnixStream, incoming: &mut Vec<u8>) -> io::Result<bool> {
         loop {
             let mut source = [PollFd::new(stream, PollFlags::IN)];
@@ -132,7 +133,7 @@ impl Notices {
 // === impl Pace ===
 
 impl Pace {
-    /// So often within a few seconds.
+    /// `most` requests within a few seconds.
     pub fn new(most: usize) -> Self {
         Self {
             most,
@@ -141,7 +142,7 @@ impl Pace {
         }
     }
 
-    /// Whether a call is told, and how many were not since the last that was.
+    /// Whether a request passes, and how many were dropped since the last.
     pub fn passes(&mut self) -> Option<u64> {
         let now = Instant::now();
         self.last.retain(|last| now.duration_since(*last) < PAUSE);

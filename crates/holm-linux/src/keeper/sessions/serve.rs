@@ -1,4 +1,4 @@
-//! What the daemon asks about sessions on the control socket.
+//! The daemon's session requests on the control socket.
 
 use super::super::connection::say;
 use super::super::registry::Registry;
@@ -15,7 +15,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Patterns are a client's; their size in memory is bounded.
+/// Patterns come from clients, so their memory is bounded.
 const LARGEST_PATTERN: usize = 1 << 20;
 
 pub fn answer(stream: &UnixStream, registry: &Arc<Registry>, ask: Ask) -> io::Result<()> {
@@ -82,17 +82,17 @@ fn compiled(pattern: &str) -> Result<regex::Regex, Fault> {
     })
 }
 
-/// Whether nobody waits for the answer any more.
+/// Whether the requester is gone.
 fn is_gone(stream: &UnixStream) -> bool {
     let now = Timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // The request was all there was to say, so whatever comes now is the end.
+    // The request was complete, so anything readable is the end.
     poll(&mut [PollFd::new(stream, PollFlags::IN)], Some(&now)).is_ok_and(|ready| ready > 0)
 }
 
-/// Hands the connection over to the session's own thread.
+/// Passes the connection to the session's own thread.
 pub fn attach(stream: UnixStream, registry: &Registry, attach: Attach) -> io::Result<()> {
     let refuse = |stream: &UnixStream, fault: Fault| {
         let told = Told::Fault {

@@ -1,4 +1,4 @@
-//! What the thread of a session and those who ask about it share.
+//! State shared by a session's thread and the requests about it.
 
 use super::history::History;
 use super::model::Model;
@@ -14,10 +14,10 @@ use std::io::{PipeWriter, Write};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Input that waits for a program that does not read; more is refused.
+/// The limit of input for a program that does not read; more is refused.
 pub const MOST_INPUT: usize = 1024 * 1024;
 
-/// How often a pattern is looked for while output comes.
+/// How often to search for a pattern while output comes.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 pub struct Shared {
@@ -35,20 +35,20 @@ pub struct Inner {
     pub input: VecDeque<u8>,
     pub arriving: Vec<Arriving>,
     pub is_to_end: bool,
-    /// Nothing changes any more.
+    /// The session has ended.
     pub is_over: bool,
     pub last_output: Instant,
-    /// The end of the output when somebody last sent something.
+    /// The end of the output at the last `send`.
     pub last_send: u64,
 }
 
-/// The screen of a program that runs, or what was on it last.
+/// The screen of a running program, or its last content.
 pub enum Kept {
     Live(Box<Model>),
     Last { text: String, shape: Shape },
 }
 
-/// Until when is waited.
+/// The conditions of a wait.
 pub struct Until {
     pub idle: Option<Duration>,
     pub pattern: Option<Regex>,
@@ -98,7 +98,7 @@ impl Shared {
         self.inner().is_over
     }
 
-    /// Tells those who wait that something is new.
+    /// Wakes waiting requests.
     pub fn tell(&self) {
         self.changed.notify_all();
     }
@@ -111,7 +111,7 @@ impl Shared {
     pub fn wait_for_end(&self, until: Instant) {
         let inner = self.inner();
         let left = until.saturating_duration_since(Instant::now());
-        // Whoever waits says what there is then.
+        // The caller reads the state afterwards.
         drop(
             self.changed
                 .wait_timeout_while(inner, left, |inner| !inner.is_over),
@@ -129,7 +129,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Types something, in one piece. Returns the end of the output before that.
+    /// Types input at once. Returns the end of the output before it.
     pub fn send(&self, text: &[u8], names: &[String]) -> Result<u64, Fault> {
         let mut inner = self.inner();
         let Kept::Live(model) = &inner.screen else {
@@ -190,8 +190,8 @@ impl Shared {
         }
     }
 
-    /// Waits until something of it is so; `is_wanted` is asked now and then whether somebody still
-    /// wants to know.
+    /// Waits until a condition holds; calls `is_wanted` periodically to check that the requester is
+    /// still there.
     pub fn wait(&self, until: &Until, is_wanted: impl Fn() -> bool) -> Waited {
         let mut inner = self.inner();
         let since = until.since.unwrap_or(inner.last_send);
@@ -211,7 +211,7 @@ impl Shared {
             let waited = self.changed.wait_timeout(inner, pause);
             inner = waited.unwrap_or_else(PoisonError::into_inner).0;
             if until.pattern.is_some() && !inner.is_over {
-                // Not at every piece of much output.
+                // Not at every piece of heavy output.
                 drop(inner);
                 std::thread::sleep(LOOK_AGAIN);
                 inner = self.inner();
@@ -241,7 +241,7 @@ impl Shared {
     }
 
     fn wake(&self) {
-        // A thread that is gone hears nothing, and a full pipe wakes it anyway.
+        // A thread that is gone needs no wake-up, and a full pipe wakes it anyway.
         let _ = (&self.wake).write(&[0]);
     }
 }
@@ -256,7 +256,7 @@ impl Inner {
         }
     }
 
-    /// The program is gone: what is on the screen stays as text.
+    /// The program is gone: the screen is kept as text.
     pub fn finish(&mut self) {
         if let Kept::Live(model) = &self.screen {
             let (text, shape) = (model.text(), model.shape());
@@ -271,7 +271,7 @@ impl Inner {
         self.status.attention = Some(Attention { time: now(), text });
     }
 
-    /// Whether the wait is over, what was found, and when to look again.
+    /// Whether the wait is over, what matched, and when to check again.
     fn look(&self, until: &Until, since: u64) -> (Option<WaitEnd>, Option<String>, Instant) {
         let now = Instant::now();
         if let Some(found) = until.pattern.as_ref().and_then(|it| self.find(it, since)) {
@@ -294,7 +294,7 @@ impl Inner {
         (None, None, again)
     }
 
-    /// In what was written, and on the screen of a program that draws on the whole of it.
+    /// Searches the output, and the screen of a full-screen program.
     fn find(&self, pattern: &Regex, since: u64) -> Option<String> {
         let text = self.history.since(since).text;
         if let Some(found) = pattern.find(text) {

@@ -1,17 +1,17 @@
-//! The first reader of what a program in a session writes. Hostile input: whatever it is, what comes
-//! out is bounded work for the screen model, and plain text for the history.
+//! The first parser of a session's output, which is hostile. It bounds the work of the screen model
+//! and extracts plain text for the history.
 //!
-//! Sequences that the model does not know are put in words that it knows (line drawing, old ways to
-//! move the cursor); strings that nobody has a use for (DCS, APC, PM, SOS) go nowhere.
+//! Sequences that the model does not know are translated (line drawing, old cursor movements);
+//! unused strings (DCS, APC, PM, SOS) are dropped.
 
 use super::history::History;
 
 #[derive(Debug, Default)]
 pub struct Sieve {
     state: State,
-    /// Of a control sequence, behind `ESC [`.
+    /// The bytes of a control sequence after `ESC [`.
     held: Vec<u8>,
-    /// Whether G0 and G1 are line drawing, and which of them is used.
+    /// Whether G0 and G1 are line drawing, and which one is active.
     is_drawing: [bool; 2],
     shifted: usize,
 }
@@ -21,7 +21,7 @@ enum State {
     #[default]
     Ground,
     Escape,
-    /// Behind `ESC` and a byte that needs another one.
+    /// After `ESC` and a byte that needs another one.
     Intermediate(u8),
     Sequence,
     /// A control sequence that is too long.
@@ -29,18 +29,18 @@ enum State {
     /// An operating system command; the model bounds it.
     Command,
     CommandEscape,
-    /// A string for nobody.
+    /// A string that is dropped.
     String,
     StringEscape,
 }
 
-/// Longer control sequences do nothing.
+/// Longer control sequences are ignored.
 const LONGEST: usize = 128;
 
-/// As often as a character is repeated at most: a whole line.
+/// The repetition limit of a character: a whole line.
 const MOST_REPEATED: u32 = 500;
 
-/// What line drawing makes of the bytes from 0x60 to 0x7e.
+/// The line drawing characters for bytes 0x60 to 0x7e.
 const DRAWING: [&str; 31] = [
     "◆", "▒", "␉", "␌", "␍", "␊", "°", "±", "␤", "␋", "┘", "┐", "┌", "└", "┼", "⎺", "⎻", "─", "⎼",
     "⎽", "├", "┤", "┴", "┬", "│", "≤", "≥", "π", "≠", "£", "·",
@@ -49,7 +49,7 @@ const DRAWING: [&str; 31] = [
 // === impl Sieve ===
 
 impl Sieve {
-    /// Reads on: `model` gets what the screen is made of, `history` the text.
+    /// Parses further bytes: `model` gets the drawing, `history` the text.
     pub fn take(&mut self, bytes: &[u8], model: &mut Vec<u8>, history: &mut History) {
         let mut rest = bytes;
         while let Some(&byte) = rest.first() {
@@ -118,7 +118,7 @@ impl Sieve {
                     _ => {}
                 }
             }
-            // Padding and controls of other machines.
+            // Padding and controls of other terminals.
             _ => {}
         }
     }
@@ -160,7 +160,7 @@ impl Sieve {
         }
     }
 
-    /// Which characters G0 and G1 have. Other sequences of this form are for other machines.
+    /// Selects the character sets G0 and G1. Other sequences of this form are for other terminals.
     fn take_designation(&mut self, first: u8, byte: u8, model: &mut Vec<u8>) {
         if (0x20..=0x2f).contains(&byte) {
             return;
@@ -170,7 +170,7 @@ impl Sieve {
             (_, 0x1b) => self.state = State::Escape,
             (b'(', _) => self.is_drawing[0] = byte == b'0',
             (b')', _) => self.is_drawing[1] = byte == b'0',
-            // The whole screen full of E, which is for adjusting tubes.
+            // DECALN fills the screen with E, for adjusting tubes; here it clears the screen.
             (b'#', b'8') => model.extend(b"\x1b[2J"),
             _ => {}
         }
@@ -186,7 +186,7 @@ impl Sieve {
             }
             0x1b => self.state = State::Escape,
             0x18 | 0x1a => self.state = State::Ground,
-            // Controls in the middle of a sequence are done at once.
+            // Controls inside a sequence are executed at once.
             0x07..=0x0d => self.take_control(byte, model, history),
             _ => {}
         }
@@ -229,7 +229,7 @@ impl Sieve {
                 model.extend(b"\x1b\\");
                 self.state = State::Ground;
             }
-            // Broken off by the beginning of something else.
+            // Interrupted by the start of another sequence.
             (State::CommandEscape, _) => {
                 model.push(0x18);
                 self.take_escape(byte, model, history);

@@ -1,7 +1,7 @@
-//! The thread of one session, between the program's terminal and those who are attached.
+//! The thread of one session, between the program's terminal and the attached clients.
 //!
-//! The program is never held up by who looks at it: its output is read as it comes, and who is slow
-//! sees fewer pictures of it. One at a time writes, and the terminal has the size of theirs.
+//! Clients never slow the program: its output is read as it comes, and slow clients see fewer
+//! updates. One client at a time may write, and the terminal has the size of its terminal.
 
 mod ending;
 mod masking;
@@ -22,24 +22,24 @@ use std::io::{PipeReader, Read};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Between asking a program to end and ending it.
+/// Between SIGHUP and SIGKILL.
 pub const GRACE: Duration = Duration::from_secs(2);
-/// Of the program's output, so much at a time; then others get their turn.
+/// How much output is read before others get their turn.
 const TURN: usize = 64 * 1024;
-/// Pictures of much output come so often.
+/// The interval of updates during heavy output.
 const FRAME: Duration = Duration::from_millis(8);
-/// So little is shown at once, however often it comes: somebody types.
+/// Less output than this is shown at once: the user is typing.
 const LITTLE: usize = 512;
-/// How long who lost the daemon is waited for before somebody else may write.
+/// How long to wait for a writer that lost its daemon before another client may write.
 const COMES_BACK: Duration = Duration::from_secs(10);
-/// A terminal that nobody inside has open is looked at again.
+/// How often to check a terminal that no process inside has open.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 /// Clients whose keys are remembered.
 const MOST_KEYS: usize = 64;
-/// Those who are attached at a time.
+/// The most attached clients.
 const MOST_VIEWERS: usize = 64;
 
-/// The session's own ends.
+/// The keeper's ends of the session.
 pub struct Ends {
     pub master: Master,
     /// Gets one byte, the exit code.
@@ -55,22 +55,22 @@ pub struct Terminal {
     pid: i32,
     viewers: Vec<Viewer>,
     next: u64,
-    /// The number of who writes.
+    /// The number of the writing client.
     writer: Option<u64>,
-    /// Who wrote and lost the daemon, and until when they are waited for.
+    /// The key of a writer that lost its daemon, and how long to wait for it.
     lost: Option<(String, Instant)>,
-    /// By their keys, how much clients that are gone had typed.
+    /// How much input clients that are gone had sent, by key.
     received: VecDeque<(String, u64)>,
     drawn_at: Instant,
     undrawn: usize,
-    /// Nobody inside has the terminal open.
+    /// No process inside has the terminal open.
     is_hung: bool,
-    /// It was asked to end; then it is killed.
+    /// When to kill a program that was asked to end.
     kill_at: Option<Instant>,
     bells: Pace,
     calls: Pace,
     buffer: Vec<u8>,
-    /// For what is shown and kept of its output.
+    /// For output that is shown and stored.
     masking: Masking,
 }
 
@@ -79,7 +79,7 @@ struct Ready {
     has_exited: bool,
     is_woken: bool,
     has_output: bool,
-    /// By their place.
+    /// Indexes of ready clients.
     viewers: Vec<usize>,
 }
 
@@ -116,7 +116,7 @@ impl Terminal {
         }
     }
 
-    /// Until the program has ended and everybody was told.
+    /// Runs until the program has ended and every client was told.
     pub fn run(mut self) {
         loop {
             let ready = match self.wait() {
@@ -225,7 +225,7 @@ impl Terminal {
 
     fn wake(&mut self, inner: &mut Inner) {
         let mut bytes = [0; 64];
-        // Only after it was readable.
+        // Called only when it is readable.
         let _ = self.ends.woken.read(&mut bytes);
         for arriving in std::mem::take(&mut inner.arriving) {
             self.welcome(inner, arriving);
@@ -240,7 +240,7 @@ impl Terminal {
 
     fn welcome(&mut self, inner: &mut Inner, arriving: Arriving) {
         if self.viewers.len() >= MOST_VIEWERS {
-            // The connection closes, which they see.
+            // The connection closes, which the client sees.
             return;
         }
         let key = arriving.attach.key.clone();
@@ -255,7 +255,8 @@ impl Terminal {
             return;
         };
         let (number, writing) = (viewer.number, viewer.writing);
-        // Who lost the daemon comes back by another one, whether or not the first is noticed to be gone.
+        // A client that lost its daemon reconnects through another one, even if the first
+        // connection still looks open.
         let is_back = match (&self.lost, &key) {
             (Some((lost, _)), Some(key)) => lost == key,
             _ => false,
@@ -286,7 +287,7 @@ impl Terminal {
         }
     }
 
-    /// Tells everybody who writes from now on; the terminal gets the size of theirs.
+    /// Tells all clients which one may write; the terminal gets the size of its terminal.
     fn set_writer(&mut self, inner: &mut Inner, writer: Option<u64>) {
         self.writer = writer;
         let found = self.viewers.iter().find(|one| Some(one.number) == writer);
@@ -377,7 +378,7 @@ impl Terminal {
         self.viewers.iter_mut().find(|one| one.number == number)
     }
 
-    /// Takes what is there, up to a turn's worth.
+    /// Reads what is available, up to one turn.
     fn read_program(&mut self, inner: &mut Inner) -> usize {
         let mut total = 0;
         let known = self.registry.secrets.known();
@@ -410,7 +411,7 @@ impl Terminal {
         total
     }
 
-    /// To the screen and the history.
+    /// Adds output to the screen and the history.
     fn write_down(&mut self, inner: &mut Inner, masked: &[u8]) {
         let Inner {
             screen, history, ..
@@ -421,13 +422,13 @@ impl Terminal {
         self.undrawn += masked.len();
     }
 
-    /// Everybody hears that something was written down.
+    /// Wakes everything that waits for output.
     fn announce(&mut self, inner: &mut Inner) {
         self.take_heard(inner);
         self.shared.tell();
     }
 
-    /// What the program said beside what it drew.
+    /// Handles what the program sent besides drawing.
     fn take_heard(&mut self, inner: &mut Inner) {
         let Some(model) = inner.model() else { return };
         let heard = model.heard();
@@ -457,13 +458,13 @@ impl Terminal {
             match rustix::io::write(&self.ends.master, piece) {
                 Ok(length) => drop(inner.input.drain(..length)),
                 Err(Errno::AGAIN | Errno::INTR) => return,
-                // Nobody inside reads it any more.
+                // No process inside reads it any more.
                 Err(_) => inner.input.clear(),
             }
         }
     }
 
-    /// Lets go of who is gone; the one who has waited longest writes from then on.
+    /// Removes clients that are gone; the one that has waited longest may write then.
     fn let_go(&mut self, inner: &mut Inner) {
         let now = Instant::now();
         if self.lost.as_ref().is_some_and(|(_, until)| *until <= now) {
@@ -505,8 +506,8 @@ impl Terminal {
         }
     }
 
-    /// Little is shown at once; of much, as many pictures as one can see. Who has something before
-    /// them is shown the rest when they are through with it.
+    /// Shows little output at once, and heavy output at the update rate. A client with pending
+    /// output gets the newest state when it is ready.
     fn show(&mut self, inner: &mut Inner) {
         let is_due = self.undrawn <= LITTLE || self.drawn_at.elapsed() >= FRAME;
         if self.undrawn > 0 && is_due {

@@ -1,6 +1,5 @@
-//! Somebody who is attached to a session: a connection, what they have on their screen, and what they
-//! still have to be told. However slow they are, no more than one drawing waits for them; they get the
-//! screen as it is when they are ready for it.
+//! An attached client: its connection, what it has on its screen, and pending messages. At most one
+//! drawing is pending; a slow client gets the screen as it is when it is ready.
 
 use super::draw::{Modes, Seen, draw};
 use super::history::History;
@@ -13,7 +12,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::unix::net::UnixStream;
 
-/// Of text, what waits for who reads slowly.
+/// The limit of pending text for a slow reader.
 const MOST_TEXT: usize = 64 * 1024;
 const CHUNK: usize = 16 * 1024;
 
@@ -29,25 +28,25 @@ pub struct Viewer {
     pub name: String,
     pub key: Option<String>,
     pub writing: Writing,
-    /// Of their terminal, if they have one.
+    /// The size of its terminal, if it has one.
     pub size: Option<Size>,
-    /// Of their keys, how many bytes came.
+    /// How many bytes of input came.
     pub received: u64,
-    /// There is something that they were not shown.
+    /// There is output that it was not shown.
     pub is_stale: bool,
-    /// They were told that they are attached, which is the first that they hear.
+    /// It was sent `attached`, which is the first message.
     pub is_welcome: bool,
     pub is_gone: bool,
-    /// They said so.
+    /// It sent a detach.
     pub is_detached: bool,
     incoming: Vec<u8>,
     outgoing: VecDeque<u8>,
     seen: Option<Seen>,
-    /// Text is sent from here on.
+    /// Text is sent from this cursor on.
     text_from: Option<u64>,
 }
 
-/// What they say.
+/// Messages of a client.
 pub enum Said {
     Keys(Vec<u8>),
     Control(AttachControl),
@@ -94,7 +93,7 @@ impl Viewer {
         }
     }
 
-    /// Takes in what came, and says what of it is whole.
+    /// Reads bytes and returns complete messages.
     pub fn hear(&mut self) -> Vec<Said> {
         let mut chunk = vec![0; CHUNK];
         match rustix::io::read(&self.stream, &mut chunk) {
@@ -125,13 +124,13 @@ impl Viewer {
         }
     }
 
-    /// Everything is drawn anew next time.
+    /// Redraws everything next time.
     pub fn forget(&mut self) {
         self.seen = None;
         self.is_stale = true;
     }
 
-    /// Puts what is new in front of them, unless they have something before them already.
+    /// Prepares an update, unless output is pending already.
     pub fn show(&mut self, model: &mut Model, history: &History) {
         if self.text_from.is_some() {
             self.is_stale = false;
@@ -154,7 +153,7 @@ impl Viewer {
         }
     }
 
-    /// Text is told without a gap, for as long as it is kept.
+    /// Sends text without a gap, for as long as it is stored.
     fn tell_text(&mut self, history: &History) {
         let Some(from) = self.text_from else { return };
         if self.outgoing.len() >= MOST_TEXT || from >= history.cursor() {
@@ -172,19 +171,19 @@ impl Viewer {
         }
         self.outgoing
             .extend(frame(channel::STDOUT, text.as_bytes()));
-        // A cursor within a character was moved behind it.
+        // A cursor inside a character was moved to its end.
         let skipped = history.cursor() - found.text.len() as u64;
         let cursor = skipped + text.len() as u64;
         self.text_from = Some(cursor);
         self.say(Word::Cursor(cursor));
     }
 
-    /// Whether there is something that they were not shown or told.
+    /// Whether there is output that it was not sent.
     pub fn is_behind(&self, history: &History) -> bool {
         self.is_stale || self.text_from.is_some_and(|from| from < history.cursor())
     }
 
-    /// As much as they take.
+    /// Writes as much as the connection accepts.
     pub fn write(&mut self) {
         while !self.outgoing.is_empty() {
             let (piece, _) = self.outgoing.as_slices();

@@ -1,7 +1,7 @@
-//! `holm mcp install`: tells an MCP client of holm, in the client's own configuration file.
+//! `holm mcp install`: adds holm to the configuration file of an MCP client.
 //!
-//! Only the one entry is added or replaced; everything else in the file stays as it is, and a file
-//! that is not understood is left alone. What is written is shown first, and somebody agrees to it.
+//! Only the one entry is added or replaced; everything else in the file stays, and a file that does
+//! not parse is left alone. The change is shown first, and the user confirms it.
 
 use super::outside_only;
 use crate::cli::completions::labels;
@@ -19,7 +19,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Tell an MCP client of holm, after showing what is written
+/// Add holm to the configuration of an MCP client, after showing the change
 ///
 /// claude: ~/.claude.json; codex: ~/.codex/config.toml; cursor: ~/.cursor/mcp.json. Only the entry
 /// called `holm` is added or replaced.
@@ -49,15 +49,15 @@ enum ClientName {
     Cursor,
 }
 
-/// What is done to which file.
+/// The JSON output.
 #[derive(Debug, Serialize)]
 struct Installed {
     client: &'static str,
     path: String,
     written: bool,
-    /// It was like this before.
+    /// The file had this entry already.
     unchanged: bool,
-    /// The entry, as the file has it.
+    /// The entry, as in the file.
     text: String,
 }
 
@@ -138,7 +138,7 @@ async fn agreed(path: &Path) -> Result<bool, Fault> {
     try_blocking(move || Ok(output::ask(&question))).await
 }
 
-/// Nothing where there is no file.
+/// Empty where there is no file.
 fn read(path: &Path) -> Result<String, Fault> {
     match std::fs::read_to_string(path) {
         Ok(text) => Ok(text),
@@ -158,7 +158,7 @@ fn not_understood(path: &Path, why: &str) -> Fault {
     )
 }
 
-/// Whole or not at all. A link stays one: what it leads to is replaced, with the mode it had.
+/// Writes atomically. A symlink stays: its target is replaced and keeps its mode.
 fn write(path: &Path, text: &str) -> Result<(), Fault> {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let failed = |error: std::io::Error| {
@@ -192,7 +192,7 @@ impl Entry {
         if let Some(workspace) = workspace {
             args.extend(["--workspace".to_owned(), workspace]);
         }
-        // Of another installation the client has to know; its own environment may be another one.
+        // The client's own environment may not have it.
         let home = std::env::var("HOLM_HOME")
             .ok()
             .filter(|home| !home.is_empty());
@@ -242,7 +242,7 @@ impl ClientName {
         }
     }
 
-    /// Where the client reads its configuration.
+    /// The client's configuration file.
     fn path(self) -> Result<PathBuf, Fault> {
         let home = DaemonUser::Caller.home()?;
         let moved = |variable: &str| {
@@ -260,7 +260,7 @@ impl ClientName {
         })
     }
 
-    /// The file with the entry in it.
+    /// The file with the entry added.
     fn merged(self, entry: &Entry, before: &str) -> Result<String, String> {
         match self {
             ClientName::Codex => merged_toml(entry, before),
@@ -275,9 +275,10 @@ impl ClientName {
 
 /// Edits the text itself, so that order, spaces, comments and numbers of everything else stay.
 fn merged_json(entry: &Entry, before: &str) -> Result<String, String> {
-    let text = match before.trim().is_empty() {
-        true => "{}\n",
-        false => before,
+    let text = if before.trim().is_empty() {
+        "{}\n"
+    } else {
+        before
     };
     let parsed = CstRootNode::parse(text, &ParseOptions::default());
     let root = parsed.map_err(|error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! `holm mcp`: serves MCP on stdin and stdout, and writes the configuration of clients that start it.
+//! `holm mcp`: serves MCP on stdin and stdout, and configures clients to start it.
 
 mod install;
 
@@ -12,10 +12,10 @@ use std::process::ExitCode;
 
 /// Serve MCP on stdin and stdout, for an agent that starts this command
 ///
-/// Tools carry the words of the command line: workspace_create, exec, run, changes, diff, logs and so
-/// on. With --workspace it is scoped to one workspace: there are only tools for one, and no other can
-/// be reached. Inside a workspace it is always scoped to that one. The daemon serves the same as
-/// streamable HTTP at /mcp. `holm mcp install CLIENT` tells a client of it.
+/// Tools have the names of the command line: workspace_create, exec, run, changes, diff, logs and
+/// so on. With --workspace it is scoped to one workspace: there are only tools for one, and no
+/// other can be reached. Inside a workspace it is always scoped to that one. The daemon serves the
+/// same as streamable HTTP at /mcp. `holm mcp install CLIENT` configures a client.
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -62,14 +62,15 @@ fn serve(typed: Option<&str>) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Inside there is nothing to install.
+/// Inside a workspace there is nothing to install.
 pub fn outside_only() -> Result<(), Fault> {
-    match guest::is_inside() {
-        false => Ok(()),
-        true => Err(Fault::new(
+    if guest::is_inside() {
+        Err(Fault::new(
             Code::InsideWorkspace,
             "clients are configured outside of workspaces",
             "inside, an agent starts `holm mcp` by itself; see `holm mcp --help`",
-        )),
+        ))
+    } else {
+        Ok(())
     }
 }

@@ -1,5 +1,5 @@
-//! Watching a run from outside: its output is shown as it comes, a signal cancels it, and a daemon that
-//! dies is replaced: the run goes on, and the output behind what was heard.
+//! Follows a run: prints its output, cancels it on a signal, and reconnects through another daemon
+//! when one dies.
 
 use super::report;
 use crate::cli::attach::{Attachment, COMES_BACK, LOOK_AGAIN};
@@ -16,7 +16,7 @@ use serde_json::json;
 use std::io::IsTerminal;
 use std::time::Instant;
 
-/// As shells say it of what was interrupted.
+/// A shell's code for an interrupted program.
 const INTERRUPTED: u8 = 130;
 
 pub struct Following {
@@ -24,19 +24,19 @@ pub struct Following {
     id: WorkspaceId,
     client: Client,
     signals: Signals,
-    /// What was heard of the output.
+    /// How much of the output was received.
     cursor: u64,
     line: Line,
 }
 
-/// Where the output that was shown ends.
+/// Whether the printed output ends with a line end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Line {
     Begins,
     GoesOn,
 }
 
-/// How watching goes on.
+/// What to do next.
 enum Next {
     Event(RunEvent),
     Signal,
@@ -57,8 +57,8 @@ impl Following {
         })
     }
 
-    /// Begins the run. Sent again by the same key it is the same run, so a daemon that dies meanwhile
-    /// is no harm.
+    /// Starts the run. Sent again with the same key it is the same run, so a lost daemon does no
+    /// harm.
     pub async fn begin(&mut self, request: &CreateRun, key: &str) -> Result<Run, Fault> {
         loop {
             let client = self.client.clone();
@@ -75,14 +75,14 @@ impl Following {
         }
     }
 
-    /// Nobody wants it any more, and it may have begun at this moment: the same key leads to it.
+    /// The user cancelled, and the run may have started at this moment: the same key finds it.
     async fn give_up(&mut self, request: &CreateRun, key: &str, _number: u8) -> Result<Run, Fault> {
         let run = self.client.create_run(&self.id, request, Some(key)).await?;
         let known = run_id(&run)?;
         self.client.cancel_run(&self.id, &known).await
     }
 
-    /// Shows what it says, and returns the exit code.
+    /// Prints its output, and returns the exit code.
     pub async fn watch(&mut self, run: Run, form: Form) -> Result<u8, Fault> {
         let id = run_id(&run)?;
         let mut outlet = Outlet::start(form);
@@ -108,7 +108,7 @@ impl Following {
                         return unwritten(outlet).await;
                     }
                 }
-                // Whoever asks twice does not want to wait.
+                // A second interrupt does not wait for the cancellation.
                 Next::Signal if is_cancelled => return Ok(INTERRUPTED),
                 Next::Signal => {
                     is_cancelled = true;
@@ -120,7 +120,7 @@ impl Following {
         self.finish(outlet, ended).await
     }
 
-    /// Opens the output behind what was heard, by whichever daemon there is.
+    /// Opens the output after what was received, through any daemon.
     async fn open(&mut self, run: &RunId) -> Result<RunOutput, Fault> {
         loop {
             let opened = self.client.run_output(&self.id, run, self.cursor).await;
@@ -133,7 +133,7 @@ impl Following {
         }
     }
 
-    /// In the background: the output is read meanwhile, or the run could not end.
+    /// In the background: output must be read meanwhile, or the run could not end.
     fn cancel(&self, run: &RunId) {
         self.output.remark("cancelling the run …");
         let (client, id, run) = (self.client.clone(), self.id.clone(), run.clone());
@@ -198,12 +198,11 @@ impl Following {
             }
             RunEvent::Truncated { bytes, cursor } => {
                 self.cursor = cursor;
-                let (target, told) = match self.output.is_json() {
-                    true => (Stream::Stdout, json_line(&json!({ "truncated": bytes }))),
-                    false => {
-                        let text = format!("\nholm: {bytes} bytes of output are left out here\n");
-                        (Stream::Stderr, text)
-                    }
+                let (target, told) = if self.output.is_json() {
+                    (Stream::Stdout, json_line(&json!({ "truncated": bytes })))
+                } else {
+                    let text = format!("\nholm: {bytes} bytes of output are left out here\n");
+                    (Stream::Stderr, text)
                 };
                 outlet.say(target, told).await
             }
@@ -223,17 +222,18 @@ impl Following {
             Err(error) => return Err(unwritable(error)),
         }
         let summary = report::summary(&run);
-        // On a terminal both are seen together.
+        // On a terminal both streams are visible together.
         let is_behind_text = self.line == Line::GoesOn && std::io::stdout().is_terminal();
-        match is_behind_text {
-            true => self.output.remark(&format!("\n{summary}")),
-            false => self.output.remark(&summary),
+        if is_behind_text {
+            self.output.remark(&format!("\n{summary}"))
+        } else {
+            self.output.remark(&summary)
         }
         Ok(code)
     }
 }
 
-/// Why nothing can be written. The run goes on.
+/// Why nothing can be written. The run continues.
 async fn unwritten(outlet: Outlet) -> Result<u8, Fault> {
     match outlet.finish().await {
         Ok(()) | Err(Errno::PIPE) => Ok(BROKEN_PIPE_EXIT),

@@ -1,5 +1,5 @@
-//! `holm run`: an agent or a command, once, with a message; its output is streamed and its changes are
-//! told. The run itself is the daemon's and the keeper's: [`follow`] only watches it.
+//! `holm run`: runs an agent or a command once, with a message; streams its output and lists its
+//! changes. The daemon and the keeper own the run: [`follow`] only watches it.
 
 mod follow;
 pub mod report;
@@ -25,17 +25,17 @@ use std::time::Duration;
 
 /// Run an agent, or a command, once inside a workspace
 ///
-/// MESSAGE arrives on its stdin (`-` reads it from yours), its output is streamed, and the files that it
-/// changed are listed and recorded: `holm runs ls`, `holm runs show`. A stopped workspace is started.
-/// Without --agent it is `default_agent` of config.toml, or the only agent of holm.toml. Ready-made
-/// are claude, codex, gemini, opencode, aider and shell; [agents] adds others.
+/// MESSAGE arrives on its stdin (`-` reads it from yours), its output is streamed, and the files
+/// that it changed are listed and recorded: `holm runs ls`, `holm runs show`. A stopped workspace
+/// is started. Without --agent it is `default_agent` of config.toml, or the only agent of
+/// holm.toml. Built in are claude, codex, gemini, opencode, aider and shell; [agents] adds others.
 ///
-/// On a terminal its output is drawn as a session's is: text, colours and moves of the cursor. What would
-/// set the title or the clipboard, or ask the terminal for an answer, is left out; --raw passes it too.
-/// A file or a pipe gets exact bytes.
+/// On a terminal its output is drawn like a session's: text, colours and cursor movements.
+/// Sequences that would set the title or the clipboard, or query the terminal, are dropped; --raw
+/// passes them too. A file or a pipe gets exact bytes.
 ///
-/// The exit code is its own: 124 time-out (then all of its processes are ended), 130 cancelled,
-/// 126 and 127 as in sh, 128+n ended by signal n. Ctrl-C cancels it; a lost daemon does not.
+/// The exit code is its own: 124 time-out (then all of its processes are ended), 130 cancelled, 126
+/// and 127 as in sh, 128+n ended by signal n. Ctrl-C cancels it; a lost daemon does not.
 ///
 /// With --json the output is JSON Lines: first {"run":…}, then {"time":…,"stdout":…} and
 /// {"time":…,"stderr":…}, last {"exit_code":…,"run":…}.
@@ -49,13 +49,13 @@ pub struct RunArgs {
     /// A label, project/label, an id or the beginning of an id
     #[arg(value_name = "WS", add = labels())]
     workspace: String,
-    /// What to say to it
+    /// The message for it
     #[arg(value_name = "MESSAGE")]
     message: Option<String>,
     /// The agent
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
-    /// Put a file of yours into the tree first; may be given several times
+    /// Copy a file of yours into the tree first; may be given several times
     #[arg(long = "file", value_name = "PATH=LOCAL", value_parser = clap::builder::OsStringValueParser::new())]
     files: Vec<OsString>,
     /// Set a variable; may be given several times
@@ -67,16 +67,16 @@ pub struct RunArgs {
     /// Refuse (exit code 4) instead of starting a stopped workspace
     #[arg(long)]
     no_start: bool,
-    /// Exact bytes also to a terminal: the program can then do to it whatever terminals can be told
+    /// Exact bytes also to a terminal, which then obeys every control sequence of the program
     #[arg(long)]
     raw: bool,
-    /// Only begin it, and print its id
+    /// Only start it, and print its id
     #[arg(long)]
     detach: bool,
-    /// A name for this request: sent again under the same name it runs once
+    /// A key for this request: sent again with the same key it runs once
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
-    /// A command in place of an agent
+    /// A command instead of an agent
     #[arg(value_name = "CMD", last = true, conflicts_with = "agent")]
     command: Vec<OsString>,
 }
@@ -131,9 +131,10 @@ fn request(arguments: RunArgs) -> Result<CreateRun, Fault> {
     let words = arguments.command.into_iter();
     let words = words.map(|word| word.into_vec().into()).collect();
     Ok(CreateRun {
-        agent_env: match is_command {
-            true => BTreeMap::new(),
-            false => agent_env(arguments.agent.as_deref())?,
+        agent_env: if is_command {
+            BTreeMap::new()
+        } else {
+            agent_env(arguments.agent.as_deref())?
         },
         agent: arguments.agent,
         command: is_command.then_some(words),
@@ -162,8 +163,8 @@ fn read_message() -> Result<String, Fault> {
     String::from_utf8(bytes).map_err(|_| wrong("it is not UTF-8"))
 }
 
-/// Values of the variables that the settings give to the agent; of all agents where it is not said
-/// which, because the daemon picks.
+/// Values of the variables that the settings give to the agent; of all agents if none is named,
+/// because the daemon chooses.
 pub fn agent_env(agent: Option<&str>) -> Result<BTreeMap<String, String>, Fault> {
     let settings = DaemonUser::current()?.settings()?;
     let is_meant = |name: &str| agent.is_none_or(|agent| agent == name);

@@ -1,14 +1,14 @@
-//! A run as people read it: how it ended, and what it changed. Used by `run` and `runs`.
+//! The text output about a run: its result and its changes. Used by `run` and `runs`.
 
 use crate::cli::output::{BAD, FAINT, GOOD, WARNING, printable};
 use anstream::adapter::strip_str;
 use clap::builder::styling::Style;
 use holm_api::run::{Run, RunChange, RunState};
 
-/// So many changed files are listed behind a run.
+/// The most changed files that are listed.
 const LISTED: usize = 20;
 
-/// A line of how it ended, and its changes.
+/// A line with its result, and its changes.
 pub fn summary(run: &Run) -> String {
     let style = style(run.state);
     let time = duration(run).map_or_else(String::new, |time| format!(" in {time}"));
@@ -69,7 +69,7 @@ pub fn style(state: RunState) -> Style {
     }
 }
 
-/// How long it took, roughly.
+/// Its rough duration.
 pub fn duration(run: &Run) -> Option<String> {
     let milliseconds = run.duration_ms?;
     Some(match milliseconds {
@@ -83,7 +83,7 @@ pub fn duration(run: &Run) -> Option<String> {
     })
 }
 
-/// What it was: the agent and what it was told, or the command.
+/// The agent with its message, or the command.
 pub fn what(run: &Run) -> String {
     let text = match (&run.agent, &run.message) {
         (Some(agent), Some(message)) => format!("{agent}: {message}"),

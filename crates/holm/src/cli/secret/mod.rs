@@ -1,4 +1,4 @@
-//! `holm secret`: values that holm keeps, and what became of them. A value is never printed.
+//! `holm secret`: stored values and their history. A value is never printed.
 
 pub mod read;
 mod show;
@@ -22,7 +22,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Keep secrets, and see what became of them
+/// Store secrets, and see their history
 ///
 /// Values are sealed on the disk and given only to the services, runs and sessions that holm.toml
 /// names. No command prints one.
@@ -44,7 +44,7 @@ enum Verb {
     Rm(RmArgs),
     Refresh(RefreshArgs),
     RotateKey(RotateKeyArgs),
-    /// Give the passphrase that the key is behind, or have the desktop ask for its keyring's; a passphrase is
+    /// Enter the passphrase of the key, or let the desktop ask for its keyring's; a passphrase is
     /// needed once after each start of the daemon
     Unlock,
     Audit(AuditArgs),
@@ -52,10 +52,10 @@ enum Verb {
     Import(ImportArgs),
 }
 
-/// Whose the value is; without any of these, this project's.
+/// The owner of the value; default: this project.
 #[derive(Debug, Args)]
 struct WhoseArgs {
-    /// Only for this workspace, in place of the project's
+    /// Only for this workspace, overriding the project's
     #[arg(long, value_name = "WS", add = labels(), conflicts_with = "user")]
     workspace: Option<String>,
     /// For every project that has no value of its own
@@ -66,8 +66,8 @@ struct WhoseArgs {
 /// Store a value
 ///
 /// It is read from stdin, or asked for on a terminal without showing it; never from the command
-/// line. Workspaces that declare it as stored have it at once: files are replaced, and what is
-/// started from now on gets the new value.
+/// line. Workspaces that declare it as stored get it at once: files are replaced, and programs that
+/// start from now on get the new value.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     holm secret set STRIPE_KEY\n  \
@@ -93,20 +93,21 @@ struct RmArgs {
     whose: WhoseArgs,
 }
 
-/// List what is stored, or what a workspace is given
+/// List what is stored, or what a workspace gets
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  holm secret ls\n  holm secret ls fix-login")]
 struct LsArgs {
-    /// What this workspace may be given, and how that is: a label, project/label, an id or the beginning of one
+    /// The secrets that this workspace declares, with their states: a label, project/label, an id
+    /// or the beginning of one
     #[arg(value_name = "WS", add = labels())]
     workspace: Option<String>,
 }
 
-/// Read the values of workspaces again, where holm.toml says they are
+/// Read the values of workspaces again, from their sources in holm.toml
 ///
-/// Files are replaced, and what is started from now on gets the new values; what runs keeps what it
-/// has until it is restarted. A value that is not there any more is withdrawn. The time of `ttl`
-/// begins anew.
+/// Files are replaced, and programs that start from now on get the new values; running programs
+/// keep theirs until they are restarted. A value that no longer exists is withdrawn. The time of
+/// `ttl` starts again.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  holm secret refresh fix-login\n  holm secret refresh")]
 struct RefreshArgs {
@@ -117,41 +118,41 @@ struct RefreshArgs {
 
 /// Seal everything with a new key
 ///
-/// It is kept where the old one was, unless one of the options says otherwise.
+/// The new key is stored where the old one was, unless one of the options says otherwise.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  holm secret rotate-key\n  holm secret rotate-key --passphrase\n  \
     holm secret rotate-key --keyring"
 )]
 struct RotateKeyArgs {
-    /// Put the key behind a passphrase, which is asked for
+    /// Encrypt the key with a passphrase, which is asked for
     #[arg(long, conflicts_with_all = ["without_passphrase", "keyring", "file"])]
     passphrase: bool,
-    /// Do not put the key behind a passphrase any more
+    /// Remove the passphrase
     #[arg(long)]
     without_passphrase: bool,
-    /// Put the key into the keyring of your desktop
+    /// Store the key in the keyring of your desktop
     #[arg(long, conflicts_with = "file")]
     keyring: bool,
-    /// Put the key into a file that only you may read
+    /// Store the key in a file that only you may read
     #[arg(long)]
     file: bool,
 }
 
-/// Show who set, was given and lost which secret, and when
+/// Show who set, received and lost which secret, and when
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  holm secret audit\n  holm secret audit --verify")]
 struct AuditArgs {
-    /// Check that no line was changed, taken out, moved or added; exit 1 if one was
+    /// Check that no line was changed, removed, moved or added; exit 1 if one was
     #[arg(long)]
     verify: bool,
 }
 
-/// Write the stored values of the user and of projects to a file, behind a passphrase
+/// Write the stored values of the user and of projects to a file, encrypted with a passphrase
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  holm secret export secrets.holm")]
 struct ExportArgs {
-    /// The file; must not be there
+    /// The file; must not exist
     file: PathBuf,
 }
 
@@ -187,9 +188,10 @@ pub fn run(context: &Context, arguments: SecretArgs) -> Outcome {
         Verb::RotateKey(arguments) => rotate_key(context, &arguments),
         Verb::Unlock => unlock(context),
         Verb::Audit(arguments) => {
-            let verify = match arguments.verify {
-                true => Verify::Yes,
-                false => Verify::No,
+            let verify = if arguments.verify {
+                Verify::Yes
+            } else {
+                Verify::No
             };
             show::audit(context, verify)
         }
@@ -272,9 +274,10 @@ fn refresh(context: &Context, arguments: RefreshArgs) -> Outcome {
 
 fn rotate_key(context: &Context, arguments: &RotateKeyArgs) -> Outcome {
     let rotate = RotateKey {
-        passphrase: match arguments.passphrase {
-            true => Some(typed::new_passphrase()?),
-            false => None,
+        passphrase: if arguments.passphrase {
+            Some(typed::new_passphrase()?)
+        } else {
+            None
         },
         without_passphrase: arguments.without_passphrase,
         keep_in: match (arguments.keyring, arguments.file) {
@@ -305,12 +308,15 @@ fn unlock(context: &Context) -> Outcome {
         let client = connect::started().await?;
         client.unlock_secrets(&Unlock { passphrase }).await
     })?;
-    context.output.done(&state, || match list.locked {
-        true => format!("{GOOD}✓{GOOD:#} unlocked"),
-        false => format!(
-            "{GOOD}✓{GOOD:#} nothing is locked: the key is {}",
-            show::place(list.key.as_deref())
-        ),
+    context.output.done(&state, || {
+        if list.locked {
+            format!("{GOOD}✓{GOOD:#} unlocked")
+        } else {
+            format!(
+                "{GOOD}✓{GOOD:#} nothing is locked: the key is {}",
+                show::place(list.key.as_deref())
+            )
+        }
     });
     Ok(ExitCode::SUCCESS)
 }
@@ -365,7 +371,7 @@ fn import(context: &Context, file: &Path) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whose a value is, by ids.
+/// The owner of a value, by id.
 async fn scope(client: &Client, whose: &WhoseArgs) -> Result<Scope, Fault> {
     match (&whose.workspace, whose.user) {
         (Some(typed), _) => {
@@ -377,7 +383,7 @@ async fn scope(client: &Client, whose: &WhoseArgs) -> Result<Scope, Fault> {
     }
 }
 
-/// The project of the current directory, known from now on.
+/// The project of the current directory, registered if necessary.
 async fn this_project(client: &Client) -> Result<String, Fault> {
     let checkout = Checkout::find().await?;
     let origin = Origin::find(&checkout, &StartArgs::default()).await?;
@@ -399,7 +405,7 @@ async fn of_this_project(client: &Client) -> Result<Vec<WorkspaceId>, Fault> {
         .collect())
 }
 
-/// What `up` hands over before it asks for a workspace.
+/// Hands secrets over before `up` requests a workspace.
 pub async fn hand_over(
     client: &Client,
     give: &holm_api::secret::Give,

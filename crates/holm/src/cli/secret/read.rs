@@ -1,6 +1,6 @@
-//! Reads declared secrets where `holm.toml` says they are, on the user's side. Called by `up`, `start`,
-//! `restart` and `secret refresh`, always after a person approved the sources: the daemon tells only
-//! those of workspaces that were made with approval, and `up` reads only what it was granted.
+//! Reads declared secrets from their sources, on the user's side. Called by `up`, `start`,
+//! `restart` and `secret refresh`, always after the user approved the sources: the daemon returns
+//! only those of approved workspaces, and `up` reads only what was granted.
 
 use crate::wiring::as_inherited;
 use holm_api::client::Client;
@@ -17,7 +17,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What was read, and what is to be said of what was not.
+/// The values that were read, and notes about the others.
 #[derive(Debug, Default)]
 pub struct Found {
     pub give: Give,
@@ -49,8 +49,8 @@ pub fn declared(config: &ProjectConfig) -> Vec<Wanted> {
     wanted.collect()
 }
 
-/// Reads again what a workspace is given, before it is started. What is not there any more stays as
-/// it was given before.
+/// Reads a workspace's values again before it is started. If a source is gone, the earlier value
+/// stays.
 pub async fn before_start(client: &Client, id: &WorkspaceId) -> Result<Vec<String>, Fault> {
     let declared = client.declared_secrets(id).await?;
     if declared.secrets.is_empty() {
@@ -62,7 +62,7 @@ pub async fn before_start(client: &Client, id: &WorkspaceId) -> Result<Vec<Strin
     Ok(found.notes)
 }
 
-/// Reads all that a workspace declares.
+/// Reads everything that a workspace declares.
 pub async fn of_workspace(list: &DeclaredList) -> Result<Found, Fault> {
     let wanted = list.secrets.iter();
     let wanted = wanted.filter(|secret| secret.from != Source::Stored);
@@ -73,7 +73,7 @@ pub async fn of_workspace(list: &DeclaredList) -> Result<Found, Fault> {
     all(wanted.collect(), PathBuf::from(&list.project_path)).await
 }
 
-/// Reads them; `root` is what files and commands are relative to.
+/// Reads them; files and commands are relative to `root`.
 pub async fn all(wanted: Vec<Wanted>, root: PathBuf) -> Result<Found, Fault> {
     if wanted.is_empty() {
         return Ok(Found::default());
@@ -83,10 +83,11 @@ pub async fn all(wanted: Vec<Wanted>, root: PathBuf) -> Result<Found, Fault> {
         let policy = PolicyFile::of_machine().load()?.unwrap_or_default();
         let mut found = Found::default();
         for Wanted { name, source } in wanted {
-            let value = match policy.may_read(kind(&source)) {
-                true => read(&source, &root, &home),
-                false => Err(format!("the machine's policy allows no `{}`", kind(&source))),
-            };
+            let value = if policy.may_read(kind(&source)) {
+read(&source, &root, &home)
+} else {
+Err(format!("the machine's policy allows no `{}`", kind(&source)))
+};
             match value {
                 Ok(value) => found.give.values.push(Named { name, value }),
                 Err(why) => {
@@ -111,7 +112,7 @@ fn kind(source: &Source) -> SourceKind {
     }
 }
 
-/// The value, or why there is none, without a word of it.
+/// The value, or why there is none; the reason never contains the value.
 fn read(source: &Source, root: &Path, home: &Path) -> Result<Value, String> {
     let bytes = match source {
         Source::Stored => return Err("it is stored".to_owned()),
@@ -133,7 +134,7 @@ fn read(source: &Source, root: &Path, home: &Path) -> Result<Value, String> {
     Value::parse_line(bytes).map_err(|error| error.to_string())
 }
 
-/// What a program of the user's prints. It may ask on the terminal; no shell is involved.
+/// The output of a user's program. It may ask on the terminal; no shell is involved.
 fn output_of(argv: &[String], root: &Path) -> Result<Vec<u8>, String> {
     let [program, arguments @ ..] = argv else {
         return Err("no command is named".to_owned());
@@ -150,13 +151,14 @@ fn output_of(argv: &[String], root: &Path) -> Result<Vec<u8>, String> {
         None => Vec::new(),
     };
     let status = child.wait().map_err(failed)?;
-    match status.success() {
-        true => Ok(output),
-        false => Err(format!("{program} ended with {status}")),
+    if status.success() {
+        Ok(output)
+    } else {
+        Err(format!("{program} ended with {status}"))
     }
 }
 
-/// One more than allowed, so that too much is seen without reading all of it.
+/// One byte over the limit shows that there is more.
 fn at_most(from: impl Read) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     from.take(LONGEST_VALUE as u64 + 3)

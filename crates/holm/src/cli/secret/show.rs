@@ -1,4 +1,4 @@
-//! What people read of secrets: names, places, times.
+//! The text output about secrets: names, places, times.
 
 use super::super::output::{FAINT, GOOD, WARNING, printable};
 use super::super::table::Table;
@@ -57,7 +57,7 @@ pub fn list(context: &Context) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a workspace may be given, and how that is.
+/// The secrets that a workspace declares, with their states.
 pub fn declared(context: &Context, typed: &str) -> Outcome {
     let list = connect::block_on(async {
         let client = connect::started().await?;
@@ -95,7 +95,7 @@ fn source(source: &Source) -> String {
     }
 }
 
-/// What something is called; one that is gone, by its id.
+/// The label of a workspace, or the id if it is gone.
 pub fn label<'a>(labels: &'a HashMap<String, String>, id: &'a str) -> &'a str {
     labels.get(id).map_or(id, String::as_str)
 }
@@ -131,7 +131,7 @@ pub fn refreshed<'a>(
     lines.join("\n") + &self::notes(notes)
 }
 
-/// Each on a line of its own, after what was said before.
+/// Each on its own line.
 pub fn notes(notes: &[String]) -> String {
     let lines = notes.iter();
     let lines = lines.map(|note| format!("\n  {WARNING}note{WARNING:#}  {}", printable(note)));
@@ -184,7 +184,7 @@ pub fn audit(context: &Context, verify: Verify) -> Outcome {
     }
 }
 
-/// Who was given it, or where it was used.
+/// The receiver, or the host where it was used.
 fn to(happening: &Happening) -> String {
     let mut parts = Vec::new();
     parts.extend(happening.receiver.clone());
@@ -192,9 +192,10 @@ fn to(happening: &Happening) -> String {
     parts.extend(happening.pid.map(|pid| format!("({pid})")));
     parts.extend(happening.host.clone());
     parts.extend(happening.count.map(|count| format!("{count} times")));
-    match parts.is_empty() {
-        true => "-".to_owned(),
-        false => parts.join(" "),
+    if parts.is_empty() {
+        "-".to_owned()
+    } else {
+        parts.join(" ")
     }
 }
 

@@ -1,27 +1,26 @@
-//! Values and passphrases as a person types or pipes them. Never from the command line, where every
-//! program of the machine could read them.
+//! Values and passphrases that a person types or pipes. Never from the command line, which every
+//! program of the machine could read.
 
 use holm_core::{Code, Fault};
 use holm_secrets::{LONGEST_VALUE, Value};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use std::io::{BufRead, IsTerminal, Read, Write};
 
-/// A terminal that shows nothing of what is typed. Dropping it restores what was before.
+/// A terminal without echo. Dropping it restores the settings.
 struct Hidden(Termios);
 
-/// Everything of stdin, or one hidden line of a terminal.
+/// All of stdin, or one hidden line of a terminal.
 pub fn value(name: &str) -> Result<Value, Fault> {
     let stdin = std::io::stdin();
-    let bytes = match stdin.is_terminal() {
-        true => hidden_line(&format!("{name}: "))?,
-        false => {
-            let mut bytes = Vec::new();
-            // One more than allowed, so that too much is seen without reading all of it.
-            let most = LONGEST_VALUE as u64 + 2;
-            let read = stdin.lock().take(most).read_to_end(&mut bytes);
-            read.map_err(|error| unread(&error))?;
-            bytes
-        }
+    let bytes = if stdin.is_terminal() {
+        hidden_line(&format!("{name}: "))?
+    } else {
+        let mut bytes = Vec::new();
+        // One byte over the limit shows that there is more.
+        let most = LONGEST_VALUE as u64 + 2;
+        let read = stdin.lock().take(most).read_to_end(&mut bytes);
+        read.map_err(|error| unread(&error))?;
+        bytes
     };
     Value::parse_line(bytes).map_err(|error| {
         Fault::new(
@@ -37,7 +36,7 @@ pub fn passphrase() -> Result<Value, Fault> {
     read_passphrase("Passphrase: ")
 }
 
-/// The same, typed twice where somebody types.
+/// The same, typed twice on a terminal.
 pub fn new_passphrase() -> Result<Value, Fault> {
     let first = read_passphrase("New passphrase: ")?;
     if std::io::stdin().is_terminal() && first != read_passphrase("Once more: ")? {
@@ -52,14 +51,13 @@ pub fn new_passphrase() -> Result<Value, Fault> {
 
 fn read_passphrase(question: &str) -> Result<Value, Fault> {
     let stdin = std::io::stdin();
-    let bytes = match stdin.is_terminal() {
-        true => hidden_line(question)?,
-        false => {
-            let mut line = Vec::new();
-            let read = stdin.lock().read_until(b'\n', &mut line);
-            read.map_err(|error| unread(&error))?;
-            line
-        }
+    let bytes = if stdin.is_terminal() {
+        hidden_line(question)?
+    } else {
+        let mut line = Vec::new();
+        let read = stdin.lock().read_until(b'\n', &mut line);
+        read.map_err(|error| unread(&error))?;
+        line
     };
     Value::parse_line(bytes).map_err(|error| {
         Fault::new(
@@ -73,7 +71,7 @@ fn read_passphrase(question: &str) -> Result<Value, Fault> {
 fn hidden_line(question: &str) -> Result<Vec<u8>, Fault> {
     let _hidden = Hidden::enter()?;
     let mut stderr = std::io::stderr().lock();
-    // Whoever cannot read the question can still answer it.
+    // If the prompt cannot be written, the user can still answer.
     let _ = write!(stderr, "{question}").and_then(|()| stderr.flush());
     let mut line = Vec::new();
     let read = std::io::stdin().lock().read_until(b'\n', &mut line);
@@ -106,7 +104,7 @@ impl Hidden {
 
 impl Drop for Hidden {
     fn drop(&mut self) {
-        // A terminal that is gone needs nothing restored.
+        // A terminal that is gone needs no restoring.
         let _ = tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, &self.0);
     }
 }

@@ -1,7 +1,8 @@
-//! `holm session attach`: this terminal shows a session, and writes to it if nobody else does.
+//! `holm session attach`: shows a session on this terminal, and writes to it if no other client
+//! does.
 //!
-//! When the daemon dies, another one is started and the session is attached to again: it draws the
-//! whole screen anew, and keys that did not arrive are sent again.
+//! When the daemon dies, this client starts another one and attaches again: the whole screen is
+//! redrawn, and keys that did not arrive are sent again.
 
 use super::super::attach::{Attachment, secret};
 use super::super::output::{WARNING, printable};
@@ -22,9 +23,9 @@ use tokio::sync::mpsc;
 
 /// Show a session on this terminal; ctrl-\ detaches
 ///
-/// Several may look at one session; one of them writes, and its terminal has the size of theirs. Who
-/// comes later only sees it, and is told who writes. The exit code is the program's when it ends, or
-/// when it has ended already, and 0 after ctrl-\.
+/// Several clients may watch one session; one of them writes, and the session has the size of its
+/// terminal. Later ones only watch, and are told who writes. The exit code is the program's when it
+/// ends, or when it has ended already, and 0 after ctrl-\.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     holm session attach review\n  \
@@ -37,14 +38,14 @@ pub struct AttachArgs {
     /// Never write
     #[arg(long, conflicts_with = "take")]
     read_only: bool,
-    /// Write, whoever did so before
+    /// Write, taking over from the current writer
     #[arg(long)]
     take: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
-    /// If nobody else does.
+    /// If no other client does.
     Write,
     Take,
     Look,
@@ -52,22 +53,22 @@ pub enum How {
 
 /// ctrl-\
 const DETACH: u8 = 0x1c;
-/// How long another daemon is tried to be reached.
+/// How long to try to reach another daemon.
 const COMES_BACK: Duration = Duration::from_secs(30);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
-/// How long a word on the last line stays.
+/// How long a message stays on the last line.
 const NOTE_STAYS: Duration = Duration::from_secs(3);
-/// Keys that are kept until they are known to have arrived.
+/// Keys that are kept until they have arrived.
 const MOST_KEPT: usize = 64 * 1024;
 
-/// How it ended.
+/// How attaching ended.
 enum Ended {
     Detached,
     Code(u8, Option<String>),
     Signalled(u8),
     /// The daemon is gone, or the session with its workspace.
     Lost(Fault),
-    /// So is the terminal.
+    /// The terminal is gone.
     Unwritten,
 }
 
@@ -77,16 +78,16 @@ struct Begun {
     first: AttachEvent,
 }
 
-/// What stays, whichever daemon is between.
+/// State that outlives the connection to one daemon.
 struct Attached {
     screen: Screen,
     signals: Signals,
     input: mpsc::Receiver<Bytes>,
-    /// The last keys that were sent, and how many there were in all.
+    /// The last keys sent, and their total number.
     kept: VecDeque<u8>,
     sent: u64,
     writes: bool,
-    /// A word of ours on the screen, and until when it is there.
+    /// A message of ours on the screen, and how long it stays.
     noted: Option<(String, Instant)>,
 }
 
@@ -110,7 +111,7 @@ pub fn run(context: &Context, arguments: AttachArgs) -> Outcome {
     })
 }
 
-/// Until the session ends or the person detaches.
+/// Runs until the session ends or the user detaches.
 pub async fn attach(context: &Context, client: &Client, found: &Found, how: How) -> Outcome {
     let size = terminal::size();
     let mut wanted = Attach {
@@ -123,7 +124,7 @@ pub async fn attach(context: &Context, client: &Client, found: &Found, how: How)
         key: Some(secret()?),
     };
     let signals = Signals::listen(Attachment::Terminal)?;
-    // What stands in the way is said on the terminal as it is.
+    // Errors are printed before the terminal changes.
     let mut begun = begin(client, found, &wanted).await?;
     if let AttachEvent::Control(AttachToClient::Ended { code, reason }) = begun.first {
         // There is nothing to draw.
@@ -187,7 +188,7 @@ fn said(context: &Context, found: &Found, ended: Ended) -> Outcome {
     }
 }
 
-/// What others are told of who writes.
+/// The name that other clients see.
 fn own_name() -> String {
     let terminal = rustix::termios::ttyname(rustix::stdio::stdin(), Vec::new());
     let terminal = terminal.ok().and_then(|name| name.into_string().ok());
@@ -196,7 +197,7 @@ fn own_name() -> String {
     format!("holm on {terminal} (pid {})", std::process::id())
 }
 
-/// The connection, when the session has answered.
+/// Connects and waits for the session's answer.
 async fn begin(client: &Client, found: &Found, wanted: &Attach) -> Result<Begun, Fault> {
     let attached = client.attach_session(&found.workspace, &found.id, wanted);
     let mut socket = attached.await?;
@@ -204,7 +205,7 @@ async fn begin(client: &Client, found: &Found, wanted: &Attach) -> Result<Begun,
     Ok(Begun { socket, first })
 }
 
-/// The same session by way of another daemon.
+/// Attaches to the same session through another daemon.
 async fn come_back(
     attached: &mut Attached,
     found: &Found,
@@ -380,7 +381,7 @@ impl Attached {
         self.kept.drain(..surplus);
     }
 
-    /// What was sent and did not arrive.
+    /// Keys that were sent and did not arrive.
     fn missing(&self, received: u64) -> Vec<u8> {
         let missing = self.sent.saturating_sub(received) as usize;
         let arrived = self.kept.len().saturating_sub(missing);

@@ -1,4 +1,4 @@
-//! From what was typed to a session, once, at the edge.
+//! Resolves what was typed to a session, once, at the edge.
 
 use super::super::{connect, resolve};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
@@ -9,7 +9,6 @@ use holm_core::{Fault, SessionId, WorkspaceId};
 use std::ffi::OsStr;
 use std::time::Duration;
 
-/// A session that was meant.
 pub struct Found {
     pub workspace: WorkspaceId,
     pub id: SessionId,

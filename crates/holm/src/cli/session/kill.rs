@@ -7,10 +7,10 @@ use clap::Args;
 use holm_api::session::SessionList;
 use std::process::ExitCode;
 
-/// End sessions, with those that belong to them
+/// End sessions, with their children
 ///
 /// The program is asked to end (SIGTERM and SIGHUP) and killed after two seconds; so are sessions
-/// whose --parent it is, and theirs. How it ended stays listed for a while.
+/// whose --parent it is, and their children. The ended session stays listed for a while.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  holm session kill review")]
 pub struct KillArgs {

@@ -1,4 +1,4 @@
-//! `holm session ls`: which sessions there are.
+//! `holm session ls`: lists sessions.
 
 use super::super::completions::labels;
 use super::super::ls::age;
@@ -86,7 +86,7 @@ fn shown(session: &Session) -> String {
     }
 }
 
-/// Children behind their parents, with how deep they are.
+/// Children after their parents, with their depth.
 fn tree(sessions: &[Session]) -> Vec<(usize, &Session)> {
     let is_known = |id: &str| sessions.iter().any(|session| session.id == id);
     let is_root = |session: &&Session| !session.parent.as_deref().is_some_and(is_known);

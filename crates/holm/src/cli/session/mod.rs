@@ -1,4 +1,4 @@
-//! `holm session`: terminals that go on when nobody looks. One file per verb.
+//! `holm session`: terminals that continue without a client. One file per verb.
 
 mod attach;
 mod find;
@@ -15,9 +15,9 @@ use clap::{Args, Subcommand};
 
 /// Long-lived terminals: start one, attach, detach with ctrl-\, type, read, wait
 ///
-/// A session is a program in a terminal of its own, usually an agent. It outlives this command, the
-/// daemon and every client; `holm stop` ends it. S stands for an id, a name, the beginning of an id,
-/// or WS/NAME.
+/// A session is a program in its own terminal, usually an agent. It outlives this command, the
+/// daemon and every client; `holm stop` ends it. S stands for an id, a name, the beginning of an
+/// id, or WS/NAME.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     holm session new fix-login --agent claude --name review\n  \

@@ -1,4 +1,4 @@
-//! `holm session new`: a program in a terminal that goes on.
+//! `holm session new`: starts a program in a long-lived terminal.
 
 use super::super::completions::labels;
 use super::super::ls::warn;
@@ -16,11 +16,11 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::process::ExitCode;
 
-/// Start a program in a terminal that goes on when nobody looks
+/// Start a program in a terminal that continues without a client
 ///
-/// A shell when nothing is named. Starts a stopped workspace first. On a terminal it attaches at once,
-/// and then the exit code is the program's (0 after ctrl-\, which detaches); otherwise it prints the
-/// session's id.
+/// A shell when nothing is named. Starts a stopped workspace first. On a terminal it attaches at
+/// once, and then the exit code is the program's (0 after ctrl-\, which detaches); otherwise it
+/// prints the session's id.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     holm session new fix-login\n  \
@@ -33,16 +33,16 @@ pub struct NewArgs {
     /// Start this agent: one of [agents], or claude, codex, gemini, opencode, aider, shell
     #[arg(long, value_name = "AGENT", conflicts_with = "command")]
     agent: Option<String>,
-    /// A name for it, of one live session of the workspace at a time
+    /// A name, unique among the live sessions of the workspace
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// A session of the same workspace that this one belongs to; killing that ends this one
+    /// A session of the same workspace as its parent; killing that ends this one
     #[arg(long, value_name = "S", add = find::sessions())]
     parent: Option<String>,
     /// Do not attach; print the session's id
     #[arg(long)]
     detach: bool,
-    /// Columns and rows of its terminal until somebody attaches
+    /// Columns and rows of its terminal until a client attaches
     #[arg(long, value_name = "COLSxROWS", value_parser = Size::parse)]
     size: Option<Size>,
     /// Directory to run in, absolute or below the project's root

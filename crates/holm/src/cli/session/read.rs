@@ -1,4 +1,4 @@
-//! `holm session read`: what a session shows or wrote, as text.
+//! `holm session read`: a session's screen or output, as text.
 
 use super::super::output::printable;
 use super::super::{Context, Outcome, connect};
@@ -8,8 +8,8 @@ use std::process::ExitCode;
 
 /// Print what a session shows, or what it wrote, as plain text
 ///
-/// The screen, unless --since asks for what was written since a cursor (0: all that is kept). Without
-/// colours and without anything that steers a terminal.
+/// The screen, unless --since asks for the output since a cursor (0: all that is stored). Without
+/// colours and without control sequences.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     holm session read review\n  \
@@ -19,10 +19,10 @@ pub struct ReadArgs {
     /// An id, a name, the beginning of an id, or WS/NAME
     #[arg(value_name = "S", add = find::sessions())]
     session: String,
-    /// What is on the screen (this is the default)
+    /// The screen (this is the default)
     #[arg(long, conflicts_with = "since")]
     screen: bool,
-    /// What was written since this cursor; --json tells where it goes on
+    /// The output since this cursor; --json has the next one
     #[arg(long, value_name = "CURSOR")]
     since: Option<u64>,
 }

@@ -1,5 +1,5 @@
-//! The user's terminal while a session is attached: raw, on its other screen, and set back whatever
-//! happens. Everything that is drawn passes an allow-list on its way.
+//! The user's terminal while a session is attached: raw, on its alternate screen, and always reset.
+//! Everything drawn passes an allow-list.
 
 use super::super::stream::{Stream, Writer};
 use super::super::terminal::{self, RawMode};
@@ -10,14 +10,14 @@ use rustix::termios::QueueSelector;
 use std::io::Write;
 use std::time::Duration;
 
-/// Dropping it sets the terminal back, also when the program panics.
+/// Dropping it resets the terminal, also when the program panics.
 pub struct Screen {
     writer: Option<Writer>,
     drawing: Drawing,
     before: Before,
 }
 
-/// Dropped last.
+/// Must be dropped last.
 struct Before {
     raw: Option<RawMode>,
 }
@@ -25,7 +25,7 @@ struct Before {
 const OTHER_SCREEN: &str = "\u{1b}[?1049h\u{1b}[H\u{1b}[2J";
 const FIRST_SCREEN: &str = "\u{1b}[?1049l";
 
-/// How long a terminal that takes nothing is waited for.
+/// How long to wait for a terminal that accepts no output.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 // === impl Screen ===
@@ -51,13 +51,13 @@ impl Screen {
         }
     }
 
-    /// Begins with an empty screen: what was drawn may have been cut off anywhere.
+    /// Starts with an empty screen: earlier drawing may have been cut off anywhere.
     pub async fn clear(&mut self) -> bool {
         self.drawing = Drawing::default();
         self.draw(b"\x1b[m\x1b[H\x1b[2J").await
     }
 
-    /// Words of ours on the last line, until it is drawn anew.
+    /// Shows a message on the last line, until that is redrawn.
     pub async fn note(&mut self, text: &str) -> bool {
         let size = terminal::size();
         let text: String = text.chars().filter(|one| !one.is_control()).collect();
@@ -66,7 +66,7 @@ impl Screen {
         self.draw(line.as_bytes()).await
     }
 
-    /// Waits until everything is drawn, and sets the terminal back.
+    /// Waits until everything is drawn, and resets the terminal.
     pub async fn give_back(mut self) {
         if let Some(writer) = self.writer.take() {
             let _ = tokio::time::timeout(PATIENCE, writer.finish()).await;
@@ -79,15 +79,15 @@ impl Drop for Before {
     fn drop(&mut self) {
         say(RESET);
         say(FIRST_SCREEN);
-        // What was typed for the session, and what the terminal still says of the mouse, is not for
-        // whoever reads this terminal next.
+        // Pending keys and mouse reports were meant for the session, not for the next reader of
+        // this terminal.
         let _ = rustix::termios::tcflush(rustix::stdio::stdin(), QueueSelector::IFlush);
         self.raw = None;
     }
 }
 
 fn say(text: &str) {
-    // A terminal that is gone needs nothing.
+    // A terminal that is gone needs no reset.
     let mut stdout = std::io::stdout().lock();
     let _ = stdout.write_all(text.as_bytes());
     let _ = stdout.flush();

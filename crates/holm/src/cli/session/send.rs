@@ -1,4 +1,4 @@
-//! `holm session send`: types something into a session.
+//! `holm session send`: types into a session.
 
 use super::super::{Context, Outcome, connect};
 use super::find;
@@ -14,9 +14,9 @@ use std::process::ExitCode;
 
 /// Type text or keys into a session
 ///
-/// In one piece: the text, then the keys, then Enter if that is asked for. Without text and keys it
-/// types what comes on stdin. Several lines arrive as pasted text where the program knows the
-/// difference. With --json it prints the cursor before which nothing of the answer is.
+/// At once: the text, then the keys, then Enter if requested. Without text and keys it types what
+/// comes on stdin. Several lines arrive as pasted text if the program supports that. With --json it
+/// prints the cursor from which the answer begins.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     holm session send review --enter 'run the tests'\n  \
@@ -30,7 +30,7 @@ pub struct SendArgs {
     /// What to type
     #[arg(value_name = "TEXT")]
     text: Option<OsString>,
-    /// Press Enter behind it
+    /// Press Enter afterwards
     #[arg(short, long)]
     enter: bool,
     /// Keys to press: Enter, Escape, Tab, Up, PageDown, F1, C-c (ctrl), M-x (alt), …
@@ -38,7 +38,7 @@ pub struct SendArgs {
     keys: Vec<String>,
 }
 
-/// More is not typed at once.
+/// The limit of one `send`.
 const MOST: u64 = 256 * 1024;
 
 pub fn run(context: &Context, arguments: SendArgs) -> Outcome {

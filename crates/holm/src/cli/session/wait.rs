@@ -1,4 +1,4 @@
-//! `holm session wait`: until a session is quiet, says something, or ends.
+//! `holm session wait`: waits until a session is quiet, prints something, or ends.
 
 use super::super::output::printable;
 use super::super::{Context, Outcome, connect};
@@ -11,9 +11,9 @@ use std::time::Duration;
 
 /// Wait until a session is quiet, has written something, or has ended
 ///
-/// With --idle until it wrote nothing for so long; with --for until its output since the last `send`
-/// matches a regular expression; with neither until it ends. Exit code 0 when that came, 1 when the
-/// program ended first, 124 when the time was up.
+/// With --idle until it wrote nothing for so long; with --for until its output since the last
+/// `send` matches a regular expression; with neither until it ends. Exit code 0 when that came, 1
+/// when the program ended first, 124 when the time was up.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     holm session wait review --idle 5s\n  \
@@ -29,7 +29,7 @@ pub struct WaitArgs {
     /// A regular expression; ^ and $ are ends of lines
     #[arg(long = "for", value_name = "PATTERN")]
     pattern: Option<String>,
-    /// Where the output is looked at from, instead of the last `send`
+    /// Search the output from this cursor, instead of the last `send`
     #[arg(long, value_name = "CURSOR")]
     since: Option<u64>,
     /// Give up after this time (30s, 5m) with exit code 124

@@ -1,6 +1,6 @@
-//! What `top` draws: lines of a given width, from numbers. Nothing here knows a terminal.
+//! Renders `top`: lines of a given width, from numbers. It knows no terminal.
 //!
-//! Columns that have no room are left out, the least important first; no line is wider than the
+//! Columns without room are left out, the least important first; no line is wider than the
 //! terminal.
 
 use crate::cli::output::printable;
@@ -8,12 +8,12 @@ use holm_api::numbers::{NumbersList, Past, WorkspaceNumbers};
 use holm_core::config::rough_size;
 use holm_core::numbers::sparkline;
 
-/// What the person chose.
+/// The user's choices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct View {
     pub order: Order,
     pub has_services: bool,
-    /// Rows that are above the screen.
+    /// Rows above the screen.
     pub skip: usize,
 }
 
@@ -25,7 +25,7 @@ pub enum Order {
     Label,
 }
 
-/// How much room there is, and whether more than letters may be used.
+/// The available room, and whether more than ASCII may be used.
 #[derive(Clone, Copy, Debug)]
 pub struct Look {
     pub width: usize,
@@ -47,14 +47,14 @@ enum Column {
     MemoryPast,
 }
 
-/// One row, before it is cut to the room.
+/// One row, before it is cut to the width.
 struct Row {
     name: String,
     is_service: bool,
     cells: Vec<(Column, String)>,
 }
 
-/// In the order in which they are drawn.
+/// In display order.
 const COLUMNS: [Column; 9] = [
     Column::State,
     Column::Cpu,
@@ -67,7 +67,7 @@ const COLUMNS: [Column; 9] = [
     Column::Network,
 ];
 
-/// In the order in which they are given room.
+/// In order of importance.
 const IMPORTANCE: [Column; 9] = [
     Column::Cpu,
     Column::Memory,
@@ -87,7 +87,7 @@ const STRONG: &str = "\x1b[1m";
 const FAINT: &str = "\x1b[2m";
 const PLAIN: &str = "\x1b[0m";
 
-/// Everything that fits.
+/// All lines that fit.
 pub fn lines(numbers: &NumbersList, view: &View, look: Look) -> Vec<String> {
     if look.width == 0 || look.height == 0 {
         return Vec::new();
@@ -110,26 +110,28 @@ pub fn lines(numbers: &NumbersList, view: &View, look: Look) -> Vec<String> {
     }
     for row in rows.iter().skip(view.skip) {
         let text = cut(&row.text(name, &columns), look.width);
-        lines.push(match row.is_service {
-            true => styled(&text, FAINT, look),
-            false => text,
+        lines.push(if row.is_service {
+            styled(&text, FAINT, look)
+        } else {
+            text
         });
     }
     lines.truncate(look.height);
     lines
 }
 
-/// How many rows there are, whether they fit or not.
+/// The number of rows, whether they fit or not.
 pub fn height(numbers: &NumbersList, view: &View) -> usize {
     rows(numbers, view).len()
 }
 
-/// Processors as people read them: 100 % is one.
+/// Processors in percent: 100 % is one.
 pub fn percent(cpu: f64) -> String {
     let percent = cpu * 100.0;
-    match percent < 9.95 {
-        true => format!("{percent:.1} %"),
-        false => format!("{percent:.0} %"),
+    if percent < 9.95 {
+        format!("{percent:.1} %")
+    } else {
+        format!("{percent:.0} %")
     }
 }
 
@@ -243,7 +245,7 @@ fn heading(order: Order, name: usize, columns: &[Column]) -> String {
     text
 }
 
-/// The columns that there is room for, each with a blank pair in front.
+/// The columns that fit, each with two leading blanks.
 fn fitting(room: usize) -> Vec<Column> {
     let mut left = room;
     let mut chosen = Vec::new();
@@ -266,9 +268,10 @@ fn cut(text: &str, width: usize) -> String {
 }
 
 fn styled(text: &str, style: &str, look: Look) -> String {
-    match look.is_styled {
-        true => format!("{style}{text}{PLAIN}"),
-        false => text.to_owned(),
+    if look.is_styled {
+        format!("{style}{text}{PLAIN}")
+    } else {
+        text.to_owned()
     }
 }
 
@@ -341,7 +344,7 @@ impl Column {
         let width = self.width();
         let short: String = cell.chars().take(width).collect();
         match self {
-            // The newest value is at the right, beside nothing of another column.
+            // The newest value is at the right, next to no other column.
             Column::State => format!("  {short:width$}"),
             _ => format!("  {short:>width$}"),
         }

@@ -1,5 +1,5 @@
-//! `holm top`: all workspaces live, on a terminal. What is drawn is decided in [`frame`]; here it is
-//! asked for, keys are read, and the terminal is left as it was.
+//! `holm top`: all workspaces live, on a terminal. [`frame`] decides what is drawn; this module
+//! requests numbers, reads keys, and restores the terminal.
 
 mod frame;
 
@@ -20,11 +20,11 @@ use tokio::sync::mpsc;
 
 /// Watch what all workspaces take of the machine
 ///
-/// Processors, memory, processes, disk (and what of it is in volumes) and bytes in and out, of each
-/// workspace and its services, with the last minutes as small bars. q or ctrl-C ends it, s sorts by another column, v
-/// hides or shows services, and the arrows move.
+/// Processors, memory, processes, disk (and its part in volumes) and bytes in and out, of each
+/// workspace and its services, with the last minutes as small bars. q or ctrl-C ends it, s sorts by
+/// another column, v hides or shows services, and the arrows move.
 ///
-/// Where there is no terminal, and with --once or --json, it is printed once.
+/// Without a terminal, and with --once or --json, it is printed once.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  holm top\n  holm top --once\n  holm top --json")]
 pub struct TopArgs {
@@ -33,16 +33,16 @@ pub struct TopArgs {
     once: bool,
 }
 
-/// How often it is drawn anew.
+/// How often it is redrawn.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// How wide it is where nobody says.
+/// The width where none is known.
 const PLAIN_WIDTH: usize = 140;
 
-/// Between two looks, where there is none to compare with yet.
+/// Between the first two samples, which are needed for rates.
 const FIRST: Duration = Duration::from_millis(300);
 
-/// The other screen, without a cursor; and back.
+/// The alternate screen without a cursor; and back.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l";
 const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
 const HOME: &str = "\x1b[H";
@@ -53,15 +53,16 @@ pub fn run(context: &Context, arguments: TopArgs) -> Outcome {
     let is_live = !arguments.once && !context.output.is_json() && is_interactive();
     connect::block_on(async {
         let client = connect::started().await?;
-        match is_live {
-            true => live(client).await,
-            false => once(context, &client).await,
+        if is_live {
+            live(client).await
+        } else {
+            once(context, &client).await
         }
     })
 }
 
 async fn once(context: &Context, client: &Client) -> Outcome {
-    // The first look of a daemon has nothing to compare with.
+    // The first sample of a daemon has nothing to compare with.
     client.numbers().await?;
     tokio::time::sleep(FIRST).await;
     let numbers = client.numbers().await?;
@@ -78,7 +79,6 @@ async fn once(context: &Context, client: &Client) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What somebody typed.
 enum Key {
     Quit,
     Sort,
@@ -87,7 +87,7 @@ enum Key {
     Down,
 }
 
-/// The other screen of the terminal. Dropping it goes back, also when the program panics.
+/// The alternate screen of the terminal. Dropping it goes back, also when the program panics.
 struct Screen {
     _raw: RawMode,
 }
@@ -134,7 +134,7 @@ fn listen(kind: SignalKind) -> Result<tokio::signal::unix::Signal, Fault> {
     })
 }
 
-/// Reads the terminal in a thread of its own, which ends with the program.
+/// Reads the terminal in a separate thread, which ends with the program.
 fn read_keys() -> mpsc::UnboundedReceiver<Key> {
     let (sender, receiver) = mpsc::unbounded_channel();
     std::thread::spawn(move || {
@@ -174,7 +174,7 @@ fn keys_in(bytes: &[u8]) -> Vec<Key> {
     bytes.iter().filter_map(key).collect()
 }
 
-/// Where numbers come from, and the last ones.
+/// The source of numbers, and the last ones.
 struct Source {
     client: Client,
     numbers: NumbersList,
@@ -184,7 +184,7 @@ struct Source {
 // === impl Source ===
 
 impl Source {
-    /// What was known last stays on the screen when the daemon goes away; another one is started.
+    /// The last numbers stay on the screen when the daemon dies; another one is started.
     async fn ask(&mut self) {
         let fault = match self.client.numbers().await {
             Ok(numbers) => {
@@ -240,7 +240,7 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // A terminal that is gone needs nothing restored.
+        // A terminal that is gone needs no restoring.
         let _ = write(LEAVE);
     }
 }

@@ -1,6 +1,6 @@
-//! What `up` brings of the user's side as layers: build output of the checkout (`--warm`), and snapshots
-//! of caches. Each once; a daemon of the same user gets copies that share blocks where the file system
-//! can, any other one gets an archive.
+//! Trees that `up` provides from the user's side as layers: build output of the checkout
+//! (`--warm`), and snapshots of caches. Each once; a daemon of the same user gets copies with
+//! reflinks where possible, any other one an archive.
 
 use super::UpArgs;
 use super::include::{self, Included};
@@ -26,7 +26,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use tokio::sync::mpsc;
 
-/// Who brings what where to.
 pub struct Bringing<'a> {
     pub context: &'a Context,
     pub client: &'a Client,
@@ -43,13 +42,13 @@ struct Picked {
     paths: Vec<PathBuf>,
 }
 
-/// Progress is told once for so many files.
+/// Progress is reported once per this many files.
 const TELL_EVERY: u64 = 256;
 
 // === impl Bringing ===
 
 impl Bringing<'_> {
-    /// Everything that this `up` asks for; returns what the user should know.
+    /// Provides everything that this `up` needs; returns notes for the user.
     pub async fn all(
         &self,
         arguments: &UpArgs,
@@ -142,7 +141,7 @@ impl Bringing<'_> {
             )));
         }
         let Ok(entries) = fs::read_dir(&here) else {
-            // It begins empty, as it would on a new machine.
+            // It starts empty, as on a new machine.
             return Ok(None);
         };
         let tree = TreeName::Cache {
@@ -162,12 +161,12 @@ impl Bringing<'_> {
         match self.bring(tree, place, &picked, (&step, Vec::new())).await {
             Ok(_) => Ok(None),
             Err(fault) if fault.code == Code::Cancelled => Err(fault),
-            // A cache is there to be quicker, and is no reason to fail.
+            // A cache only saves time, so a failure does not stop `up`.
             Err(fault) => Ok(Some(format!("the cache {name} begins empty: {fault}"))),
         }
     }
 
-    /// Where the code is inside.
+    /// The path of the code inside.
     fn root<'b>(&'b self, origin: &'b Origin) -> &'b Path {
         let written = origin.config.project.root.as_ref();
         let default = &self.checkout.repository.main_root;
@@ -178,7 +177,7 @@ impl Bringing<'_> {
         self.client.begin_tree(self.project_id, tree).await
     }
 
-    /// Fills or uploads the tree; says how large it is, if that is known.
+    /// Fills or uploads the tree; returns its size, if known.
     async fn bring(
         &self,
         tree: TreeName,
@@ -229,12 +228,13 @@ impl Bringing<'_> {
             let copied = picked.copy_to(&directory, &mut || {
                 files += 1;
                 if files % TELL_EVERY == 0 {
-                    // Nobody listens any more when the client is ending.
+                    // The receiver is gone when the client is ending.
                     let _ = tell.send(files);
                 }
-                match cancel.is_raised() {
-                    true => Err(Errno::INTR),
-                    false => Ok(()),
+                if cancel.is_raised() {
+                    Err(Errno::INTR)
+                } else {
+                    Ok(())
                 }
             });
             copied.map_err(|error| refused(&picked.top, &error))?;
@@ -250,14 +250,14 @@ impl Bringing<'_> {
         }
     }
 
-    /// Removes a tree that will not be brought. Another user's is a leftover that `gc` finds.
+    /// Removes a tree that will not be used. `gc` finds one of another user.
     async fn forget(&self, place: &TreePlace) {
         let Some(directory) = place.directory.clone() else {
             return;
         };
         let removal = try_blocking(move || {
             let begun = Path::new(&directory).parent().map(remove_tree);
-            // So is what cannot be removed.
+            // `gc` also finds what cannot be removed here.
             drop(begun);
             Ok(())
         });
@@ -294,11 +294,11 @@ impl Picked {
     }
 }
 
-/// Whether the way from the checkout to a place of its own goes by a link, which a repository can
-/// have committed.
+/// Whether the path from the checkout to a directory of its own contains a symlink, which a
+/// repository can have committed.
 fn leads_elsewhere(place: &Path, toplevel: &Path) -> bool {
     let (Ok(resolved), Ok(top)) = (place.canonicalize(), toplevel.canonicalize()) else {
-        // Nothing is there, so nothing is read.
+        // It does not exist, so nothing is read.
         return false;
     };
     let below = place.strip_prefix(toplevel);

@@ -1,5 +1,4 @@
-//! Asks the daemon for the workspaces, all at once, and undoes them when the person changes their
-//! mind.
+//! Requests the workspaces from the daemon, all at once, and undoes them when the user cancels.
 
 use super::UpArgs;
 use super::include;
@@ -22,15 +21,15 @@ use tempfile::TempDir;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-/// One workspace that is to be made.
+/// One requested workspace.
 pub struct Wish {
-    /// `None`: the daemon makes one up.
+    /// `None`: the daemon generates one.
     pub label: Option<Label>,
-    /// A live workspace with this label is the answer.
+    /// Return a live workspace with this label.
     pub is_reused: bool,
 }
 
-/// How long cancelled work may take to clean up after itself.
+/// How long cancelled work may take to clean up.
 const CLEAN_UP: Duration = Duration::from_millis(500);
 
 // === impl Wish ===
@@ -44,7 +43,7 @@ impl Wish {
     }
 }
 
-/// Makes all wishes come true, or says of each why not.
+/// Creates all workspaces, or explains each failure.
 pub async fn all(
     context: &Context,
     arguments: &UpArgs,
@@ -87,7 +86,7 @@ pub async fn all(
     }
 }
 
-/// Several are made all or not at all, as far as can be told before.
+/// Several are created all or not at all, as far as can be checked before.
 async fn refuse_taken(prepared: &Prepared, wishes: &[Wish]) -> Result<(), Fault> {
     let names = prepared.client.names().await?.names;
     let taken = names.iter().find(|name| {
@@ -108,7 +107,7 @@ async fn refuse_taken(prepared: &Prepared, wishes: &[Wish]) -> Result<(), Fault>
     }
 }
 
-/// Turns ctrl-C, a hang-up and a request to end into `true`. Never ends by itself.
+/// Turns ctrl-C, a hang-up and SIGTERM into `true`. Never ends by itself.
 fn watch_for_signals(tell: watch::Sender<bool>) -> Result<impl Future<Output = ()>, Fault> {
     let listen = |kind| {
         signal(kind).map_err(|error| {
@@ -126,7 +125,7 @@ fn watch_for_signals(tell: watch::Sender<bool>) -> Result<impl Future<Output = (
                 _ = terminate.recv() => {}
                 _ = hangup.recv() => {}
             }
-            // A second signal ends the program at once, should undoing take too long.
+            // A second signal ends the program at once, if undoing takes too long.
             if tell.send_replace(true) {
                 return;
             }
@@ -146,7 +145,7 @@ async fn prepare_unless(
         prepared = &mut preparing => prepared,
         _ = interrupted.wait_for(|is| *is) => {
             cancel.raise();
-            // git removes what it had begun; what does not end by itself (a question) is left.
+            // git removes its partial work; what does not end by itself (a question) is left.
             let _ = tokio::time::timeout(CLEAN_UP, preparing).await;
             Err(cancelled())
         }
@@ -176,7 +175,7 @@ async fn one(
     Ok(workspace)
 }
 
-/// Waits for the services, unless nobody wants to. An interruption ends the waiting only.
+/// Waits for the services, if requested. An interruption ends only the waiting.
 async fn readied(
     arguments: &UpArgs,
     prepared: &Prepared,
@@ -187,13 +186,13 @@ async fn readied(
         return Ok(Readied::from(workspace));
     }
     let interruption = async move {
-        // The sender lives as long as all of this.
+        // The sender lives as long as this function.
         let _ = interrupted.wait_for(|is| *is).await;
     };
     ready::wait(&prepared.client, workspace, display, interruption).await
 }
 
-/// The request of one workspace, with uploads of its own: the daemon takes each once.
+/// The request for one workspace, with its own uploads: the daemon uses each once.
 async fn with_uploads(
     arguments: &UpArgs,
     prepared: &Prepared,
@@ -201,17 +200,17 @@ async fn with_uploads(
     mut interrupted: watch::Receiver<bool>,
 ) -> Result<CreateWorkspace, Fault> {
     let uploads = async {
-        let include = match prepared.included.is_empty() {
-            true => None,
-            false => {
-                let toplevel = prepared.checkout.repository.toplevel.clone();
-                let included = prepared.included.clone();
-                Some(include::upload(&prepared.client, included, toplevel).await?)
-            }
+        let include = if prepared.included.is_empty() {
+            None
+        } else {
+            let toplevel = prepared.checkout.repository.toplevel.clone();
+            let included = prepared.included.clone();
+            Some(include::upload(&prepared.client, included, toplevel).await?)
         };
-        let dirty = match arguments.start.dirty {
-            true => Some(upload_dirty(&prepared.client, &prepared.checkout).await?),
-            false => None,
+        let dirty = if arguments.start.dirty {
+            Some(upload_dirty(&prepared.client, &prepared.checkout).await?)
+        } else {
+            None
         };
         let handover = secret::hand_over(&prepared.client, &prepared.secrets.give).await?;
         Ok::<_, Fault>((include, dirty, handover))
@@ -234,7 +233,7 @@ async fn with_uploads(
     })
 }
 
-/// The uncommitted state, and what is said about it.
+/// Uploads the uncommitted state, and returns notes about it.
 async fn upload_dirty(client: &Client, checkout: &Checkout) -> Result<(Dirty, Vec<String>), Fault> {
     let failed = |error: std::io::Error| {
         Fault::new(
@@ -269,7 +268,7 @@ async fn upload_dirty(client: &Client, checkout: &Checkout) -> Result<(Dirty, Ve
     Ok((dirty, notes.collect()))
 }
 
-/// Asks for the workspace and waits until it is ready, or has been undone.
+/// Requests the workspace and waits until it is ready, or has been undone.
 async fn follow(
     Prepared {
         client, project_id, ..
@@ -278,7 +277,7 @@ async fn follow(
     progress: &RefCell<Progress<'_>>,
     mut interrupted: watch::Receiver<bool>,
 ) -> Result<Workspace, Fault> {
-    // Not given up on a signal: the answer has to come before the daemon can be asked to undo.
+    // Not interrupted by a signal: the daemon can be asked to undo only after its response.
     let mut creation = client.create(project_id, request).await?;
     let tell = |step: &str, done, total| progress.borrow_mut().tell(step, done, total);
     tokio::select! {

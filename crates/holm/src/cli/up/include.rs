@@ -1,8 +1,9 @@
-//! Files of the checkout that travel beside the commit: what `include`, `.worktreeinclude` and
-//! `--include` name, as a tar that is uploaded while it is written.
+//! Files of the checkout that are sent beside the commit: those that `include`, `.worktreeinclude`
+//! and `--include` name, as a tar that is uploaded while it is written.
 //!
-//! Nothing is followed: a symbolic link is sent as one. Only what lies in the checkout is taken, and
-//! never the repository's own `.git`, nor a submodule's link to its part of it. Owners are dropped; modes and times are kept.
+//! Symlinks are sent as symlinks, never followed. Only files in the checkout are taken, and never
+//! the repository's own `.git`, nor a submodule's link to its part of it. Owners are dropped; modes
+//! and times are kept.
 
 use holm_api::client::Client;
 use holm_core::{Code, Fault};
@@ -14,7 +15,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 
-/// Paths relative to the root of the checkout, each once, in order.
+/// Paths relative to the root of the checkout, each once, sorted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Included(BTreeSet<PathBuf>);
 
@@ -29,18 +30,18 @@ impl Included {
         self.0.insert(relative);
     }
 
-    /// Whether `relative` is taken along, by itself or with a directory above it.
+    /// Whether `relative` is included, by itself or with a directory above it.
     pub fn contains(&self, relative: &Path) -> bool {
         relative.ancestors().any(|path| self.0.contains(path))
     }
 
-    /// The paths as git status inside must not show them.
+    /// The paths that `git status` inside must not show.
     pub fn excluded(&self) -> Vec<String> {
         let texts = self.0.iter().filter_map(|path| path.to_str());
         texts.map(str::to_owned).collect()
     }
 
-    /// Takes along what was typed for `--include`, relative to `current`.
+    /// Adds the paths of `--include`, relative to `current`.
     pub fn add_typed(
         &mut self,
         typed: &Path,
@@ -80,7 +81,7 @@ impl Included {
             ));
         }
         if relative.as_os_str().is_empty() {
-            // The whole checkout: everything in it but the repository.
+            // The whole checkout: everything in it except the repository.
             for entry in
                 std::fs::read_dir(checkout).map_err(|error| unreadable(checkout, &error))?
             {
@@ -95,7 +96,7 @@ impl Included {
         Ok(())
     }
 
-    /// Writes everything below `checkout` as a tar.
+    /// Writes the files below `checkout` as a tar.
     fn write(&self, checkout: &Path, to: impl Write) -> Result<(), Fault> {
         let mut builder = tar::Builder::new(to);
         for relative in &self.0 {
@@ -106,7 +107,7 @@ impl Included {
     }
 }
 
-/// Sends the tar to the daemon and returns the name of the upload.
+/// Uploads the tar and returns the name of the upload.
 pub async fn upload(
     client: &Client,
     included: Included,
@@ -120,14 +121,14 @@ pub async fn upload(
     let reader = tokio::net::unix::pipe::Receiver::from_owned_fd(reader.into()).map_err(broken)?;
     let writing = tokio::task::spawn_blocking(move || included.write(&checkout, writer));
     let upload = client.upload(reader).await;
-    // When the files cannot be read the tar ends early; that is the better explanation.
+    // When a file cannot be read the tar ends early; that error explains more.
     writing
         .await
         .map_err(|error| broken(io::Error::other(error)))??;
     Ok(upload?.upload)
 }
 
-/// The path relative to the checkout. Directories above it are resolved, the last name is not.
+/// The path relative to the checkout. Its parents are resolved, the last name is not.
 fn inside(path: &Path, checkout: &Path) -> Option<PathBuf> {
     let checkout = checkout.canonicalize().ok()?;
     let resolved = match (path.parent(), path.components().next_back()) {
@@ -146,14 +147,14 @@ fn append<W: Write>(
     let failed = |error: io::Error| unreadable(&path, &error);
     let metadata = match path.symlink_metadata() {
         Ok(metadata) => metadata,
-        // It was there when git listed it; builds and editors come and go.
+        // It was removed since git listed it, by a build or an editor.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(failed(error)),
     };
     let kind = metadata.file_type();
     let mut header = header(&metadata);
     if kind.is_file() || kind.is_dir() || kind.is_symlink() {
-        // The header has seconds only. Build tools compare finer than that.
+        // The header has only seconds. Build tools compare finer than that.
         let modified = format!("{}.{:09}", metadata.mtime(), metadata.mtime_nsec());
         builder
             .append_pax_extensions([("mtime", modified.as_bytes())])
@@ -174,8 +175,8 @@ fn append<W: Write>(
         let mut names = Vec::new();
         for entry in std::fs::read_dir(&path).map_err(failed)? {
             let entry = entry.map_err(failed)?;
-            // A submodule's link to its repository leads into the user's `.git`, which is not
-            // there inside; git would stop at it.
+            // A submodule's link to its repository points into the user's `.git`, which does not
+            // exist inside; git would fail at it.
             let is_link =
                 entry.file_name() == ".git" && entry.file_type().is_ok_and(|kind| !kind.is_dir());
             if !is_link {
@@ -199,7 +200,7 @@ fn append_file<W: Write>(
     relative: &Path,
     mut header: tar::Header,
 ) -> io::Result<()> {
-    // What was looked at is what is read: no link and no pipe in its place.
+    // Opens exactly what was listed: no symlink and no pipe in its place.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
     let status = rustix::fs::fstat(&file)?;
@@ -209,7 +210,7 @@ fn append_file<W: Write>(
     let size = status.st_size as u64;
     header.set_entry_type(tar::EntryType::Regular);
     header.set_size(size);
-    // A file that grows or shrinks meanwhile (a log) must not break the tar around it.
+    // A file that grows or shrinks meanwhile (a log) must not break the archive.
     let content = file.take(size).chain(io::repeat(0)).take(size);
     builder.append_data(&mut header, relative, content)
 }

@@ -1,6 +1,6 @@
-//! `holm up`: makes workspaces of the repository that it is typed in, and starts them.
+//! `holm up`: creates workspaces of the current repository, and starts them.
 //!
-//! The client looks at the checkout, sends what the daemon does not have, and asks for the
+//! The client reads the checkout, sends the objects that the daemon lacks, and requests the
 //! workspaces; the daemon never reads the checkout. Ctrl-C undoes what was begun.
 
 mod bring;
@@ -25,11 +25,11 @@ use std::process::ExitCode;
 /// Make a workspace of this repository, or of one by its URL, and start it
 ///
 /// It starts from the current commit, or from --from. With --url the repository is cloned below the
-/// first source folder (`source_dirs` of config.toml, default ~/src), unless it is there; then it is
-/// fetched from, and the workspace starts from the newest commit of the remote's default branch. Without a label a pleasant one is made up. A
-/// live workspace with this label is started if it was stopped, and nothing else changes (with
-/// --from, --dirty or -n that is refused). What git ignores is not brought, unless holm.toml,
-/// .worktreeinclude or --include name it. Ctrl-C undoes everything.
+/// first source folder (`source_dirs` of config.toml, default ~/src), unless a clone exists; then
+/// it is fetched, and the workspace starts from the newest commit of the remote's default branch.
+/// Without a label one is generated. A live workspace with this label is started if it was stopped,
+/// and nothing else changes (with --from, --dirty or -n that is refused). Ignored files are not
+/// copied, unless holm.toml, .worktreeinclude or --include name them. Ctrl-C undoes everything.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     holm up fix-login\n  \
@@ -39,23 +39,23 @@ use std::process::ExitCode;
     holm up -n 3 try\n  \
     holm up fix-login --url https://example.org/team/shop.git")]
 pub struct UpArgs {
-    /// 1 to 40 of a-z, 0-9 and -; made up when left out
+    /// 1 to 40 of a-z, 0-9 and -; default: a generated label
     label: Option<String>,
     #[command(flatten)]
     start: StartArgs,
     /// A repository by its URL (https or ssh), instead of the one here
     #[arg(long, value_name = "URL", conflicts_with = "dirty", value_hint = ValueHint::Url)]
     url: Option<String>,
-    /// The URL was named by a program with a token: this machine is none to clone from
+    /// A program with a token named the URL: refuse hosts on this machine
     #[arg(long, hide = true, requires = "url")]
     elsewhere: bool,
-    /// A program named the project: if that came from a URL, the remote's newest commit is meant
+    /// A program named the project: if that came from a URL, use the remote's newest commit
     #[arg(long, hide = true)]
     of_project: bool,
-    /// Take an ignored file or directory of the checkout along; may be given several times
+    /// Copy an ignored file or directory of the checkout; may be given several times
     #[arg(long, value_name = "PATH")]
     include: Vec<PathBuf>,
-    /// Make the ignored build output of this checkout the project's first layer, once
+    /// Use the ignored build output of this checkout as the project's first layer, once
     #[arg(long)]
     warm: bool,
     /// Make several at once: LABEL-1, LABEL-2, …
@@ -91,7 +91,7 @@ pub fn run(context: &Context, arguments: UpArgs) -> Outcome {
     }
 }
 
-/// One wish for each workspace that is to be made.
+/// One request per workspace.
 fn wishes(arguments: &UpArgs) -> Result<Vec<Wish>, Fault> {
     let label = arguments.label.as_deref().map(parse_label).transpose()?;
     let is_plain = arguments.start.is_default() && arguments.count.is_none();
@@ -109,7 +109,7 @@ fn wishes(arguments: &UpArgs) -> Result<Vec<Wish>, Fault> {
     })
 }
 
-/// `x-1`, `x-2`, …; a label that has no room for the number is refused rather than cut.
+/// `x-1`, `x-2`, …; a label without room for the number is refused rather than shortened.
 fn numbered(label: &Label, count: u16) -> Result<Vec<Label>, Fault> {
     (1..=count)
         .map(|number| parse_label(&format!("{label}-{number}")))
@@ -135,7 +135,7 @@ fn several(context: &Context, results: Vec<Result<Readied, Fault>>) -> Outcome {
     };
     if !list.workspaces.is_empty() || faults.is_empty() {
         context.output.done(&list, || {
-            // What was not brought is the same for all, so it is said once.
+            // The notes are the same for all, so they are printed once.
             let notes = list.workspaces.first().map(notes).unwrap_or_default();
             heads.join("\n") + &notes
         });
@@ -145,7 +145,7 @@ fn several(context: &Context, results: Vec<Result<Readied, Fault>>) -> Outcome {
     }
     Ok(match faults.first() {
         None => ExitCode::SUCCESS,
-        // When nothing could be made, and all for one reason, that reason is the answer.
+        // When all failed for the same reason, that reason is the result.
         Some(first)
             if list.workspaces.is_empty() && faults.iter().all(|f| f.code == first.code) =>
         {
@@ -159,7 +159,7 @@ fn render(readied: &Readied) -> String {
     head(readied) + &notes(&readied.workspace)
 }
 
-/// What was made, how its services are, and where its code is.
+/// The new workspace, its services, and the path of its code.
 fn head(Readied { workspace, trouble }: &Readied) -> String {
     let label = printable(&workspace.label);
     let is_ready = |service: &Service| service.state != "starting";

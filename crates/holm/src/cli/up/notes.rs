@@ -1,26 +1,26 @@
-//! What `up` did not bring or start, and the command that would. Said once, when a workspace is new.
+//! What `up` did not copy or start, with the command to do so. Printed once, for a new workspace.
 //!
-//! Only a few well-known names are looked for, so that it costs the same in every repository.
+//! Only a few well-known names are checked, so that it costs the same in every repository.
 
 use super::include::Included;
 use holm_core::config::ProjectConfig;
 use std::path::{Path, PathBuf};
 
-/// What a checkout often has and git does not know.
+/// Files of a checkout that git does not track and that were not copied.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeftBehind {
-    /// Ignored files and directories of the checkout's root that are not taken along.
+    /// Ignored files and directories at the checkout's root that are not copied.
     pub ignored: Vec<PathBuf>,
-    /// How dependencies are installed here, told by the lock files.
+    /// How dependencies are installed here, according to the lock files.
     pub lock_files: Vec<&'static str>,
     pub submodules: Vec<String>,
     pub has_lfs: bool,
     pub setup: Vec<String>,
-    /// What is said about a holm.toml that is not there.
+    /// The note about a missing holm.toml.
     pub without_config: Option<String>,
 }
 
-/// Settings that programs read from the checkout.
+/// Settings files that programs read from the checkout.
 const SETTINGS: [&str; 7] = [
     ".env",
     ".env.local",
@@ -34,7 +34,7 @@ const SETTINGS: [&str; 7] = [
 /// Dependencies and build output.
 const PRODUCED: [&str; 6] = ["node_modules", ".venv", "venv", "vendor", "target", "dist"];
 
-/// Lock files and what installs from them.
+/// Lock files and their installers.
 const INSTALLERS: [(&str, &str); 8] = [
     ("package-lock.json", "npm ci"),
     ("pnpm-lock.yaml", "pnpm install --frozen-lockfile"),
@@ -46,7 +46,7 @@ const INSTALLERS: [(&str, &str); 8] = [
     ("Gemfile.lock", "bundle install"),
 ];
 
-/// Whether the checkout has anything well-known at all; only then is git asked what it ignores.
+/// Whether the checkout has any well-known file; only then git is asked what it ignores.
 pub fn has_notable(checkout: &Path) -> bool {
     let mut names = SETTINGS.iter().chain(&PRODUCED);
     names.any(|name| checkout.join(name).symlink_metadata().is_ok())
@@ -69,7 +69,7 @@ impl LeftBehind {
         }
     }
 
-    /// Forgets what was taken along after all.
+    /// Removes files that were copied after all.
     pub fn without(mut self, included: &Included) -> Self {
         self.ignored.retain(|path| !included.contains(path));
         self.submodules
@@ -77,7 +77,7 @@ impl LeftBehind {
         self
     }
 
-    /// One sentence for each thing, with the command for the workspace `label`.
+    /// One sentence per item, with the command for the workspace `label`.
     pub fn notes(&self, label: &str) -> Vec<String> {
         let mut notes = Vec::new();
         let named = |names: &[&str]| -> Vec<String> {
@@ -167,7 +167,7 @@ mod tests {
         };
         let notes = more.notes("fix");
         assert!(notes.iter().all(|note| note.contains("`holm ")));
-        // Dependencies come from the set-up.
+        // Dependencies come from the setup.
         assert_eq!(notes.len(), 4);
     }
 

@@ -1,4 +1,4 @@
-//! Everything that `up` finds out and sends before the workspaces are asked for.
+//! Everything that `up` determines and sends before it requests the workspaces.
 
 use super::UpArgs;
 use super::bring::Bringing;
@@ -22,7 +22,7 @@ use holm_engine::try_blocking;
 use holm_git::Cancel;
 use std::path::PathBuf;
 
-/// What every one of the workspaces is made from.
+/// What all of the workspaces are created from.
 pub struct Prepared {
     pub client: Client,
     pub checkout: Checkout,
@@ -31,7 +31,7 @@ pub struct Prepared {
     pub request: CreateWorkspace,
     pub included: Included,
     pub left_behind: LeftBehind,
-    /// What was read for the secrets that it declares.
+    /// The values of the secrets that it declares.
     pub secrets: Found,
 }
 
@@ -103,9 +103,10 @@ pub async fn prepare(
 
 fn trust_hint(checkout: &Checkout, start: &StartArgs, arguments: &UpArgs) -> String {
     let place = send::quoted(&checkout.repository.toplevel.to_string_lossy());
-    let go = match arguments.url.is_some() || arguments.of_project {
-        true => format!("cd {place} && "),
-        false => String::new(),
+    let go = if arguments.url.is_some() || arguments.of_project {
+        format!("cd {place} && ")
+    } else {
+        String::new()
     };
     format!(
         "see it and approve it with `{go}holm trust{}`, or go on without it: `--untrusted`",
@@ -133,7 +134,7 @@ async fn included(
             .iter()
             .map(ToString::to_string);
         let from_file = check.worktree_include.iter().cloned();
-        // Separately, because git is much quicker when every pattern is a plain path.
+        // Separately, because git is much faster when every pattern is a plain path.
         let lists: [Vec<String>; 2] = [from_holm_toml.collect(), from_file.collect()];
         for patterns in lists {
             for path in matching(checkout, patterns).await? {
@@ -143,7 +144,7 @@ async fn included(
     }
     let is_uncommitted = checkout.has(AGENTS_MD) && !origin.files.has_agents_md;
     if is_uncommitted {
-        // An uncommitted state brings the file by itself, unless git ignores it.
+        // An uncommitted state contains the file already, unless git ignores it.
         let is_brought = arguments.start.dirty
             && matching(checkout, vec![AGENTS_MD.to_owned()])
                 .await?
@@ -155,7 +156,7 @@ async fn included(
     Ok(included)
 }
 
-/// Ignored files that match patterns which count from the root.
+/// Ignored files that match patterns relative to the root.
 async fn matching(checkout: &Checkout, patterns: Vec<String>) -> Result<Vec<PathBuf>, Fault> {
     if patterns.is_empty() {
         return Ok(Vec::new());
@@ -187,7 +188,7 @@ async fn left_behind(checkout: &Checkout, origin: &Origin) -> Result<LeftBehind,
     Ok(left)
 }
 
-/// What could be done about a missing holm.toml.
+/// The note about a missing holm.toml.
 async fn without_config(checkout: &Checkout, origin: &Origin) -> Option<String> {
     if origin.files.holm_toml.is_some() {
         return None;
@@ -198,7 +199,7 @@ async fn without_config(checkout: &Checkout, origin: &Origin) -> Option<String> 
         return Some(note.to_owned());
     }
     let toplevel = checkout.repository.toplevel.clone();
-    // What cannot be looked at is not worth a note; that the directory is there was seen before.
+    // A failure here is not worth a note; the directory exists.
     let proposal = try_blocking(move || Ok(look::propose(&toplevel, Vec::new()).ok()));
     proposal.await.ok()??.in_one_line()
 }

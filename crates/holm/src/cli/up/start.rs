@@ -1,5 +1,5 @@
-//! Where workspaces start: a commit of the repository here, or of one that was named by URL, at the state
-//! that its remote has now.
+//! What workspaces start from: a commit of the current repository, or of one named by URL, at its
+//! remote's current state.
 
 use super::UpArgs;
 use crate::cli::clone::{self, Asked, ByUrl};
@@ -13,7 +13,6 @@ use holm_core::Fault;
 use holm_core::clone_url::{CloneFrom, CloneUrl};
 use holm_git::Cancel;
 
-/// What every one of the workspaces starts from.
 pub struct Start {
     pub client: Client,
     pub checkout: Checkout,
@@ -30,7 +29,7 @@ impl Start {
         arguments: &UpArgs,
         cancel: &Cancel,
     ) -> Result<Self, Fault> {
-        // What is wrong with the checkout is said first, whatever the daemon does.
+        // Problems with the checkout are reported first, whatever the daemon does.
         let (checkout, client) = match &arguments.url {
             None => {
                 let (checkout, client) = tokio::join!(Checkout::find(), connect::started());
@@ -90,8 +89,8 @@ impl Start {
 // === impl ByUrl ===
 
 impl ByUrl {
-    /// What a workspace of it starts from: a branch of the remote, as it is now. A live workspace that is
-    /// only to be returned needs no remote.
+    /// The start of a workspace: a branch of the remote, after a fetch. An existing workspace that
+    /// is only returned needs no remote.
     async fn start(
         &self,
         context: &Context,
@@ -99,10 +98,12 @@ impl ByUrl {
         arguments: &UpArgs,
         cancel: &Cancel,
     ) -> Result<Option<String>, Fault> {
-        let newest = match self.is_new {
-            true => self.checkout.repository.origin_head(),
-            false if is_live(client, &self.checkout, arguments).await? => return Ok(None),
-            false => clone::refresh(context, client, &self.checkout, cancel).await?,
+        let newest = if self.is_new {
+            self.checkout.repository.origin_head()
+        } else if is_live(client, &self.checkout, arguments).await? {
+            return Ok(None);
+        } else {
+            clone::refresh(context, client, &self.checkout, cancel).await?
         };
         match &arguments.start.from {
             None => Ok(newest),
@@ -111,7 +112,7 @@ impl ByUrl {
     }
 }
 
-/// Whether the label is that of a live workspace, which `up` returns.
+/// Whether a live workspace has the label, which `up` returns.
 async fn is_live(client: &Client, checkout: &Checkout, arguments: &UpArgs) -> Result<bool, Fault> {
     let (Some(label), Some(id)) = (&arguments.label, &checkout.repository.project_id) else {
         return Ok(false);

@@ -1,4 +1,4 @@
-//! Tools for what is in a workspace: its changes, files, logs and ports.
+//! Tools for a workspace's changes, files, logs and ports.
 
 use super::{
     Action, Argument, File, Form, Inspect, Nature, Need, Reach, Tool, WORKSPACE, argument, needed,

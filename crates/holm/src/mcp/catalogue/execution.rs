@@ -1,4 +1,4 @@
-//! Tools that have something run inside.
+//! Tools that run programs inside.
 
 use super::{
     Action, Argument, Execute, Form, Nature, Need, Reach, Tool, WORKSPACE, argument, needed,

@@ -1,4 +1,4 @@
-//! The tools: their names and arguments are words of the product, so they are all here, as data, in groups.
+//! The tools as data, in groups. Their names and arguments are part of the product.
 
 mod contents;
 mod execution;
@@ -8,7 +8,6 @@ use rmcp::model::{JsonObject, ToolAnnotations};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// One tool.
 #[derive(Debug)]
 pub struct Tool {
     pub name: &'static str,
@@ -29,7 +28,7 @@ pub struct Argument {
     description: &'static str,
 }
 
-/// What a value may be.
+/// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     Text,
@@ -43,28 +42,28 @@ pub enum Form {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Need {
     Always,
-    /// By a server that is for one workspace, not.
+    /// Not required by a server for one workspace.
     UnlessScoped,
     Never,
 }
 
-/// What a call does to the world.
+/// The effect of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Nature {
     Reads,
-    /// Adds or changes what can be had back.
+    /// Adds or changes what can be restored.
     Changes,
-    /// The same again does nothing more.
+    /// Idempotent.
     Settles,
     Destroys,
 }
 
-/// What a server is for; each includes those above it.
+/// The scope of a server; each includes those above it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reach {
     /// A program inside a workspace.
     Inside,
-    /// Somebody outside, for one workspace.
+    /// A client outside, for one workspace.
     Workspace,
     Everything,
 }

@@ -44,7 +44,8 @@ impl Island {
     ) -> Option<(u16, Vec<u8>)> {
         let mut stream = self.begin(method, path, headers, (body.len(), body));
         let mut answer = Vec::new();
-        // Whoever was refused before its body was read hears the answer, and then a cut connection.
+        // A client that was refused before its body was read gets the response, and then a closed
+        // connection.
         let _ = stream.read_to_end(&mut answer);
         let end = answer.windows(4).position(|four| four == b"\r\n\r\n")?;
         let body = answer.split_off(end + 4);
@@ -77,7 +78,7 @@ impl Island {
              content-length: {length}\r\n{headers}\r\n"
         );
         stream.write_all(head.as_bytes()).unwrap();
-        // Who is refused early does not read the rest.
+        // A server that refuses early does not read the rest.
         let _ = stream.write_all(part);
         stream
     }

@@ -87,7 +87,7 @@ impl Tab {
         tab
     }
 
-    /// Leads the page there and waits until something is shown.
+    /// Opens the page and waits until something is shown.
     pub fn go(&mut self, url: &str) {
         self.ask("Page.navigate", json!({ "url": url }));
         eventually("the page has loaded", || {
@@ -95,7 +95,7 @@ impl Tab {
         });
     }
 
-    /// The value of an expression; promises are waited for. What is thrown is a text, `Error: …`.
+    /// The value of an expression; promises are awaited. An exception is a text, `Error: …`.
     pub fn evaluate(&mut self, expression: &str) -> Value {
         let parameters = json!({
             "expression": expression, "awaitPromise": true, "returnByValue": true, "userGesture": true,
@@ -140,7 +140,7 @@ impl FirefoxTab {
         Self { steered, context }
     }
 
-    /// Leads the page there and waits until it has loaded, or could not.
+    /// Opens the page and waits until it has loaded, or failed.
     pub fn go(&mut self, url: &str) -> Value {
         let parameters = json!({ "context": self.context, "url": url, "wait": "complete" });
         self.steered.ask("browsingContext.navigate", parameters)

@@ -19,9 +19,9 @@ pub struct Census {
     pub rows: String,
     /// On the host.
     pub mounts: usize,
-    /// Those that our processes are in or hold open, without those that the test is in.
+    /// Those that our processes are in or hold open, without the test's own.
     pub namespaces: BTreeSet<String>,
-    /// Of the daemon, by what they lead to.
+    /// Of the daemon, by their targets.
     pub descriptors: BTreeMap<String, usize>,
 }
 
@@ -92,7 +92,7 @@ impl Island {
         }
     }
 
-    /// Equal to what was before, as soon as what has ended is gone.
+    /// Equal to the census before, as soon as ended processes are gone.
     #[track_caller]
     pub fn is_back_to(&self, before: &Census) {
         let start = Instant::now();

@@ -13,7 +13,7 @@ pub struct Door {
     pub token: String,
 }
 
-/// What came back.
+/// A response.
 #[derive(Clone, Debug)]
 pub struct Reply {
     pub status: u16,
@@ -107,7 +107,7 @@ impl Door {
         }
         head.push_str("\r\n");
         stream.write_all(head.as_bytes()).unwrap();
-        // Who is refused early does not read the rest.
+        // A server that refuses early does not read the rest.
         let _ = stream.write_all(part);
         stream
     }
@@ -166,7 +166,7 @@ pub fn read_head(stream: &mut TcpStream) -> Reply {
 
 fn read_reply(mut stream: TcpStream) -> Reply {
     let mut reply = read_head(&mut stream);
-    // One that is cut off has no more of a body.
+    // A response that is cut off has no more body.
     let _ = stream.read_to_end(&mut reply.body);
     if reply.header("transfer-encoding").is_some() {
         reply.body = unchunked(&reply.body);

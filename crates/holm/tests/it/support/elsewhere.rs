@@ -1,5 +1,5 @@
-//! A machine that is otherwise: another mount here, a switch off there. In namespaces of their own
-//! that end with the script, made by the ordinary user, so the host stays as it is.
+//! A modified machine: another mount here, a switch off there. In separate namespaces that end with
+//! the script, made by the ordinary user, so the host is unchanged.
 
 use super::user::program;
 use super::{Island, Ran};

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 pub struct Island {
     place: TempDir,
     without: String,
-    /// What leads to where its commands run; empty where the test itself is.
+    /// The command prefix that enters its namespaces; empty for the test's own.
     entrance: Vec<String>,
 }
 
@@ -56,7 +56,7 @@ impl Island {
         self.place.path().join("holm")
     }
 
-    /// What is `/etc/holm/policy.toml` for its commands; begins absent.
+    /// `/etc/holm/policy.toml` for its commands; absent at first.
     pub fn policy(&self) -> PathBuf {
         self.place.path().join("policy/policy.toml")
     }

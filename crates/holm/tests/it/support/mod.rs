@@ -1,4 +1,4 @@
-//! What every test needs: an [`Island`] of its own, git repositories in it, and holm run in it.
+//! Shared by all tests: an [`Island`] of its own, git repositories in it, and running holm in it.
 
 mod api;
 mod browser;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
-/// A place of root's: a home that nobody else can enter, and a `HOLM_HOME` beside it.
+/// Root's own place: a home that no other user can enter, and a `HOLM_HOME` beside it.
 pub struct Place {
     place: TempDir,
 }
@@ -15,7 +15,7 @@ pub struct Place {
 // === impl Place ===
 
 impl Place {
-    /// `None` for somebody who is not root.
+    /// `None` for a user who is not root.
     pub fn new() -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
             eprintln!("not root: what root sees was NOT tested");

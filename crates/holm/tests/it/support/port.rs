@@ -33,7 +33,7 @@ fn dial(address: &str, port: u16) -> std::io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Asks for `/` by HTTP/1.0; what comes back, or why nothing does.
+/// Requests `/` by HTTP/1.0; the response, or why there is none.
 pub fn fetch(address: &str, port: u16) -> std::io::Result<String> {
     let mut stream = dial(address, port)?;
     stream.write_all(b"GET / HTTP/1.0\r\n\r\n")?;
@@ -42,14 +42,14 @@ pub fn fetch(address: &str, port: u16) -> std::io::Result<String> {
     Ok(answer)
 }
 
-/// Starts a program inside that goes on in the background.
+/// Starts a program inside that runs on in the background.
 pub fn background(island: &Island, workspace: &str, command: &str) {
     let script = format!("{command} >/tmp/background.log 2>&1 &");
     island.sh(workspace, &script).ok();
 }
 
-/// A port of the host that nobody has, and that neither the kernel gives to who connects nor a daemon
-/// to a workspace. Each test is a process, and begins to look elsewhere.
+/// A free port of the host, outside the kernel's ephemeral range and the daemon's host ports. Each
+/// test is a process, and starts its search at another number.
 pub fn free_port() -> u16 {
     static LOOKED: AtomicU32 = AtomicU32::new(0);
     loop {

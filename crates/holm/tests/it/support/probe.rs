@@ -1,5 +1,5 @@
-//! Attempts written in Python that run inside a workspace and outside alike, so that a refusal can
-//! be held against what the same attempt does where nothing stands in its way.
+//! Attempts written in Python that run both inside a workspace and outside, so that a refusal can
+//! be compared with what the same attempt does without the defence.
 
 use super::{Island, Ran};
 use std::collections::BTreeMap;
@@ -56,7 +56,7 @@ impl Island {
         Attempts::from(self.run(directory, "/usr/bin/python3", &["-c", &script]))
     }
 
-    /// On the host, as root of fresh namespaces that anybody can make.
+    /// On the host, as root of new namespaces that every user can make.
     #[track_caller]
     pub fn attempts_in_namespaces(&self, directory: &Path, script: &str) -> Attempts {
         let script = Attempts::script(script);

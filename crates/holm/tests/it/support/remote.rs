@@ -1,5 +1,5 @@
-//! A repository that is reached by URL. git is real and speaks its ssh transport; in place of ssh a script
-//! runs the server's command here and writes down what it was asked for.
+//! A repository that is reached by URL. git is real and speaks its ssh transport; in place of ssh a
+//! script runs the server's command here and records the request.
 
 use super::{Island, Repository};
 use std::os::unix::fs::PermissionsExt;
@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 pub struct Remote<'a> {
     /// Where its commits are made.
     pub repository: Repository<'a>,
-    /// With an address that is nobody's, which a program with a token may name.
+    /// With an unused address, which a program with a token may name.
     pub url: String,
 }
 
@@ -32,7 +32,7 @@ impl Island {
         }
     }
 
-    /// Every repository of this machine is also one of every server that git reaches by ssh.
+    /// Every repository of this machine is also on every server that git reaches by ssh.
     pub fn answer_ssh(&self) {
         let script = self.write("home/ssh", SSH);
         std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();

@@ -1,4 +1,4 @@
-//! A command that still runs: what it says line by line, signals to it, how it ends.
+//! A running command: its output line by line, signals to it, its end.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};

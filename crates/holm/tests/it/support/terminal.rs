@@ -16,7 +16,7 @@ pub enum Act<'a> {
     Resize(u16, u16),
     /// A signal to the program itself.
     Signal(i32),
-    /// A shell command, of somebody else.
+    /// A shell command of another user.
     Meanwhile(&'a str),
 }
 

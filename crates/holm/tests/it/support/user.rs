@@ -1,4 +1,4 @@
-//! Who tests run holm as.
+//! The user that tests run holm as.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;

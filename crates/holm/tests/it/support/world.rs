@@ -1,5 +1,5 @@
-//! An internet for a test: a machine in a namespace of its own, on which holm runs, and hosts in
-//! another one, with a name server. Made by root; nothing of it leaves the two namespaces.
+//! An internet for a test: a machine in a separate namespace, on which holm runs, and hosts in
+//! another one, with a name server. Made by root; no traffic leaves the two namespaces.
 
 use super::user::ids;
 use super::{Island, Running};
@@ -118,7 +118,7 @@ impl World {
         text.lines().map(str::to_owned).collect()
     }
 
-    /// How many lines of what was seen have this text.
+    /// How many recorded lines contain this text.
     pub fn count(&self, text: &str) -> usize {
         self.seen()
             .iter()
@@ -174,8 +174,8 @@ impl Drop for World {
     }
 }
 
-/// Certificates by name, and `roots`, which the machine believes: `untrusted.test` is of somebody
-/// else, and `wrong.test` has a certificate for another name.
+/// Certificates by name, and `roots`, which the machine trusts: `untrusted.test` is signed by
+/// another CA, and `wrong.test` has a certificate for another name.
 fn certificates(island: &Island) -> PathBuf {
     let place = island.make_dir("certificates");
     let script = "set -e; cd \"$1\"\n\

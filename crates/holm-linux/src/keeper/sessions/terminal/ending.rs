@@ -1,4 +1,4 @@
-//! The end of a session: the program's last words, how it ended, and a farewell to who is attached.
+//! The end of a session: the last output, the exit, and a final update for attached clients.
 
 use super::super::now;
 use super::Terminal;
@@ -8,17 +8,17 @@ use std::io::Read;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What the program wrote before its end is there after this, and is no more than that.
+/// After this time all output from before the exit has arrived.
 const LAST_WORDS: Duration = Duration::from_millis(50);
 const MOST_LAST_WORDS: usize = 1024 * 1024;
 const FAREWELL: Duration = Duration::from_secs(2);
-/// How long the last picture waits for who is slow.
+/// How long the final update waits for slow clients.
 const LAST_PICTURE: Duration = Duration::from_millis(500);
 
 // === impl Terminal ===
 
 impl Terminal {
-    /// The program has ended: its last words, then how it ended, to everybody.
+    /// The program has ended: reads its last output, then reports the exit to all clients.
     pub(super) fn end(mut self) {
         let code = self.exit_code();
         let shared = Arc::clone(&self.shared);
@@ -68,8 +68,7 @@ impl Terminal {
         }
     }
 
-    /// What the program wrote is on its way for a moment after its end; what it left in the
-    /// background may write for ever.
+    /// The last output needs a moment after the exit; background processes may write forever.
     fn read_last_words(&mut self) {
         let shared = Arc::clone(&self.shared);
         let mut total = 0;
@@ -89,7 +88,7 @@ impl Terminal {
         }
     }
 
-    /// Why it ended, when that was not its own doing.
+    /// Why it ended, if not by itself.
     fn reason(&self) -> Option<String> {
         if self.kill_at.is_some() {
             return Some("killed".to_owned());
@@ -103,7 +102,7 @@ impl Terminal {
         }
     }
 
-    /// Writes what waits for others, however slow they are, but no longer than this.
+    /// Writes pending output to clients, at most for this long.
     fn flush(&mut self, limit: Duration) {
         let until = Instant::now() + limit;
         loop {

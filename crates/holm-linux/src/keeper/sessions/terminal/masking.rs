@@ -1,18 +1,18 @@
-//! What is known of the workspace's secrets is masked in a session's output before it is on any screen
-//! or in the history: with a star for every character, because the program counts columns.
+//! Masks the workspace's secrets in a session's output before it reaches a screen or the history:
+//! with a star per character, because the program counts columns.
 //!
-//! What may be the beginning of a value waits for what follows. Somebody may be typing just that, so
-//! the first few characters of one do not wait for longer than [`HOLD`].
+//! A possible prefix of a value waits for more. The user may be typing just that, so short prefixes
+//! wait at most [`HOLD`].
 
 use holm_secrets::mask::{Known, Masker, Style};
 use std::time::{Duration, Instant};
 
-/// Less than anybody notices, and more than a program needs between two parts of what it prints.
+/// Shorter than a user notices, and longer than a program needs between two writes.
 const HOLD: Duration = Duration::from_millis(30);
 
 pub struct Masking {
     masker: Masker,
-    /// When what is held back is looked at again.
+    /// When to check the held bytes again.
     until: Option<Instant>,
 }
 
@@ -26,7 +26,7 @@ impl Masking {
         }
     }
 
-    /// Takes in what the program wrote; returns what can be shown by now.
+    /// Takes output of the program; returns what can be shown now.
     pub fn take(&mut self, bytes: &[u8], known: &Known) -> Vec<u8> {
         self.masker.know(known);
         let masked = self.masker.take(bytes);
@@ -39,7 +39,7 @@ impl Masking {
         self.until
     }
 
-    /// What has waited long enough.
+    /// Bytes that have waited long enough.
     pub fn waited(&mut self) -> Vec<u8> {
         match self.until {
             Some(until) if until <= Instant::now() => {
@@ -50,7 +50,7 @@ impl Masking {
         }
     }
 
-    /// The program has ended.
+    /// Ends the stream.
     pub fn finish(&mut self) -> Vec<u8> {
         self.until = None;
         self.masker.finish()

@@ -1,5 +1,5 @@
-//! The list of trusted certificates inside, where secrets are placeholders: over the machine's own
-//! lies one that has the gateway's authority too.
+//! The CA bundle inside, in workspaces with placeholders: a list that also contains the gateway's
+//! CA covers the machine's own.
 
 use super::root::NewRoot;
 use super::{AUTHORITY, Stepped};

@@ -1,7 +1,7 @@
-//! Whose certificates programs inside believe, in a workspace where secrets are placeholders: those
-//! that the machine believes, and the authority of this installation. In all others nothing changes.
+//! CA certificates for programs in a workspace with placeholders: the machine's list and the
+//! authority of this installation. Other workspaces are not affected.
 //!
-//! Every kind of program has its own way to be told; each is told the same.
+//! Every kind of program has its own way to find CA certificates; each gets the same list.
 
 use crate::launch::AUTHORITY;
 use crate::layout::WorkspaceDirs;
@@ -18,14 +18,14 @@ const BUNDLE_VARIABLES: [&str; 4] = [
     "CURL_CA_BUNDLE",
     "GIT_SSL_CAINFO",
 ];
-/// Node adds this one to its own.
+/// Node adds this file to its own list.
 const EXTRA_VARIABLE: &str = "NODE_EXTRA_CA_CERTS";
 const JAVA_VARIABLE: &str = "JAVA_TOOL_OPTIONS";
 
-/// Nothing in the file is secret; Java wants one, and this is everybody's.
+/// The file contains no secret; Java requires a password, and this is its usual one.
 const JAVA_PASSWORD: &str = "changeit";
 
-/// Writes the files, and puts into the plan what leads to them.
+/// Writes the files, and adds variables and mounts to the plan.
 pub fn prepare(plan: &mut LaunchPlan, dirs: &WorkspaceDirs) -> io::Result<()> {
     let place = dirs.authority();
     let mut standins = plan
@@ -75,7 +75,7 @@ fn java_store(certificates: &[Vec<u8>]) -> Vec<u8> {
         store.extend(text.as_bytes());
     };
     for (number, certificate) in certificates.iter().enumerate() {
-        // A certificate that is trusted; its name; a time that nobody asks for.
+        // A trusted certificate, its name, and an unused time.
         store.extend(2_u32.to_be_bytes());
         text(&mut store, &format!("holm-{number}"));
         store.extend(0_u64.to_be_bytes());
