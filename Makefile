@@ -27,9 +27,9 @@ lint: ## format, warnings, dependencies
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	@scripts/deny
 
-unit: ## every test, in a network of its own
+unit: ## every test, in a network of its own; lists the tests that this machine cannot run
 	$(CARGO) nextest run --workspace --locked --no-run
-	@scripts/in-own-network $(CARGO) nextest run --workspace --locked --offline --test-threads $(THREADS)
+	@scripts/unit --workspace --test-threads $(THREADS)
 	$(CARGO) test --doc -p holm-core --locked --offline
 
 soak: ## ten thousand creations and removals, and many random runs; takes an hour or two
@@ -44,3 +44,4 @@ vm: ## limits on a kernel with every controller of cgroup v2, in an emulated mac
 	@scripts/set-up vm
 	$(CARGO) build --locked -p holm
 	@scripts/vm
+	@[ -n "$$VM_TESTS" ] || VM_TESTS=vm_only:: scripts/vm

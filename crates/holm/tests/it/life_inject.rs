@@ -2,7 +2,7 @@
 //! daemon goes on (attack 158). Writes are made to fail by disks that are really full, in
 //! `life_health.rs`: to a tracer a pipe is written to as a file is.
 
-use crate::support::{Census, Island, Repository, Running, eventually, send};
+use crate::support::{Census, Island, Repository, Running, eventually, is_root, send};
 use rustix::process::Signal;
 use std::fs;
 use std::process::{Command, Stdio};
@@ -115,7 +115,7 @@ fn attack_158_calls_that_fail_during_a_creation() {
     for (calls, error, occurrences) in FAILURES {
         for when in occurrences {
             let Some(one) = try_with(&island, &repository, &before, (calls, error, *when)) else {
-                assert!(!rustix::process::geteuid().is_root(), "root may follow");
+                assert!(!is_root(), "root may follow");
                 return;
             };
             tried += 1;

@@ -122,6 +122,8 @@ mod trash;
 mod trust;
 mod truth;
 mod urls;
+#[cfg(target_arch = "x86_64")]
+mod vm_only;
 mod volume_resets;
 mod volume_seeds;
 mod volumes;
