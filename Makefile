@@ -4,7 +4,7 @@ CARGO ?= cargo
 # Tests wait for other processes much of the time.
 THREADS ?= $(shell echo $$(( $$(nproc) * 3 / 2 )))
 
-.PHONY: help demo build test check lint unit soak bench vm
+.PHONY: help demo build test check lint unit soak bench upgrade-test vm
 
 help: ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -39,6 +39,9 @@ soak: ## ten thousand creations and removals, and many random runs; takes an hou
 bench: build ## speed, beside its peers, in one run; some of it: BENCH="exec previews"
 	@scripts/set-up bench
 	@scripts/in-own-network scripts/bench $(BENCH)
+
+upgrade-test: ## workspaces of the release before, through an upgrade; builds that release, which takes minutes
+	@scripts/upgrade
 
 vm: ## limits on a kernel with every controller of cgroup v2, in an emulated machine; takes minutes
 	@scripts/set-up vm

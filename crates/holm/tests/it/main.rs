@@ -121,6 +121,7 @@ mod top;
 mod trash;
 mod trust;
 mod truth;
+mod upgrade;
 mod urls;
 #[cfg(target_arch = "x86_64")]
 mod vm_only;
