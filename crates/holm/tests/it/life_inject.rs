@@ -2,7 +2,7 @@
 //! daemon goes on (attack 158). Writes are made to fail by disks that are really full, in
 //! `life_health.rs`: to a tracer a pipe is written to as a file is.
 
-use crate::support::{Census, Island, Repository, Running, eventually, is_root, send};
+use crate::support::{Census, Island, Repository, Running, eventually, is_root, send, times};
 use rustix::process::Signal;
 use std::fs;
 use std::process::{Command, Stdio};
@@ -113,7 +113,8 @@ fn attack_158_calls_that_fail_during_a_creation() {
     let before = island.census();
     let (mut tried, mut failed) = (0, 0);
     for (calls, error, occurrences) in FAILURES {
-        for when in occurrences {
+        // Of each failure CI sees one occurrence.
+        for when in &occurrences[..times(1, occurrences.len())] {
             let Some(one) = try_with(&island, &repository, &before, (calls, error, *when)) else {
                 assert!(!is_root(), "root may follow");
                 return;
