@@ -2,9 +2,14 @@
 
 CARGO ?= cargo
 # Tests wait for other processes much of the time.
-THREADS ?= $(shell echo $$(( $$(nproc) * 3 / 2 )))
+THREADS ?= $(shell echo $$(( $$(nproc) * 2 )))
 
-.PHONY: help demo build static static-test test check lint unit soak bench vm
+# CI builds once, so it has no use for what makes the next build faster.
+ifdef CI
+export CARGO_INCREMENTAL = 0
+endif
+
+.PHONY: help demo build static static-test test check lint unit soak bench upgrade-test vm
 
 help: ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -43,9 +48,9 @@ lint: ## format, warnings, dependencies
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	@scripts/deny
 
-unit: ## every test, in a network of its own
+unit: ## every test, in a network of its own; lists the tests that this machine cannot run
 	$(CARGO) nextest run --workspace --locked --no-run
-	@scripts/in-own-network $(CARGO) nextest run --workspace --locked --offline --test-threads $(THREADS)
+	@scripts/unit --workspace --test-threads $(THREADS)
 	$(CARGO) test --doc -p holm-core --locked --offline
 
 soak: ## ten thousand creations and removals, and many random runs; takes an hour or two
@@ -56,7 +61,11 @@ bench: build ## speed, beside its peers, in one run; some of it: BENCH="exec pre
 	@scripts/set-up bench
 	@scripts/in-own-network scripts/bench $(BENCH)
 
+upgrade-test: ## workspaces of the release before, through an upgrade; builds that release, which takes minutes
+	@scripts/upgrade
+
 vm: ## limits on a kernel with every controller of cgroup v2, in an emulated machine; takes minutes
 	@scripts/set-up vm
 	$(CARGO) build --locked -p holm
 	@scripts/vm
+	@[ -n "$$VM_TESTS" ] || VM_TESTS=vm_only:: scripts/vm

@@ -127,13 +127,13 @@ fn only_a_file_that_nobody_else_writes_is_a_policy() {
     }
     mode(directory.path(), 0o755);
     // A file of another user.
-    if rustix::process::geteuid().as_raw() != ROOT {
-        let of_root = PolicyFile {
-            owner: ROOT,
-            ..file.clone()
-        };
-        unusable(&of_root, "not to root");
-    }
+    let of_root = PolicyFile {
+        owner: ROOT,
+        ..file.clone()
+    };
+    let _ = std::os::unix::fs::chown(&path, Some(65534), None);
+    unusable(&of_root, "not to root");
+    std::os::unix::fs::chown(&path, Some(file.owner), None).unwrap();
     // Incomplete, not text, not a file.
     std::fs::write(&path, "[island]\nnested = nein\n").unwrap();
     unusable(&file, "policy.toml:2:10");

@@ -62,6 +62,9 @@ pub mod roles;
 mod roots;
 #[cfg(target_os = "linux")]
 pub mod runs;
+#[cfg(all(test, target_os = "linux"))]
+#[path = "../../holm/tests/it/support/skip.rs"]
+mod skip;
 #[cfg(target_os = "linux")]
 mod stdio;
 #[cfg(target_os = "linux")]

@@ -5,6 +5,8 @@
 
 #[macro_use]
 mod sandbox;
+#[path = "../../../holm/tests/it/support/skip.rs"]
+mod skip;
 
 mod bare;
 mod base;

@@ -487,7 +487,10 @@ mod tests {
     fn real_place(test: &str) -> Option<Place> {
         let mountinfo = fs::read_to_string("/proc/self/mountinfo").unwrap();
         let mounts = super::super::kernel::mounts(&mountinfo);
-        let unified = super::super::kernel::unified(&mounts)?;
+        let Some(unified) = super::super::kernel::unified(&mounts) else {
+            crate::skip::skipped("there are no control groups of v2");
+            return None;
+        };
         let parent = unified
             .at
             .join(format!("holm-unit-{test}-{}", std::process::id()));
@@ -497,7 +500,7 @@ mod tests {
                 directories: vec![(Controller::Pids, parent)],
             }),
             Err(error) => {
-                complain!("{error}: real control groups were NOT tested");
+                crate::skip::skipped(&format!("cannot make a control group of v2: {error}"));
                 None
             }
         }

@@ -1,7 +1,7 @@
 //! A workspace whose init was taken over (attack 182): the attacker has its link to the keeper, and
 //! sends wrong messages of every kind. Done by root, who alone can take it.
 
-use crate::support::{Island, Running, eventually, is_gone};
+use crate::support::{Island, Running, eventually, is_gone, is_root};
 use serde_json::{Value, json};
 use std::process::{Command, Stdio};
 
@@ -88,14 +88,6 @@ fn number_of(pid: i32, field: &str) -> u64 {
 
 fn descriptors(pid: i32) -> usize {
     std::fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count)
-}
-
-fn is_root() -> bool {
-    let is_root = rustix::process::geteuid().is_root();
-    if !is_root {
-        eprintln!("not root: an init that is somebody else was NOT tested");
-    }
-    is_root
 }
 
 #[test]

@@ -2,10 +2,9 @@
 //! programs (65), keyrings (66).
 
 use crate::support::{Island, Ran};
-use std::process::Command;
 
 /// Taking more of the machine than one's share.
-const GREED: &str = r#"
+pub const GREED: &str = r#"
 import resource, struct
 libc.syscall.restype = ctypes.c_long
 parameter = struct.pack("i", 10)
@@ -58,52 +57,6 @@ fn attack_64_a_workspace_cannot_take_more_than_its_share() {
         .succeeded();
 }
 
-/// A user with higher rights passes none of them to workspaces. Only a root that may raise limits
-/// can try.
-#[cfg(target_arch = "x86_64")]
-#[test]
-fn attack_64_what_the_user_may_take_is_not_passed_on() {
-    let raise = Command::new("prlimit")
-        .args(["--rtprio=99", "--nice=40", "true"])
-        .output();
-    if !rustix::process::geteuid().is_root() || !raise.unwrap().status.success() {
-        return;
-    }
-    let island = Island::new();
-    let repository = island.repository("shop");
-    let favoured = |arguments: &[&str]| {
-        let holm = island.holm_command(&repository.path, arguments);
-        let mut command = Command::new("prlimit");
-        command.args([
-            "--rtprio=99",
-            "--nice=40",
-            "setpriv",
-            "--reuid",
-            "holm-tester",
-        ]);
-        command.args(["--regid", "holm-tester", "--clear-groups"]);
-        command.arg(holm.get_program()).args(holm.get_args());
-        command.current_dir(&repository.path).env_clear();
-        for (name, value) in holm.get_envs() {
-            command.env(name, value.unwrap());
-        }
-        Ran::new(&mut command)
-    };
-    favoured(&["up", "x"]).ok();
-    let limits =
-        "import resource as r; print(r.getrlimit(r.RLIMIT_RTPRIO), r.getrlimit(r.RLIMIT_NICE))";
-    assert_eq!(island.python("x", limits).ok().out(), "(0, 0) (0, 0)");
-    island
-        .attempts("x", GREED)
-        .refused(&["EPERM", "EACCES", "EINVAL"]);
-    // The daemon itself was favoured.
-    let of_daemon =
-        std::fs::read_to_string(format!("/proc/{}/limits", island.daemon_pid())).unwrap();
-    let line = of_daemon
-        .lines()
-        .find(|line| line.starts_with("Max realtime priority"));
-    assert!(line.unwrap().contains("99"), "{line:?}");
-}
 
 /// Crashes a program that holds a secret, in a directory where it could leave a core.
 const CRASH: &str = r#"

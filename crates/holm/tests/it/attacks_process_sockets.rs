@@ -2,7 +2,7 @@
 //! (55), messages and memory across workspaces (63), and abuse of the only socket inside, the guest
 //! socket.
 
-use crate::support::{Attempts, Island, Running};
+use crate::support::{Attempts, Island, Running, is_root};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -190,7 +190,7 @@ fn by_plain_names(mut found: Attempts, places: usize) -> Attempts {
 /// What a workspace reaches of a service that has its socket below `/usr`. `None`: only root can put
 /// one there.
 fn reach_usr(island: &Island) -> Option<Attempts> {
-    if !rustix::process::geteuid().is_root() {
+    if !is_root() {
         return None;
     }
     let place = Path::new("/usr/local/lib").join(format!("holm-it-{}", std::process::id()));

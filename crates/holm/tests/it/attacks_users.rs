@@ -1,7 +1,7 @@
 //! What another user of the machine can do to the API: sockets, ports, the token's file (attacks 115,
 //! 116). Another user takes root to become; the suite is run by root in CI.
 
-use crate::support::{Door, Island, Ran, eventually};
+use crate::support::{Door, Island, Ran, eventually, is_root};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -12,8 +12,7 @@ const STRANGER: u32 = 65534;
 
 /// `None` for a user who cannot become another user.
 fn stranger(script: &str, arguments: &[&str]) -> Option<Ran> {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("not root: another user was NOT tried");
+    if !is_root() {
         return None;
     }
     let mut command = Command::new("/usr/bin/python3");

@@ -153,7 +153,7 @@ fn make_rebuilds_exactly_what_changed() {
 
 #[test]
 fn cargo_rebuilds_exactly_what_changed() {
-    let island = Island::new();
+    let island = Island::in_tmp();
     let toolchain = Toolchain::install(&island);
     let repository = island.repository("shop");
     repository.write(

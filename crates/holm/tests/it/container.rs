@@ -1,14 +1,14 @@
 //! As in a container: files below `/etc` are separate mounts.
 
-use crate::support::{Island, Ran};
+use crate::support::{Island, Ran, is_root};
 use std::process::Command;
 
 /// A directory with mounts below it cannot be an overlay's layer in a user namespace, so `/etc` is
 /// put together entry by entry there.
 #[test]
 fn mounts_below_etc_do_not_stand_in_the_way() {
-    if !rustix::process::geteuid().is_root() {
-        // Only root can mount on the host's /etc, in a mount namespace that ends with the command.
+    // Only root can mount on the host's /etc, in a mount namespace that ends with the command.
+    if !is_root() {
         return;
     }
     let island = Island::new();

@@ -1,6 +1,6 @@
 //! The daemon: start, stop, crash, and access to it.
 
-use crate::support::{Island, Ran, Running, eventually, send};
+use crate::support::{Island, Ran, Running, eventually, is_root, send};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -240,8 +240,8 @@ fn only_its_user_and_root_may_talk_to_it() {
     ] {
         assert_eq!(path.metadata().unwrap().mode() & 0o777, mode, "{path:?}");
     }
-    if !rustix::process::geteuid().is_root() {
-        // Being another user takes root.
+    // Only root can become another user.
+    if !is_root() {
         return;
     }
     // Even with open permissions, the daemon checks its peers.

@@ -2,7 +2,7 @@
 //! daemon goes on (attack 158). `life_health.rs` makes writes fail with disks that are really full:
 //! a tracer cannot tell a pipe from a file.
 
-use crate::support::{Census, Island, Repository, Running, eventually, send};
+use crate::support::{Census, Island, Repository, Running, eventually, is_root, send, times};
 use rustix::process::Signal;
 use std::fs;
 use std::process::{Command, Stdio};
@@ -113,9 +113,10 @@ fn attack_158_calls_that_fail_during_a_creation() {
     let before = island.census();
     let (mut tried, mut failed) = (0, 0);
     for (calls, error, occurrences) in FAILURES {
-        for when in occurrences {
+        // Of each failure CI sees one occurrence.
+        for when in &occurrences[..times(1, occurrences.len())] {
             let Some(one) = try_with(&island, &repository, &before, (calls, error, *when)) else {
-                assert!(!rustix::process::geteuid().is_root(), "root may follow");
+                assert!(!is_root(), "root may follow");
                 return;
             };
             tried += 1;

@@ -1,7 +1,7 @@
 //! Many at once, and many one after the other: nothing adds up (attack 146). `make soak` runs the
 //! cycles of this file ten thousand times.
 
-use crate::support::{Island, Ran, state_of};
+use crate::support::{Island, Ran, state_of, times};
 use std::collections::BTreeSet;
 use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -50,8 +50,8 @@ fn holds_no_more_than(island: &Island, before: &Held) {
 }
 
 #[test]
-fn attack_146_two_hundred_at_once_run_or_are_refused_and_all_go_again() {
-    const MANY: usize = 200;
+fn attack_146_many_at_once_run_or_are_refused_and_all_go_again() {
+    let many = times(50, 200);
     let island = Island::new();
     let repository = island.repository("shop");
     // The daemon has done everything once.
@@ -59,7 +59,7 @@ fn attack_146_two_hundred_at_once_run_or_are_refused_and_all_go_again() {
     island.holm(&["rm", "first"]).ok();
     let (before, at_rest) = (island.census(), held(&island));
     let ran: Vec<Ran> = std::thread::scope(|scope| {
-        let clients: Vec<_> = (0..MANY)
+        let clients: Vec<_> = (0..many)
             .map(|number| {
                 let repository = &repository;
                 scope.spawn(move || repository.holm(&["up", &format!("w{number}"), "--json"]))
@@ -84,10 +84,10 @@ fn attack_146_two_hundred_at_once_run_or_are_refused_and_all_go_again() {
         "{states:?}"
     );
     // A machine that runs these tests has room for all of them.
-    assert_eq!(made.len(), MANY, "{refused:?}");
+    assert_eq!(made.len(), many, "{refused:?}");
     assert_eq!(
         island.inhabitants().len(),
-        2 * MANY,
+        2 * many,
         "one keeper and one init each"
     );
     let labels: Vec<_> = states.keys().map(String::as_str).collect();
@@ -102,7 +102,9 @@ fn attack_146_two_hundred_at_once_run_or_are_refused_and_all_go_again() {
 fn attack_146_cycles_of_creation_and_removal_leave_nothing() {
     const TOGETHER: usize = 5;
     let wanted = std::env::var("HOLM_TEST_CYCLES").ok();
-    let wanted: usize = wanted.and_then(|text| text.parse().ok()).unwrap_or(1000);
+    let wanted: usize = wanted
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(times(100, 10_000));
     let island = Island::new();
     let repository = island.repository("shop");
     repository.up("first");

@@ -5,7 +5,7 @@
 //! Making a process hang takes root. The suite is run by root in CI; for others that part is not
 //! tested.
 
-use crate::support::{Island, Running, eventually, is_gone, state_of};
+use crate::support::{Island, Running, eventually, is_gone, is_root, skipped, state_of};
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -53,14 +53,6 @@ fn stick(pid: i32) -> Running {
     running.says("stuck");
     eventually("it is in state D", || state_of(pid) == "D");
     running
-}
-
-fn is_root() -> bool {
-    let is_root = rustix::process::geteuid().is_root();
-    if !is_root {
-        eprintln!("not root: processes that hang were NOT tested");
-    }
-    is_root
 }
 
 #[track_caller]
@@ -148,8 +140,7 @@ fn attack_160_what_a_group_of_v2_holds_still_is_said_and_stopped() {
             _ => island.init_of(&id),
         };
         let Some(freezer) = Freezer::around(victim.expect("a process")) else {
-            eprintln!("no control groups of v2: they were NOT tested");
-            return;
+            return skipped("there are no control groups of v2");
         };
         // The kernel itself shows nothing of it.
         assert_eq!(state_of(victim.unwrap()), "S");

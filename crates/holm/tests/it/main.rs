@@ -122,7 +122,10 @@ mod top;
 mod trash;
 mod trust;
 mod truth;
+mod upgrade;
 mod urls;
+#[cfg(target_arch = "x86_64")]
+mod vm_only;
 mod volume_resets;
 mod volume_seeds;
 mod volumes;

@@ -1,7 +1,7 @@
 //! Renames that overlayfs cannot do without root: directories of the base, and moves across the
 //! mount points that hold protected paths.
 
-use crate::support::{Island, Repository, Running, eventually, send};
+use crate::support::{Island, Repository, Running, eventually, send, times};
 use rustix::process::Signal;
 use std::process::Stdio;
 
@@ -323,23 +323,23 @@ fn move_and_kill(island: &Island, id: &str, whom: &str, moment: &str) -> (usize,
 }
 
 #[test]
-fn a_move_of_ten_thousand_files_that_is_killed_is_old_or_new_never_mixed() {
-    const FILES: usize = 10_000;
+fn a_move_of_thousands_of_files_that_is_killed_is_old_or_new_never_mixed() {
+    let files = times(4_000, 10_000);
     let island = Island::new();
-    let repository = repository_with(&island, FILES);
+    let repository = repository_with(&island, files);
     for whom in ["mover", "keeper", "init", "mv"] {
         // Once as soon as the copy begins, once when it is likely to be under removal.
         for moment in ["begin", "arrived"] {
             let id = repository.up("a");
             let counts = move_and_kill(&island, &id, whom, moment);
             assert!(
-                counts == (FILES + 1, 0) || counts == (0, FILES + 1),
+                counts == (files + 1, 0) || counts == (0, files + 1),
                 "{whom} {moment}: {counts:?}"
             );
             // Every file is unchanged, under its one name.
             let name = if counts.0 == 0 { "moved" } else { "lib" };
             let sum = format!("cd {name} && cat sub/file* | sort -n | md5sum && ./run");
-            let expect = format!("seq 0 {} | md5sum && echo ran", FILES - 1);
+            let expect = format!("seq 0 {} | md5sum && echo ran", files - 1);
             assert_eq!(
                 island.sh("a", &sum).ok().out(),
                 island.sh("a", &expect).ok().out()

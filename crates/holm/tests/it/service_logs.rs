@@ -2,7 +2,7 @@
 //! (attacks 139, 143, 145, 164).
 
 use crate::services::{service, with_services};
-use crate::support::{Island, Running, eventually, program};
+use crate::support::{Island, Running, eventually, program, times};
 use serde_json::Value;
 use std::io::Read;
 use std::path::PathBuf;
@@ -190,11 +190,14 @@ fn attack_164_turning_files_under_load_loses_and_mixes_nothing() {
 #[test]
 fn attack_143_printing_without_end_hurts_nobody() {
     let island = Island::new();
+    let length = times(256 << 20, 1 << 30);
     let repository = with_services(
         &island,
-        "[services.loud]\nrun = \"yes this is a line of a program that does not stop\"\n\
-         [services.long]\nrun = \"head -c 1073741824 /dev/zero | tr '\\\\0' x; echo; echo after; sleep 1000\"\n\
-         ready = { log = \"after\" }\n",
+        &format!(
+            "[services.loud]\nrun = \"yes this is a line of a program that does not stop\"\n\
+             [services.long]\nrun = \"head -c {length} /dev/zero | tr '\\\\0' x; echo; echo after; sleep 1000\"\n\
+             ready = {{ log = \"after\" }}\n"
+        ),
     );
     let id = repository.up("x");
     let (keeper, logs) = (island.keeper_of(&id).unwrap(), logs(&island, &id));

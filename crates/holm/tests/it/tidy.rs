@@ -336,6 +336,19 @@ fn attack_numbers(line: &str) -> Vec<u32> {
 }
 
 #[test]
+fn a_test_that_needs_root_asks_the_function_that_records_the_skip() {
+    let silent = sources().into_iter().filter(|(name, text)| {
+        name.contains("/tests/it/")
+            && !name.ends_with("support/user.rs")
+            && text.contains(&["get", "euid"].concat())
+    });
+    none(
+        "tests that look for root themselves, instead of `support::is_root`",
+        silent.map(|(name, _)| name).collect(),
+    );
+}
+
+#[test]
 fn every_test_file_is_listed() {
     let mut unlisted = Vec::new();
     for name in crates() {

@@ -49,7 +49,7 @@ fn up_with(
 
 #[test]
 fn a_build_of_the_checkout_is_not_repeated() {
-    let island = Island::new();
+    let island = Island::in_tmp();
     let toolchain = Toolchain::install(&island);
     let repository = built(&island, &toolchain);
     let up = |arguments: &[&str]| up_with(&toolchain, &repository, arguments);
@@ -119,7 +119,7 @@ fn a_build_of_the_checkout_is_not_repeated() {
 
 #[test]
 fn a_source_that_is_newer_than_the_build_is_built_again() {
-    let island = Island::new();
+    let island = Island::in_tmp();
     let toolchain = Toolchain::install(&island);
     let repository = built(&island, &toolchain);
     let up = |arguments: &[&str]| up_with(&toolchain, &repository, arguments);

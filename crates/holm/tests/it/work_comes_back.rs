@@ -1,6 +1,6 @@
 //! `diff`, `changes`, `fetch`, `apply` and `merge` as a person uses them.
 
-use crate::support::{Island, Repository, noise};
+use crate::support::{Island, Repository, noise, times};
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
 
@@ -440,19 +440,22 @@ fn merge_is_fetch_and_git_merge_and_wants_a_clean_checkout() {
 }
 
 #[test]
-fn ten_thousand_changed_files_come_back() {
+fn thousands_of_changed_files_come_back() {
+    let directories = times(30, 100);
     let island = Island::new();
     let repository = island.repository("shop");
     repository.up("x");
-    let script = "import os
-for directory in range(100):
-    os.mkdir(f'd{directory}')
+    let script = format!(
+        "import os
+for directory in range({directories}):
+    os.mkdir(f'd{{directory}}')
     for number in range(100):
-        open(f'd{directory}/f{number}', 'w').write(f'{directory} {number}\\n')";
-    island.python("x", script).ok();
-    assert_eq!(changes(&island, "x").len(), 10_000);
+        open(f'd{{directory}}/f{{number}}', 'w').write(f'{{directory}} {{number}}\\n')"
+    );
+    island.python("x", &script).ok();
+    assert_eq!(changes(&island, "x").len(), directories * 100);
     let applied = repository.holm(&["apply", "x", "--json"]).json();
-    assert_eq!(applied["changed"], 10_000);
+    assert_eq!(applied["changed"], directories * 100);
     let fetched = repository
         .holm(&["fetch", "x", "--commit", "all", "--json"])
         .json();

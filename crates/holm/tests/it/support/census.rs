@@ -98,6 +98,7 @@ impl Island {
         let start = Instant::now();
         let mut now = self.census();
         while now != *before && start.elapsed() < Duration::from_secs(60) {
+            std::thread::park_timeout(Duration::from_millis(20));
             now = self.census();
         }
         assert_eq!(now, *before);

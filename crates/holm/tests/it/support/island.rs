@@ -26,9 +26,18 @@ impl Island {
     /// With defences switched off (`seccomp,pins`), to show what works without them. The names are
     /// those of `holm_linux::wire::Defence`.
     pub fn without(defences: &str) -> Self {
+        Self::below(&std::env::temp_dir(), defences)
+    }
+
+    /// Below `/tmp`, which is on a disk also when `scripts/unit` has the files of tests in memory.
+    pub fn in_tmp() -> Self {
+        Self::below(Path::new("/tmp"), "")
+    }
+
+    fn below(directory: &Path, defences: &str) -> Self {
         let place = tempfile::Builder::new()
             .prefix("holm-it-")
-            .tempdir()
+            .tempdir_in(directory)
             .unwrap();
         give(place.path());
         let island = Self {

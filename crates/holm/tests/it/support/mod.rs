@@ -13,6 +13,7 @@ mod ran;
 mod remote;
 mod repository;
 mod running;
+mod skip;
 mod terminal;
 mod toolchain;
 mod user;
@@ -28,9 +29,10 @@ pub use probe::Attempts;
 pub use ran::Ran;
 pub use repository::Repository;
 pub use running::{Running, send};
+pub use skip::skipped;
 pub use terminal::{Act, play};
 pub use toolchain::Toolchain;
-pub use user::program;
+pub use user::{is_root, program};
 pub use world::World;
 
 use std::time::{Duration, Instant};
@@ -38,11 +40,21 @@ use std::time::{Duration, Instant};
 /// Waits for a condition, with a limit; `what` names it when it does not come true.
 pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
+    let mut pause = Duration::from_millis(5);
     while !condition() {
         assert!(Instant::now() < deadline, "it did not come true: {what}");
-        std::thread::yield_now();
-        // Not a guess about time: the condition decides, this only keeps the wait from being hot.
-        std::thread::park_timeout(Duration::from_millis(5));
+        // Not a guess about time: the condition decides. Many conditions start a program, and the longer
+        // one takes to come true, the more of the machine these would take from what it waits for.
+        std::thread::park_timeout(pause);
+        pause = (pause * 2).min(Duration::from_millis(80));
+    }
+}
+
+/// How often a test does something: `often` in CI, `very_often` in `make soak`, which looks for what is rare.
+pub fn times<T>(often: T, very_often: T) -> T {
+    match std::env::var_os("HOLM_TEST_SOAK") {
+        Some(_) => very_often,
+        None => often,
     }
 }
 

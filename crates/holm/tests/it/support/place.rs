@@ -1,7 +1,7 @@
 //! holm typed by root, in a place that no other test shares.
 
 use super::Ran;
-use super::user::program;
+use super::user::{is_root, program};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -17,8 +17,7 @@ pub struct Place {
 impl Place {
     /// `None` for a user who is not root.
     pub fn new() -> Option<Self> {
-        if !rustix::process::geteuid().is_root() {
-            eprintln!("not root: what root sees was NOT tested");
+        if !is_root() {
             return None;
         }
         let place = tempfile::Builder::new()

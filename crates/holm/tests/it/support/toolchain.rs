@@ -31,12 +31,12 @@ impl Toolchain {
                     .arg(place.join(part));
                 command.output().unwrap().status.success()
             };
-            // Links where it is the same disk.
-            assert!(
-                copy("-al") || copy("-a"),
-                "{part} of {}",
-                toolchain.display()
-            );
+            // Links where it is the same disk. Elsewhere the attempt leaves empty directories.
+            let copied = copy("-al") || {
+                let _ = std::fs::remove_dir_all(place.join(part));
+                copy("-a")
+            };
+            assert!(copied, "{part} of {}", toolchain.display());
         }
         Self { place: Some(place) }
     }

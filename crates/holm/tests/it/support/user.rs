@@ -1,5 +1,6 @@
 //! The user that tests run holm as.
 
+use super::skip::skipped;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -23,6 +24,16 @@ pub fn ids() -> Option<(u32, u32)> {
         let fields: Vec<_> = line.split(':').collect();
         Some((fields[2].parse().unwrap(), fields[3].parse().unwrap()))
     })
+}
+
+/// Whether root runs the tests. A test that needs root and gets `false` returns: it was skipped.
+#[track_caller]
+pub fn is_root() -> bool {
+    let is_root = ids().is_some();
+    if !is_root {
+        skipped("it needs root, and `make unit` runs it so");
+    }
+    is_root
 }
 
 /// Makes a command run as the ordinary user.
