@@ -8,6 +8,7 @@ pub use crate::range::{CLOSED, Range, canonical, closed};
 
 use crate::config::network::parse_host_name;
 use crate::config::{Destination, EgressMode, HostPattern, InvalidDestination};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
@@ -17,6 +18,13 @@ pub struct Policy {
     allow: Vec<Destination>,
     /// The machine's own addresses. They are closed, whatever range they are in.
     machine: BTreeSet<IpAddr>,
+}
+
+/// Bytes through a workspace's gateway.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Carried {
+    pub bytes_in: u64,
+    pub bytes_out: u64,
 }
 
 /// Why a destination is refused.

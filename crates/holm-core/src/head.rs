@@ -11,6 +11,15 @@ pub enum Head {
     Detached(String),
 }
 
+/// Where HEAD inside is, as far as that is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tip {
+    /// The commit.
+    pub head: Option<String>,
+    /// Without `refs/heads/`; there is none while HEAD is detached.
+    pub branch: Option<String>,
+}
+
 /// The length limit of a ref name and of a loose ref's content.
 pub const LONGEST: usize = 1024;
 

@@ -1,8 +1,9 @@
 //! The words and decisions of holm. Values in, values out.
 //!
-//! Absent here: files, processes, sockets, clocks and async. Decisions (is this label free, which
-//! workspace was meant, what has to happen next) are made in this crate, so that they can be tested
-//! as data.
+//! What is absent here: files, processes, sockets, clocks and async. Types that are stored or sent derive
+//! serde's traits; which format they are written in is the business of other crates. Everything that has to
+//! be decided (may this label be used, which workspace was meant, what has to happen next) is
+//! decided in this crate, so that it can be tested as data.
 
 pub mod admission;
 pub mod agents;
@@ -15,12 +16,15 @@ pub mod database;
 pub mod detect;
 pub mod disk;
 pub mod egress;
+pub mod exec;
 pub mod fault;
+pub mod files;
 pub mod fitness;
 pub mod git_settings;
 pub mod head;
 pub mod id;
 pub mod idle;
+pub mod isolation;
 pub mod label;
 pub mod layer;
 pub mod moves;
@@ -31,12 +35,14 @@ pub mod policy;
 pub mod range;
 pub mod reference;
 pub mod route;
+pub mod run;
 pub mod secret_name;
 pub mod service;
 pub mod session;
 pub mod share;
 pub mod shell;
 pub mod side;
+pub mod spec;
 pub mod state;
 pub mod token;
 pub mod toolchain;
@@ -49,4 +55,5 @@ pub use id::{ProjectId, RequestId, RunId, SessionId, TokenId, WorkspaceId};
 pub use label::{Label, ProjectName};
 pub use reference::WorkspaceRef;
 pub use side::{Guest, Host};
+pub use spec::WorkspaceSpec;
 pub use tree_path::TreePath;

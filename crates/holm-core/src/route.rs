@@ -2,12 +2,26 @@
 
 use crate::id::{ProjectId, WorkspaceId};
 use crate::label::{Label, ProjectName};
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
 /// The range of host ports: above the ports that programs are usually configured with, below the
 /// ephemeral range.
 pub const HOST_PORTS: RangeInclusive<u16> = 20_000..=29_999;
+
+/// A port of a workspace as `holm here` shows it inside.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToldPort {
+    pub name: String,
+    pub port: u16,
+    pub host_port: Option<u16>,
+    pub url: Option<String>,
+    /// Whether `localhost:<port>` of the host leads here.
+    pub canonical: bool,
+    /// declared discovered
+    pub source: String,
+}
 
 /// The host ports to try for a port of a workspace, best first. The order is deterministic and
 /// spread, so a lost claim most likely gets the same port again. Ports in `ephemeral` come last,

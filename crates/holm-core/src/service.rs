@@ -6,6 +6,7 @@
 
 mod build;
 pub mod graph;
+pub mod status;
 mod words;
 
 use crate::config::Restart;

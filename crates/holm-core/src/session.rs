@@ -3,6 +3,7 @@
 
 pub mod drawing;
 pub mod keys;
+pub mod protocol;
 
 use crate::label::{InvalidLabel, Label};
 use crate::{Code, Fault, SessionId};

@@ -12,15 +12,15 @@ pub enum Birth {
     Acknowledged,
 }
 
-/// How the workspace's processes ended last, if known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LastRun<'a> {
-    Unknown,
+/// How the last run of a workspace's processes ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Ended {
     /// The machine was rebooted since.
     Reboot,
-    /// It was stopped because it exceeded its disk limit.
+    /// Its keeper stopped it, because it took more disk than it may.
     DiskLimit,
-    Died(&'a str),
+    /// It ended by itself or by force; says how.
+    Died(String),
 }
 
 /// The state of a workspace, and the reason if the state alone does not say it.
@@ -28,7 +28,7 @@ pub fn state(
     desired: Desired,
     birth: Birth,
     observed: Observed,
-    last_run: LastRun<'_>,
+    last_run: Option<&Ended>,
 ) -> (State, Option<String>) {
     let failed = |reason: &str| (State::Failed, Some(reason.to_owned()));
     if birth == Birth::Pending {
@@ -38,9 +38,9 @@ pub fn state(
         (Desired::Removed, _, _) => (State::Removed, None),
         (_, Keeper::Running | Keeper::Outdated, _) => (State::Running, None),
         (_, Keeper::Broken, _) => match last_run {
-            LastRun::Died(how) => failed(how),
-            LastRun::DiskLimit => (State::Stopped, Some("disk_limit".to_owned())),
-            LastRun::Unknown | LastRun::Reboot => failed("its processes do not answer"),
+            Some(Ended::Died(how)) => failed(how),
+            Some(Ended::DiskLimit) => (State::Stopped, Some("disk_limit".to_owned())),
+            Some(Ended::Reboot) | None => failed("its processes do not answer"),
         },
         (_, Keeper::Absent, Files::Absent) => failed("its files are missing"),
         (_, Keeper::Absent, Files::Partial) => failed("its files are incomplete"),
@@ -49,10 +49,10 @@ pub fn state(
             (State::Stopped, None)
         }
         (Desired::Running, Keeper::Absent, Files::Complete | Files::Outdated) => match last_run {
-            LastRun::Reboot => (State::Stopped, Some("reboot".to_owned())),
-            LastRun::DiskLimit => (State::Stopped, Some("disk_limit".to_owned())),
-            LastRun::Died(how) => failed(how),
-            LastRun::Unknown => failed("its processes are gone"),
+            Some(Ended::Reboot) => (State::Stopped, Some("reboot".to_owned())),
+            Some(Ended::DiskLimit) => (State::Stopped, Some("disk_limit".to_owned())),
+            Some(Ended::Died(how)) => failed(how),
+            None => failed("its processes are gone"),
         },
     }
 }
@@ -66,7 +66,7 @@ mod tests {
     fn what_users_see() {
         use Birth::{Acknowledged, Pending};
         use Desired::{Removed, Running, Stopped};
-        use LastRun::{Died, Reboot, Unknown};
+        let killed = Ended::Died("killed".to_owned());
         let check = |desired, birth, keeper, files, last_run, expect: (State, Option<&str>)| {
             for base in [Base::Absent, Base::Present] {
                 let observed = Observed {
@@ -82,28 +82,14 @@ mod tests {
         let (none, half, whole) = (Files::Absent, Files::Partial, Files::Complete);
         let fails = |reason| (State::Failed, Some(reason));
 
-        check(
-            Running,
-            Pending,
-            gone,
-            none,
-            Unknown,
-            (State::Creating, None),
-        );
-        check(
-            Running,
-            Pending,
-            up,
-            whole,
-            Unknown,
-            (State::Creating, None),
-        );
+        check(Running, Pending, gone, none, None, (State::Creating, None));
+        check(Running, Pending, up, whole, None, (State::Creating, None));
         check(
             Running,
             Acknowledged,
             up,
             whole,
-            Unknown,
+            None,
             (State::Running, None),
         );
         check(
@@ -111,7 +97,7 @@ mod tests {
             Acknowledged,
             up,
             whole,
-            Unknown,
+            None,
             (State::Running, None),
         );
         check(
@@ -119,7 +105,7 @@ mod tests {
             Acknowledged,
             gone,
             whole,
-            Unknown,
+            None,
             (State::Stopped, None),
         );
         check(
@@ -127,7 +113,7 @@ mod tests {
             Acknowledged,
             gone,
             whole,
-            Died("killed"),
+            Some(&killed),
             (State::Stopped, None),
         );
         check(
@@ -135,27 +121,41 @@ mod tests {
             Acknowledged,
             gone,
             whole,
-            Reboot,
+            Some(&Ended::Reboot),
             (State::Stopped, None),
         );
         let full = (State::Stopped, Some("disk_limit"));
-        check(Running, Acknowledged, gone, whole, LastRun::DiskLimit, full);
+        check(
+            Running,
+            Acknowledged,
+            gone,
+            whole,
+            Some(&Ended::DiskLimit),
+            full,
+        );
         check(
             Running,
             Acknowledged,
             broken,
             whole,
-            LastRun::DiskLimit,
+            Some(&Ended::DiskLimit),
             full,
         );
         let after_reboot = (State::Stopped, Some("reboot"));
-        check(Running, Acknowledged, gone, whole, Reboot, after_reboot);
         check(
             Running,
             Acknowledged,
             gone,
             whole,
-            Died("killed"),
+            Some(&Ended::Reboot),
+            after_reboot,
+        );
+        check(
+            Running,
+            Acknowledged,
+            gone,
+            whole,
+            Some(&killed),
             fails("killed"),
         );
         check(
@@ -163,7 +163,7 @@ mod tests {
             Acknowledged,
             gone,
             whole,
-            Unknown,
+            None,
             fails("its processes are gone"),
         );
         check(
@@ -171,18 +171,25 @@ mod tests {
             Acknowledged,
             broken,
             whole,
-            Died("killed"),
+            Some(&killed),
             fails("killed"),
         );
         let mute = "its processes do not answer";
-        check(Running, Acknowledged, broken, whole, Unknown, fails(mute));
-        check(Stopped, Acknowledged, broken, whole, Reboot, fails(mute));
+        check(Running, Acknowledged, broken, whole, None, fails(mute));
+        check(
+            Stopped,
+            Acknowledged,
+            broken,
+            whole,
+            Some(&Ended::Reboot),
+            fails(mute),
+        );
         check(
             Stopped,
             Acknowledged,
             gone,
             none,
-            Unknown,
+            None,
             fails("its files are missing"),
         );
         check(
@@ -190,18 +197,18 @@ mod tests {
             Acknowledged,
             gone,
             half,
-            Reboot,
+            Some(&Ended::Reboot),
             fails("its files are incomplete"),
         );
         let aside = Files::SetAside;
         let left = "its files are still in the trash";
-        check(Stopped, Acknowledged, gone, aside, Unknown, fails(left));
+        check(Stopped, Acknowledged, gone, aside, None, fails(left));
         check(
             Removed,
             Acknowledged,
             gone,
             aside,
-            Unknown,
+            None,
             (State::Removed, None),
         );
         check(
@@ -209,7 +216,7 @@ mod tests {
             Acknowledged,
             gone,
             none,
-            Unknown,
+            None,
             (State::Removed, None),
         );
         check(
@@ -217,7 +224,7 @@ mod tests {
             Acknowledged,
             up,
             whole,
-            Unknown,
+            None,
             (State::Removed, None),
         );
     }

@@ -33,14 +33,14 @@ impl Engine {
                 tracing::warn!(%error, "the time of use was not noted");
             }
         });
-        self.inner.driver_of(id).await?.exec(id, request).await
+        self.inner.keeper(id).await?.exec(request).await
     }
 
     /// Reconnects to a command that an earlier daemon started. Starts nothing.
     pub async fn resume(&self, id: &WorkspaceId, resume: Resume) -> Result<ExecStream, Fault> {
         self.inner.note_use(id, now());
         self.inner.awaken(id, Stopped::Refuse).await?;
-        self.inner.driver_of(id).await?.resume(id, resume).await
+        self.inner.keeper(id).await?.resume(resume).await
     }
 }
 

@@ -1,29 +1,27 @@
 //! The trait that makes workspaces real. The engine decides and journals; a driver acts.
 
-use crate::exec::{ExecRequest, ExecStream, Resume};
 use crate::isolation::Isolation;
-use crate::run::{RunOrder, RunSeen};
-use crate::service::{ServiceStatus, Services};
-use crate::session::{Ask, Attach, AttachStream, SessionNotices, SessionStatus, Told};
-use crate::spec::{Egress, Service, WorkspaceSpec};
+use crate::service::ServiceStatus;
+use crate::spec::WorkspaceSpec;
 use async_trait::async_trait;
 use holm_core::admission::Machine;
 use holm_core::config::DriverName;
 use holm_core::disk::DiskUsage;
+pub use holm_core::egress::Carried;
 use holm_core::fitness::Check;
+pub use holm_core::head::Tip;
 use holm_core::layer::{Dated, Layer, LayerKey};
 use holm_core::numbers::Usage;
 use holm_core::plan::{Action, Observed};
-use holm_core::service::Wish;
+pub use holm_core::route::ToldPort;
+pub use holm_core::state::Ended;
 use holm_core::trash::BaseKey;
-use holm_core::{Code, Fault, ProjectId, RunId, WorkspaceId};
-use serde::{Deserialize, Serialize};
+use holm_core::{Code, Fault, ProjectId, WorkspaceId};
+use holm_keeper::client::KeeperClient;
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::mpsc;
 
 /// An action that was written to the journal. Only the engine can construct it.
@@ -60,22 +58,6 @@ pub struct Sighting {
     /// Bytes through its gateway since it was started, when it runs.
     pub carried: Option<Carried>,
     pub tip: Tip,
-}
-
-/// HEAD inside, as far as known.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tip {
-    /// The commit.
-    pub head: Option<String>,
-    /// Without `refs/heads/`; `None` while HEAD is detached.
-    pub branch: Option<String>,
-}
-
-/// Bytes through a workspace's gateway.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Carried {
-    pub bytes_in: u64,
-    pub bytes_out: u64,
 }
 
 /// What to rename away, and then delete.
@@ -164,38 +146,17 @@ pub enum Piece {
     End,
 }
 
-/// A port of a workspace as `holm here` shows it inside.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ToldPort {
-    pub name: String,
-    pub port: u16,
-    pub host_port: Option<u16>,
-    pub url: Option<String>,
-    /// Whether `localhost:<port>` of the host is forwarded here.
-    pub canonical: bool,
-    /// declared discovered
-    pub source: String,
-}
-
-/// How the workspace's processes ended last.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Ended {
-    /// The machine was rebooted since.
-    Reboot,
-    /// Its keeper stopped it because it exceeded its disk limit.
-    DiskLimit,
-    /// It crashed or was killed; the text says how.
-    Died(String),
-}
-
 /// Makes workspaces real, looks at them and deletes them.
 #[async_trait]
-pub trait Driver: Running {
+pub trait Driver: Send + Sync + 'static {
     /// The name users see (`linux`).
     fn name(&self) -> DriverName;
 
     /// Whether this machine is fit, found by trying.
     async fn probe(&self) -> Result<Vec<Check>, Fault>;
+
+    /// The client of a workspace's keeper. It also reads the records of a workspace that does not run.
+    fn keeper(&self, id: &WorkspaceId) -> KeeperClient;
 
     /// Refuses a spec that could not be started.
     fn check(&self, spec: &WorkspaceSpec) -> Result<(), Fault>;
@@ -241,84 +202,6 @@ pub trait Driver: Running {
 
     /// Deletes what was condemned; says how many bytes the disk got back.
     async fn reap(&self, condemned: Condemned, progress: Progress) -> Result<u64, Fault>;
-}
-
-/// What can be asked of the processes of a workspace, and of what they left behind.
-#[async_trait]
-pub trait Running: Send + Sync + 'static {
-    /// Runs a command inside a running workspace.
-    async fn exec(&self, id: &WorkspaceId, request: ExecRequest) -> Result<ExecStream, Fault>;
-
-    /// Reconnects to a command whose client lost its daemon.
-    async fn resume(&self, id: &WorkspaceId, resume: Resume) -> Result<ExecStream, Fault>;
-
-    /// Sends a request about the sessions of a running workspace.
-    async fn session(&self, id: &WorkspaceId, ask: Ask) -> Result<Told, Fault>;
-
-    /// The sessions that a workspace had when it last ran, all ended.
-    async fn ended_sessions(&self, id: &WorkspaceId) -> Result<Vec<SessionStatus>, Fault>;
-
-    async fn attach_session(&self, id: &WorkspaceId, attach: Attach)
-    -> Result<AttachStream, Fault>;
-
-    /// Streams session notices, starting with those that were not acknowledged. Ends with the
-    /// workspace's processes.
-    async fn watch_sessions(&self, id: &WorkspaceId) -> Result<SessionNotices, Fault>;
-
-    /// Starts a run in a running workspace and streams its state, at once and at every change. The
-    /// stream ends with the run or the workspace. Dropping it does not affect the run; a run with
-    /// the same id is not started again.
-    async fn begin_run(
-        &self,
-        id: &WorkspaceId,
-        order: RunOrder,
-    ) -> Result<mpsc::Receiver<RunSeen>, Fault>;
-
-    /// The same for a run that was started before. `None`: the workspace does not run.
-    async fn watch_run(
-        &self,
-        id: &WorkspaceId,
-        run: &RunId,
-    ) -> Result<Option<mpsc::Receiver<RunSeen>>, Fault>;
-
-    /// Ends every process of a run; does not wait for that.
-    async fn cancel_run(&self, id: &WorkspaceId, run: &RunId) -> Result<(), Fault>;
-
-    /// The last stored state of a run; `None`: it never started.
-    async fn recorded_run(&self, id: &WorkspaceId, run: &RunId) -> Result<Option<RunSeen>, Fault>;
-
-    /// Deletes the record of a run that has ended.
-    async fn forget_run(&self, id: &WorkspaceId, run: &RunId) -> Result<(), Fault>;
-
-    /// Connects to a port on a running workspace's loopback.
-    async fn dial(&self, id: &WorkspaceId, port: u16) -> io::Result<TcpStream>;
-
-    /// Streams the listening ports, at once and at every change. Ends with the workspace's
-    /// processes.
-    async fn watch_ports(&self, id: &WorkspaceId) -> Result<mpsc::Receiver<Vec<u16>>, Fault>;
-
-    /// Tells a running workspace the addresses of its ports, for `holm here`.
-    async fn tell_ports(&self, id: &WorkspaceId, ports: Vec<ToldPort>) -> Result<(), Fault>;
-
-    /// Changes a running workspace's egress policy; connections that are no longer allowed are cut.
-    async fn set_egress(&self, id: &WorkspaceId, egress: &Egress) -> Result<(), Fault>;
-
-    /// Connects outward through the workspace's gateway and policy.
-    async fn dial_out(&self, id: &WorkspaceId, host: &str, port: u16) -> io::Result<UnixStream>;
-
-    /// Streams the state of the services, at once and at every change. Ends with the workspace's
-    /// processes.
-    async fn watch_services(&self, id: &WorkspaceId) -> Result<mpsc::Receiver<Services>, Fault>;
-
-    /// Starts, stops or restarts one service of a running workspace; does not wait for it.
-    async fn service(&self, id: &WorkspaceId, name: &str, wish: Wish) -> Result<(), Fault>;
-
-    /// Replaces the services of a running workspace: new ones are started, missing ones ended,
-    /// changed ones restarted. Does not wait for them.
-    async fn set_services(&self, id: &WorkspaceId, services: &[Service]) -> Result<(), Fault>;
-
-    /// Tells a running workspace its new label (display only).
-    async fn relabel(&self, id: &WorkspaceId, label: &str) -> Result<(), Fault>;
 }
 
 /// The drivers of this daemon by name. A workspace's spec names its driver.

@@ -7,7 +7,7 @@ use crate::bridge::{Bridge, joined};
 use crate::clock::{self, Clock};
 use crate::converge::Goal;
 use crate::create::Creations;
-use crate::driver::{Carried, Driver, Drivers, Ended, Progress, Sighting, Tip};
+use crate::driver::{Carried, Driver, Drivers, Progress, Sighting, Tip};
 use crate::idle::Uses;
 use crate::isolation::Isolation;
 use crate::layers::Setups;
@@ -19,8 +19,9 @@ use crate::service::{self, ServiceStatus};
 use crate::spec::{Purpose, WorkspaceSpec};
 use crate::store::{RequestKey, Store, WorkspaceRecord};
 use holm_core::plan::{Desired, Keeper, State};
-use holm_core::state::{Birth, LastRun, state};
+use holm_core::state::{Birth, state};
 use holm_core::{Code, Fault, Label, ProjectId, ProjectName, WorkspaceId};
+use holm_keeper::client::KeeperClient;
 use jiff::{Timestamp, Unit};
 use std::collections::HashMap;
 use std::future::Future;
@@ -162,6 +163,11 @@ impl Engine {
     /// As [`driver`](Self::driver), by the id of the workspace.
     pub async fn driver_of(&self, id: &WorkspaceId) -> Result<Arc<dyn Driver>, Fault> {
         self.inner.driver_of(id).await
+    }
+
+    /// The client of a workspace's keeper.
+    pub async fn keeper(&self, id: &WorkspaceId) -> Result<KeeperClient, Fault> {
+        self.inner.keeper(id).await
     }
 
     /// Every live workspace, oldest first, all observed concurrently.
@@ -337,6 +343,10 @@ impl Inner {
         Ok(driver)
     }
 
+    pub(crate) async fn keeper(&self, id: &WorkspaceId) -> Result<KeeperClient, Fault> {
+        Ok(self.driver_of(id).await?.keeper(id))
+    }
+
     pub(crate) fn forget_driver_of(&self, id: &WorkspaceId) {
         let mut known = self
             .drivers_of
@@ -350,8 +360,8 @@ impl Inner {
     }
 
     async fn relabel(&self, record: &WorkspaceRecord) -> Result<(), Fault> {
-        let driver = self.driver(&record.spec)?;
-        driver.relabel(&record.id, record.label.as_str()).await
+        let keeper = self.driver(&record.spec)?.keeper(&record.id);
+        keeper.relabel(record.label.as_str()).await
     }
 
     /// Live workspaces, without the temporary ones that holm creates itself.
@@ -413,12 +423,7 @@ impl Inner {
         let tip = seen.map(|sighting| sighting.tip.clone());
         let (state, reason, isolation, services) = match sighting {
             Ok(sighting) => {
-                let last_run = match &sighting.reason {
-                    None => LastRun::Unknown,
-                    Some(Ended::Reboot) => LastRun::Reboot,
-                    Some(Ended::DiskLimit) => LastRun::DiskLimit,
-                    Some(Ended::Died(how)) => LastRun::Died(how),
-                };
+                let last_run = sighting.reason.as_ref();
                 let seen = sighting.observed;
                 let (word, reason) = state(record.desired, record.birth, seen, last_run);
                 let runs = seen.keeper == Keeper::Running;

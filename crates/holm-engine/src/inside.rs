@@ -1,9 +1,9 @@
 //! Runs a program inside and returns its answer. The output comes from a hostile program: its time
 //! and size are limited here, and callers parse it strictly. Called wherever git runs inside.
 
-use crate::driver::Driver;
 use crate::exec::{ExecInput, ExecOutput, ExecRequest, Masking};
-use holm_core::{Code, Fault, WorkspaceId, cut};
+use holm_core::{Code, Fault, cut};
+use holm_keeper::client::KeeperClient;
 use std::time::Duration;
 
 /// The time limit of one program.
@@ -44,25 +44,23 @@ pub(crate) struct Question {
 
 /// As [`ask_fed`], without input.
 pub(crate) async fn ask(
-    driver: &dyn Driver,
-    id: &WorkspaceId,
+    keeper: &KeeperClient,
     question: Question,
     heard: impl FnMut(&[u8], &mut Vec<u8>),
 ) -> Result<Answer, Fault> {
-    ask_fed(driver, id, question, Vec::new(), heard).await
+    ask_fed(keeper, question, Vec::new(), heard).await
 }
 
 /// Runs it to its end, with input that fits the window of `exec`. `heard` receives stdout as it
 /// comes.
 pub(crate) async fn ask_fed(
-    driver: &dyn Driver,
-    id: &WorkspaceId,
+    keeper: &KeeperClient,
     question: Question,
     input: Vec<u8>,
     mut heard: impl FnMut(&[u8], &mut Vec<u8>),
 ) -> Result<Answer, Fault> {
     let (what, patience) = (question.what, quiet() + GRACE);
-    let mut stream = driver.exec(id, question.request()).await?;
+    let mut stream = keeper.exec(question.request()).await?;
     // A program that has ended already does not read its input.
     if !input.is_empty() {
         let _ = stream.input.send(ExecInput::Stdin(input)).await;

@@ -348,8 +348,8 @@ impl Inner {
         };
         let question = question(&record.spec, moving, Protected::InForce, time);
         let keep = |piece: &[u8], kept: &mut Vec<u8>| kept.extend_from_slice(piece);
-        let driver = self.driver(&record.spec)?;
-        let answer = ask(&**driver, &record.id, question, keep).await?;
+        let keeper = self.driver(&record.spec)?.keeper(&record.id);
+        let answer = ask(&keeper, question, keep).await?;
         let is_torn = is_torn(answer.code);
         match switched(answer) {
             Err(fault) if is_torn => Err(fault),

@@ -46,11 +46,11 @@ impl Engine {
             let record = inner.live(&id).await?;
             let view = inner.view(record).await?;
             if view.state == State::Running {
-                let driver = inner.driver(&spec)?;
-                let set = driver.set_egress(&id, &spec.network.egress).await;
+                let keeper = inner.driver(&spec)?.keeper(&id);
+                let set = keeper.set_egress(&spec.network.egress).await;
                 set.map_err(|fault| not_in_force("egress", &id, &fault))?;
                 if spec.services != before.services {
-                    let set = driver.set_services(&id, &spec.services).await;
+                    let set = keeper.set_services(&spec.services).await;
                     set.map_err(|fault| not_in_force("services", &id, &fault))?;
                 }
             }

@@ -111,7 +111,7 @@ impl Inner {
 
     async fn examine(&self, record: &WorkspaceRecord) -> Unsaved {
         match self.driver(&record.spec) {
-            Ok(driver) => examine(&**driver, &self.missing_objects, record).await,
+            Ok(driver) => examine(&driver.keeper(&record.id), &self.missing_objects, record).await,
             Err(fault) => Unsaved::unexamined(fault),
         }
     }

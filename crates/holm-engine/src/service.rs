@@ -6,30 +6,9 @@ use crate::store::WorkspaceRecord;
 use holm_core::plan::{Keeper, State};
 use holm_core::service::Wish;
 use holm_core::service::exit_in_words;
+pub use holm_core::service::status::{ServiceStatus, Services};
 use holm_core::{Code, Fault, WorkspaceId};
-use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
-
-/// One service. The words are those of [`holm_core::service::State`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ServiceStatus {
-    pub name: String,
-    pub state: String,
-    /// Its pid inside.
-    pub pid: Option<u32>,
-    pub restarts: u32,
-    pub port: Option<u16>,
-    pub reason: Option<String>,
-    /// The exit code of its last run.
-    pub exit_code: Option<u8>,
-}
-
-/// All of them. The verdict is a word of [`holm_core::service::graph::Verdict`].
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Services {
-    pub services: Vec<ServiceStatus>,
-    pub verdict: String,
-}
 
 // === impl Engine ===
 
@@ -40,7 +19,7 @@ impl Engine {
         let record = inner.live(id).await?;
         require_service(&record, name)?;
         self.require_running(&record).await?;
-        inner.driver_of(id).await?.service(id, name, wish).await
+        inner.keeper(id).await?.service(name, wish).await
     }
 
     /// The state of the services, at once and at every change.
@@ -50,7 +29,7 @@ impl Engine {
     ) -> Result<mpsc::Receiver<Services>, Fault> {
         let record = self.inner.live(id).await?;
         self.require_running(&record).await?;
-        self.inner.driver_of(id).await?.watch_services(id).await
+        self.inner.keeper(id).await?.watch_services().await
     }
 
     /// Resolves names of services; all of them when none is named.

@@ -3,259 +3,12 @@
 
 use crate::command::Stopped;
 use crate::engine::{Engine, now};
-use crate::run::Asker;
 use crate::runs::Credential;
 use holm_core::plan::{Keeper, State};
+pub use holm_core::session::protocol::*;
 use holm_core::state::Birth;
 use holm_core::{Code, Fault, WorkspaceId};
-use serde::{Deserialize, Serialize};
-use std::time::Duration;
-use tokio::sync::mpsc;
-
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct NewSession {
-    pub id: String,
-    pub argv: Vec<Vec<u8>>,
-    /// Added to the workspace's own environment.
-    pub env: Vec<(Vec<u8>, Vec<u8>)>,
-    pub cwd: Option<Vec<u8>>,
-    pub rows: u16,
-    pub cols: u16,
-    pub name: Option<String>,
-    pub parent: Option<String>,
-    pub agent: Option<String>,
-    #[serde(default)]
-    pub asker: Asker,
-}
-
-/// A session, running or ended. Times are RFC 3339.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct SessionStatus {
-    pub id: String,
-    pub name: Option<String>,
-    pub parent: Option<String>,
-    pub agent: Option<String>,
-    pub command: Vec<String>,
-    /// `None` while it runs.
-    pub exit_code: Option<u8>,
-    pub reason: Option<String>,
-    pub pid: Option<i32>,
-    pub created_at: String,
-    pub ended_at: Option<String>,
-    pub last_output_at: Option<String>,
-    pub rows: u16,
-    pub cols: u16,
-    pub title: Option<String>,
-    pub cursor: u64,
-    pub attention: Option<Attention>,
-    pub writer: Option<String>,
-    pub viewers: usize,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Attention {
-    pub time: String,
-    pub text: Option<String>,
-}
-
-/// Requests with one response.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Ask {
-    Start(Box<NewSession>),
-    List,
-    Send {
-        session: String,
-        text: Vec<u8>,
-        /// Names of keys, typed after the text.
-        keys: Vec<String>,
-    },
-    Read {
-        session: String,
-        /// `None`: the screen.
-        since: Option<u64>,
-    },
-    Wait {
-        session: String,
-        idle_ms: Option<u64>,
-        pattern: Option<String>,
-        since: Option<u64>,
-        timeout_ms: u64,
-    },
-    Kill {
-        session: String,
-    },
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Told {
-    Started(Box<SessionStatus>),
-    /// Oldest first.
-    Sessions(Vec<SessionStatus>),
-    Sent {
-        cursor: u64,
-    },
-    Text(Box<Text>),
-    Waited(Box<Waited>),
-    Fault {
-        code: String,
-        message: String,
-        hint: String,
-    },
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Text {
-    pub text: String,
-    pub cursor: u64,
-    pub missed: u64,
-    pub screen: Option<Shape>,
-    pub exit_code: Option<u8>,
-}
-
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct Shape {
-    pub rows: u16,
-    pub cols: u16,
-    pub cursor_row: u16,
-    pub cursor_col: u16,
-    pub is_alternate: bool,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Waited {
-    pub reason: WaitEnd,
-    pub matched: Option<String>,
-    pub since: u64,
-    pub cursor: u64,
-    pub exit_code: Option<u8>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum WaitEnd {
-    Idle,
-    Matched,
-    Exited,
-    Timeout,
-}
-
-/// How a client attaches.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Attach {
-    pub session: String,
-    /// The size of the client's terminal: rows and columns.
-    pub size: Option<(u16, u16)>,
-    pub writing: Writing,
-    /// Send text from this cursor on instead of drawing sequences.
-    pub since: Option<u64>,
-    pub name: String,
-    pub key: Option<String>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Writing {
-    /// Only if no other client writes.
-    IfFree,
-    Take,
-    Never,
-}
-
-/// Messages from an attached client.
-#[derive(Debug)]
-pub enum AttachInput {
-    Keys(Vec<u8>),
-    Control(AttachControl),
-    /// Detaches on purpose.
-    Detach,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum AttachControl {
-    Resize { rows: u16, cols: u16 },
-    Take,
-    Redraw,
-    Detach,
-}
-
-/// Messages to an attached client. `Ended` or `Failed` is the last.
-#[derive(Debug)]
-pub enum AttachOutput {
-    Output(Vec<u8>),
-    Word(Word),
-    Failed(Fault),
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Word {
-    Attached {
-        rows: u16,
-        cols: u16,
-        cursor: u64,
-        writes: bool,
-        writer: Option<String>,
-        received: u64,
-    },
-    Writer {
-        writes: bool,
-        writer: Option<String>,
-    },
-    NotTaken {
-        writer: Option<String>,
-    },
-    Size {
-        rows: u16,
-        cols: u16,
-    },
-    Cursor(u64),
-    Missed(u64),
-    Ended {
-        code: u8,
-        reason: Option<String>,
-    },
-}
-
-#[derive(Debug)]
-pub struct AttachStream {
-    pub input: mpsc::Sender<AttachInput>,
-    pub output: mpsc::Receiver<AttachOutput>,
-}
-
-/// An event of a session. The keeper stores it until it is acknowledged.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SessionNotice {
-    pub number: u64,
-    pub session: String,
-    pub name: Option<String>,
-    pub agent: Option<String>,
-    pub what: Happened,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Happened {
-    Started,
-    Exited {
-        code: u8,
-        reason: Option<String>,
-    },
-    /// It requested attention; this many further requests were dropped since.
-    Attention {
-        text: Option<String>,
-        left_out: u64,
-    },
-}
-
-/// A stream of notices, and where to acknowledge them.
-#[derive(Debug)]
-pub struct SessionNotices {
-    pub notices: mpsc::Receiver<SessionNotice>,
-    pub written: mpsc::Sender<u64>,
-}
+pub use holm_keeper::client::{AttachStream, SessionNotices};
 
 // === impl Engine ===
 
@@ -272,9 +25,8 @@ impl Engine {
         self.inner.awaken(id, stopped).await?;
         let holder = new.id.clone();
         let (places, notes) = self.bring_credentials(id, &holder, credentials).await?;
-        let driver = self.inner.driver_of(id).await?;
-        let asked = driver.session(id, Ask::Start(Box::new(new)));
-        let fault = match asked.await {
+        let keeper = self.inner.keeper(id).await?;
+        let fault = match keeper.session(Ask::Start(Box::new(new))).await {
             Ok(Told::Started(status)) => return Ok((*status, notes)),
             Ok(_) => nonsense(),
             Err(fault) => fault,
@@ -289,9 +41,9 @@ impl Engine {
         let driver = self.inner.driver(&record.spec)?;
         let sighting = driver.observe(&record.spec).await?;
         if sighting.observed.keeper != Keeper::Running {
-            return driver.ended_sessions(id).await;
+            return driver.keeper(id).last_sessions().await;
         }
-        match driver.session(id, Ask::List).await? {
+        match driver.keeper(id).session(Ask::List).await? {
             Told::Sessions(sessions) => Ok(sessions),
             _ => Err(nonsense()),
         }
@@ -308,13 +60,13 @@ impl Engine {
             }
             let id = view.record.id.clone();
             // The stored list shows whether the keeper has to be asked.
-            let driver = self.inner.driver(&view.record.spec)?;
-            let mut sessions = driver.ended_sessions(&id).await?;
+            let keeper = self.inner.driver(&view.record.spec)?.keeper(&id);
+            let mut sessions = keeper.last_sessions().await?;
             if sessions.is_empty() {
                 continue;
             }
             if view.state == State::Running
-                && let Ok(Told::Sessions(live)) = driver.session(&id, Ask::List).await
+                && let Ok(Told::Sessions(live)) = keeper.session(Ask::List).await
             {
                 sessions = live;
             }
@@ -329,7 +81,7 @@ impl Engine {
             self.inner.note_use(id, now());
         }
         self.require_keeper(id).await?;
-        self.inner.driver_of(id).await?.session(id, ask).await
+        self.inner.keeper(id).await?.session(ask).await
     }
 
     pub async fn attach_session(
@@ -339,16 +91,12 @@ impl Engine {
     ) -> Result<AttachStream, Fault> {
         self.inner.note_use(id, now());
         self.require_keeper(id).await?;
-        self.inner
-            .driver_of(id)
-            .await?
-            .attach_session(id, attach)
-            .await
+        self.inner.keeper(id).await?.attach_session(attach).await
     }
 
     /// Notices about the sessions of a running workspace, until it stops.
     pub async fn watch_sessions(&self, id: &WorkspaceId) -> Result<SessionNotices, Fault> {
-        self.inner.driver_of(id).await?.watch_sessions(id).await
+        self.inner.keeper(id).await?.watch_sessions().await
     }
 
     async fn require_keeper(&self, id: &WorkspaceId) -> Result<(), Fault> {
@@ -363,17 +111,6 @@ impl Engine {
             format!("workspace `{label}` is not running, so none of its sessions is either"),
             format!("`holm session new {label}` starts it with a new session"),
         ))
-    }
-}
-
-/// How long the keeper may take for a response.
-pub fn patience(ask: &Ask) -> Duration {
-    match ask {
-        Ask::Wait { timeout_ms, .. } => Duration::from_millis(*timeout_ms) + Duration::from_secs(5),
-        // Programs get time to end.
-        Ask::Kill { .. } => Duration::from_secs(15),
-        Ask::Start(_) => Duration::from_secs(40),
-        Ask::List | Ask::Send { .. } | Ask::Read { .. } => Duration::from_secs(5),
     }
 }
 

@@ -51,7 +51,7 @@ impl Engine {
             masking: Masking::Never,
         }
         .request();
-        let archive = self.inner.driver_of(id).await?.exec(id, request).await?;
+        let archive = self.inner.keeper(id).await?.exec(request).await?;
         // A program that has ended does not need the end of its input.
         let _ = archive.input.send(ExecInput::StdinEof).await;
         Ok(archive)

@@ -4,13 +4,13 @@
 //! Its output comes from a hostile program: its size and time are limited, the engine parses it
 //! strictly, and anything unclear counts as unsaved.
 
-use crate::driver::Driver;
 use crate::engine::MissingObjects;
 use crate::exec::Masking;
 use crate::inside::{Answer, Question, ask, failed};
 use crate::work::object_id;
 use crate::{bridge::blocking, store::WorkspaceRecord};
 use holm_core::Fault;
+use holm_keeper::client::KeeperClient;
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
@@ -50,18 +50,18 @@ pub struct Aside {
 
 /// Finds work that `fetch` or `apply` of a running workspace leaves behind.
 pub(crate) async fn aside(
-    driver: &dyn Driver,
+    keeper: &KeeperClient,
     missing_objects: &MissingObjects,
     record: &WorkspaceRecord,
 ) -> Result<Aside, Fault> {
-    let stashes = stashes(driver, record).await?;
-    let mut missing = missing_tips(driver, missing_objects, record).await?;
+    let stashes = stashes(keeper).await?;
+    let mut missing = missing_tips(keeper, missing_objects, record).await?;
     missing.retain(|(_, name)| name != HEAD);
     if !missing.is_empty() {
         // Refs that HEAD contains are fetched with it. Without a HEAD git fails, and nothing is
         // excluded.
         let arguments = ["for-each-ref", "--no-merged=HEAD", TIPS];
-        let apart = git(driver, record, "for-each-ref", &arguments).await?;
+        let apart = git(keeper, "for-each-ref", &arguments).await?;
         if apart.code != FATAL {
             let apart: HashSet<_> = refs_of(&apart.good("for-each-ref")?)?.into_iter().collect();
             missing.retain(|tip| apart.contains(tip));
@@ -74,15 +74,15 @@ pub(crate) async fn aside(
 
 /// Examines a running workspace.
 pub(crate) async fn examine(
-    driver: &dyn Driver,
+    keeper: &KeeperClient,
     missing_objects: &MissingObjects,
     record: &WorkspaceRecord,
 ) -> Unsaved {
     let examination = async {
-        let status = git(driver, record, "status", &STATUS).await?;
+        let status = git(keeper, "status", &STATUS).await?;
         let mut unsaved = status_of(&status.good("status")?)?;
-        unsaved.stashes = stashes(driver, record).await?;
-        for (_, name) in missing_tips(driver, missing_objects, record).await? {
+        unsaved.stashes = stashes(keeper).await?;
+        for (_, name) in missing_tips(keeper, missing_objects, record).await? {
             unsaved.refs.add(name.as_bytes());
         }
         Ok(unsaved)
@@ -99,18 +99,18 @@ const STATUS: [&str; 5] = [
     "--ignore-submodules=none",
 ];
 
-async fn stashes(driver: &dyn Driver, record: &WorkspaceRecord) -> Result<usize, Fault> {
-    let stashes = git(driver, record, "stash list", &["stash", "list"]).await?;
+async fn stashes(keeper: &KeeperClient) -> Result<usize, Fault> {
+    let stashes = git(keeper, "stash list", &["stash", "list"]).await?;
     Ok(lines(&stashes.good("stash list")?).count())
 }
 
 /// Refs, and a detached HEAD, whose commits the user's repository does not have.
 async fn missing_tips(
-    driver: &dyn Driver,
+    keeper: &KeeperClient,
     missing_objects: &MissingObjects,
     record: &WorkspaceRecord,
 ) -> Result<Vec<(String, String)>, Fault> {
-    let mut tips = tips(driver, record).await?;
+    let mut tips = tips(keeper).await?;
     let (project, missing_objects) = (record.project_id.clone(), Arc::clone(missing_objects));
     let objects: Vec<_> = tips.iter().map(|(object, _)| object.clone()).collect();
     let missing = blocking(move || missing_objects(&project, &objects)).await??;
@@ -119,14 +119,11 @@ async fn missing_tips(
 }
 
 /// The objects of all refs and of a detached HEAD.
-async fn tips(
-    driver: &dyn Driver,
-    record: &WorkspaceRecord,
-) -> Result<Vec<(String, String)>, Fault> {
-    let refs = git(driver, record, "for-each-ref", &["for-each-ref", TIPS]).await?;
+async fn tips(keeper: &KeeperClient) -> Result<Vec<(String, String)>, Fault> {
+    let refs = git(keeper, "for-each-ref", &["for-each-ref", TIPS]).await?;
     let mut tips = refs_of(&refs.good("for-each-ref")?)?;
     let arguments = ["rev-parse", "--verify", "--quiet", "HEAD"];
-    let head = git(driver, record, "rev-parse", &arguments).await?;
+    let head = git(keeper, "rev-parse", &arguments).await?;
     // Without a commit there is no HEAD, and git exits with 1.
     if head.code != 1 {
         let head = head.good("rev-parse")?;
@@ -141,8 +138,7 @@ async fn tips(
 }
 
 async fn git(
-    driver: &dyn Driver,
-    record: &WorkspaceRecord,
+    keeper: &KeeperClient,
     what: &'static str,
     arguments: &[&str],
 ) -> Result<Answer, Fault> {
@@ -155,7 +151,7 @@ async fn git(
         masking: Masking::Never,
     };
     let keep = |piece: &[u8], kept: &mut Vec<u8>| kept.extend_from_slice(piece);
-    ask(driver, &record.id, question, keep).await
+    ask(keeper, question, keep).await
 }
 
 fn unknown(what: &str) -> Fault {

@@ -164,7 +164,8 @@ impl Engine {
         if is_taken_over {
             let inner = &self.inner;
             let driver = inner.driver(&record.spec)?;
-            captured.aside = aside(&**driver, &inner.missing_objects, &record).await?;
+            captured.aside =
+                aside(&driver.keeper(&record.id), &inner.missing_objects, &record).await?;
         }
         Ok(captured)
     }
@@ -191,8 +192,8 @@ impl Engine {
             masking: Masking::Never,
         };
         let (mut done, mut is_counting) = (0, true);
-        let driver = self.inner.driver(spec)?;
-        let answer = ask(&**driver, id, question, |piece, kept| {
+        let keeper = self.inner.driver(spec)?.keeper(id);
+        let answer = ask(&keeper, question, |piece, kept| {
             let mut piece = piece;
             if is_counting {
                 let end = piece.iter().position(|byte| *byte == 0);
@@ -247,8 +248,8 @@ impl Engine {
             masking: Masking::Never,
         };
         let keep = |piece: &[u8], kept: &mut Vec<u8>| kept.extend_from_slice(piece);
-        let driver = self.inner.driver_of(id).await?;
-        let answer = ask(&*driver, id, question, keep).await?;
+        let keeper = self.inner.keeper(id).await?;
+        let answer = ask(&keeper, question, keep).await?;
         let said = answer.good("diff-tree")?;
         changes_of(&said).ok_or_else(|| failed("diff-tree", "unknown answer"))
     }
@@ -264,7 +265,7 @@ impl Engine {
             masking: Masking::Words,
         }
         .request();
-        let patch = self.inner.driver_of(id).await?.exec(id, request).await?;
+        let patch = self.inner.keeper(id).await?.exec(request).await?;
         // A program that git starts inside may wait for input, so stdin is closed. A git that has
         // ended does not need that.
         let _ = patch.input.send(ExecInput::StdinEof).await;

@@ -5,27 +5,23 @@
 //! with rights over them, which needs a user namespace, and only fresh processes may enter one.
 //! Called by keepers while all processes inside are stopped, and by the driver where nothing runs.
 
-use crate::launch::open_directory;
 use crate::mover::{Source, copy_entry};
 use crate::open_files;
-use serde::{Deserialize, Serialize};
+use holm_keeper::directories::open_directory;
+use holm_keeper::wire::Pair;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A directory, and the path of its copy, which must not exist but have a parent.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pair {
-    pub from: PathBuf,
-    pub to: PathBuf,
-}
+/// The hidden first argument of a process that copies what workspaces wrote.
+pub const ROLE: &str = "__copy";
 
 /// Copies all of them in a separate process. A failed copy leaves its partial result.
 pub fn run(program: &Path, pairs: &[Pair]) -> io::Result<()> {
     let mut child = Command::new(program)
-        .arg(crate::roles::COPY)
+        .arg(ROLE)
         .env_clear()
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
@@ -52,7 +48,7 @@ pub fn run(program: &Path, pairs: &[Pair]) -> io::Result<()> {
 /// The role: reads the pairs from stdin; the last line on stderr is the errno.
 pub fn main() -> ! {
     // If this fails, the copy reports unreadable directories itself.
-    crate::roles::enter_closed_directories();
+    crate::closed::enter_directories();
     match copy() {
         Ok(()) => std::process::exit(0),
         Err(error) => {

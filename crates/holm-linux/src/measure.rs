@@ -6,6 +6,8 @@
 //! before a launch and for `top`. The driver measures the whole data directory with the same
 //! [`Meter`].
 
+use holm_keeper::complain;
+use holm_keeper::files::remove::BLOCK;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, fstat, openat, statat};
 use std::collections::HashSet;
 use std::ffi::CString;
@@ -14,8 +16,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The unit of `st_blocks` on every file system.
-pub const BLOCK: u64 = 512;
+/// The hidden first argument of a process that measures a workspace's disk.
+pub const ROLE: &str = "__measure";
 
 pub fn main() -> ! {
     let mut directories = std::env::args_os().skip(2).map(PathBuf::from);
@@ -24,7 +26,7 @@ pub fn main() -> ! {
     };
     // A failure here makes the count smaller or slower, not wrong.
     let _ = rustix::process::setpriority_process(None, 19);
-    crate::roles::enter_closed_directories();
+    crate::closed::enter_directories();
     match disk_usage(&directory) {
         Ok(bytes) => {
             println!("{bytes}");
@@ -45,7 +47,7 @@ pub fn main() -> ! {
 pub fn command(program: &Path, directory: &Path) -> Command {
     let mut command = Command::new(program);
     command
-        .arg(crate::roles::MEASURE)
+        .arg(ROLE)
         .arg(directory)
         .env_clear()
         .stdin(Stdio::null())
@@ -256,7 +258,7 @@ mod tests {
         rustix::io::write(&file, &vec![1; 1 << 20]).unwrap();
         rustix::io::write(&file, &vec![1; 1 << 20]).unwrap();
         assert!(disk_usage(place.path()).unwrap() >= 2 * MIB);
-        crate::driver::remove_tree(place.path()).unwrap();
+        holm_keeper::files::remove::remove_tree(place.path()).unwrap();
         fs::create_dir(place.path()).unwrap();
     }
 

@@ -8,13 +8,13 @@
 //! or by their parent.
 
 use crate::cgroup;
-use crate::inside::MARK;
-use crate::layout::WorkspaceDirs;
-use crate::process;
 use crate::sys::units;
-use crate::wire::LastRun;
 use holm_core::numbers::{Load, Usage};
 use holm_engine::service::Services;
+use holm_keeper::directories::WorkspaceDirs;
+use holm_keeper::inside::MARK;
+use holm_keeper::process;
+use holm_keeper::wire::LastRun;
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::time::Duration;

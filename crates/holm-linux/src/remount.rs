@@ -7,19 +7,22 @@
 
 use crate::launch::{self, NewRoot};
 use crate::sys;
-use crate::wire::Mounted;
+use holm_keeper::wire::Mounted;
 use rustix::thread::{ThreadNameSpaceType, move_into_thread_name_spaces};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+/// The hidden first argument of a process that mounts a volume into a running workspace.
+pub const ROLE: &str = "__remount";
+
 /// Mounts it in the namespaces of `init`.
 pub fn run(program: &Path, init: BorrowedFd<'_>, mounted: &Mounted) -> io::Result<()> {
     let init = init.try_clone_to_owned()?;
     let mut command = Command::new(program);
     command
-        .arg(crate::roles::REMOUNT)
+        .arg(ROLE)
         .arg(init.as_raw_fd().to_string())
         .env_clear()
         .stdin(Stdio::piped())

@@ -2,6 +2,7 @@
 //! workspaces ([`crate::visit`]), and connections on which the gateway replaces placeholders by
 //! secrets. The reader of the counts decides which direction counts as inward.
 
+use crate::stream::Stream;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ pub struct Counts {
 }
 
 pub struct CountedStream {
-    stream: TcpStream,
+    stream: Stream,
     counts: Arc<Counts>,
 }
 
@@ -37,12 +38,14 @@ impl Counts {
 // === impl CountedStream ===
 
 impl CountedStream {
-    pub fn new(stream: TcpStream, counts: Arc<Counts>) -> Self {
+    pub fn new(stream: impl Into<Stream>, counts: Arc<Counts>) -> Self {
+        let stream = stream.into();
         Self { stream, counts }
     }
 
-    pub fn get_ref(&self) -> &TcpStream {
-        &self.stream
+    /// The TCP connection, where it is one.
+    pub fn tcp(&self) -> Option<&TcpStream> {
+        self.stream.tcp()
     }
 }
 

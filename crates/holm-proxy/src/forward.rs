@@ -149,14 +149,18 @@ async fn relay<I: Inside>(client: TcpStream, target: Target, inside: I, traffic:
     };
     // Latency only: without it the forwarding still works.
     let _ = client.set_nodelay(true);
-    let _ = server.get_ref().set_nodelay(true);
+    if let Some(server) = server.tcp() {
+        let _ = server.set_nodelay(true);
+    }
     let mut client = connection.counting(client);
     let copied = copy_bidirectional_with_sizes(&mut client, &mut server, BUFFER, BUFFER).await;
     if copied.is_err() {
         // One side was reset, so reset the other one too: an orderly end would claim that all data
         // arrived.
         reset(client.get_ref());
-        reset(server.get_ref());
+        if let Some(server) = server.tcp() {
+            reset(server);
+        }
     }
 }
 

@@ -11,11 +11,13 @@ pub mod front;
 pub mod gateway;
 pub mod sever;
 pub mod socks;
+pub mod stream;
 pub mod table;
 pub mod traffic;
 pub mod visit;
 
 pub use forward::{Forward, Target};
+pub use stream::Stream;
 pub use table::{Inside, LiveWorkspace, Port, Source, Table};
 pub use traffic::Traffic;
 pub use visit::{Tallies, Visit};

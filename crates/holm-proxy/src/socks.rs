@@ -4,6 +4,7 @@
 //! gateway. The host's own loopback is never dialled. The daemon listens and calls [`serve`] per
 //! connection.
 
+use crate::stream::Stream;
 use crate::table::Inside;
 use crate::traffic::{Traffic, TrafficStream};
 use holm_core::WorkspaceId;
@@ -12,7 +13,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::TcpStream;
 
 /// Connects out of a workspace through its gateway, with its policy and record.
 pub trait Outside: Clone + Send + Sync + 'static {
@@ -22,7 +23,7 @@ pub trait Outside: Clone + Send + Sync + 'static {
         workspace: &WorkspaceId,
         host: &str,
         port: u16,
-    ) -> impl Future<Output = io::Result<UnixStream>> + Send;
+    ) -> impl Future<Output = io::Result<Stream>> + Send;
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

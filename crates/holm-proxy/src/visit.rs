@@ -2,10 +2,10 @@
 //! uses a [`Visit`], so each byte is counted exactly once.
 
 use crate::byte_count::{CountedStream, Counts};
+use crate::stream::Stream;
 use holm_core::WorkspaceId;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::net::TcpStream;
 
 /// Bytes to and from each port of each workspace. Clones share their state.
 #[derive(Clone, Default)]
@@ -27,7 +27,7 @@ pub type Visit = CountedStream;
 // === impl Tallies ===
 
 impl Tallies {
-    pub fn count(&self, stream: TcpStream, workspace: &WorkspaceId, port: u16) -> Visit {
+    pub fn count(&self, stream: impl Into<Stream>, workspace: &WorkspaceId, port: u16) -> Visit {
         let mut workspaces = self.workspaces();
         let ports = match workspaces.get_mut(workspace) {
             Some(ports) => ports,
@@ -62,7 +62,7 @@ impl Tallies {
 mod tests {
     use super::*;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::TcpListener;
+    use tokio::net::{TcpListener, TcpStream};
 
     #[tokio::test]
     async fn bytes_are_counted_by_port_until_the_workspace_is_forgotten() {

@@ -11,7 +11,7 @@ use holm_config::paths::Paths;
 use holm_core::clone_url::CloneFrom;
 use holm_core::{Code, Fault, TokenId, WorkspaceId};
 use holm_engine::run::Asker;
-use holm_linux::guests::Speaker;
+use holm_keeper::guests::Speaker;
 use holm_proxy::sever::Sever;
 
 /// The caller of a request.

@@ -78,6 +78,7 @@ impl App {
         let (brought, received) = self.brought(create)?;
         notes.extend(create.notes.iter().cloned());
         let spec = WorkspaceSpec {
+            version: holm_core::spec::Version,
             id: String::new(),
             project_id: project.id.to_string(),
             driver: asked.driver,

@@ -20,7 +20,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use holm_api::route::{Access, Content, Route};
 use holm_core::{Code, Fault, ProjectId, RequestId, RunId, SessionId, TokenId, WorkspaceId};
-use holm_linux::guests::Speaker;
+use holm_keeper::guests::Speaker;
 use holm_proxy::sever::Sever;
 use std::sync::Arc;
 

@@ -7,10 +7,10 @@ use super::listen;
 use axum::Router;
 use axum::body::Body;
 use holm_core::{Fault, WorkspaceId};
-use holm_linux::Layout;
-use holm_linux::guests::{
-    GREETING, GREETING_REST, Greeted, Speaker, has_rest, is_secret_of, socket, understand,
+use holm_keeper::guests::{
+    GREETING, GREETING_REST, Greeted, Speaker, has_rest, is_secret_of, understand,
 };
+use holm_linux::Layout;
 use holm_proxy::sever::Severable;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -39,7 +39,7 @@ const LARGEST_HEAD: usize = 64 << 10;
 const PAUSE: Duration = Duration::from_millis(50);
 
 pub fn bind(layout: &Layout) -> Result<UnixListener, Fault> {
-    listen::private_socket(&socket(layout))
+    listen::private_socket(&layout.guests_socket())
 }
 
 /// Serves for as long as it is polled.
@@ -103,7 +103,7 @@ async fn greeted(app: &App, stream: &mut UnixStream) -> Option<(WorkspaceId, Opt
         speaker,
         secret,
     } = understand(&greeting)?;
-    is_secret_of(&app.layout(), &id, &secret).then_some((id, speaker))
+    is_secret_of(&app.layout().workspace(&id), &secret).then_some((id, speaker))
 }
 
 /// Passes a request to the API, with the listener it came through.

@@ -5,7 +5,7 @@
 //! A profile belongs to the user who typed `open`, so the daemon ends browsers of its own user, and
 //! the command ends those of the caller.
 
-use holm_linux::wire::Incarnation;
+use holm_keeper::wire::Incarnation;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::io;
 use std::path::Path;

@@ -100,7 +100,6 @@ use uploads::Uploads;
 /// The context of every route.
 pub struct App {
     engine: Engine,
-    linux: Arc<LinuxDriver>,
     routes: Routes,
     browsers: Browsers,
     watchers: sessions::Watchers,
@@ -307,8 +306,7 @@ impl App {
         let secrets = Arc::new(secrets);
         let giving = Arc::clone(&secrets);
         let linux = LinuxDriver::new(layout, Arc::new(move |spec| giving.grants(spec)))?;
-        let linux = Arc::new(linux);
-        let drivers = Drivers::of([Arc::clone(&linux) as Arc<dyn Driver>]);
+        let drivers = Drivers::of([Arc::new(linux) as Arc<dyn Driver>]);
         let asked = repositories.clone();
         let missing: MissingObjects =
             Arc::new(move |project, objects| asked.missing(project, objects));
@@ -334,7 +332,6 @@ impl App {
             policy,
             uploads: Uploads::open(paths.data_dir.join("incoming"))?,
             engine,
-            linux,
             paths,
             started_at: Timestamp::now(),
             stop: watch::channel(false).0,

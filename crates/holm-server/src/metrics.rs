@@ -5,7 +5,6 @@
 
 use super::App;
 use super::disk::Room;
-use super::egress::Tail;
 use super::failure::Failure;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header;
@@ -14,7 +13,8 @@ use axum::response::{IntoResponse, Response};
 use holm_api::egress::EgressEntry;
 use holm_api::route::Route;
 use holm_core::{Code, Fault, WorkspaceId};
-use holm_engine::{View, try_blocking};
+use holm_engine::View;
+use holm_keeper::wire::{EgressFrom, EgressPlace};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -94,7 +94,7 @@ struct Seen {
     bytes_in: u64,
     bytes_out: u64,
     restarts: u64,
-    tail: Option<Tail>,
+    egress: Option<EgressPlace>,
 }
 
 /// Seconds: a creation takes milliseconds when everything exists, and minutes with a long setup.
@@ -192,25 +192,21 @@ impl App {
                 metrics.add(news);
             }
         }
-        let records = views.into_iter().filter_map(|view| {
-            let files = self.linux.egress_record(&view.record.id);
-            Some((view.record.id, files.last()?.clone()))
-        });
-        let records: Vec<_> = records.collect();
-        let mut tails = HashMap::new();
-        for (id, file) in records {
-            let known = seen.get_mut(&id).and_then(|seen| seen.tail.take());
-            let tail = match (known, is_first) {
-                (Some(tail), _) => tail,
-                (None, true) => Tail::at_the_end(file),
-                (None, false) => Tail::new(file, None),
+        let mut lines = Vec::new();
+        for view in views {
+            let Some(seen) = seen.get_mut(&view.record.id) else {
+                continue;
             };
-            tails.insert(id, tail);
-        }
-        let (tails, lines) = try_blocking(move || Ok(read(tails))).await?;
-        for (id, tail) in tails {
-            if let Some(seen) = seen.get_mut(&id) {
-                seen.tail = Some(tail);
+            let from = if is_first {
+                EgressFrom::End
+            } else {
+                EgressFrom::After(seen.egress)
+            };
+            let keeper = self.engine.keeper(&view.record.id).await?;
+            // What cannot be read now is perhaps there at the next look.
+            if let Ok((fresh, place)) = keeper.egress(from).await {
+                lines.extend(fresh);
+                seen.egress = place;
             }
         }
         metrics.count_decisions(&lines);
@@ -248,15 +244,6 @@ fn since(before: &mut u64, now: u64) -> u64 {
 
 fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-fn read(mut tails: HashMap<WorkspaceId, Tail>) -> (HashMap<WorkspaceId, Tail>, Vec<u8>) {
-    let mut lines = Vec::new();
-    for tail in tails.values_mut() {
-        // A missing or unreadable record has no lines.
-        lines.extend(tail.read().unwrap_or_default());
-    }
-    (tails, lines)
 }
 
 // === impl Metrics ===

@@ -4,7 +4,7 @@ use super::startup::{private_dir, unusable};
 use holm_core::{Fault, ProjectId, WorkspaceId};
 use holm_engine::store::ProjectRecord;
 use holm_git::Bare;
-use holm_linux::driver::remove_tree;
+use holm_keeper::files::remove::remove_tree;
 use std::io;
 use std::path::{Path, PathBuf};
 

@@ -17,13 +17,12 @@ use holm_core::plan::Desired;
 use holm_core::service::Wish;
 use holm_core::{Fault, WorkspaceId};
 use holm_engine::service::Services;
-use holm_linux::logs::Record;
-use holm_linux::logs::follow::Follower;
-use holm_linux::logs::read::{Merged, Wanted};
+use holm_keeper::client::LogReader;
+use holm_keeper::logs::Record;
+use holm_keeper::wire::LogQuery;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
@@ -59,11 +58,9 @@ pub struct Logs {
     follow: bool,
 }
 
-/// The state of the reading thread.
+/// What a client reads of logs.
 struct Reading {
-    logs: PathBuf,
-    services: Vec<String>,
-    wanted: Wanted,
+    logs: LogReader,
     /// Whether it may still grow; `None`: do not follow.
     growth: Option<watch::Receiver<Growth>>,
 }
@@ -162,35 +159,32 @@ async fn logs(
     let named: Vec<String> = named.map(str::to_owned).collect();
     let services = app.engine.services_named(&id, &named).await?;
     let since = parameters.since.as_deref().map(since).transpose()?;
-    let wanted = Wanted {
-        since,
+    let query = LogQuery {
+        services,
+        since_us: since.map(|since| since.as_micros() as u64),
         last: parameters.last,
     };
-    let logs = app.linux.logs(&id);
-    let (sender, receiver) = mpsc::channel(QUEUE);
-    let growth = if parameters.follow {
-        Some(watch_growth(Arc::clone(&app), id))
-    } else {
-        None
-    };
+    let keeper = app.engine.keeper(&id).await?;
     let reading = Reading {
-        logs,
-        services,
-        wanted,
-        growth,
+        logs: keeper.logs(query).await?,
+        growth: match parameters.follow {
+            true => Some(watch_growth(Arc::clone(&app), id)),
+            false => None,
+        },
     };
-    tokio::task::spawn_blocking(move || {
+    let (sender, receiver) = mpsc::channel(QUEUE);
+    tokio::spawn(async move {
         let mut outgoing = Outgoing {
             piece: Vec::new(),
             client: sender,
         };
-        match reading.run(&mut outgoing) {
+        match reading.run(&mut outgoing).await {
             Ok(()) => {}
             Err(_) if outgoing.client.is_closed() => {}
             Err(error) => {
                 tracing::warn!(%error, "a log was not read to its end");
                 // The client may be gone.
-                let _ = outgoing.client.blocking_send(Err(error));
+                let _ = outgoing.client.send(Err(error)).await;
             }
         }
     });
@@ -252,40 +246,22 @@ fn cut_off() -> io::Error {
 // === impl Reading ===
 
 impl Reading {
-    /// Runs until everything is sent; an error when the client is gone. Blocks.
-    fn run(self, outgoing: &mut Outgoing) -> io::Result<()> {
-        let mut merged = Merged::open(&self.logs, &self.services, self.wanted)?;
-        while let Some((service, record)) = merged.read()? {
-            outgoing.add(&service, record)?;
-        }
-        outgoing.send()?;
-        let Some(growth) = self.growth else {
-            return Ok(());
-        };
-        let positions = merged.into_positions().into_iter();
-        let mut followers: Vec<Follower> = positions
-            .map(|(service, position)| Follower::new(&self.logs, &service, position))
-            .collect();
+    /// Until everything is told; an error when nobody listens any more.
+    async fn run(mut self, outgoing: &mut Outgoing) -> io::Result<()> {
         loop {
             // Checked before reading, so that the last lines are sent.
-            let growth = *growth.borrow();
-            let mut records = Vec::new();
-            for follower in &mut followers {
-                let service = follower.service().to_owned();
-                let found = follower.read()?.into_iter();
-                records.extend(found.map(|record| (service.clone(), record)));
+            let growth = self.growth.as_ref().map(|growth| *growth.borrow());
+            let read = self.logs.read().await;
+            let read = read.map_err(|fault| io::Error::other(fault.message))?;
+            for (service, record) in read.items {
+                outgoing.add(&service, record).await?;
             }
-            let is_quiet = records.is_empty();
-            records.sort_by_key(|(_, record)| record.time);
-            for (service, record) in records {
-                outgoing.add(&service, record)?;
-            }
-            outgoing.send()?;
+            outgoing.send().await?;
             match growth {
-                Growth::CutOff => return Err(cut_off()),
-                _ if !is_quiet => {}
-                Growth::Over => return Ok(()),
-                Growth::Possible => std::thread::sleep(LOOK_AGAIN),
+                Some(Growth::CutOff) => return Err(cut_off()),
+                _ if read.has_more => {}
+                None | Some(Growth::Over) => return Ok(()),
+                Some(Growth::Possible) => tokio::time::sleep(LOOK_AGAIN).await,
             }
         }
     }
@@ -295,21 +271,21 @@ impl Reading {
 
 impl Outgoing {
     /// Blocks when too much is in flight.
-    fn add(&mut self, service: &str, record: Record) -> io::Result<()> {
+    async fn add(&mut self, service: &str, record: Record) -> io::Result<()> {
         serde_json::to_writer(&mut self.piece, &on_wire(service, record))?;
         self.piece.push(b'\n');
         if self.piece.len() < PIECE {
             Ok(())
         } else {
-            self.send()
+            self.send().await
         }
     }
 
     /// Sends what was added.
-    fn send(&mut self) -> io::Result<()> {
+    async fn send(&mut self) -> io::Result<()> {
         let is_heard = match std::mem::take(&mut self.piece) {
             piece if piece.is_empty() => !self.client.is_closed(),
-            piece => self.client.blocking_send(Ok(piece.into())).is_ok(),
+            piece => self.client.send(Ok(piece.into())).await.is_ok(),
         };
         if is_heard {
             Ok(())

@@ -6,9 +6,9 @@
 
 mod ask;
 mod fault;
-pub mod wire;
 
 pub use ask::{Content, FileAnswer, FileBody, Piece};
+pub use holm_core::files as wire;
 
 use crate::command::Stopped;
 use crate::engine::{Engine, detached};

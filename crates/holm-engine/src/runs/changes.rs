@@ -138,8 +138,8 @@ impl Engine {
             masking: Masking::Bytes,
         };
         let keep = |piece: &[u8], kept: &mut Vec<u8>| kept.extend_from_slice(piece);
-        let driver = self.inner.driver_of(id).await?;
-        let answer = ask(&*driver, id, question, keep).await?;
+        let keeper = self.inner.keeper(id).await?;
+        let answer = ask(&keeper, question, keep).await?;
         answer.good("cat-file")
     }
 }

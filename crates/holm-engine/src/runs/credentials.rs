@@ -67,11 +67,11 @@ impl Engine {
         credentials: Vec<Credential>,
     ) -> Result<(Vec<PathBuf>, Vec<String>), Fault> {
         let _turn = self.inner.credentials.lock(id).await;
-        let driver = self.inner.driver_of(id).await?;
+        let keeper = self.inner.keeper(id).await?;
         let (mut places, mut notes) = (Vec::new(), Vec::new());
         for Credential { place, content } in credentials {
             let question = question(BRING, holder, &place);
-            let answer = ask_fed(&*driver, id, question, content, |_, _| {}).await?;
+            let answer = ask_fed(&keeper, question, content, |_, _| {}).await?;
             match answer.code {
                 0 => places.push(place),
                 TAKEN => notes.push(format!(
@@ -94,8 +94,8 @@ impl Engine {
         for place in places {
             let question = question(TAKE_AWAY, holder, place);
             let asked = async {
-                let driver = self.inner.driver_of(id).await?;
-                ask_fed(&*driver, id, question, Vec::new(), |_, _| {}).await
+                let keeper = self.inner.keeper(id).await?;
+                ask_fed(&keeper, question, Vec::new(), |_, _| {}).await
             };
             if let Err(fault) = asked.await {
                 tracing::info!(%id, %fault, "files of an agent end with the workspace");

@@ -31,8 +31,8 @@ impl Engine {
                 continue;
             };
             let (id, run) = (&record.workspace, &record.id);
-            let driver = match self.inner.driver_of(id).await {
-                Ok(driver) => driver,
+            let keeper = match self.inner.keeper(id).await {
+                Ok(keeper) => keeper,
                 Err(fault) => {
                     // A daemon that has the driver finds the run again.
                     tracing::warn!(%run, %fault, "a run is not followed");
@@ -40,7 +40,7 @@ impl Engine {
                     continue;
                 }
             };
-            let recorded = driver.recorded_run(id, run).await?;
+            let recorded = keeper.recorded_run(run).await?;
             match recorded {
                 Some(seen) => {
                     record.state = RunState::Running;
@@ -92,16 +92,16 @@ impl Engine {
     /// The stream of reports has ended; find out why.
     async fn look_for(&self, record: &RunRecord, live: &Live) -> Looked {
         let id = &record.workspace;
-        let driver = match self.inner.driver_of(id).await {
-            Ok(driver) => driver,
+        let keeper = match self.inner.keeper(id).await {
+            Ok(keeper) => keeper,
             Err(fault) => return Looked::Ended(died(&fault.message)),
         };
         loop {
-            let watched = driver.watch_run(id, &record.id).await;
+            let watched = keeper.watch_run(&record.id).await;
             if let Ok(Some(again)) = watched {
                 return Looked::Runs(again);
             }
-            match driver.recorded_run(id, &record.id).await {
+            match keeper.recorded_run(&record.id).await {
                 Ok(Some(RunSeen {
                     end: Some(end),
                     length,
@@ -177,9 +177,9 @@ impl Engine {
             .inner
             .store
             .call(move |store| store.surplus_runs(&id, KEPT));
-        let driver = self.inner.driver_of(&record.workspace).await?;
+        let keeper = self.inner.keeper(&record.workspace).await?;
         for run in surplus.await? {
-            driver.forget_run(&record.workspace, &run).await?;
+            keeper.forget_run(&run).await?;
             self.inner
                 .store
                 .call(move |store| store.forget_run(&run))

@@ -224,7 +224,7 @@ impl Engine {
             asker: new.asker,
         };
         failpoint::pass("run", Moment::Before)?;
-        let mut seen = inner.driver_of(&id).await?.begin_run(&id, order).await?;
+        let mut seen = inner.keeper(&id).await?.begin_run(order).await?;
         failpoint::pass("run", Moment::After)?;
         record.state = RunState::Running;
         // The first report contains the start time.
@@ -299,7 +299,7 @@ impl Engine {
         };
         live.cancel();
         live.wait_begun().await?;
-        if let Err(fault) = self.inner.driver_of(id).await?.cancel_run(id, run).await {
+        if let Err(fault) = self.inner.keeper(id).await?.cancel_run(run).await {
             // It may be ending by itself; then that result counts.
             tracing::info!(%id, %run, %fault, "a run was not cancelled");
         }

@@ -9,36 +9,30 @@ use holm_core::fitness::Check;
 use holm_core::layer::{Layer, LayerKey};
 use holm_core::numbers::Usage;
 use holm_core::plan::{Action, Base, Files, Keeper, Observed};
-use holm_core::service::Wish;
 use holm_core::trash::BaseKey;
-use holm_core::{Code, Fault, Label, ProjectId, RunId, WorkspaceId};
+use holm_core::{Code, Fault, Label, ProjectId, WorkspaceId};
 use holm_engine::clock::Clock;
 use holm_engine::driver::{
     BroughtTree, Condemn, Condemned, Driver, Drivers, Ended, Journaled, Known, Measure, Progress,
-    Running, SiblingTree, Sighting, Survey, Tip, ToldPort,
+    SiblingTree, Sighting, Survey, Tip,
 };
-use holm_engine::exec::{ExecOutput, ExecRequest, ExecStream, Resume};
-use holm_engine::run::{RunOrder, RunSeen};
-use holm_engine::service::Services;
-use holm_engine::session::{
-    Ask, Attach, AttachStream, SessionNotices, SessionStatus, Told as SessionTold,
-};
+use holm_engine::session::Told as SessionTold;
 use holm_engine::spec::{
-    Brought, Code as CodeSpec, Egress, Environment, Layers, Limits, Network, Purpose, Service,
-    WorkspaceSpec,
+    Brought, Code as CodeSpec, Environment, Layers, Limits, Network, Purpose, WorkspaceSpec,
 };
 use holm_engine::store::ProjectRecord;
 use holm_engine::{
     Admission, Created, EarlierPlace, Engine, Isolation, NewWorkspace, Progress as Told,
     Repository, Reuse, View,
 };
+use holm_keeper::client::{Connect, Connecting, KeeperClient, Stream};
+use holm_keeper::wire::{Answer, Op, Query, Request, ServiceWish, channel, control_frame, frame};
 use holm_store::SqliteStore;
 use std::collections::{HashMap, HashSet};
-use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::net::{TcpStream, UnixStream};
-use tokio::sync::{mpsc, watch};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio::sync::watch;
 
 /// When, around an action, something goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +67,7 @@ pub struct State {
     pub commands: HashMap<String, usize>,
     pub labels: HashMap<String, String>,
     /// Requests for services.
-    pub wishes: Vec<(String, String, Wish)>,
+    pub wishes: Vec<(String, String, ServiceWish)>,
     pub applied: Vec<Action>,
     pub discarded: usize,
     /// How often the machine was rebooted.
@@ -83,7 +77,7 @@ pub struct State {
     /// What git says inside, by subcommand: output and exit code.
     pub git: HashMap<String, (Vec<u8>, u8)>,
     pub git_hangs: bool,
-    pub executed: Vec<ExecRequest>,
+    pub executed: Vec<Vec<Vec<u8>>>,
 }
 
 #[derive(Clone)]
@@ -94,6 +88,12 @@ pub struct World {
 }
 
 pub struct FakeDriver(World);
+
+/// The keeper of one workspace of the fake driver.
+struct FakeKeeper {
+    world: World,
+    id: WorkspaceId,
+}
 
 /// A world, a store and a project for one test.
 pub struct Island {
@@ -150,6 +150,13 @@ pub const LIMIT: Duration = Duration::from_secs(60);
 impl Driver for FakeDriver {
     fn name(&self) -> DriverName {
         DriverName::Linux
+    }
+
+    fn keeper(&self, id: &WorkspaceId) -> KeeperClient {
+        KeeperClient::new(FakeKeeper {
+            world: self.0.clone(),
+            id: id.clone(),
+        })
     }
 
     async fn observe(&self, spec: &WorkspaceSpec) -> Result<Sighting, Fault> {
@@ -374,126 +381,69 @@ impl Driver for FakeDriver {
     }
 }
 
-#[async_trait]
-impl Running for FakeDriver {
-    async fn exec(&self, id: &WorkspaceId, request: ExecRequest) -> Result<ExecStream, Fault> {
-        let (input, mut taken) = mpsc::channel(8);
-        let (said, output) = mpsc::channel(8);
-        let word = |at: usize| {
-            request
-                .argv
-                .get(at)
-                .map(|word| String::from_utf8_lossy(word))
-        };
-        let command = word(3).unwrap_or_default().into_owned();
-        let (answer, hangs) = self.0.with(|state| {
-            assert_eq!(state.keepers.get(id.as_str()), Some(&Keeper::Running));
-            state.executed.push(request.clone());
-            (state.git.get(&command).cloned(), state.git_hangs)
-        });
-        tokio::spawn(async move {
+// === impl FakeKeeper ===
+
+impl Connect for FakeKeeper {
+    fn connect(&self) -> Connecting<'_> {
+        let (client, keeper) = tokio::io::duplex(64 * 1024);
+        tokio::spawn(answer(self.world.clone(), self.id.clone(), keeper));
+        Box::pin(async { Ok(Stream::Other(Box::new(client))) })
+    }
+
+    fn connect_to_records(&self) -> Connecting<'_> {
+        self.connect()
+    }
+}
+
+/// Answers one request as a keeper does.
+async fn answer(world: World, id: WorkspaceId, mut stream: DuplexStream) {
+    let length = stream.read_u32_le().await.unwrap() as usize;
+    assert_eq!(stream.read_u8().await.unwrap(), channel::CONTROL);
+    let mut payload = vec![0; length];
+    stream.read_exact(&mut payload).await.unwrap();
+    let request: Request = serde_json::from_slice(&payload).unwrap();
+    let answers = match request.op {
+        Op::Exec(exec) => {
+            let command = exec.argv.get(3).map(|word| String::from_utf8_lossy(word));
+            let command = command.unwrap_or_default().into_owned();
+            let (answer, hangs) = world.with(|state| {
+                assert_eq!(state.keepers.get(id.as_str()), Some(&Keeper::Running));
+                state.executed.push(exec.argv.clone());
+                (state.git.get(&command).cloned(), state.git_hangs)
+            });
             if hangs {
-                while taken.recv().await.is_some() {}
+                // The command ends when its client hangs up.
+                let _ = stream.read_to_end(&mut Vec::new()).await;
                 return;
             }
             let (stdout, code) = answer.unwrap_or_default();
-            // The receiver may be gone.
-            let _ = said.send(ExecOutput::Started).await;
-            let _ = said.send(ExecOutput::Stdout(stdout)).await;
-            let _ = said.send(ExecOutput::Exit(code)).await;
-        });
-        Ok(ExecStream { input, output })
-    }
-
-    async fn resume(&self, _: &WorkspaceId, _: Resume) -> Result<ExecStream, Fault> {
-        Err(Fault::new(Code::ExecFailed, "no such command", "none"))
-    }
-
-    async fn session(&self, _: &WorkspaceId, _: Ask) -> Result<SessionTold, Fault> {
-        Ok(SessionTold::Sessions(Vec::new()))
-    }
-
-    async fn ended_sessions(&self, _: &WorkspaceId) -> Result<Vec<SessionStatus>, Fault> {
-        Ok(Vec::new())
-    }
-
-    async fn attach_session(&self, _: &WorkspaceId, _: Attach) -> Result<AttachStream, Fault> {
-        Err(Fault::new(Code::SessionNotFound, "none", "none"))
-    }
-
-    async fn watch_sessions(&self, _: &WorkspaceId) -> Result<SessionNotices, Fault> {
-        let (_, notices) = mpsc::channel(1);
-        let (written, _) = mpsc::channel(1);
-        Ok(SessionNotices { notices, written })
-    }
-
-    async fn begin_run(
-        &self,
-        _: &WorkspaceId,
-        _: RunOrder,
-    ) -> Result<mpsc::Receiver<RunSeen>, Fault> {
-        Err(Fault::new(Code::ExecFailed, "nothing runs here", "none"))
-    }
-
-    async fn watch_run(
-        &self,
-        _: &WorkspaceId,
-        _: &RunId,
-    ) -> Result<Option<mpsc::Receiver<RunSeen>>, Fault> {
-        Ok(None)
-    }
-
-    async fn cancel_run(&self, _: &WorkspaceId, _: &RunId) -> Result<(), Fault> {
-        Ok(())
-    }
-
-    async fn recorded_run(&self, _: &WorkspaceId, _: &RunId) -> Result<Option<RunSeen>, Fault> {
-        Ok(None)
-    }
-
-    async fn forget_run(&self, _: &WorkspaceId, _: &RunId) -> Result<(), Fault> {
-        Ok(())
-    }
-
-    async fn dial(&self, _: &WorkspaceId, _: u16) -> io::Result<TcpStream> {
-        Err(io::ErrorKind::ConnectionRefused.into())
-    }
-
-    async fn watch_ports(&self, _: &WorkspaceId) -> Result<mpsc::Receiver<Vec<u16>>, Fault> {
-        Ok(mpsc::channel(1).1)
-    }
-
-    async fn tell_ports(&self, _: &WorkspaceId, _: Vec<ToldPort>) -> Result<(), Fault> {
-        Ok(())
-    }
-
-    async fn set_egress(&self, _: &WorkspaceId, _: &Egress) -> Result<(), Fault> {
-        Ok(())
-    }
-
-    async fn dial_out(&self, _: &WorkspaceId, _: &str, _: u16) -> io::Result<UnixStream> {
-        Err(io::ErrorKind::ConnectionRefused.into())
-    }
-
-    async fn watch_services(&self, _: &WorkspaceId) -> Result<mpsc::Receiver<Services>, Fault> {
-        Ok(mpsc::channel(1).1)
-    }
-
-    async fn service(&self, id: &WorkspaceId, name: &str, wish: Wish) -> Result<(), Fault> {
-        let asked = (id.to_string(), name.to_owned(), wish);
-        self.0.with(|state| state.wishes.push(asked));
-        Ok(())
-    }
-
-    async fn set_services(&self, _: &WorkspaceId, _: &[Service]) -> Result<(), Fault> {
-        Ok(())
-    }
-
-    async fn relabel(&self, id: &WorkspaceId, label: &str) -> Result<(), Fault> {
-        self.0
-            .with(|state| state.labels.insert(id.to_string(), label.to_owned()));
-        Ok(())
-    }
+            [
+                control_frame(&Answer::Started).unwrap(),
+                frame(channel::STDOUT, &stdout),
+                control_frame(&Answer::Exit(code)).unwrap(),
+            ]
+            .concat()
+        }
+        Op::Service { name, wish } => {
+            world.with(|state| state.wishes.push((id.to_string(), name, wish)));
+            control_frame(&Answer::Done).unwrap()
+        }
+        Op::Relabel { label } => {
+            world.with(|state| state.labels.insert(id.to_string(), label));
+            control_frame(&Answer::Done).unwrap()
+        }
+        Op::SetEgress(_) | Op::SetServices(_) | Op::TellPorts(_) => {
+            control_frame(&Answer::Done).unwrap()
+        }
+        Op::Session(_) | Op::Records(Query::Sessions) => {
+            control_frame(&Answer::Session(SessionTold::Sessions(Vec::new()))).unwrap()
+        }
+        Op::Records(Query::Run { .. }) => control_frame(&Answer::Missing).unwrap(),
+        op => control_frame(&Answer::Refused(format!("no keeper runs: {op:?}"))).unwrap(),
+    };
+    // The client may be gone.
+    let _ = stream.write_all(&answers).await;
+    let _ = stream.read_to_end(&mut Vec::new()).await;
 }
 
 // === impl Island ===
@@ -554,6 +504,7 @@ pub fn new(project: &ProjectRecord, label: Option<&str>) -> NewWorkspace {
         admission: Admission::Force,
         turn: None,
         spec: WorkspaceSpec {
+            version: holm_core::spec::Version,
             id: String::new(),
             project_id: project.id.to_string(),
             driver: DriverName::Linux,

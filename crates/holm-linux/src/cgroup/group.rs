@@ -3,7 +3,8 @@
 //! they are created.
 
 use super::{Controller, Place, Version, make_directory, words};
-use crate::layout::WorkspaceDirs;
+use holm_keeper::complain;
+use holm_keeper::directories::WorkspaceDirs;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};

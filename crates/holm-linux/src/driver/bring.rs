@@ -3,13 +3,13 @@
 //! A client of the same user fills a directory of the daemon itself, with reflinks where possible;
 //! any other client sends an archive. One rename makes it a layer.
 
-use super::unpack::unpack;
 use super::{disk_fault, layer, remove_tree};
 use crate::Layout;
 use holm_core::layer::Dated;
 use holm_core::{Code, Fault};
 use holm_engine::driver::BroughtTree;
 use holm_engine::spec::WorkspaceSpec;
+use holm_keeper::files::unpack::unpack;
 use std::fs::{self, File};
 use std::io;
 

@@ -3,10 +3,10 @@
 //!
 //! Every kind of program has its own way to find CA certificates; each gets the same list.
 
-use crate::launch::AUTHORITY;
-use crate::layout::WorkspaceDirs;
-use crate::roots;
-use crate::wire::LaunchPlan;
+use crate::launch::LaunchPlan;
+use holm_keeper::directories::WorkspaceDirs;
+use holm_keeper::guest::AUTHORITY;
+use holm_keeper::roots;
 use sha1::{Digest, Sha1};
 use std::fs;
 use std::io;
@@ -28,7 +28,8 @@ const JAVA_PASSWORD: &str = "changeit";
 /// Writes the files, and adds variables and mounts to the plan.
 pub fn prepare(plan: &mut LaunchPlan, dirs: &WorkspaceDirs) -> io::Result<()> {
     let place = dirs.authority();
-    let mut standins = plan
+    let keeper = &mut plan.keeper;
+    let mut standins = keeper
         .secrets
         .iter()
         .filter_map(|grant| grant.placeholder.as_ref());
@@ -53,13 +54,14 @@ pub fn prepare(plan: &mut LaunchPlan, dirs: &WorkspaceDirs) -> io::Result<()> {
     plan.bundles = roots::covered();
     let variables =
         BUNDLE_VARIABLES.map(|name| (name.to_owned(), format!("{AUTHORITY}/bundle.pem")));
-    plan.environment.extend(variables);
+    keeper.environment.extend(variables);
     let extra = (EXTRA_VARIABLE.to_owned(), format!("{AUTHORITY}/ca.pem"));
     let java = format!(
         "-Djavax.net.ssl.trustStore={AUTHORITY}/java.jks -Djavax.net.ssl.trustStoreType=JKS \
          -Djavax.net.ssl.trustStorePassword={JAVA_PASSWORD}"
     );
-    plan.environment
+    keeper
+        .environment
         .extend([extra, (JAVA_VARIABLE.to_owned(), java)]);
     Ok(())
 }

@@ -4,10 +4,10 @@
 
 use super::layer;
 use crate::Layout;
-use crate::layout::WorkspaceDirs;
-use crate::wire::{Below, Mounted};
 use holm_core::config::Policy;
 use holm_engine::spec::{Cache, WorkspaceSpec};
+use holm_keeper::directories::WorkspaceDirs;
+use holm_keeper::wire::{Below, Mounted};
 use std::fs;
 use std::io;
 

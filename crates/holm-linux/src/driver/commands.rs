@@ -3,13 +3,14 @@
 //!
 //! Their output goes to a log of bounded size; the log of a failed command is kept for the user.
 
-use super::{disk_fault, exec, layer};
+use super::connect::client;
+use super::{disk_fault, layer};
 use crate::Layout;
-use crate::layout::WorkspaceDirs;
 use holm_core::layer::LayerKey;
 use holm_core::{Code, Fault, cut};
 use holm_engine::driver::Progress;
 use holm_engine::exec::{ExecInput, ExecOutput, ExecRequest};
+use holm_keeper::directories::WorkspaceDirs;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -168,7 +169,7 @@ impl Running<'_> {
             argv: argv.iter().map(|word| word.as_bytes().to_vec()).collect(),
             ..ExecRequest::default()
         };
-        let mut stream = exec::exec(dirs, request).await?;
+        let mut stream = client(dirs).exec(request).await?;
         // It may have ended without reading its input.
         let _ = stream.input.send(ExecInput::StdinEof).await;
         let _end = EndOnDrop(stream.input.clone());

@@ -1,8 +1,8 @@
 //! The environment, PATH and `/etc` of programs inside.
 
-use crate::layout::WorkspaceDirs;
 use holm_core::toolchain::{Client, Look, Visible, visible};
 use holm_engine::spec::WorkspaceSpec;
+use holm_keeper::directories::WorkspaceDirs;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;

@@ -1,21 +1,22 @@
 //! Creates a workspace's own files. Nothing is mounted yet, so plain writes are safe.
 
 use super::environment::{below_home, write_etc};
-use super::unpack::unpack;
 use super::{
     LinuxDriver, base, disk_fault, project_id, remove_tree, snapshot, volume, workspace_id,
 };
 use crate::Layout;
-use crate::copier::Pair;
 use crate::launch::PROTECTED_WITHIN;
-use crate::layout::WorkspaceDirs;
+use crate::layout::make_directories;
 use holm_core::{Code, Fault};
 use holm_engine::spec::WorkspaceSpec;
 use holm_engine::try_blocking;
 use holm_git::{Seed, seed_excluded, seed_git_dir};
+use holm_keeper::directories::WorkspaceDirs;
+use holm_keeper::files::unpack::unpack;
+use holm_keeper::wire::Pair;
 use std::fs;
 use std::io;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -146,30 +147,6 @@ fn complete(dirs: &WorkspaceDirs, spec: &WorkspaceSpec) -> Result<(), Fault> {
     let written = fs::write(&fresh, spec.generation.to_string())
         .and_then(|()| fs::rename(&fresh, dirs.complete()));
     written.map_err(|error| disk_fault(&error, format!("cannot make the files of {}", spec.id)))
-}
-
-/// Creates the empty directories of a workspace or a trial.
-pub fn make_directories(dirs: &WorkspaceDirs) -> io::Result<()> {
-    let own = [
-        dirs.upper(),
-        dirs.work(),
-        dirs.pins(),
-        dirs.home(),
-        dirs.home_work(),
-        dirs.tmp(),
-        dirs.etc(),
-        dirs.guest().join("bin"),
-        dirs.guest().join("objects"),
-        dirs.mount_point(),
-    ];
-    for directory in own {
-        fs::create_dir_all(directory)?;
-    }
-    fs::write(dirs.guest().join("bin/holm"), "")?;
-    fs::write(dirs.lock(), "")?;
-    fs::set_permissions(dirs.tmp(), fs::Permissions::from_mode(0o1777))?;
-    fs::set_permissions(dirs.home(), fs::Permissions::from_mode(0o755))?;
-    fs::set_permissions(&dirs.dir, fs::Permissions::from_mode(0o700))
 }
 
 /// Copies files that the user's settings name (`[home] copy`); missing ones are skipped.

@@ -4,8 +4,8 @@
 //! Nothing has the layer mounted. Every step is relative to a descriptor and follows no symlink,
 //! because the setup chose the names.
 
-use super::remove_at;
-use crate::files::READ;
+use holm_keeper::files::READ;
+use holm_keeper::files::remove::remove_at;
 use rustix::fs::{
     AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, fgetxattr, openat, readlinkat, statat,
     unlinkat,

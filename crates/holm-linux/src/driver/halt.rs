@@ -1,14 +1,14 @@
 //! Ends every process of a workspace. Each step has a deadline.
 
-use super::{disk_fault, keeper, observe};
+use super::connect::client;
+use super::{disk_fault, observe};
 use crate::Layout;
 use crate::cgroup;
-use crate::layout::WorkspaceDirs;
-use crate::process;
 use crate::sys::lock;
-use crate::wire::Op;
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::try_blocking;
+use holm_keeper::directories::WorkspaceDirs;
+use holm_keeper::process;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::fs::File;
 use std::io;
@@ -40,13 +40,12 @@ async fn end_keeper(dirs: &WorkspaceDirs, id: &WorkspaceId) -> Result<(), Fault>
     let Some(pid) = keeper_pid(dirs, id)? else {
         return Ok(());
     };
-    let op = Op::Stop {
-        grace_ms: GRACE.as_millis() as u64,
-    };
-    let stands = tokio::task::spawn_blocking(move || process::standstill(pid));
+    let stands =
+        tokio::task::spawn_blocking(move || process::standstill(pid, cgroup::is_frozen(pid)));
     let asked = match stands.await {
         Ok(Some(_)) => false,
-        _ => keeper::ask_within(dirs, op, GRACE * 3 + Duration::from_secs(2))
+        _ => client(dirs)
+            .stop(GRACE, GRACE * 3 + Duration::from_secs(2))
             .await
             .is_ok(),
     };

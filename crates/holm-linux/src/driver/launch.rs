@@ -1,17 +1,16 @@
 //! Starts a workspace's processes: the plan for its keeper, the keeper, and once the uncommitted
 //! state.
 
+use super::connect::client;
 use super::environment::{self, toolchains, variables};
 use super::{
-    LinuxDriver, base, ca_certificates, cache, disk_fault, exec, files, halt, here, layer, observe,
+    LinuxDriver, base, ca_certificates, cache, disk_fault, files, halt, here, layer, observe,
     project_id, services, siblings, volume, workspace_id,
 };
 use crate::cgroup::{self, Limits};
-use crate::guests::{self, GuestDoor};
 use crate::keeper;
-use crate::layout::WorkspaceDirs;
+use crate::launch::LaunchPlan;
 use crate::measure;
-use crate::wire::{LaunchAnswer, LaunchFailure, LaunchPlan, Part, spoken_version, switched_off};
 use holm_core::config::display_size;
 use holm_core::{Code, Fault, ProjectId};
 use holm_engine::driver::Ended;
@@ -20,6 +19,10 @@ use holm_engine::inside;
 use holm_engine::spec::{Dirty, Move, WorkspaceSpec};
 use holm_engine::switch::{self, Protected};
 use holm_engine::try_blocking;
+use holm_keeper::directories::WorkspaceDirs;
+use holm_keeper::guests::{self, GuestDoor};
+use holm_keeper::plan::{LaunchAnswer, LaunchFailure, Part, Plan};
+use holm_keeper::wire::{spoken_version, switched_off};
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
@@ -115,7 +118,7 @@ pub async fn launch(driver: &LinuxDriver, spec: &WorkspaceSpec) -> Result<(), Fa
 async fn finish_switch(dirs: &WorkspaceDirs, spec: &WorkspaceSpec, moving: &Move) {
     let request = switch::request(spec, moving, Protected::NotYet);
     let done = async {
-        let mut stream = exec::exec(dirs, request).await?;
+        let mut stream = client(dirs).exec(request).await?;
         // It may have ended already.
         let _ = stream.input.send(ExecInput::StdinEof).await;
         while let Some(message) = stream.output.recv().await {
@@ -234,14 +237,12 @@ async fn start_keeper(
     let secret = guests::new_secret(dirs)
         .map_err(|error| disk_fault(&error, format!("cannot write for {}", spec.id)))?;
     let guests = GuestDoor {
-        socket: guests::socket(&driver.layout),
+        socket: driver.layout.guests_socket(),
         secret,
     };
-    let mut plan = LaunchPlan {
-        volumes,
-        guests: Some(guests),
-        ..plan(driver, spec, dirs, protection)?
-    };
+    let mut plan = plan(driver, spec, dirs, protection)?;
+    plan.keeper.volumes = volumes;
+    plan.keeper.guests = Some(guests);
     ca_certificates::prepare(&mut plan, dirs)
         .map_err(|error| disk_fault(&error, format!("cannot write for {}", spec.id)))?;
     let started = async {
@@ -276,7 +277,7 @@ async fn start_keeper(
     };
     if matches!(observe::keeper_pid(dirs), Ok(None)) {
         // The failure to start matters more than recording it.
-        let _ = keeper::write_not_started(dirs, &why);
+        let _ = holm_keeper::keeper::write_not_started(dirs, &why);
     }
     Err(start_fault(&spec.id, &why))
 }
@@ -291,56 +292,56 @@ fn plan(
     let visible = toolchains(spec);
     let (required, forgone) = required_and_forgone(spec);
     Ok(LaunchPlan {
-        version: spoken_version(),
-        id: spec.id.clone(),
-        label: spec.label.clone(),
-        root: spec.root.clone(),
+        keeper: Plan {
+            version: spoken_version(),
+            id: spec.id.clone(),
+            label: spec.label.clone(),
+            root: spec.root.clone(),
+            caches: cache::mounts(&driver.layout, spec, dirs).map_err(|error| {
+                disk_fault(&error, format!("cannot make the caches of {}", spec.id))
+            })?,
+            dir: dirs.dir.clone(),
+            socket: dirs.socket.clone(),
+            program: driver.program.clone(),
+            environment: variables(spec, visible.path),
+            disk: spec.limits.disk_bytes,
+            forgone,
+            network: spec.network.clone(),
+            // Not before the tree is what it should be.
+            services: match protection {
+                Protection::On => spec.services.clone(),
+                Protection::Off => Vec::new(),
+            },
+            unbuilt: services::unbuilt(spec),
+            secrets: match protection {
+                Protection::On => driver.grants(spec)?,
+                Protection::Off => Vec::new(),
+            },
+            audit: driver.layout.secrets(),
+            here: here::here(spec),
+            without: switched_off(),
+            ..Plan::default()
+        },
         home: spec.home.clone(),
         layers: tree_layers(driver, &project, spec),
         home_layers: home_layers(driver, spec),
-        caches: cache::mounts(&driver.layout, spec, dirs).map_err(|error| {
-            disk_fault(&error, format!("cannot make the caches of {}", spec.id))
-        })?,
-        volumes: Vec::new(),
         objects: driver.layout.repository(&project).join("objects"),
-        dir: dirs.dir.clone(),
-        socket: dirs.socket.clone(),
-        program: driver.program.clone(),
         shown: visible.shown,
         protected: match protection {
             Protection::On => spec.protected_paths.clone(),
             Protection::Off => Vec::new(),
         },
         nested: spec.nested,
-        environment: variables(spec, visible.path),
         limits: Limits {
             memory: spec.limits.memory_bytes,
             cpus: spec.limits.cpus,
             processes: Some(spec.limits.processes.unwrap_or(DEFAULT_PROCESSES)),
         },
-        disk: spec.limits.disk_bytes,
         groups: driver.groups.clone().ok(),
         required,
-        forgone,
-        network: spec.network.clone(),
-        machine: Vec::new(),
-        // Services start only when the tree is complete.
-        services: match protection {
-            Protection::On => spec.services.clone(),
-            Protection::Off => Vec::new(),
-        },
-        unbuilt: services::unbuilt(spec),
-        secrets: match protection {
-            Protection::On => driver.grants(spec)?,
-            Protection::Off => Vec::new(),
-        },
-        audit: driver.layout.secrets(),
         bundles: Vec::new(),
-        here: here::here(spec),
         siblings: siblings::shown(&driver.layout, &project, spec)
             .map_err(|error| disk_fault(&error, format!("cannot show siblings to {}", spec.id)))?,
-        guests: None,
-        without: switched_off(),
     })
 }
 
@@ -413,15 +414,13 @@ async fn git(dirs: &WorkspaceDirs, arguments: &[&str], input: Vec<u8>) -> Result
         .chain(arguments)
         .map(|text| text.as_bytes().to_vec())
         .collect();
-    let mut stream = exec::exec(
-        dirs,
-        ExecRequest {
+    let mut stream = client(dirs)
+        .exec(ExecRequest {
             argv,
             quiet: Some(inside::quiet_transfer()),
             ..ExecRequest::default()
-        },
-    )
-    .await?;
+        })
+        .await?;
     let sender = stream.input.clone();
     tokio::spawn(async move {
         for chunk in input.chunks(64 * 1024) {

@@ -5,10 +5,10 @@
 //! tree, and home. It is assembled in `.building-<workspace>` and renamed when it is complete.
 
 use super::commands::{Commands, Made, Of};
+use super::connect::client;
 use super::freeze::{self, Before, Kept};
-use super::{LinuxDriver, base, disk_fault, exec, halt, project_id, seed, workspace_id};
+use super::{LinuxDriver, base, disk_fault, halt, project_id, seed, workspace_id};
 use crate::Layout;
-use crate::layout::WorkspaceDirs;
 use holm_core::layer::{Layer, LayerKey};
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::driver::Progress;
@@ -16,6 +16,7 @@ use holm_engine::exec::{ExecInput, ExecOutput, ExecRequest};
 use holm_engine::inside;
 use holm_engine::spec::{Purpose, Setup, WorkspaceSpec};
 use holm_engine::try_blocking;
+use holm_keeper::directories::WorkspaceDirs;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io;
@@ -138,7 +139,7 @@ async fn ignored(dirs: &WorkspaceDirs) -> Result<Vec<Vec<u8>>, Fault> {
         let message = format!("cannot tell what the set-up made: `git ls-files` {why}");
         Fault::new(Code::SetupFailed, message, "does `setup` change .git?")
     };
-    let mut stream = exec::exec(dirs, request).await?;
+    let mut stream = client(dirs).exec(request).await?;
     let _ = stream.input.send(ExecInput::StdinEof).await;
     let (mut listed, mut complaint) = (Vec::new(), Vec::new());
     while let Some(output) = stream.output.recv().await {

@@ -5,32 +5,24 @@ mod bring;
 mod ca_certificates;
 mod cache;
 mod commands;
+mod connect;
 mod environment;
-mod exec;
 mod files;
 mod freeze;
 mod halt;
 mod head;
 mod here;
-mod keeper;
 mod launch;
 mod layer;
 mod measure;
-mod network;
 mod observe;
 mod program;
 mod reap;
-mod remove;
-mod runs;
 mod secrets;
 mod seed;
 mod services;
-mod sessions;
 mod siblings;
 mod snapshot;
-pub(crate) mod unpack;
-#[cfg(test)]
-mod unpack_tests;
 mod volume;
 
 use crate::Layout;
@@ -45,27 +37,20 @@ use holm_core::fitness::Check;
 use holm_core::layer::{Layer, LayerKey};
 use holm_core::numbers::Usage;
 use holm_core::plan::Action;
-use holm_core::service::Wish;
-use holm_core::{Code, Fault, ProjectId, RunId, WorkspaceId};
+use holm_core::{Code, Fault, ProjectId, WorkspaceId};
 use holm_engine::driver::{
-    BroughtTree, Condemn, Condemned, Driver, Journaled, Known, Measure, Progress, Running,
-    SiblingTree, Sighting, Survey, ToldPort,
+    BroughtTree, Condemn, Condemned, Driver, Journaled, Known, Measure, Progress, SiblingTree,
+    Sighting, Survey,
 };
-use holm_engine::exec::{ExecRequest, ExecStream, Resume};
-use holm_engine::run::{RunOrder, RunSeen};
-use holm_engine::service::Services;
-use holm_engine::session::{Ask, Attach, AttachStream, SessionNotices, SessionStatus, Told};
-use holm_engine::spec::{Egress, Service, WorkspaceSpec};
+use holm_engine::spec::WorkspaceSpec;
 use holm_engine::try_blocking;
+use holm_keeper::client::KeeperClient;
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::net::{TcpStream, UnixStream};
-use tokio::sync::mpsc;
 
-pub(crate) use files::make_directories;
-pub use remove::{is_mount, remove_at, remove_tree};
+use holm_keeper::files::remove::remove_tree;
 pub use secrets::Giver;
 
 /// Runs workspaces with namespaces and overlayfs.
@@ -117,31 +102,6 @@ impl LinuxDriver {
         })
     }
 
-    /// The files of the egress record, oldest first.
-    pub fn egress_record(&self, id: &WorkspaceId) -> Vec<PathBuf> {
-        crate::keeper::record::files(&self.layout.workspace(id).egress())
-    }
-
-    /// The log directory of a workspace's services, also in the trash.
-    pub fn logs(&self, id: &WorkspaceId) -> PathBuf {
-        let logs = self.layout.workspace(id).logs();
-        if logs.exists() {
-            logs
-        } else {
-            self.layout.trash(id).join("logs")
-        }
-    }
-
-    /// The record of a run, also in the trash.
-    pub fn run_record(&self, id: &WorkspaceId, run: &RunId) -> PathBuf {
-        let trashed = crate::runs::directory(&self.layout.trash(id), run.as_str());
-        if trashed.exists() {
-            trashed
-        } else {
-            crate::runs::directory(&self.layout.workspace(id).dir, run.as_str())
-        }
-    }
-
     async fn set_aside(&self, spec: &WorkspaceSpec) -> Result<(), Fault> {
         let id = workspace_id(spec)?;
         let (from, to) = (self.layout.workspace(&id).dir, self.layout.trash(&id));
@@ -175,6 +135,10 @@ impl Driver for LinuxDriver {
             groups: self.groups.clone(),
         };
         try_blocking(move || Ok(probe::doctor(&layout.data_dir, &means))).await
+    }
+
+    fn keeper(&self, id: &WorkspaceId) -> KeeperClient {
+        connect::keeper(&self.layout, id)
     }
 
     fn check(&self, spec: &WorkspaceSpec) -> Result<(), Fault> {
@@ -295,113 +259,6 @@ impl Driver for LinuxDriver {
     async fn reap(&self, condemned: Condemned, progress: Progress) -> Result<u64, Fault> {
         let layout = Arc::clone(&self.layout);
         try_blocking(move || reap::reap(&layout, &condemned, &progress)).await
-    }
-}
-
-#[async_trait]
-impl Running for LinuxDriver {
-    async fn exec(&self, id: &WorkspaceId, request: ExecRequest) -> Result<ExecStream, Fault> {
-        exec::exec(&self.layout.workspace(id), request).await
-    }
-
-    async fn resume(&self, id: &WorkspaceId, resume: Resume) -> Result<ExecStream, Fault> {
-        exec::resume(&self.layout.workspace(id), resume).await
-    }
-
-    async fn session(&self, id: &WorkspaceId, ask: Ask) -> Result<Told, Fault> {
-        sessions::ask(&self.layout.workspace(id), ask).await
-    }
-
-    async fn ended_sessions(&self, id: &WorkspaceId) -> Result<Vec<SessionStatus>, Fault> {
-        Ok(sessions::ended(&self.layout.workspace(id)))
-    }
-
-    async fn attach_session(
-        &self,
-        id: &WorkspaceId,
-        attach: Attach,
-    ) -> Result<AttachStream, Fault> {
-        sessions::attach(&self.layout.workspace(id), attach).await
-    }
-
-    async fn watch_sessions(&self, id: &WorkspaceId) -> Result<SessionNotices, Fault> {
-        sessions::watch(&self.layout.workspace(id)).await
-    }
-
-    async fn begin_run(
-        &self,
-        id: &WorkspaceId,
-        order: RunOrder,
-    ) -> Result<mpsc::Receiver<RunSeen>, Fault> {
-        let op = crate::wire::Op::Run(order);
-        let seen = runs::followed(&self.layout.workspace(id), op).await?;
-        seen.ok_or_else(|| keeper::keeper_fault("it is gone"))
-    }
-
-    async fn watch_run(
-        &self,
-        id: &WorkspaceId,
-        run: &RunId,
-    ) -> Result<Option<mpsc::Receiver<RunSeen>>, Fault> {
-        let run = run.to_string();
-        let op = crate::wire::Op::WatchRun { run };
-        runs::followed(&self.layout.workspace(id), op).await
-    }
-
-    async fn cancel_run(&self, id: &WorkspaceId, run: &RunId) -> Result<(), Fault> {
-        let run = run.to_string();
-        let op = crate::wire::Op::CancelRun { run };
-        keeper::ask(&self.layout.workspace(id), op).await.map(drop)
-    }
-
-    async fn recorded_run(&self, id: &WorkspaceId, run: &RunId) -> Result<Option<RunSeen>, Fault> {
-        runs::recorded(self.run_record(id, run)).await
-    }
-
-    async fn forget_run(&self, id: &WorkspaceId, run: &RunId) -> Result<(), Fault> {
-        runs::forget(self.run_record(id, run)).await
-    }
-
-    async fn dial(&self, id: &WorkspaceId, port: u16) -> io::Result<TcpStream> {
-        network::dial(&self.layout.workspace(id), port).await
-    }
-
-    async fn watch_ports(&self, id: &WorkspaceId) -> Result<mpsc::Receiver<Vec<u16>>, Fault> {
-        network::watch_ports(&self.layout.workspace(id)).await
-    }
-
-    async fn tell_ports(&self, id: &WorkspaceId, ports: Vec<ToldPort>) -> Result<(), Fault> {
-        let op = crate::wire::Op::TellPorts(ports);
-        keeper::ask(&self.layout.workspace(id), op).await.map(drop)
-    }
-
-    async fn set_egress(&self, id: &WorkspaceId, egress: &Egress) -> Result<(), Fault> {
-        let op = crate::wire::Op::SetEgress(egress.clone());
-        keeper::ask(&self.layout.workspace(id), op).await.map(drop)
-    }
-
-    async fn dial_out(&self, id: &WorkspaceId, host: &str, port: u16) -> io::Result<UnixStream> {
-        network::dial_out(&self.layout.workspace(id), host, port).await
-    }
-
-    async fn watch_services(&self, id: &WorkspaceId) -> Result<mpsc::Receiver<Services>, Fault> {
-        services::watch(&self.layout.workspace(id)).await
-    }
-
-    async fn service(&self, id: &WorkspaceId, name: &str, wish: Wish) -> Result<(), Fault> {
-        services::wish(&self.layout.workspace(id), name, wish).await
-    }
-
-    async fn set_services(&self, id: &WorkspaceId, services: &[Service]) -> Result<(), Fault> {
-        let op = crate::wire::Op::SetServices(services.to_vec());
-        keeper::ask(&self.layout.workspace(id), op).await.map(drop)
-    }
-
-    async fn relabel(&self, id: &WorkspaceId, label: &str) -> Result<(), Fault> {
-        let op = crate::wire::Op::Relabel {
-            label: label.to_owned(),
-        };
-        keeper::ask(&self.layout.workspace(id), op).await.map(drop)
     }
 }
 

@@ -1,17 +1,19 @@
 //! Observes a workspace. It changes nothing, except that it ends leftovers of a killed keeper.
 
-use super::{base, disk_fault, files, head, keeper, project_id, services, workspace_id};
+use super::connect::client;
+use super::{base, disk_fault, files, head, project_id, workspace_id};
 use crate::Layout;
 use crate::cgroup;
-use crate::keeper::DISK;
-use crate::layout::WorkspaceDirs;
-use crate::process::{self, Standstill};
 use crate::sys::lock;
-use crate::wire::{Answer, Incarnation, LastRun, Op, Status};
 use holm_core::plan::{Base, Files, Keeper, Observed};
 use holm_core::{Fault, WorkspaceId};
 use holm_engine::driver::{Ended, Sighting};
 use holm_engine::spec::WorkspaceSpec;
+use holm_keeper::directories::WorkspaceDirs;
+use holm_keeper::keeper::DISK;
+use holm_keeper::process::{self, Standstill};
+use holm_keeper::records::last_services;
+use holm_keeper::wire::{Incarnation, LastRun, Status};
 use std::fs::File;
 use std::io;
 use std::pin::pin;
@@ -52,7 +54,7 @@ pub async fn observe(layout: &Layout, spec: &WorkspaceSpec) -> Result<Sighting, 
         carried: status.as_ref().and_then(|status| status.carried),
         services: match &status {
             Some(status) => status.services.clone(),
-            None => services::last_known(&dirs),
+            None => last_services(&dirs).unwrap_or_default().services,
         },
         isolation: status.map(|status| status.isolation),
         reason,
@@ -70,7 +72,7 @@ fn is_outdated(status: &Status, spec: &WorkspaceSpec) -> bool {
     })
 }
 
-type Seen = (Keeper, Option<Box<Status>>, Option<Ended>);
+type Seen = (Keeper, Option<Status>, Option<Ended>);
 
 async fn observe_keeper(dirs: &WorkspaceDirs, id: &WorkspaceId) -> Result<Seen, Fault> {
     let holder = || {
@@ -80,11 +82,13 @@ async fn observe_keeper(dirs: &WorkspaceDirs, id: &WorkspaceId) -> Result<Seen, 
     let Some(pid) = holder()? else {
         return Ok(without_keeper(dirs));
     };
+    let client = client(dirs);
     let broken = |why: String| Ok((Keeper::Broken, None, Some(Ended::Died(why))));
-    let mut asked = pin!(keeper::ask(dirs, Op::Status));
+    let mut asked = pin!(client.status());
     let answer = loop {
         // A keeper that cannot run is not waited for.
-        let stands = tokio::task::spawn_blocking(move || process::standstill(pid));
+        let stands =
+            tokio::task::spawn_blocking(move || process::standstill(pid, cgroup::is_frozen(pid)));
         match stands.await {
             Ok(Some(Standstill::Ending)) => break None,
             Ok(Some(how)) => return broken(format!("its keeper {how}")),
@@ -94,7 +98,7 @@ async fn observe_keeper(dirs: &WorkspaceDirs, id: &WorkspaceId) -> Result<Seen, 
             break answer.ok();
         }
     };
-    if let Some(Answer::Status(status)) = answer
+    if let Some(status) = answer
         && status.id == id.as_str()
         && !status.is_init_ending
     {

@@ -1,14 +1,14 @@
 //! Lists what could be deleted, and deletes it: a rename into `reap/`, which is never searched,
 //! then the deletion.
 
-use super::remove::remove_counted;
-use super::{disk_fault, keeper, layer, observe};
+use super::connect::client;
+use super::{disk_fault, layer, observe};
 use crate::Layout;
-use crate::wire::{Answer, Op};
 use holm_core::layer::LayerKey;
 use holm_core::trash::BaseKey;
 use holm_core::{Fault, ProjectId, WorkspaceId};
 use holm_engine::driver::{Condemn, Condemned, Known, Leftover, Progress, Survey};
+use holm_keeper::files::remove::remove_counted;
 use std::collections::HashSet;
 use std::fs::{self, DirEntry};
 use std::io;
@@ -38,12 +38,9 @@ pub async fn programs_in_use(
         if holder.is_none() {
             continue;
         }
-        match keeper::ask(&dirs, Op::Status).await {
-            Ok(Answer::Status(status)) => match status.program {
-                Some(program) => programs.insert(program),
-                None => return Ok(None),
-            },
-            Ok(_) | Err(_) => return Ok(None),
+        match client(&dirs).status().await.map(|status| status.program) {
+            Ok(Some(program)) => programs.insert(program),
+            Ok(None) | Err(_) => return Ok(None),
         };
     }
     Ok(Some(programs))

@@ -6,16 +6,17 @@
 //! afterwards: every workspace has its own overlay above it.
 
 use super::commands::{Commands, Made, Of};
+use super::connect::client;
 use super::layer::{self, BUILDING};
-use super::{LinuxDriver, disk_fault, exec, halt, volume, workspace_id};
+use super::{LinuxDriver, disk_fault, halt, volume, workspace_id};
 use crate::Layout;
-use crate::inside;
-use crate::launch::PROGRAM;
-use crate::layout::WorkspaceDirs;
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::driver::Progress;
 use holm_engine::exec::{ExecInput, ExecOutput, ExecRequest};
 use holm_engine::spec::{Seed, Volume, WorkspaceSpec};
+use holm_keeper::directories::WorkspaceDirs;
+use holm_keeper::guest::PROGRAM;
+use holm_keeper::inside;
 use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,12 +59,12 @@ pub async fn build(
 /// data that every workspace would have to recover.
 async fn stop_cleanly(dirs: &WorkspaceDirs, volume: &Volume) -> Result<(), Fault> {
     let limit = CLEAN_STOP.as_millis().to_string();
-    let argv = [PROGRAM, crate::roles::INSIDE, inside::END_ALL, &limit];
+    let argv = [PROGRAM, inside::ROLE, inside::END_ALL, &limit];
     let request = ExecRequest {
         argv: argv.iter().map(|word| word.as_bytes().to_vec()).collect(),
         ..ExecRequest::default()
     };
-    let mut stream = exec::exec(dirs, request).await?;
+    let mut stream = client(dirs).exec(request).await?;
     let _ = stream.input.send(ExecInput::StdinEof).await;
     while let Some(output) = stream.output.recv().await {
         match output {

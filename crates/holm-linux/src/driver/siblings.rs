@@ -5,13 +5,13 @@
 //! writable layer. The directory above is mounted read-only in every such workspace, so replacing a
 //! copy atomically is visible to all and needs no mount.
 
-use super::unpack::{GitDirectory, unpack_at};
 use super::{disk_fault, remove_tree};
 use crate::Layout;
-use crate::launch::open_directory;
 use holm_core::{Fault, ProjectId, WorkspaceId};
 use holm_engine::driver::{Piece, SiblingTree};
 use holm_engine::spec::{Siblings, WorkspaceSpec};
+use holm_keeper::directories::open_directory;
+use holm_keeper::files::unpack::{GitDirectory, unpack_at};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};

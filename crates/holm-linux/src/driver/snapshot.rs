@@ -5,13 +5,14 @@
 //! `workspaces/<id>/snapshots/<key>/{upper,home,volumes/<name>}`; it is assembled under another
 //! name and renamed when it is complete.
 
-use super::{LinuxDriver, disk_fault, halt, keeper, observe, remove_tree, volume, workspace_id};
-use crate::copier::{self, Pair};
-use crate::layout::WorkspaceDirs;
-use crate::wire::{Answer, Op};
+use super::connect::client;
+use super::{LinuxDriver, disk_fault, halt, observe, remove_tree, volume, workspace_id};
+use crate::copier;
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::spec::{Origin, Volume, WorkspaceSpec};
 use holm_engine::try_blocking;
+use holm_keeper::directories::WorkspaceDirs;
+use holm_keeper::wire::{Answer, Op, Pair};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -181,7 +182,10 @@ async fn copy(driver: &LinuxDriver, id: &WorkspaceId, pairs: Vec<Pair>) -> Resul
     if keeper.is_none() {
         return copy_still(driver, Some(id), pairs).await;
     }
-    match keeper::ask_within(&dirs, Op::Copy(pairs), COPIED_WITHIN).await? {
+    match client(&dirs)
+        .ask_within(Op::Copy(pairs), COPIED_WITHIN)
+        .await?
+    {
         Answer::Failed { errno, cause } => {
             let error = errno.map(io::Error::from_raw_os_error);
             let error = error.unwrap_or_else(|| io::Error::other(cause));

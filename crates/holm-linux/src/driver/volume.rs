@@ -8,16 +8,17 @@
 //! ([`crate::remount`]). The kernel unmounts what is mounted on a deleted directory, so an earlier
 //! `own` is emptied at once and deleted at the next start ([`sweep`]).
 
-use super::remove::empty_tree;
-use super::{LinuxDriver, disk_fault, halt, keeper, launch, layer, remove_tree, snapshot};
+use super::connect::client;
+use super::{LinuxDriver, disk_fault, halt, launch, layer, remove_tree, snapshot};
 use crate::Layout;
-use crate::copier::{self, Pair};
-use crate::layout::WorkspaceDirs;
-use crate::wire::{Answer, Below, Mounted, Op, Renewal, VolumeMount};
+use crate::copier;
 use holm_core::config::Policy;
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::spec::{Volume, WorkspaceSpec};
 use holm_engine::try_blocking;
+use holm_keeper::directories::WorkspaceDirs;
+use holm_keeper::files::remove::empty_tree;
+use holm_keeper::wire::{Answer, Below, Mounted, Op, Pair, Renewal, VolumeMount};
 use rustix::fs::{CWD, Mode, OFlags, fchmod, openat};
 use std::fs;
 use std::io;
@@ -67,7 +68,7 @@ pub async fn renew(driver: &LinuxDriver, spec: &WorkspaceSpec) -> Result<(), Fau
         volume,
     });
     let op = Op::RenewVolumes(renewals.collect());
-    match keeper::ask_within(&dirs, op, RENEWED_WITHIN).await {
+    match client(&dirs).ask_within(op, RENEWED_WITHIN).await {
         Ok(Answer::Done) => {}
         Ok(Answer::Failed { cause, .. }) => {
             return Err(Fault::new(

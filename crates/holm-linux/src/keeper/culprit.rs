@@ -3,7 +3,7 @@
 //! on.
 
 use crate::netlink::diagnosis;
-use crate::process;
+use holm_keeper::process;
 use holm_proxy::gateway::Process;
 use rustix::time::{ClockId, clock_gettime};
 use std::net::SocketAddr;

@@ -2,9 +2,9 @@
 
 use super::limits;
 use crate::cgroup::Group;
-use crate::wire::{Defence, LaunchPlan};
-use holm_engine::Isolation;
-use holm_engine::isolation::LimitsInForce;
+use crate::launch::LaunchPlan;
+use holm_core::isolation::{Isolation, LimitsInForce};
+use holm_keeper::wire::Defence;
 
 pub fn observe(init: i32, landlock: bool, plan: &LaunchPlan, group: Option<&Group>) -> Isolation {
     let status = std::fs::read_to_string(format!("/proc/{init}/status")).unwrap_or_default();
@@ -40,7 +40,7 @@ pub fn observe(init: i32, landlock: bool, plan: &LaunchPlan, group: Option<&Grou
     ];
     let unkept = kept.iter().filter(|(_, by)| by.is_none());
     let unkept = unkept.map(|(name, _)| (*name).to_owned());
-    degraded.extend(unkept.filter(|name| plan.forgone.contains(name)));
+    degraded.extend(unkept.filter(|name| plan.keeper.forgone.contains(name)));
     Isolation {
         user: own("user"),
         mount: own("mnt"),
@@ -55,7 +55,7 @@ pub fn observe(init: i32, landlock: bool, plan: &LaunchPlan, group: Option<&Grou
         degraded,
         oom_kills: 0,
         limits_reached: Vec::new(),
-        protected: Some(if plan.has(Defence::Protection) {
+        protected: Some(if plan.keeper.has(Defence::Protection) {
             plan.protected.clone()
         } else {
             Vec::new()
@@ -79,6 +79,6 @@ fn limits_in_force(init: i32, plan: &LaunchPlan, group: Option<&Group>) -> Limit
             let kept = most.zip(plan.limits.processes);
             by(kept.is_some_and(|(most, limit)| most <= limit), "rlimit")
         }),
-        disk: by(plan.disk.is_some(), "measured"),
+        disk: by(plan.keeper.disk.is_some(), "measured"),
     }
 }

@@ -1,30 +1,18 @@
-//! Finds listening ports inside, a few times per second while a daemon watches.
+//! What listens inside, asked of the kernel.
 //!
 //! It queries `sock_diag` on a socket of the workspace's network namespace, for listeners only:
 //! `/proc/<pid>/net/tcp` contains every connection and walks the whole machine's table for each
 //! workspace.
 
-use super::connection::say;
-use super::registry::Registry;
 use crate::sys::enter::{self, Wanted};
-use crate::wire::Answer;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
-
-/// The interval: a new port is reported well within a second.
-const EVERY: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 400_000_000,
-};
-
-/// The most ports that are reported; beyond that the highest are dropped.
-const MOST: usize = 512;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::{Mutex, PoisonError};
 
 /// The kernel answers at once.
 const PATIENCE: Timespec = Timespec {
@@ -41,34 +29,28 @@ const DUMP: u16 = 0x1 | 0x300;
 const TCP_LISTEN: u8 = 10;
 const HEADER: usize = 16;
 
-/// Reports the ports, and again at every change, until the client or the workspace is gone.
-pub fn watch(stream: &UnixStream, registry: &Registry) -> io::Result<()> {
-    let mut diagnosis = enter::sockets(registry.init(), Wanted::Diagnosis, 1)?;
-    let diagnosis = diagnosis
-        .pop()
-        .ok_or_else(|| io::Error::other("no socket could be made inside"))?;
-    // The keeper's own listeners inside do not belong to a program of the workspace.
-    let shared = registry.plan.network.shared.iter();
-    let own: BTreeSet<u16> = shared.map(|shared| shared.port).collect();
-    let init = registry.init();
-    let mut told: Option<Vec<u16>> = None;
-    loop {
-        let all = listening(&diagnosis)?;
-        let found: Vec<u16> = all.difference(&own).copied().take(MOST).collect();
-        if told.as_ref() != Some(&found) {
-            say(stream, &Answer::Listening(found.clone()))?;
-            told = Some(found);
-        }
-        let mut sources = [
-            PollFd::new(stream, PollFlags::IN),
-            PollFd::new(&init, PollFlags::IN),
-        ];
-        match poll(&mut sources, Some(&EVERY)) {
-            Ok(0) | Err(Errno::INTR) => {}
-            // The client sends nothing more, so this is its end.
-            Ok(_) => return Ok(()),
-            Err(error) => return Err(error.into()),
-        }
+/// Where the kernel is asked; opened when it is first needed.
+#[derive(Default)]
+pub struct Listening(Mutex<Option<OwnedFd>>);
+
+// === impl Listening ===
+
+impl Listening {
+    /// The ports that the loopback interface of the workspace of `init` answers on.
+    pub fn look(&self, init: BorrowedFd<'_>) -> io::Result<BTreeSet<u16>> {
+        let mut diagnosis = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let socket = match diagnosis.take() {
+            Some(socket) => socket,
+            None => {
+                let mut made = enter::sockets(init, Wanted::Diagnosis, 1)?;
+                let none = || io::Error::other("no socket could be made inside");
+                made.pop().ok_or_else(none)?
+            }
+        };
+        let ports = listening(&socket)?;
+        // After an error another socket is asked: this one may still have half an answer in it.
+        *diagnosis = Some(socket);
+        Ok(ports)
     }
 }
 

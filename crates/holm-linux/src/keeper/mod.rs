@@ -1,132 +1,80 @@
-//! The process outside that keeps one workspace. It starts the workspace, receives messages of
-//! init, serves the control socket and the guest socket, and ends with init; init ends with it.
-//!
-//! Not a tokio program: it has one thread when it creates the namespaces and when it is idle, and
-//! one more per watched command. It never trusts init.
+//! The keeper of a workspace of namespaces: makes it run and gives `holm_keeper` what that needs of the
+//! kernel. One thread until init runs, because namespaces are made and entered with one thread only.
 
-mod asker;
-mod connection;
 mod culprit;
-mod data;
-mod exec;
-mod guest;
-mod guest_api;
-mod here;
 mod inward;
 mod isolation;
-mod kept;
 mod limits;
 mod listening;
 mod moving;
-mod outside;
-mod quiet;
 mod reached;
-pub mod record;
-mod registry;
-mod runs;
-mod secrets;
-mod services;
-mod session;
-mod sessions;
-mod uses;
-mod waiting;
 
 use crate::cgroup::{self, Group};
-use crate::launch::{self, Launched, descriptors};
-use crate::layout::WorkspaceDirs;
+use crate::launch::{self, LaunchPlan};
 use crate::machine;
+use crate::netlink::packet::{self, TCP};
+use crate::netlink::tables;
 use crate::open_files;
 use crate::sys;
-use crate::wire::{
-    Defence, Doorway, FromInit, Incarnation, LastRun, LaunchAnswer, LaunchFailure, LaunchPlan,
-    Part, ToInit, VERSION,
-};
-pub use inward::dial_directly;
-pub use limits::DISK;
-use limits::Limits;
+use crate::sys::lookup::{self, Looked};
+use crate::{copier, measure, remount};
+use culprit::Culprits;
+use holm_core::egress::Policy;
+use holm_keeper::complain;
+use holm_keeper::descriptors::MAX_DESCRIPTORS;
+use holm_keeper::directories::WorkspaceDirs;
+use holm_keeper::keeper::{self, Handed, Init, Keeper, Launched, Sockets};
+use holm_keeper::plan::{LaunchFailure, Part, Stepped};
+use holm_keeper::platform::{Platform, Refused};
+use holm_keeper::wire::{Defence, Doorway, Mounted, Pair};
+use holm_proxy::gateway::{Grant, LookupFailure, Process, Tcp};
+use inward::Stock;
+use listening::Listening;
 use moving::Moving;
-use outside::Outside;
-use registry::{Init, Registry};
-use rustix::event::{PollFd, PollFlags, poll};
+use reached::Reached;
 use rustix::io::Errno;
-use secrets::Secrets;
-pub use secrets::keep_from_dumps;
-use sessions::Sessions;
-pub use sessions::ended as ended_sessions;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{RecvFlags, recv};
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
-use std::time::Duration;
-use zeroize::Zeroize;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The hidden first argument of a keeper.
+pub const ROLE: &str = "__keeper";
 
 /// The name of the network in `--allow-degraded`.
 const EGRESS: &str = "egress";
 
-/// How long init may take for one message before it counts as broken.
-const INIT_PATIENCE: Duration = Duration::from_secs(10);
-
-/// The role: the plan comes on stdin, one answer goes to stdout, stderr is the log. The optional
-/// argument is the limit of open files for programs inside.
+/// The role: the plan comes on stdin. The argument, if there is one, is the limit of open files for
+/// programs inside.
 pub fn main(files: &OsStr) -> ! {
     open_files::raise_from(files);
-    let code = match set_up() {
-        Ok(keeper) => {
-            answer(&LaunchAnswer::Ready);
-            keeper.serve()
-        }
-        Err(failure) => {
-            complain!("cannot start: {failure}");
-            answer(&LaunchAnswer::Failed(failure));
-            1
-        }
-    };
-    std::process::exit(code)
+    keeper::main(set_up)
 }
 
-struct Keeper {
-    directories: WorkspaceDirs,
-    registry: Arc<Registry>,
-    link: UnixStream,
-    control: UnixListener,
-    guest: UnixListener,
-    api: UnixListener,
-    moving: Moving,
-    /// One keeper per upper layer: held until this process ends.
-    _lock: File,
-    /// The same for volumes that only one workspace at a time may have.
-    _volumes: Vec<File>,
-}
-
-/// Sends the answer as one line and closes stdout, so that the daemon does not wait for more.
-fn answer(answer: &LaunchAnswer) {
-    let mut line = serde_json::to_vec(answer).unwrap_or_default();
-    line.push(b'\n');
-    // If the daemon is gone, the next one finds the socket.
-    let _ = io::stdout().write_all(&line);
-    let _ = io::stdout().flush();
-    if let Ok(null) = File::options().write(true).open("/dev/null") {
-        let _ = rustix::stdio::dup2_stdout(&null);
-    }
+/// How the daemon starts this role; the plan goes to its stdin.
+pub fn command(program: &Path, log: File) -> Command {
+    let mut command = Command::new(program);
+    command
+        .arg(ROLE)
+        .env_clear()
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(log);
+    command.arg(open_files::inherited().to_string());
+    command
 }
 
 fn set_up() -> Result<Keeper, LaunchFailure> {
-    use launch::Stepped;
-    let mut text = Vec::new();
-    keep_from_dumps();
-    io::stdin()
-        .read_to_end(&mut text)
-        .step(Part::Other, "read the plan")?;
-    let mut plan: LaunchPlan = serde_json::from_slice(&text)
-        .map_err(io::Error::from)
-        .step(Part::Other, "read the plan")?;
-    text.zeroize();
-    plan.machine = machine::addresses();
-    if plan.has(Defence::ClosedDescriptors) {
+    let mut plan: LaunchPlan = keeper::read_plan()?;
+    plan.keeper.machine = machine::addresses();
+    if plan.keeper.has(Defence::ClosedDescriptors) {
         sys::process::close_from(3).step(Part::Other, "close what was inherited")?;
     }
     // The daemon may be in a terminal's session, whose end must not reach the workspace.
@@ -134,10 +82,7 @@ fn set_up() -> Result<Keeper, LaunchFailure> {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     std::env::set_current_dir("/").step(Part::Other, "go to /")?;
 
-    let directories = WorkspaceDirs {
-        dir: plan.dir.clone(),
-        socket: plan.socket.clone(),
-    };
+    let directories = plan.keeper.directories();
     // Never created here: if it is missing, the workspace was undone while this process started.
     let lock = File::options()
         .write(true)
@@ -148,24 +93,17 @@ fn set_up() -> Result<Keeper, LaunchFailure> {
         let taken = io::Error::other("another keeper has it");
         return Err(taken).step(Part::Other, "take the lock");
     }
-    let volumes = take_volumes(&plan)?;
-    let control = listen(&directories.socket).step(Part::Other, "open the control socket")?;
-    let guest = listen(&directories.guest().join("guest.sock"))
-        .step(Part::Other, "open the guest socket")?;
-    let api =
-        listen(&directories.guest().join("api.sock")).step(Part::Other, "open the guest socket")?;
-    write_last_run(&directories, None, None).step(Part::Other, "write down the start")?;
-    let sockets = Sockets {
-        control,
-        guest,
-        api,
-    };
+    let mut locks = take_volumes(&plan)?;
+    locks.push(lock);
+    let sockets = Sockets::open(&directories)?;
+    keeper::write_last_run(&directories, None, None).step(Part::Other, "write down the start")?;
     let started = limits::make(&plan, &directories)
-        .and_then(|group| start(plan, &directories, group, sockets, (lock, volumes)));
+        .and_then(|group| start(plan, group, sockets, locks))
+        .and_then(Keeper::start);
     if let Err(failure) = &started {
         // A partial start must be cleaned up; the original failure is reported.
         let _ = cgroup::sweep(&directories, limits::PATIENCE);
-        let _ = write_not_started(&directories, &failure.to_string());
+        let _ = keeper::write_not_started(&directories, &failure.to_string());
     }
     started
 }
@@ -173,9 +111,8 @@ fn set_up() -> Result<Keeper, LaunchFailure> {
 /// Takes the locks of volumes that only one workspace at a time may have. Each lock file names its
 /// holder.
 fn take_volumes(plan: &LaunchPlan) -> Result<Vec<File>, LaunchFailure> {
-    use launch::Stepped;
     let mut taken = Vec::new();
-    for volume in &plan.volumes {
+    for volume in &plan.keeper.volumes {
         let Some(path) = &volume.lock else { continue };
         let open = File::options().read(true).write(true).open(path);
         let mut file = open.step(Part::Volume, &volume.name)?;
@@ -188,291 +125,229 @@ fn take_volumes(plan: &LaunchPlan) -> Result<Vec<File>, LaunchFailure> {
             return Err(taken).step(Part::VolumeTaken, &volume.name);
         }
         file.set_len(0)
-            .and_then(|()| writeln!(file, "{}", plan.id))
+            .and_then(|()| writeln!(file, "{}", plan.keeper.id))
             .step(Part::Volume, &volume.name)?;
         taken.push(file);
     }
     Ok(taken)
 }
 
-/// The keeper's listening sockets.
-struct Sockets {
-    control: UnixListener,
-    guest: UnixListener,
-    api: UnixListener,
-}
-
 /// Everything from the first process on.
 fn start(
-    mut plan: LaunchPlan,
-    directories: &WorkspaceDirs,
+    plan: LaunchPlan,
     group: Option<Group>,
     sockets: Sockets,
-    (lock, volumes): (File, Vec<File>),
-) -> Result<Keeper, LaunchFailure> {
-    use launch::Stepped;
-    let Launched {
+    locks: Vec<File>,
+) -> Result<Launched, LaunchFailure> {
+    let launch::Launched {
         pidfd,
         pid,
         link,
         landlock,
     } = launch::start(&plan, group.as_ref())?;
-    link.set_read_timeout(Some(INIT_PATIENCE))
-        .step(Part::Other, "set up the link")?;
-    link.set_write_timeout(Some(INIT_PATIENCE))
-        .step(Part::Other, "set up the link")?;
-    let Handed {
-        renames,
-        doorways,
-        secret_files,
-    } = hear_hello(&link, pidfd.as_fd()).step(Part::Other, "hear from init")?;
-    let writer = link.try_clone().step(Part::Other, "set up the link")?;
-    // If this keeper is killed, the daemon can wait for the end of its init.
-    write_last_run(directories, None, Incarnation::of(pid))
-        .step(Part::Other, "write down the start")?;
-    // First, so that no other part has a copy of the values.
-    let secrets = Secrets::new(&mut plan, secret_files, landlock)?;
-    let outside = Outside::new(&plan, pid, directories.egress(), doorways);
-    outside.set_placeholders(secrets.placeholders());
+    let mut handed = keeper::hear_hello(&link, |numbers| take(pidfd.as_fd(), numbers))
+        .step(Part::Other, "hear from init")?;
     let mut isolation = isolation::observe(pid, landlock, &plan, group.as_ref());
-    if !outside.has_rules() {
+    let workspace = Workspace {
+        program: plan.keeper.program.clone(),
+        directories: plan.keeper.directories(),
+        init: pidfd.try_clone().step(Part::Other, "hold on to init")?,
+        pid,
+        group,
+    };
+    let platform =
+        Linux::new(workspace, &mut handed, locks).step(Part::Other, "finish interrupted moves")?;
+    if platform.rules.is_none() {
         isolation.degraded.push(EGRESS.to_owned());
     }
-    let limits = Limits::new(group);
-    let init = Init { pidfd, pid };
-    let registry = Arc::new(Registry::new(
-        plan,
-        isolation,
-        limits,
-        init,
-        outside,
-        (writer, Sessions::load(directories), secrets),
-    ));
-    registry.secrets.watch(&registry);
-    let moving = Moving::new(renames, directories, &registry)
-        .step(Part::Other, "finish interrupted moves")?;
-    limits::watch_disk(&registry, directories).step(Part::Other, "watch the disk")?;
-    services::start(&registry, directories).step(Part::Other, "start the services")?;
-    here::write(&registry);
-    Ok(Keeper {
-        directories: directories.clone(),
-        registry,
+    Ok(Launched {
+        plan: plan.keeper,
+        sockets,
+        init: Init { pidfd, pid },
         link,
-        control: sockets.control,
-        guest: sockets.guest,
-        api: sockets.api,
-        moving,
-        _lock: lock,
-        _volumes: volumes,
+        handed,
+        isolation,
+        platform: Arc::new(platform),
     })
 }
 
-/// Descriptors that the launcher handed over.
-#[derive(Default)]
-struct Handed {
-    /// Reports rename calls.
-    renames: Option<OwnedFd>,
-    doorways: Vec<(Doorway, OwnedFd)>,
-    /// The writable mount for secret files.
-    secret_files: Option<OwnedFd>,
+/// Takes descriptors out of the process that left them. The process may close them afterwards.
+fn take(process: std::os::fd::BorrowedFd<'_>, numbers: &[i32]) -> io::Result<Vec<OwnedFd>> {
+    let numbers = numbers.iter().take(MAX_DESCRIPTORS);
+    numbers
+        .map(|number| sys::process::descriptor_of(process, *number))
+        .collect()
 }
 
-/// Receives the first messages: the descriptors, then that init runs.
-fn hear_hello(link: &UnixStream, init: BorrowedFd<'_>) -> io::Result<Handed> {
-    let mut handed = Handed::default();
-    loop {
-        let heard = match descriptors::receive(link)? {
-            Some((FromInit::Left { numbers, message }, _)) => {
-                let taken = descriptors::take_left(init, &numbers)?;
-                // Before init starts any program, so that no program inside ever has them.
-                descriptors::send(link, &ToInit::Close { numbers }, &[])?;
-                Some((*message, taken))
+/// The processes of a workspace, and what limits them.
+struct Workspace {
+    /// Our own program on the host.
+    program: PathBuf,
+    directories: WorkspaceDirs,
+    init: OwnedFd,
+    pid: i32,
+    /// `None`: the machine has none for us.
+    group: Option<Group>,
+}
+
+/// A running workspace of namespaces, as its keeper needs it.
+struct Linux {
+    workspace: Workspace,
+    stock: Stock,
+    listening: Listening,
+    reached: Reached,
+    moving: Mutex<Moving>,
+    /// Changes the kernel's rules.
+    rules: Option<Mutex<OwnedFd>>,
+    culprits: Option<Culprits>,
+    /// One upper, one keeper, and the same of volumes: held until this process ends.
+    _locks: Vec<File>,
+}
+
+// === impl Linux ===
+
+impl Linux {
+    /// Takes what is the platform's out of `handed`. Moves that were interrupted by the end of an earlier
+    /// run are finished first.
+    fn new(workspace: Workspace, handed: &mut Handed, locks: Vec<File>) -> io::Result<Self> {
+        let (mut rules, mut culprits, mut others) = (None, None, Vec::new());
+        for (doorway, socket) in handed.doorways.drain(..) {
+            match doorway {
+                Doorway::Rules => rules = Some(Mutex::new(socket)),
+                Doorway::Diagnosis => culprits = Some(Culprits::new(socket, workspace.pid)),
+                _ => others.push((doorway, socket)),
             }
-            heard => heard,
-        };
-        match heard {
-            Some((FromInit::Renames, descriptors)) => {
-                handed.renames = descriptors.into_iter().next();
-            }
-            Some((FromInit::SecretFiles, descriptors)) => {
-                handed.secret_files = descriptors.into_iter().next();
-            }
-            Some((FromInit::Doorway(doorway), descriptors)) => {
-                let sockets = descriptors.into_iter().map(|socket| (doorway, socket));
-                handed.doorways.extend(sockets);
-            }
-            Some((FromInit::Hello { version: VERSION }, _)) => return Ok(handed),
-            _ => return Err(io::Error::other("it did not say hello")),
         }
+        handed.doorways = others;
+        Ok(Self {
+            moving: Mutex::new(Moving::new(handed.renames.take(), &workspace)?),
+            workspace,
+            stock: Stock::default(),
+            listening: Listening::default(),
+            reached: Reached::default(),
+            rules,
+            culprits,
+            _locks: locks,
+        })
+    }
+
+    fn rules(&self) -> io::Result<MutexGuard<'_, OwnedFd>> {
+        let rules = self.rules.as_ref();
+        let rules = rules.ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
+        Ok(rules.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn moving(&self) -> MutexGuard<'_, Moving> {
+        self.moving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Binds through the directory's descriptor, because a socket's path is limited to 107 bytes.
-fn listen(path: &Path) -> io::Result<UnixListener> {
-    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-        return Err(io::Error::from(io::ErrorKind::InvalidInput));
-    };
-    match std::fs::remove_file(path) {
-        Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(error),
-    }
-    let directory = launch::open_directory(parent)?;
-    UnixListener::bind(launch::descriptor_path(&directory).join(name))
-}
-
-/// Records that the workspace did not start, so that the end of an earlier run is not reported.
-pub fn write_not_started(directories: &WorkspaceDirs, why: &str) -> io::Result<()> {
-    write_last_run(
-        directories,
-        Some(format!("could not be started: {why}")),
-        None,
-    )
-}
-
-fn write_last_run(
-    directories: &WorkspaceDirs,
-    ended: Option<String>,
-    init: Option<Incarnation>,
-) -> io::Result<()> {
-    let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?
-        .trim()
-        .to_owned();
-    let last = LastRun {
-        boot_id,
-        ended,
-        init,
-    };
-    let text = serde_json::to_vec(&last)?;
-    let fresh = directories.dir.join("last.json.new");
-    std::fs::write(&fresh, text)?;
-    std::fs::rename(fresh, directories.last_run())
-}
-
-// === impl Keeper ===
-
-impl Keeper {
-    /// Runs until init ends; returns the exit code.
-    fn serve(mut self) -> i32 {
-        let registry = Arc::clone(&self.registry);
-        let init = registry.init();
-        let mut leaving = registry.outside().sources();
-        let reason = loop {
-            let moving = self.moving.source();
-            let mut sources = vec![
-                PollFd::new(&init, PollFlags::IN),
-                PollFd::new(&self.link, PollFlags::IN),
-                PollFd::new(&self.control, PollFlags::IN),
-                PollFd::new(&self.guest, PollFlags::IN),
-                PollFd::new(&self.api, PollFlags::IN),
-                PollFd::new(&moving, PollFlags::IN),
-            ];
-            sources.extend(leaving.iter().map(|door| PollFd::new(door, PollFlags::IN)));
-            match poll(&mut sources, None) {
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(error) => break format!("the keeper cannot wait: {error}"),
-            }
-            // The rename listener hangs up when the last process inside is gone.
-            let moved = sources[5].revents().contains(PollFlags::IN);
-            let is_ready = |number: usize| !sources[number].revents().is_empty();
-            let [ended, told, asked, asked_inside, called] = [0, 1, 2, 3, 4].map(is_ready);
-            let leaves = (6..sources.len()).any(is_ready);
-            drop(sources);
-            if told && let Err(error) = self.hear() {
-                self.registry.kill();
-                if !ended && !is_closed(&error) {
-                    break format!("init spoke nonsense: {error}");
-                }
-                // The link closes a moment before init has ended; wait for that.
-                break self.registry.how_init_ended();
-            }
-            if ended {
-                break self.registry.how_init_ended();
-            }
-            if asked && let Ok((stream, _)) = self.control.accept() {
-                connection::serve(stream, &self.registry);
-            }
-            if leaves {
-                self.registry.outside().wake();
-                leaving.clear();
-            }
-            if moved {
-                self.moving.attend(&registry);
-            }
-            if asked_inside && let Ok((stream, _)) = self.guest.accept() {
-                guest::serve(stream, &self.registry);
-            }
-            if called && let Ok((stream, _)) = self.api.accept() {
-                guest_api::serve(stream, &self.registry);
-            }
-        };
-        self.finish(&reason)
+impl Platform for Linux {
+    fn is_frozen(&self) -> bool {
+        cgroup::is_frozen(self.workspace.pid)
     }
 
-    /// Handles one message of init. The pidfd also reports the end of the stream.
-    fn hear(&self) -> io::Result<()> {
-        let longest = if self.registry.plan.has(Defence::ShortMessages) {
-            descriptors::MAX_MESSAGE
-        } else {
-            usize::MAX
-        };
-        match descriptors::receive_within::<FromInit>(&self.link, longest)? {
-            Some((message, descriptors)) => {
-                self.registry.hear(message, descriptors);
-                Ok(())
-            }
-            None => Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
+    fn thaw(&self) {
+        if let Some(group) = &self.workspace.group {
+            group.thaw();
         }
     }
 
-    fn finish(self, reason: &str) -> i32 {
-        // Every process of the workspace is gone with init; this makes sure of init.
-        self.registry.kill();
-        self.registry.outside().finish();
-        let stopped = self.registry.was_asked_to_stop();
-        let limits = self.registry.limits();
-        let reason = match self.registry.why_ended() {
-            Some(why) => why,
-            None if stopped => "stopped",
-            None if limits.has_just_killed() => limits::MEMORY,
-            None => reason,
-        };
-        if !stopped {
-            complain!("ended: {reason}");
-        }
-        if let Err(error) = write_last_run(&self.directories, Some(reason.to_owned()), None) {
-            complain!("cannot write down the end: {error}");
-        }
-        limits.remove(&self.directories);
-        if let Some(services) = self.registry.services() {
-            services.finish(Duration::ZERO);
-        }
-        self.registry.end(Duration::from_secs(2));
-        if let Some(services) = self.registry.services() {
-            services.finish(Duration::from_secs(2));
-        }
-        let _ = std::fs::remove_file(&self.directories.socket);
-        i32::from(!stopped)
+    fn memory_kills(&self) -> u64 {
+        self.workspace.group.as_ref().map_or(0, Group::memory_kills)
     }
-}
 
-/// Whether the other side of the link is gone, whether or not it has read everything.
-fn is_closed(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset
-    )
-}
+    fn exhausted(&self) -> Vec<String> {
+        self.reached.look(&self.workspace)
+    }
 
-/// The command with which the daemon starts this role; the plan goes to its stdin.
-pub fn command(program: &Path, log: File) -> Command {
-    let mut command = Command::new(program);
-    command
-        .arg(crate::roles::KEEPER)
-        .env_clear()
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(log);
-    command.arg(open_files::inherited().to_string());
-    command
+    fn disk_usage(&self) -> io::Result<u64> {
+        let Workspace {
+            program,
+            directories,
+            ..
+        } = &self.workspace;
+        let output = measure::command(program, &directories.dir).output()?;
+        measure::understand(&output.stdout)
+    }
+
+    fn take_descriptors(&self, numbers: &[i32]) -> io::Result<Vec<OwnedFd>> {
+        take(self.workspace.init.as_fd(), numbers)
+    }
+
+    fn dial(&self, port: u16) -> io::Result<OwnedFd> {
+        self.stock.dial(self.workspace.init.as_fd(), port)
+    }
+
+    fn listening(&self) -> io::Result<BTreeSet<u16>> {
+        self.listening.look(self.workspace.init.as_fd())
+    }
+
+    fn look_up(&self, name: &str) -> Result<Vec<IpAddr>, LookupFailure> {
+        match lookup::look_up(name) {
+            Ok(Looked::Found(addresses)) => Ok(addresses),
+            Ok(Looked::NoSuchName) => Err(LookupFailure::NoSuchName),
+            Ok(Looked::Failed) | Err(_) => Err(LookupFailure::Failed),
+        }
+    }
+
+    fn change_grants(&self, taken: &[Grant], given: &[Grant]) -> io::Result<()> {
+        tables::grant(&*self.rules()?, taken, given)
+    }
+
+    fn replace_rules(&self, policy: &Policy, granted: &[Grant]) -> io::Result<()> {
+        tables::replace(&*self.rules()?, policy, granted)
+    }
+
+    fn refusals(&self, socket: &OwnedFd) -> io::Result<Vec<Refused>> {
+        // Without it the wait is only interrupted now and then.
+        let _ = set_socket_timeout(socket, Timeout::Recv, None);
+        let mut buffer = vec![0; 64 * 1024];
+        loop {
+            let length = match recv(socket, &mut buffer[..], RecvFlags::empty()) {
+                Ok((length, _)) => length,
+                // Some were lost in a flood; they were refused all the same.
+                Err(Errno::NOBUFS | Errno::INTR | Errno::AGAIN) => continue,
+                Err(error) => return Err(error.into()),
+            };
+            let refused = packet::refusals(&buffer[..length]).into_iter();
+            let refused = refused.map(|packet| Refused {
+                address: packet.address,
+                port: packet.port,
+                tcp: match packet.protocol {
+                    TCP => Tcp::Yes,
+                    _ => Tcp::No,
+                },
+            });
+            return Ok(refused.collect());
+        }
+    }
+
+    fn process_of(&self, client: SocketAddr, asked: SocketAddr) -> Option<Process> {
+        self.culprits.as_ref()?.find(client, asked)
+    }
+
+    fn copy(&self, pairs: &[Pair]) -> io::Result<()> {
+        copier::run(&self.workspace.program, pairs)
+    }
+
+    fn mount(&self, mounted: &Mounted) -> io::Result<()> {
+        let Workspace { program, init, .. } = &self.workspace;
+        remount::run(program, init.as_fd(), mounted)
+    }
+
+    fn source(&self) -> Option<OwnedFd> {
+        let moving = self.moving();
+        moving.source()?.try_clone_to_owned().ok()
+    }
+
+    fn attend(&self) {
+        self.moving().attend(&self.workspace);
+    }
+
+    fn remove(&self) {
+        if let Err(error) = cgroup::sweep(&self.workspace.directories, limits::PATIENCE) {
+            complain!("the control group stays: {error}");
+        }
+    }
 }

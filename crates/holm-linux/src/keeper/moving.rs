@@ -1,13 +1,14 @@
 //! Starts a mover when the first rename is reported. If no mover can be started, the kernel handles
 //! renames alone.
 
-use super::registry::Registry;
-use crate::layout::WorkspaceDirs;
+use super::Workspace;
 use crate::mover::{self, TakenUp};
 use crate::sys::notify::{self, Verdict};
+use holm_keeper::complain;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::process::{Child, ChildStdout};
 
 /// After this many failures no mover is started any more.
@@ -20,8 +21,6 @@ pub struct Moving {
     failures: u32,
     /// The mover's calls in progress, which survive the mover.
     taken_up: TakenUp,
-    /// Polled when there is nothing to wait for.
-    never: OwnedFd,
 }
 
 struct Mover {
@@ -33,29 +32,19 @@ struct Mover {
 
 impl Moving {
     /// Finishes moves that the end of an earlier run interrupted.
-    pub fn new(
-        listener: Option<OwnedFd>,
-        directories: &WorkspaceDirs,
-        registry: &Registry,
-    ) -> io::Result<Self> {
-        let (never, _) = rustix::net::socketpair(
-            rustix::net::AddressFamily::UNIX,
-            rustix::net::SocketType::DGRAM,
-            rustix::net::SocketFlags::CLOEXEC,
-            None,
-        )?;
+    pub fn new(listener: Option<OwnedFd>, workspace: &Workspace) -> io::Result<Self> {
         let mut moving = Self {
             listener,
             mover: None,
             failures: 0,
             taken_up: TakenUp::new()?,
-            never,
         };
-        let interrupted = directories
+        let interrupted = workspace
+            .directories
             .moves()
             .metadata()
             .is_ok_and(|metadata| metadata.len() > 0);
-        if interrupted && let Some(mut word) = moving.start(registry)? {
+        if interrupted && let Some(mut word) = moving.start(workspace)? {
             let mut said = Vec::new();
             word.read_to_end(&mut said)?;
             if said != mover::READY {
@@ -66,16 +55,15 @@ impl Moving {
     }
 
     /// Readable when [`Self::attend`] has work.
-    pub fn source(&self) -> BorrowedFd<'_> {
+    pub fn source(&self) -> Option<BorrowedFd<'_>> {
         match (&self.mover, &self.listener) {
-            (Some(mover), _) => mover.pidfd.as_fd(),
-            (None, Some(listener)) => listener.as_fd(),
-            (None, None) => self.never.as_fd(),
+            (Some(mover), _) => Some(mover.pidfd.as_fd()),
+            (None, listener) => listener.as_ref().map(AsFd::as_fd),
         }
     }
 
     /// A rename came without a mover, or the mover ended.
-    pub fn attend(&mut self, registry: &Registry) {
+    pub fn attend(&mut self, workspace: &Workspace) {
         if let Some(mut mover) = self.mover.take() {
             // Its own messages are in the log already.
             let _ = mover.child.wait();
@@ -90,7 +78,7 @@ impl Moving {
         }
         if self.failures >= MOST_FAILURES {
             self.let_through();
-        } else if let Err(error) = self.start(registry) {
+        } else if let Err(error) = self.start(workspace) {
             complain!("cannot start the mover: {error}");
             self.failures += 1;
             self.fail_all();
@@ -98,19 +86,19 @@ impl Moving {
     }
 
     /// Returns the pipe on which the mover reports that it is ready.
-    fn start(&mut self, registry: &Registry) -> io::Result<Option<ChildStdout>> {
+    fn start(&mut self, workspace: &Workspace) -> io::Result<Option<ChildStdout>> {
         let Some(listener) = &self.listener else {
             return Ok(None);
         };
-        let plan = &registry.plan;
-        let init = registry.init();
-        let mut child = mover::command(&plan.program, listener, init, &self.taken_up)?.spawn()?;
-        // The mover waits for the plan, so it does nothing before it is in the workspace's group.
-        if let Some(group) = registry.limits().group() {
+        let Workspace { program, init, .. } = workspace;
+        let command = mover::command(program, listener, init.as_fd(), &self.taken_up);
+        let mut child = command?.spawn()?;
+        // It waits for the place of its journal, so it does nothing before it counts as the workspace's.
+        if let Some(group) = &workspace.group {
             group.take_in(child.id())?;
         }
         if let Some(mut stdin) = child.stdin.take() {
-            stdin.write_all(&serde_json::to_vec(plan)?)?;
+            stdin.write_all(workspace.directories.moves().as_os_str().as_bytes())?;
         }
         let pid = Pid::from_child(&child);
         let pidfd = pidfd_open(pid, PidfdFlags::empty())?;

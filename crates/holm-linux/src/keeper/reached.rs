@@ -1,7 +1,7 @@
 //! Finds per-user kernel resources that are exhausted. Checked when the daemon asks for the status,
 //! because the kernel reports this only to the refused program.
 
-use super::registry::Init;
+use super::Workspace;
 use crate::launch::shares;
 use crate::sys::scarce::{self, Limits, Scarce};
 use std::fs;
@@ -34,10 +34,10 @@ struct Seen {
 // === impl Reached ===
 
 impl Reached {
-    pub fn look(&self, init: &Init) -> Vec<String> {
+    pub fn look(&self, workspace: &Workspace) -> Vec<String> {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if seen.at.is_none_or(|at| at.elapsed() >= PAUSE) {
-            seen.names = look(init).into_iter().map(str::to_owned).collect();
+            seen.names = look(workspace).into_iter().map(str::to_owned).collect();
             seen.at = Some(Instant::now());
         }
         seen.names.clone()
@@ -45,8 +45,8 @@ impl Reached {
 }
 
 /// A failed check reports nothing: init may be ending.
-fn look(init: &Init) -> Vec<&'static str> {
-    let of_init = |file: &str| fs::read_to_string(format!("/proc/{}/{file}", init.pid));
+fn look(workspace: &Workspace) -> Vec<&'static str> {
+    let of_init = |file: &str| fs::read_to_string(format!("/proc/{}/{file}", workspace.pid));
     let (Ok(limits), Ok(status)) = (of_init("limits"), of_init("status")) else {
         return Vec::new();
     };
@@ -54,13 +54,13 @@ fn look(init: &Init) -> Vec<&'static str> {
         open_files: hard_limit(&limits, "Max open files").unwrap_or(u64::MAX),
         queue_bytes: hard_limit(&limits, "Max msgqueue size").unwrap_or(u64::MAX),
     };
-    let found = scarce::look(init.pidfd.as_fd(), limits).unwrap_or(0);
+    let found = scarce::look(workspace.init.as_fd(), limits).unwrap_or(0);
     let used_up = NAMES.iter().filter(|(what, _)| found & *what as i32 != 0);
     let mut names: Vec<_> = used_up.map(|(_, name)| *name).collect();
     if are_signals_used_up(&status) {
         names.push("pending_signals");
     }
-    let terminals = fs::read_dir(format!("/proc/{}/root/dev/pts", init.pid));
+    let terminals = fs::read_dir(format!("/proc/{}/root/dev/pts", workspace.pid));
     // One entry is `ptmx`, which is not a terminal.
     let open = terminals.map_or(0, |terminals| terminals.count().saturating_sub(1));
     if shares::terminals().is_some_and(|most| open as u64 >= most) {

@@ -8,11 +8,13 @@
 //!
 //! A placeholder would be visible: a file to git and to programs that read it, a directory to `ls`.
 
+use super::LaunchPlan;
+use super::PROTECTED_WITHIN;
 use super::root::{NewRoot, clone_tree, overlay};
 use super::tree::{OPEN, PLAIN, make_directories, open_plain, pin, unprotectable};
-use super::{PROTECTED_WITHIN, Stepped};
 use crate::sys::mount::{NO_DEV, NO_SUID, READ_ONLY};
-use crate::wire::{LaunchFailure, LaunchPlan, Part};
+use holm_keeper::plan::Stepped;
+use holm_keeper::plan::{LaunchFailure, Part};
 use rustix::fs::{
     AtFlags, Dir, FileType, Mode, OFlags, fremovexattr, fstat, mkdirat, mknodat, openat2, statat,
     unlinkat,
@@ -98,8 +100,8 @@ pub fn hide(layers: &Layers<'_>, protected: &[&Path]) -> Result<Absent, LaunchFa
 /// Keeps the whiteouts from being replaced. The tree is mounted on top afterwards.
 pub fn hold(root: &NewRoot, plan: &LaunchPlan, hidden: &[PathBuf]) -> Result<(), LaunchFailure> {
     let step = "hold the protected paths that are absent";
-    let upper = clone_tree(&plan.dir.join("upper")).step(Part::ProtectedPath, step)?;
-    root.attach(&upper, &plan.root)
+    let upper = clone_tree(&plan.keeper.dir.join("upper")).step(Part::ProtectedPath, step)?;
+    root.attach(&upper, &plan.keeper.root)
         .step(Part::ProtectedPath, step)?;
     for path in hidden {
         let place = open_plain(upper.as_fd(), path).map_err(|error| unprotectable(path, error))?;

@@ -1,10 +1,10 @@
 //! A minimal `/dev`: harmless devices, and the workspace's own terminals and shared memory.
 
-use super::Stepped;
 use super::root::{NewRoot, filesystem};
 use super::shares::Shares;
 use crate::sys::mount::{NO_EXEC, NO_SUID};
-use crate::wire::{LaunchFailure, Part};
+use holm_keeper::plan::Stepped;
+use holm_keeper::plan::{LaunchFailure, Part};
 use rustix::io::Errno;
 use rustix::mount::MountAttrFlags;
 use std::path::Path;

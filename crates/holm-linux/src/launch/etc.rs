@@ -1,10 +1,12 @@
 //! `/etc`: the host's, read-only, with our own files over it.
 
-use super::Stepped;
-use super::root::{NewRoot, open_directory, overlay};
+use super::LaunchPlan;
+use super::root::{NewRoot, overlay};
 use super::shown::SEALED;
 use crate::sys::mount::{Reach, set_attributes};
-use crate::wire::{LaunchFailure, LaunchPlan, Part};
+use holm_keeper::directories::open_directory;
+use holm_keeper::plan::Stepped;
+use holm_keeper::plan::{LaunchFailure, Part};
 use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -13,7 +15,7 @@ const HOST: &str = "/etc";
 
 /// One overlay, or entry by entry where something is mounted below `/etc`, as in every container.
 pub fn mount(root: &NewRoot, plan: &LaunchPlan) -> Result<(), LaunchFailure> {
-    let (host, own) = (Path::new(HOST), plan.dir.join("etc"));
+    let (host, own) = (Path::new(HOST), plan.keeper.dir.join("etc"));
     if root.has_mounts_below(host) {
         root.compose(host, Some(&own), plan)
             .step(Part::Mount, "put /etc together")

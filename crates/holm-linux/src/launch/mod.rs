@@ -5,12 +5,13 @@
 //! process of the workspace exists before the seal is complete.
 
 mod absent;
-pub mod descriptors;
-pub use root::{NewRoot, descriptor_path, detached, open_directory};
+pub use plan::LaunchPlan;
+pub use root::{NewRoot, detached};
 mod ca_bundle;
 mod devices;
 mod etc;
 pub mod network;
+mod plan;
 mod proc;
 mod root;
 mod seal;
@@ -21,7 +22,10 @@ mod tree;
 
 use crate::cgroup::Group;
 use crate::sys;
-use crate::wire::{Defence, FromInit, LaunchFailure, LaunchPlan, Part};
+use holm_keeper::descriptors::{self, Left};
+use holm_keeper::guest::PROGRAM;
+use holm_keeper::plan::{LaunchFailure, Part, Stepped};
+use holm_keeper::wire::{Defence, FromInit};
 use seal::Sealed;
 use shares::Shares;
 use std::fs::File;
@@ -44,21 +48,6 @@ pub struct Launched {
 
 /// The name of init's process; its one argument is the number of the link's descriptor.
 pub const INIT_NAME: &str = "holm-init";
-
-/// The directory of secret files inside.
-pub const SECRET_FILES: &str = "/run/holm/secrets";
-
-/// The subdirectory of one secret: Landlock rules name directories, because a new value is a new
-/// file. A symlink with the secret's name points into it.
-pub fn secret_directory(name: &str) -> String {
-    format!(".{name}")
-}
-
-/// The directory of the gateway's CA and of trust stores inside.
-pub const AUTHORITY: &str = "/run/holm/ca";
-
-/// The path of holm inside.
-pub const PROGRAM: &str = "/run/holm/bin/holm";
 
 /// An empty directory of this name marks a directory of the tree that exists only for an absent
 /// protected path.
@@ -169,7 +158,8 @@ fn become_init(
     root.freeze()?;
     root.enter()?;
 
-    rustix::system::sethostname(plan.label.as_bytes()).step(Part::Other, "set the host name")?;
+    rustix::system::sethostname(plan.keeper.label.as_bytes())
+        .step(Part::Other, "set the host name")?;
     let Sealed { landlock, renames } = seal::seal(plan)?;
     let handed = [
         (FromInit::Renames, renames),
@@ -198,11 +188,11 @@ fn hand_over(
     message: FromInit,
     descriptors: Vec<OwnedFd>,
 ) -> io::Result<()> {
-    if !plan.has(Defence::TakenDescriptors) {
+    if !plan.keeper.has(Defence::TakenDescriptors) {
         let borrowed: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
         return descriptors::send(link, &message, &borrowed);
     }
-    descriptors::send_or_leave(link, message, descriptors, descriptors::Left::AcrossExec)
+    descriptors::send_or_leave(link, message, descriptors, Left::AcrossExec)
 }
 
 /// Has no value: the process was replaced.
@@ -243,7 +233,7 @@ fn limit_namespaces(plan: &LaunchPlan, shares: &Shares) -> io::Result<()> {
     for (name, most) in &shares.counted {
         write(&format!("{}/{name}", shares::COUNTED), &most.to_string())?;
     }
-    if !plan.nested && plan.has(Defence::NamespaceLimit) {
+    if !plan.nested && plan.keeper.has(Defence::NamespaceLimit) {
         write("/proc/sys/user/max_user_namespaces", "0")?;
     }
     Ok(())
@@ -273,23 +263,4 @@ fn write(path: &str, text: &str) -> io::Result<()> {
         .write(true)
         .open(path)?
         .write_all(text.as_bytes())
-}
-
-/// Adds the failed step and the part of the isolation it belongs to.
-pub(crate) trait Stepped<T> {
-    fn step(self, part: Part, step: &str) -> Result<T, LaunchFailure>;
-}
-
-impl<T, E: Into<io::Error>> Stepped<T> for Result<T, E> {
-    fn step(self, part: Part, step: &str) -> Result<T, LaunchFailure> {
-        self.map_err(|error| {
-            let error: io::Error = error.into();
-            LaunchFailure {
-                part,
-                step: step.to_owned(),
-                cause: descriptors::explain(&error),
-                errno: error.raw_os_error(),
-            }
-        })
-    }
 }

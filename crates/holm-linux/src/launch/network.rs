@@ -3,14 +3,14 @@
 //!
 //! Neither init nor the workspace keeps any of it: the sockets are passed to the keeper and closed.
 
-use super::Stepped;
+use super::LaunchPlan;
 use crate::netlink::tables::Places;
 use crate::netlink::{self, packet, route, tables};
 use crate::sys;
-use crate::wire::{Defence, Doorway, FromInit, LaunchFailure, LaunchPlan, Part};
-use holm_core::config::EgressMode;
-use holm_core::egress::Policy;
-use holm_engine::spec::Egress;
+use holm_keeper::keeper::policy;
+use holm_keeper::plan::Stepped;
+use holm_keeper::plan::{LaunchFailure, Part};
+use holm_keeper::wire::{Defence, Doorway, FromInit};
 use rustix::net::netlink as family;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
@@ -30,21 +30,6 @@ const RESOLVER_PORT: u16 = 53;
 #[derive(Default)]
 pub struct Doorways(Vec<(Doorway, OwnedFd)>);
 
-/// The egress policy in force. An invalid one allows nothing.
-pub fn policy(plan: &LaunchPlan, egress: &Egress, wall: Defence) -> Policy {
-    if !plan.has(wall) {
-        let everything = ["0.0.0.0/0", "::/0"].map(str::to_owned);
-        return Policy::parse(EgressMode::Open, &everything).unwrap_or(Policy::nothing());
-    }
-    match Policy::parse(egress.mode, &egress.allow) {
-        Ok(policy) => policy.with_machine(plan.machine.iter().copied()),
-        Err(error) => {
-            complain!("nothing is allowed to leave: {error}");
-            Policy::nothing()
-        }
-    }
-}
-
 /// Creates the network. Without packet rules nothing can leave, so a user who allows them to be
 /// missing gets no egress.
 pub fn make(plan: &LaunchPlan) -> Result<Doorways, LaunchFailure> {
@@ -57,7 +42,7 @@ pub fn make(plan: &LaunchPlan) -> Result<Doorways, LaunchFailure> {
         .shared(plan)
         .step(Part::Other, "listen for shared services")?;
     match doorways.gateway(plan) {
-        Err(_) if plan.forgone.iter().any(|part| part == "egress") => {
+        Err(_) if plan.keeper.forgone.iter().any(|part| part == "egress") => {
             doorways.0.retain(|(doorway, _)| !doorway.is_outward());
             Ok(doorways)
         }
@@ -83,7 +68,7 @@ impl Doorways {
     }
 
     fn shared(&mut self, plan: &LaunchPlan) -> io::Result<()> {
-        for (index, shared) in plan.network.shared.iter().enumerate() {
+        for (index, shared) in plan.keeper.network.shared.iter().enumerate() {
             let index = index as u32;
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, shared.port))?;
             self.0.push((Doorway::Shared(index), listener.into()));
@@ -134,7 +119,11 @@ impl Doorways {
         let refusals = netlink::open(Some(family::NETFILTER))?;
         packet::listen(&refusals)?;
         let rules = netlink::open(Some(family::NETFILTER))?;
-        let policy = policy(plan, &plan.network.egress, Defence::EgressRules);
+        let policy = policy(
+            &plan.keeper,
+            &plan.keeper.network.egress,
+            Defence::EgressRules,
+        );
         tables::make(&rules, &places, &policy)?;
         self.0.push((Doorway::Refusals, refusals));
         self.0.push((Doorway::Rules, rules));

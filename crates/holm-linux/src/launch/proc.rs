@@ -1,9 +1,11 @@
 //! A fresh `/proc` of the workspace's own processes, with information about the host masked.
 
-use super::Stepped;
+use super::LaunchPlan;
 use super::root::{NewRoot, filesystem};
 use crate::sys::mount::{NO_DEV, NO_EXEC, NO_SUID, READ_ONLY};
-use crate::wire::{Defence, LaunchFailure, LaunchPlan, Part};
+use holm_keeper::plan::Stepped;
+use holm_keeper::plan::{LaunchFailure, Part};
+use holm_keeper::wire::Defence;
 use rustix::mount::MountAttrFlags;
 use std::path::Path;
 
@@ -35,7 +37,7 @@ pub fn mount(root: &NewRoot, plan: &LaunchPlan) -> Result<(), LaunchFailure> {
     let processes = filesystem("proc", &[], attributes).step(Part::Proc, "make /proc")?;
     root.attach(&processes, Path::new("proc"))
         .step(Part::Proc, "mount /proc")?;
-    if plan.has(Defence::ProcMasks) {
+    if plan.keeper.has(Defence::ProcMasks) {
         mask(root, attributes)
     } else {
         Ok(())

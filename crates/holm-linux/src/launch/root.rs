@@ -3,11 +3,15 @@
 //! Every path is resolved from the root's descriptor without following symlinks, because home and
 //! tree contain files that programs of the workspace wrote in an earlier run.
 
-use super::{Stepped, etc};
+use super::LaunchPlan;
+use super::etc;
 use crate::mounts;
 use crate::sys::mount::{NO_DEV, NO_SUID, READ_ONLY, Reach, set_attributes};
-use crate::wire::{Defence, LaunchFailure, LaunchPlan, Mounted, Part};
 use holm_core::config::SIBLINGS;
+use holm_keeper::directories::open_directory;
+use holm_keeper::plan::Stepped;
+use holm_keeper::plan::{LaunchFailure, Part};
+use holm_keeper::wire::{Defence, Mounted};
 use rustix::fs::{CWD, FileType, Mode, OFlags, mkdirat, openat, symlinkat};
 use rustix::io::Errno;
 use rustix::mount::{
@@ -48,7 +52,7 @@ impl NewRoot {
             MountAttrFlags::empty(),
         )
         .step(Part::Mount, "make the new root")?;
-        let place = plan.dir.join("root");
+        let place = plan.keeper.dir.join("root");
         move_mount(
             tmpfs,
             "",
@@ -87,19 +91,27 @@ impl NewRoot {
         self.directory(Path::new("run/lock"))
             .step(Part::Mount, step)?;
         let sealed = READ_ONLY | NO_SUID | NO_DEV;
-        self.show(&plan.dir.join("guest"), Path::new("run/holm"), sealed)
-            .step(Part::Mount, "show /run/holm")?;
+        self.show(
+            &plan.keeper.dir.join("guest"),
+            Path::new("run/holm"),
+            sealed,
+        )
+        .step(Part::Mount, "show /run/holm")?;
         self.show(&plan.objects, Path::new("run/holm/objects"), sealed)
             .step(Part::Mount, "show the shared git objects")?;
-        self.show(&plan.program, Path::new("run/holm/bin/holm"), sealed)
+        self.show(&plan.keeper.program, Path::new("run/holm/bin/holm"), sealed)
             .step(Part::Mount, "show holm itself")
     }
 
     /// `/etc`, `/tmp`, home, and the user's toolchains.
     pub fn make_places(&self, plan: &LaunchPlan) -> Result<(), LaunchFailure> {
         etc::mount(self, plan)?;
-        self.show(&plan.dir.join("tmp"), Path::new("tmp"), NO_SUID | NO_DEV)
-            .step(Part::Mount, "mount /tmp")?;
+        self.show(
+            &plan.keeper.dir.join("tmp"),
+            Path::new("tmp"),
+            NO_SUID | NO_DEV,
+        )
+        .step(Part::Mount, "mount /tmp")?;
         self.mount_home(plan)
             .step(Part::Mount, "mount the home directory")?;
         for shown in &plan.shown {
@@ -117,7 +129,7 @@ impl NewRoot {
     }
 
     fn mount_home(&self, plan: &LaunchPlan) -> io::Result<()> {
-        let own = plan.dir.join("home");
+        let own = plan.keeper.dir.join("home");
         if plan.home_layers.is_empty() {
             return self.show(&own, &plan.home, NO_SUID | NO_DEV);
         }
@@ -125,14 +137,14 @@ impl NewRoot {
         let layers = layers.collect::<io::Result<Vec<_>>>()?;
         let (own, work) = (
             open_directory(&own)?,
-            open_directory(&plan.dir.join("home-work"))?,
+            open_directory(&plan.keeper.dir.join("home-work"))?,
         );
         let home = overlay(&layers, Some((&own, &work)))?;
         self.attach(&home, &plan.home)
     }
 
     pub fn mount_caches(&self, plan: &LaunchPlan) -> Result<(), LaunchFailure> {
-        for cache in &plan.caches {
+        for cache in &plan.keeper.caches {
             match self.mount_cache(cache) {
                 // A file that programs inside created there stays.
                 Err(error) if is_taken(&error) => {}
@@ -147,7 +159,7 @@ impl NewRoot {
 
     /// Unlike a cache, a volume must be mounted: otherwise data would be written elsewhere.
     pub fn mount_volumes(&self, plan: &LaunchPlan) -> Result<(), LaunchFailure> {
-        for volume in &plan.volumes {
+        for volume in &plan.keeper.volumes {
             self.mount_cache(&volume.mount)
                 .step(Part::Volume, &volume.name)?;
         }
@@ -159,7 +171,7 @@ impl NewRoot {
         let Some(siblings) = &plan.siblings else {
             return Ok(());
         };
-        let sealed = if plan.has(Defence::SealedSiblings) {
+        let sealed = if plan.keeper.has(Defence::SealedSiblings) {
             READ_ONLY | NO_SUID | NO_DEV
         } else {
             NO_SUID | NO_DEV
@@ -332,18 +344,4 @@ pub(super) fn clone_tree(host: &Path) -> io::Result<OwnedFd> {
 pub fn attach(mount: BorrowedFd<'_>, place: BorrowedFd<'_>) -> io::Result<()> {
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     Ok(move_mount(mount, "", place, "", flags)?)
-}
-
-/// A path that names a descriptor.
-pub fn descriptor_path(descriptor: impl AsFd) -> std::path::PathBuf {
-    format!("/proc/self/fd/{}", descriptor.as_fd().as_raw_fd()).into()
-}
-
-pub fn open_directory(path: &Path) -> io::Result<OwnedFd> {
-    Ok(openat(
-        CWD,
-        path,
-        OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
-        Mode::empty(),
-    )?)
 }

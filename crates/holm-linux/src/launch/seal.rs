@@ -1,11 +1,13 @@
 //! The last steps, after the new root was entered: limits, Landlock, capabilities, seccomp.
 
-use super::Stepped;
+use super::LaunchPlan;
 use super::devices::QUEUES;
 use super::shares::{self, at_most};
 use crate::sys;
 use crate::sys::seccomp::Nesting;
-use crate::wire::{Defence, LaunchFailure, LaunchPlan, Part};
+use holm_keeper::plan::Stepped;
+use holm_keeper::plan::{LaunchFailure, Part};
+use holm_keeper::wire::Defence;
 use landlock::{
     ABI, Access, AccessFs, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
     RulesetCreatedAttr, RulesetStatus, Scope,
@@ -25,26 +27,26 @@ pub struct Sealed {
 
 pub fn seal(plan: &LaunchPlan) -> Result<Sealed, LaunchFailure> {
     set_limits(plan).step(Part::Other, "set the limits")?;
-    if plan.has(Defence::Keyring) {
+    if plan.keeper.has(Defence::Keyring) {
         sys::process::fresh_session_keyring().step(Part::Other, "leave the session keyring")?;
     }
     rustix::process::setsid().step(Part::Other, "start a session")?;
     sys::process::no_new_privileges().step(Part::NoNewPrivileges, "set no_new_privs")?;
     // Landlock forbids mounts, which nested user namespaces need.
     let landlock = !plan.nested
-        && plan.has(Defence::Landlock)
+        && plan.keeper.has(Defence::Landlock)
         && restrict_files(plan)
             .map_err(io::Error::other)
             .step(Part::Other, "set up Landlock")?;
     sys::capability::drop_all().step(Part::User, "give up all capabilities")?;
     // Dropping capabilities may have cleared it.
     sys::process::die_with_parent().step(Part::Other, "ask to die with the keeper")?;
-    let renames = if plan.has(Defence::Mover) {
+    let renames = if plan.keeper.has(Defence::Mover) {
         sys::notify::listen().step(Part::Seccomp, "have renames told")?
     } else {
         None
     };
-    if plan.has(Defence::Seccomp) {
+    if plan.keeper.has(Defence::Seccomp) {
         let nesting = if plan.nested {
             Nesting::Allowed
         } else {
@@ -56,7 +58,7 @@ pub fn seal(plan: &LaunchPlan) -> Result<Sealed, LaunchFailure> {
 }
 
 fn set_limits(plan: &LaunchPlan) -> io::Result<()> {
-    if plan.has(Defence::CoreLimit) {
+    if plan.keeper.has(Defence::CoreLimit) {
         // The workspace's memory must not reach the host. A limit of 0 would prevent core files,
         // but not a call of the host's crash handler with the core on its stdin; 1 prevents both,
         // and the filter keeps programs from changing it.
@@ -82,7 +84,7 @@ fn restrict_files(plan: &LaunchPlan) -> Result<bool, Box<dyn std::error::Error +
             AccessFs::from_read(ABI::V5),
         ))?;
     let own = [
-        plan.root.as_path(),
+        plan.keeper.root.as_path(),
         &plan.home,
         Path::new("/tmp"),
         Path::new("/run"),
@@ -93,14 +95,14 @@ fn restrict_files(plan: &LaunchPlan) -> Result<bool, Box<dyn std::error::Error +
     {
         rules = rules.add_rule(PathBeneath::new(PathFd::new(place)?, everything))?;
     }
-    for cache in &plan.caches {
+    for cache in &plan.keeper.caches {
         // A cache that could not be mounted does not exist, or is below another place of the
         // workspace.
         if let Ok(place) = PathFd::new(&cache.inside) {
             rules = rules.add_rule(PathBeneath::new(place, everything))?;
         }
     }
-    for volume in &plan.volumes {
+    for volume in &plan.keeper.volumes {
         // Its parent directory too: a reset volume is another file system, which no current rule
         // covers. Everything else there is on read-only mounts.
         let inside = &volume.mount.inside;

@@ -2,17 +2,25 @@
 //!
 //! Inside it is mounted read-only; the keeper gets a second, detached mount of it.
 
+use super::LaunchPlan;
 use super::root::{NewRoot, filesystem};
-use super::{SECRET_FILES, Stepped};
 use crate::sys::mount::{NO_DEV, NO_SUID, READ_ONLY, Reach, set_attributes};
-use crate::wire::{Form, LaunchFailure, LaunchPlan, Part};
+use holm_keeper::guest::SECRET_FILES;
+use holm_keeper::plan::Stepped;
+use holm_keeper::plan::{LaunchFailure, Part};
+use holm_keeper::wire::Form;
 use rustix::mount::{MountAttrFlags, OpenTreeFlags, open_tree};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 /// `None`: no secret is a file.
 pub fn mount(root: &NewRoot, plan: &LaunchPlan) -> Result<Option<OwnedFd>, LaunchFailure> {
-    if !plan.secrets.iter().any(|grant| grant.form == Form::File) {
+    if !plan
+        .keeper
+        .secrets
+        .iter()
+        .any(|grant| grant.form == Form::File)
+    {
         return Ok(None);
     }
     let step = "make the place of secrets";

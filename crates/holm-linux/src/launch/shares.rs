@@ -8,9 +8,10 @@
 //! a lower limit inside leaves the rest to processes with a higher one. Terminals count for the
 //! machine, and each devpts has its own limit.
 
+use super::LaunchPlan;
 use crate::open_files;
-use crate::wire::{Defence, LaunchPlan};
 use holm_core::share;
+use holm_keeper::wire::Defence;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs;
 use std::io;
@@ -39,7 +40,7 @@ pub struct Together(Vec<(Resource, Rlimit)>);
 impl Shares {
     /// Read on the host: in the new namespace the files have the kernel's defaults.
     pub fn of_one(plan: &LaunchPlan) -> Self {
-        if !plan.has(Defence::Share) {
+        if !plan.keeper.has(Defence::Share) {
             return Self::default();
         }
         let names = fs::read_dir(COUNTED).into_iter().flatten().flatten();
@@ -87,7 +88,10 @@ fn number(path: &str) -> Option<u64> {
 impl Together {
     pub fn begin(plan: &LaunchPlan) -> Self {
         let mut changed = Vec::new();
-        for resource in LIMITED.into_iter().filter(|_| plan.has(Defence::Share)) {
+        for resource in LIMITED
+            .into_iter()
+            .filter(|_| plan.keeper.has(Defence::Share))
+        {
             let limit = getrlimit(resource);
             let half = Rlimit {
                 current: limit.maximum.map(share::of_all),
@@ -116,7 +120,7 @@ pub fn limit(plan: &LaunchPlan) -> io::Result<()> {
     let share = |resource| {
         let most = getrlimit(resource)
             .maximum
-            .filter(|_| plan.has(Defence::Share));
+            .filter(|_| plan.keeper.has(Defence::Share));
         most.map(share::of_one)
     };
     for resource in LIMITED {
@@ -136,7 +140,7 @@ pub fn limit(plan: &LaunchPlan) -> io::Result<()> {
 /// The same for open files; programs start with the limit that holm was started with.
 pub fn limit_open_files(plan: &LaunchPlan) -> io::Result<()> {
     let hard = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
-    let hard = if plan.has(Defence::Share) {
+    let hard = if plan.keeper.has(Defence::Share) {
         share::open_files(hard)
     } else {
         hard

@@ -5,10 +5,14 @@
 //! a pipe, or locking files. An overlay does: each socket, pipe and file in it is an inode of its
 //! own, which no program of the host has open.
 
-use super::Stepped;
-use super::root::{EMPTY, NewRoot, filesystem, open_directory, overlay};
+use super::LaunchPlan;
+use super::root::{EMPTY, NewRoot, filesystem, overlay};
 use crate::sys::mount::{NO_DEV, NO_SUID, READ_ONLY, Reach, set_attributes};
-use crate::wire::{Defence, LaunchFailure, LaunchPlan, Part};
+use holm_keeper::complain;
+use holm_keeper::directories::open_directory;
+use holm_keeper::plan::Stepped;
+use holm_keeper::plan::{LaunchFailure, Part};
+use holm_keeper::wire::Defence;
 use rustix::fs::symlinkat;
 use rustix::io::Errno;
 use rustix::mount::MountAttrFlags;
@@ -40,7 +44,7 @@ impl NewRoot {
                 && !host.canonicalize().is_ok_and(|to| !to.starts_with("/usr"));
             let shown = if is_alias {
                 fs::read_link(&host).and_then(|target| self.link(target, name))
-            } else if plan.has(Defence::ReadOnlySystem) {
+            } else if plan.keeper.has(Defence::ReadOnlySystem) {
                 self.show_apart(&host, plan)
             } else {
                 self.show(&host, &host, 0)
@@ -71,7 +75,7 @@ impl NewRoot {
     /// are not connected to the host's, and locks do not reach the host.
     pub fn show_apart(&self, host: &Path, plan: &LaunchPlan) -> io::Result<()> {
         let kind = host.metadata()?.file_type();
-        if kind.is_file() || !plan.has(Defence::NoHostSockets) {
+        if kind.is_file() || !plan.keeper.has(Defence::NoHostSockets) {
             return self.show(host, host, SEALED);
         }
         if !kind.is_dir() {

@@ -1,10 +1,13 @@
 //! The project's tree: an overlay at `project.root`, with protected paths held in place.
 
-use super::Stepped;
+use super::LaunchPlan;
 use super::absent::{self, Absent, Layers};
-use super::root::{NewRoot, attach, open_directory, overlay};
+use super::root::{NewRoot, attach, overlay};
 use crate::sys::mount::{NO_DEV, NO_SUID, READ_ONLY, Reach, set_attributes};
-use crate::wire::{Defence, LaunchFailure, LaunchPlan, Part};
+use holm_keeper::directories::open_directory;
+use holm_keeper::plan::Stepped;
+use holm_keeper::plan::{LaunchFailure, Part};
+use holm_keeper::wire::Defence;
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fstat, mkdirat, openat2};
 use rustix::io::Errno;
 use rustix::mount::{OpenTreeFlags, open_tree};
@@ -24,10 +27,10 @@ pub fn mount(root: &NewRoot, plan: &LaunchPlan) -> Result<(), LaunchFailure> {
         .iter()
         .map(|layer| open(layer))
         .collect::<Result<Vec<_>, _>>()?;
-    let upper = open(&plan.dir.join("upper"))?;
-    let work = open(&plan.dir.join("work"))?;
-    let pins = open(&plan.dir.join("pins"))?;
-    let protected = if plan.has(Defence::Protection) {
+    let upper = open(&plan.keeper.dir.join("upper"))?;
+    let work = open(&plan.keeper.dir.join("work"))?;
+    let pins = open(&plan.keeper.dir.join("pins"))?;
+    let protected = if plan.keeper.has(Defence::Protection) {
         outermost(&plan.protected)
     } else {
         Vec::new()
@@ -45,15 +48,15 @@ pub fn mount(root: &NewRoot, plan: &LaunchPlan) -> Result<(), LaunchFailure> {
     layers.push(pins);
 
     let tree = overlay(&layers, Some((&upper, &work))).step(Part::Overlay, "mount the tree")?;
-    if plan.has(Defence::Pins) {
+    if plan.keeper.has(Defence::Pins) {
         pin_way_to_root(root, plan)?;
     }
     if !absent.hidden.is_empty() {
         absent::hold(root, plan, &absent.hidden)?;
     }
-    root.attach(&tree, &plan.root).step(
+    root.attach(&tree, &plan.keeper.root).step(
         Part::Mount,
-        &format!("mount the tree at {}", plan.root.display()),
+        &format!("mount the tree at {}", plan.keeper.root.display()),
     )?;
     protect(root, plan, &protected, &absent)
 }
@@ -73,7 +76,7 @@ fn outermost(protected: &[String]) -> Vec<&Path> {
 /// renamed together with the tree.
 fn pin_way_to_root(root: &NewRoot, plan: &LaunchPlan) -> Result<(), LaunchFailure> {
     let writable = [plan.home.as_path(), Path::new("/tmp"), Path::new("/run")];
-    let way: BTreeSet<&Path> = plan.root.ancestors().skip(1).collect();
+    let way: BTreeSet<&Path> = plan.keeper.root.ancestors().skip(1).collect();
     for directory in way {
         let below = writable
             .iter()
@@ -107,14 +110,14 @@ fn protect(
     absent: &Absent,
 ) -> Result<(), LaunchFailure> {
     let tree = root
-        .directory(&plan.root)
+        .directory(&plan.keeper.root)
         .step(Part::ProtectedPath, "open the tree")?;
     // Sorted, so that parents come first.
     let ways: BTreeSet<&Path> = protected
         .iter()
         .flat_map(|path| path.ancestors().skip(1))
         .filter(|ancestor| !ancestor.as_os_str().is_empty())
-        .filter(|_| plan.has(Defence::Pins))
+        .filter(|_| plan.keeper.has(Defence::Pins))
         .collect();
     let writable = ways.into_iter().map(|way| (way, NO_SUID | NO_DEV));
     let is_shown = |path: &&Path| !absent.hidden.iter().any(|hidden| hidden == path);

@@ -1,7 +1,7 @@
 //! Copies an entry with everything below it: contents, modes, times, attributes and hard links.
 
-use crate::driver::is_mount;
-use crate::files::READ;
+use holm_keeper::files::READ;
+use holm_keeper::files::remove::is_mount;
 use rustix::fs::{
     AtFlags, Dir, FileType, Mode, OFlags, Stat, Timespec, Timestamps, XattrFlags, fchmod,
     fgetxattr, flistxattr, fsetxattr, fstat, futimens, linkat, mkdirat, mknodat, openat,

@@ -14,29 +14,33 @@ mod paths;
 mod relocate;
 mod taken_up;
 
-use crate::launch;
-use crate::layout::WorkspaceDirs;
 use crate::open_files;
 use crate::sys;
 use crate::sys::notify::{self, Notification, Verdict};
-use crate::wire::LaunchPlan;
 pub use copy::{Source, copy_entry};
+use holm_keeper::complain;
+use holm_keeper::directories::open_directory;
 use journal::Journal;
 use paths::{Call, Caller};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::RenameFlags;
 use rustix::io::Errno;
 use rustix::thread::{ThreadNameSpaceType, move_into_thread_name_spaces};
+use std::ffi::OsStr;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 pub use taken_up::TakenUp;
 
-/// The role: the plan comes on stdin, stderr is the keeper's log. The arguments are the numbers of
-/// inherited descriptors: the rename listener, init, and the calls that the mover before this one
-/// had in progress.
+/// The hidden first argument of a mover.
+pub const ROLE: &str = "__mover";
+
+/// The role: the path of the journal comes on stdin, stderr is the keeper's log. The arguments are the numbers of
+/// the descriptors that the keeper left open: where renames are told, init, and the renames that the
+/// mover before this one had taken up.
 pub fn main() -> ! {
     let mut numbers = std::env::args()
         .skip(2)
@@ -56,7 +60,7 @@ pub fn main() -> ! {
     std::process::exit(code)
 }
 
-/// The command with which the keeper starts this role; the plan goes to its stdin.
+/// How the keeper starts this role; the path of the journal goes to its stdin.
 pub fn command(
     program: &Path,
     listener: &OwnedFd,
@@ -69,7 +73,7 @@ pub fn command(
         init.try_clone_to_owned()?,
         taken_up.as_fd().try_clone_to_owned()?,
     ];
-    command.arg(crate::roles::MOVER);
+    command.arg(ROLE);
     for descriptor in &passed {
         command.arg(descriptor.as_raw_fd().to_string());
     }
@@ -103,15 +107,10 @@ fn set_up(listener: i32, init: i32, taken_up: i32) -> io::Result<Mover> {
     let mut text = Vec::new();
     io::stdin()
         .read_to_end(&mut text)
-        .map_err(cannot("read the plan"))?;
-    let plan: LaunchPlan = serde_json::from_slice(&text)?;
-    let dirs = WorkspaceDirs {
-        dir: plan.dir.clone(),
-        socket: plan.socket.clone(),
-    };
-    let journal = Arc::new(Journal::open(&dirs.moves()).map_err(cannot("open the journal"))?);
-    let processes =
-        Arc::new(launch::open_directory(Path::new("/proc")).map_err(cannot("open /proc"))?);
+        .map_err(cannot("read the place of the journal"))?;
+    let journal = Path::new(OsStr::from_bytes(&text));
+    let journal = Arc::new(Journal::open(journal).map_err(cannot("open the journal"))?);
+    let processes = Arc::new(open_directory(Path::new("/proc")).map_err(cannot("open /proc"))?);
     // One directory is held open per level of a copied tree.
     open_files::raise();
     rustix::process::umask(rustix::fs::Mode::empty());

@@ -5,8 +5,8 @@
 use super::copy::{Source, copy_entry};
 use super::journal::{Interrupted, Journal};
 use super::paths::{Call, Place};
-use crate::driver::remove_at;
 use crate::mounts;
+use holm_keeper::files::remove::remove_at;
 use rustix::fs::{
     Access, AtFlags, CWD, Dir, FileType, Mode, OFlags, PROC_SUPER_MAGIC, RenameFlags, Stat,
     accessat, fstat, fstatfs, openat, readlinkat, renameat_with, statat,

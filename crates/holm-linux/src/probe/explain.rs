@@ -3,10 +3,10 @@
 
 use crate::cgroup::{self, Place};
 use crate::open_files;
-use crate::wire::{LaunchFailure, Part};
 use holm_core::fitness::{Check, Status};
 use holm_core::share;
 use holm_engine::Isolation;
+use holm_keeper::plan::{LaunchFailure, Part};
 use rustix::process::{Resource, getrlimit};
 use std::fs;
 use std::path::Path;

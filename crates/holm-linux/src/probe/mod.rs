@@ -5,9 +5,9 @@ mod explain;
 mod trial;
 
 use crate::cgroup::{self, Place};
-use crate::wire::Part;
 use explain::{control_groups, fix_for, host_limits};
 use holm_core::fitness::{Check, Status};
+use holm_keeper::plan::Part;
 use std::io;
 use std::path::{Path, PathBuf};
 

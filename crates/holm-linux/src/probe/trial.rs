@@ -2,16 +2,16 @@
 
 use super::Means;
 use crate::cgroup::Limits;
-use crate::driver::{make_directories, remove_tree};
 use crate::keeper;
-use crate::launch::Stepped;
-use crate::layout::WorkspaceDirs;
-use crate::wire::{
-    Answer, LaunchAnswer, LaunchFailure, LaunchPlan, Op, Part, Request, VERSION, control_frame,
-    read_control,
-};
+use crate::launch::LaunchPlan;
+use crate::layout::make_directories;
 use holm_core::WorkspaceId;
-use holm_engine::Isolation;
+use holm_core::isolation::Isolation;
+use holm_keeper::directories::WorkspaceDirs;
+use holm_keeper::directories::{descriptor_path, open_directory};
+use holm_keeper::files::remove::remove_tree;
+use holm_keeper::plan::{LaunchAnswer, LaunchFailure, Part, Plan, Stepped};
+use holm_keeper::wire::{Answer, Op, Request, VERSION, control_frame, read_control};
 use std::fs;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -62,39 +62,29 @@ fn launch(
 ) -> Result<Isolation, LaunchFailure> {
     let base = dirs.dir.join("base");
     let plan = LaunchPlan {
-        version: VERSION,
-        id: id.to_string(),
-        label: "trial".to_owned(),
-        root: "/trial/project".into(),
+        keeper: Plan {
+            version: VERSION,
+            id: id.to_string(),
+            label: "trial".to_owned(),
+            root: "/trial/project".into(),
+            audit: dirs.dir.clone(),
+            dir: dirs.dir.clone(),
+            socket: dirs.socket.clone(),
+            program: means.program.clone(),
+            ..Plan::default()
+        },
         home: "/trial/home".into(),
         layers: vec![base.clone()],
         home_layers: Vec::new(),
-        caches: Vec::new(),
-        volumes: Vec::new(),
-        unbuilt: Vec::new(),
-        secrets: Vec::new(),
-        audit: dirs.dir.clone(),
         bundles: Vec::new(),
         objects: base,
-        dir: dirs.dir.clone(),
-        socket: dirs.socket.clone(),
-        program: means.program.clone(),
         shown: Vec::new(),
         protected: vec!["protected".to_owned()],
         nested: false,
-        environment: Vec::new(),
         limits: TRIED,
-        disk: None,
         groups: means.groups.clone().ok(),
         required: Vec::new(),
-        forgone: Vec::new(),
-        network: Default::default(),
-        machine: Vec::new(),
-        services: Vec::new(),
         siblings: None,
-        here: serde_json::Value::Null,
-        guests: None,
-        without: Vec::new(),
     };
     let step = "run a trial workspace";
     let log = fs::File::create(dirs.keeper_log()).step(Part::Other, step)?;
@@ -125,8 +115,8 @@ fn launch(
 
 fn look_and_stop(dirs: &WorkspaceDirs) -> io::Result<Isolation> {
     let ask = |op: Op| -> io::Result<Answer> {
-        let directory = crate::launch::open_directory(&dirs.dir)?;
-        let path = crate::launch::descriptor_path(&directory).join("control.sock");
+        let directory = open_directory(&dirs.dir)?;
+        let path = descriptor_path(&directory).join("control.sock");
         let mut stream = UnixStream::connect(path)?;
         stream.set_read_timeout(Some(Duration::from_secs(10)))?;
         stream.write_all(&control_frame(&Request {

@@ -1,17 +1,11 @@
 //! Starts a program inside, from init. The only place that runs code between fork and exec.
 
 use super::check;
+use holm_keeper::platform::Terminal;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
-
-/// Whether the program gets the terminal on its stdin as its controlling terminal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Terminal {
-    None,
-    Controlling,
-}
 
 /// Makes the program the leader of its own session with default signals.
 pub fn in_own_session(command: &mut Command, terminal: Terminal) {

@@ -10,21 +10,6 @@ pub fn die_with_parent() -> io::Result<()> {
     Ok(())
 }
 
-/// Makes this process the parent of orphaned descendants.
-pub fn adopt_orphans() -> io::Result<()> {
-    // SAFETY: PR_SET_CHILD_SUBREAPER takes numbers and no pointer.
-    check(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }.into())?;
-    Ok(())
-}
-
-/// Keeps processes of the same user from tracing this process and reading its memory and
-/// environment.
-pub fn hide_from_same_user() -> io::Result<()> {
-    // SAFETY: PR_SET_DUMPABLE takes a number and no pointer.
-    check(unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) }.into())?;
-    Ok(())
-}
-
 /// Programs that this process executes never gain privileges.
 pub fn no_new_privileges() -> io::Result<()> {
     // SAFETY: PR_SET_NO_NEW_PRIVS takes numbers and no pointer.

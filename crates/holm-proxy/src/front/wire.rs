@@ -45,7 +45,9 @@ impl Received {
 impl Wire {
     pub fn new(stream: Visit, id: &WorkspaceId, used: &Used) -> (Self, Received) {
         // Latency only: without it the connection still works.
-        let _ = stream.get_ref().set_nodelay(true);
+        if let Some(stream) = stream.tcp() {
+            let _ = stream.set_nodelay(true);
+        }
         let received = Received::default();
         let wire = Self {
             stream,

@@ -3,7 +3,7 @@
 use holm_core::{Label, ProjectName, WorkspaceId};
 use holm_proxy::front::{Front, Generation, Hooks, Limits};
 use holm_proxy::socks::Outside;
-use holm_proxy::{Inside, LiveWorkspace, Port, Source, Table, Tallies, Visit};
+use holm_proxy::{Inside, LiveWorkspace, Port, Source, Stream, Table, Tallies, Visit};
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
@@ -28,14 +28,14 @@ impl Inside for Here {
 
 impl Outside for Here {
     /// A gateway that allows one name.
-    async fn dial_out(&self, _: &WorkspaceId, host: &str, port: u16) -> io::Result<UnixStream> {
+    async fn dial_out(&self, _: &WorkspaceId, host: &str, port: u16) -> io::Result<Stream> {
         if host != "allowed.test" {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
         let (near, mut far) = UnixStream::pair()?;
         let greeting = format!("{host}:{port}");
         tokio::spawn(async move { far.write_all(greeting.as_bytes()).await });
-        Ok(near)
+        Ok(near.into())
     }
 }
 

@@ -453,7 +453,7 @@ impl Keep {
 }
 
 async fn tell_keeper(engine: Engine, id: WorkspaceId, ports: Vec<ToldPort>) {
-    let told = async { engine.driver_of(&id).await?.tell_ports(&id, ports).await };
+    let told = async { engine.keeper(&id).await?.tell_ports(ports).await };
     if let Err(fault) = told.await {
         // It may just have ended, or be of an older version.
         tracing::debug!(%id, %fault, "a workspace was not told its ports");
@@ -469,7 +469,7 @@ async fn follow(
     pause: Duration,
 ) {
     tokio::time::sleep(pause).await;
-    let watched = async { engine.driver_of(&id).await?.watch_ports(&id).await };
+    let watched = async { engine.keeper(&id).await?.watch_ports().await };
     if let Ok(mut listening) = watched.await {
         while let Some(ports) = listening.recv().await {
             let Some(commands) = commands.upgrade() else {

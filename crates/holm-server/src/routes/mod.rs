@@ -20,7 +20,7 @@ use holm_engine::driver::ToldPort;
 use holm_engine::spec::Probe;
 use holm_engine::{Engine, Notice, View};
 use holm_proxy::socks::Outside;
-use holm_proxy::{Inside, LiveWorkspace, Port, Table, Tallies, Traffic, Visit};
+use holm_proxy::{Inside, LiveWorkspace, Port, Stream, Table, Tallies, Traffic, Visit};
 use keep::{Command, Keep};
 use rustix::process::{Resource, getrlimit};
 use std::collections::HashMap;
@@ -28,7 +28,6 @@ use std::io;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
 
 /// The time limit for querying listening ports.
@@ -171,8 +170,8 @@ impl Routes {
         }
         let id = &view.record.id;
         let look = async {
-            let driver = self.engine.driver_of(id).await.ok()?;
-            driver.watch_ports(id).await.ok()?.recv().await
+            let keeper = self.engine.keeper(id).await.ok()?;
+            keeper.watch_ports().await.ok()?.recv().await
         };
         let found = tokio::time::timeout(LONGEST_LOOK, look).await;
         // A workspace that just ended has none.
@@ -282,23 +281,16 @@ impl Inward {
 }
 
 impl Outside for Inward {
-    async fn dial_out(
-        &self,
-        workspace: &WorkspaceId,
-        host: &str,
-        port: u16,
-    ) -> io::Result<UnixStream> {
-        let driver = self.engine.driver_of(workspace).await;
-        let driver = driver.map_err(io::Error::other)?;
-        driver.dial_out(workspace, host, port).await
+    async fn dial_out(&self, workspace: &WorkspaceId, host: &str, port: u16) -> io::Result<Stream> {
+        let keeper = self.engine.keeper(workspace).await;
+        keeper.map_err(io::Error::other)?.dial_out(host, port).await
     }
 }
 
 impl Inside for Inward {
     async fn dial(&self, workspace: &WorkspaceId, port: u16) -> io::Result<Visit> {
-        let driver = self.engine.driver_of(workspace).await;
-        let driver = driver.map_err(io::Error::other)?;
-        let stream = driver.dial(workspace, port).await?;
+        let keeper = self.engine.keeper(workspace).await;
+        let stream = keeper.map_err(io::Error::other)?.dial(port).await?;
         self.traffic.note(workspace);
         Ok(self.tallies.count(stream, workspace, port))
     }

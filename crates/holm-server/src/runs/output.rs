@@ -15,10 +15,11 @@ use axum::response::Response;
 use futures_util::stream::SplitStream;
 use futures_util::{SinkExt, StreamExt};
 use holm_api::run::{RunEvent, RunPiece};
-use holm_core::{Code, Fault, RunId, WorkspaceId};
-use holm_engine::{RunProgress, try_blocking};
-use holm_linux::runs::Stream;
-use holm_linux::runs::read::{Piece, Reader};
+use holm_core::{Fault, RunId, WorkspaceId};
+use holm_engine::RunProgress;
+use holm_keeper::client::OutputReader;
+use holm_keeper::runs::Stream;
+use holm_keeper::runs::read::Piece;
 use jiff::Timestamp;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -26,9 +27,6 @@ use tokio::sync::watch;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-
-/// Pieces that are read at a time.
-const BATCH: usize = 16;
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -71,9 +69,21 @@ async fn serve(
     socket: WebSocket,
 ) {
     let (mut sink, mut stream) = socket.split();
+    let progress = app.engine.run_progress(&run);
+    let reader = async { app.engine.keeper(&id).await?.run_output(&run, after).await };
+    let reader = match reader.await {
+        Ok(reader) => reader,
+        Err(fault) => {
+            let error = RunEvent::Error(caller.told(&app.paths, &fault).error);
+            let json = serde_json::to_string(&error).unwrap_or_default();
+            // A client that went away does not need to hear it.
+            let _ = sink.send(Message::Text(json.into())).await;
+            return;
+        }
+    };
     let mut telling = Telling {
-        progress: app.engine.run_progress(&run),
-        reader: Reader::new(app.linux.run_record(&id, &run), after),
+        progress,
+        reader,
         app,
         id,
         run,
@@ -121,7 +131,7 @@ struct Telling {
     run: RunId,
     /// `None`: it has ended.
     progress: Option<watch::Receiver<RunProgress>>,
-    reader: Reader,
+    reader: OutputReader,
     is_over: bool,
 }
 
@@ -136,9 +146,9 @@ impl Telling {
                 Some(progress) => progress.borrow_and_update().is_over,
                 None => true,
             };
-            let pieces = self.read().await?;
-            if !pieces.is_empty() {
-                return Ok(pieces.into_iter().map(event).collect());
+            let read = self.reader.read().await?;
+            if !read.items.is_empty() {
+                return Ok(read.items.into_iter().map(event).collect());
             }
             if has_ended {
                 self.is_over = true;
@@ -151,26 +161,6 @@ impl Telling {
                 self.progress = None;
             }
         }
-    }
-
-    /// Not cancel-safe.
-    async fn read(&mut self) -> Result<Vec<Piece>, Fault> {
-        let nothing = Reader::new(std::path::PathBuf::new(), 0);
-        let mut reader = std::mem::replace(&mut self.reader, nothing);
-        let (reader, pieces) = try_blocking(move || {
-            let mut pieces = Vec::new();
-            while pieces.len() < BATCH {
-                match reader.piece() {
-                    Ok(Some(piece)) => pieces.push(piece),
-                    Ok(None) => break,
-                    Err(error) => return Err(unreadable(&error)),
-                }
-            }
-            Ok((reader, pieces))
-        })
-        .await?;
-        self.reader = reader;
-        Ok(pieces)
     }
 }
 
@@ -192,13 +182,4 @@ fn event(piece: Piece) -> RunEvent {
             data: bytes.into(),
         }),
     }
-}
-
-fn unreadable(error: &std::io::Error) -> Fault {
-    let message = format!("the record of the run cannot be read: {error}");
-    Fault::new(
-        Code::Internal,
-        message,
-        "`holm runs show` says how it ended",
-    )
 }

@@ -9,7 +9,7 @@ use holm_engine::WorkspaceSpec;
 use holm_engine::clock::{self, Clock};
 use holm_engine::spec::{Secret, SecretSource};
 use holm_engine::store::{RecordHead, Store};
-use holm_linux::wire::{Form, Grant};
+use holm_keeper::wire::{Form, Grant};
 use holm_secrets::audit::{Broken, Chain, EXPIRED, Happening, Head, Line, RECEIVED, WITHDRAWN};
 use holm_secrets::authority::Authority;
 use holm_secrets::keyring::{Keyring, KeyringError};

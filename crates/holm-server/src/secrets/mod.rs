@@ -322,7 +322,7 @@ impl App {
         }
         let (secrets, spec) = (Arc::clone(&self.secrets), Arc::clone(&view.record.spec));
         let grants = try_blocking(move || secrets.grants(&spec)).await?;
-        let told = self.linux.set_secrets(id, grants).await;
+        let told = self.engine.keeper(id).await?.set_secrets(grants).await;
         told.map_err(|fault| {
             Fault::new(
                 Code::StartFailed,

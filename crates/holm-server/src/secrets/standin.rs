@@ -7,7 +7,7 @@ use super::keeping::{Keeping, entry, lock};
 use holm_core::config::{Destination, HostPattern};
 use holm_core::{Code, Fault};
 use holm_engine::WorkspaceSpec;
-use holm_linux::wire::{Form, Grant, Standin};
+use holm_keeper::wire::{Form, Grant, Standin};
 use holm_secrets::authority::{Authority, AuthorityError};
 use holm_secrets::vault::{Scope, VaultError};
 use std::sync::Arc;

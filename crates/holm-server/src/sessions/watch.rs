@@ -63,9 +63,9 @@ impl App {
             let id = view.record.id;
             if !self
                 .engine
-                .driver_of(&id)
+                .keeper(&id)
                 .await?
-                .ended_sessions(&id)
+                .last_sessions()
                 .await?
                 .is_empty()
             {

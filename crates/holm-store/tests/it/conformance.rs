@@ -59,6 +59,7 @@ pub fn project(name: &str) -> ProjectRecord {
 pub fn workspace(project: &ProjectRecord, label: &str) -> WorkspaceRecord {
     let (id, label) = (WorkspaceId::random(), Label::parse(label).unwrap());
     let spec = WorkspaceSpec {
+        version: holm_core::spec::Version,
         id: id.to_string(),
         project_id: project.id.to_string(),
         driver: holm_core::config::DriverName::Linux,

@@ -1,7 +1,7 @@
 //! The view from inside a workspace: whether this process runs in one, and what the keeper says about it.
 
-pub use holm_linux::guest::{API, here, workspace};
-pub use holm_linux::here::markdown;
+pub use holm_keeper::guest::{API, here, workspace};
+pub use holm_keeper::here::markdown;
 
 /// The file that only workspaces have.
 const ID_FILE: &str = "/run/holm/id";

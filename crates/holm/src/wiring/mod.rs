@@ -7,13 +7,13 @@ use holm_config::daemon_user::DaemonUser;
 use holm_config::paths::Paths;
 use holm_core::fitness::Check;
 use holm_core::{Code, Fault};
+use holm_keeper::wire::{Defence, switched_off};
 use holm_linux::cgroup::{self, Stay};
 use holm_linux::probe::{self, Means};
-use holm_linux::wire::{Defence, switched_off};
 use holm_server::Mcp;
 use std::path::Path;
 
-pub use holm_linux::driver::remove_tree;
+pub use holm_keeper::files::remove::remove_tree;
 pub use holm_linux::measure::disk_usage;
 pub use holm_linux::mover::{Source, copy_entry};
 pub use holm_linux::open_files::{as_inherited, raise as raise_limits};
@@ -40,7 +40,7 @@ pub fn prepare_groups(user: &DaemonUser) -> Option<Stay> {
 
 /// Serves as the daemon until a signal or a client says to stop. `ready` is called once, when clients can connect.
 pub fn serve(paths: Paths, mcp: Mcp, ready: impl FnOnce()) -> Result<(), Fault> {
-    holm_linux::keeper::keep_from_dumps();
+    holm_keeper::keeper::keep_from_dumps();
     holm_server::run(paths, mcp, ready)
 }
 

@@ -5,7 +5,7 @@
 use crate::support::{Running, World, eventually};
 use holm_core::config::EgressMode;
 use holm_engine::spec::Egress;
-use holm_linux::wire::{Answer, Op, Request, VERSION, control_frame, read_control};
+use holm_keeper::wire::{Answer, Op, Request, VERSION, control_frame, read_control};
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 

@@ -57,7 +57,6 @@ fn attack_64_a_workspace_cannot_take_more_than_its_share() {
         .succeeded();
 }
 
-
 /// Crashes a program that holds a secret, in a directory where it could leave a core.
 const CRASH: &str = r#"
 mkdir -p crash && cd crash && ulimit -c unlimited 2>/dev/null

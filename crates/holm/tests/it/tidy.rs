@@ -231,7 +231,7 @@ fn the_core_does_not_touch_the_world() {
         "UdpSocket",
         "std::process",
         "std::time::SystemTime",
-        "serde",
+        "serde_json",
         "tokio",
         "async fn",
     ];

@@ -24,7 +24,7 @@ impl Island {
     }
 
     /// With defences switched off (`seccomp,pins`), to show what works without them. The names are
-    /// those of `holm_linux::wire::Defence`.
+    /// those of `holm_keeper::wire::Defence`.
     pub fn without(defences: &str) -> Self {
         Self::below(&std::env::temp_dir(), defences)
     }

@@ -1,0 +1,138 @@
+//! One run as values: what a keeper is asked to begin, and what it says of it.
+
+use serde::{Deserialize, Serialize};
+
+/// Who asked for a run or a session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Asker {
+    /// Somebody inside of the workspace, who could take from it what it is given: so it is given no
+    /// secrets.
+    #[default]
+    Guest,
+    User,
+}
+
+/// What a keeper begins. It goes on whatever becomes of the daemon.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RunOrder {
+    /// The run's id; one that is under way already is not begun again.
+    pub run: String,
+    pub argv: Vec<Vec<u8>>,
+    /// Added to the workspace's own environment.
+    pub env: Vec<(Vec<u8>, Vec<u8>)>,
+    /// For its stdin.
+    pub message: String,
+    pub timeout_ms: u64,
+    #[serde(default)]
+    pub asker: Asker,
+}
+
+/// How a run is, as whoever holds it says.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunSeen {
+    /// Milliseconds since the epoch.
+    pub started_ms: i64,
+    /// So many bytes of output were recorded, also of those that are gone from the record.
+    pub length: u64,
+    /// `None`: it runs.
+    pub end: Option<RunEnd>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunEnd {
+    pub at_ms: i64,
+    /// As a shell would say it.
+    pub code: u8,
+    pub how: How,
+    /// Why, where that is known.
+    pub cause: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum How {
+    /// By itself.
+    Exited,
+    /// Its program could not be started.
+    NotStarted,
+    TimedOut,
+    Cancelled,
+    /// With the workspace, which somebody stopped.
+    Stopped,
+    /// With the workspace, which ended otherwise.
+    Died,
+}
+
+/// Where a run stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunState {
+    Queued,
+    Running,
+    Succeeded,
+    Failed,
+    TimedOut,
+    Cancelled,
+    Lost,
+}
+
+// === impl RunState ===
+
+impl RunState {
+    pub const ALL: [RunState; 7] = [
+        RunState::Queued,
+        RunState::Running,
+        RunState::Succeeded,
+        RunState::Failed,
+        RunState::TimedOut,
+        RunState::Cancelled,
+        RunState::Lost,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            RunState::Queued => "queued",
+            RunState::Running => "running",
+            RunState::Succeeded => "succeeded",
+            RunState::Failed => "failed",
+            RunState::TimedOut => "timed_out",
+            RunState::Cancelled => "cancelled",
+            RunState::Lost => "lost",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        RunState::ALL
+            .into_iter()
+            .find(|state| state.as_str() == text)
+    }
+
+    pub fn has_ended(self) -> bool {
+        !matches!(self, RunState::Queued | RunState::Running)
+    }
+}
+
+// === impl RunEnd ===
+
+impl RunEnd {
+    /// What the record says from now on.
+    pub fn state(&self) -> RunState {
+        match (self.how, self.code) {
+            (How::Exited, 0) => RunState::Succeeded,
+            (How::Exited | How::NotStarted, _) => RunState::Failed,
+            (How::TimedOut, _) => RunState::TimedOut,
+            (How::Cancelled | How::Stopped, _) => RunState::Cancelled,
+            (How::Died, _) => RunState::Lost,
+        }
+    }
+
+    pub fn reason(&self) -> Option<String> {
+        let why = match self.how {
+            How::Stopped => Some("the workspace was stopped"),
+            How::Died => Some("the workspace ended"),
+            How::Exited | How::NotStarted | How::TimedOut | How::Cancelled => None,
+        };
+        self.cause.clone().or(why.map(str::to_owned))
+    }
+}

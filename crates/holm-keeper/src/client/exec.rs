@@ -1,0 +1,113 @@
+//! One command inside, as channels: frames of the connection on one side, values on the other.
+
+use super::{KeeperClient, Stream, keeper_fault, read_frame, refused, unreachable, wrong_answer};
+use crate::wire::{Answer, Exec, ExecControl, Op, channel, control_frame, frame};
+use holm_core::Fault;
+use holm_core::exec::{ExecInput, ExecOutput, ExecRequest, Resume};
+use tokio::io::{AsyncWriteExt, BufReader, ReadHalf, WriteHalf};
+use tokio::sync::mpsc;
+
+/// The capacity of each direction, so that a slow side slows the other.
+const QUEUE: usize = 16;
+
+/// A command that runs inside.
+#[derive(Debug)]
+pub struct ExecStream {
+    pub input: mpsc::Sender<ExecInput>,
+    pub output: mpsc::Receiver<ExecOutput>,
+}
+
+// === impl KeeperClient ===
+
+impl KeeperClient {
+    /// Runs a command.
+    pub async fn exec(&self, request: ExecRequest) -> Result<ExecStream, Fault> {
+        self.converse(Op::Exec(Exec::from(request))).await
+    }
+
+    /// Goes on with a command whose client lost its daemon.
+    pub async fn resume(&self, resume: Resume) -> Result<ExecStream, Fault> {
+        self.converse(Op::Resume(resume)).await
+    }
+
+    async fn converse(&self, op: Op) -> Result<ExecStream, Fault> {
+        let stream = self.begin(op).await.map_err(|error| unreachable(&error))?;
+        let (reader, writer) = tokio::io::split(stream);
+        let (input, input_end) = mpsc::channel(QUEUE);
+        let (output_end, output) = mpsc::channel(QUEUE);
+        tokio::spawn(write_input(writer, input_end));
+        tokio::spawn(read_output(reader, output_end));
+        Ok(ExecStream { input, output })
+    }
+}
+
+/// Ends with the client. A client that vanishes without a word hangs up its command.
+async fn write_input(mut writer: WriteHalf<Stream>, mut input: mpsc::Receiver<ExecInput>) {
+    loop {
+        let (message, last) = match input.recv().await {
+            Some(ExecInput::Stdin(bytes)) => (Ok(frame(channel::STDIN, &bytes)), false),
+            Some(ExecInput::StdinEof) => (control_frame(&ExecControl::StdinEof), false),
+            Some(ExecInput::Resize { rows, cols }) => {
+                (control_frame(&ExecControl::Resize { rows, cols }), false)
+            }
+            Some(ExecInput::Signal(signal)) => (control_frame(&ExecControl::Signal(signal)), false),
+            Some(ExecInput::Taken { stdout, stderr }) => {
+                (control_frame(&ExecControl::Taken { stdout, stderr }), false)
+            }
+            Some(ExecInput::Hangup) | None => (control_frame(&ExecControl::Hangup), true),
+        };
+        let written = match message {
+            Ok(bytes) => writer.write_all(&bytes).await,
+            Err(error) => Err(error),
+        };
+        // The command may have ended meanwhile; the reading side reports that.
+        if written.is_err() || last {
+            let _ = writer.shutdown().await;
+            return;
+        }
+    }
+}
+
+async fn read_output(reader: ReadHalf<Stream>, output: mpsc::Sender<ExecOutput>) {
+    let mut reader = BufReader::with_capacity(128 * 1024, reader);
+    loop {
+        let messages = match read_frame(&mut reader).await {
+            Ok((kind, payload)) => understand(kind, payload),
+            Err(error) => vec![ExecOutput::Failed(unreachable(&error))],
+        };
+        for message in messages {
+            let last = matches!(message, ExecOutput::Exit(_) | ExecOutput::Failed(_));
+            if output.send(message).await.is_err() || last {
+                return;
+            }
+        }
+    }
+}
+
+fn understand(kind: u8, payload: Vec<u8>) -> Vec<ExecOutput> {
+    match kind {
+        channel::STDOUT => return vec![ExecOutput::Stdout(payload)],
+        channel::STDERR => return vec![ExecOutput::Stderr(payload)],
+        _ => {}
+    }
+    let one = match serde_json::from_slice(&payload) {
+        Ok(Answer::Started) => ExecOutput::Started,
+        Ok(Answer::Kept) => ExecOutput::Kept,
+        Ok(Answer::Resumed { received, taken }) => ExecOutput::Resumed { received, taken },
+        Ok(Answer::StdinTaken(bytes)) => ExecOutput::StdinTaken(bytes),
+        Ok(Answer::Exit(code)) => ExecOutput::Exit(code),
+        // Like a shell: a message on stderr, and the code.
+        Ok(Answer::NotStarted { code, cause }) => {
+            let word = format!("holm: {cause}\n").into_bytes();
+            return vec![
+                ExecOutput::Started,
+                ExecOutput::Stderr(word),
+                ExecOutput::Exit(code),
+            ];
+        }
+        Ok(Answer::Refused(why)) => ExecOutput::Failed(refused(&why)),
+        Ok(_) => ExecOutput::Failed(wrong_answer()),
+        Err(error) => ExecOutput::Failed(keeper_fault(&error.to_string())),
+    };
+    vec![one]
+}

@@ -1,0 +1,118 @@
+//! The first process of a run: it starts the command and adopts orphans (child subreaper), so that
+//! the whole process tree of a run can be found and ended, however its processes detached
+//! themselves and whatever they did to their environment. The keeper starts it through init.
+//!
+//! It exits with the command and its code; background processes go to init and live on. After
+//! SIGTERM it stays until nothing is left below it.
+
+use crate::platform::{System, read_signals};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::process::{
+    DumpableBehavior, WaitOptions, WaitStatus, getpid, set_child_subreaper, set_dumpable_behavior,
+    wait,
+};
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+const CANNOT_EXECUTE: u8 = 126;
+const NOT_FOUND: u8 = 127;
+
+/// Runs the command to its end and returns its code.
+pub fn run(argv: &[OsString], system: &dyn System) -> u8 {
+    match try_run(argv, system) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("holm: {error}");
+            CANNOT_EXECUTE
+        }
+    }
+}
+
+fn try_run(argv: &[OsString], system: &dyn System) -> io::Result<u8> {
+    set_child_subreaper(Some(getpid()))?;
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    let signals = system.signals(&[libc::SIGCHLD, libc::SIGTERM])?;
+    let Some((program, arguments)) = argv.split_first() else {
+        return Ok(NOT_FOUND);
+    };
+    let mut command = Command::new(program);
+    // In its own process group: signals to that group do not reach this process.
+    command.args(arguments).process_group(0);
+    system.reset_signals(&mut command);
+    let child = match command.spawn() {
+        Ok(child) => child.id() as i32,
+        Err(error) => {
+            let program = program.to_string_lossy();
+            let (code, why) = match error.kind() {
+                io::ErrorKind::NotFound => (NOT_FOUND, "command not found".to_owned()),
+                _ => (CANNOT_EXECUTE, error.to_string()),
+            };
+            eprintln!("holm: {program}: {why}");
+            return Ok(code);
+        }
+    };
+    close_streams();
+    let (mut code, mut is_ending) = (None, false);
+    loop {
+        match poll(&mut [PollFd::new(&signals, PollFlags::IN)], None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        is_ending |= read_signals(signals.as_fd())?.contains(&libc::SIGTERM);
+        let left = reap(child, &mut code)?;
+        match (code, left) {
+            (Some(code), Left::Nobody) => return Ok(code),
+            (Some(code), Left::Somebody) if !is_ending => return Ok(code),
+            (None, Left::Nobody) => return Ok(CANNOT_EXECUTE),
+            _ => {}
+        }
+    }
+}
+
+/// Only the command has the streams, so that they end with it.
+fn close_streams() {
+    let Ok(null) = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/null")
+    else {
+        return;
+    };
+    let _ = rustix::stdio::dup2_stdin(&null);
+    let _ = rustix::stdio::dup2_stdout(&null);
+    let _ = rustix::stdio::dup2_stderr(&null);
+}
+
+#[derive(PartialEq, Eq)]
+enum Left {
+    Nobody,
+    Somebody,
+}
+
+fn reap(child: i32, code: &mut Option<u8>) -> io::Result<Left> {
+    loop {
+        match wait(WaitOptions::NOHANG) {
+            Ok(Some((pid, status))) if pid.as_raw_nonzero().get() == child => {
+                *code = Some(shell_code(status));
+            }
+            Ok(Some(_)) => {}
+            Ok(None) => return Ok(Left::Somebody),
+            Err(Errno::CHILD) => return Ok(Left::Nobody),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// The exit code as in a shell.
+fn shell_code(status: WaitStatus) -> u8 {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => code as u8,
+        (None, Some(signal)) => 128u8.saturating_add(signal as u8),
+        (None, None) => 255,
+    }
+}

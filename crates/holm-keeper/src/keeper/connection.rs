@@ -1,0 +1,188 @@
+//! One request on the control socket. Only the daemon's user and root may connect.
+
+use super::kept::Return;
+use super::{data, dial, exec, here, ports, registry::Registry, runs, sessions};
+use crate::records;
+use crate::wire::{Answer, CodeSeen, Grant, Op, Request, ServiceWish, control_frame, read_control};
+use holm_core::service::status::Services;
+use holm_core::spec::{Egress, Service};
+use rustix::net::sockopt::socket_peercred;
+use std::io::{self, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Concurrent connections; each has a thread.
+const MOST: usize = 512;
+
+/// Answers in a separate thread, so that a slow client delays no other.
+pub fn serve(stream: UnixStream, registry: &Arc<Registry>) {
+    let registry = Arc::clone(registry);
+    let thread = std::thread::Builder::new().stack_size(256 * 1024);
+    let spawned = thread.spawn(move || {
+        let Some(_talking) = registry.talk(MOST) else {
+            let _ = say(&stream, &Answer::Refused("too many connections".to_owned()));
+            return;
+        };
+        if let Err(error) = answer(stream, &registry) {
+            complain!("control connection: {error}");
+        }
+    });
+    if let Err(error) = spawned {
+        complain!("cannot serve a connection: {error}");
+    }
+}
+
+fn answer(mut stream: UnixStream, registry: &Arc<Registry>) -> io::Result<()> {
+    let peer = socket_peercred(&stream)?.uid;
+    if peer != rustix::process::getuid() && !peer.is_root() {
+        return say(
+            &stream,
+            &Answer::Refused("another user's workspace".to_owned()),
+        );
+    }
+    let Some(request) = heard(&mut stream)? else {
+        return Ok(());
+    };
+    let ours = registry.plan.version;
+    let is_simple = matches!(
+        request.op,
+        Op::Status | Op::Stop { .. } | Op::Relabel { .. }
+    );
+    if request.version != ours && !is_simple {
+        let text = format!(
+            "it was started by another version of holm, which speaks protocol {ours}, not {}",
+            request.version
+        );
+        return say(&stream, &Answer::Refused(text));
+    }
+    match request.op {
+        Op::Status => say(&stream, &Answer::Status(Box::new(registry.status()))),
+        Op::Relabel { label } => {
+            registry.relabel(label);
+            here::write(registry);
+            say(&stream, &Answer::Done)
+        }
+        Op::Stop { grace_ms } => {
+            registry.stop(Duration::from_millis(grace_ms));
+            say(&stream, &Answer::Done)
+        }
+        Op::Exec(exec) => exec::run(stream, registry, exec),
+        Op::Dial { port } => dial::dial(&stream, registry, port),
+        Op::Connect { port } => dial::connect(&stream, registry, port),
+        Op::WatchPorts => ports::watch(&stream, registry),
+        Op::TellPorts(ports) => {
+            registry.tell_ports(ports);
+            here::write(registry);
+            say(&stream, &Answer::Done)
+        }
+        Op::Resume(resume) => match registry.doors.bring(Return { stream, resume }) {
+            Ok(()) => Ok(()),
+            Err(Return { stream, .. }) => {
+                let why = "it knows nothing of this command".to_owned();
+                say(&stream, &Answer::Refused(why))
+            }
+        },
+        Op::Run(order) => runs::begin(&stream, registry, order),
+        Op::WatchRun { run } => runs::watch(&stream, registry, &run),
+        Op::CancelRun { run } => say(&stream, &runs::cancel(registry, &run)),
+        Op::WatchServices => match registry.services() {
+            Some(services) => services.watch(&stream),
+            None => say(&stream, &Answer::Services(Services::default())),
+        },
+        Op::Service { name, wish } => say(&stream, &wished(registry, &name, wish)),
+        Op::Copy(pairs) => say(&stream, &data::copy(registry, &pairs)),
+        Op::RenewVolumes(volumes) => say(&stream, &data::renew(registry, volumes)),
+        Op::React { wishes, code } => say(&stream, &reacted(registry, wishes, code)),
+        Op::SetServices(declared) => say(&stream, &redeclared(registry, declared)),
+        Op::SetSecrets(grants) => say(&stream, &other_secrets(registry, grants)),
+        Op::SetEgress(egress) => say(&stream, &other_rules(registry, &egress)),
+        Op::Records(query) => records::answer(stream, &registry.plan.directories(), query),
+        Op::Session(ask) => sessions::answer(&stream, registry, ask),
+        Op::AttachSession(attach) => sessions::attach(stream, registry, attach),
+        Op::WatchSessions => sessions::watch(&stream, registry),
+        Op::DialOut { host, port } => {
+            let ready = || {
+                say(&stream, &Answer::Dialled)?;
+                stream.try_clone()
+            };
+            let dialled = registry.outside().dial_out(&host, port, ready);
+            dialled.or_else(|error| {
+                let errno = error.raw_os_error().unwrap_or(libc::ECONNREFUSED);
+                say(&stream, &Answer::NotDialled { errno })
+            })
+        }
+    }
+}
+
+/// Reads the request of a connection. `None`: there is none, or it was refused already.
+fn heard(stream: &mut UnixStream) -> io::Result<Option<Request>> {
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    let request = match read_control(stream) {
+        Ok(request) => Some(request),
+        // The client only checked whether a keeper listens.
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => None,
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+            let text = format!("it does not know what to make of this: {error}");
+            say(stream, &Answer::Refused(text))?;
+            None
+        }
+        Err(error) => return Err(error),
+    };
+    stream.set_read_timeout(None)?;
+    Ok(request)
+}
+
+fn reacted(registry: &Registry, wishes: Vec<(String, ServiceWish)>, code: CodeSeen) -> Answer {
+    registry.tell_code(code);
+    here::write(registry);
+    match registry.services() {
+        Some(services) => services.react(wishes),
+        None => Answer::Refused("it is not started yet".to_owned()),
+    }
+}
+
+fn wished(registry: &Registry, name: &str, wish: ServiceWish) -> Answer {
+    match registry.services() {
+        Some(services) => services.wish(name, wish),
+        None => not_yet(),
+    }
+}
+
+fn other_secrets(registry: &Registry, grants: Vec<Grant>) -> Answer {
+    let answer = registry.secrets.set(grants);
+    let outside = registry.outside();
+    outside.set_placeholders(registry.secrets.placeholders());
+    answer
+}
+
+fn other_rules(registry: &Registry, egress: &Egress) -> Answer {
+    match registry.outside().set_egress(egress) {
+        Ok(()) => {
+            registry.tell_egress(egress.clone());
+            here::write(registry);
+            Answer::Done
+        }
+        Err(error) => Answer::Refused(format!("the rules cannot be changed: {error}")),
+    }
+}
+
+fn redeclared(registry: &Registry, declared: Vec<Service>) -> Answer {
+    match registry.services() {
+        Some(services) => {
+            registry.tell_declared(declared.clone());
+            let answer = services.declare(declared);
+            here::write(registry);
+            answer
+        }
+        None => not_yet(),
+    }
+}
+
+fn not_yet() -> Answer {
+    Answer::Refused("it is not started yet".to_owned())
+}
+
+pub fn say(mut stream: &UnixStream, answer: &Answer) -> io::Result<()> {
+    stream.write_all(&control_frame(answer)?)
+}

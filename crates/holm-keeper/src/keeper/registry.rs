@@ -1,0 +1,483 @@
+//! The keeper's state: the plan, the link to init, and which thread waits for which program to
+//! start or end.
+
+mod start;
+
+pub use start::Started;
+
+use super::kept::Doors;
+use super::limits::Limits;
+use super::outside::Outside;
+use super::runs::Runs;
+use super::secrets::Secrets;
+use super::services::Services;
+use super::sessions::Sessions;
+use crate::descriptors::send;
+use crate::plan::Plan;
+use crate::platform::Platform;
+use crate::process::{self, Standstill};
+use crate::wire::{CodeSeen, FromInit, Status, ToInit};
+use holm_core::isolation::Isolation;
+use holm_core::route::ToldPort;
+use holm_core::spec::{Egress, Service};
+use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
+use std::collections::{BTreeMap, HashMap};
+use std::io::{self, PipeWriter, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, mpsc};
+use std::time::Duration;
+
+pub struct Registry {
+    pub plan: Plan,
+    /// Where returning clients find their commands.
+    pub doors: Doors,
+    pub secrets: Secrets,
+    pub runs: Runs,
+    isolation: Isolation,
+    limits: Limits,
+    platform: Arc<dyn Platform>,
+    init: Init,
+    outside: Outside,
+    writer: Mutex<UnixStream>,
+    state: Mutex<State>,
+    changed: Condvar,
+    sequence: AtomicU64,
+    stop_asked: AtomicBool,
+    /// Every process inside is gone.
+    has_ended: AtomicBool,
+    /// Why the keeper itself ends the workspace.
+    ending: OnceLock<&'static str>,
+    services: OnceLock<Arc<Services>>,
+    sessions: Arc<Sessions>,
+    /// Write-locked while no program may be started.
+    starts: RwLock<()>,
+}
+
+/// What a registry is made of.
+pub struct Parts {
+    pub plan: Plan,
+    pub isolation: Isolation,
+    pub init: Init,
+    pub platform: Arc<dyn Platform>,
+    pub outside: Outside,
+    /// To init.
+    pub writer: UnixStream,
+    pub sessions: Sessions,
+    pub secrets: Secrets,
+}
+
+/// Init. It is not reaped before its end is reported, so pid and pidfd stay valid.
+pub struct Init {
+    pub pidfd: OwnedFd,
+    pub pid: i32,
+}
+
+#[derive(Default)]
+struct State {
+    label: Option<String>,
+    /// The commit that the tree was moved to since the start.
+    code: Option<CodeSeen>,
+    ports: Vec<ToldPort>,
+    /// Egress and services, if they changed since the start.
+    egress: Option<Egress>,
+    declared: Option<Vec<Service>>,
+    starting: HashMap<u64, Starting>,
+    running: HashMap<i32, Running>,
+    /// No process is left but init.
+    empty: bool,
+    /// Threads that still have to send something to a client.
+    talking: usize,
+    /// The generations of the mounted volumes.
+    generations: BTreeMap<String, u64>,
+}
+
+struct Starting {
+    reply: mpsc::Sender<Started>,
+    /// Gets one byte, the exit code.
+    exit: PipeWriter,
+    purpose: Purpose,
+}
+
+struct Running {
+    exit: PipeWriter,
+    purpose: Purpose,
+}
+
+/// Whether a client waits for the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    Command,
+    /// A service or one of its helpers.
+    Background,
+}
+
+/// A thread that talks to a client; the keeper waits for it before it ends.
+pub struct Talking<'a>(&'a Registry);
+
+/// The code of a process killed by the end of the workspace: 128 + SIGKILL.
+pub const KILLED: u8 = 137;
+
+// === impl Registry ===
+
+impl Registry {
+    pub fn new(parts: Parts) -> Self {
+        let Parts {
+            plan,
+            isolation,
+            init,
+            platform,
+            outside,
+            writer,
+            sessions,
+            secrets,
+        } = parts;
+        let volumes = plan.volumes.iter();
+        let generations = volumes.map(|volume| (volume.name.clone(), volume.generation));
+        let generations = generations.collect();
+        Self {
+            plan,
+            doors: Doors::default(),
+            secrets,
+            runs: Runs::default(),
+            isolation,
+            limits: Limits::new(Arc::clone(&platform)),
+            platform,
+            init,
+            outside,
+            writer: Mutex::new(writer),
+            state: Mutex::new(State {
+                generations,
+                ..State::default()
+            }),
+            changed: Condvar::new(),
+            sequence: AtomicU64::new(1),
+            stop_asked: AtomicBool::new(false),
+            has_ended: AtomicBool::new(false),
+            ending: OnceLock::new(),
+            services: OnceLock::new(),
+            sessions: Arc::new(sessions),
+            starts: RwLock::new(()),
+        }
+    }
+
+    /// Init's pid outside.
+    pub fn init_pid(&self) -> i32 {
+        self.init.pid
+    }
+
+    pub fn init(&self) -> BorrowedFd<'_> {
+        self.init.pidfd.as_fd()
+    }
+
+    /// The gateway.
+    pub fn outside(&self) -> &Outside {
+        &self.outside
+    }
+
+    pub fn platform(&self) -> &dyn Platform {
+        &*self.platform
+    }
+
+    fn standstill(&self) -> Option<Standstill> {
+        process::standstill(self.init.pid, self.platform.is_frozen())
+    }
+
+    pub fn status(&self) -> Status {
+        let commands = {
+            let state = self.state();
+            let starting = state.starting.values().map(|starting| starting.purpose);
+            let running = state.running.values().map(|running| running.purpose);
+            starting
+                .chain(running)
+                .filter(|purpose| *purpose == Purpose::Command)
+                .count()
+        };
+        let stands = self.standstill();
+        Status {
+            version: self.plan.version,
+            id: self.plan.id.clone(),
+            isolation: Isolation {
+                oom_kills: self.limits.memory_kills(),
+                limits_reached: self.limits_reached(),
+                ..self.isolation.clone()
+            },
+            ending: self.why_ended().map(str::to_owned),
+            trouble: stands.map(|how| format!("init {how}")),
+            is_init_ending: stands == Some(Standstill::Ending),
+            commands,
+            services: self
+                .services()
+                .map(|services| services.told().services)
+                .unwrap_or_default(),
+            program: Some(self.plan.program.clone()),
+            volumes: self.state().generations.clone().into_iter().collect(),
+            carried: Some(self.outside.carried()),
+        }
+    }
+
+    fn limits_reached(&self) -> Vec<String> {
+        let has_started_any = self.sequence.load(Ordering::Relaxed) > 1;
+        if has_started_any && !self.has_ended() {
+            self.platform.exhausted()
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// Called once, when services are about to be started.
+    pub fn set_services(&self, services: Arc<Services>) {
+        // A second call would be another workspace.
+        let _ = self.services.set(services);
+    }
+
+    pub fn services(&self) -> Option<&Arc<Services>> {
+        self.services.get()
+    }
+
+    /// The session or run whose first process has this pid inside.
+    pub fn begun_with(&self, pid: i32) -> Option<String> {
+        let sessions = self.sessions.list().into_iter();
+        let mut sessions = sessions.filter(|session| session.pid == Some(pid));
+        let session = sessions.next().map(|session| session.id);
+        session.or_else(|| self.runs.begun_with(pid))
+    }
+
+    pub fn sessions(&self) -> &Arc<Sessions> {
+        &self.sessions
+    }
+
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    pub fn label(&self) -> String {
+        self.state()
+            .label
+            .clone()
+            .unwrap_or_else(|| self.plan.label.clone())
+    }
+
+    pub fn relabel(&self, label: String) {
+        self.state().label = Some(label);
+    }
+
+    /// The addresses of the ports, as the daemon sent them last.
+    pub fn ports(&self) -> Vec<ToldPort> {
+        self.state().ports.clone()
+    }
+
+    pub fn tell_code(&self, code: CodeSeen) {
+        self.state().code = Some(code);
+    }
+
+    pub fn code(&self) -> Option<CodeSeen> {
+        self.state().code.clone()
+    }
+
+    pub fn tell_ports(&self, ports: Vec<ToldPort>) {
+        self.state().ports = ports;
+    }
+
+    pub fn tell_egress(&self, egress: Egress) {
+        self.state().egress = Some(egress);
+    }
+
+    pub fn egress(&self) -> Egress {
+        let told = self.state().egress.clone();
+        told.unwrap_or_else(|| self.plan.network.egress.clone())
+    }
+
+    pub fn tell_declared(&self, services: Vec<Service>) {
+        self.state().declared = Some(services);
+    }
+
+    /// The configured services.
+    pub fn declared(&self) -> Vec<Service> {
+        let told = self.state().declared.clone();
+        told.unwrap_or_else(|| self.plan.services.clone())
+    }
+
+    pub fn isolation(&self) -> &Isolation {
+        &self.isolation
+    }
+
+    pub fn generation(&self, volume: &str) -> Option<u64> {
+        self.state().generations.get(volume).copied()
+    }
+
+    pub fn set_generation(&self, volume: &str, generation: u64) {
+        self.state()
+            .generations
+            .insert(volume.to_owned(), generation);
+    }
+
+    pub fn signal(&self, pid: i32, signal: i32) {
+        // A broken link ends the workspace anyway.
+        let _ = self.tell_init(&ToInit::Signal { pid, signal }, &[]);
+    }
+
+    /// Handles one message of init. Invalid ones are dropped.
+    pub fn hear(&self, message: FromInit, descriptors: Vec<OwnedFd>) {
+        let (message, descriptors) = match message {
+            FromInit::Left { numbers, message } => self.take_left(numbers, *message),
+            message => (message, descriptors),
+        };
+        let mut state = self.state();
+        match message {
+            FromInit::Hello { .. }
+            | FromInit::Left { .. }
+            | FromInit::Renames
+            | FromInit::Doorway(_)
+            | FromInit::SecretFiles => {}
+            FromInit::Spawned { sequence, pid } => {
+                if let Some(starting) = state.starting.remove(&sequence) {
+                    let running = Running {
+                        exit: starting.exit,
+                        purpose: starting.purpose,
+                    };
+                    state.running.insert(pid, running);
+                    let ends = descriptors;
+                    let _ = starting.reply.send(Started::Running { pid, ends });
+                }
+            }
+            FromInit::NotSpawned {
+                sequence,
+                code,
+                cause,
+                directory,
+            } => {
+                if let Some(starting) = state.starting.remove(&sequence) {
+                    let _ = starting.reply.send(Started::Not {
+                        code,
+                        cause,
+                        directory,
+                    });
+                }
+            }
+            FromInit::Exited { pid, code } => {
+                if code == KILLED {
+                    // Perhaps an OOM kill, which is logged.
+                    self.limits.memory_kills();
+                }
+                if let Some(mut running) = state.running.remove(&pid) {
+                    let _ = running.exit.write_all(&[code]);
+                }
+            }
+            FromInit::Empty => {
+                state.empty = true;
+                self.changed.notify_all();
+            }
+        }
+    }
+
+    /// SIGTERM to everything inside, SIGKILL to what is left after `grace`.
+    pub fn stop(&self, grace: Duration) {
+        self.stop_asked.store(true, Ordering::SeqCst);
+        self.state().empty = false;
+        self.platform.thaw();
+        // A stopped init would not handle the message, and programs inside would not get the grace
+        // period.
+        let hears = self.standstill().is_none();
+        if let Some(services) = self.services().filter(|_| hears) {
+            services.close(grace * 2);
+        }
+        if hears && self.tell_init(&ToInit::Terminate, &[]).is_ok() {
+            self.wait_while(grace, |state| !state.empty);
+        }
+        self.kill();
+    }
+
+    /// Ends the workspace for a reason of the keeper's own, which is reported later.
+    pub fn end_because(&self, why: &'static str, grace: Duration) {
+        if self.ending.set(why).is_ok() {
+            self.stop(grace);
+        }
+    }
+
+    pub fn why_ended(&self) -> Option<&'static str> {
+        self.ending.get().copied()
+    }
+
+    pub fn was_asked_to_stop(&self) -> bool {
+        self.stop_asked.load(Ordering::SeqCst)
+    }
+
+    pub fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::SeqCst)
+    }
+
+    /// Kills init and with it every process of the workspace.
+    pub fn kill(&self) {
+        self.platform.thaw();
+        // An error means that it is gone already.
+        let _ = pidfd_send_signal(&self.init.pidfd, Signal::KILL);
+    }
+
+    pub fn how_init_ended(&self) -> String {
+        match waitid(
+            WaitId::PidFd(self.init.pidfd.as_fd()),
+            WaitIdOptions::EXITED,
+        ) {
+            Ok(Some(status)) => match (status.terminating_signal(), status.exit_status()) {
+                (Some(signal), _) => format!("init was killed by signal {signal}"),
+                (_, Some(code)) => format!("init ended with code {code}"),
+                _ => "init ended".to_owned(),
+            },
+            _ => "init ended".to_owned(),
+        }
+    }
+
+    /// Wakes every waiting thread, and lets them inform their clients.
+    pub fn end(&self, patience: Duration) {
+        self.has_ended.store(true, Ordering::SeqCst);
+        let mut state = self.state();
+        for (_, mut running) in state.running.drain() {
+            let _ = running.exit.write_all(&[KILLED]);
+        }
+        state.starting.clear();
+        drop(state);
+        // After the exit codes, so that a client that learns of the end has its code.
+        self.doors.close();
+        self.sessions.finish(patience);
+        self.wait_while(patience, |state| state.talking > 0);
+    }
+
+    /// Waits while the condition holds, at most for `limit`.
+    fn wait_while(&self, limit: Duration, is_so: impl Fn(&State) -> bool) {
+        let state = self.state();
+        // The caller continues in any case, so neither a poisoned lock nor a time-out matters.
+        drop(
+            self.changed
+                .wait_timeout_while(state, limit, |state| is_so(state)),
+        );
+    }
+
+    /// Counts a thread that talks to a client; `None` when there are too many.
+    pub fn talk(&self, most: usize) -> Option<Talking<'_>> {
+        let mut state = self.state();
+        (state.talking < most).then(|| {
+            state.talking += 1;
+            Talking(self)
+        })
+    }
+
+    fn tell_init(&self, message: &ToInit, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        send(&writer, message, descriptors)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl Talking ===
+
+impl Drop for Talking<'_> {
+    fn drop(&mut self) {
+        self.0.state().talking -= 1;
+        self.0.changed.notify_all();
+    }
+}

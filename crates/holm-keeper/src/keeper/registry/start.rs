@@ -1,0 +1,169 @@
+//! Starts programs: the request to init, the streams, and init's answer.
+
+use super::{Purpose, Registry, Starting};
+use crate::descriptors::{self, is_too_many};
+use crate::stdio;
+use crate::wire::{Defence, FromInit, Spawn, ToInit};
+use std::io::{self, PipeWriter};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::Ordering;
+use std::sync::{PoisonError, RwLockWriteGuard, mpsc};
+use std::time::Duration;
+use zeroize::Zeroize;
+
+/// Init's answer to a start request.
+pub enum Started {
+    /// With the terminal's master, or the keeper's ends of piped streams, in order.
+    Running { pid: i32, ends: Vec<OwnedFd> },
+    Not {
+        code: u8,
+        cause: String,
+        /// The errno, when the program cannot enter its working directory.
+        directory: Option<i32>,
+    },
+}
+
+/// Which side created the streams of a program.
+enum Made {
+    Here,
+    /// Init, because descriptors could not be sent to it.
+    Inside,
+}
+
+// === impl Registry ===
+
+impl Registry {
+    /// Asks init to start a program and waits for the answer. `exit` gets the exit code later.
+    pub fn start(&self, spawn: Spawn, exit: PipeWriter) -> io::Result<Started> {
+        self.start_as(Purpose::Command, spawn, exit)
+    }
+
+    /// The same for a program without a client.
+    pub fn start_in_background(&self, spawn: Spawn, exit: PipeWriter) -> io::Result<Started> {
+        self.start_as(Purpose::Background, spawn, exit)
+    }
+
+    /// Blocks starts while the guard exists, except for [`Self::start_while_held`].
+    pub fn hold_starts(&self) -> RwLockWriteGuard<'_, ()> {
+        self.starts.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// For the holder of that guard.
+    pub fn start_while_held(&self, spawn: Spawn, exit: PipeWriter) -> io::Result<Started> {
+        self.start_now(Purpose::Background, spawn, exit)
+    }
+
+    fn start_as(&self, purpose: Purpose, spawn: Spawn, exit: PipeWriter) -> io::Result<Started> {
+        let _may = self.starts.read().unwrap_or_else(PoisonError::into_inner);
+        self.start_now(purpose, spawn, exit)
+    }
+
+    fn start_now(
+        &self,
+        purpose: Purpose,
+        mut spawn: Spawn,
+        exit: PipeWriter,
+    ) -> io::Result<Started> {
+        spawn.sequence = self.sequence.fetch_add(1, Ordering::Relaxed);
+        let sequence = spawn.sequence;
+        let streams = spawn.streams.take();
+        let made = streams.map(stdio::make).transpose()?;
+        let (theirs, ours) = made
+            .map(|made| (made.theirs, made.ours))
+            .unwrap_or_default();
+        let (reply, answer) = mpsc::channel();
+        let starting = Starting {
+            reply,
+            exit,
+            purpose,
+        };
+        self.state().starting.insert(sequence, starting);
+        let borrowed: Vec<_> = theirs.iter().map(AsFd::as_fd).collect();
+        let mut message = ToInit::Spawn(spawn);
+        let mut sent = self.tell_init(&message, &borrowed).map(|()| Made::Here);
+        let may_take = self.plan.has(Defence::TakenDescriptors);
+        if may_take && sent.as_ref().is_err_and(is_too_many) {
+            if let ToInit::Spawn(spawn) = &mut message {
+                spawn.streams = streams;
+            }
+            sent = self.tell_init(&message, &[]).map(|()| Made::Inside);
+        }
+        if let ToInit::Spawn(spawn) = &mut message {
+            // They may contain secrets.
+            spawn.env.iter_mut().for_each(|(_, value)| value.zeroize());
+        }
+        let started = sent.and_then(|made| {
+            let limit = Duration::from_secs(30);
+            let answer = answer.recv_timeout(limit);
+            Ok((
+                made,
+                answer.map_err(|_| io::Error::other("init does not answer"))?,
+            ))
+        });
+        self.state().starting.remove(&sequence);
+        match (started?, streams) {
+            ((Made::Here, Started::Running { pid, .. }), Some(_)) => {
+                Ok(Started::Running { pid, ends: ours })
+            }
+            ((Made::Inside, Started::Running { pid, ends }), Some(streams))
+                if !stdio::are_pipes(&ends, streams) =>
+            {
+                self.signal(pid, libc::SIGKILL);
+                Err(io::Error::from_raw_os_error(libc::ETOOMANYREFS))
+            }
+            ((_, started), _) => Ok(started),
+        }
+    }
+
+    /// The message with descriptors that init could not send. A program whose streams or terminal
+    /// the keeper cannot take is ended.
+    pub(super) fn take_left(
+        &self,
+        numbers: Vec<i32>,
+        message: FromInit,
+    ) -> (FromInit, Vec<OwnedFd>) {
+        let taken = if self.plan.has(Defence::TakenDescriptors) {
+            self.platform.take_descriptors(&numbers)
+        } else {
+            Err(io::Error::from_raw_os_error(libc::ETOOMANYREFS))
+        };
+        // A broken link ends the workspace anyway.
+        let _ = self.tell_init(&ToInit::Close { numbers }, &[]);
+        match (taken, message) {
+            (Ok(taken), message) => (message, taken),
+            (Err(error), FromInit::Spawned { sequence, pid }) => {
+                complain!("descriptors cannot be taken from init: {error}");
+                self.signal(pid, libc::SIGKILL);
+                let (code, cause) =
+                    Started::cannot(&io::Error::from_raw_os_error(libc::ETOOMANYREFS));
+                let not = FromInit::NotSpawned {
+                    sequence,
+                    code,
+                    cause,
+                    directory: None,
+                };
+                (not, Vec::new())
+            }
+            (Err(_), message) => (message, Vec::new()),
+        }
+    }
+}
+
+// === impl Started ===
+
+impl Started {
+    /// A failure of the keeper itself, in the form of init's answers.
+    pub fn not(error: &io::Error) -> Self {
+        let (code, cause) = Self::cannot(error);
+        Self::Not {
+            code,
+            cause,
+            directory: None,
+        }
+    }
+
+    fn cannot(error: &io::Error) -> (u8, String) {
+        const CANNOT_EXECUTE: u8 = 126;
+        (CANNOT_EXECUTE, descriptors::explain(error))
+    }
+}

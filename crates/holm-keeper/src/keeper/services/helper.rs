@@ -1,0 +1,83 @@
+//! Helper processes inside for services, and the environments of programs.
+
+use crate::guest::PROGRAM;
+use crate::inside::{self, MARK};
+use crate::keeper::exec;
+use crate::keeper::registry::{Registry, Started};
+use crate::stdio::NOTHING;
+use crate::wire::{Domain, Spawn};
+use holm_core::spec::Service;
+use std::io::{self, PipeReader};
+use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
+
+/// Between SIGTERM and SIGKILL.
+const GRACE: Duration = Duration::from_secs(2);
+/// How often to retry ending processes.
+const TRIES: usize = 5;
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// The workspace's environment, the service's additions, and its name, which marks its processes.
+pub fn environment(registry: &Registry, service: &Service) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let bytes = |(name, value): &(String, String)| (name.clone().into(), value.clone().into());
+    let mut added: Vec<(Vec<u8>, Vec<u8>)> = service.env.iter().map(bytes).collect();
+    added.push((MARK.into(), service.name.clone().into()));
+    exec::environment(registry, None, added)
+}
+
+pub fn plain_environment(registry: &Registry) -> Vec<(Vec<u8>, Vec<u8>)> {
+    exec::environment(registry, None, Vec::new())
+}
+
+/// Starts our own program inside; its exit code comes on the pipe.
+pub fn helper(
+    registry: &Registry,
+    arguments: Vec<String>,
+    env: Vec<(Vec<u8>, Vec<u8>)>,
+    domain: Domain,
+) -> io::Result<(i32, PipeReader)> {
+    let (exit, exit_inside) = io::pipe()?;
+    let ours = [PROGRAM.to_owned(), inside::ROLE.to_owned()];
+    let spawn = Spawn {
+        sequence: 0,
+        argv: ours
+            .into_iter()
+            .chain(arguments)
+            .map(String::into_bytes)
+            .collect(),
+        env,
+        cwd: registry.plan.root.as_os_str().as_bytes().to_vec(),
+        terminal: None,
+        domain,
+        streams: Some(NOTHING),
+    };
+    match registry.start_in_background(spawn, exit_inside)? {
+        Started::Running { pid, .. } => Ok((pid, exit)),
+        Started::Not { cause, .. } => Err(io::Error::other(cause)),
+    }
+}
+
+/// Ends all processes of a run, or of a program that holm itself runs; returns whether none is
+/// left. The helper is a process inside too, so it may fail to start where there are too many.
+pub fn end_tree(registry: &Registry, verb: &str, name: &str, pid: i32) -> bool {
+    for _ in 0..TRIES {
+        let argv = [verb, name, &pid.to_string(), &GRACE.as_millis().to_string()];
+        let argv = argv.map(str::to_owned).to_vec();
+        match helper(registry, argv, plain_environment(registry), Domain::Shared) {
+            Ok((_, exit)) => {
+                let mut code = [1];
+                let read = rustix::io::read(&exit, &mut code);
+                if read == Ok(1) && code[0] == 0 {
+                    return true;
+                }
+            }
+            Err(error) => complain!("{name} cannot be ended: {error}"),
+        }
+        if registry.has_ended() {
+            return true;
+        }
+        std::thread::sleep(PAUSE);
+    }
+    registry.signal(pid, libc::SIGKILL);
+    false
+}

@@ -1,0 +1,396 @@
+//! One run of a service or of its build, in its own thread: ends leftovers of the run before,
+//! starts the program, and copies its output to the log until it is closed.
+//!
+//! Output from before the exit is in the log before the exit is reported. Memory is bounded: unread
+//! output stays in the pipe, and the service blocks.
+
+use super::lines::Lines;
+use super::log::Log;
+use super::probe::{Asking, Probing};
+use super::{Mailbox, environment, helper};
+use crate::inside::END;
+use crate::keeper::registry::{KILLED, Registry, Started};
+use crate::keeper::secrets::Receiver;
+use crate::keeper::waiting::Waiting;
+use crate::logs::{Stream, append, now};
+use crate::stdio::OUTPUTS;
+use crate::wire::{Domain, Spawn};
+use holm_core::service::{Event, exit_in_words};
+use holm_core::spec::Service;
+use holm_secrets::mask::Masker;
+use rustix::event::PollFlags;
+use rustix::io::Errno;
+use std::io::{self, PipeReader};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+const CHUNK: usize = 64 * 1024;
+/// The capacity of a pipe: everything that was printed before the end is in it.
+const MOST_LEFT_BEHIND: usize = 1024 * 1024;
+/// The grace period for leftovers of an earlier run.
+const LEFTOVER_GRACE: Duration = Duration::from_secs(2);
+
+/// Which command is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    Serve,
+    /// While the old version runs.
+    Build,
+}
+
+/// The parameters of one run.
+pub struct Run {
+    pub registry: Arc<Registry>,
+    pub service: Arc<Service>,
+    pub part: Part,
+    pub log: Arc<Mutex<Log>>,
+    pub mailbox: Mailbox,
+    /// The pid of the run before, if any.
+    pub earlier: Option<u32>,
+    /// Closed when the next run begins.
+    pub leave: PipeReader,
+}
+
+/// A running program with its two outputs.
+struct Pump {
+    run: Run,
+    outputs: [Output; 2],
+    /// `None`: it has ended.
+    exit: Option<PipeReader>,
+    probing: Option<Probing>,
+    /// The log is not written to before this time.
+    not_before: Option<Instant>,
+    memory_kills: u64,
+}
+
+struct Output {
+    pipe: Option<OwnedFd>,
+    stream: Stream,
+    lines: Lines,
+    masker: Masker,
+}
+
+// === impl Run ===
+
+impl Run {
+    pub fn live(self) {
+        if let Some(earlier) = self.earlier {
+            end_all(&self.registry, &self.service.name, earlier, LEFTOVER_GRACE);
+        }
+        let memory_kills = self.registry.limits().memory_kills();
+        let (started, exit) = match self.spawn() {
+            Ok((started, exit)) => (started, Some(exit)),
+            Err(error) => (Started::not(&error), None),
+        };
+        let (pid, ends) = match started {
+            Started::Running { pid, ends } => (pid, ends),
+            Started::Not { code, cause, .. } => return self.not_started(code, cause),
+        };
+        let Ok([out, err]) = <[OwnedFd; 2]>::try_from(ends) else {
+            return self.not_started(126, "init passed no streams".to_owned());
+        };
+        match self.part {
+            Part::Serve => self.mailbox.tell(Event::Started {
+                pid: pid.unsigned_abs(),
+            }),
+            Part::Build => self.note(&format!("[build: {}]", self.command())),
+        }
+        let known = self.registry.secrets.known();
+        let output = |pipe: OwnedFd, stream| Output {
+            pipe: Some(pipe),
+            stream,
+            lines: Lines::default(),
+            masker: Masker::new(known.clone()),
+        };
+        let pump = Pump {
+            probing: match self.part {
+                Part::Serve => Probing::of(&self.service),
+                Part::Build => None,
+            },
+            run: self,
+            outputs: [output(out, Stream::Stdout), output(err, Stream::Stderr)],
+            exit,
+            not_before: None,
+            memory_kills,
+        };
+        pump.work();
+    }
+
+    fn command(&self) -> &str {
+        match (self.part, &self.service.build) {
+            (Part::Serve, _) => &self.service.run,
+            (Part::Build, Some(build)) => build,
+            // Without a build command there is nothing to do.
+            (Part::Build, None) => ":",
+        }
+    }
+
+    fn not_started(self, code: u8, cause: String) {
+        match self.part {
+            Part::Serve => {
+                self.note(&format!("[cannot be started: {cause}]"));
+                self.mailbox.tell(Event::NotStarted { code, cause });
+            }
+            Part::Build => {
+                self.note(&format!("[the build cannot be started: {cause}]"));
+                let cause = Some(cause);
+                self.mailbox.tell(Event::Built { code, cause });
+            }
+        }
+    }
+
+    /// Writes a message of holm to the log.
+    fn note(&self, text: &str) {
+        let mut records = Vec::new();
+        append(&mut records, now(), Stream::Holm, text.as_bytes());
+        lock(&self.log).write(&records, 1);
+    }
+
+    fn spawn(&self) -> io::Result<(Started, PipeReader)> {
+        let (exit, exit_inside) = io::pipe()?;
+        let secrets = &self.registry.secrets;
+        let mut env = environment(&self.registry, &self.service);
+        let receiver = Some(Receiver::Service(&self.service.name));
+        let given = secrets.due(receiver);
+        env.extend(given.variables);
+        let spawn = Spawn {
+            sequence: 0,
+            argv: ["sh", "-c", self.command()]
+                .map(|text| text.as_bytes().to_vec())
+                .to_vec(),
+            env,
+            cwd: self.registry.plan.root.as_os_str().as_bytes().to_vec(),
+            terminal: None,
+            domain: secrets.domain(receiver),
+            streams: Some(OUTPUTS),
+        };
+        let started = self.registry.start_in_background(spawn, exit_inside)?;
+        if let Started::Running { pid, ends } = &started {
+            secrets.note_given(receiver, given.received, *pid);
+            for output in ends {
+                rustix::io::ioctl_fionbio(output, true)?;
+            }
+        }
+        Ok((started, exit))
+    }
+}
+
+// === impl Pump ===
+
+/// Which descriptors are ready.
+#[derive(Default)]
+struct Ready {
+    outputs: [bool; 2],
+    has_exited: bool,
+    is_asked_to_leave: bool,
+    has_probed: bool,
+}
+
+impl Pump {
+    /// Runs until the program has ended and its outputs are closed.
+    fn work(mut self) {
+        self.ask();
+        while self.exit.is_some() || self.outputs.iter().any(|output| output.pipe.is_some()) {
+            let ready = match self.wait() {
+                Ok(ready) => ready,
+                Err(error) => {
+                    complain!("service {}: cannot wait: {error}", self.run.service.name);
+                    return;
+                }
+            };
+            for index in 0..self.outputs.len() {
+                if ready.outputs[index] {
+                    self.read(index);
+                }
+            }
+            if ready.has_probed {
+                self.probed();
+            }
+            if ready.has_exited {
+                self.exited();
+            }
+            if ready.is_asked_to_leave && self.exit.is_none() {
+                break;
+            }
+        }
+        self.finish_lines();
+    }
+
+    /// Starts probing, if the readiness check needs that.
+    fn ask(&mut self) {
+        let Some(probing) = &mut self.probing else {
+            return;
+        };
+        let argv = probing.question();
+        let environment = environment(&self.run.registry, &self.run.service);
+        // The probe may be a command of the project.
+        let domain = self.run.registry.secrets.domain(None);
+        match argv.map(|argv| helper(&self.run.registry, argv, environment, domain)) {
+            Some(Ok((pid, exit))) => probing.asking = Some(Asking::Now { pid, exit }),
+            Some(Err(error)) => {
+                complain!("service {}: cannot ask: {error}", self.run.service.name);
+                probing.ask_later();
+            }
+            None => {}
+        }
+    }
+
+    fn wait(&mut self) -> io::Result<Ready> {
+        if self.probing.as_mut().is_some_and(Probing::is_due) {
+            self.ask();
+        }
+        let now = Instant::now();
+        let paused = self.not_before.filter(|time| *time > now);
+        let mut waiting = Waiting::<Ready>::new();
+        match &self.exit {
+            Some(exit) => waiting.add(exit, PollFlags::IN, |ready| ready.has_exited = true),
+            None => waiting.add(&self.run.leave, PollFlags::IN, |ready| {
+                ready.is_asked_to_leave = true;
+            }),
+        }
+        if paused.is_none() {
+            if let Some(pipe) = &self.outputs[0].pipe {
+                waiting.add(pipe, PollFlags::IN, |ready| ready.outputs[0] = true);
+            }
+            if let Some(pipe) = &self.outputs[1].pipe {
+                waiting.add(pipe, PollFlags::IN, |ready| ready.outputs[1] = true);
+            }
+        }
+        let asking = self.probing.as_ref().and_then(|p| p.asking.as_ref());
+        if let Some(Asking::Now { exit, .. }) = asking {
+            waiting.add(exit, PollFlags::IN, |ready| ready.has_probed = true);
+        }
+        let later = match asking {
+            Some(Asking::Later(time)) => Some(*time),
+            _ => None,
+        };
+        waiting.wait([paused, later].into_iter().flatten().min())
+    }
+
+    /// Reads what is available of one output; returns the number of bytes.
+    fn read(&mut self, index: usize) -> usize {
+        let output = &mut self.outputs[index];
+        let Some(pipe) = &output.pipe else { return 0 };
+        let mut chunk = vec![0; CHUNK];
+        let length = match rustix::io::read(pipe, &mut chunk) {
+            Err(Errno::AGAIN | Errno::INTR) => return 0,
+            Ok(0) | Err(_) => {
+                output.pipe = None;
+                return 0;
+            }
+            Ok(length) => length,
+        };
+        let wanted = self.probing.as_ref().and_then(Probing::text);
+        let (time, stream) = (now(), output.stream);
+        let (mut records, mut count, mut is_found) = (Vec::new(), 0, false);
+        output.masker.know(&self.run.registry.secrets.known());
+        let masked = output.masker.take(&chunk[..length]);
+        output.lines.take(&masked, |line| {
+            is_found = is_found || wanted.is_some_and(|text| contains(line, text));
+            append(&mut records, time, stream, line);
+            count += 1;
+        });
+        is_found = is_found || wanted.is_some_and(|text| contains(output.lines.partial(), text));
+        let wait = lock(&self.run.log).write(&records, count);
+        self.not_before = (!wait.is_zero()).then(|| Instant::now() + wait);
+        if is_found {
+            self.is_ready();
+        }
+        length
+    }
+
+    fn probed(&mut self) {
+        let Some(probing) = &mut self.probing else {
+            return;
+        };
+        if probing.has_succeeded() {
+            self.is_ready();
+        }
+    }
+
+    fn is_ready(&mut self) {
+        self.probing = None;
+        self.run.mailbox.tell(Event::Probed);
+    }
+
+    /// The program ended: logs its last output first, then reports the exit.
+    fn exited(&mut self) {
+        let Some(exit) = self.exit.take() else { return };
+        let mut code = [0];
+        let read = rustix::io::read(&exit, &mut code);
+        let code = if read == Ok(1) { code[0] } else { 255 };
+        for index in 0..self.outputs.len() {
+            let mut left = MOST_LEFT_BEHIND;
+            while left > 0 {
+                match self.read(index) {
+                    0 => break,
+                    length => left = left.saturating_sub(length),
+                }
+            }
+        }
+        self.finish_lines();
+        if let Some(probing) = self.probing.take()
+            && let Some(Asking::Now { pid, .. }) = probing.asking
+        {
+            self.run.registry.signal(pid, libc::SIGKILL);
+        }
+        let kills = self.run.registry.limits().memory_kills();
+        let cause = (code == KILLED && kills > self.memory_kills)
+            .then(|| "the workspace reached its limit of memory".to_owned());
+        match self.run.part {
+            Part::Serve => self.run.mailbox.tell(Event::Exited { code, cause }),
+            Part::Build => {
+                if code != 0 {
+                    let how = exit_in_words(code);
+                    self.run.note(&format!("[the build {how}]"));
+                }
+                self.run.mailbox.tell(Event::Built { code, cause });
+            }
+        }
+    }
+
+    fn finish_lines(&mut self) {
+        let time = now();
+        for output in &mut self.outputs {
+            let (mut records, mut count, stream) = (Vec::new(), 0, output.stream);
+            let rest = output.masker.finish();
+            let mut tell = |line: &[u8]| {
+                append(&mut records, time, stream, line);
+                count += 1;
+            };
+            output.lines.take(&rest, &mut tell);
+            output.lines.finish(&mut tell);
+            lock(&self.run.log).write(&records, count);
+        }
+    }
+}
+
+/// Ends every process of a service, inside. Blocks until they are gone or cannot be ended.
+pub fn end_all(registry: &Registry, name: &str, leader: u32, grace: Duration) {
+    let argv = [
+        END.to_owned(),
+        name.to_owned(),
+        leader.to_string(),
+        grace.as_millis().to_string(),
+    ];
+    let environment = super::plain_environment(registry);
+    match helper(registry, argv.to_vec(), environment, Domain::Shared) {
+        Ok((_, exit)) => {
+            let mut code = [0];
+            // The exit itself matters, not its code.
+            let _ = rustix::io::read(&exit, &mut code);
+        }
+        Err(error) => complain!("service {name}: cannot end all of it: {error}"),
+    }
+}
+
+fn contains(line: &[u8], text: &str) -> bool {
+    let text = text.as_bytes();
+    !text.is_empty() && line.windows(text.len()).any(|window| window == text)
+}
+
+pub fn lock(log: &Mutex<Log>) -> std::sync::MutexGuard<'_, Log> {
+    log.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,140 @@
+//! What a keeper is started with, and its one answer.
+
+use crate::descriptors::explain;
+use crate::directories::WorkspaceDirs;
+use crate::guests::GuestDoor;
+use crate::wire::{Defence, Grant, Mounted, VolumeMount};
+use holm_core::spec::{Network, Service};
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+/// What a keeper has to know of its workspace, whatever makes it run. The driver adds what it needs itself.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Plan {
+    pub version: u32,
+    pub id: String,
+    pub label: String,
+    /// Where the code is inside.
+    pub root: PathBuf,
+    /// Mounted after everything else.
+    #[serde(default)]
+    pub caches: Vec<Mounted>,
+    /// Mounted after these.
+    #[serde(default)]
+    pub volumes: Vec<VolumeMount>,
+    /// The workspace's own directory on the host.
+    pub dir: PathBuf,
+    pub socket: PathBuf,
+    /// Our own program on the host, as a path: the running one belongs to another mount namespace.
+    pub program: PathBuf,
+    pub environment: Vec<(String, String)>,
+    /// In bytes; measured by the keeper.
+    pub disk: Option<u64>,
+    /// Names of limits that the project wrote down and that the user goes without if need be.
+    pub forgone: Vec<String>,
+    /// What leads in and out.
+    #[serde(default)]
+    pub network: Network,
+    /// Started by the keeper as soon as the workspace runs.
+    #[serde(default)]
+    pub services: Vec<Service>,
+    /// Names of services that have to be built before they are started.
+    #[serde(default)]
+    pub unbuilt: Vec<String>,
+    /// Declared secrets, each with its value where there is one.
+    #[serde(default)]
+    pub secrets: Vec<Grant>,
+    /// The directory of the record of what happens to them.
+    #[serde(default)]
+    pub audit: PathBuf,
+    /// The machine's own addresses; the keeper looks.
+    #[serde(default)]
+    pub machine: Vec<IpAddr>,
+    /// What `holm here` says, but for what changes.
+    pub here: serde_json::Value,
+    /// Where the daemon takes what programs inside ask of it.
+    #[serde(default)]
+    pub guests: Option<GuestDoor>,
+    /// Defences that a test switched off to show what they hold back.
+    pub without: Vec<Defence>,
+}
+
+/// The keeper's one answer on its stdout.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LaunchAnswer {
+    Ready,
+    Failed(LaunchFailure),
+}
+
+/// Where and why making the workspace failed.
+#[derive(Clone, Debug, Serialize, Deserialize, thiserror::Error)]
+#[error("{step}: {cause}")]
+pub struct LaunchFailure {
+    pub part: Part,
+    pub step: String,
+    pub cause: String,
+    pub errno: Option<i32>,
+}
+
+/// The part of the isolation that a failed step belongs to, so that the way to get it can be named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Part {
+    User,
+    Network,
+    /// The rules that hold what leaves.
+    Egress,
+    Mount,
+    Overlay,
+    Proc,
+    Seccomp,
+    NoNewPrivileges,
+    ProtectedPath,
+    /// The step is the name of a limit that cannot be kept.
+    Limit,
+    /// The step is the name of a volume that another workspace has; the cause is its id.
+    VolumeTaken,
+    /// The step is the name of a volume that cannot be mounted.
+    Volume,
+    /// Secrets cannot be kept from the workspace's other programs.
+    Secrets,
+    Other,
+}
+
+// === impl Plan ===
+
+impl Plan {
+    pub fn directories(&self) -> WorkspaceDirs {
+        WorkspaceDirs {
+            dir: self.dir.clone(),
+            socket: self.socket.clone(),
+        }
+    }
+
+    /// Whether a defence is in force. In a release build all are, whatever the plan says.
+    pub fn has(&self, defence: Defence) -> bool {
+        !cfg!(debug_assertions) || !self.without.contains(&defence)
+    }
+}
+
+/// Names the step that failed and the part of the isolation that it belongs to.
+pub trait Stepped<T> {
+    fn step(self, part: Part, step: &str) -> Result<T, LaunchFailure>;
+}
+
+impl<T, E: Into<io::Error>> Stepped<T> for Result<T, E> {
+    fn step(self, part: Part, step: &str) -> Result<T, LaunchFailure> {
+        self.map_err(|error| {
+            let error: io::Error = error.into();
+            LaunchFailure {
+                part,
+                step: step.to_owned(),
+                cause: explain(&error),
+                errno: error.raw_os_error(),
+            }
+        })
+    }
+}

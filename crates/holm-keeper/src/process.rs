@@ -1,0 +1,203 @@
+//! Reads `/proc` of one process: whether it is the expected one, and whether it can run. The driver
+//! checks keepers, keepers check init.
+
+use crate::wire::Incarnation;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::OwnedFd;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use std::fmt;
+use std::time::Duration;
+
+/// How long a process may be in an uninterruptible wait before it counts as stuck. Heavy disk
+/// traffic causes shorter waits.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+
+/// The flag in `/proc/<pid>/stat` of an exiting process.
+const EXITING: u64 = 0x4;
+
+/// Why a process cannot answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standstill {
+    Frozen,
+    Stopped,
+    /// In an uninterruptible wait.
+    Hanging,
+    /// It was killed or exits; in a moment it is gone.
+    Ending,
+}
+
+struct Stat {
+    state: char,
+    flags: u64,
+    started: u64,
+}
+
+fn stat(pid: i32) -> Option<Stat> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name is between the first and the last parenthesis and may contain any byte.
+    let mut fields = text.rsplit_once(')')?.1.split_ascii_whitespace();
+    let state = fields.next()?.chars().next()?;
+    // The state is the third field, the flags the ninth, the start time the 22nd.
+    let flags = fields.nth(5)?.parse().ok()?;
+    let started = fields.nth(12)?.parse().ok()?;
+    Some(Stat {
+        state,
+        flags,
+        started,
+    })
+}
+
+/// The depth of a process's pid namespace, relative to this process.
+pub fn depth(pid: i32) -> Option<usize> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    Some(numbers(&status)?.count())
+}
+
+/// The pid of a process in the pid namespace at this depth, from its `/proc/<pid>/status`. A
+/// workspace with `nested` creates further namespaces and chooses the pids there, so only the one
+/// at init's depth is reliable.
+pub fn number_at(status: &str, depth: usize) -> Option<i32> {
+    numbers(status)?.nth(depth.checked_sub(1)?)?.parse().ok()
+}
+
+/// The outermost namespace comes first.
+fn numbers(status: &str) -> Option<std::str::SplitAsciiWhitespace<'_>> {
+    let mut lines = status.lines();
+    let line = lines.find_map(|line| line.strip_prefix("NSpid:"))?;
+    Some(line.split_ascii_whitespace())
+}
+
+/// Whether SIGKILL is pending until the process gets a processor. On a busy machine that takes a
+/// while, and until then everything else looks normal.
+fn is_killed(pid: i32) -> bool {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let pending = text.lines().filter_map(|line| {
+        let masks = ["SigPnd:", "ShdPnd:"];
+        let mask = masks.iter().find_map(|name| line.strip_prefix(name))?;
+        u64::from_str_radix(mask.trim(), 16).ok()
+    });
+    let kill = 1u64 << (libc::SIGKILL - 1);
+    pending.into_iter().any(|mask| mask & kill != 0)
+}
+
+/// Why a process cannot answer, if so. Blocks when it seems stuck.
+pub fn standstill(pid: i32, is_frozen: bool) -> Option<Standstill> {
+    if is_frozen {
+        return Some(Standstill::Frozen);
+    }
+    if stat(pid)?.flags & EXITING != 0 || is_killed(pid) {
+        return Some(Standstill::Ending);
+    }
+    let mut waited = Duration::ZERO;
+    let pause = Duration::from_millis(20);
+    loop {
+        match stat(pid)?.state {
+            'T' | 't' => return Some(Standstill::Stopped),
+            'D' if waited >= LONGEST_WAIT => return Some(Standstill::Hanging),
+            'D' => {}
+            _ => return None,
+        }
+        std::thread::sleep(pause);
+        waited += pause;
+    }
+}
+
+// === impl Standstill ===
+
+impl fmt::Display for Standstill {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Frozen => "is frozen",
+            Self::Stopped => "is stopped",
+            Self::Hanging => "hangs in the kernel",
+            Self::Ending => "is ending",
+        })
+    }
+}
+
+// === impl Incarnation ===
+
+impl Incarnation {
+    /// The process that has this pid now.
+    pub fn of(pid: i32) -> Option<Self> {
+        let started = stat(pid)?.started;
+        Some(Self { pid, started })
+    }
+
+    /// Whether it still runs. A zombie does not.
+    pub fn is_alive(&self) -> bool {
+        let alive = |stat: &Stat| stat.started == self.started && !matches!(stat.state, 'Z' | 'X');
+        stat(self.pid).as_ref().is_some_and(alive)
+    }
+
+    /// Kills it, and never a process that reused its pid.
+    pub fn kill(&self) {
+        if let Some(pidfd) = self.pin() {
+            // It may have ended meanwhile.
+            let _ = pidfd_send_signal(&pidfd, Signal::KILL);
+        }
+    }
+
+    /// Waits for its end; `false`: it is still alive. Blocks.
+    pub fn ends_within(&self, limit: Duration) -> bool {
+        let Some(pidfd) = self.pin() else {
+            return true;
+        };
+        let limit = Timespec {
+            tv_sec: limit.as_secs().try_into().unwrap_or(i64::MAX),
+            tv_nsec: limit.subsec_nanos().into(),
+        };
+        let mut sources = [PollFd::new(&pidfd, PollFlags::IN)];
+        matches!(poll(&mut sources, Some(&limit)), Ok(1..)) || !self.is_alive()
+    }
+
+    /// Its pidfd; the identity is checked after opening it.
+    fn pin(&self) -> Option<OwnedFd> {
+        let pidfd = pidfd_open(Pid::from_raw(self.pid)?, PidfdFlags::empty()).ok()?;
+        self.is_alive().then_some(pidfd)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::process::kill_process;
+    use std::process::Command;
+
+    #[test]
+    fn the_number_that_counts_is_the_one_at_the_depth_of_init() {
+        let status = "Name:\tNSpid: 1 7\nPPid:\t8\nNSpid:\t4711\t23\t301\nNSpgid:\t9\n";
+        assert_eq!(number_at(status, 2), Some(23));
+        assert_eq!(number_at(status, 3), Some(301));
+        // A process outside a namespace of that depth has no pid there.
+        assert_eq!(number_at(status, 4), None);
+        assert_eq!(number_at(status, 0), None);
+        assert_eq!(number_at("Name:\tx\n", 1), None);
+        assert_eq!(depth(std::process::id().cast_signed()), Some(1));
+    }
+
+    #[test]
+    fn a_number_that_is_used_again_is_not_the_process_attack_156() {
+        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+        let pid = child.id() as i32;
+        let real = Incarnation::of(pid).unwrap();
+        let earlier = Incarnation {
+            pid,
+            started: real.started - 1,
+        };
+        assert!(real.is_alive() && !earlier.is_alive());
+        earlier.kill();
+        assert!(earlier.ends_within(Duration::ZERO));
+        assert!(real.is_alive() && !real.ends_within(Duration::ZERO));
+        assert_eq!(standstill(pid, false), None);
+        kill_process(Pid::from_raw(pid).unwrap(), Signal::STOP).unwrap();
+        while standstill(pid, false).is_none() {
+            std::thread::yield_now();
+        }
+        real.kill();
+        assert!(real.ends_within(Duration::from_secs(10)));
+        assert!(!real.is_alive(), "a zombie is not alive");
+        assert_eq!(standstill(pid, false), Some(Standstill::Ending));
+        child.wait().unwrap();
+    }
+}

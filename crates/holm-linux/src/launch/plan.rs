@@ -1,0 +1,34 @@
+//! Everything that a launcher needs to make a workspace run; the daemon sends it to a keeper's stdin.
+
+use crate::cgroup;
+use holm_keeper::plan::Plan;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LaunchPlan {
+    /// What the keeper needs when the workspace runs.
+    pub keeper: Plan,
+    pub home: PathBuf,
+    /// Read-only layers of the tree on the host, top first.
+    pub layers: Vec<PathBuf>,
+    /// The same of home; none: it is the workspace's own directory.
+    pub home_layers: Vec<PathBuf>,
+    /// The project's shared git objects on the host.
+    pub objects: PathBuf,
+    /// Host paths that are visible read-only at the same path.
+    pub shown: Vec<PathBuf>,
+    /// Relative to `root`.
+    pub protected: Vec<String>,
+    pub nested: bool,
+    /// The most processes are kept by RLIMIT_NPROC, too.
+    pub limits: cgroup::Limits,
+    /// Where the workspace's control groups may be made.
+    pub groups: Option<cgroup::Place>,
+    /// Names of limits without which nothing is started.
+    pub required: Vec<String>,
+    /// Host files that show another list of trusted certificates inside.
+    pub bundles: Vec<PathBuf>,
+    /// The directory of siblings' trees on the host, if they are shown.
+    pub siblings: Option<PathBuf>,
+}
