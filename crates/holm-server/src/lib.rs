@@ -155,7 +155,7 @@ pub fn run(paths: Paths, mcp: Mcp, ready: impl FnOnce()) -> Result<(), Fault> {
 }
 
 async fn serve(paths: Paths, mcp: Mcp, ready: impl FnOnce()) -> Result<(), Fault> {
-    let socket = socket(&paths);
+    let socket = paths.socket();
     let (app, unheard) = App::open(paths, mcp)?;
     let app = Arc::new(app);
     let door = Door::open(&app.paths, &app.home())?;
@@ -244,11 +244,6 @@ fn layout(paths: &Paths) -> Layout {
         data_dir: paths.data_dir.clone(),
         run_dir: paths.run_dir.clone(),
     }
-}
-
-/// Where clients find the daemon.
-fn socket(paths: &Paths) -> PathBuf {
-    paths.run_dir.join("daemon.sock")
 }
 
 /// The daemon's user's own.
