@@ -1,17 +1,9 @@
 //! Every key of the machine's `policy.toml`: its name, what it may hold, and what it means.
 
 use super::project_shape::{DESTINATIONS, LIMITS, NAME, PROTECTED, TEXT};
-use super::shape::{Key, Shape, Table};
+use super::shape::{Key, Shape};
 
-const fn table(keys: &'static [Key]) -> Shape {
-    Shape::Table(Table { keys, one_of: &[] })
-}
-
-const fn list(item: &'static Shape) -> Shape {
-    Shape::List { item, least: 0 }
-}
-
-pub const POLICY_TOML: Shape = table(&[
+pub const POLICY_TOML: Shape = Shape::table(&[
     Key::optional("egress", "How far connections may go at most.", EGRESS),
     Key::optional("limits", "The most that one workspace may use.", LIMITS),
     Key::optional("island", "What may weaken a workspace's isolation.", ISLAND),
@@ -29,7 +21,7 @@ pub const POLICY_TOML: Shape = table(&[
     ),
 ]);
 
-const EGRESS: Shape = table(&[
+const EGRESS: Shape = Shape::table(&[
     Key::optional(
         "mode",
         "The widest mode: `open`, `allow` or `none`.",
@@ -42,7 +34,7 @@ const EGRESS: Shape = table(&[
     ),
 ]);
 
-const ISLAND: Shape = table(&[
+const ISLAND: Shape = Shape::table(&[
     Key::optional("nested", "`false`: nobody gets `nested`.", Shape::Flag),
     Key::optional(
         "isolation",
@@ -52,21 +44,21 @@ const ISLAND: Shape = table(&[
     Key::optional(
         "drivers",
         "The drivers that may be used.",
-        list(&Shape::Choice(&["linux", "docker", "kubernetes"])),
+        Shape::list(&Shape::Choice(&["linux", "docker", "kubernetes"])),
     ),
     Key::optional(
         "allow_degraded",
         "The parts that `--allow-degraded` may name; `[]`: none.",
-        list(&TEXT),
+        Shape::list(&TEXT),
     ),
     Key::optional(
         "protected_paths",
         "Read-only in every workspace, besides what its project says.",
-        list(&PROTECTED),
+        Shape::list(&PROTECTED),
     ),
 ]);
 
-const HOST: Shape = table(&[
+const HOST: Shape = Shape::table(&[
     Key::optional(
         "include",
         "`false`: no ignored files are taken along, also not by `--include`.",
@@ -89,19 +81,19 @@ const HOST: Shape = table(&[
     ),
 ]);
 
-const SECRETS: Shape = table(&[Key::optional(
+const SECRETS: Shape = Shape::table(&[Key::optional(
     "sources",
     "The sources that may be used; `[]`: none.",
-    list(&Shape::Choice(&["env", "file", "command", "stored"])),
+    Shape::list(&Shape::Choice(&["env", "file", "command", "stored"])),
 )]);
 
-const AGENTS: Shape = table(&[Key::optional(
+const AGENTS: Shape = Shape::table(&[Key::optional(
     "allow",
     "The agents that runs and sessions may name.",
-    list(&NAME),
+    Shape::list(&NAME),
 )]);
 
-const TRUST: Shape = table(&[Key::optional(
+const TRUST: Shape = Shape::table(&[Key::optional(
     "by_token",
     "`false`: only a person at the command line approves, no program with a token.",
     Shape::Flag,
