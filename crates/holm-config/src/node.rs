@@ -118,6 +118,16 @@ impl<'a> Node<'a> {
         self.value.as_bool()
     }
 
+    /// The text at `key`, as it is.
+    pub fn string(&self, key: &str) -> Option<String> {
+        Some(self.get(key)?.text()?.to_owned())
+    }
+
+    /// Whether `true` is at `key`.
+    pub fn is_set(&self, key: &str) -> bool {
+        self.get(key).and_then(|node| node.flag()) == Some(true)
+    }
+
     /// The text at `key`, converted by `parse`.
     pub fn parsed<T, E>(&self, key: &str, parse: impl Fn(&str) -> Result<T, E>) -> Option<T> {
         parse(self.get(key)?.text()?).ok()

@@ -1,17 +1,9 @@
 //! Every key of the machine's `policy.toml`: its name, its type, and its meaning.
 
 use super::project_shape::{DESTINATIONS, LIMITS, NAME, PROTECTED, TEXT};
-use super::shape::{Key, Shape, Table};
+use super::shape::{Key, Shape};
 
-const fn table(keys: &'static [Key]) -> Shape {
-    Shape::Table(Table { keys, one_of: &[] })
-}
-
-const fn list(item: &'static Shape) -> Shape {
-    Shape::List { item, least: 0 }
-}
-
-pub const POLICY_TOML: Shape = table(&[
+pub const POLICY_TOML: Shape = Shape::table(&[
     Key::optional("egress", "The widest allowed egress.", EGRESS),
     Key::optional("limits", "The maximum limits of one workspace.", LIMITS),
     Key::optional(
@@ -25,7 +17,7 @@ pub const POLICY_TOML: Shape = table(&[
     Key::optional("trust", "Who may approve a repository's requests.", TRUST),
 ]);
 
-const EGRESS: Shape = table(&[
+const EGRESS: Shape = Shape::table(&[
     Key::optional(
         "mode",
         "The widest mode: `open`, `allow` or `none`.",
@@ -38,7 +30,7 @@ const EGRESS: Shape = table(&[
     ),
 ]);
 
-const ISLAND: Shape = table(&[
+const ISLAND: Shape = Shape::table(&[
     Key::optional(
         "nested",
         "`false`: no workspace may use `nested`.",
@@ -52,21 +44,21 @@ const ISLAND: Shape = table(&[
     Key::optional(
         "drivers",
         "The allowed drivers.",
-        list(&Shape::Choice(&["linux", "docker", "kubernetes"])),
+        Shape::list(&Shape::Choice(&["linux", "docker", "kubernetes"])),
     ),
     Key::optional(
         "allow_degraded",
         "The parts that `--allow-degraded` may name; `[]`: none.",
-        list(&TEXT),
+        Shape::list(&TEXT),
     ),
     Key::optional(
         "protected_paths",
         "Read-only in every workspace, besides the project's own paths.",
-        list(&PROTECTED),
+        Shape::list(&PROTECTED),
     ),
 ]);
 
-const HOST: Shape = table(&[
+const HOST: Shape = Shape::table(&[
     Key::optional(
         "include",
         "`false`: no ignored files are copied, not even by `--include`.",
@@ -89,19 +81,19 @@ const HOST: Shape = table(&[
     ),
 ]);
 
-const SECRETS: Shape = table(&[Key::optional(
+const SECRETS: Shape = Shape::table(&[Key::optional(
     "sources",
     "The allowed sources; `[]`: none.",
-    list(&Shape::Choice(&["env", "file", "command", "stored"])),
+    Shape::list(&Shape::Choice(&["env", "file", "command", "stored"])),
 )]);
 
-const AGENTS: Shape = table(&[Key::optional(
+const AGENTS: Shape = Shape::table(&[Key::optional(
     "allow",
     "The agents that runs and sessions may name.",
-    list(&NAME),
+    Shape::list(&NAME),
 )]);
 
-const TRUST: Shape = table(&[Key::optional(
+const TRUST: Shape = Shape::table(&[Key::optional(
     "by_token",
     "`false`: only a person at the command line may approve, no program with a token.",
     Shape::Flag,

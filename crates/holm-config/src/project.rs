@@ -82,10 +82,7 @@ fn project(node: &Node<'_>) -> Project {
             .unwrap_or_default(),
         isolation: node.word("isolation").unwrap_or_default(),
         driver: node.word("driver").unwrap_or_default(),
-        nested: node
-            .get("nested")
-            .and_then(|node| node.flag())
-            .unwrap_or(false),
+        nested: node.is_set("nested"),
     }
 }
 
@@ -95,17 +92,14 @@ fn port(node: &Node<'_>) -> Option<NonZeroU16> {
 
 fn service(root: &Node<'_>, name: &str, node: &Node<'_>) -> Option<Service> {
     Some(Service {
-        run: node.get("run")?.text()?.to_owned(),
+        run: node.string("run")?,
         ready: node
             .get("ready")
             .and_then(|ready_node| ready(root, name, &ready_node)),
         depends_on: node.list("depends_on", Name::parse).unwrap_or_default(),
         restart: node.word("restart").unwrap_or_default(),
         on_assign: node.word("on_assign").unwrap_or_default(),
-        build: node
-            .get("build")
-            .and_then(|node| node.text())
-            .map(str::to_owned),
+        build: node.string("build"),
         rebuild_when: node
             .list("rebuild_when", Pattern::parse)
             .unwrap_or_default(),
@@ -116,22 +110,17 @@ fn service(root: &Node<'_>, name: &str, node: &Node<'_>) -> Option<Service> {
 }
 
 fn ready(root: &Node<'_>, service: &str, node: &Node<'_>) -> Option<Ready> {
-    let text = |key: &str| {
-        node.get(key)
-            .and_then(|node| node.text())
-            .map(str::to_owned)
-    };
-    let probe = if let Some(path) = text("http") {
+    let probe = if let Some(path) = node.string("http") {
         let port = references::ready_port(root, service, node.get("port").as_ref())?;
         Probe::Http { path, port }
     } else if let Some(tcp) = node.get("tcp") {
         let port = references::ready_port(root, service, Some(&tcp))?;
         Probe::Tcp { port }
-    } else if let Some(text) = text("log") {
+    } else if let Some(text) = node.string("log") {
         Probe::Log { text }
     } else {
         Probe::Command {
-            command: text("command")?,
+            command: node.string("command")?,
         }
     };
     let timeout = node
@@ -146,10 +135,7 @@ fn volume(node: &Node<'_>) -> Option<Volume> {
         policy: node.word("policy").unwrap_or(Policy::Isolated),
         seed: node.texts("seed").unwrap_or_default(),
         seed_inputs: node.list("seed_inputs", Pattern::parse).unwrap_or_default(),
-        single: node
-            .get("single")
-            .and_then(|node| node.flag())
-            .unwrap_or(false),
+        single: node.is_set("single"),
     })
 }
 

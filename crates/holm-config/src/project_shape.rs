@@ -20,26 +20,10 @@ pub const DURATION: Shape = Shape::Text(Form::Duration);
 const PORT_OR_NAME: Shape = Shape::Either(&NAME, &PORT);
 const POLICY: Shape = Shape::Choice(&["isolated", "fork", "shared"]);
 
-const TEXTS: Shape = Shape::List {
-    item: &TEXT,
-    least: 0,
-};
-const NAMES: Shape = Shape::List {
-    item: &NAME,
-    least: 0,
-};
-const PATTERNS: Shape = Shape::List {
-    item: &PATTERN,
-    least: 0,
-};
-pub const DESTINATIONS: Shape = Shape::List {
-    item: &DESTINATION,
-    least: 0,
-};
-
-const fn table(keys: &'static [Key]) -> Shape {
-    Shape::Table(Table { keys, one_of: &[] })
-}
+const TEXTS: Shape = Shape::list(&TEXT);
+const NAMES: Shape = Shape::list(&NAME);
+const PATTERNS: Shape = Shape::list(&PATTERN);
+pub const DESTINATIONS: Shape = Shape::list(&DESTINATION);
 
 const fn map(names: Form, value: &'static Shape) -> Shape {
     Shape::Map {
@@ -49,7 +33,7 @@ const fn map(names: Form, value: &'static Shape) -> Shape {
     }
 }
 
-pub const HOLM_TOML: Shape = table(&[
+pub const HOLM_TOML: Shape = Shape::table(&[
     Key::optional(
         "project",
         "The project, and the initial state of its workspaces.",
@@ -102,7 +86,7 @@ pub const HOLM_TOML: Shape = table(&[
     ),
 ]);
 
-const PROJECT: Shape = table(&[
+const PROJECT: Shape = Shape::table(&[
     Key::optional(
         "name",
         "The project's display name: 1 to 20 of a-z, 0-9 and -. Default: the directory's name.",
@@ -131,10 +115,7 @@ const PROJECT: Shape = table(&[
     Key::optional(
         "protected_paths",
         "Files and directories that are read-only inside, present or not. Fewer than before: needs trust.",
-        Shape::List {
-            item: &PROTECTED,
-            least: 0,
-        },
+        Shape::list(&PROTECTED),
     ),
     Key::optional(
         "isolation",
@@ -153,7 +134,7 @@ const PROJECT: Shape = table(&[
     ),
 ]);
 
-const SERVICE: Shape = table(&[
+const SERVICE: Shape = Shape::table(&[
     Key::required("run", "The shell command of the service.", TEXT),
     Key::optional(
         "ready",
@@ -216,7 +197,7 @@ const READY: Shape = Shape::Table(Table {
     one_of: &["http", "tcp", "log", "command"],
 });
 
-const VOLUME: Shape = table(&[
+const VOLUME: Shape = Shape::table(&[
     Key::required(
         "path",
         "The path inside: absolute, or from `~/`.",
@@ -244,7 +225,7 @@ const VOLUME: Shape = table(&[
     ),
 ]);
 
-const SHARED: Shape = table(&[
+const SHARED: Shape = Shape::table(&[
     Key::required(
         "address",
         "The service on the host, as `host:port`.",
@@ -257,7 +238,7 @@ const SHARED: Shape = table(&[
     ),
 ]);
 
-const CACHE: Shape = table(&[
+const CACHE: Shape = Shape::table(&[
     Key::required(
         "path",
         "The directory: from `~/`, absolute, or relative to the project's root.",
@@ -270,7 +251,7 @@ const CACHE: Shape = table(&[
     ),
 ]);
 
-const SECRET: Shape = table(&[
+const SECRET: Shape = Shape::table(&[
     Key::optional(
         "from",
         "Where the value comes from. Needs trust. Default: `{ stored = true }`.",
@@ -319,7 +300,7 @@ const SECRET_FROM: Shape = Shape::Table(Table {
     one_of: &["env", "file", "command", "stored"],
 });
 
-pub const EGRESS: Shape = table(&[
+pub const EGRESS: Shape = Shape::table(&[
     Key::optional(
         "mode",
         "`open`: public internet. `allow`: only the list. `none`: nothing. Default: the user's settings.",
@@ -332,7 +313,7 @@ pub const EGRESS: Shape = table(&[
     ),
 ]);
 
-pub const LIMITS: Shape = table(&[
+pub const LIMITS: Shape = Shape::table(&[
     Key::optional("memory", "Memory, such as `4GiB`.", Shape::Text(Form::Size)),
     Key::optional(
         "cpus",
@@ -354,7 +335,7 @@ pub const LIMITS: Shape = table(&[
     ),
 ]);
 
-const AGENT: Shape = table(&[
+const AGENT: Shape = Shape::table(&[
     Key::required(
         "command",
         "The program and its arguments. The message arrives on its stdin.",

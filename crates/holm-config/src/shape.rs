@@ -179,14 +179,18 @@ fn check_choice(words: &[&str], node: &Node<'_>, at: &str, findings: &mut Findin
         return wrong_type(node, at, "a string", findings);
     };
     if !words.contains(&text) {
-        let listed: Vec<_> = words.iter().map(|word| format!("`{word}`")).collect();
-        let listed = listed.join(", ");
+        let listed = listed(words);
         let mut what = format!("`{at}` cannot be `{}`; it is one of {listed}", short(text));
         if let Some(near) = nearest(text, words) {
             what = format!("{what}; did you mean `{near}`?");
         }
         findings.add(node.span.clone(), what);
     }
+}
+
+fn listed(words: &[&str]) -> String {
+    let quoted: Vec<_> = words.iter().map(|word| format!("`{word}`")).collect();
+    quoted.join(", ")
 }
 
 fn check_command(node: &Node<'_>, at: &str, findings: &mut Findings) {
@@ -225,12 +229,7 @@ fn check_table(table: &Table, node: &Node<'_>, at: &str, findings: &mut Findings
     }
     let chosen = table.one_of.iter().filter(|name| present(name)).count();
     if !table.one_of.is_empty() && chosen != 1 {
-        let listed: Vec<_> = table
-            .one_of
-            .iter()
-            .map(|name| format!("`{name}`"))
-            .collect();
-        let what = format!("`{at}` needs exactly one of {}", listed.join(", "));
+        let what = format!("`{at}` needs exactly one of {}", listed(table.one_of));
         findings.add(node.key_span.clone(), what);
     }
 }
@@ -333,6 +332,16 @@ pub fn nearest<'a>(typed: &str, known: &[&'a str]) -> Option<&'a str> {
 // === impl Shape ===
 
 impl Shape {
+    /// Any number of items, also none.
+    pub const fn list(item: &'static Shape) -> Self {
+        Shape::List { item, least: 0 }
+    }
+
+    /// Optional and required keys, and no others.
+    pub const fn table(keys: &'static [Key]) -> Self {
+        Shape::Table(Table { keys, one_of: &[] })
+    }
+
     /// Whether a value has the right type.
     fn takes(&self, value: &DeValue<'_>) -> bool {
         match self {

@@ -1,22 +1,15 @@
 //! Every key of the user's `config.toml`: its name, its type, and its meaning.
 
 use super::project_shape::{DURATION, EGRESS, LIMITS, NAME, PORT, VARIABLE};
-use super::shape::{Form, Key, Shape, Table};
+use super::shape::{Form, Key, Shape};
 
 const HOST_PATH: Shape = Shape::Text(Form::HostPath);
-const HOST_PATHS: Shape = Shape::List {
-    item: &HOST_PATH,
-    least: 0,
-};
+const HOST_PATHS: Shape = Shape::list(&HOST_PATH);
 const TRASH_DAYS: Shape = Shape::Integer {
     least: 0,
     most: 36_500,
 };
 const IDLE: Shape = Shape::Text(Form::DurationOrOff);
-
-const fn table(keys: &'static [Key]) -> Shape {
-    Shape::Table(Table { keys, one_of: &[] })
-}
 
 const TRASH_DAYS_DOC: &str = "Days after which the daemon deletes entries of the trash.";
 const STOP_AFTER_DOC: &str = "Idle workspaces are stopped after this, or `off`.";
@@ -24,7 +17,7 @@ const REMOVE_AFTER_DOC: &str =
     "Idle workspaces without unsaved work go to the trash after this, or `off`.";
 const DEFAULT_AGENT_DOC: &str = "The agent of `holm run` without `--agent`.";
 
-pub const CONFIG_TOML: Shape = table(&[
+pub const CONFIG_TOML: Shape = Shape::table(&[
     Key::optional("daemon", "The server.", DAEMON),
     Key::optional("trash_days", TRASH_DAYS_DOC, TRASH_DAYS),
     Key::optional("stop_after", STOP_AFTER_DOC, IDLE),
@@ -54,7 +47,7 @@ pub const CONFIG_TOML: Shape = table(&[
     ),
 ]);
 
-const DAEMON: Shape = table(&[
+const DAEMON: Shape = Shape::table(&[
     Key::optional(
         "port",
         "The front door's port. An explicit port that is taken is an error.",
@@ -65,34 +58,31 @@ const DAEMON: Shape = table(&[
     Key::optional("remove_after", REMOVE_AFTER_DOC, IDLE),
 ]);
 
-const PROJECTS: Shape = table(&[Key::optional(
+const PROJECTS: Shape = Shape::table(&[Key::optional(
     "source_dirs",
     "Directories that `holm project find` searches.",
     HOST_PATHS,
 )]);
 
-const HOME: Shape = table(&[Key::optional(
+const HOME: Shape = Shape::table(&[Key::optional(
     "copy",
     "Files of your home to copy into every workspace's home.",
     HOST_PATHS,
 )]);
 
-const TOOLCHAINS: Shape = table(&[Key::optional(
+const TOOLCHAINS: Shape = Shape::table(&[Key::optional(
     "paths",
     "Directories that are visible read-only, besides those on PATH.",
     HOST_PATHS,
 )]);
 
-const AGENT: Shape = table(&[
+const AGENT: Shape = Shape::table(&[
     Key::optional("command", "The program and its arguments.", Shape::Command),
     Key::optional("timeout", "The time limit of a run.", DURATION),
     Key::optional(
         "env",
         "Variables of your environment that only this agent's runs and sessions get.",
-        Shape::List {
-            item: &VARIABLE,
-            least: 0,
-        },
+        Shape::list(&VARIABLE),
     ),
     Key::optional(
         "files",

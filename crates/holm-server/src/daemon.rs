@@ -2,7 +2,7 @@
 
 use super::failure::{Answer, Body};
 use super::listen::user_name;
-use super::{App, socket, view};
+use super::{App, view};
 use axum::Json;
 use axum::extract::State;
 use holm_api::daemon::{Doctor, Status, Stop};
@@ -100,7 +100,7 @@ impl App {
             user: user_name(uid),
             uid,
             data_dir: self.paths.data_dir.display().to_string(),
-            socket: socket(&self.paths).display().to_string(),
+            socket: self.paths.socket().display().to_string(),
             port: self.routes.front_door().port(),
             started_at: view::time(self.started_at),
             workspaces: views.len() as u64,

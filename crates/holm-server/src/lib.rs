@@ -151,7 +151,7 @@ pub fn run(paths: Paths, mcp: Mcp, ready: impl FnOnce()) -> Result<(), Fault> {
 }
 
 async fn serve(paths: Paths, mcp: Mcp, ready: impl FnOnce()) -> Result<(), Fault> {
-    let socket = socket(&paths);
+    let socket = paths.socket();
     let (app, unheard) = App::open(paths, mcp)?;
     let app = Arc::new(app);
     let door = Door::open(&app.paths, &app.home())?;
@@ -241,11 +241,6 @@ fn layout(paths: &Paths) -> Layout {
         data_dir: paths.data_dir.clone(),
         run_dir: paths.run_dir.clone(),
     }
-}
-
-/// The daemon's socket.
-fn socket(paths: &Paths) -> PathBuf {
-    paths.run_dir.join("daemon.sock")
 }
 
 /// The home of the daemon's user.
