@@ -2,7 +2,7 @@
 
 use super::Repository;
 use super::ran::Ran;
-use super::user::{as_tester, give, program};
+use super::user::{as_tester, give, ids, program};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -193,10 +193,12 @@ impl Island {
                 .holm_command(&self.home(), &["daemon", "stop", "--all"])
                 .output();
         }
-        // Directories that a workspace closed are opened again, so that the files can go.
-        let _ = Command::new("chmod")
-            .args(["-R", "u+rwx"])
-            .arg(self.place.path())
-            .output();
+        // Directories that a workspace closed are opened again, so that the files can go. Root needs no such help.
+        if ids().is_none() {
+            let _ = Command::new("chmod")
+                .args(["-R", "u+rwx"])
+                .arg(self.place.path())
+                .output();
+        }
     }
 }
