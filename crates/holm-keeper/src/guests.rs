@@ -98,6 +98,9 @@ pub fn is_secret_of(dirs: &WorkspaceDirs, secret: &str) -> bool {
     kept.is_some_and(|kept| is_same(&kept, &digest(secret)))
 }
 
+/// The name of the daemon's socket for guests.
+pub const SOCKET: &str = "guests.sock";
+
 // === impl GuestDoor ===
 
 impl fmt::Debug for GuestDoor {

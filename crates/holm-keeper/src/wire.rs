@@ -23,7 +23,7 @@ use holm_core::spec::{Egress, Service};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-pub use secrets::{Domain, Form, Grant, Standin};
+pub use secrets::{Domain, Form, Grant, GrantSource, Standin};
 
 /// The version of this protocol. With any version a keeper answers `status`, `stop` and `relabel`,
 /// whose form never changes; a command needs the same version.
@@ -276,6 +276,9 @@ pub enum Query {
     ForgetRun { run: String },
     /// Answered with lines as stdout, then `Egress`.
     Egress(EgressFrom),
+    /// Whether this is the secret with which the keeper of the last start connects guests to the daemon. Answered
+    /// with `Done` or `Missing`.
+    GuestSecret { secret: String },
     /// Answered with a piece as stdout, then `More` or `Done`; and again for each empty control frame of the
     /// client. A line is a service's name, a space, and the line of its log.
     Logs(LogQuery),

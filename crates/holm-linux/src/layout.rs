@@ -35,7 +35,7 @@ impl Layout {
 
     /// The daemon's socket for what programs inside ask of it.
     pub fn guests_socket(&self) -> PathBuf {
-        self.run_dir.join("guests.sock")
+        self.run_dir.join(holm_keeper::guests::SOCKET)
     }
 
     /// The vault, and the secrets record.

@@ -6,11 +6,11 @@ use super::caller::Way;
 use super::listen;
 use axum::Router;
 use axum::body::Body;
+use holm_config::paths::Paths;
 use holm_core::{Fault, WorkspaceId};
 use holm_keeper::guests::{
-    GREETING, GREETING_REST, Greeted, Speaker, has_rest, is_secret_of, understand,
+    GREETING, GREETING_REST, Greeted, SOCKET, Speaker, has_rest, understand,
 };
-use holm_linux::Layout;
 use holm_proxy::sever::Severable;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -38,8 +38,8 @@ const LARGEST_HEAD: usize = 64 << 10;
 /// How long to wait before the next `accept` when no descriptor is left.
 const PAUSE: Duration = Duration::from_millis(50);
 
-pub fn bind(layout: &Layout) -> Result<UnixListener, Fault> {
-    listen::private_socket(&layout.guests_socket())
+pub fn bind(paths: &Paths) -> Result<UnixListener, Fault> {
+    listen::private_socket(&paths.run_dir.join(SOCKET))
 }
 
 /// Serves for as long as it is polled.
@@ -103,7 +103,11 @@ async fn greeted(app: &App, stream: &mut UnixStream) -> Option<(WorkspaceId, Opt
         speaker,
         secret,
     } = understand(&greeting)?;
-    is_secret_of(&app.layout().workspace(&id), &secret).then_some((id, speaker))
+    // A workspace in the trash is none.
+    app.engine.spec(&id).await.ok()?;
+    let keeper = app.engine.keeper(&id).await.ok()?;
+    let is_known = keeper.has_guest_secret(secret).await.ok()?;
+    is_known.then_some((id, speaker))
 }
 
 /// Passes a request to the API, with the listener it came through.

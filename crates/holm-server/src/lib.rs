@@ -77,10 +77,9 @@ use holm_config::policy::PolicyFile;
 use holm_core::Fault;
 use holm_engine::clock::Clock;
 use holm_engine::driver::Measure;
-use holm_engine::{Driver, Drivers, Engine, MissingObjects, Store, View, WorkspaceSpec};
-use holm_linux::{Layout, LinuxDriver};
+use holm_engine::{Drivers, Engine, MissingObjects, Store, View, WorkspaceSpec};
+use holm_keeper::wire::GrantSource;
 use holm_secrets::keyring::Keyring;
-use holm_store::SqliteStore;
 use jiff::Timestamp;
 use listen::{Peer, PeerListener};
 pub use mcp::Mcp;
@@ -122,7 +121,7 @@ pub struct App {
 }
 
 /// The file of the store, below the data directory.
-const STORE: &str = "holm.db";
+pub const STORE: &str = "holm.db";
 
 /// Directories that are created at the start.
 const DIRECTORIES: [&str; 5] = ["incoming", "projects", "workspaces", "trash", "secrets"];
@@ -130,8 +129,18 @@ const DIRECTORIES: [&str; 5] = ["incoming", "projects", "workspaces", "trash", "
 /// How long requests may take to end when the daemon stops.
 const GRACE: Duration = Duration::from_secs(5);
 
+/// What the program gives to its daemon: the store, the drivers, and the answers to MCP.
+pub struct Parts {
+    pub store: Opens<Arc<dyn Store>>,
+    pub drivers: fn(&Paths, GrantSource) -> Result<Drivers, Fault>,
+    pub mcp: Mcp,
+}
+
+/// Opens a part once the daemon has its directories.
+pub type Opens<T> = fn(&Paths) -> Result<T, Fault>;
+
 /// Serves until a signal or a client stops it. `ready` is called once, when clients can connect.
-pub fn run(paths: Paths, mcp: Mcp, ready: impl FnOnce()) -> Result<(), Fault> {
+pub fn run(paths: Paths, parts: Parts, ready: impl FnOnce()) -> Result<(), Fault> {
     startup::private_dir(&paths.data_dir)?;
     startup::private_dir(&paths.run_dir)?;
     let lock = startup::DataLock::acquire(&paths.data_dir.join("lock"))?;
@@ -140,7 +149,7 @@ pub fn run(paths: Paths, mcp: Mcp, ready: impl FnOnce()) -> Result<(), Fault> {
     }
     log_to(&paths.data_dir.join("daemon.log"))?;
     let runtime = runtime::build(&mut Builder::new_multi_thread())?;
-    let served = runtime.block_on(serve(paths, mcp, ready));
+    let served = runtime.block_on(serve(paths, parts, ready));
     if let Err(fault) = &served {
         tracing::error!(code = %fault.code, "{fault}");
     }
@@ -150,9 +159,9 @@ pub fn run(paths: Paths, mcp: Mcp, ready: impl FnOnce()) -> Result<(), Fault> {
     served
 }
 
-async fn serve(paths: Paths, mcp: Mcp, ready: impl FnOnce()) -> Result<(), Fault> {
+async fn serve(paths: Paths, parts: Parts, ready: impl FnOnce()) -> Result<(), Fault> {
     let socket = paths.socket();
-    let (app, unheard) = App::open(paths, mcp)?;
+    let (app, unheard) = App::open(paths, parts)?;
     let app = Arc::new(app);
     let door = Door::open(&app.paths, &app.home())?;
     app.routes.front_door().set(door.port());
@@ -227,20 +236,13 @@ async fn serve(paths: Paths, mcp: Mcp, ready: impl FnOnce()) -> Result<(), Fault
 /// last.
 fn open_doors(app: &Arc<App>, door: Door) -> Result<Router, Fault> {
     let router = api::router(Arc::clone(app));
-    let guests = guests::bind(&app.layout())?;
+    let guests = guests::bind(&app.paths)?;
     let guests = guests::serve(Arc::clone(app), guests, router.clone());
     tokio::spawn(until_stopped(Arc::clone(app), door.serve(app, &router)));
     tokio::spawn(until_stopped(Arc::clone(app), guests));
     tokio::spawn(until_stopped(Arc::clone(app), app.tokens.clone().watch()));
     tokio::spawn(until_stopped(Arc::clone(app), app.audit.clone().watch()));
     Ok(router)
-}
-
-fn layout(paths: &Paths) -> Layout {
-    Layout {
-        data_dir: paths.data_dir.clone(),
-        run_dir: paths.run_dir.clone(),
-    }
 }
 
 /// The home of the daemon's user.
@@ -286,9 +288,8 @@ fn message_bus() -> Option<String> {
 // === impl App ===
 
 impl App {
-    fn open(paths: Paths, mcp: Mcp) -> Result<(Self, Unheard), Fault> {
-        let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&paths.data_dir.join(STORE))?);
-        let layout = layout(&paths);
+    fn open(paths: Paths, parts: Parts) -> Result<(Self, Unheard), Fault> {
+        let store = (parts.store)(&paths)?;
         let repositories = Repositories::new(&paths.data_dir);
         let keyring = Keyring::at(message_bus());
         let clock = Clock::open(&*store, disk::trash_keeps(&paths))?;
@@ -300,8 +301,7 @@ impl App {
         );
         let secrets = Arc::new(secrets);
         let giving = Arc::clone(&secrets);
-        let linux = LinuxDriver::new(layout, Arc::new(move |spec| giving.grants(spec)))?;
-        let drivers = Drivers::of([Arc::new(linux) as Arc<dyn Driver>]);
+        let drivers = (parts.drivers)(&paths, Arc::new(move |spec| giving.grants(spec)))?;
         let asked = repositories.clone();
         let missing: MissingObjects =
             Arc::new(move |project, objects| asked.missing(project, objects));
@@ -319,7 +319,7 @@ impl App {
             errands: Errands::default(),
             known_inputs: layers::KnownInputs::default(),
             gauge: numbers::Gauge::default(),
-            mcp,
+            mcp: parts.mcp,
             metrics: Arc::default(),
             health: LastHealth::default(),
             tokens: Tokens::new(&engine, &paths.data_dir),
@@ -385,10 +385,6 @@ impl App {
             workspace.ports = ports;
         }
         workspace
-    }
-
-    fn layout(&self) -> Layout {
-        layout(&self.paths)
     }
 
     fn home(&self) -> PathBuf {

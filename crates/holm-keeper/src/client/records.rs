@@ -66,6 +66,15 @@ impl KeeperClient {
         self.recorded(Query::ForgetRun { run }).await.map(drop)
     }
 
+    /// Whether this is the secret of the workspace's last start.
+    pub async fn has_guest_secret(&self, secret: String) -> Result<bool, Fault> {
+        match self.recorded(Query::GuestSecret { secret }).await?.1 {
+            Answer::Done => Ok(true),
+            Answer::Missing => Ok(false),
+            _ => Err(wrong_answer()),
+        }
+    }
+
     /// Lines of the record of what left the workspace, and where to go on.
     pub async fn egress(&self, from: EgressFrom) -> Result<(Vec<u8>, Option<EgressPlace>), Fault> {
         match self.recorded(Query::Egress(from)).await? {

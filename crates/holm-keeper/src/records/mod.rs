@@ -7,6 +7,7 @@ pub mod egress;
 
 use crate::directories::WorkspaceDirs;
 use crate::files::remove::remove_tree;
+use crate::guests::is_secret_of;
 use crate::logs::follow::Follower;
 use crate::logs::read::{Merged, Wanted};
 use crate::logs::{Record, append};
@@ -59,6 +60,11 @@ pub fn answer(mut stream: UnixStream, dirs: &WorkspaceDirs, query: Query) -> io:
             }
             Ok(Answer::Egress(place))
         }
+        Query::GuestSecret { secret } => Ok(if is_secret_of(dirs, &secret) {
+            Answer::Done
+        } else {
+            Answer::Missing
+        }),
         Query::Logs(wanted) => match Logs::open(dirs.logs(), wanted) {
             Ok(logs) => return pulled(stream, logs),
             Err(error) => Err(error),

@@ -1,8 +1,14 @@
 //! Secrets between daemon, keeper and init: never on disk, never in a log.
 
+use holm_core::Fault;
+use holm_core::spec::WorkspaceSpec;
 use holm_secrets::Value;
 use holm_secrets::authority::Leaf;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Returns the current secrets of a workspace. A driver calls it when it starts the workspace's processes.
+pub type GrantSource = Arc<dyn Fn(&WorkspaceSpec) -> Result<Vec<Grant>, Fault> + Send + Sync>;
 
 /// One declared secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -45,13 +45,13 @@ use holm_engine::driver::{
 use holm_engine::spec::WorkspaceSpec;
 use holm_engine::try_blocking;
 use holm_keeper::client::KeeperClient;
+use holm_keeper::wire::GrantSource;
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use holm_keeper::files::remove::remove_tree;
-pub use secrets::Giver;
 
 /// Runs workspaces with namespaces and overlayfs.
 pub struct LinuxDriver {
@@ -62,7 +62,7 @@ pub struct LinuxDriver {
     /// Where control groups may be created, or why nowhere.
     groups: Result<cgroup::Place, String>,
     /// Provides a workspace's secrets when it is started.
-    giver: Giver,
+    secrets: GrantSource,
     /// Remembers which processes belong to which service.
     meter: Arc<Mutex<Meter>>,
 }
@@ -71,7 +71,7 @@ pub struct LinuxDriver {
 
 impl LinuxDriver {
     /// Creates what every workspace needs below the layout's roots.
-    pub fn new(layout: Layout, giver: Giver) -> Result<Self, Fault> {
+    pub fn new(layout: Layout, secrets: GrantSource) -> Result<Self, Fault> {
         let program = program::keep_copy(&layout).map_err(|error| {
             disk_fault(
                 &error,
@@ -97,7 +97,7 @@ impl LinuxDriver {
             builds: base::Builds::default(),
             // `doctor` reports why there are none, and so does a refused limit.
             groups: cgroup::find(),
-            giver,
+            secrets,
             meter: Arc::default(),
         })
     }

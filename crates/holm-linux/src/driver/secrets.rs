@@ -4,10 +4,6 @@ use super::LinuxDriver;
 use holm_core::Fault;
 use holm_engine::spec::{Purpose, WorkspaceSpec};
 use holm_keeper::wire::Grant;
-use std::sync::Arc;
-
-/// Returns the current secrets of a workspace. Called when its processes are started.
-pub type Giver = Arc<dyn Fn(&WorkspaceSpec) -> Result<Vec<Grant>, Fault> + Send + Sync>;
 
 // === impl LinuxDriver ===
 
@@ -15,7 +11,7 @@ impl LinuxDriver {
     /// The secrets at a start. A temporary workspace gets none.
     pub(super) fn grants(&self, spec: &WorkspaceSpec) -> Result<Vec<Grant>, Fault> {
         match &spec.purpose {
-            Purpose::Work if !spec.secrets.is_empty() => (self.giver)(spec),
+            Purpose::Work if !spec.secrets.is_empty() => (self.secrets)(spec),
             _ => Ok(Vec::new()),
         }
     }

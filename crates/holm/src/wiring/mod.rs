@@ -7,11 +7,16 @@ use holm_config::daemon_user::DaemonUser;
 use holm_config::paths::Paths;
 use holm_core::fitness::Check;
 use holm_core::{Code, Fault};
+use holm_engine::{Driver, Drivers};
+use holm_keeper::wire::GrantSource;
 use holm_keeper::wire::{Defence, switched_off};
 use holm_linux::cgroup::{self, Stay};
 use holm_linux::probe::{self, Means};
-use holm_server::Mcp;
+use holm_linux::{Layout, LinuxDriver};
+use holm_server::{Mcp, Parts, STORE};
+use holm_store::SqliteStore;
 use std::path::Path;
+use std::sync::Arc;
 
 pub use holm_keeper::files::remove::remove_tree;
 pub use holm_linux::measure::disk_usage;
@@ -41,7 +46,22 @@ pub fn prepare_groups(user: &DaemonUser) -> Option<Stay> {
 /// Serves as the daemon until a signal or a client says to stop. `ready` is called once, when clients can connect.
 pub fn serve(paths: Paths, mcp: Mcp, ready: impl FnOnce()) -> Result<(), Fault> {
     holm_keeper::keeper::keep_from_dumps();
-    holm_server::run(paths, mcp, ready)
+    let parts = Parts {
+        store: |paths| Ok(Arc::new(SqliteStore::open(&paths.data_dir.join(STORE))?)),
+        drivers,
+        mcp,
+    };
+    holm_server::run(paths, parts, ready)
+}
+
+/// The drivers that a workspace's spec can name.
+fn drivers(paths: &Paths, secrets: GrantSource) -> Result<Drivers, Fault> {
+    let layout = Layout {
+        data_dir: paths.data_dir.clone(),
+        run_dir: paths.run_dir.clone(),
+    };
+    let linux: Arc<dyn Driver> = Arc::new(LinuxDriver::new(layout, secrets)?);
+    Ok(Drivers::of([linux]))
 }
 
 /// Whether a person is asked before git runs what a repository configures. Only tests switch it off.
